@@ -1,0 +1,102 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrStale is in the error of a guard that has seen a higher token; for CheckOnce, also the same one.
+var ErrStale = errors.New("holdfast: stale fencing token")
+
+// ErrInvalid is in the error of a guard that was given arguments it cannot use.
+var ErrInvalid = errors.New("holdfast: invalid argument")
+
+// ResourceMax is how many bytes the name of a resource has at most.
+const ResourceMax = 1024
+
+// StaleError says which token a guard refused, and because of which. errors.Is finds ErrStale in it.
+type StaleError struct {
+	Resource       string
+	Token, Highest Token // the refused one, and the highest seen
+}
+
+// Error names the resource and both tokens.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("%v: %v for resource %q, which has seen %v", ErrStale, e.Token, e.Resource, e.Highest)
+}
+
+// Is makes errors.Is(err, ErrStale) true.
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// Guard remembers the highest token that it was shown for each resource, its mark; a mark never falls.
+// Methods are safe for concurrent use and may be repeated. nil admits the token and has raised the mark
+// to it; *StaleError (errors.Is ErrStale) refuses it. Zero and more than TokenMax are ErrInvalidToken and
+// leave no mark. Any other error, such as ctx's when it ends first, admits nothing; the mark may have
+// risen to the token all the same.
+type Guard interface {
+	// Check admits t unless a higher token was seen.
+	Check(ctx context.Context, resource string, t Token) error
+	// CheckOnce admits t only if neither it nor a higher token was seen.
+	CheckOnce(ctx context.Context, resource string, t Token) error
+}
+
+// Memory is a Guard in this process: it starts without marks, so it protects only a resource that lives
+// and dies with it. Each resource takes memory for good.
+type Memory struct {
+	mu    sync.Mutex
+	marks map[string]Token
+}
+
+var _ Guard = (*Memory)(nil)
+
+// NewMemory returns a guard without marks.
+func NewMemory() *Memory { return &Memory{} }
+
+// Check admits t unless a higher token was seen.
+func (m *Memory) Check(ctx context.Context, resource string, t Token) error {
+	return m.check(ctx, resource, t, false)
+}
+
+// CheckOnce admits t only if neither it nor a higher token was seen.
+func (m *Memory) CheckOnce(ctx context.Context, resource string, t Token) error {
+	return m.check(ctx, resource, t, true)
+}
+
+func (m *Memory) check(ctx context.Context, resource string, t Token, once bool) error {
+	if err := validate(ctx, resource, t); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := judge(resource, t, m.marks[resource], once); err != nil {
+		return err
+	}
+	if m.marks == nil {
+		m.marks = make(map[string]Token)
+	}
+	m.marks[resource] = t
+	return nil
+}
+
+// validate refuses what no guard looks at.
+func validate(ctx context.Context, resource string, t Token) error {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	case len(resource) > ResourceMax:
+		return fmt.Errorf("%w: resource: %d bytes, at most %d are allowed", ErrInvalid, len(resource), ResourceMax)
+	case t == 0 || t > TokenMax:
+		return fmt.Errorf("%w: %d for resource %q", ErrInvalidToken, uint64(t), resource)
+	}
+	return ctx.Err()
+}
+
+// judge is the rule of every guard.
+func judge(resource string, t, highest Token, once bool) error {
+	if t < highest || once && t == highest {
+		return &StaleError{Resource: resource, Token: t, Highest: highest}
+	}
+	return nil
+}
