@@ -1,0 +1,131 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+const (
+	cleaners = 4    // goroutines that clean up
+	cleanMax = 1024 // withdrawals or releases in one command
+)
+
+// cleaner tells the group, in the background and until it has heard it, what this node has given up:
+// calls whose context ended, leases released without an answer, sessions lost here. What it is given
+// is bounded by the unfinished calls and the leases that it comes from.
+type cleaner struct {
+	c      *Cluster
+	wakeup chan struct{}
+
+	mu   sync.Mutex
+	jobs map[*session]*chores
+	turn []*session // in order of arrival
+}
+
+// chores are what is to be cleaned up of one session.
+type chores struct {
+	withdraw []uint64
+	release  []fsm.Grant
+	close    bool
+}
+
+func (cl *cleaner) init(c *Cluster) {
+	cl.c = c
+	cl.wakeup = make(chan struct{}, cleaners)
+	cl.jobs = make(map[*session]*chores)
+}
+
+func (cl *cleaner) withdraw(s *session, request uint64) {
+	cl.add(s, func(j *chores) { j.withdraw = append(j.withdraw, request) })
+}
+
+func (cl *cleaner) release(l *Lease) {
+	grant := fsm.Grant{Name: l.name, Token: uint64(l.token)}
+	cl.add(l.session, func(j *chores) { j.release = append(j.release, grant) })
+}
+
+func (cl *cleaner) close(s *session) {
+	cl.add(s, func(j *chores) { j.close = true })
+}
+
+func (cl *cleaner) add(s *session, put func(*chores)) {
+	cl.mu.Lock()
+	j := cl.jobs[s]
+	if j == nil {
+		j = &chores{}
+		cl.jobs[s] = j
+		cl.turn = append(cl.turn, s)
+	}
+	put(j)
+	cl.mu.Unlock()
+	select {
+	case cl.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the chores of one session.
+func (cl *cleaner) next() (*session, *chores) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if len(cl.turn) == 0 {
+		return nil, nil
+	}
+	s := cl.turn[0]
+	cl.turn = cl.turn[1:]
+	j := cl.jobs[s]
+	delete(cl.jobs, s)
+	return s, j
+}
+
+// run cleans up until ctx ends.
+func (cl *cleaner) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-cl.wakeup:
+		}
+		for s, j := cl.next(); s != nil && ctx.Err() == nil; s, j = cl.next() {
+			cl.do(ctx, s, j)
+		}
+	}
+}
+
+func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
+	if j.close {
+		// The end of the session ends all that hangs on it.
+		if _, _, err := cl.insist(ctx, fsm.CloseSession{Session: s.id}); err == nil {
+			cl.c.keeper.forget(s)
+		}
+		return
+	}
+	for len(j.withdraw) > 0 {
+		batch := j.withdraw[:min(len(j.withdraw), cleanMax)]
+		j.withdraw = j.withdraw[len(batch):]
+		out, _, err := cl.insist(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: batch})
+		if err != nil {
+			return
+		}
+		for _, request := range batch {
+			s.finish(request)
+		}
+		if out.Code == fsm.CodeSessionLost {
+			cl.c.keeper.lose(s, ErrExpired)
+			return
+		}
+	}
+	for len(j.release) > 0 {
+		batch := j.release[:min(len(j.release), cleanMax)]
+		j.release = j.release[len(batch):]
+		if _, _, err := cl.insist(ctx, fsm.Release{Session: s.id, Acked: s.acked(), Grants: batch}); err != nil {
+			return
+		}
+	}
+}
+
+func (cl *cleaner) insist(ctx context.Context, cmd fsm.Command) (fsm.Outcome, attempts, error) {
+	return cl.c.proposer.insist(ctx, fsm.Encode(cmd))
+}

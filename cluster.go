@@ -1,0 +1,319 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// Cluster is this process's node and its view of the fleet. It is safe for concurrent use.
+type Cluster struct {
+	cfg   Config
+	log   *slog.Logger
+	clock clock.Clock
+	self  fsm.SessionID // this process as the group knows it; Number is unused
+
+	dir      datadir.Dir
+	endpoint transport.Endpoint
+	gossip   *membership.Gossip
+
+	proposer *proposer
+	keeper   *keeper
+	expirer  *expirer
+	founder  *founder
+	pilot    *pilot
+	hooks    *hooks
+
+	ctx     context.Context // ends when the node stops
+	cancel  context.CancelFunc
+	greeted chan struct{} // closed when the group has accepted this process
+	closing chan struct{} // closed when no call may begin any more
+	done    chan struct{} // closed when every lease has ended
+	gone    chan struct{} // closed when nothing of the node is left
+
+	mu      sync.Mutex
+	cause   error // why it stops, once
+	failure error
+	running sync.WaitGroup
+}
+
+// Open starts this process's node and returns as soon as the local node runs: data directory locked,
+// port listening, gossip started. It waits neither for peers nor for a quorum: Ready does. The end of ctx
+// later does not close the node. On an error nothing is left behind.
+//
+// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrIncompatible, and what the system says of
+// the directory or the port.
+func Open(ctx context.Context, cfg Config) (*Cluster, error) {
+	if ctx == nil {
+		return nil, invalid("context", "is nil")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		greeted: make(chan struct{}),
+		closing: make(chan struct{}),
+		done:    make(chan struct{}),
+		gone:    make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if err := c.open(ctx); err != nil {
+		c.cancel()
+		c.release()
+		return nil, err
+	}
+	c.start()
+	return c, nil
+}
+
+// open takes what the node needs from the system: directory, port, gossip.
+func (c *Cluster) open(ctx context.Context) error {
+	e, _ := env.From(ctx)
+	if e.Network == nil {
+		e.Network = transport.TCP()
+	}
+	if e.Clock == nil {
+		e.Clock = clock.System()
+	}
+	c.clock = e.Clock
+	if err := c.openDir(e.Dir); err != nil {
+		return err
+	}
+	id := c.dir.Identity()
+	c.log = c.cfg.Logger.With("node", id.NodeID)
+	node, err := fsm.ParseNode(id.NodeID)
+	if err != nil {
+		return err
+	}
+	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation}
+	c.hooks = newHooks(c.cfg.Events, c.log)
+	c.proposer = newProposer(c.closing, c.stopped)
+	c.keeper = newKeeper(c)
+	c.expirer = newExpirer(c)
+	c.founder = newFounder(c)
+	c.pilot = newPilot(c)
+
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	tlsConfig, keys, err := c.cfg.security()
+	if err != nil {
+		return err
+	}
+	bind, err := c.cfg.bind()
+	if err != nil {
+		return err
+	}
+	c.endpoint, err = e.Network.Listen(ctx, bind, transport.Options{TLS: tlsConfig, Logger: c.log})
+	if err != nil {
+		return fmt.Errorf("holdfast: listening at %s: %w", bind, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.gossip, err = membership.Open(ctx, membership.Config{
+		Cluster: c.cfg.Cluster, Meta: c.meta(c.firstPhase()), Endpoint: c.endpoint,
+		Advertise: c.cfg.Advertise, Keys: keys, Join: c.cfg.Join, Logger: c.log,
+		OnMessage: c.founder.message, OnChange: c.gossipChanged,
+	})
+	if err != nil {
+		return fmt.Errorf("holdfast: starting gossip: %w", err)
+	}
+	if id.ClusterID != "" {
+		if err := c.founder.startReplica(); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// firstPhase is what the node is when gossip starts: fresh only if it may take part in forming a group.
+func (c *Cluster) firstPhase() membership.Phase {
+	switch {
+	case c.dir.Identity().ClusterID != "":
+		return membership.PhaseStarting
+	case c.cfg.Bootstrap < 0:
+		return membership.PhaseJoining
+	}
+	return membership.PhaseFresh
+}
+
+func (c *Cluster) openDir(given datadir.Dir) (err error) {
+	switch {
+	case given != nil:
+		c.dir = given
+	case c.cfg.DataDir == "":
+		c.dir = datadir.Memory()
+	default:
+		c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Cluster)
+	}
+	switch {
+	case errors.Is(err, datadir.ErrInUse):
+		return fmt.Errorf("%w: %w", ErrDirInUse, err)
+	case errors.Is(err, datadir.ErrIncompatible):
+		return fmt.Errorf("%w: %w", ErrIncompatible, err)
+	}
+	return err
+}
+
+// start begins the node's own work.
+func (c *Cluster) start() {
+	go c.hooks.run()
+	c.goRun(c.keeper.run)
+	for range cleaners {
+		c.goRun(c.keeper.clean.run)
+	}
+	c.goRun(c.live)
+}
+
+// live brings the node into a group and keeps it there.
+func (c *Cluster) live(ctx context.Context) {
+	if err := c.founder.run(ctx); err != nil {
+		if ctx.Err() == nil {
+			c.fail(err)
+		}
+		return
+	}
+	c.goRun(c.expirer.run)
+	c.goRun(c.pilot.run)
+	if err := c.hello(ctx); err != nil && ctx.Err() == nil {
+		c.fail(err)
+		return
+	}
+	close(c.greeted)
+	c.founder.settle(ctx)
+}
+
+// hello makes this process known to the group, which ends what an earlier process of this node held.
+func (c *Cluster) hello(ctx context.Context) error {
+	out, _, err := c.proposer.insist(ctx, fsm.Encode(fsm.Hello{
+		Node: c.self.Node, Incarnation: c.self.Incarnation, Name: c.cfg.Name,
+	}))
+	switch {
+	case err != nil:
+		return err
+	case out.Code == fsm.CodeOK:
+		return nil
+	case out.Code == fsm.CodeStaleIncarnation:
+		return fmt.Errorf("%w: another process runs or ran later under this node's identity: the data directory was copied or restored", ErrIncompatible)
+	}
+	return refused(out)
+}
+
+// joined waits until the group has accepted this process.
+func (c *Cluster) joined(ctx context.Context) error {
+	select {
+	case <-c.greeted:
+		return nil
+	case <-c.closing:
+		return c.stopped()
+	default:
+	}
+	select {
+	case <-c.greeted:
+		return nil
+	case <-c.closing:
+		return c.stopped()
+	case <-ctx.Done():
+		return unreached(ctx, attempts{})
+	}
+}
+
+// Ready waits until this node can serve: it belongs to a group that has its voters, the local replica
+// has caught up, and a raft leader answers. The calls after it work. A context that ends first answers
+// its error and ErrNoQuorum.
+func (c *Cluster) Ready(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	if err := c.joined(ctx); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		group, err := c.barrier(ctx)
+		if err != nil {
+			return err
+		}
+		if c.serves(group) {
+			return nil
+		}
+		_, changed := c.proposer.current()
+		if err := c.proposer.pause(ctx, min(n, 3), changed); err != nil {
+			if ctx.Err() != nil {
+				err = unreached(ctx, attempts{})
+			}
+			return err
+		}
+	}
+}
+
+// serves reports whether the group grants locks and this node has its place in it: it votes, or
+// there are voters enough.
+func (c *Cluster) serves(group *consensus.Group) bool {
+	serving := false
+	group.Read(func(m *fsm.Machine) { serving = m.Info().Serving })
+	return serving && (c.votes(group) || len(group.Members().Voters) >= c.cfg.Voters)
+}
+
+// goRun runs f with the node's context until the node stops; it does nothing once that has begun.
+func (c *Cluster) goRun(f func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return
+	}
+	c.running.Go(func() { f(c.ctx) })
+}
+
+// stopped is nil while the node runs, then the error that its calls answer.
+func (c *Cluster) stopped() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// Done is closed when the node has stopped or has failed for good; its leases have ended by then.
+func (c *Cluster) Done() <-chan struct{} { return c.done }
+
+// Err is nil until Done is closed, then ErrClosed or the failure.
+func (c *Cluster) Err() error {
+	select {
+	case <-c.done:
+		return c.stopped()
+	default:
+		return nil
+	}
+}
+
+// ID returns the node's id, a UUID that was minted with its data directory.
+func (c *Cluster) ID() string { return c.self.Node.String() }
+
+// Addr returns the address that other nodes reach this one at.
+func (c *Cluster) Addr() string {
+	if c.cfg.Advertise != "" {
+		return c.cfg.Advertise
+	}
+	return c.endpoint.Addr()
+}
+
+// gossipChanged is called, coalesced, when gossip has news of a member.
+func (c *Cluster) gossipChanged() {
+	c.founder.wake()
+	c.pilot.wake()
+}

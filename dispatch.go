@@ -1,0 +1,134 @@
+package holdfast
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// observer takes what the local replica has applied to whoever is concerned on this node. Its methods run on the
+// goroutine that applies: they only note things and wake others.
+type observer struct{ c *Cluster }
+
+// Applied is called after a batch of commands was applied.
+func (o observer) Applied(events []fsm.Event) {
+	for i := range events {
+		e := &events[i]
+		o.c.expirer.note(e)
+		if e.Session.Node == o.c.self.Node && e.Session.Incarnation == o.c.self.Incarnation {
+			o.c.keeper.note(e)
+		}
+	}
+}
+
+// Restored is called when the state came as a whole, from a snapshot.
+func (o observer) Restored(m *fsm.Machine) {
+	o.c.expirer.restore(m)
+	o.c.keeper.restore(m)
+}
+
+// LeaderChanged is called when another replica, or none, has become raft leader.
+func (o observer) LeaderChanged() {
+	o.c.proposer.wake()
+	o.c.expirer.wake()
+	o.c.pilot.wake()
+	if g, _ := o.c.proposer.current(); g != nil {
+		leader, _, _ := g.RaftLeader()
+		o.c.hooks.raftLeader(leader)
+	}
+}
+
+// Failed is called when the replica has stopped for good.
+func (o observer) Failed(err error) {
+	o.c.fail(fmt.Errorf("holdfast: the replica has failed: %w", err))
+}
+
+// note takes an event that concerns a session of this process.
+func (k *keeper) note(e *fsm.Event) {
+	s := k.get(e.Session.Number)
+	if s == nil {
+		return
+	}
+	switch e.Kind {
+	case fsm.EventGranted:
+		s.granted(e.Request, e.Token)
+	case fsm.EventSessionEnded:
+		s.judge(endCause(e.Reason))
+		k.mu.Lock()
+		k.verdicts = append(k.verdicts, s)
+		k.mu.Unlock()
+		k.wake()
+	case fsm.EventForced:
+		k.revoke(s, e.Request, fmt.Errorf("%w: %s", ErrForced, e.Detail))
+	case fsm.EventWanted:
+		if l := s.lease(e.Request); l != nil {
+			l.want()
+		}
+	}
+}
+
+func endCause(r fsm.Reason) error {
+	switch r {
+	case fsm.ReasonClosed:
+		return ErrReleased
+	case fsm.ReasonIncarnation:
+		return fmt.Errorf("holdfast: a newer process runs under this node's identity: %w", ErrExpired)
+	case fsm.ReasonForgotten:
+		return fmt.Errorf("holdfast: the group has removed this node: %w", ErrExpired)
+	}
+	return ErrExpired
+}
+
+// revoke ends the lease of one request that the group has ended.
+func (k *keeper) revoke(s *session, request uint64, cause error) {
+	err := lost(cause)
+	l := s.revoked(request, err)
+	if l == nil {
+		return
+	}
+	l.over.Store(true)
+	k.mu.Lock()
+	k.ended = append(k.ended, ending{l, err})
+	k.mu.Unlock()
+	k.wake()
+}
+
+// tellEnded ends the leases of what the group has ended since the last call.
+func (k *keeper) tellEnded() {
+	k.mu.Lock()
+	verdicts, ended := k.verdicts, k.ended
+	k.verdicts, k.ended = nil, nil
+	k.mu.Unlock()
+	for _, s := range verdicts {
+		k.lose(s, ErrExpired)
+		k.forget(s)
+	}
+	for _, e := range ended {
+		e.lease.end(e.err)
+	}
+}
+
+// restore compares every session with a state that came as a whole: single events may have been missed.
+func (k *keeper) restore(m *fsm.Machine) {
+	for _, s := range k.all() {
+		if !s.wasOpened() {
+			continue
+		}
+		for _, request := range s.open() {
+			switch state, token := m.Request(s.id, request); state {
+			case fsm.RequestGranted:
+				s.granted(request, token)
+			case fsm.RequestSessionLost:
+				s.judge(ErrExpired)
+				k.mu.Lock()
+				k.verdicts = append(k.verdicts, s)
+				k.mu.Unlock()
+				k.wake()
+			case fsm.RequestFinished:
+				if !s.dismiss(request) {
+					k.revoke(s, request, ErrForced)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+// Package holdfast gives a fleet of processes distributed locks with leases and fencing tokens, without a lock
+// server: the processes find each other by gossip and keep one replicated state machine by Raft inside
+// themselves, so that acquiring, renewing and getting a token are calls within the process.
+//
+// # What a lock cannot promise
+//
+// No lock can stop a holder that does not know that it is no longer the holder: a process that was
+// stopped between its look at the lease and its write, or a write that was long on its way. Two processes can both believe,
+// for a moment, that they hold a lock. What must not be written by the wrong one is protected by the
+// resource itself: give it the fencing token with every write, and let it refuse a token lower than
+// the highest it has seen. Package fence has guards that do that.
+//
+// # What it does promise
+//
+// The grants of a lock form one order, that of the Raft log; in this order there is at most one exclusive holder at a time.
+//
+// Each grant has a fencing token. The tokens of a lock rise strictly, for ever: over fail-over, restart of
+// some or all, and loss of all data. Only the loss of all data together with clocks set back
+// needs help: Config.TokenFloor.
+//
+// A lock is not granted to another before the lease of its holder has ended by the holder's own clock,
+// as long as the rates of the nodes' clocks differ by no more than Config.MaxClockDrift. Wall clocks
+// may be wrong and may jump. Lease.Valid is right at the first look after the process was stopped
+// or the machine was suspended; Lease.Done closes at the end of the validity, whether or not the network answers.
+//
+// A grant that was acknowledged is not forgotten while a majority of the voters' disks survives.
+// A lease that ended never comes back. Waiters are served first in, first out, over all nodes.
+//
+// A dead holder's lock is granted again within its TTL and two seconds, fail-over included, at the
+// default timing; at once if its process starts again on the same data directory.
+//
+// # What it needs
+//
+// A majority of the voters, for everything but Lease.Valid and the end of leases. Without it calls
+// wait, or answer ErrNoQuorum at their deadline, and leases end at their horizon; service resumes by
+// itself. Two nodes do not survive the loss of one; three do.
+//
+// Nodes that share a fleet trust each other: gossip and Raft are sealed against strangers, not against a member that lies.
+//
+// The library lives in the application's process: it shares its processor, its memory and its end.
+package holdfast

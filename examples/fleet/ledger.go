@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+// tick is one line of the shared file.
+type tick struct {
+	Token fence.Token
+	Node  string
+	N     int
+}
+
+// ledger is the protected resource: a file that all processes append to. Each write presents the
+// fencing token of its writer, and a token lower than the highest seen is refused. The check and the write happen
+// under one lock of the file, so that no other write comes between them.
+type ledger struct {
+	file  *os.File
+	guard *fence.File
+}
+
+func openLedger(dir string) (*ledger, error) {
+	guard, err := fence.OpenFile(filepath.Join(dir, "ticks.mark"))
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(ledgerPath(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		guard.Close()
+		return nil, err
+	}
+	return &ledger{file: file, guard: guard}, nil
+}
+
+func ledgerPath(dir string) string { return filepath.Join(dir, "ticks") }
+
+// append writes t unless its token is stale.
+func (l *ledger) append(ctx context.Context, t tick) error {
+	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	defer unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
+	if err := l.guard.Check(ctx, "ticks", t.Token); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(l.file, "%d %s %d\n", t.Token, t.Node, t.N)
+	return err
+}
+
+func (l *ledger) close() {
+	l.file.Close()
+	l.guard.Close()
+}
+
+// readLedger returns all ticks in the order in which they were written.
+func readLedger(dir string) ([]tick, error) {
+	f, err := os.Open(ledgerPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []tick
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var t tick
+		if _, err := fmt.Sscan(lines.Text(), (*uint64)(&t.Token), &t.Node, &t.N); err != nil {
+			return nil, fmt.Errorf("line %d of the ledger: %w", len(all)+1, err)
+		}
+		all = append(all, t)
+	}
+	return all, lines.Err()
+}

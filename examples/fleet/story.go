@@ -1,0 +1,179 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+const (
+	formTime = 20 * time.Second // for three processes to find each other and form a group
+	slack    = 2 * time.Second  // by which a dead holder's lock may be granted later than its TTL
+	wakeTime = time.Second      // for a woken process to see that its lease is over
+)
+
+// tell plays the story; an error means that something did not happen, or not in time.
+func (f *fleet) tell(ctx context.Context) error {
+	f.printf("three processes start; data in %s, leases live %v", f.dir, f.ttl)
+	for _, name := range []string{"amber", "birch", "cedar"} {
+		if err := f.start(name); err != nil {
+			return err
+		}
+	}
+	for name := range f.members {
+		if err := f.ready(ctx, name, 0); err != nil {
+			return err
+		}
+	}
+	f.fact("formed a group of three in %.1f s", time.Since(f.begin).Seconds())
+	holder, err := f.leading(ctx, 0, f.ttl+slack, "", 0)
+	if err != nil {
+		return err
+	}
+	f.printf("%s holds %s with token %d and ticks", holder.from, lockName, holder.Token)
+
+	next, err := f.kill(ctx, holder)
+	if err != nil {
+		return err
+	}
+	if err := f.restart(ctx, holder.from); err != nil {
+		return err
+	}
+	return f.freeze(ctx, next)
+}
+
+// ready waits until a process is part of the group; a restarted one must be the same node as before.
+func (f *fleet) ready(ctx context.Context, name string, mark int) error {
+	e, err := f.wait(ctx, name+" to be ready", mark, formTime, func(e event) bool {
+		return e.from == name && e.Event == "ready"
+	})
+	if err != nil {
+		return err
+	}
+	if id := f.ids[name]; id != "" && id != e.Text {
+		return fmt.Errorf("%s came back as another node", name)
+	}
+	f.ids[name] = e.Text
+	f.printf("%s is ready as node %s", name, e.Text)
+	return nil
+}
+
+// kill ends the holder with SIGKILL: another takes over with a higher token.
+func (f *fleet) kill(ctx context.Context, holder event) (event, error) {
+	mark, at := f.mark(), time.Now()
+	f.printf("%s is killed with SIGKILL", holder.from)
+	if err := f.signal(holder.from, syscall.SIGKILL); err != nil {
+		return event{}, err
+	}
+	next, err := f.leading(ctx, mark, f.ttl+slack, holder.from, holder.Token)
+	if err != nil {
+		return event{}, err
+	}
+	f.printf("%s takes over with token %d", next.from, next.Token)
+	f.fact("after SIGKILL of the holder the next tick came after %.1f s (lease %v)", next.at.Sub(at).Seconds(), f.ttl)
+	return next, nil
+}
+
+// restart starts a killed process again on its data.
+func (f *fleet) restart(ctx context.Context, name string) error {
+	mark, at := f.mark(), time.Now()
+	<-f.members[name].exited
+	f.printf("%s starts again on its data", name)
+	if err := f.start(name); err != nil {
+		return err
+	}
+	if err := f.ready(ctx, name, mark); err != nil {
+		return err
+	}
+	f.fact("the killed process was back as the same node after %.1f s", time.Since(at).Seconds())
+	return nil
+}
+
+// freeze stops the holder for longer than its lease lives and lets it wake.
+func (f *fleet) freeze(ctx context.Context, holder event) error {
+	// Right after a tick, so that the process does not stop with the shared file locked.
+	mark := f.mark()
+	last, err := f.wait(ctx, "a tick of "+holder.from, mark, f.ttl, func(e event) bool {
+		return e.from == holder.from && e.Event == "tick"
+	})
+	if err != nil {
+		return err
+	}
+	mark, at := f.mark(), time.Now()
+	if err := f.signal(holder.from, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	f.printf("%s is stopped with SIGSTOP, without knowing it", holder.from)
+	next, err := f.leading(ctx, mark, f.ttl+slack, holder.from, last.Token)
+	if err != nil {
+		return err
+	}
+	f.printf("%s takes over with token %d", next.from, next.Token)
+	f.fact("after SIGSTOP of the holder the next tick came after %.1f s (lease %v)", next.at.Sub(at).Seconds(), f.ttl)
+
+	select {
+	case <-time.After(time.Until(at.Add(f.ttl + time.Second))):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	woken, mark := time.Now(), f.mark()
+	f.printf("%s wakes and goes on", holder.from)
+	if err := f.signal(holder.from, syscall.SIGCONT); err != nil {
+		return err
+	}
+	of := func(kind string) func(event) bool {
+		return func(e event) bool {
+			// A tick would be a write under a lease that is over.
+			return e.from == holder.from && (e.Event == kind || e.Event == "tick" || e.Event == "accepted")
+		}
+	}
+	for _, kind := range []string{"lost", "rejected"} {
+		e, err := f.wait(ctx, holder.from+": "+kind, mark, wakeTime, of(kind))
+		if err != nil {
+			return err
+		}
+		if e.Event != kind {
+			return fmt.Errorf("%s wrote with token %d after its lease was over", holder.from, e.Token)
+		}
+		f.printf("%s: %s: %s", holder.from, kind, e.Text)
+	}
+	f.fact("the woken process knew after %.0f ms; its late write was rejected", float64(time.Since(woken).Milliseconds()))
+	return nil
+}
+
+func (f *fleet) fact(format string, args ...any) {
+	f.facts = append(f.facts, fmt.Sprintf(format, args...))
+}
+
+// summary checks the shared file and says what was seen.
+func (f *fleet) summary() error {
+	f.stop()
+	ticks, err := readLedger(f.dir)
+	if err != nil {
+		return err
+	}
+	tenures, stale := 0, 0
+	for i, t := range ticks {
+		switch {
+		case i == 0 || t.Token > ticks[i-1].Token:
+			tenures++
+		case t.Token < ticks[i-1].Token || t.Node != ticks[i-1].Node:
+			stale++
+		}
+	}
+	fmt.Println("\nSummary")
+	for _, fact := range f.facts {
+		fmt.Println("  -", fact)
+	}
+	fmt.Printf("  - %d ticks in %d tenures, %d under a stale token\n", len(ticks), tenures, stale)
+	if stale > 0 {
+		return fmt.Errorf("%d ticks were written under a stale token", stale)
+	}
+	if tenures < 3 {
+		return fmt.Errorf("only %d tenures: the story did not happen", tenures)
+	}
+	return nil
+}

@@ -1,0 +1,345 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/membership"
+)
+
+const (
+	inboxMax   = 256              // messages about forming that wait
+	metaRetry  = time.Second      // between attempts to tell the others something about this node
+	sendTime   = 3 * time.Second  // for one message
+	settleTime = 10 * time.Second // between looks at the fleet of a node that has its group
+	floorRetry = time.Second      // between questions to Config.TokenFloor that fail
+)
+
+// founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
+type founder struct {
+	c      *Cluster
+	wakeup chan struct{}
+	inbox  chan forming.Message
+	told   map[string]bool // other groups that were complained about
+}
+
+func newFounder(c *Cluster) *founder {
+	return &founder{
+		c: c, wakeup: make(chan struct{}, 1), inbox: make(chan forming.Message, inboxMax),
+		told: make(map[string]bool),
+	}
+}
+
+func (f *founder) wake() {
+	select {
+	case f.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// message takes what another node sends; it is dropped when too much waits, and asked for again.
+func (f *founder) message(from string, b []byte) {
+	m, err := forming.Decode(b)
+	if err != nil || m.From != from {
+		return
+	}
+	select {
+	case f.inbox <- m:
+	default:
+	}
+}
+
+// run returns when the node has its group and the group its birth.
+func (f *founder) run(ctx context.Context) error {
+	if f.c.dir.Identity().ClusterID == "" {
+		if err := f.form(ctx); err != nil {
+			return err
+		}
+	}
+	f.tell(ctx, f.c.meta(membership.PhaseStarting))
+	if f.c.dir.Identity().Bootstrap {
+		return f.bear(ctx)
+	}
+	return nil
+}
+
+// form takes part in forming until there is a group to start.
+func (f *founder) form(ctx context.Context) error {
+	id := f.c.dir.Identity()
+	state := forming.New(forming.Config{
+		Self: id.NodeID, Incarnation: id.Incarnation, Bootstrap: f.c.cfg.Bootstrap, Join: len(f.c.cfg.Join) > 0,
+	}, forming.Vote(id.Vote), f.c.clock.Now())
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	wants := "" // the group that this node asks to join
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-f.inbox:
+			if m.Kind == forming.Welcome && wants != "" && m.Cluster == wants {
+				return f.start(func(id *datadir.Identity) { id.ClusterID = m.Cluster })
+			}
+			state.Receive(m)
+		case <-timer.C:
+		case <-f.wakeup:
+		}
+		now := f.c.clock.Now()
+		out := state.Step(f.input())
+		if out.Save {
+			if err := f.save(func(id *datadir.Identity) { id.Vote = datadir.Vote(out.Vote) }); err != nil {
+				return err
+			}
+		}
+		f.send(out.Send)
+		f.complain(out.Conflict)
+		if out.Action == forming.Form {
+			return f.start(func(id *datadir.Identity) {
+				id.ClusterID, id.Bootstrap, id.Birth = newUUID(), true, out.Counter
+			})
+		}
+		if out.Cluster != wants {
+			wants = out.Cluster
+			f.ask(ctx, wants)
+		}
+		timer.Reset(max(time.Duration(out.Next-now), 10*time.Millisecond))
+	}
+}
+
+// ask says in gossip that this node would join a group, or that it is fresh again. The raft leader of the
+// group then gives it a replica and says Welcome; only that binds the node to the group, so that one
+// whose group dies before is free for another.
+func (f *founder) ask(ctx context.Context, cluster string) {
+	meta := f.c.meta(f.c.firstPhase())
+	if cluster != "" {
+		meta.Phase, meta.ClusterID = membership.PhaseJoining, cluster
+	}
+	f.tell(ctx, meta)
+}
+
+func (f *founder) input() forming.Input {
+	in := forming.Input{Now: f.c.clock.Now(), Unix: time.Now().Unix()}
+	for _, m := range f.c.gossip.Members() {
+		if m.Local || !m.Here() {
+			continue
+		}
+		peer := forming.Peer{ID: m.Node, Fresh: m.Phase == membership.PhaseFresh}
+		if m.Phase == membership.PhaseStarting || m.Phase == membership.PhaseRunning {
+			peer.Cluster = m.ClusterID
+		}
+		in.Peers = append(in.Peers, peer)
+	}
+	select {
+	case <-f.c.gossip.Tried():
+		in.JoinTried = true
+	default:
+	}
+	return in
+}
+
+// send sends in the background: a peer that hangs holds up nobody else.
+func (f *founder) send(messages []forming.Message) {
+	for _, m := range messages {
+		f.c.goRun(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, sendTime)
+			defer cancel()
+			if err := f.c.gossip.Send(ctx, m.To, m.Encode()); err != nil {
+				f.c.log.Debug("sending a message about forming", "to", m.To, "error", err)
+			}
+		})
+	}
+}
+
+// start makes the node a member of a group, durably, and starts its replica.
+func (f *founder) start(decide func(*datadir.Identity)) error {
+	if err := f.save(decide); err != nil {
+		return err
+	}
+	return f.startReplica()
+}
+
+// startReplica starts the replica of the group that the identity names.
+func (f *founder) startReplica() error {
+	c := f.c
+	id := c.dir.Identity()
+	how := consensus.StartJoin
+	switch {
+	case id.Started:
+		how = consensus.StartRestart
+	case id.Bootstrap:
+		how = consensus.StartBootstrap
+	}
+	group, err := consensus.Open(consensus.Config{
+		Node: id.NodeID, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
+		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
+		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c}, Logger: c.log,
+	}, how)
+	switch {
+	case errors.Is(err, consensus.ErrNoReplica):
+		return fmt.Errorf("%w: %w: delete the data directory, and this node comes back as a new one", ErrIncompatible, err)
+	case err != nil:
+		return fmt.Errorf("holdfast: starting the replica: %w", err)
+	}
+	if !c.adopt(group) {
+		_ = group.Close()
+		return ErrClosed
+	}
+	if !id.Started {
+		return f.save(func(id *datadir.Identity) { id.Started = true })
+	}
+	return nil
+}
+
+// adopt lets the node work on group, unless the node is being closed.
+func (c *Cluster) adopt(group *consensus.Group) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.proposer.start(group)
+	return true
+}
+
+// bear gives the group that this node formed its birth: its id, and where its tokens begin.
+func (f *founder) bear(ctx context.Context) error {
+	group, err := f.c.proposer.barrier(ctx)
+	if err != nil {
+		return err
+	}
+	born := false
+	group.Read(func(m *fsm.Machine) { born = m.Info().Born })
+	if born {
+		return nil
+	}
+	floor, err := f.floor(ctx)
+	if err != nil {
+		return err
+	}
+	id := f.c.dir.Identity()
+	cluster, err := fsm.ParseNode(id.ClusterID)
+	if err != nil {
+		return err
+	}
+	out, _, err := f.c.proposer.insist(ctx, fsm.Encode(fsm.Birth{Cluster: cluster, Counter: max(id.Birth, floor)}))
+	if err == nil && out.Code != fsm.CodeOK {
+		err = fmt.Errorf("holdfast: the group refused its birth: %v", out.Code)
+	}
+	return err
+}
+
+// floor asks the user's hook for the highest token that a resource has seen, until it answers.
+func (f *founder) floor(ctx context.Context) (uint64, error) {
+	if f.c.cfg.TokenFloor == nil {
+		return 0, nil
+	}
+	type answer struct {
+		token Token
+		err   error
+	}
+	for {
+		answers := make(chan answer, 1)
+		go func() { // the hook may not listen to ctx; Close does not wait for it
+			defer func() {
+				if r := recover(); r != nil {
+					answers <- answer{err: fmt.Errorf("holdfast: Config.TokenFloor panicked: %v", r)}
+				}
+			}()
+			token, err := f.c.cfg.TokenFloor(ctx)
+			answers <- answer{token, err}
+		}()
+		var a answer
+		select {
+		case a = <-answers:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		switch {
+		case a.err == nil && a.token <= fence.TokenMax:
+			return uint64(a.token), nil
+		case a.err == nil:
+			a.err = fmt.Errorf("holdfast: Config.TokenFloor answered %d, which is no token", a.token)
+		}
+		f.c.log.Error("the group cannot be born before the token floor is known", "error", a.err)
+		select {
+		case <-time.After(floorRetry):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// settle tells the others that the node runs, and looks after other groups of the same name, until ctx ends.
+func (f *founder) settle(ctx context.Context) {
+	f.tell(ctx, f.c.meta(membership.PhaseRunning))
+	timer := time.NewTicker(settleTime)
+	defer timer.Stop()
+	for {
+		own := f.c.dir.Identity().ClusterID
+		var others []string
+		for _, m := range f.c.gossip.Members() {
+			if m.ClusterID != "" && m.ClusterID != own && m.Here() {
+				others = append(others, m.ClusterID)
+			}
+		}
+		f.complain(others)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-f.wakeup:
+		}
+	}
+}
+
+// complain says once of each group that it should not be there.
+func (f *founder) complain(groups []string) {
+	for _, id := range groups {
+		if !f.told[id] {
+			f.told[id] = true
+			f.c.log.Error("nodes of another group under the same cluster name are in sight: they are refused",
+				"group", id, "own", f.c.dir.Identity().ClusterID, "cluster", f.c.cfg.Cluster)
+		}
+	}
+}
+
+// tell sets what gossip says about this node, again and again until it is said.
+func (f *founder) tell(ctx context.Context, meta membership.Meta) {
+	for {
+		err := f.c.gossip.SetMeta(meta)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		f.c.log.Warn("telling the others about this node", "error", err)
+		select {
+		case <-time.After(metaRetry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// save changes the identity durably. Only the founder's goroutine does that, and Leave after it.
+func (f *founder) save(change func(*datadir.Identity)) error {
+	id := f.c.dir.Identity()
+	change(&id)
+	if err := f.c.dir.Save(id); err != nil {
+		return fmt.Errorf("holdfast: saving the identity: %w", err)
+	}
+	return nil
+}
+
+// newUUID returns a random UUID in lower case.
+func newUUID() string {
+	var n fsm.Node
+	rand.Read(n[:]) // never fails
+	n[6], n[8] = n[6]&0x0f|0x40, n[8]&0x3f|0x80
+	return n.String()
+}

@@ -1,0 +1,150 @@
+package fsm
+
+func (m *Machine) acquire(c *Acquire) Outcome {
+	if !c.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	if !m.serving {
+		return Outcome{Code: CodeNotServing}
+	}
+	s, code := m.open(c.Session, c.TTL)
+	if code != CodeOK {
+		return Outcome{Code: code}
+	}
+	m.ack(s, c.Acked)
+	if c.Request < s.acked {
+		return Outcome{Code: CodeFinished}
+	}
+	if r, live := m.requests.Get(request{opened: s.opened, number: c.Request}); live {
+		if r.claim.name != c.Name {
+			return Outcome{Code: CodeInvalid} // the number is another's
+		}
+		return r.claim.standing()
+	}
+	if m.over(s, c.Request) {
+		return Outcome{Code: CodeFinished}
+	}
+	if !m.roomForRequest(s) {
+		return Outcome{Code: CodeTooManyRequests}
+	}
+	o := m.place(s, c)
+	if o.Code != CodeGranted && o.Code != CodeQueued {
+		m.finish(s, c.Request)
+	}
+	return o
+}
+
+// place grants a new request, queues it or refuses it.
+func (m *Machine) place(s *session, c *Acquire) Outcome {
+	l := m.lock(c.Name)
+	if l != nil && c.Mode == Permit && l.permits > 0 && l.limit != c.Limit {
+		return Outcome{Code: CodeLimitMismatch}
+	}
+	weight := max(c.Weight, 1)
+	free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, weight)
+	if !free && !c.Wait {
+		if !l.wanted {
+			m.tell(l, 0)
+		}
+		return m.held(l)
+	}
+	if code := m.room(l, c, free); code != CodeOK {
+		return Outcome{Code: code}
+	}
+	if l == nil {
+		l = &lock{name: c.Name, epoch: m.epoch}
+		m.locks.Set(c.Name, l)
+	}
+	claim := &claim{
+		name: l.name, label: c.Label, owner: s.owner, request: c.Request,
+		priority: c.Priority, weight: weight, limit: c.Limit, mode: c.Mode,
+		hasValue: c.HasValue, value: string(c.Value),
+	}
+	m.add(l, claim)
+	if free {
+		m.grant(l, claim)
+		return Outcome{Code: CodeGranted, Token: claim.token}
+	}
+	m.wait(l, claim)
+	m.settle(l) // a waiter of higher priority than the others may fit where they do not
+	r, _ := m.requests.Get(request{opened: s.opened, number: c.Request})
+	return r.claim.standing()
+}
+
+// standing is the answer to a request by what it has come to.
+func (c *claim) standing() Outcome {
+	if c.token == 0 {
+		return Outcome{Code: CodeQueued}
+	}
+	return Outcome{Code: CodeGranted, Token: c.token}
+}
+
+// room says which bound a new claim would break. One token is set aside for each waiter, so that none
+// waits for a token that never comes.
+func (m *Machine) room(l *lock, c *Acquire, free bool) Code {
+	values := m.values + int64(len(c.Value))
+	if free && l != nil && c.HasValue {
+		values -= int64(len(l.value))
+	}
+	switch {
+	case m.counter+uint64(m.waiters.Len()) >= m.limits.token:
+		return CodeTokensExhausted
+	case l == nil && m.locks.Len() >= m.limits.locks, free && m.grants >= m.limits.grants:
+		return CodeTooManyLocks
+	case !free && m.waiters.Len() >= m.limits.waiters:
+		return CodeTooManyWaiters
+	case len(c.Value) > 0 && values > m.limits.values:
+		return CodeValuesFull
+	}
+	return CodeOK
+}
+
+// held refuses a try and says who has the lock.
+func (m *Machine) held(l *lock) Outcome {
+	o := Outcome{Code: CodeHeld, Waiters: int(l.waiters)}
+	if first := m.firstHolder(l); first != nil {
+		h := first.view()
+		o.Holder = &h
+	}
+	return o
+}
+
+func (m *Machine) withdraw(c *Withdraw) Outcome {
+	if !c.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	s := m.session(c.Session)
+	if s == nil {
+		if code := m.retire(c.Session); code != CodeOK {
+			return Outcome{Code: code}
+		}
+		return Outcome{Code: CodeSessionLost}
+	}
+	m.ack(s, c.Acked)
+	var o Outcome
+	for _, number := range c.Requests {
+		r, live := m.requests.Get(request{opened: s.opened, number: number})
+		switch {
+		case live && r.claim.token == 0:
+			m.end(s, r.claim, EventWithdrawn, ReasonWithdrawn)
+		case live:
+			m.end(s, r.claim, EventReleased, ReasonWithdrawn)
+		case m.over(s, number):
+		case m.roomForRequest(s):
+			m.finish(s, number)
+		default:
+			o.Code = CodeTooManyRequests
+		}
+	}
+	return o
+}
+
+// end finishes one claim of a session and serves who waits behind it.
+func (m *Machine) end(s *session, c *claim, kind EventKind, reason Reason) *Event {
+	l := m.lock(c.name)
+	m.drop(l, c)
+	m.finish(s, c.request)
+	e := m.emit(kind, c, reason)
+	m.settle(l)
+	return e
+}

@@ -1,0 +1,184 @@
+package fsm
+
+import "fmt"
+
+// Check tests every invariant of the state, in time proportional to its size. The error wraps
+// ErrInvariant and names the invariant that is broken, see Machine.
+func (m *Machine) Check() error {
+	for _, check := range []func() error{
+		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkRequests, m.checkBounds,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func broken(number int, format string, args ...any) error {
+	return fmt.Errorf("%w: I%d: %s", ErrInvariant, number, fmt.Sprintf(format, args...))
+}
+
+func (m *Machine) checkGroup() error {
+	switch {
+	case m.counter > m.limits.token:
+		return broken(2, "counter %d is above the limit", m.counter)
+	case !m.born && (m.serving || m.counter != 0 || m.cluster != [16]byte{}), m.born && m.cluster == [16]byte{}:
+		return broken(7, "cluster %x born %v serving %v", m.cluster, m.born, m.serving)
+	}
+	return nil
+}
+
+func (m *Machine) checkNodes() (err error) {
+	forgotten := 0
+	owners := make(map[uint64]node)
+	m.nodes.Scan(func(n node) bool {
+		switch {
+		case n.id == Node{} || n.incarnation == 0 || !validText(n.name, NameBytesMax):
+			err = broken(3, "node %v has a bad record", n.id)
+		case n.forgotten != 0:
+			forgotten++
+			if n.born != 0 || n.lowest != 0 || n.name != "" || n.forgotten > m.applied {
+				err = broken(3, "forgotten node %v has a record", n.id)
+			}
+		case n.born == 0 || n.born > m.applied:
+			err = broken(3, "node %v said hello at %d", n.id, n.born)
+		default:
+			if _, twice := owners[n.born]; twice {
+				err = broken(3, "two nodes said hello at %d", n.born)
+			}
+			owners[n.born] = n
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	if forgotten != m.forgotten {
+		return broken(7, "%d nodes forgotten, counted %d", forgotten, m.forgotten)
+	}
+	return m.numbers.check(func(owner uint64) (floor uint64, ok bool) {
+		n, ok := owners[owner]
+		return n.lowest, ok
+	})
+}
+
+// check tests that the runs are in order and apart, that none is below its owner's floor, and that all
+// owners are there.
+func (t spans) check(floor func(owner uint64) (uint64, bool)) (err error) {
+	var last span
+	t.tree.Scan(func(s span) bool {
+		low, ok := floor(s.owner)
+		switch {
+		case !ok:
+			err = broken(5, "numbers of nobody: %d", s.owner)
+		case s.low == 0 || s.low > s.high || s.low < low:
+			err = broken(5, "numbers %d to %d of %d, floor %d", s.low, s.high, s.owner, low)
+		case last.owner == s.owner && s.low-1 <= last.high:
+			err = broken(5, "numbers %d to %d of %d overlap or touch", s.low, s.high, s.owner)
+		}
+		last = s
+		return err == nil
+	})
+	return err
+}
+
+func (m *Machine) checkSessions() (err error) {
+	owners := make(map[uint64]*session)
+	m.sessions.Scan(func(r sessionRef) bool {
+		s := r.s
+		n, code := m.present(r.id.Node, r.id.Incarnation)
+		_, twice := owners[s.opened]
+		switch {
+		case s.id != r.id || !s.id.valid() || s.nodeName != n.name:
+			err = broken(3, "session %v has a bad record", r.id)
+		case code != CodeOK:
+			err = broken(3, "session %v of a node that is not present", s.id)
+		case !m.used(n, s.id.Number):
+			err = broken(5, "session %v has a number that was never used", s.id)
+		case s.opened == 0 || s.renewed < s.opened || s.renewed > m.applied || twice:
+			err = broken(3, "session %v opened at %d, renewed at %d", s.id, s.opened, s.renewed)
+		case s.ttl < TTLMin || s.ttl > TTLMax:
+			err = broken(7, "session %v has TTL %v", s.id, s.ttl)
+		}
+		owners[s.opened] = s
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	counts := make(map[uint64]int)
+	m.finished.tree.Scan(func(s span) bool { counts[s.owner]++; return true })
+	for opened, s := range owners {
+		if counts[opened] != s.spans {
+			return broken(7, "session %v remembers %d spans, counted %d", s.id, counts[opened], s.spans)
+		}
+	}
+	return m.finished.check(func(owner uint64) (uint64, bool) {
+		s := owners[owner]
+		if s == nil {
+			return 0, false
+		}
+		return s.acked, true
+	})
+}
+
+// checkRequests tests that the requests are the claims of the locks, each in an open session.
+func (m *Machine) checkRequests() (err error) {
+	m.requests.Scan(func(r request) bool {
+		c := r.claim
+		ref, open := m.sessions.Get(sessionRef{id: c.owner.id})
+		switch {
+		case r.opened != c.owner.opened || r.number != c.request || c.request == 0:
+			err = broken(3, "request %d of %v is filed as %d", c.request, c.owner.id, r.number)
+		case !open || ref.s.owner != c.owner:
+			err = broken(3, "%q is claimed by session %v, which is not open", c.name, c.owner.id)
+		case m.finished.contains(r.opened, r.number):
+			err = broken(5, "request %d of %v is live and finished", c.request, c.owner.id)
+		case c.token == 0 && !m.isWaiter(c), c.token != 0 && !m.isHolder(c):
+			err = broken(3, "request %d of %v is not known to its lock", c.request, c.owner.id)
+		}
+		return err == nil
+	})
+	if err == nil && m.requests.Len() != m.grants+m.waiters.Len() {
+		err = broken(7, "%d requests, %d grants, %d waiters", m.requests.Len(), m.grants, m.waiters.Len())
+	}
+	return err
+}
+
+func (m *Machine) isWaiter(c *claim) bool {
+	found, ok := m.waiters.Get(c)
+	return ok && found == c
+}
+
+func (m *Machine) isHolder(c *claim) bool {
+	if c.mode == Exclusive {
+		l, ok := m.locks.Get(c.name)
+		return ok && l.holder == c
+	}
+	found, ok := m.shared.Get(c)
+	return ok && found == c
+}
+
+func (m *Machine) checkBounds() error {
+	for _, bound := range []struct {
+		what     string
+		now, max int
+	}{
+		{"locks", m.locks.Len(), m.limits.locks},
+		{"grants", m.grants, m.limits.grants + m.limits.waiters}, // waiters become holders
+		{"waiters", m.waiters.Len(), m.limits.waiters},
+		{"sessions", m.sessions.Len(), m.limits.sessions},
+		{"nodes", m.nodes.Len() - m.forgotten, m.limits.nodes},
+		{"forgotten nodes", m.forgotten, m.limits.forgotten},
+		{"finished requests", m.finished.tree.Len(), m.limits.spansTotal + m.limits.grants + 2*m.limits.waiters},
+	} {
+		if bound.now < 0 || bound.now > bound.max {
+			return broken(7, "%d %s, at most %d", bound.now, bound.what, bound.max)
+		}
+	}
+	if m.values < 0 || m.values > m.limits.values {
+		return broken(7, "%d bytes of values, at most %d", m.values, m.limits.values)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package fsm
+
+import "time"
+
+// Command is one entry of the log. Encode writes it, Decode reads it, Machine.Apply carries it out.
+type Command interface {
+	// AppendTo appends the encoded command, version and operation included.
+	AppendTo(b []byte) []byte
+	op() op
+}
+
+// Birth is the first command of a group: its id, and where its token counter starts. A later Birth
+// changes nothing: CodeOK for the same cluster, else CodeInvalid.
+type Birth struct {
+	Cluster [16]byte
+	Counter uint64
+}
+
+// Serve says that the group has the voters it was to start with. Until then Acquire and SetValue are
+// answered CodeNotServing. CodeInvalid before Birth.
+type Serve struct{}
+
+// Level raises the feature level of the group. It never falls: a lower level changes nothing.
+type Level struct{ Level uint64 }
+
+// Hello says that a node's process began. It makes the node's record or updates it to the newer
+// incarnation, and then ends all sessions of older incarnations at once. An older incarnation, or one
+// that was forgotten, is answered CodeStaleIncarnation. The name of an incarnation never changes.
+type Hello struct {
+	Node        Node
+	Incarnation uint64
+	Name        string
+}
+
+// Forget says that a node left or was removed: its sessions of this and older incarnations end and its
+// record goes. That incarnation cannot return. CodeStaleIncarnation when a newer one is there.
+type Forget struct {
+	Node        Node
+	Incarnation uint64
+}
+
+// Acquire asks for a lock. With a TTL it opens its session if the number was never used; it never
+// re-opens one that ended (CodeSessionLost). A session that does not exist and comes without a TTL is
+// answered CodeSessionLost, and then cannot be opened any more.
+//
+// Answers: CodeGranted, CodeQueued (Wait), CodeHeld (not Wait), a refusal, or CodeFinished when the
+// request is over. A duplicate is answered by where the request stands, and changes nothing. A refused
+// request is over, except those refused with CodeInvalid, CodeNotServing, CodeTooManySessions and
+// CodeTooManyRequests, which may be repeated under the same number. CodeInvalid also for a number that is
+// live for another lock.
+type Acquire struct {
+	Session  SessionID
+	TTL      time.Duration // whole milliseconds
+	Request  uint64        // counted by the session from 1
+	Acked    uint64        // the client has heard the answer to every lower number
+	Name     string
+	Wait     bool
+	Mode     Mode
+	Limit    uint32 // Permit only: the same for all permits of a lock, else CodeLimitMismatch
+	Weight   uint32 // Permit only: 1 to Limit; 0 counts as 1
+	Priority int32  // higher first
+	Label    string
+	HasValue bool // set the lock's value at the grant
+	Value    []byte
+}
+
+// Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not seen
+// yet will do nothing when it comes. If the session was never opened, it cannot be opened afterwards
+// and the answer is CodeSessionLost, as it is when the session has ended. CodeTooManyRequests: a request
+// not seen yet could not be remembered; the others are withdrawn.
+type Withdraw struct {
+	Session  SessionID
+	Acked    uint64
+	Requests []uint64
+}
+
+// Grant names a grant by its lock and token.
+type Grant struct {
+	Name  string
+	Token uint64
+}
+
+// Release frees grants of a session by their tokens. CodeOK if all were current; else CodeNotHeld, and
+// those that were are released.
+type Release struct {
+	Session SessionID
+	Acked   uint64
+	Grants  []Grant
+}
+
+// SetValue writes the value of a lock that the session holds under this token; a nil Value deletes it.
+// CodeStaleToken when it does not hold it. A request number that was carried out, or refused with
+// CodeValuesFull, is answered CodeFinished afterwards: who has not heard the first answer asks again
+// under a new number.
+type SetValue struct {
+	Session SessionID
+	Request uint64 // counted together with those of Acquire
+	Acked   uint64
+	Name    string
+	Token   uint64
+	Value   []byte
+}
+
+// Keep renews sessions of a node: each that exists and has not seen this or a later Seq. Lost in the
+// outcome lists those that do not exist; they never will. Lowest is the lowest session number that the
+// node still uses: lower ones are not remembered one by one.
+type Keep struct {
+	Node        Node
+	Incarnation uint64
+	Seq         uint64 // counted by the incarnation from 1
+	Lowest      uint64
+	Sessions    []uint64
+}
+
+// CloseSession ends a session now: its grants are released. A number that was never opened cannot be
+// opened afterwards. CodeOK also when it has ended before.
+type CloseSession struct{ Session SessionID }
+
+// Expire ends a session if Renewed is still the index of its last renewal. CodeFinished when it was
+// renewed since, CodeSessionLost when it has ended.
+type Expire struct {
+	Session SessionID
+	Renewed uint64
+}
+
+// ForceRelease takes a grant from its holder, whoever that is. CodeStaleToken when the token is no
+// current grant of the lock, CodeInvalid without a reason.
+type ForceRelease struct {
+	Name   string
+	Token  uint64
+	Reason string
+}

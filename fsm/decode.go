@@ -1,0 +1,117 @@
+package fsm
+
+import "fmt"
+
+// Decode reads a command. It checks the form, not the bounds: Apply does that. The error wraps
+// ErrUnsupported for a version or operation that this package does not know, else ErrMalformed. The
+// command shares no memory with b.
+func Decode(b []byte) (Command, error) {
+	var s scratch
+	c, err := s.decode(b)
+	if err != nil {
+		return nil, err
+	}
+	return c.command(), nil
+}
+
+// decodable is a command being read: a pointer to one of the command structs.
+type decodable interface {
+	decode(b []byte) error
+	command() Command
+}
+
+// scratch has room for one command of each kind, so that Apply decodes without allocating them.
+type scratch struct {
+	birth        Birth
+	serve        Serve
+	level        Level
+	hello        Hello
+	forget       Forget
+	acquire      Acquire
+	withdraw     Withdraw
+	release      Release
+	setValue     SetValue
+	keep         Keep
+	closeSession CloseSession
+	expire       Expire
+	forceRelease ForceRelease
+}
+
+// decode reads b into the struct of its operation and answers a pointer to it, good until the next call.
+func (s *scratch) decode(b []byte) (decodable, error) {
+	if len(b) < 2 {
+		return nil, fmt.Errorf("holdfast: command of %d bytes: %w", len(b), ErrMalformed)
+	}
+	if b[0] != commandVersion {
+		return nil, fmt.Errorf("holdfast: command version %d: %w", b[0], ErrUnsupported)
+	}
+	c := s.room(op(b[1]))
+	if c == nil {
+		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], ErrUnsupported)
+	}
+	if err := c.decode(b[2:]); err != nil {
+		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], err)
+	}
+	return c, nil
+}
+
+// room clears and answers the struct of an operation, nil if there is none. The slices of the frequent
+// commands keep their memory.
+func (s *scratch) room(o op) decodable {
+	switch o {
+	case opBirth:
+		s.birth = Birth{}
+		return &s.birth
+	case opServe:
+		return &s.serve
+	case opLevel:
+		s.level = Level{}
+		return &s.level
+	case opHello:
+		s.hello = Hello{}
+		return &s.hello
+	case opForget:
+		s.forget = Forget{}
+		return &s.forget
+	case opAcquire:
+		s.acquire = Acquire{}
+		return &s.acquire
+	case opWithdraw:
+		s.withdraw = Withdraw{Requests: s.withdraw.Requests[:0]}
+		return &s.withdraw
+	case opRelease:
+		clear(s.release.Grants)
+		s.release = Release{Grants: s.release.Grants[:0]}
+		return &s.release
+	case opSetValue:
+		s.setValue = SetValue{}
+		return &s.setValue
+	case opKeep:
+		s.keep = Keep{Sessions: s.keep.Sessions[:0]}
+		return &s.keep
+	case opCloseSession:
+		s.closeSession = CloseSession{}
+		return &s.closeSession
+	case opExpire:
+		s.expire = Expire{}
+		return &s.expire
+	case opForceRelease:
+		s.forceRelease = ForceRelease{}
+		return &s.forceRelease
+	}
+	return nil
+}
+
+func (c *Birth) command() Command        { return *c }
+func (c *Serve) command() Command        { return *c }
+func (c *Level) command() Command        { return *c }
+func (c *Hello) command() Command        { return *c }
+func (c *Forget) command() Command       { return *c }
+func (c *Acquire) command() Command      { return *c }
+func (c *Withdraw) command() Command     { return *c }
+func (c *Release) command() Command      { return *c }
+func (c *SetValue) command() Command     { return *c }
+func (c *Keep) command() Command         { return *c }
+func (c *CloseSession) command() Command { return *c }
+func (c *Expire) command() Command       { return *c }
+func (c *ForceRelease) command() Command { return *c }

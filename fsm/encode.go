@@ -1,0 +1,153 @@
+package fsm
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// commandVersion is the first byte of every command.
+const commandVersion = 1
+
+// op is the second byte of every command. Numbers are never reused.
+type op byte
+
+const (
+	opBirth op = iota + 1
+	opServe
+	opLevel
+	opHello
+	opForget
+	opAcquire
+	opWithdraw
+	opRelease
+	opSetValue
+	opKeep
+	opCloseSession
+	opExpire
+	opForceRelease
+)
+
+func (Birth) op() op        { return opBirth }
+func (Serve) op() op        { return opServe }
+func (Level) op() op        { return opLevel }
+func (Hello) op() op        { return opHello }
+func (Forget) op() op       { return opForget }
+func (Acquire) op() op      { return opAcquire }
+func (Withdraw) op() op     { return opWithdraw }
+func (Release) op() op      { return opRelease }
+func (SetValue) op() op     { return opSetValue }
+func (Keep) op() op         { return opKeep }
+func (CloseSession) op() op { return opCloseSession }
+func (Expire) op() op       { return opExpire }
+func (ForceRelease) op() op { return opForceRelease }
+
+// Encode is the command as the log holds it.
+func Encode(c Command) []byte { return c.AppendTo(nil) }
+
+func appendHeader(b []byte, c op) []byte { return append(b, commandVersion, byte(c)) }
+
+// AppendTo implements Command.
+func (c Birth) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opBirth), 1, c.Cluster[:])
+	return appendUint(b, 2, c.Counter)
+}
+
+// AppendTo implements Command.
+func (c Serve) AppendTo(b []byte) []byte { return appendHeader(b, opServe) }
+
+// AppendTo implements Command.
+func (c Level) AppendTo(b []byte) []byte {
+	return appendUint(appendHeader(b, opLevel), 1, c.Level)
+}
+
+// AppendTo implements Command.
+func (c Hello) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opHello), 1, c.Node[:])
+	b = appendUint(b, 2, c.Incarnation)
+	return appendText(b, 3, c.Name)
+}
+
+// AppendTo implements Command.
+func (c Forget) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opForget), 1, c.Node[:])
+	return appendUint(b, 2, c.Incarnation)
+}
+
+// AppendTo implements Command.
+func (c Acquire) AppendTo(b []byte) []byte {
+	b = appendSession(appendHeader(b, opAcquire), 1, c.Session)
+	b = appendUint(b, 2, uint64(max(c.TTL, 0)/time.Millisecond))
+	b = appendUint(b, 3, c.Request)
+	b = appendUint(b, 4, c.Acked)
+	b = appendText(b, 5, c.Name)
+	b = appendBool(b, 6, c.Wait)
+	b = appendUint(b, 7, uint64(c.Mode))
+	b = appendUint(b, 8, uint64(c.Limit))
+	b = appendUint(b, 9, uint64(c.Weight))
+	b = appendUint(b, 10, protowire.EncodeZigZag(int64(c.Priority)))
+	b = appendText(b, 11, c.Label)
+	if c.HasValue {
+		b = appendBytes(b, 12, c.Value)
+	}
+	return b
+}
+
+// AppendTo implements Command.
+func (c Withdraw) AppendTo(b []byte) []byte {
+	b = appendSession(appendHeader(b, opWithdraw), 1, c.Session)
+	b = appendUint(b, 2, c.Acked)
+	return appendPacked(b, 3, c.Requests)
+}
+
+// AppendTo implements Command.
+func (c Release) AppendTo(b []byte) []byte {
+	b = appendSession(appendHeader(b, opRelease), 1, c.Session)
+	b = appendUint(b, 2, c.Acked)
+	for _, g := range c.Grants {
+		b = appendMessage(b, 3, func(b []byte) []byte {
+			return appendUint(appendText(b, 1, g.Name), 2, g.Token)
+		})
+	}
+	return b
+}
+
+// AppendTo implements Command.
+func (c SetValue) AppendTo(b []byte) []byte {
+	b = appendSession(appendHeader(b, opSetValue), 1, c.Session)
+	b = appendUint(b, 2, c.Request)
+	b = appendUint(b, 3, c.Acked)
+	b = appendText(b, 4, c.Name)
+	b = appendUint(b, 5, c.Token)
+	if c.Value != nil {
+		b = appendBytes(b, 6, c.Value)
+	}
+	return b
+}
+
+// AppendTo implements Command.
+func (c Keep) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opKeep), 1, c.Node[:])
+	b = appendUint(b, 2, c.Incarnation)
+	b = appendUint(b, 3, c.Seq)
+	b = appendUint(b, 4, c.Lowest)
+	return appendPacked(b, 5, c.Sessions)
+}
+
+// AppendTo implements Command.
+func (c CloseSession) AppendTo(b []byte) []byte {
+	return appendSession(appendHeader(b, opCloseSession), 1, c.Session)
+}
+
+// AppendTo implements Command.
+func (c Expire) AppendTo(b []byte) []byte {
+	b = appendSession(appendHeader(b, opExpire), 1, c.Session)
+	return appendUint(b, 2, c.Renewed)
+}
+
+// AppendTo implements Command.
+func (c ForceRelease) AppendTo(b []byte) []byte {
+	b = appendText(appendHeader(b, opForceRelease), 1, c.Name)
+	b = appendUint(b, 2, c.Token)
+	return appendText(b, 3, c.Reason)
+}

@@ -1,0 +1,89 @@
+package fsm
+
+import (
+	"fmt"
+	"time"
+)
+
+// EventKind says what happened.
+type EventKind uint8
+
+const (
+	EventBorn           EventKind = iota + 1 // the group has its id
+	EventServing                             // the group serves locks from now on
+	EventSessionRenewed                      // a session was opened or renewed; TTL
+	EventSessionEnded                        // Reason: closed, expired, incarnation, forgotten
+	EventGranted                             // a lock was granted
+	EventReleased                            // a grant ended by its holder's will. Reason: released, withdrawn, closed
+	EventLost                                // a grant ended with its session. Reason: expired, incarnation, forgotten
+	EventForced                              // a grant was taken by ForceRelease; Detail
+	EventQueued                              // a request began to wait
+	EventWithdrawn                           // a waiter left. Reason: withdrawn, or that of its session's end
+	EventValueSet                            // the lock's value changed; Value
+	EventWanted                              // to one holder, once: somebody wants its lock
+)
+
+// String is the kind in lower case.
+func (k EventKind) String() string {
+	names := [...]string{
+		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
+		"forced", "queued", "withdrawn", "value set", "wanted",
+	}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// Reason is why a session, a grant or a waiter ended.
+type Reason uint8
+
+const (
+	ReasonNone        Reason = iota
+	ReasonReleased           // by Release
+	ReasonWithdrawn          // by Withdraw
+	ReasonClosed             // its session was closed
+	ReasonExpired            // its session expired
+	ReasonIncarnation        // its node's process has started anew
+	ReasonForgotten          // its node left or was removed
+	ReasonForced             // by ForceRelease
+)
+
+// String is the reason in lower case.
+func (r Reason) String() string {
+	names := [...]string{
+		"none", "released", "withdrawn", "closed", "expired", "incarnation", "forgotten", "forced",
+	}
+	if int(r) < len(names) {
+		return names[r]
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
+}
+
+// Event is one thing that an applied command changed, or one holder to tell. Session, Request and
+// the fields of the holder are those of the grant, waiter or session that the event is about.
+type Event struct {
+	Index    uint64
+	Kind     EventKind
+	Session  SessionID
+	Request  uint64
+	Name     string
+	Token    uint64
+	TTL      time.Duration
+	Reason   Reason
+	Detail   string // of EventForced: the operator's words
+	NodeName string
+	Label    string
+	Mode     Mode
+	Weight   uint32
+	Priority int32
+	Value    []byte // of EventValueSet: nil when it was deleted. Not to be changed
+}
+
+// Holder is the grant or waiter that the event is about. Granted is the event's index.
+func (e Event) Holder() Holder {
+	return Holder{
+		Session: e.Session, Request: e.Request, NodeName: e.NodeName, Label: e.Label, Token: e.Token,
+		Mode: e.Mode, Weight: e.Weight, Priority: e.Priority, Granted: e.Index,
+	}
+}

@@ -1,0 +1,148 @@
+package fsm
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The invariants of design.md that the log alone decides, by what users see: outcomes and events. Each
+// failure names its invariant. The machine is replaced by a restored snapshot of itself now and then.
+func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		l := &ledger{
+			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
+			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),
+		}
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			c := w.command()
+			if rapid.IntRange(0, 4).Draw(t, "again") == 0 {
+				c = rapid.SampledFrom(w.log).Draw(t, "late duplicate")
+			}
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				w.reload()
+			}
+			w.index++
+			w.log = append(w.log, c)
+			outcome, events := w.m.Apply(w.index, Encode(c))
+			w.o.apply(w.index, c) // so that the next commands make sense
+			for _, e := range events {
+				l.observe(c, e)
+			}
+			l.compare(w.m, c, outcome)
+		}
+	})
+}
+
+type requestID struct {
+	session SessionID
+	request uint64
+}
+
+type ledger struct {
+	*rapid.T
+	holders map[string]map[uint64]Event // by lock and token, as granted
+	highest map[string]uint64           // token ever granted, by lock
+	queue   map[string][]Event
+	ended   map[SessionID]bool
+	over    map[requestID]bool // grants and waits that ended
+}
+
+func (l *ledger) observe(c Command, e Event) {
+	id := requestID{e.Session, e.Request}
+	switch e.Kind {
+	case EventQueued:
+		l.queue[e.Name] = append(l.queue[e.Name], e)
+		l.fresh(id)
+	case EventGranted:
+		l.granted(e)
+		l.fresh(id)
+	case EventReleased, EventLost, EventForced:
+		if _, held := l.holders[e.Name][e.Token]; !held {
+			l.Fatalf("S4: a grant ended that was not there: %+v", e)
+		}
+		delete(l.holders[e.Name], e.Token)
+		l.over[id] = true
+		if c, ok := c.(Release); ok && (c.Session != e.Session || !slices.Contains(c.Grants, Grant{e.Name, e.Token})) {
+			l.Fatalf("S6: %+v released %+v", c, e)
+		}
+	case EventValueSet:
+		if c, ok := c.(SetValue); ok && (c.Session != e.Session || c.Token != e.Token) {
+			l.Fatalf("S6: %+v wrote under %+v", c, e)
+		}
+		if held, ok := l.holders[e.Name][e.Token]; !ok || held.Session != e.Session {
+			l.Fatalf("S6: who does not hold it wrote: %+v", e)
+		}
+	case EventWithdrawn:
+		l.queue[e.Name] = slices.DeleteFunc(l.queue[e.Name], func(q Event) bool { return same(q, e) })
+		l.over[id] = true
+	case EventSessionEnded:
+		l.ended[e.Session] = true
+	}
+}
+
+func same(a, b Event) bool { return a.Session == b.Session && a.Request == b.Request }
+
+// fresh tests that a request and its session have not ended before.
+func (l *ledger) fresh(id requestID) {
+	if l.over[id] || l.ended[id.session] {
+		l.Fatalf("S5: %v came back", id)
+	}
+}
+
+func (l *ledger) granted(e Event) {
+	if e.Token <= l.highest[e.Name] {
+		l.Fatalf("S2: token %d of %s after %d", e.Token, e.Name, l.highest[e.Name])
+	}
+	l.highest[e.Name] = e.Token
+	for _, h := range l.holders[e.Name] {
+		if h.Mode != e.Mode || e.Mode == Exclusive {
+			l.Fatalf("S1: %+v and %+v hold together", h, e)
+		}
+	}
+	if queue := l.queue[e.Name]; len(queue) > 0 {
+		first := slices.MinFunc(queue, func(a, b Event) int {
+			return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Index, b.Index))
+		})
+		if !same(first, e) {
+			l.Fatalf("L1: %+v overtook %+v", e, first)
+		}
+		l.queue[e.Name] = slices.DeleteFunc(queue, func(q Event) bool { return same(q, e) })
+	}
+	if l.holders[e.Name] == nil {
+		l.holders[e.Name] = make(map[uint64]Event)
+	}
+	l.holders[e.Name][e.Token] = e
+}
+
+// compare tests that the machine holds what the ledger does, no more and no less.
+func (l *ledger) compare(m *Machine, c Command, o Outcome) {
+	grants := 0
+	for name, holders := range l.holders {
+		weight := uint32(0)
+		for token, h := range holders {
+			grants++
+			weight += h.Weight
+			if !m.Granted(name, token) {
+				l.Fatalf("S4: %s #%d is forgotten after %T%+v", name, token, c, c)
+			}
+		}
+		view, _ := m.Lock(name)
+		if view.Mode == Permit && weight > view.Limit {
+			l.Fatalf("S1: weight %d on %s, limit %d", weight, name, view.Limit)
+		}
+		if len(view.Holders) == 0 && len(view.Waiters) > 0 {
+			l.Fatalf("L1: %s is free and waited for", name)
+		}
+	}
+	if info := m.Info(); info.Grants != grants {
+		l.Fatalf("S4: %d grants, %d known, after %T%+v", info.Grants, grants, c, c)
+	}
+	if o.Code == CodeGranted && !m.Granted(c.(Acquire).Name, o.Token) {
+		l.Fatalf("S4: %+v was answered %d, which is no grant", c, o.Token)
+	}
+}

@@ -1,0 +1,46 @@
+package fsm
+
+import "time"
+
+// Bounds on a single command. A command beyond one of them is answered CodeInvalid.
+const (
+	NameBytesMax  = 512              // a lock's or a node's name
+	LabelBytesMax = 1024             // a holder's label, the reason of a forced release
+	ValueBytesMax = 64 << 10         // one lock's value
+	LimitMax      = 1<<31 - 1        // permits of one lock
+	TTLMax        = 24 * time.Hour   // a session's TTL
+	TTLMin        = time.Millisecond // a session's TTL; the public API asks for more
+	TokenMax      = 1<<53 - 1        // the highest fencing token: JSON and JavaScript hold it exactly
+)
+
+// Bounds on the state as a whole. Each has its code, but for HoldersMax and ForgottenMax: the next shared
+// holder waits, the oldest forgotten node is dropped.
+const (
+	LocksMax       = 4_000_000 // names in use, and grants: CodeTooManyLocks
+	WaitersMax     = 1_000_000 // waiters of all locks: CodeTooManyWaiters
+	HoldersMax     = 10_000    // holders of one lock
+	SessionsMax    = 1_000_000 // open sessions: CodeTooManySessions
+	NodesMax       = 10_000    // known nodes: CodeTooManyNodes
+	ForgottenMax   = 10_000    // forgotten nodes whose late commands are still told apart
+	SpansMax       = 65_536    // runs of finished numbers remembered for one session or node: CodeTooManyRequests, CodeTooManySessions
+	SpansTotalMax  = 4_000_000 // the same for all sessions: CodeTooManyRequests
+	ValuesBytesMax = 256 << 20 // all values, those of waiters included: CodeValuesFull
+)
+
+// limits are the bounds of one machine; tests lower them.
+type limits struct {
+	locks, grants, waiters, holders int
+	sessions, nodes, forgotten      int
+	spans, spansTotal               int
+	values                          int64
+	token                           uint64
+}
+
+func defaultLimits() limits {
+	return limits{
+		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
+		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
+		spans: SpansMax, spansTotal: SpansTotalMax,
+		values: ValuesBytesMax, token: TokenMax,
+	}
+}

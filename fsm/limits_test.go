@@ -1,0 +1,229 @@
+package fsm
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLocksAndGrantsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.locks = 2
+	first := b.must(acquire(1, "x"), CodeGranted)
+	b.must(acquire(2, "y"), CodeGranted)
+	b.must(acquire(3, "z"), CodeTooManyLocks)
+	b.must(acquire(3, "z"), CodeFinished)
+	b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{"x", first.Token}}}, CodeOK)
+	b.must(acquire(4, "z"), CodeGranted)
+
+	b.m.limits.locks, b.m.limits.grants = 100, 2
+	shared := acquire(5, "s")
+	shared.Mode = Shared
+	b.must(shared, CodeTooManyLocks)
+}
+
+func TestWaitersAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.waiters = 1
+	b.must(acquire(1, "x"), CodeGranted)
+	b.must(acquire(2, "x"), CodeQueued)
+	b.must(acquire(3, "x"), CodeTooManyWaiters)
+	b.must(acquire(3, "x"), CodeFinished)
+	b.must(Withdraw{Session: sessionOf('a', 1), Requests: []uint64{2}}, CodeOK)
+	b.must(acquire(4, "x"), CodeQueued)
+}
+
+func TestHoldersBeyondTheBoundWait(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.holders = 2
+	c := acquire(0, "x")
+	c.Mode = Shared
+	var last Outcome
+	for i, want := range []Code{CodeGranted, CodeGranted, CodeQueued} {
+		c.Request = uint64(i + 1)
+		if o := b.must(c, want); want == CodeGranted {
+			last = o
+		}
+	}
+	b.must(Release{Session: c.Session, Grants: []Grant{{"x", last.Token}}}, CodeOK)
+	b.must(c, CodeGranted)
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.sessions = 1
+	b.must(acquire(1, "x"), CodeGranted)
+	other := acquire(1, "y")
+	other.Session.Number = 2
+	b.must(other, CodeTooManySessions)
+	b.must(CloseSession{sessionOf('a', 1)}, CodeOK)
+	b.must(other, CodeGranted) // it was not opened: the same number may be tried again
+}
+
+func TestTheMemoryOfSessionNumbersIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.spans = 2
+	b.must(CloseSession{sessionOf('a', 10)}, CodeOK)
+	b.must(CloseSession{sessionOf('a', 20)}, CodeOK)
+	b.must(CloseSession{sessionOf('a', 30)}, CodeTooManySessions)
+	b.must(acquire(1, "x"), CodeTooManySessions)
+	b.must(Keep{Node: Node{'a'}, Incarnation: 1, Seq: 1, Lowest: 25}, CodeOK)
+	b.must(CloseSession{sessionOf('a', 30)}, CodeOK)
+	b.must(acquire(1, "x"), CodeSessionLost) // session 1 is below the lowest in use
+}
+
+func TestNodesAreBoundedAndTheOldestForgottenNodeIsDropped(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.nodes, b.m.limits.forgotten = 2, 2
+	b.must(Hello{Node{'c'}, 1, ""}, CodeTooManyNodes)
+	b.must(Hello{Node{'b'}, 2, ""}, CodeOK) // a known node may come back
+	for _, n := range []byte("bcd") {
+		b.must(Forget{Node{n}, 5}, CodeOK)
+	}
+	b.must(Hello{Node{'d'}, 5, ""}, CodeStaleIncarnation)
+	b.must(Hello{Node{'b'}, 5, ""}, CodeOK) // dropped, so nobody knows
+	if i := b.m.Info(); i.Nodes != 2 || b.m.nodes.Len() != 4 {
+		t.Fatalf("%d nodes of %d", i.Nodes, b.m.nodes.Len())
+	}
+}
+
+func TestFinishedRequestsAreBoundedPerSessionAndInAll(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.spans = 2
+	try := func(request uint64) Acquire {
+		c := acquire(request, "x")
+		c.Wait = false
+		return c
+	}
+	id := sessionOf('a', 1)
+	token := b.must(try(1), CodeGranted).Token
+	b.must(try(10), CodeHeld)
+	b.must(try(20), CodeHeld)
+	b.must(try(30), CodeTooManyRequests)
+	b.must(SetValue{Session: id, Request: 30, Name: "x", Token: token}, CodeTooManyRequests)
+	b.must(Withdraw{Session: id, Requests: []uint64{30}}, CodeTooManyRequests)
+	// what was let in can always end, and its end is remembered
+	b.must(Release{Session: id, Grants: []Grant{{"x", token}}}, CodeOK)
+	b.must(try(1), CodeFinished)
+	next := try(30)
+	next.Acked = 15
+	token = b.must(next, CodeGranted).Token
+
+	b.m.limits.spans, b.m.limits.spansTotal = 100, 1
+	b.must(try(40), CodeTooManyRequests)
+	b.must(Withdraw{Session: id, Acked: 41, Requests: []uint64{30}}, CodeOK)
+	if b.m.Granted("x", token) || b.m.finished.tree.Len() != 0 {
+		t.Fatal("the grant is left, or memory of what was acknowledged")
+	}
+}
+
+func TestValuesAreBoundedThoseOfWaitersIncluded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.values = 10
+	with := func(request uint64, name, value string) Acquire {
+		c := acquire(request, name)
+		c.HasValue, c.Value = true, []byte(value)
+		return c
+	}
+	token := b.must(with(1, "x", "12345"), CodeGranted).Token
+	b.must(with(2, "x", "12345"), CodeQueued)
+	b.must(with(3, "x", "1"), CodeValuesFull)
+	b.must(with(4, "y", "1"), CodeValuesFull)
+	b.must(with(4, "y", "1"), CodeFinished)
+	id := sessionOf('a', 1)
+	set := SetValue{Session: id, Request: 5, Name: "x", Token: token, Value: []byte("123456")}
+	b.must(set, CodeValuesFull)
+	b.must(set, CodeFinished)
+	set.Request, set.Value = 6, []byte("1234")
+	b.must(set, CodeOK)
+	b.must(with(7, "y", "1"), CodeGranted)
+	b.must(Release{Session: id, Grants: []Grant{{"x", token}}}, CodeOK)
+	if l, _ := b.m.Lock("x"); string(l.Value) != "12345" || b.m.Info().ValueBytes != 6 {
+		t.Fatalf("%q, %d bytes in all", l.Value, b.m.Info().ValueBytes)
+	}
+}
+
+func TestTokensEndBeforeTheyWrapAndEachWaiterHasOneSetAside(t *testing.T) {
+	t.Parallel()
+	b := &bench{t, New()}
+	b.must(Birth{Cluster: [16]byte{1}, Counter: TokenMax + 1}, CodeInvalid)
+	b.must(Birth{Cluster: [16]byte{1}, Counter: TokenMax - 2}, CodeOK)
+	b.must(Serve{}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, ""}, CodeOK)
+	first := b.must(acquire(1, "x"), CodeGranted)
+	b.must(acquire(2, "x"), CodeQueued)
+	b.must(acquire(3, "y"), CodeTokensExhausted)
+	b.must(acquire(4, "x"), CodeTokensExhausted)
+	b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{"x", first.Token}}}, CodeOK)
+	if o := b.must(acquire(2, "x"), CodeGranted); o.Token != TokenMax {
+		t.Fatalf("last token %d", o.Token)
+	}
+	b.must(acquire(5, "y"), CodeTokensExhausted)
+}
+
+func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
+	t.Parallel()
+	good := acquire(1, "x")
+	acquireWith := func(change func(*Acquire)) Command {
+		c := good
+		change(&c)
+		return c
+	}
+	long := strings.Repeat("n", NameBytesMax)
+	for name, c := range map[string]Command{
+		"no name":                acquireWith(func(c *Acquire) { c.Name = "" }),
+		"long name":              acquireWith(func(c *Acquire) { c.Name = long + "n" }),
+		"control character":      acquireWith(func(c *Acquire) { c.Name = "a\x00b" }),
+		"C1 control character":   acquireWith(func(c *Acquire) { c.Name = "a\u0085b" }),
+		"not UTF-8":              acquireWith(func(c *Acquire) { c.Name = "a\xffb" }),
+		"long label":             acquireWith(func(c *Acquire) { c.Label = strings.Repeat("l", LabelBytesMax+1) }),
+		"label not UTF-8":        acquireWith(func(c *Acquire) { c.Label = "\xff" }),
+		"long value":             acquireWith(func(c *Acquire) { c.HasValue, c.Value = true, make([]byte, ValueBytesMax+1) }),
+		"long TTL":               acquireWith(func(c *Acquire) { c.TTL = TTLMax + time.Millisecond }),
+		"no request":             acquireWith(func(c *Acquire) { c.Request = 0 }),
+		"no session number":      acquireWith(func(c *Acquire) { c.Session.Number = 0 }),
+		"no incarnation":         acquireWith(func(c *Acquire) { c.Session.Incarnation = 0 }),
+		"no node":                acquireWith(func(c *Acquire) { c.Session.Node = Node{} }),
+		"unknown mode":           acquireWith(func(c *Acquire) { c.Mode = Permit + 1 }),
+		"shared with a limit":    acquireWith(func(c *Acquire) { c.Mode, c.Limit = Shared, 2 }),
+		"weight without a limit": acquireWith(func(c *Acquire) { c.Weight = 2 }),
+		"permit without a limit": acquireWith(func(c *Acquire) { c.Mode = Permit }),
+		"weight above the limit": acquireWith(func(c *Acquire) { c.Mode, c.Limit, c.Weight = Permit, 2, 3 }),
+		"limit too high":         acquireWith(func(c *Acquire) { c.Mode, c.Limit = Permit, math.MaxUint32 }),
+		"withdraw of 0":          Withdraw{Session: good.Session, Requests: []uint64{0}},
+		"withdraw of nobody":     Withdraw{},
+		"release of nobody":      Release{},
+		"value of nobody":        SetValue{Request: 1, Name: "x"},
+		"long new value":         SetValue{Session: good.Session, Request: 1, Name: "x", Value: make([]byte, ValueBytesMax+1)},
+		"keep of nobody":         Keep{},
+		"keep of 0":              Keep{Node: Node{'a'}, Incarnation: 1, Sessions: []uint64{0}},
+		"close of nobody":        CloseSession{},
+		"expire of nobody":       Expire{},
+		"hello of nobody":        Hello{Incarnation: 1},
+		"hello of no run":        Hello{Node: Node{'a'}},
+		"long node name":         Hello{Node{'a'}, 2, long + "n"},
+		"forget of nobody":       Forget{},
+		"force without reason":   ForceRelease{Name: "x", Token: 1},
+		"long reason":            ForceRelease{"x", 1, strings.Repeat("r", LabelBytesMax+1)},
+		"birth of no cluster":    Birth{},
+		"another cluster":        Birth{Cluster: [16]byte{2}},
+	} {
+		b := newBench(t)
+		before := stateOf(b.m)
+		b.must(c, CodeInvalid)
+		if string(stateOf(b.m)) != string(before) {
+			t.Errorf("%s: the state changed", name)
+		}
+	}
+	b := newBench(t)
+	b.must(acquire(1, long), CodeGranted)
+}

@@ -1,0 +1,196 @@
+package fsm
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/tidwall/btree"
+)
+
+// Machine is the state of a group, and the only thing that changes it is Apply. Not safe for concurrent
+// use: its owner locks. Reads may run at the same time as each other.
+//
+// Invariants, which Check tests and other comments cite:
+//
+//	I1 the holders of a lock have its mode, one if it is exclusive, and their weights fit its limit
+//	I2 tokens are unique, and none is above the counter; the counter never falls
+//	I3 every claim (a holder or waiter) belongs to an open session, every session to its node's present incarnation
+//	I4 the first waiter of a lock does not fit: nobody waits for what is free
+//	I5 a request is live or finished, never both; an ended session's number never opens again
+//	I6 a lock has a holder, a waiter or a value; else it is not there
+//	I7 every count is the count of what it counts, and the bounds hold
+type Machine struct {
+	group
+	locks    *btree.Map[string, *lock]
+	shared   *btree.BTreeG[*claim] // holders of shared and permit locks, by name and token
+	waiters  *btree.BTreeG[*claim] // by name, priority, arrival
+	requests *btree.BTreeG[request]
+	sessions *btree.BTreeG[sessionRef]
+	nodes    *btree.BTreeG[node]
+	finished spans // request numbers that are over, by session (its opening index)
+	numbers  spans // session numbers that were used, by node (its record's index)
+
+	grants    int
+	forgotten int   // nodes that are remembered as gone
+	values    int64 // bytes of values, those of waiters included
+	epoch     uint64
+	limits    limits
+
+	// Room that Apply uses again and again; no part of the state.
+	scratch scratch
+	pivot   claim
+	events  []Event
+	claims  []*claim
+	names   []string
+	ended   []*session
+}
+
+// group is what the group as a whole agreed on.
+type group struct {
+	cluster [16]byte
+	born    bool
+	serving bool
+	level   uint64
+	counter uint64 // highest token granted
+	applied uint64
+}
+
+// epoch: an entry (lock, session) whose epoch is the machine's belongs to it alone and may be changed in
+// place; any other is shared with a fork and is copied first. Claims never change once they are in a tree.
+
+// request finds a live claim by its session's opening index and its number.
+type request struct {
+	opened, number uint64
+	claim          *claim
+}
+
+type sessionRef struct {
+	id SessionID
+	s  *session
+}
+
+// New is the empty state, before the first command.
+func New() *Machine {
+	return &Machine{
+		locks:    btree.NewMap[string, *lock](0),
+		shared:   newTree(lessByToken),
+		waiters:  newTree(lessByTurn),
+		requests: newTree(lessRequest),
+		sessions: newTree(func(a, b sessionRef) bool { return lessSession(&a.id, &b.id) }),
+		nodes:    newTree(func(a, b node) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }),
+		finished: newSpans(),
+		numbers:  newSpans(),
+		limits:   defaultLimits(),
+	}
+}
+
+func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
+}
+
+func lessRequest(a, b request) bool {
+	return a.opened < b.opened || a.opened == b.opened && a.number < b.number
+}
+
+func lessSession(a, b *SessionID) bool {
+	if c := bytes.Compare(a.Node[:], b.Node[:]); c != 0 {
+		return c < 0
+	}
+	return a.Incarnation < b.Incarnation || a.Incarnation == b.Incarnation && a.Number < b.Number
+}
+
+// Fork is a copy of the state in O(1). Both can go on independently: what is shared is copied when it is
+// first changed. Fork itself needs the owner's lock; the copy may then be read elsewhere without it.
+func (m *Machine) Fork() *Machine {
+	f := &Machine{
+		group:    m.group,
+		locks:    m.locks.Copy(),
+		shared:   m.shared.Copy(),
+		waiters:  m.waiters.Copy(),
+		requests: m.requests.Copy(),
+		sessions: m.sessions.Copy(),
+		nodes:    m.nodes.Copy(),
+		finished: m.finished.fork(),
+		numbers:  m.numbers.fork(),
+		grants:   m.grants, forgotten: m.forgotten, values: m.values,
+		epoch:  m.epoch + 1,
+		limits: m.limits,
+	}
+	m.epoch += 2 // different from the fork's, and from that of every entry so far
+	return f
+}
+
+// Apply carries out the command at a log index and answers its outcome and what it changed. It never
+// panics. The events are good until the next Apply. Indexes must rise: a command at an index that was
+// applied before is answered CodeInvalid and changes nothing, as is one that is malformed or out of
+// bounds. CodeUnsupported leaves the machine as it was at the index before: the replica must stop.
+func (m *Machine) Apply(index uint64, cmd []byte) (Outcome, []Event) {
+	if index <= m.applied {
+		return Outcome{Code: CodeInvalid}, nil
+	}
+	c, err := m.scratch.decode(cmd)
+	if errors.Is(err, ErrUnsupported) {
+		return Outcome{Code: CodeUnsupported}, nil
+	}
+	m.applied = index
+	if err != nil {
+		return Outcome{Code: CodeInvalid}, nil
+	}
+	m.tidy()
+	return m.dispatch(c), m.events
+}
+
+// tidy empties the scratch room, and gives it back when an unusual command made it large.
+func (m *Machine) tidy() {
+	const keep = 1024
+	clear(m.events)
+	clear(m.claims)
+	clear(m.ended)
+	m.events, m.claims, m.names, m.ended = m.events[:0], m.claims[:0], m.names[:0], m.ended[:0]
+	if cap(m.events) > keep || cap(m.claims) > keep || cap(m.names) > keep || cap(m.ended) > keep {
+		m.events, m.claims, m.names, m.ended = nil, nil, nil, nil
+	}
+}
+
+func (m *Machine) dispatch(c decodable) Outcome {
+	switch c := c.(type) {
+	case *Birth:
+		return m.birth(c)
+	case *Serve:
+		return m.serve()
+	case *Level:
+		m.level = max(m.level, c.Level)
+		return Outcome{}
+	case *Hello:
+		return m.hello(c)
+	case *Forget:
+		return m.forget(c)
+	case *Acquire:
+		return m.acquire(c)
+	case *Withdraw:
+		return m.withdraw(c)
+	case *Release:
+		return m.release(c)
+	case *SetValue:
+		return m.setValue(c)
+	case *Keep:
+		return m.keep(c)
+	case *CloseSession:
+		return m.closeSession(c)
+	case *Expire:
+		return m.expire(c)
+	case *ForceRelease:
+		return m.forceRelease(c)
+	}
+	return Outcome{Code: CodeUnsupported}
+}
+
+// emit records an event about a claim and answers it for its other fields to be filled.
+func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
+	m.events = append(m.events, Event{
+		Index: m.applied, Kind: kind, Session: c.owner.id, Request: c.request, Name: c.name,
+		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Label: c.label,
+		Mode: c.mode, Weight: c.weight, Priority: c.priority,
+	})
+	return &m.events[len(m.events)-1]
+}

@@ -1,0 +1,311 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Random commands from a small world, so that they meet. At any step an old command may come again, the
+// machine may go on from a snapshot of itself, and a fork may be set aside to be looked at in the end.
+// After each step the machine must answer, tell and hold what the naive one does, and pass Check.
+func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			switch rapid.IntRange(0, 19).Draw(t, "step") {
+			case 0:
+				w.reload()
+			case 1:
+				w.forks = append(w.forks, aside{w.m.Fork(), snapshot(w.m)})
+			case 2, 3, 4:
+				w.apply(rapid.SampledFrom(w.log).Draw(t, "late duplicate"))
+			default:
+				w.apply(w.command())
+			}
+		}
+		for _, f := range w.forks {
+			if !bytes.Equal(snapshot(f.m), f.then) {
+				t.Fatal("a fork changed after it was made")
+			}
+		}
+	})
+}
+
+// Whatever was carried out, or refused for good, changes nothing when it comes again, however late.
+func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		var done []Command
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			c := w.command()
+			if !w.possible(c) {
+				continue
+			}
+			switch w.apply(c).Code {
+			case CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests:
+				// not carried out: it may be repeated
+			default:
+				done = append(done, c)
+			}
+			before := stateOf(w.m)
+			late := w.m.Fork()
+			for i, c := range done {
+				_, events := late.Apply(late.Applied()+1, Encode(c))
+				if len(events) > 0 || !bytes.Equal(stateOf(late), before) {
+					t.Fatalf("%T again, first applied as number %d: %+v, events %v", c, i+1, c, events)
+				}
+			}
+		}
+	})
+}
+
+// possible says whether a client could send the command now: it releases and writes what its session was
+// granted, so that session has been open.
+func (w *world) possible(c Command) bool {
+	id := SessionID{}
+	switch c := c.(type) {
+	case Release:
+		id = c.Session
+	case SetValue:
+		id = c.Session
+	default:
+		return true
+	}
+	state, _ := w.m.Request(id, 1)
+	return w.o.session(id) != nil || state == RequestSessionLost
+}
+
+// aside is a fork and what it was when it was made.
+type aside struct {
+	m    *Machine
+	then []byte
+}
+
+type world struct {
+	*rapid.T
+	m     *Machine
+	o     *naive
+	index uint64
+	log   []Command
+	forks []aside
+}
+
+// newWorld is a group that serves, or is about to.
+func newWorld(t *rapid.T) *world {
+	w := &world{T: t, m: New(), o: newNaive()}
+	start := []Command{Birth{Cluster: [16]byte{1}}, Serve{}, Hello{Node{'a'}, 1, "alpha"}, Hello{Node{'b'}, 1, "beta"}}
+	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
+		w.apply(c)
+	}
+	return w
+}
+
+func (w *world) apply(c Command) Outcome {
+	w.index += uint64(rapid.IntRange(1, 2).Draw(w.T, "index gap"))
+	w.log = append(w.log, c)
+	got, gotEvents := w.m.Apply(w.index, Encode(c))
+	want, wantEvents := w.o.apply(w.index, c)
+	if !reflect.DeepEqual(got, want) {
+		w.Fatalf("%T%+v: got %s, want %s", c, c, describe(got), describe(want))
+	}
+	if !slices.EqualFunc(gotEvents, wantEvents, func(a, b Event) bool { return reflect.DeepEqual(a, b) }) {
+		w.Fatalf("%T%+v: events\n%+v\nwant\n%+v", c, c, gotEvents, wantEvents)
+	}
+	if err := w.m.Check(); err != nil {
+		w.Fatalf("%T%+v: %v", c, c, err)
+	}
+	if got, want := w.seen(), w.expected(); got != want {
+		w.Fatalf("%T%+v: state\n%s\nwant\n%s", c, c, got, want)
+	}
+	value, data := got.Pack()
+	if back, err := Unpack(value, data); err != nil || !reflect.DeepEqual(back, got) {
+		w.Fatalf("%s became %s when packed: %v", describe(got), describe(back), err)
+	}
+	return got
+}
+
+func (w *world) reload() {
+	before := snapshot(w.m)
+	m, err := ReadSnapshot(bytes.NewReader(before))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if !bytes.Equal(snapshot(m), before) {
+		w.Fatal("a restored machine writes another snapshot")
+	}
+	w.m = m
+}
+
+// seen is the machine's state in words, by its reads.
+func (w *world) seen() (text string) {
+	i := w.m.Info()
+	text = fmt.Sprintln(i.Born, i.Serving, i.Level, i.Counter, i.Applied, i.Grants, i.Waiters, i.ValueBytes)
+	for n := range w.m.Nodes() {
+		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name)
+	}
+	for s := range w.m.Sessions() {
+		text += fmt.Sprintln(s)
+		for r := range uint64(requests + 2) {
+			state, token := w.m.Request(s.ID, r+1)
+			text += fmt.Sprint(state, token, " ")
+		}
+	}
+	for l := range w.m.Locks("") {
+		text += fmt.Sprintln(l)
+	}
+	return text
+}
+
+// expected is the same by the naive machine.
+func (w *world) expected() (text string) {
+	o := w.o
+	grants, values := 0, 0
+	for _, c := range o.claims {
+		if c.token != 0 {
+			grants++
+		} else {
+			values += len(c.Value)
+		}
+	}
+	for _, v := range o.values {
+		values += len(v)
+	}
+	text = fmt.Sprintln(o.born, o.serving, o.level, o.counter, o.index, grants, len(o.claims)-grants, values)
+	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
+		if n := o.nodes[id]; n != nil && !n.gone {
+			text += fmt.Sprintln(id, n.incarnation, n.name)
+		}
+	}
+	for _, s := range o.sessions {
+		text += fmt.Sprintln(s.Session)
+		for r := range uint64(requests + 2) {
+			text += o.fate(s, r+1)
+		}
+	}
+	names := maps.Clone(o.last)
+	for name := range o.values {
+		names[name] = o.last[name]
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		text += fmt.Sprintln(o.lock(name))
+	}
+	return text
+}
+
+func (o *naive) fate(s *naiveSession, r uint64) string {
+	c := o.claim(s, r)
+	switch {
+	case c != nil && c.token != 0:
+		return fmt.Sprint(RequestGranted, c.token, " ")
+	case c != nil:
+		return fmt.Sprint(RequestWaiting, 0, " ")
+	case r < s.acked || s.over[r]:
+		return fmt.Sprint(RequestFinished, 0, " ")
+	}
+	return fmt.Sprint(RequestUnknown, 0, " ")
+}
+
+func (o *naive) lock(name string) Lock {
+	l := Lock{Name: name, LastToken: o.last[name], Wanted: o.told[name], Holders: []Holder{}, Waiters: []Holder{}}
+	for _, c := range o.of(name) {
+		if c.Mode == Permit {
+			l.Limit = c.Limit
+		}
+	}
+	for _, c := range o.holders(name) {
+		l.Mode = c.Mode
+		l.Holders = append(l.Holders, o.view(c))
+	}
+	for _, c := range o.waiters(name) {
+		l.Waiters = append(l.Waiters, o.view(c))
+	}
+	if v, ok := o.values[name]; ok {
+		l.Value = []byte(v)
+	}
+	return l
+}
+
+const requests = 12
+
+// command draws a command. Tokens are those that were granted: a client knows no others.
+func (w *world) command() Command {
+	t := w.T
+	id := SessionID{w.node(), uint64(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "incarnation")), w.draw("session", 3)}
+	switch rapid.IntRange(0, 24).Draw(t, "command") {
+	case 0:
+		return Birth{Cluster: [16]byte{byte(w.draw("cluster", 2))}}
+	case 1:
+		return Serve{}
+	case 2:
+		return Level{w.draw("level", 3)}
+	case 3:
+		return Hello{id.Node, id.Incarnation, rapid.SampledFrom([]string{"", "n"}).Draw(t, "name")}
+	case 4:
+		return Forget{id.Node, id.Incarnation}
+	case 5:
+		return Withdraw{id, w.draw("acked", 4), []uint64{w.draw("request", requests), w.draw("request", requests)}}
+	case 6, 7, 8:
+		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}}
+	case 9:
+		value := rapid.SampledFrom([][]byte{nil, {}, []byte("new")}).Draw(t, "value")
+		g := w.grant()
+		return SetValue{id, w.draw("request", requests), w.draw("acked", 4), g.Name, g.Token, value}
+	case 10:
+		return Keep{id.Node, id.Incarnation, w.draw("seq", 5), w.draw("lowest", 2) - 1, []uint64{id.Number, w.draw("session", 3)}}
+	case 11:
+		return CloseSession{id}
+	case 12:
+		renewed := w.draw("renewed", int(w.index))
+		if s := w.o.session(id); s != nil && rapid.Bool().Draw(t, "right") {
+			renewed = s.Renewed
+		}
+		return Expire{id, renewed}
+	case 13:
+		g := w.grant()
+		return ForceRelease{g.Name, g.Token, "because"}
+	}
+	c := Acquire{
+		Session: id, TTL: rapid.SampledFrom([]time.Duration{0, time.Second, time.Second}).Draw(t, "ttl"),
+		Request: w.draw("request", requests), Acked: w.draw("acked", 3) - 1, Name: w.name(),
+		Wait: rapid.Bool().Draw(t, "wait"), Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
+		Mode: Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
+	}
+	if c.Mode == Permit {
+		c.Limit, c.Weight = uint32(rapid.SampledFrom([]int{3, 3, 2}).Draw(t, "limit")), uint32(w.draw("weight", 3))
+	}
+	if rapid.Bool().Draw(t, "has value") {
+		c.HasValue, c.Value = true, []byte(rapid.SampledFrom([]string{"", "v"}).Draw(t, "value"))
+	}
+	return c
+}
+
+func (w *world) draw(what string, highest int) uint64 {
+	return uint64(rapid.IntRange(1, highest).Draw(w.T, what))
+}
+
+func (w *world) node() Node { return Node{rapid.SampledFrom([]byte("aaabbc")).Draw(w.T, "node")} }
+
+func (w *world) name() string { return rapid.SampledFrom([]string{"x", "x", "y"}).Draw(w.T, "lock") }
+
+// grant is mostly a current one.
+func (w *world) grant() Grant {
+	var held []Grant
+	for _, c := range w.o.claims {
+		if c.token != 0 {
+			held = append(held, Grant{c.Name, c.token})
+		}
+	}
+	if len(held) > 0 && rapid.IntRange(0, 3).Draw(w.T, "current") > 0 {
+		return rapid.SampledFrom(held).Draw(w.T, "grant")
+	}
+	return Grant{w.name(), uint64(rapid.IntRange(0, int(w.o.counter)).Draw(w.T, "token"))}
+}

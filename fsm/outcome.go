@@ -1,0 +1,135 @@
+package fsm
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Code is the answer to a command.
+type Code uint8
+
+const (
+	CodeOK               Code = iota // carried out, or was before
+	CodeGranted                      // the lock is held; Token
+	CodeQueued                       // the request waits in the lock's queue
+	CodeHeld                         // refused: somebody has the lock or waits for it; Holder, Waiters
+	CodeNotHeld                      // at least one of the grants to release is not current
+	CodeSessionLost                  // the session has ended or can never open
+	CodeFinished                     // the request is over: duplicate of one answered, withdrawn or released
+	CodeStaleToken                   // the token is no current grant
+	CodeStaleIncarnation             // the node has a newer incarnation, or was forgotten
+	CodeUnknownNode                  // no Hello of this incarnation
+	CodeNotServing                   // the group does not serve locks yet
+	CodeLimitMismatch                // other permits of the lock have another limit
+	CodeInvalid                      // malformed, out of bounds, or applied out of order
+	CodeUnsupported                  // newer than this replica: it must stop, its state is that of the index before
+	CodeTokensExhausted              // no token is left
+	CodeTooManyLocks                 // LocksMax
+	CodeTooManyWaiters               // WaitersMax
+	CodeTooManySessions              // SessionsMax, or SpansMax for session numbers
+	CodeTooManyNodes                 // NodesMax
+	CodeTooManyRequests              // SpansMax, SpansTotalMax
+	CodeValuesFull                   // ValuesBytesMax
+	codeEnd
+)
+
+// String is the code in lower case.
+func (c Code) String() string {
+	names := [...]string{
+		"ok", "granted", "queued", "held", "not held", "session lost", "finished", "stale token",
+		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
+		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
+		"too many requests", "values full",
+	}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("code(%d)", uint8(c))
+}
+
+// Outcome is what Apply answers to the proposer.
+type Outcome struct {
+	Code    Code
+	Token   uint64   // of CodeGranted
+	Lost    []uint64 // of Keep: sessions that do not exist
+	Holder  *Holder  // of CodeHeld: the first holder
+	Waiters int      // of CodeHeld
+}
+
+// Pack makes the outcome fit a Raft result: the token and the code in one number, and the rest, when
+// there is any, encoded.
+func (o Outcome) Pack() (value uint64, data []byte) {
+	for _, number := range o.Lost {
+		data = protowire.AppendTag(data, 1, protowire.VarintType)
+		data = protowire.AppendVarint(data, number)
+	}
+	if h := o.Holder; h != nil {
+		data = appendMessage(data, 2, func(b []byte) []byte { return h.appendTo(b) })
+	}
+	data = appendUint(data, 3, uint64(o.Waiters))
+	return o.Token<<8 | uint64(o.Code), data
+}
+
+// Unpack is the inverse of Pack.
+func Unpack(value uint64, data []byte) (Outcome, error) {
+	o := Outcome{Code: Code(value), Token: value >> 8}
+	if o.Code >= codeEnd || o.Token > TokenMax {
+		return Outcome{}, fmt.Errorf("holdfast: outcome %#x: %w", value, ErrMalformed)
+	}
+	f := fields{rest: data}
+	for f.next() {
+		switch f.number {
+		case 1:
+			o.Lost = f.appendUints(o.Lost)
+		case 2:
+			o.Holder = new(Holder)
+			f.check(o.Holder.decode(f.message()))
+		case 3:
+			o.Waiters = int(f.uint32())
+		}
+	}
+	if f.err != nil {
+		return Outcome{}, fmt.Errorf("holdfast: outcome: %w", f.err)
+	}
+	return o, nil
+}
+
+func (h *Holder) appendTo(b []byte) []byte {
+	b = appendSession(b, 1, h.Session)
+	b = appendUint(b, 2, h.Request)
+	b = appendText(b, 3, h.NodeName)
+	b = appendText(b, 4, h.Label)
+	b = appendUint(b, 5, h.Token)
+	b = appendUint(b, 6, uint64(h.Mode))
+	b = appendUint(b, 7, uint64(h.Weight))
+	b = appendUint(b, 8, protowire.EncodeZigZag(int64(h.Priority)))
+	return appendUint(b, 9, h.Granted)
+}
+
+func (h *Holder) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			h.Session = f.session()
+		case 2:
+			h.Request = f.uint64()
+		case 3:
+			h.NodeName = f.text()
+		case 4:
+			h.Label = f.text()
+		case 5:
+			h.Token = f.uint64()
+		case 6:
+			h.Mode = f.mode()
+		case 7:
+			h.Weight = f.uint32()
+		case 8:
+			h.Priority = f.sint32()
+		case 9:
+			h.Granted = f.uint64()
+		}
+	}
+	return f.err
+}

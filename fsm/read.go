@@ -1,0 +1,146 @@
+package fsm
+
+import (
+	"iter"
+	"strings"
+)
+
+// Applied is the index of the last command that was applied.
+func (m *Machine) Applied() uint64 { return m.applied }
+
+// Info is the state in numbers.
+func (m *Machine) Info() Info {
+	return Info{
+		Cluster: m.cluster, Born: m.born, Serving: m.serving, Level: m.level,
+		Counter: m.counter, Applied: m.applied,
+		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
+		Sessions: m.sessions.Len(), Nodes: m.nodes.Len() - m.forgotten, ValueBytes: m.values,
+	}
+}
+
+// Lock is all that is known about one name; false if nobody holds it or waits for it and it has no value.
+// The slices are the caller's.
+func (m *Machine) Lock(name string) (Lock, bool) {
+	l, ok := m.locks.Get(name)
+	if !ok {
+		return Lock{}, false
+	}
+	return m.view(l), true
+}
+
+// Locks are the locks whose names start with prefix, in the order of their names. The machine must not
+// change meanwhile: iterate over a Fork.
+func (m *Machine) Locks(prefix string) iter.Seq[Lock] {
+	return func(yield func(Lock) bool) {
+		m.locks.Ascend(prefix, func(name string, l *lock) bool {
+			return strings.HasPrefix(name, prefix) && yield(m.view(l))
+		})
+	}
+}
+
+// Granted says whether the token is a current grant of the lock.
+func (m *Machine) Granted(name string, token uint64) bool {
+	l, ok := m.locks.Get(name)
+	if !ok || token == 0 {
+		return false
+	}
+	if l.holder != nil {
+		return l.holder.token == token
+	}
+	_, ok = m.shared.Get(&claim{name: name, token: token})
+	return ok
+}
+
+// Request is what became of a request, and its token if it was granted.
+func (m *Machine) Request(id SessionID, number uint64) (state RequestState, token uint64) {
+	ref, ok := m.sessions.Get(sessionRef{id: id})
+	if !ok {
+		n, code := m.present(id.Node, id.Incarnation)
+		if code == CodeUnknownNode || code == CodeOK && !m.used(n, id.Number) {
+			return RequestUnknown, 0
+		}
+		return RequestSessionLost, 0
+	}
+	r, live := m.requests.Get(request{opened: ref.s.opened, number: number})
+	switch {
+	case live && r.claim.token != 0:
+		return RequestGranted, r.claim.token
+	case live:
+		return RequestWaiting, 0
+	case m.over(ref.s, number):
+		return RequestFinished, 0
+	}
+	return RequestUnknown, 0
+}
+
+// Sessions are the open sessions by node, incarnation and number. The machine must not change meanwhile.
+func (m *Machine) Sessions() iter.Seq[Session] {
+	return func(yield func(Session) bool) {
+		m.sessions.Scan(func(r sessionRef) bool {
+			return yield(Session{ID: r.id, TTL: r.s.ttl, Renewed: r.s.renewed})
+		})
+	}
+}
+
+// Nodes are the nodes that said Hello and were not forgotten, by id. The machine must not change meanwhile.
+func (m *Machine) Nodes() iter.Seq[NodeRecord] {
+	return func(yield func(NodeRecord) bool) {
+		m.nodes.Scan(func(n node) bool {
+			return n.forgotten != 0 || yield(NodeRecord{Node: n.id, Incarnation: n.incarnation, Name: n.name})
+		})
+	}
+}
+
+func (m *Machine) view(l *lock) Lock {
+	v := Lock{
+		Name: l.name, Mode: l.mode, Limit: l.limit, LastToken: l.last, Wanted: l.wanted,
+		Holders: make([]Holder, 0, l.holders), Waiters: make([]Holder, 0, l.waiters),
+	}
+	for c := range m.holdersOf(l) {
+		v.Holders = append(v.Holders, c.view())
+	}
+	for c := range m.waitersOf(l) {
+		v.Waiters = append(v.Waiters, c.view())
+	}
+	if l.hasValue {
+		v.Value = []byte(l.value)
+	}
+	return v
+}
+
+func (c *claim) view() Holder {
+	return Holder{
+		Session: c.owner.id, Request: c.request, NodeName: c.owner.nodeName, Label: c.label,
+		Token: c.token, Mode: c.mode, Weight: c.weight, Priority: c.priority, Granted: c.index,
+	}
+}
+
+// holdersOf are the holders in the order of their tokens.
+func (m *Machine) holdersOf(l *lock) iter.Seq[*claim] {
+	return func(yield func(*claim) bool) {
+		if l.holder != nil {
+			yield(l.holder)
+			return
+		}
+		m.shared.Ascend(&claim{name: l.name}, func(c *claim) bool {
+			return c.name == l.name && yield(c)
+		})
+	}
+}
+
+// waitersOf are the waiters in the order in which they will be served.
+func (m *Machine) waitersOf(l *lock) iter.Seq[*claim] {
+	return func(yield func(*claim) bool) {
+		m.waiters.Ascend(&claim{name: l.name, priority: 1<<31 - 1}, func(c *claim) bool {
+			return c.name == l.name && yield(c)
+		})
+	}
+}
+
+// firstHolder is the holder with the lowest token, nil if the lock is free.
+func (m *Machine) firstHolder(l *lock) *claim {
+	for c := range m.holdersOf(l) {
+		return c
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package fsm
+
+func (m *Machine) release(c *Release) Outcome {
+	if !c.Session.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	s := m.session(c.Session)
+	if s == nil {
+		return Outcome{Code: CodeNotHeld}
+	}
+	m.ack(s, c.Acked)
+	var o Outcome
+	for _, g := range c.Grants {
+		held := m.heldBy(s, m.lock(g.Name), g.Token)
+		if held == nil {
+			o.Code = CodeNotHeld
+			continue
+		}
+		m.end(s, held, EventReleased, ReasonReleased)
+	}
+	return o
+}
+
+// heldBy finds a session's grant of a lock by its token, nil if it is not current.
+func (m *Machine) heldBy(s *session, l *lock, token uint64) *claim {
+	if c := m.holder(l, token); c != nil && c.owner == s.owner {
+		return c
+	}
+	return nil
+}
+
+func (m *Machine) setValue(c *SetValue) Outcome {
+	if !c.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	if !m.serving {
+		return Outcome{Code: CodeNotServing}
+	}
+	s := m.session(c.Session)
+	if s == nil {
+		return Outcome{Code: CodeSessionLost}
+	}
+	m.ack(s, c.Acked)
+	if m.over(s, c.Request) {
+		return Outcome{Code: CodeFinished}
+	}
+	if _, live := m.requests.Get(request{opened: s.opened, number: c.Request}); live {
+		return Outcome{Code: CodeInvalid} // the number is an Acquire's
+	}
+	if !m.roomForRequest(s) {
+		return Outcome{Code: CodeTooManyRequests}
+	}
+	l := m.lock(c.Name)
+	held := m.heldBy(s, l, c.Token)
+	if held == nil {
+		return Outcome{Code: CodeStaleToken} // for ever: no need to remember it
+	}
+	m.finish(s, c.Request)
+	grows := int64(len(c.Value)) - int64(len(l.value))
+	if grows > 0 && m.values+grows > m.limits.values {
+		return Outcome{Code: CodeValuesFull}
+	}
+	m.values += int64(len(c.Value))
+	m.write(l, held, c.Value != nil, string(c.Value))
+	return Outcome{}
+}
+
+func (m *Machine) forceRelease(c *ForceRelease) Outcome {
+	if !c.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	held := m.holder(m.lock(c.Name), c.Token)
+	if held == nil {
+		return Outcome{Code: CodeStaleToken}
+	}
+	at := len(m.events)
+	m.end(m.session(held.owner.id), held, EventForced, ReasonForced)
+	m.events[at].Detail = c.Reason
+	return Outcome{}
+}

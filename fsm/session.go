@@ -1,0 +1,230 @@
+package fsm
+
+import "time"
+
+// session is one open session.
+type session struct {
+	*owner
+	ttl     time.Duration
+	renewed uint64 // index of the last renewal
+	seq     uint64 // Keep.Seq of the last renewal
+	acked   uint64 // lower request numbers are all over, as far as the client cares
+	spans   int    // of m.finished
+	epoch   uint64
+}
+
+// owner is what never changes about a session; its claims point here.
+type owner struct {
+	id       SessionID
+	opened   uint64 // index of its opening: unique, and shorter than the id
+	nodeName string
+}
+
+// session finds an open session and makes it this machine's own to change; nil if there is none.
+func (m *Machine) session(id SessionID) *session {
+	ref, ok := m.sessions.Get(sessionRef{id: id})
+	if !ok {
+		return nil
+	}
+	if ref.s.epoch != m.epoch {
+		mine := *ref.s
+		mine.epoch = m.epoch
+		ref.s = &mine
+		m.sessions.Set(ref)
+	}
+	return ref.s
+}
+
+// open finds a session, or opens it if its number was never used.
+func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
+	if s := m.session(id); s != nil {
+		return s, CodeOK
+	}
+	n, code := m.present(id.Node, id.Incarnation)
+	switch {
+	case code != CodeOK:
+		return nil, code
+	case m.used(n, id.Number):
+		return nil, CodeSessionLost
+	case !m.roomForNumber(n):
+		return nil, CodeTooManySessions
+	case ttl < TTLMin:
+		m.numbers.insert(n.born, id.Number)
+		return nil, CodeSessionLost
+	case m.sessions.Len() >= m.limits.sessions:
+		return nil, CodeTooManySessions
+	}
+	m.numbers.insert(n.born, id.Number)
+	s := &session{
+		owner: &owner{id: id, opened: m.applied, nodeName: n.name},
+		ttl:   ttl, renewed: m.applied, epoch: m.epoch,
+	}
+	m.sessions.Set(sessionRef{id, s})
+	m.emitRenewed(s)
+	return s, CodeOK
+}
+
+// used says whether a session number was opened before, or may never be.
+func (m *Machine) used(n node, number uint64) bool {
+	return number < n.lowest || m.numbers.contains(n.born, number)
+}
+
+// roomForNumber says whether one more session number of the node can be remembered. A node that counts
+// its sessions up never gets near the bound.
+func (m *Machine) roomForNumber(n node) bool {
+	spans := 0
+	m.numbers.tree.Ascend(span{owner: n.born}, func(s span) bool {
+		if s.owner != n.born {
+			return false
+		}
+		spans++
+		return spans < m.limits.spans
+	})
+	return spans < m.limits.spans
+}
+
+// retire sees to it that a number that is not open never opens. CodeOK also if it was used before.
+func (m *Machine) retire(id SessionID) Code {
+	n, code := m.present(id.Node, id.Incarnation)
+	if code != CodeOK || m.used(n, id.Number) {
+		return code
+	}
+	if !m.roomForNumber(n) {
+		return CodeTooManySessions
+	}
+	m.numbers.insert(n.born, id.Number)
+	return CodeOK
+}
+
+// ack takes over the client's word that it has heard the answers to lower numbers.
+func (m *Machine) ack(s *session, acked uint64) {
+	if acked > s.acked {
+		s.acked = acked
+		s.spans -= m.finished.prune(s.opened, acked)
+	}
+}
+
+// over says whether a request that is not live has been answered for good.
+func (m *Machine) over(s *session, number uint64) bool {
+	return number < s.acked || m.finished.contains(s.opened, number)
+}
+
+// finish remembers that a request is over, for as long as a duplicate of it may come.
+func (m *Machine) finish(s *session, number uint64) {
+	if number >= s.acked {
+		s.spans += m.finished.insert(s.opened, number)
+	}
+}
+
+// roomForRequest says whether a request not seen before can be remembered. The end of a request that was
+// let in is always remembered: what is live is bounded too.
+func (m *Machine) roomForRequest(s *session) bool {
+	return s.spans < m.limits.spans && m.finished.tree.Len() < m.limits.spansTotal
+}
+
+func (m *Machine) keep(c *Keep) Outcome {
+	if !c.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	n, code := m.present(c.Node, c.Incarnation)
+	if code != CodeOK {
+		return Outcome{Code: code}
+	}
+	if c.Lowest > n.lowest {
+		n.lowest = c.Lowest
+		m.nodes.Set(n)
+		m.numbers.prune(n.born, n.lowest)
+	}
+	var lost []uint64
+	for _, number := range c.Sessions {
+		id := SessionID{c.Node, c.Incarnation, number}
+		s := m.session(id)
+		switch {
+		case s == nil:
+			m.retire(id) // the client takes it for lost: no late Acquire may open it
+			lost = append(lost, number)
+		case c.Seq > s.seq:
+			s.seq, s.renewed = c.Seq, m.applied
+			m.emitRenewed(s)
+		}
+	}
+	return Outcome{Lost: lost}
+}
+
+func (m *Machine) emitRenewed(s *session) {
+	m.events = append(m.events, Event{
+		Index: m.applied, Kind: EventSessionRenewed, Session: s.id, TTL: s.ttl, NodeName: s.nodeName,
+	})
+}
+
+func (m *Machine) closeSession(c *CloseSession) Outcome {
+	if !c.Session.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	s := m.session(c.Session)
+	if s == nil {
+		return Outcome{Code: m.retire(c.Session)}
+	}
+	m.ended = append(m.ended, s)
+	m.endSessions(m.ended, ReasonClosed)
+	return Outcome{}
+}
+
+func (m *Machine) expire(c *Expire) Outcome {
+	if !c.Session.valid() {
+		return Outcome{Code: CodeInvalid}
+	}
+	s := m.session(c.Session)
+	if s == nil {
+		return Outcome{Code: CodeSessionLost}
+	}
+	if c.Renewed != s.renewed {
+		return Outcome{Code: CodeFinished}
+	}
+	m.ended = append(m.ended, s)
+	m.endSessions(m.ended, ReasonExpired)
+	return Outcome{}
+}
+
+// endSessions takes the claims of all these sessions away before anybody is served, so that nothing is
+// granted to a waiter that is about to go.
+func (m *Machine) endSessions(ended []*session, reason Reason) {
+	for _, s := range ended {
+		m.events = append(m.events, Event{
+			Index: m.applied, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: reason,
+			NodeName: s.nodeName,
+		})
+		m.dropClaims(s, reason)
+		m.finished.drop(s.opened)
+		m.sessions.Delete(sessionRef{id: s.id})
+	}
+	for _, name := range m.names {
+		if l := m.lock(name); l != nil {
+			m.settle(l)
+		}
+	}
+}
+
+// dropClaims removes what a session holds and waits for, and notes the locks in m.names.
+func (m *Machine) dropClaims(s *session, reason Reason) {
+	m.claims = m.claims[:0]
+	m.requests.Ascend(request{opened: s.opened}, func(r request) bool {
+		if r.opened != s.opened {
+			return false
+		}
+		m.claims = append(m.claims, r.claim)
+		return true
+	})
+	for _, c := range m.claims {
+		kind := EventLost
+		switch {
+		case c.token == 0:
+			kind = EventWithdrawn
+		case reason == ReasonClosed:
+			kind = EventReleased
+		}
+		m.drop(m.lock(c.name), c)
+		m.emit(kind, c, reason)
+		m.names = append(m.names, c.name)
+	}
+}

@@ -1,0 +1,283 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// entry is a command in the log.
+type entry struct {
+	index uint64
+	cmd   []byte
+}
+
+// history draws a log, by way of the random world of the oracle.
+func history(t *rapid.T, steps int) (log []entry) {
+	w := newWorld(t)
+	for len(w.log) < steps {
+		w.apply(w.command())
+	}
+	for i, c := range w.log {
+		log = append(log, entry{uint64(i + 1), Encode(c)})
+	}
+	return log
+}
+
+func run(m *Machine, log []entry) *Machine {
+	for _, e := range log {
+		m.Apply(e.index, e.cmd)
+	}
+	return m
+}
+
+func TestTheSameLogMakesTheSameSnapshotBytes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		log := history(t, 60)
+		a, b := run(New(), log), New()
+		for i := range log { // forks in between must not show
+			b.Fork()
+			run(b, log[i:i+1])
+		}
+		if !bytes.Equal(snapshot(a), snapshot(b)) {
+			t.Fatal("two machines differ")
+		}
+	})
+}
+
+func TestReplayFromAnySnapshotIsReplayFromTheStart(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		log := history(t, 40)
+		want := snapshot(run(New(), log))
+		m := New()
+		for i := range log {
+			run(m, log[i:i+1])
+			restored, err := ReadSnapshot(bytes.NewReader(snapshot(m)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(snapshot(run(restored, log[i+1:])), want) {
+				t.Fatalf("replay from %d differs", i+1)
+			}
+		}
+	})
+}
+
+// large is a machine with enough of everything to fill several frames and B-tree levels.
+func large(t testing.TB) *bench {
+	b := newBench(t)
+	for i := range uint64(5000) {
+		c := acquire(3*i+1, fmt.Sprintf("lock/%d", i*7919%5000))
+		c.HasValue, c.Value = i%3 == 0, []byte("value")
+		b.must(c, CodeGranted)
+		c.Session, c.Label = sessionOf('b', i%50+1), "waits"
+		b.must(c, CodeQueued)
+	}
+	return b
+}
+
+func TestAForkIsApartFromWhatItWasMadeFrom(t *testing.T) {
+	t.Parallel()
+	b := large(t)
+	then := snapshot(b.m)
+	fork := b.m.Fork()
+	other := &bench{t, fork.Fork()} // a fork may go on as well
+	done := make(chan []byte)
+	go func() { done <- snapshot(fork) }()
+	b.must(CloseSession{sessionOf('a', 1)}, CodeOK)
+	b.must(Hello{Node{'b'}, 2, ""}, CodeOK)
+	if !bytes.Equal(<-done, then) {
+		t.Fatal("the fork changed while it was written")
+	}
+	now := snapshot(b.m)
+	other.must(Forget{Node{'a'}, 1}, CodeOK)
+	if !bytes.Equal(snapshot(b.m), now) || !bytes.Equal(snapshot(fork), then) {
+		t.Fatal("what was applied to a fork shows elsewhere")
+	}
+	for _, m := range []*Machine{b.m, fork, other.m} {
+		if err := m.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestASnapshotOfManyFramesComesBack(t *testing.T) {
+	t.Parallel()
+	m := large(t).m
+	b := snapshot(m)
+	if len(b) < 4*frameBytes {
+		t.Fatalf("only %d bytes", len(b))
+	}
+	r := io.MultiReader(bytes.NewReader(b), bytes.NewReader([]byte("what follows")))
+	restored, err := ReadSnapshot(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(snapshot(restored), b) {
+		t.Fatal("restored machine differs")
+	}
+	if rest, _ := io.ReadAll(r); string(rest) != "what follows" {
+		t.Fatalf("it read beyond the end mark: %q is left", rest)
+	}
+}
+
+func TestASnapshotStopsWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	close(stop)
+	if err := New().WriteSnapshot(io.Discard, stop); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
+}
+
+func TestASnapshotAnswersItsWritersError(t *testing.T) {
+	t.Parallel()
+	full := errors.New("disk full")
+	for room := range 4 {
+		w := writerFunc(func(b []byte) (int, error) {
+			if room--; room < 0 {
+				return 0, full
+			}
+			return len(b), nil
+		})
+		if err := large(t).m.WriteSnapshot(w, nil); !errors.Is(err, full) {
+			t.Fatal(err)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// small is a machine with one of everything.
+func small(t testing.TB) *Machine {
+	b := newBench(t)
+	for i, mode := range []Mode{Exclusive, Shared, Permit} {
+		c := acquire(uint64(2*i+1), mode.String())
+		c.Mode, c.HasValue, c.Value, c.Label, c.Priority = mode, true, []byte("v"), "l", -1
+		if mode == Permit {
+			c.Limit, c.Weight = 3, 2
+		}
+		b.must(c, CodeGranted)
+		c.Request++
+		c.Mode, c.Limit, c.Weight = Exclusive, 0, 0
+		b.must(c, CodeQueued)
+	}
+	b.must(Keep{Node: Node{'a'}, Incarnation: 1, Seq: 3, Lowest: 1, Sessions: []uint64{1, 7}}, CodeOK)
+	b.must(Withdraw{Session: sessionOf('a', 1), Acked: 2, Requests: []uint64{30}}, CodeOK)
+	b.must(Forget{Node{'b'}, 1}, CodeOK)
+	b.must(Level{2}, CodeOK)
+	return b.m
+}
+
+func TestADamagedSnapshotIsRefused(t *testing.T) {
+	t.Parallel()
+	good := snapshot(small(t))
+	for i := range good {
+		if _, err := ReadSnapshot(bytes.NewReader(good[:i])); !errors.Is(err, ErrMalformed) {
+			t.Fatalf("cut after %d bytes: %v", i, err)
+		}
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		_, err := ReadSnapshot(bytes.NewReader(bad))
+		if version := i == len(snapshotMagic); !errors.Is(err, ErrMalformed) && !(version && errors.Is(err, ErrUnsupported)) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+	}
+	broken := errors.New("disk")
+	r := io.MultiReader(bytes.NewReader(good[:40]), readerFunc(func([]byte) (int, error) { return 0, broken }))
+	if _, err := ReadSnapshot(r); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// A record may be missing or wrong though all checksums are right: then the invariants refuse it.
+func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(m *Machine){
+		"two tokens for one":    func(m *Machine) { l, _ := m.locks.Get("exclusive"); l.holder.token = 2 },
+		"counter set back":      func(m *Machine) { m.counter = 1 },
+		"last token set back":   func(m *Machine) { m.lock("shared").last = 1 },
+		"no session":            func(m *Machine) { m.sessions.Delete(sessionRef{id: sessionOf('a', 1)}) },
+		"no node":               func(m *Machine) { m.nodes.Delete(node{id: Node{'a'}}) },
+		"node of another run":   func(m *Machine) { n, _ := m.nodes.Get(node{id: Node{'a'}}); n.incarnation = 2; m.nodes.Set(n) },
+		"number never used":     func(m *Machine) { n, _ := m.nodes.Get(node{id: Node{'a'}}); m.numbers.drop(n.born) },
+		"numbers of nobody":     func(m *Machine) { m.numbers.insert(77, 1) },
+		"request live and over": func(m *Machine) { m.finished.insert(m.session(sessionOf('a', 1)).opened, 3) },
+		"overlapping runs":      func(m *Machine) { m.finished.tree.Set(span{m.session(sessionOf('a', 1)).opened, 29, 31}) },
+		"nobody holds it":       func(m *Machine) { m.lock("exclusive").holder = nil },
+		"waiters untold":        func(m *Machine) { m.lock("exclusive").wanted = false },
+		"another limit":         func(m *Machine) { c := m.firstHolder(m.lock("permit")); c.limit = 1 },
+		"unused lock":           func(m *Machine) { m.locks.Set("unused", &lock{name: "unused"}) },
+		"bad name":              func(m *Machine) { m.locks.Set("\n", &lock{name: "\n", hasValue: true}) },
+		"session without TTL":   func(m *Machine) { m.session(sessionOf('a', 1)).ttl = 0 },
+		"renewed in the future": func(m *Machine) { m.session(sessionOf('a', 1)).renewed = 1 << 40 },
+		"serving unborn":        func(m *Machine) { m.born = false },
+		"grants before serving": func(m *Machine) { m.serving = false },
+	} {
+		m := small(t)
+		change(m)
+		if _, err := ReadSnapshot(bytes.NewReader(snapshot(m))); !errors.Is(err, ErrInvariant) && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAHugeFrameIsRefusedUnread(t *testing.T) {
+	t.Parallel()
+	b := append([]byte(snapshotMagic), snapshotVersion, byte(frameGroup))
+	b = binary.LittleEndian.AppendUint32(b, 1<<31)
+	if _, err := ReadSnapshot(bytes.NewReader(b)); !errors.Is(err, ErrMalformed) {
+		t.Fatal(err)
+	}
+}
+
+// The golden file is a snapshot of this version: later versions have to read it.
+func TestTheGoldenSnapshotIsWrittenAndReadAsItWas(t *testing.T) {
+	t.Parallel()
+	const path = "testdata/snapshot.v1"
+	b := snapshot(small(t))
+	if rewriting() {
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadSnapshot(bytes.NewReader(golden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(snapshot(m), golden) || !bytes.Equal(b, golden) {
+		t.Fatal("the snapshot format has changed")
+	}
+}
+
+// frames makes a snapshot with good checksums out of parts, the first byte of each being its kind.
+func frames(parts [][]byte) []byte {
+	b := append([]byte(snapshotMagic), snapshotVersion)
+	for _, part := range parts {
+		at := len(b)
+		b = append(b, part[0])
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(part)-1))
+		b = append(b, part[1:]...)
+		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:], crc32.MakeTable(crc32.Castagnoli)))
+	}
+	return b
+}

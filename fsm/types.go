@@ -1,0 +1,146 @@
+package fsm
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// Node is a node's stable id, a UUID.
+type Node [16]byte
+
+// ParseNode reads the 36-character form of a UUID, as Node.String writes it.
+func ParseNode(s string) (Node, error) {
+	var n Node
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return n, fmt.Errorf("holdfast: node id %q is not a UUID", s)
+	}
+	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	if _, err := hex.Decode(n[:], []byte(digits)); err != nil {
+		return Node{}, fmt.Errorf("holdfast: node id %q is not a UUID: %w", s, err)
+	}
+	return n, nil
+}
+
+// String is the UUID in its usual 36 characters.
+func (n Node) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", n[:4], n[4:6], n[6:8], n[8:10], n[10:])
+}
+
+// SessionID names a session for ever: the node, the run of its process, and a number that the run
+// counts up from 1 and never uses twice.
+type SessionID struct {
+	Node        Node
+	Incarnation uint64
+	Number      uint64
+}
+
+// String is "node/incarnation/number", for logs.
+func (id SessionID) String() string {
+	return fmt.Sprintf("%v/%d/%d", id.Node, id.Incarnation, id.Number)
+}
+
+// Mode is how a holder has a lock.
+type Mode uint8
+
+const (
+	Exclusive Mode = iota // alone
+	Shared                // together with other shared holders
+	Permit                // with a weight, as long as the weights of all fit the limit
+)
+
+// String is the mode in lower case.
+func (m Mode) String() string {
+	switch m {
+	case Exclusive:
+		return "exclusive"
+	case Shared:
+		return "shared"
+	case Permit:
+		return "permit"
+	}
+	return fmt.Sprintf("mode(%d)", uint8(m))
+}
+
+// Holder is one grant of a lock, or one waiter for it (Token is 0).
+type Holder struct {
+	Session  SessionID
+	Request  uint64
+	NodeName string
+	Label    string
+	Token    uint64
+	Mode     Mode
+	Weight   uint32
+	Priority int32
+	Granted  uint64 // log index of the grant; of the arrival for a waiter
+}
+
+// Lock is what is known about one name.
+type Lock struct {
+	Name      string
+	Mode      Mode     // of the holders
+	Limit     uint32   // of the permits held and waited for, 0 if there are none
+	Holders   []Holder // in the order of their tokens; none: free
+	Waiters   []Holder // in the order in which they will be served
+	Value     []byte   // nil: none
+	LastToken uint64   // highest token granted, as far as it is remembered
+	Wanted    bool     // the present holders have been told that somebody wants it
+}
+
+// Session is an open session.
+type Session struct {
+	ID      SessionID
+	TTL     time.Duration
+	Renewed uint64 // log index of the last renewal
+}
+
+// NodeRecord is a node as the group knows it.
+type NodeRecord struct {
+	Node        Node
+	Incarnation uint64
+	Name        string
+}
+
+// Info is the state in numbers.
+type Info struct {
+	Cluster    [16]byte
+	Born       bool
+	Serving    bool
+	Level      uint64 // feature level
+	Counter    uint64 // highest token granted
+	Applied    uint64
+	Locks      int // names that are held, waited for or have a value
+	Grants     int
+	Waiters    int
+	Sessions   int
+	Nodes      int
+	ValueBytes int64 // values of locks and of waiters
+}
+
+// RequestState is what became of a request number.
+type RequestState uint8
+
+const (
+	RequestUnknown     RequestState = iota // not seen yet: it may still come
+	RequestWaiting                         // in the queue of its lock
+	RequestGranted                         // holds its lock
+	RequestFinished                        // over: refused, withdrawn, released or lost
+	RequestSessionLost                     // its session has ended
+)
+
+// String is the state in lower case.
+func (s RequestState) String() string {
+	switch s {
+	case RequestUnknown:
+		return "unknown"
+	case RequestWaiting:
+		return "waiting"
+	case RequestGranted:
+		return "granted"
+	case RequestFinished:
+		return "finished"
+	case RequestSessionLost:
+		return "session lost"
+	}
+	return fmt.Sprintf("request(%d)", uint8(s))
+}

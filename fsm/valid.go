@@ -1,0 +1,81 @@
+package fsm
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// validName says whether s can name a lock: 1 to NameBytesMax bytes of UTF-8 without control characters.
+func validName(s string) bool { return s != "" && validText(s, NameBytesMax) }
+
+// validText says whether s is UTF-8 without control characters, of at most limit bytes.
+func validText(s string, limit int) bool {
+	if len(s) > limit {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return validRunes(s[i:])
+		}
+		if s[i] < ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func validRunes(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// validLabel says whether s can be a label or a reason: people's words, line breaks included.
+func validLabel(s string) bool { return len(s) <= LabelBytesMax && utf8.ValidString(s) }
+
+func (id *SessionID) valid() bool {
+	return id.Node != (Node{}) && id.Incarnation != 0 && id.Number != 0
+}
+
+func (c *Acquire) valid() bool {
+	if !c.Session.valid() || c.Request == 0 || !validName(c.Name) || !validLabel(c.Label) ||
+		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 {
+		return false
+	}
+	if c.Mode == Permit {
+		return c.Limit >= 1 && c.Limit <= LimitMax && c.Weight <= c.Limit
+	}
+	return c.Mode <= Permit && c.Limit == 0 && c.Weight <= 1
+}
+
+func (c *Withdraw) valid() bool {
+	for _, r := range c.Requests {
+		if r == 0 {
+			return false
+		}
+	}
+	return c.Session.valid()
+}
+
+func (c *SetValue) valid() bool {
+	return c.Session.valid() && c.Request != 0 && validName(c.Name) && len(c.Value) <= ValueBytesMax
+}
+
+func (c *Keep) valid() bool {
+	for _, n := range c.Sessions {
+		if n == 0 {
+			return false
+		}
+	}
+	return c.Node != (Node{}) && c.Incarnation != 0
+}
+
+func (c *ForceRelease) valid() bool {
+	return validName(c.Name) && c.Reason != "" && validLabel(c.Reason)
+}

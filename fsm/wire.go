@@ -1,0 +1,216 @@
+package fsm
+
+import (
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// appendUint appends a number; zero is the default and is left out.
+func appendUint(b []byte, n protowire.Number, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+}
+
+func appendBool(b []byte, n protowire.Number, v bool) []byte {
+	return appendUint(b, n, protowire.EncodeBool(v))
+}
+
+// appendText appends a string; the empty one is the default and is left out.
+func appendText(b []byte, n protowire.Number, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+}
+
+// appendBytes appends bytes, also when they are empty: for fields whose presence counts.
+func appendBytes(b []byte, n protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+}
+
+// appendPacked appends numbers as one packed field.
+func appendPacked(b []byte, n protowire.Number, vs []uint64) []byte {
+	if len(vs) == 0 {
+		return b
+	}
+	size := 0
+	for _, v := range vs {
+		size += protowire.SizeVarint(v)
+	}
+	b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.BytesType), uint64(size))
+	for _, v := range vs {
+		b = protowire.AppendVarint(b, v)
+	}
+	return b
+}
+
+// appendMessage appends a nested message whose fields body writes.
+func appendMessage(b []byte, n protowire.Number, body func([]byte) []byte) []byte {
+	return appendBytes(b, n, body(nil))
+}
+
+func appendSession(b []byte, n protowire.Number, id SessionID) []byte {
+	size := 1 + 1 + len(id.Node)
+	for _, v := range [...]uint64{id.Incarnation, id.Number} {
+		if v != 0 {
+			size += 1 + protowire.SizeVarint(v)
+		}
+	}
+	b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.BytesType), uint64(size))
+	b = appendBytes(b, 1, id.Node[:])
+	b = appendUint(b, 2, id.Incarnation)
+	return appendUint(b, 3, id.Number)
+}
+
+// fields walks over the fields of one message. It never reads beyond its bytes and never allocates for
+// more than they hold. A field of a known number but of another kind is malformed; unknown fields are
+// the caller's to skip. The first fault ends the walk and stays in err.
+type fields struct {
+	rest   []byte
+	err    error
+	number protowire.Number
+	kind   protowire.Type
+	value  uint64 // of a varint
+	bytes  []byte // of a length-delimited field; a part of the input
+}
+
+func (f *fields) next() bool {
+	if f.err != nil || len(f.rest) == 0 {
+		return false
+	}
+	number, kind, n := protowire.ConsumeTag(f.rest)
+	if n < 0 {
+		return f.fail()
+	}
+	f.rest = f.rest[n:]
+	f.number, f.kind, f.value, f.bytes = number, kind, 0, nil
+	switch kind {
+	case protowire.VarintType:
+		f.value, n = protowire.ConsumeVarint(f.rest)
+	case protowire.BytesType:
+		f.bytes, n = protowire.ConsumeBytes(f.rest)
+	default:
+		n = protowire.ConsumeFieldValue(number, kind, f.rest)
+	}
+	if n < 0 {
+		return f.fail()
+	}
+	f.rest = f.rest[n:]
+	return true
+}
+
+func (f *fields) fail() bool {
+	if f.err == nil {
+		f.err = ErrMalformed
+	}
+	return false
+}
+
+// check takes over the error of a nested message.
+func (f *fields) check(err error) {
+	if err != nil && f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *fields) uint64() uint64 {
+	if f.kind != protowire.VarintType {
+		f.fail()
+	}
+	return f.value
+}
+
+func (f *fields) uint32() uint32 {
+	v := f.uint64()
+	if v > math.MaxUint32 {
+		f.fail()
+		return 0
+	}
+	return uint32(v)
+}
+
+func (f *fields) sint32() int32 {
+	v := protowire.DecodeZigZag(f.uint64())
+	if v < math.MinInt32 || v > math.MaxInt32 {
+		f.fail()
+		return 0
+	}
+	return int32(v)
+}
+
+func (f *fields) bool() bool { return protowire.DecodeBool(f.uint64()) }
+
+func (f *fields) mode() Mode {
+	v := f.uint64()
+	if v > math.MaxUint8 {
+		f.fail()
+		return 0
+	}
+	return Mode(v)
+}
+
+// millis reads a duration of whole milliseconds.
+func (f *fields) millis() time.Duration {
+	v := f.uint64()
+	if v > math.MaxInt64/uint64(time.Millisecond) {
+		f.fail()
+		return 0
+	}
+	return time.Duration(v) * time.Millisecond
+}
+
+func (f *fields) message() []byte {
+	if f.kind != protowire.BytesType {
+		f.fail()
+	}
+	return f.bytes
+}
+
+func (f *fields) text() string { return string(f.message()) }
+
+// blob copies the field's bytes; the copy is never nil.
+func (f *fields) blob() []byte { return append([]byte{}, f.message()...) }
+
+func (f *fields) id() (id [16]byte) {
+	if len(f.message()) != len(id) {
+		f.fail()
+		return id
+	}
+	return [16]byte(f.bytes)
+}
+
+// appendUints reads one number or a packed field of them.
+func (f *fields) appendUints(to []uint64) []uint64 {
+	if f.kind == protowire.VarintType {
+		return append(to, f.value)
+	}
+	for b := f.message(); len(b) > 0; {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			f.fail()
+			return to
+		}
+		to, b = append(to, v), b[n:]
+	}
+	return to
+}
+
+func (f *fields) session() (id SessionID) {
+	in := fields{rest: f.message()}
+	for in.next() {
+		switch in.number {
+		case 1:
+			id.Node = in.id()
+		case 2:
+			id.Incarnation = in.uint64()
+		case 3:
+			id.Number = in.uint64()
+		}
+	}
+	f.check(in.err)
+	return id
+}

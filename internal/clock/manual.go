@@ -1,0 +1,96 @@
+package clock
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// Manual is a clock that moves only when it is told to. Use NewManual.
+type Manual struct{ now atomic.Int64 }
+
+// NewManual returns a clock that reads one second: no reading is the zero instant.
+func NewManual() *Manual {
+	m := &Manual{}
+	m.now.Store(int64(start))
+	return m
+}
+
+// Now answers the instant that the clock was moved to.
+func (m *Manual) Now() lease.Instant { return lease.Instant(m.now.Load()) }
+
+// Advance moves the clock forward by d; a negative d moves nothing.
+func (m *Manual) Advance(d time.Duration) { m.now.Add(int64(max(0, d))) }
+
+// Skew is a clock with faults, for simulation: it runs at a rate of its own, stands still, or jumps
+// as a suspended machine's clock does. It never goes back. Use Skewed.
+type Skew struct {
+	base Clock
+
+	mu     sync.Mutex
+	rate   float64
+	from   lease.Instant // base at the last change
+	value  lease.Instant // own reading at the last change
+	frozen bool
+	still  lease.Instant // the reading while frozen
+}
+
+// Skewed returns a clock that starts at base's reading and runs rate times as fast. A rate below zero
+// counts as zero.
+func Skewed(base Clock, rate float64) *Skew {
+	now := base.Now()
+	return &Skew{base: base, rate: max(0, rate), from: now, value: now}
+}
+
+// Now reads the clock.
+func (s *Skew) Now() lease.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.frozen {
+		return s.still
+	}
+	return s.running()
+}
+
+// Rate sets the rate from now on.
+func (s *Skew) Rate(rate float64) {
+	s.change(func() { s.rate = max(0, rate) })
+}
+
+// Suspend makes the clock jump forward by d, as after a sleep of the machine; a negative d does nothing.
+func (s *Skew) Suspend(d time.Duration) {
+	s.change(func() { s.value += lease.Instant(max(0, d)) })
+}
+
+// Freeze makes the clock stand still for its readers, as a stopped process sees it. Frozen again, it
+// stays as it is.
+func (s *Skew) Freeze() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.frozen {
+		s.frozen, s.still = true, s.running()
+	}
+}
+
+// Thaw ends Freeze: the clock shows all the time that went by meanwhile.
+func (s *Skew) Thaw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = false
+}
+
+// change re-anchors the clock, so that what went by before keeps its old rate.
+func (s *Skew) change(edit func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.base.Now()
+	s.value += lease.Instant(float64(now-s.from) * s.rate)
+	s.from = now
+	edit()
+}
+
+func (s *Skew) running() lease.Instant {
+	return s.value + lease.Instant(float64(s.base.Now()-s.from)*s.rate)
+}

@@ -1,0 +1,180 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/raftio"
+
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// carrier brings the engine's messages from replica to replica, over streams of the node's endpoint. It is
+// the engine's transport (raftio.ITransport) and the factory of itself.
+//
+// It never delivers a message twice: a stream delivers once, and what was under way when a stream broke is
+// not sent again. After the group has failed it neither sends nor delivers.
+type carrier struct {
+	endpoint transport.Endpoint
+	vet      vetter
+	nodes    *registry
+	log      *slog.Logger
+	failed   <-chan struct{}
+
+	messages raftio.MessageHandler
+	chunks   raftio.ChunkHandler
+
+	mu       sync.Mutex
+	closed   bool
+	listener net.Listener
+	conns    map[net.Conn]struct{}
+	running  sync.WaitGroup
+	refused  atomic.Uint64 // frames that were not let in
+}
+
+const (
+	dialTimeout  = 2 * time.Second
+	batchTimeout = 2 * time.Second
+	chunkTimeout = 10 * time.Second
+	inboundMax   = 1024 // connections from other replicas; a member has two or three
+)
+
+var errCarrierClosed = errors.New("holdfast: raft connections are closed")
+
+// Create takes the engine's handlers.
+func (c *carrier) Create(_ config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
+	c.messages, c.chunks = messages, chunks
+	return c
+}
+
+// Validate accepts any address: they come from gossip.
+func (c *carrier) Validate(string) bool { return true }
+
+// Name is for the engine's log.
+func (c *carrier) Name() string { return "holdfast" }
+
+// Start begins to accept connections.
+func (c *carrier) Start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errCarrierClosed
+	}
+	c.listener = c.endpoint.Listener(transport.KindRaft)
+	c.running.Go(func() { c.accept(c.listener) })
+	return nil
+}
+
+// Close ends all connections and returns when no handler runs any more.
+func (c *carrier) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	if c.listener != nil {
+		c.listener.Close()
+	}
+	for conn := range c.conns {
+		conn.Close()
+	}
+	c.mu.Unlock()
+	c.running.Wait()
+	return nil
+}
+
+func (c *carrier) accept(l net.Listener) {
+	unlabelled()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		full := len(c.conns) >= inboundMax
+		c.mu.Unlock()
+		if full || !c.keep(conn, func() { c.receive(conn) }) {
+			conn.Close()
+		}
+	}
+}
+
+// keep runs f for a connection that Close will close; false if the carrier is closed.
+func (c *carrier) keep(conn net.Conn, f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	if c.conns == nil {
+		c.conns = make(map[net.Conn]struct{})
+	}
+	c.conns[conn] = struct{}{}
+	c.running.Go(func() {
+		defer c.forget(conn)
+		unlabelled()
+		f()
+	})
+	return true
+}
+
+func (c *carrier) forget(conn net.Conn) {
+	conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, conn)
+}
+
+// silent reports whether nothing may be sent or delivered any more.
+func (c *carrier) silent() bool {
+	select {
+	case <-c.failed:
+		return true
+	default:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// GetConnection connects to a replica for messages.
+func (c *carrier) GetConnection(ctx context.Context, addr string) (raftio.IConnection, error) {
+	s, err := c.dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// GetSnapshotConnection connects to a replica for a snapshot.
+func (c *carrier) GetSnapshotConnection(ctx context.Context, addr string) (raftio.ISnapshotConnection, error) {
+	s, err := c.dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *carrier) dial(ctx context.Context, addr string) (*sender, error) {
+	if c.silent() {
+		return nil, errCarrierClosed
+	}
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := c.endpoint.Dial(dialing, addr, transport.KindRaft)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: connecting to replica at %s: %w", addr, err)
+	}
+	s := &sender{carrier: c, conn: conn, gone: make(chan struct{})}
+	s.acked.Store(time.Now().UnixNano())
+	if !c.keep(conn, s.listen) {
+		conn.Close()
+		return nil, errCarrierClosed
+	}
+	s.unhook = context.AfterFunc(ctx, func() { conn.Close() }) // the engine waits for its senders to return
+	return s, nil
+}

@@ -1,0 +1,79 @@
+package consensus
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	closeWithin = 5 * time.Second // Close, all in all
+	closeFailed = time.Second     // of it, for an engine that is parked
+)
+
+// Close hands raft leadership to another voter when it can, stops the replica and returns when nothing of
+// it runs any more, after five seconds at most. Calls under way are answered. Further calls, also
+// concurrent ones, wait for the first and answer the same.
+//
+// After a failure, parts of the engine are parked for ever: Close leaves them, answers ErrAbandoned, and the
+// directory must not be opened again by this process.
+func (g *Group) Close() error {
+	g.closing.Do(func() {
+		defer close(g.closed)
+		deadline := time.NewTimer(closeWithin)
+		defer deadline.Stop()
+		g.handOver()
+		g.outcome = g.stop(deadline.C)
+		process.leave(g.cfg.Replica, g.entry)
+	})
+	<-g.closed
+	return g.outcome
+}
+
+// handOver gives raft leadership away: otherwise the group would wait an election timeout for it.
+func (g *Group) handOver() {
+	if !g.IsRaftLeader() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(2*g.cfg.Election, closeWithin/2))
+	defer cancel()
+	for replica, node := range g.Members().Voters {
+		if replica != g.cfg.Replica && g.Transfer(ctx, node) == nil {
+			return
+		}
+	}
+}
+
+// stop stops the engine, and leaves it to itself when that takes too long.
+func (g *Group) stop(deadline <-chan time.Time) error {
+	stopped := make(chan error, 1)
+	go func() {
+		g.gate.close()
+		stopped <- guard(func() error {
+			if host := g.host.Load(); host != nil {
+				host.Close()
+			}
+			return g.carrier.Close()
+		})
+	}()
+	failed := g.failed
+	var patience <-chan time.Time
+	for {
+		select {
+		case err := <-stopped:
+			if failure := g.Failure(); err != nil && failure != nil {
+				return fmt.Errorf("%w: %w", ErrAbandoned, failure)
+			}
+			return err
+		case <-failed:
+			failed = nil
+			timer := time.NewTimer(closeFailed)
+			defer timer.Stop()
+			patience = timer.C
+		case <-patience:
+			return fmt.Errorf("%w: %w", ErrAbandoned, g.Failure())
+		case <-deadline:
+			return ErrAbandoned
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package consensus
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// Config of a replica. Node, Cluster, Dir, FS, Endpoint, Resolve and Observer are required.
+type Config struct {
+	Node    string // this node's id, a lower-case UUID
+	Replica uint64 // default ReplicaID(Node), which is what the other replicas take it to be
+	Cluster string // the group's id, a lower-case UUID: replicas of another cluster are not heard
+	Dir     string // the directory of the Raft data, below the data directory; made when missing
+	FS      vfs.FS // where Dir is
+
+	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 10ms
+	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
+	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats, best 10. Default 20 ticks
+
+	SnapshotEntries uint64 // commands between snapshots. Default 20,000
+	SnapshotKeep    uint64 // entries kept for replicas that lag, behind a snapshot. Default 5,000
+
+	Endpoint transport.Endpoint // KindRaft of it is this package's; the owner closes it after the group
+	// Resolve answers a node's present address. It must be quick and is called from many goroutines; the last
+	// answer is kept for when it has none.
+	Resolve  func(node string) (addr string, ok bool)
+	Observer Observer
+	Logger   *slog.Logger // default: silence
+}
+
+// Observer hears what happens to the replica.
+type Observer interface {
+	// Applied brings the events of a batch of commands after it was applied and before its proposers have
+	// their outcomes. Applied and Restored run on the goroutine that applies: they must be quick and never
+	// block. The slice is not theirs to keep.
+	Applied(events []fsm.Event)
+	// Restored says that the state came as a whole. m may be read until it returns.
+	Restored(m *fsm.Machine)
+	// LeaderChanged says that RaftLeader may answer otherwise now. It must be quick.
+	LeaderChanged()
+	// Failed is called once when the replica stops for good, from a goroutine of its own. Close waits for it
+	// unless it is Failed that calls Close.
+	Failed(err error)
+}
+
+// Start says what Open is to do with the directory. Bootstrap and Join on a directory where that was done
+// before are a restart, so that a crash in between needs no care.
+type Start uint8
+
+const (
+	StartBootstrap Start = iota + 1 // a new group with this replica alone
+	StartJoin                       // a new replica, which others add to their group as a non-voter
+	StartRestart                    // a replica that has data here
+)
+
+// String is the start in lower case.
+func (s Start) String() string {
+	switch s {
+	case StartBootstrap:
+		return "bootstrap"
+	case StartJoin:
+		return "join"
+	case StartRestart:
+		return "restart"
+	}
+	return fmt.Sprintf("start(%d)", uint8(s))
+}
+
+// ReplicaID is the replica of a node: a hash of its id, never 0.
+func ReplicaID(node string) uint64 { return digest("replica", node) }
+
+// deployment is the cluster's id as messages carry it: never 0 and never 1, which mean "none".
+func deployment(cluster string) uint64 { return digest("cluster", cluster) }
+
+func digest(kind, id string) uint64 {
+	sum := sha256.Sum256([]byte(kind + "\x00" + id))
+	return binary.LittleEndian.Uint64(sum[:]) | 1<<63>>1 // one bit is given away for "never 0 or 1"
+}
+
+func (c Config) withDefaults() Config {
+	if c.Replica == 0 {
+		c.Replica = ReplicaID(c.Node)
+	}
+	if c.Tick == 0 {
+		c.Tick = 10 * time.Millisecond
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = 2 * c.Tick
+	}
+	if c.Election == 0 {
+		c.Election = 20 * c.Tick
+	}
+	if c.SnapshotEntries == 0 {
+		c.SnapshotEntries = 20_000
+	}
+	if c.SnapshotKeep == 0 {
+		c.SnapshotKeep = 5_000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate(how Start) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case how < StartBootstrap || how > StartRestart:
+		return wrong("start %d", how)
+	case !isNode(c.Node):
+		return wrong("Node %q is no lower-case UUID", c.Node)
+	case c.Replica != ReplicaID(c.Node):
+		return wrong("Replica %d is not that of Node %s", c.Replica, c.Node)
+	case !isNode(c.Cluster):
+		return wrong("Cluster %q is no lower-case UUID", c.Cluster)
+	case c.Dir == "", c.FS == nil:
+		return wrong("Dir and FS are required")
+	case c.Endpoint == nil, c.Resolve == nil, c.Observer == nil:
+		return wrong("Endpoint, Resolve and Observer are required")
+	case c.Tick < time.Millisecond, c.Tick%time.Millisecond != 0:
+		return wrong("Tick %v is not whole milliseconds", c.Tick)
+	case c.Heartbeat < c.Tick, c.Heartbeat%c.Tick != 0:
+		return wrong("Heartbeat %v is not whole ticks of %v", c.Heartbeat, c.Tick)
+	case c.Election <= 2*c.Heartbeat, c.Election%c.Tick != 0:
+		return wrong("Election %v is not over two heartbeats and whole ticks", c.Election)
+	case c.Election > time.Hour:
+		return wrong("Election %v is over an hour", c.Election)
+	}
+	return nil
+}
+
+// attempt bounds one attempt: by then a new raft leader has been elected if the old one was lost.
+func (c Config) attempt() time.Duration { return 3 * c.Election }
+
+// isNode reports whether s is a UUID as this library writes it. The engine keeps ids in lower case.
+func isNode(s string) bool {
+	n, err := fsm.ParseNode(s)
+	return err == nil && n.String() == s
+}

@@ -1,0 +1,16 @@
+// Package consensus keeps a node's replica of the Raft group. It owns the Raft engine (dragonboat, which
+// no other package imports) and everything the engine touches: its messages, its files, its log store, its
+// logger and its node registry are this package's own, because the engine answers trouble with a panic in
+// a goroutine of its own, and an embedded library must not end its host's process.
+//
+// Fail-stop, not crash: what the engine cannot survive (a disk error, a full disk, a broken invariant, a
+// command that is newer than this program) parks the goroutine that met it for ever, fails the [Group]
+// with a [FailedError] and silences its messages. The process lives on; the replica does not: nothing of
+// it may be started again in this process.
+//
+// One file per subject: group.go and open.go (life cycle), close.go, gate.go (calls beside Close), host.go
+// (the engine's settings), propose.go, barrier.go, machine.go (the apply side), members.go, change.go
+// (membership), leader.go, registry.go (node ids to addresses), carrier.go, sender.go, receiver.go, frame.go,
+// vet.go (messages), disk.go, file.go (files), logstore.go (one fsync per proposal), stamp.go (what the
+// engine keeps about the machine), logger.go, blame.go and stdlog.go.
+package consensus

@@ -1,0 +1,269 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// retry insists on f for a while.
+func retry(t *testing.T, what string, f func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		err := f(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		pause()
+	}
+}
+
+// add brings the nth replica into the group of r, as a non-voter that has caught up.
+func (b *bench) add(t *testing.T, r *replica, n int, fs vfs.FS) *replica {
+	t.Helper()
+	retry(t, "adding a non-voter", func(ctx context.Context) error {
+		return r.AddNonVoter(ctx, nodeID(n), r.Members().Change)
+	})
+	joined := b.open(t, n, fs, StartJoin)
+	joined.barrier(t)
+	return joined
+}
+
+func (r *replica) promote(t *testing.T, other *replica) {
+	t.Helper()
+	retry(t, "promoting", func(ctx context.Context) error {
+		return r.Promote(ctx, other.node, r.Members().Change)
+	})
+}
+
+// trio is a group of three voters.
+func (b *bench) trio(t *testing.T) []*replica {
+	t.Helper()
+	first := b.open(t, 1, vfs.NewMem(), StartBootstrap)
+	first.propose(t, birth())
+	group := []*replica{first}
+	for n := 2; n <= 3; n++ {
+		joined := b.add(t, first, n, vfs.NewMem())
+		first.promote(t, joined)
+		group = append(group, joined)
+	}
+	return group
+}
+
+func closeAll(t *testing.T, group []*replica) {
+	t.Helper()
+	for _, r := range group {
+		r.close(t)
+	}
+}
+
+func (r *replica) level() (level uint64) {
+	r.Read(func(m *fsm.Machine) { level = m.Info().Level })
+	return level
+}
+
+// leaderOf waits until the replicas agree on a raft leader among them.
+func leaderOf(t *testing.T, group []*replica) *replica {
+	t.Helper()
+	var leader *replica
+	retry(t, "electing", func(context.Context) error {
+		leader = nil
+		for _, r := range group {
+			node, _, ok := r.RaftLeader()
+			if !ok || leader != nil && leader.node != node {
+				return errors.New("no raft leader")
+			}
+			for _, other := range group {
+				if other.node == node {
+					leader = other
+				}
+			}
+			if leader == nil {
+				return errors.New("raft leader is elsewhere")
+			}
+		}
+		return nil
+	})
+	return leader
+}
+
+func TestEveryReplicaProposesAndReadsWhatOthersProposed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		group = append(group, b.add(t, group[0], 4, vfs.NewMem())) // a non-voter
+		for level, r := range group {
+			r.propose(t, fsm.Level{Level: uint64(level + 1)})
+			for _, other := range group {
+				other.barrier(t)
+				if got := other.level(); got != uint64(level+1) {
+					t.Errorf("%s reads level %d after %s proposed %d", other.node, got, r.node, level+1)
+				}
+			}
+		}
+		for _, r := range group {
+			m := r.Members()
+			if len(m.Voters) != 3 || len(m.NonVoters) != 1 || m.NonVoters[ReplicaID(nodeID(4))] != nodeID(4) {
+				t.Errorf("%s sees members %+v", r.node, m)
+			}
+		}
+	})
+}
+
+func TestGroupGoesOnWhenRaftLeaderIsCutOffAndItCatchesUpAfterwards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		network := b.network.(*transport.Memory)
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		old := leaderOf(t, group)
+		var rest []*replica
+		for _, r := range group {
+			if r != old {
+				rest = append(rest, r)
+			}
+		}
+		network.Isolate(old.endpoint.Addr())
+		lost := time.Now()
+		rest[0].propose(t, fsm.Level{Level: 7})
+		if took := time.Since(lost); took > 2*time.Second {
+			t.Errorf("fail-over took %v", took)
+		}
+		if _, err := old.Propose(context.Background(), fsm.Encode(fsm.Level{Level: 9})); !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrNotProposed) {
+			t.Errorf("cut-off raft leader answers %v", err)
+		}
+		network.Heal(old.endpoint.Addr(), "")
+		healed := time.Now()
+		old.barrier(t)
+		if took := time.Since(healed); took > 15*time.Second {
+			t.Errorf("after the partition it took %v to serve again", took)
+		}
+		if old.level() < 7 {
+			t.Error("what the others proposed is missing after the partition")
+		}
+	})
+}
+
+func TestLaggingReplicaIsRestoredFromSnapshot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.tune = func(c *Config) { c.SnapshotEntries, c.SnapshotKeep = 50, 5 }
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		late, fs := group[2], group[2].fs
+		late.close(t)
+		group = group[:2]
+		for level := range 200 {
+			group[0].propose(t, fsm.Level{Level: uint64(level + 1)})
+		}
+		late = b.open(t, 3, fs, StartRestart)
+		group = append(group, late)
+		late.barrier(t)
+		if late.level() != 200 {
+			t.Errorf("level %d after catching up", late.level())
+		}
+		late.seen.await(t, "restored from a snapshot", func(r *recorder) bool { return r.restored > 0 })
+		if m := late.Members(); len(m.Voters) != 3 || len(m.NonVoters) != 0 {
+			t.Errorf("members after a snapshot: %+v", m)
+		}
+	})
+}
+
+func TestRemovedReplicaSaysSoAndGroupGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		gone := group[2]
+		retry(t, "removing", func(ctx context.Context) error {
+			return group[0].Remove(ctx, gone.node, group[0].Members().Change)
+		})
+		retry(t, "hearing of it", func(ctx context.Context) error {
+			if _, err := gone.Propose(ctx, fsm.Encode(birth())); !errors.Is(err, ErrRemoved) {
+				return fmt.Errorf("removed replica answers %w", err)
+			}
+			return nil
+		})
+		group[1].propose(t, fsm.Level{Level: 3})
+		if m := group[1].Members(); len(m.Voters) != 2 {
+			t.Errorf("members %+v", m)
+		}
+		if err := group[0].AddNonVoter(t.Context(), gone.node, group[0].Members().Change); !errors.Is(err, ErrMembershipChanged) {
+			t.Errorf("a removed replica was added again: %v", err)
+		}
+	})
+}
+
+func TestTransferMovesRaftLeadership(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		old := leaderOf(t, group)
+		for _, r := range group {
+			if r != old {
+				retry(t, "transfer", func(ctx context.Context) error { return old.Transfer(ctx, r.node) })
+				break
+			}
+		}
+		if leader := leaderOf(t, group); leader == old {
+			t.Error("raft leadership stayed")
+		}
+	})
+}
+
+func TestCloseOfRaftLeaderHandsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		old := leaderOf(t, group)
+		var rest []*replica
+		for _, r := range group {
+			if r != old {
+				rest = append(rest, r)
+			}
+		}
+		defer func() { closeAll(t, rest) }()
+		old.close(t)
+		closed := time.Now()
+		rest[0].propose(t, fsm.Level{Level: 2})
+		if took := time.Since(closed); took > 100*time.Millisecond {
+			t.Errorf("the group was without a raft leader for %v", took)
+		}
+	})
+}
+
+func TestChangeOfMembershipSeenTooLateIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		if err := group[0].AddNonVoter(t.Context(), nodeID(4), group[0].Members().Change-1); !errors.Is(err, ErrMembershipChanged) {
+			t.Errorf("change under a stale number: %v", err)
+		}
+		if err := group[1].Promote(t.Context(), group[0].node, 1); err != nil {
+			t.Errorf("a change that is there already: %v", err)
+		}
+	})
+}

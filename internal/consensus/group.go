@@ -1,0 +1,85 @@
+package consensus
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/client"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Group is this node's replica of the group. It is safe for concurrent use.
+type Group struct {
+	cfg     Config
+	nodes   *registry
+	machine *machine
+	carrier *carrier
+	store   *logStoreFactory
+	leaders *leaders
+	entry   *member // in the process's router
+	session *client.Session
+
+	gate    gate
+	host    atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
+	failing sync.Once
+	failure atomic.Pointer[FailedError]
+	failed  chan struct{} // closed after failure is set
+
+	closing sync.Once
+	closed  chan struct{} // closed when Close is done
+	outcome error         // of Close
+}
+
+// Failure is why the replica has stopped for good: a *FailedError, nil while it has not.
+func (g *Group) Failure() error {
+	if failure := g.failure.Load(); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// Done is closed when the replica has failed.
+func (g *Group) Done() <-chan struct{} { return g.failed }
+
+// Read calls fn with the local state, which does not change meanwhile. fn must be quick: commands wait for
+// it. It must not call Read or Fork, nor keep the Machine. Read works before, during and after failure and Close.
+func (g *Group) Read(fn func(*fsm.Machine)) { g.machine.read(fn) }
+
+// Fork is a copy of the local state, in O(1), for longer reading.
+func (g *Group) Fork() *fsm.Machine { return g.machine.fork() }
+
+// fail stops the replica for good. It is called by whatever met the failure, from any goroutine, and
+// returns at once.
+func (g *Group) fail(cause error) {
+	g.failing.Do(func() {
+		failure := &FailedError{Cause: cause}
+		g.failure.Store(failure)
+		close(g.failed)
+		g.cfg.Logger.Error("replica has stopped for good", "component", "raft", "error", cause)
+		go g.cfg.Observer.Failed(failure)
+	})
+}
+
+// call runs a brief call of the engine. A panic of it fails the group.
+func (g *Group) call(f func(*dragonboat.NodeHost) error) error {
+	if err := g.Failure(); err != nil {
+		return err
+	}
+	ok, err := g.gate.pass(func() error {
+		host := g.host.Load()
+		if host == nil {
+			return ErrClosed
+		}
+		return f(host)
+	})
+	if !ok {
+		return ErrClosed
+	}
+	if _, panicked := err.(*panicError); panicked {
+		g.fail(err)
+		return g.Failure()
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package consensus
+
+import (
+	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
+)
+
+// logStore halves the engine's fsyncs. The engine saves each entry, and then, once it is committed, the
+// commit index alone, with an fsync each, one after the other. But Raft need not remember the commit index:
+// the next raft leader finds it again. So logStore keeps it back and lets it ride with the next write.
+//
+// Rules: term and vote are never kept back. What is kept back is written before snapshots are recorded and
+// entries are removed, and at Close, because the engine refuses to start when the commit index that it
+// finds is below its snapshot. A snapshot's index is committed, whatever the step worker has told so far.
+type logStore struct {
+	raftio.ILogDB
+	replica uint64
+	// busy holds the right to write: a channel, not a mutex, so that waiting for a slow disk is idle time in
+	// the simulation.
+	busy  chan struct{}
+	saved raftpb.State // as far as this process wrote or read it
+	held  raftpb.State // newer than saved in its commit index alone; empty: nothing is held back
+	batch []raftpb.Update
+}
+
+// logStoreFactory makes the log store; it keeps it for the group, to be asked how the replica began.
+type logStoreFactory struct {
+	replica uint64
+	store   *logStore
+}
+
+// Name is the kind of store, which the engine stamps its directory with.
+func (f *logStoreFactory) Name() string { return "sharded-pebble" }
+
+// Create opens the store.
+func (f *logStoreFactory) Create(cfg config.NodeHostConfig, busy config.LogDBCallback, dirs, wals []string) (raftio.ILogDB, error) {
+	under, err := newPebbleStore(cfg, busy, dirs, wals)
+	if err != nil {
+		return nil, err
+	}
+	f.store = &logStore{ILogDB: under, replica: f.replica, busy: make(chan struct{}, 1)}
+	return f.store, nil
+}
+
+func (s *logStore) lock()   { s.busy <- struct{}{} }
+func (s *logStore) unlock() { <-s.busy }
+
+// SaveRaftState writes the updates, except what may be kept back.
+func (s *logStore) SaveRaftState(updates []raftpb.Update, worker uint64) error {
+	s.lock()
+	defer s.unlock()
+	s.batch = s.batch[:0]
+	for _, u := range updates {
+		if u, now := s.merge(u); now {
+			s.batch = append(s.batch, u)
+		}
+	}
+	if len(s.batch) == 0 {
+		return nil
+	}
+	err := s.ILogDB.SaveRaftState(s.batch, worker)
+	clear(s.batch)
+	return err
+}
+
+// merge answers what is to be written of an update, and false if that is nothing yet.
+func (s *logStore) merge(u raftpb.Update) (raftpb.Update, bool) {
+	held := s.held
+	if raftpb.IsEmptyState(held) {
+		held = s.saved
+	}
+	if raftpb.IsEmptyState(u.State) {
+		u.State = held
+	}
+	content := len(u.EntriesToSave) > 0 || !raftpb.IsEmptySnapshot(u.Snapshot)
+	if !content && u.Term == s.saved.Term && u.Vote == s.saved.Vote {
+		if u.State != s.saved {
+			s.held = u.State
+		}
+		return u, false
+	}
+	u.Commit = max(u.Commit, u.Snapshot.Index)
+	s.saved, s.held = u.State, raftpb.State{}
+	return u, true
+}
+
+// flush writes what was kept back, with a commit index of at least committed.
+func (s *logStore) flush(shard, replica, committed uint64) error {
+	state := s.held
+	if raftpb.IsEmptyState(state) {
+		state = s.saved
+	}
+	if raftpb.IsEmptyState(state) {
+		return nil
+	}
+	state.Commit = max(state.Commit, committed)
+	if state == s.saved {
+		return nil
+	}
+	const worker = 1
+	err := s.ILogDB.SaveRaftState([]raftpb.Update{{ShardID: shard, ReplicaID: replica, State: state}}, worker)
+	if err == nil {
+		s.saved, s.held = state, raftpb.State{}
+	}
+	return err
+}
+
+// ReadRaftState answers the saved state, at a start.
+func (s *logStore) ReadRaftState(shard, replica, last uint64) (raftio.RaftState, error) {
+	s.lock()
+	defer s.unlock()
+	state, err := s.ILogDB.ReadRaftState(shard, replica, last)
+	if err == nil {
+		s.saved = state.State
+	}
+	return state, err
+}
+
+// SaveSnapshots records snapshots.
+func (s *logStore) SaveSnapshots(updates []raftpb.Update) error {
+	s.lock()
+	defer s.unlock()
+	for _, u := range updates {
+		if err := s.flush(u.ShardID, u.ReplicaID, u.Snapshot.Index); err != nil {
+			return err
+		}
+	}
+	return s.ILogDB.SaveSnapshots(updates)
+}
+
+// RemoveEntriesTo removes entries that a snapshot covers.
+func (s *logStore) RemoveEntriesTo(shard, replica, index uint64) error {
+	s.lock()
+	defer s.unlock()
+	if err := s.flush(shard, replica, index); err != nil {
+		return err
+	}
+	return s.ILogDB.RemoveEntriesTo(shard, replica, index)
+}
+
+// Close writes what was kept back and closes the store.
+func (s *logStore) Close() error {
+	s.lock()
+	defer s.unlock()
+	if err := s.flush(shard, s.replica, 0); err != nil {
+		return err
+	}
+	return s.ILogDB.Close()
+}

@@ -1,0 +1,133 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// machine is the fsm.Machine as the engine drives it (statemachine.IConcurrentStateMachine). The engine
+// never calls Update, PrepareSnapshot and RecoverFromSnapshot at the same time; readers come at any time.
+type machine struct {
+	observer Observer
+	restored func()      // before a snapshot's members are announced
+	fail     func(error) // stops the group for good
+
+	mu     sync.RWMutex
+	state  *fsm.Machine
+	events []fsm.Event
+}
+
+// errParked never reaches the engine: the goroutine that would return it is parked.
+var errParked = errors.New("holdfast: parked")
+
+func newMachine(observer Observer, restored func(), fail func(error)) *machine {
+	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New()}
+}
+
+// guarded runs what the engine asked for. A panic or an error, from which the engine would panic, stops
+// the group and parks the caller instead.
+func (m *machine) guarded(what string, call func() error) {
+	err := guard(call)
+	if err == nil {
+		return
+	}
+	m.fail(fmt.Errorf("%s: %w", what, err))
+	park()
+}
+
+// Update applies a batch of commands and tells the observer.
+func (m *machine) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
+	m.guarded("applying commands", func() error {
+		events, err := m.apply(entries)
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 {
+			m.observer.Applied(events)
+		}
+		return nil
+	})
+	return entries, nil
+}
+
+func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.events)
+	m.events = m.events[:0]
+	for i := range entries {
+		outcome, events := m.state.Apply(entries[i].Index, entries[i].Cmd)
+		if outcome.Code == fsm.CodeUnsupported {
+			return nil, fmt.Errorf("%w (index %d)", ErrUnsupported, entries[i].Index)
+		}
+		m.events = append(m.events, events...)
+		entries[i].Result.Value, entries[i].Result.Data = outcome.Pack()
+	}
+	return m.events, nil
+}
+
+// Lookup is not used: Group.Read reads the state directly.
+func (m *machine) Lookup(any) (any, error) { return nil, nil }
+
+// PrepareSnapshot forks the state in O(1).
+func (m *machine) PrepareSnapshot() (fork any, err error) {
+	m.guarded("forking the state", func() error {
+		fork = m.fork()
+		return nil
+	})
+	return fork, nil
+}
+
+// SaveSnapshot writes a fork while commands go on.
+func (m *machine) SaveSnapshot(fork any, w io.Writer, _ statemachine.ISnapshotFileCollection, stop <-chan struct{}) error {
+	var stopped error
+	m.guarded("writing a snapshot", func() error {
+		err := fork.(*fsm.Machine).WriteSnapshot(w, stop)
+		if errors.Is(err, fsm.ErrStopped) {
+			stopped, err = statemachine.ErrSnapshotStopped, nil
+		}
+		return err
+	})
+	return stopped
+}
+
+// RecoverFromSnapshot takes over a state that was saved here or by another replica.
+func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile, _ <-chan struct{}) error {
+	m.guarded("reading a snapshot", func() error {
+		state, err := fsm.ReadSnapshot(r)
+		if err != nil {
+			return err
+		}
+		m.mu.Lock()
+		m.state = state
+		m.mu.Unlock()
+		m.restored()
+		m.observer.Restored(m.fork()) // its own copy: readers may fork the state meanwhile
+		return nil
+	})
+	return nil
+}
+
+// Close does nothing: the state stays readable.
+func (m *machine) Close() error { return nil }
+
+func (m *machine) read(fn func(*fsm.Machine)) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	fn(m.state)
+}
+
+func (m *machine) fork() *fsm.Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Fork()
+}
+
+// park holds the calling goroutine for ever.
+func park() { select {} }

@@ -1,0 +1,107 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// CommandMax is the size in bytes of the largest command that Propose takes.
+const CommandMax = 8 << 20
+
+// Propose brings a command to the log in one attempt, which ends with ctx or after one and a half of the
+// longest election timeout, and answers its outcome. The command may be reused at once.
+//
+// Errors: ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does not take
+// back a command that is under way: it is ErrUnknown, wrapping the context's error.
+func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrNotProposed, err)
+	}
+	if len(cmd) == 0 || len(cmd) > CommandMax {
+		return fsm.Outcome{}, fmt.Errorf("%w: %w: command of %d bytes", ErrNotProposed, ErrInvalid, len(cmd))
+	}
+	value, data, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
+		return h.Propose(g.session, cmd, patience)
+	})
+	if err != nil {
+		return fsm.Outcome{}, err
+	}
+	return fsm.Unpack(value, data)
+}
+
+// Barrier returns when the local replica has applied everything that was committed before the call. It is
+// one attempt, like Propose, and its errors mean: ErrNotProposed and ErrUnknown that it did not succeed.
+func (g *Group) Barrier(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotProposed, err)
+	}
+	_, _, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
+		return h.ReadIndex(shard, patience)
+	})
+	return err
+}
+
+// ask starts a request of the engine, which gives it up after patience.
+type ask func(host *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error)
+
+// request makes one attempt. Its own timer is the precise one: the engine's only cleans up.
+func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte, err error) {
+	var state *dragonboat.RequestState
+	err = g.call(func(host *dragonboat.NodeHost) (err error) {
+		state, err = ask(host, g.cfg.attempt()+2*g.cfg.Tick)
+		return err
+	})
+	if err != nil {
+		return 0, nil, g.definite(err)
+	}
+	timer := time.NewTimer(g.cfg.attempt())
+	defer timer.Stop()
+	select {
+	case result := <-state.AppliedC():
+		value, data, err = answer(result)
+		state.Release() // only one that was answered may be used again
+		return value, data, err
+	case <-timer.C:
+		return 0, nil, fmt.Errorf("%w: no answer in %v", ErrUnknown, g.cfg.attempt())
+	case <-ctx.Done():
+		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	case <-g.failed:
+		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, g.Failure())
+	}
+}
+
+// definite is the error of a request that the engine did not take.
+func (g *Group) definite(err error) error {
+	var failed *FailedError
+	switch {
+	case errors.As(err, &failed), errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, dragonboat.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, dragonboat.ErrShardNotFound), errors.Is(err, dragonboat.ErrShardClosed):
+		return ErrRemoved // nothing else ends the replica before the gate shuts
+	}
+	return fmt.Errorf("%w: %w", ErrNotProposed, err)
+}
+
+// answer reads the engine's result. Only a dropped request is known not to be in the log.
+func answer(result dragonboat.RequestResult) (value uint64, data []byte, err error) {
+	switch {
+	case result.Completed():
+		r := result.GetResult()
+		return r.Value, r.Data, nil
+	case result.Dropped():
+		return 0, nil, fmt.Errorf("%w: no raft leader", ErrNotProposed)
+	case result.Rejected():
+		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, dragonboat.ErrRejected)
+	case result.Terminated():
+		return 0, nil, fmt.Errorf("%w: the replica was stopped", ErrUnknown)
+	}
+	return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, dragonboat.ErrTimeout)
+}

@@ -1,0 +1,127 @@
+package consensus
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4/raftpb"
+)
+
+// sender is an outgoing connection, for messages or for a snapshot. One goroutine of the engine uses it at a
+// time. A connection whose frames are not acknowledged for a while is given up: after a partition, TCP may
+// hold back for a minute what it has taken without complaint.
+type sender struct {
+	carrier *carrier
+	conn    net.Conn
+	unhook  func() bool
+	gone    chan struct{} // closed when the other side has closed
+	buffer  []byte
+	sent    time.Time    // the last frame
+	size    int          // of the last frame
+	acked   atomic.Int64 // the last acknowledgement, or the first frame after a pause (unix nanoseconds)
+}
+
+const (
+	batchBytesBest = 4 << 20                // a batch larger than this is sent in several frames
+	ackEvery       = 250 * time.Millisecond // a receiver acknowledges no more often
+	paceLeast      = 1 << 20                // bytes per second that a connection must manage, beyond its timeout
+	ackPause       = time.Second            // no frame for so long is a pause
+)
+
+// listen reads acknowledgements until the other side is gone.
+func (s *sender) listen() {
+	defer close(s.gone)
+	var b [16]byte
+	for {
+		if _, err := s.conn.Read(b[:]); err != nil {
+			return
+		}
+		s.acked.Store(time.Now().UnixNano())
+	}
+}
+
+// Close ends the connection.
+func (s *sender) Close() {
+	if s.unhook != nil {
+		s.unhook()
+	}
+	s.conn.Close()
+	<-s.gone
+}
+
+// SendMessageBatch sends the messages in order.
+func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
+	rest := batch.Requests
+	for len(rest) > 0 {
+		n, size := 1, rest[0].SizeUpperLimit()
+		for n < len(rest) && n < messagesMax && size < batchBytesBest {
+			size += rest[n].SizeUpperLimit()
+			n++
+		}
+		batch.Requests, rest = rest[:n], rest[n:]
+		if err := s.send(frameBatch, &batch, batchTimeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SendChunk sends a piece of a snapshot. That an earlier one was refused shows here.
+func (s *sender) SendChunk(chunk raftpb.Chunk) error {
+	return s.send(frameChunk, &chunk, chunkTimeout)
+}
+
+// payload is what a frame carries.
+type payload interface {
+	Size() int
+	MarshalTo([]byte) (int, error)
+}
+
+func (s *sender) send(kind byte, p payload, patience time.Duration) error {
+	size := p.Size()
+	patience += time.Duration(s.size+size) * time.Second / paceLeast
+	if err := s.usable(patience); err != nil {
+		return err
+	}
+	if cap(s.buffer) > bufferKept {
+		s.buffer = nil
+	}
+	s.buffer = slices.Grow(s.buffer[:0], frameHeader+size)
+	frame := s.buffer[:frameHeader+size]
+	n, err := p.MarshalTo(frame[frameHeader:])
+	if err != nil {
+		return fmt.Errorf("holdfast: encoding: %w", err)
+	}
+	frame = frame[:frameHeader+n]
+	putHeader(frame, kind)
+	s.size = n
+	if err := s.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	_, err = s.conn.Write(frame)
+	return err
+}
+
+// usable reports why nothing can be sent.
+func (s *sender) usable(patience time.Duration) error {
+	if s.carrier.silent() {
+		return errCarrierClosed
+	}
+	select {
+	case <-s.gone:
+		return fmt.Errorf("holdfast: connection closed by the other replica: %w", net.ErrClosed)
+	default:
+	}
+	now := time.Now()
+	if now.Sub(s.sent) > ackPause {
+		s.acked.Store(now.UnixNano())
+	}
+	s.sent = now
+	if now.Sub(time.Unix(0, s.acked.Load())) > patience {
+		return fmt.Errorf("holdfast: replica at %v does not acknowledge", s.conn.RemoteAddr())
+	}
+	return nil
+}

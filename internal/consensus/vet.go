@@ -1,0 +1,194 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
+)
+
+// vetter refuses what must not reach the engine, which trusts its peers and panics when they are wrong: in
+// its own goroutines, some time later. A peer that has the secrets can still lie within these bounds (Raft
+// is not Byzantine); what then breaks parks the replica.
+type vetter struct {
+	replica    uint64 // this one
+	deployment uint64
+}
+
+var errVet = errors.New("holdfast: message refused")
+
+// numberMax bounds indexes and terms, so that sums of them do not overflow.
+const numberMax = 1 << 62
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errVet, fmt.Sprintf(format, args...))
+}
+
+// batch vets a batch and answers the replica that sent it.
+func (v vetter) batch(b *raftpb.MessageBatch) (from uint64, err error) {
+	switch {
+	case b.DeploymentId != v.deployment:
+		return 0, refuse("of another cluster")
+	case b.BinVer != raftio.TransportBinVersion:
+		return 0, refuse("of engine version %d", b.BinVer)
+	case !isNode(b.SourceAddress):
+		return 0, refuse("from %.64q, no node", b.SourceAddress)
+	case len(b.Requests) == 0:
+		return 0, refuse("empty batch")
+	}
+	from = ReplicaID(b.SourceAddress)
+	if from == v.replica {
+		return 0, refuse("from this replica itself")
+	}
+	for i := range b.Requests {
+		if err := v.message(&b.Requests[i], from); err != nil {
+			return 0, err
+		}
+	}
+	return from, nil
+}
+
+func (v vetter) message(m *raftpb.Message, from uint64) error {
+	switch {
+	case m.From != from:
+		return refuse("%v from replica %d by way of %d", m.Type, m.From, from)
+	case m.ShardID != shard:
+		return refuse("%v for shard %d", m.Type, m.ShardID)
+	case m.To == 0:
+		return refuse("%v to nobody", m.Type)
+	case m.Term > numberMax, m.LogTerm > numberMax, m.LogIndex > numberMax, m.Commit > numberMax:
+		return refuse("%v with numbers out of range", m.Type)
+	case !raftpb.IsEmptySnapshot(m.Snapshot):
+		return refuse("%v with a snapshot", m.Type)
+	}
+	switch m.Type {
+	case raftpb.Replicate:
+		return vetReplicate(m)
+	case raftpb.Propose:
+		return vetPropose(m)
+	case raftpb.LeaderTransfer:
+		if m.Hint == 0 {
+			return refuse("transfer to nobody")
+		}
+	case raftpb.ReplicateResp, raftpb.Heartbeat, raftpb.HeartbeatResp, raftpb.NoOP,
+		raftpb.RequestVote, raftpb.RequestVoteResp, raftpb.RequestPreVote, raftpb.RequestPreVoteResp,
+		raftpb.ReadIndex, raftpb.ReadIndexResp, raftpb.TimeoutNow, raftpb.RateLimit, raftpb.SnapshotReceived:
+	default:
+		return refuse("%v (%d) from the network", m.Type, m.Type)
+	}
+	if len(m.Entries) > 0 {
+		return refuse("%v with entries", m.Type)
+	}
+	return nil
+}
+
+// vetReplicate wants entries that follow on each other and on what they are said to follow.
+func vetReplicate(m *raftpb.Message) error {
+	index, term := m.LogIndex, m.LogTerm
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		index++
+		if e.Index != index || e.Term < term || e.Term > m.Term {
+			return refuse("entries out of order")
+		}
+		term = e.Term
+		if err := vetEntry(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func vetPropose(m *raftpb.Message) error {
+	if len(m.Entries) == 0 {
+		return refuse("proposal of nothing")
+	}
+	for i := range m.Entries {
+		if e := &m.Entries[i]; e.Index != 0 || e.Term != 0 || len(e.Cmd) == 0 {
+			return refuse("proposal with a place in the log, or without a command")
+		}
+		if err := vetEntry(&m.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vetEntry wants what this library puts into the log: commands without engine session, changes of
+// membership that can be decoded, and the empty entry of a new raft leader.
+func vetEntry(e *raftpb.Entry) error {
+	switch e.Type {
+	case raftpb.ApplicationEntry:
+		if len(e.Cmd) != 0 || e.ClientID != 0 || e.SeriesID != 0 {
+			return refuse("entry in no encoding")
+		}
+	case raftpb.EncodedEntry:
+		// The first byte is the encoding: version 0, not compressed, no session.
+		if len(e.Cmd) == 0 || e.Cmd[0] != 0 || e.SeriesID != 0 || e.RespondedTo != 0 {
+			return refuse("entry in a foreign encoding")
+		}
+	case raftpb.ConfigChangeEntry:
+		return vetChange(e.Cmd)
+	default:
+		return refuse("entry of type %d", e.Type)
+	}
+	return nil
+}
+
+func vetChange(cmd []byte) error {
+	var c raftpb.ConfigChange
+	if err := guard(func() error { return c.Unmarshal(cmd) }); err != nil {
+		return refuse("change of membership: %v", err)
+	}
+	switch {
+	case c.ReplicaID == 0:
+		return refuse("change of membership of nobody")
+	case c.Type == raftpb.RemoveNode:
+		return nil
+	case c.Type != raftpb.AddNode && c.Type != raftpb.AddNonVoting:
+		return refuse("change of membership of type %d", c.Type)
+	case !isNode(c.Address) || ReplicaID(c.Address) != c.ReplicaID:
+		return refuse("change of membership: replica %d is not at %.64q", c.ReplicaID, c.Address)
+	}
+	return nil
+}
+
+// chunk vets a piece of a snapshot: one file, cut in order.
+func (v vetter) chunk(c *raftpb.Chunk) error {
+	switch {
+	case c.DeploymentId != v.deployment:
+		return refuse("snapshot of another cluster")
+	case c.BinVer != raftio.TransportBinVersion:
+		return refuse("snapshot of engine version %d", c.BinVer)
+	case c.ShardID != shard, c.ReplicaID != v.replica:
+		return refuse("snapshot for replica %d of shard %d", c.ReplicaID, c.ShardID)
+	case c.From == 0, c.From == v.replica:
+		return refuse("snapshot from replica %d", c.From)
+	case c.Index == 0, c.Index > numberMax, c.Term == 0, c.Term > numberMax:
+		return refuse("snapshot at index %d, term %d", c.Index, c.Term)
+	case c.ChunkId >= c.ChunkCount, c.ChunkCount > numberMax, c.FileChunkId != c.ChunkId, c.FileChunkCount != c.ChunkCount:
+		return refuse("snapshot piece %d of %d", c.ChunkId, c.ChunkCount)
+	case len(c.Data) == 0, uint64(len(c.Data)) != c.ChunkSize:
+		return refuse("snapshot piece of %d bytes, said to have %d", len(c.Data), c.ChunkSize)
+	case c.HasFileInfo, c.Witness, c.OnDiskIndex != 0:
+		return refuse("snapshot of a foreign kind")
+	case c.Filepath == "", len(c.Filepath) > 4096:
+		return refuse("snapshot without a name")
+	}
+	return vetMembership(&c.Membership)
+}
+
+func vetMembership(m *raftpb.Membership) error {
+	if m.ConfigChangeId == 0 || m.ConfigChangeId > numberMax || len(m.Addresses) == 0 || len(m.Witnesses) > 0 {
+		return refuse("snapshot without voters")
+	}
+	for _, group := range []map[uint64]string{m.Addresses, m.NonVotings} {
+		for replica, node := range group {
+			if !isNode(node) || ReplicaID(node) != replica {
+				return refuse("snapshot: replica %d is not at %.64q", replica, node)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+// Package datadir owns a node's data directory: it lets one node at a time in, and keeps who the node is.
+//
+// The directory holds lock (the file lock), identity.json and raft/ (the consensus package's). Opening it
+// raises the node's incarnation on disk before anything else happens there, so that whatever an earlier
+// process of this node still has under way can be told from this one's.
+//
+// What keeps a group safe here: an identity is never made up for a directory that had one. A node that
+// lost its Raft log but kept its id would forget votes and acknowledged entries.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/lni/vfs"
+)
+
+// ErrInUse is in the error of Open when another node, in this or another process, has the directory.
+var ErrInUse = errors.New("holdfast: data directory in use")
+
+// ErrDamaged is in the error of Open when what the directory holds cannot be trusted.
+var ErrDamaged = errors.New("holdfast: data directory damaged")
+
+// ErrIncompatible is in the error of Open when the directory was written by a newer version of Holdfast,
+// or for a cluster of another name.
+var ErrIncompatible = errors.New("holdfast: data directory incompatible")
+
+// ErrClosed answers Save after Close.
+var ErrClosed = errors.New("holdfast: data directory closed")
+
+// Dir is an open data directory. Its methods are safe for concurrent use.
+type Dir interface {
+	// Identity is what was last saved.
+	Identity() Identity
+	// Save makes id the identity. After nil it survives a power cut; after an error the old or the new
+	// one is on disk, Identity answers the old one and Save may be tried again. Cluster, NodeID,
+	// Incarnation and Created can't be changed, nor ClusterID once it is set. Whoever changes what
+	// Identity answered and saves it must be the only one to do so at the time.
+	Save(id Identity) error
+	// RaftDir is the directory of the Raft log and snapshots, on FS; it exists.
+	RaftDir() string
+	// FS is the file system that the directory is on.
+	FS() vfs.FS
+	// Close lets the next one in. Idempotent. Raft must have been stopped before.
+	Close() error
+}
+
+// Open opens the data directory at path for a node of the named cluster, makes it if need be, and raises
+// the node's incarnation. It never waits: ErrInUse, ErrDamaged and ErrIncompatible say what is wrong, as
+// do errors of the file system; each names the file and what to do. The lock ends with Close or with the
+// process, however that dies.
+func Open(path, cluster string) (Dir, error) {
+	if path == "" {
+		return nil, errors.New("holdfast: data directory: the path is empty")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: data directory: %w", err)
+	}
+	if err := makeDir(vfs.Default, path); err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(filepath.Join(path, lockName))
+	if err != nil {
+		return nil, err
+	}
+	d, err := open(vfs.Default, path, cluster, lock)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return d, nil
+}
+
+// OpenFS is Open on a file system that belongs to the caller alone, as a simulated disk does: it takes
+// no lock.
+func OpenFS(fsys vfs.FS, path, cluster string) (Dir, error) {
+	if err := makeDir(fsys, path); err != nil {
+		return nil, err
+	}
+	return open(fsys, path, cluster, nil)
+}
+
+// Memory returns a directory in memory with a fresh identity of no particular cluster: what a node
+// without a data directory has.
+func Memory() Dir {
+	d, err := OpenFS(vfs.NewMem(), "/holdfast", "")
+	if err != nil {
+		panic(fmt.Sprintf("holdfast: invariant: memory is writable: %v", err))
+	}
+	return d
+}
+
+const (
+	lockName     = "lock"
+	identityName = "identity.json"
+	raftName     = "raft"
+)
+
+type dir struct {
+	fs   vfs.FS
+	path string
+
+	mu     sync.Mutex
+	id     Identity
+	lock   io.Closer // nil: none
+	closed bool
+}
+
+func open(fsys vfs.FS, path, cluster string, lock io.Closer) (*dir, error) {
+	d := &dir{fs: fsys, path: path, lock: lock}
+	raft := d.RaftDir()
+	id, err := load(fsys, d.identityPath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if left, err := fsys.List(raft); err == nil && len(left) > 0 {
+			return nil, fmt.Errorf("%w: %s is missing but %s holds Raft data of its node: restore the file, "+
+				"or delete the whole directory to start as a new node", ErrDamaged, d.identityPath(), raft)
+		}
+		id = mint(cluster)
+	case err != nil:
+		return nil, err
+	case id.Cluster != cluster:
+		return nil, fmt.Errorf("%w: %s belongs to cluster %q, not %q: correct Config.Cluster or Config.DataDir",
+			ErrIncompatible, d.identityPath(), id.Cluster, cluster)
+	case id.Retired:
+		// Its replica can never serve again. The data goes first: until the new identity is written, the
+		// directory still says that it is retired.
+		if err := fsys.RemoveAll(raft); err != nil {
+			return nil, unwritable(raft, err)
+		}
+		id = mint(cluster)
+	}
+	id.Incarnation++
+	if err := store(fsys, path, id); err != nil {
+		return nil, unwritable(d.identityPath(), err)
+	}
+	if err := makeDir(fsys, raft); err != nil {
+		return nil, err
+	}
+	d.id = id
+	return d, nil
+}
+
+func (d *dir) Identity() Identity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.id
+}
+
+func (d *dir) Save(id Identity) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	id.Format = d.id.Format
+	if err := d.id.succeeds(id); err != nil {
+		return err
+	}
+	if err := store(d.fs, d.path, id); err != nil {
+		return unwritable(d.identityPath(), err)
+	}
+	d.id = id
+	return nil
+}
+
+func (d *dir) RaftDir() string      { return d.fs.PathJoin(d.path, raftName) }
+func (d *dir) FS() vfs.FS           { return d.fs }
+func (d *dir) identityPath() string { return d.fs.PathJoin(d.path, identityName) }
+
+func (d *dir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	if d.lock == nil {
+		return nil
+	}
+	return d.lock.Close()
+}
+
+// makeDir makes a directory and what is missing above it, durably.
+func makeDir(fsys vfs.FS, path string) error {
+	if info, err := fsys.Stat(path); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("holdfast: data directory: %s is not a directory", path)
+		}
+		return nil
+	}
+	parent := fsys.PathDir(path)
+	if parent != path {
+		if err := makeDir(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(path, 0o700); err != nil {
+		return unwritable(path, err)
+	}
+	// A directory that may be written but not read can't be synced.
+	if err := syncDir(fsys, parent); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return unwritable(parent, err)
+	}
+	return nil
+}
+
+func unwritable(path string, err error) error {
+	return fmt.Errorf("holdfast: data directory: cannot write %s: it must be writable by this process "+
+		"and its disk must work: %w", path, err)
+}

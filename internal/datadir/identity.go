@@ -1,0 +1,197 @@
+package datadir
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/lni/vfs"
+)
+
+// Format is the version of identity.json that this package writes, and the newest that it reads. It
+// rises with every new field: an older version would drop the field.
+const Format = 1
+
+// Identity is who a node is and what it may not forget.
+type Identity struct {
+	Format      int       `json:"format"`
+	Cluster     string    `json:"cluster"`              // the fleet's name
+	NodeID      string    `json:"node_id"`              // UUID, lower case; a new directory is a new node
+	ClusterID   string    `json:"cluster_id,omitempty"` // UUID of the group; "" until the node belongs to one
+	Incarnation uint64    `json:"incarnation"`          // how often the directory was opened
+	Vote        Vote      `json:"vote"`                 // the last vote on who bootstraps
+	Started     bool      `json:"started"`              // the replica was started: never start it as new again
+	Bootstrap   bool      `json:"bootstrap"`            // it was started as the group's first, not to join
+	Birth       uint64    `json:"birth,omitempty"`      // where the token counter of the group starts that it founds
+	Retired     bool      `json:"retired,omitempty"`    // it has left its group for good: the next to open is a new node
+	Created     time.Time `json:"created"`
+}
+
+// Vote is a durable vote for the node that may bootstrap the group. The zero Vote is none.
+type Vote struct {
+	Candidate string `json:"candidate,omitempty"` // node id
+	Ballot    uint64 `json:"ballot,omitempty"`
+}
+
+// record is identity.json: the identity and the checksum of its compact encoding.
+type record struct {
+	Identity
+	Sum string `json:"crc32c"`
+}
+
+const fileMax = 64 << 10
+
+// mint makes the identity of a new node, not opened yet.
+func mint(cluster string) Identity {
+	var u [16]byte
+	rand.Read(u[:]) // never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	h := hex.EncodeToString(u[:])
+	id := h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	return Identity{Format: Format, Cluster: cluster, NodeID: id, Created: time.Now().UTC().Truncate(time.Second)}
+}
+
+// succeeds says whether next may take id's place.
+func (id Identity) succeeds(next Identity) error {
+	switch {
+	case next.Cluster != id.Cluster, next.NodeID != id.NodeID, next.Incarnation != id.Incarnation,
+		!next.Created.Equal(id.Created):
+		return errors.New("holdfast: identity: cluster, node id, incarnation and creation time never change")
+	case id.ClusterID != "" && next.ClusterID != id.ClusterID:
+		return fmt.Errorf("holdfast: identity: the node belongs to cluster %s, not %s", id.ClusterID, next.ClusterID)
+	case next.ClusterID != "" && !isUUID(next.ClusterID):
+		return fmt.Errorf("holdfast: identity: cluster id %q is no UUID", next.ClusterID)
+	}
+	return nil
+}
+
+// load reads and checks an identity; fs.ErrNotExist if there is none.
+func load(fsys vfs.FS, path string) (Identity, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return Identity{}, fmt.Errorf("holdfast: data directory: cannot read %s: %w", path, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, fileMax+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return Identity{}, fmt.Errorf("holdfast: data directory: cannot read %s: %w", path, err)
+	}
+	id, err := decode(data)
+	switch {
+	case errors.Is(err, ErrIncompatible):
+		return Identity{}, fmt.Errorf("%w: %s: run that version, or use another data directory", err, path)
+	case err != nil:
+		return Identity{}, fmt.Errorf("%w: %s: %w: restore the file, or delete the whole directory to start "+
+			"as a new node", ErrDamaged, path, err)
+	}
+	return id, nil
+}
+
+func decode(data []byte) (Identity, error) {
+	if len(data) == 0 {
+		return Identity{}, errors.New("the file is empty")
+	}
+	if len(data) > fileMax {
+		return Identity{}, errors.New("the file is too long")
+	}
+	var version struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return Identity{}, err
+	}
+	if version.Format > Format {
+		return Identity{}, fmt.Errorf("%w: written by a newer version of Holdfast (format %d, this one knows %d)",
+			ErrIncompatible, version.Format, Format)
+	}
+	var r record
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&r); err != nil {
+		return Identity{}, err
+	}
+	sum, err := checksum(r.Identity)
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case r.Sum != sum:
+		return Identity{}, errors.New("the checksum is wrong")
+	case r.Format < 1, !isUUID(r.NodeID), r.ClusterID != "" && !isUUID(r.ClusterID), r.Incarnation == 0:
+		return Identity{}, errors.New("a field is missing or invalid")
+	}
+	return r.Identity, nil
+}
+
+func encode(id Identity) ([]byte, error) {
+	sum, err := checksum(id)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.MarshalIndent(record{id, sum}, "", "  ")
+	return append(data, '\n'), err
+}
+
+func checksum(id Identity) (string, error) {
+	data, err := json.Marshal(id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))), nil
+}
+
+// store replaces identity.json: after nil the new one survives a power cut, after an error the old or
+// the new one is there whole.
+func store(fsys vfs.FS, path string, id Identity) error {
+	data, err := encode(id)
+	if err != nil {
+		return err
+	}
+	name := fsys.PathJoin(path, identityName)
+	temp := name + ".tmp"
+	_ = fsys.Remove(temp) // of a process that died here
+	f, err := fsys.Create(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(temp, name); err != nil {
+		return err
+	}
+	return syncDir(fsys, path)
+}
+
+func syncDir(fsys vfs.FS, path string) error {
+	d, err := fsys.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// isUUID says whether s is a UUID as mint writes it.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if c != '-' {
+				return false
+			}
+		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,31 @@
+// Package env lets the simulation put a node on another network, clock and disk than the machine's. It
+// travels in the context of holdfast.Open, so that Config stays free of what only tests need.
+package env
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// Env is what a node runs on. A nil field stands for the machine's own.
+type Env struct {
+	Network transport.Network
+	Clock   clock.Clock
+	Dir     datadir.Dir // nil: as Config.DataDir says. The node closes it
+}
+
+type key struct{}
+
+// With returns a context that carries e.
+func With(ctx context.Context, e Env) context.Context {
+	return context.WithValue(ctx, key{}, e)
+}
+
+// From answers the Env that ctx carries; false if it carries none.
+func From(ctx context.Context) (Env, bool) {
+	e, ok := ctx.Value(key{}).(Env)
+	return e, ok
+}

@@ -1,0 +1,142 @@
+package forming
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Bounds of a message, in bytes.
+const (
+	IDMax      = 64  // of a node id
+	MessageMax = 512 // of an encoded message
+)
+
+// Kind is what a message says.
+type Kind uint8
+
+// Kinds of messages.
+const (
+	VoteRequest Kind = iota + 1 // a candidate asks for a vote
+	VoteReply                   // a voter answers, and repeats a vote that it gave
+	Release                     // a candidate gives up all its ballots up to this one
+	Welcome                     // a group's raft leader has given the node a replica: now it may start it
+)
+
+// Message goes from one fresh node to another.
+type Message struct {
+	Kind     Kind
+	From, To string // node ids
+	Ballot   uint64
+	Granted  bool   // of VoteReply
+	Unix     int64  // of VoteReply: the voter's wall clock, seconds
+	Cluster  string // of Welcome: the group's id
+}
+
+// ErrMalformed is what Decode answers to anything that is not a message.
+var ErrMalformed = errors.New("holdfast: forming message is malformed")
+
+// Field numbers on the wire. A number is never given another meaning; unknown ones are skipped.
+const (
+	fieldKind protowire.Number = iota + 1
+	fieldFrom
+	fieldTo
+	fieldBallot
+	fieldGranted
+	fieldUnix
+	fieldCluster
+)
+
+// Encode returns the wire form of m.
+func (m Message) Encode() []byte {
+	var b []byte
+	number := func(field protowire.Number, v uint64) {
+		b = protowire.AppendTag(b, field, protowire.VarintType)
+		b = protowire.AppendVarint(b, v)
+	}
+	text := func(field protowire.Number, v string) {
+		b = protowire.AppendTag(b, field, protowire.BytesType)
+		b = protowire.AppendString(b, v)
+	}
+	number(fieldKind, uint64(m.Kind))
+	text(fieldFrom, m.From)
+	text(fieldTo, m.To)
+	text(fieldCluster, m.Cluster)
+	number(fieldBallot, m.Ballot)
+	number(fieldGranted, protowire.EncodeBool(m.Granted))
+	number(fieldUnix, uint64(m.Unix))
+	return b
+}
+
+// Decode reads what Encode wrote. It never panics, and answers ErrMalformed to what no node would send.
+func Decode(b []byte) (Message, error) {
+	var m Message
+	if len(b) > MessageMax {
+		return m, ErrMalformed
+	}
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return Message{}, ErrMalformed
+		}
+		b = b[n:]
+		switch {
+		case kind == protowire.VarintType:
+			var v uint64
+			if v, n = protowire.ConsumeVarint(b); n >= 0 {
+				m.setNumber(field, v)
+			}
+		case kind == protowire.BytesType:
+			var v []byte
+			if v, n = protowire.ConsumeBytes(b); n >= 0 {
+				m.setText(field, v)
+			}
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, b)
+		}
+		if n < 0 {
+			return Message{}, ErrMalformed
+		}
+		b = b[n:]
+	}
+	if !m.valid() {
+		return Message{}, ErrMalformed
+	}
+	return m, nil
+}
+
+func (m *Message) setNumber(field protowire.Number, v uint64) {
+	switch field {
+	case fieldKind:
+		m.Kind = Kind(min(v, 255))
+	case fieldBallot:
+		m.Ballot = v
+	case fieldGranted:
+		m.Granted = protowire.DecodeBool(v)
+	case fieldUnix:
+		m.Unix = int64(v)
+	}
+}
+
+func (m *Message) setText(field protowire.Number, v []byte) {
+	switch field {
+	case fieldFrom:
+		m.From = string(v)
+	case fieldTo:
+		m.To = string(v)
+	case fieldCluster:
+		m.Cluster = string(v)
+	}
+}
+
+func (m Message) valid() bool {
+	switch {
+	case !isID(m.From), !isID(m.To):
+		return false
+	case m.Kind == Welcome:
+		return isID(m.Cluster)
+	}
+	return m.Kind >= VoteRequest && m.Kind <= Release && m.Ballot != 0 && len(m.Cluster) <= IDMax
+}
+
+func isID(s string) bool { return s != "" && len(s) <= IDMax }

@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Expiries is the replica's side: when each of the group's sessions has expired by this node's clock.
+// Every replica times every session all along, so that a new raft leader knows their ages. What it
+// keeps true:
+//
+//	E1 a session is due only when at least its TTL went by since this replica applied its last renewal
+//	E2 on the raft leader it is due then, elsewhere stagger later; again every retry until it ended
+type Expiries struct {
+	stagger, retry time.Duration
+	sessions       map[fsm.SessionID]*timed
+	queue          queue[*timed]
+}
+
+// timed is one session. Its place in the queue may be too early, never too late: a renewal only notes
+// the new expiry, which costs O(1), and Step moves the entry when it comes to it.
+type timed struct {
+	slot
+	id      fsm.SessionID
+	index   uint64 // of its last renewal
+	ttl     time.Duration
+	applied Instant // when this replica applied that
+	due     Instant // when the raft leader proposes its end, next
+}
+
+// Due is a session to expire: propose fsm.Expire of just these two.
+type Due struct {
+	ID      fsm.SessionID
+	Renewed uint64
+}
+
+// NewExpiries returns an empty table. stagger is how much later than the raft leader the other voters
+// propose; retry is when an expiry that did not happen is proposed again.
+func NewExpiries(stagger, retry time.Duration) *Expiries {
+	e := &Expiries{stagger: max(0, stagger), retry: max(time.Millisecond, retry)}
+	e.Reset()
+	return e
+}
+
+// Renewed notes that the renewal (or the opening) with this log index was applied. applied must be read
+// from the clock not before the entry reached this replica. Duplicates and older indices change nothing.
+// After a restart or a snapshot the caller passes the time of the restore: late, never early.
+func (e *Expiries) Renewed(id fsm.SessionID, index uint64, ttl time.Duration, applied Instant) {
+	s, ok := e.sessions[id]
+	if ok && index <= s.index {
+		return
+	}
+	if !ok {
+		s = &timed{id: id, applied: applied}
+		e.sessions[id] = s
+	}
+	s.index, s.ttl = index, ttl
+	s.applied = max(s.applied, applied)
+	s.due = s.applied.Add(max(0, ttl))
+	if !ok {
+		s.at = s.due
+		e.queue.push(s)
+	} else if s.due < s.at {
+		e.queue.move(s, s.due)
+	}
+}
+
+// Ended notes that the group ended a session. age is that of its last renewal on this replica's clock:
+// age-ttl is how late an expiry was here. known is false if the session was not in the table.
+func (e *Expiries) Ended(id fsm.SessionID, now Instant) (age, ttl time.Duration, known bool) {
+	s, ok := e.sessions[id]
+	if !ok {
+		return 0, 0, false
+	}
+	delete(e.sessions, id)
+	e.queue.remove(s)
+	return now.Sub(s.applied), s.ttl, true
+}
+
+// Reset forgets all sessions.
+func (e *Expiries) Reset() {
+	e.sessions = make(map[fsm.SessionID]*timed)
+	e.queue = queue[*timed]{}
+}
+
+// Step returns the sessions whose end is to be proposed at now, and when to call it again at the
+// latest if nothing else happens: Never without sessions. raftLeader says whether this replica believes
+// to be the raft leader; it need not be right, but when it turns true next is earlier: call Step then.
+func (e *Expiries) Step(now Instant, raftLeader bool) (due []Due, next Instant) {
+	lag := e.stagger
+	if raftLeader {
+		lag = 0
+	}
+	for {
+		s, ok := e.queue.first()
+		switch {
+		case !ok:
+			return due, Never
+		case s.due > s.at: // renewed since it was put there
+			e.queue.move(s, s.due)
+		case s.due.Add(lag) > now:
+			return due, s.due.Add(lag)
+		default:
+			due = append(due, Due{ID: s.id, Renewed: s.index})
+			s.due = now.Add(e.retry)
+			e.queue.move(s, s.due)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"pgregory.net/rapid"
+)
+
+const (
+	stagger = 300 * time.Millisecond
+	retry   = 200 * time.Millisecond
+)
+
+func session(n uint64) fsm.SessionID { return fsm.SessionID{Number: n} }
+
+func TestSessionIsDueAtItsTTLOnTheRaftLeaderAndStaggerLaterElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, leads := range []bool{true, false} {
+		e := lease.NewExpiries(stagger, retry)
+		e.Renewed(session(1), 10, ttl, 0)
+		lag := lease.Instant(stagger)
+		if leads {
+			lag = 0
+		}
+		first := lease.Instant(ttl) + lag
+		due, next := e.Step(first-1, leads)
+		if len(due) != 0 || next != first {
+			t.Errorf("raft leader %v, before: due %v, next %v", leads, due, next)
+		}
+		due, next = e.Step(first, leads)
+		if len(due) != 1 || due[0] != (lease.Due{ID: session(1), Renewed: 10}) {
+			t.Errorf("raft leader %v, at: due %v", leads, due)
+		}
+		if want := first + lag + lease.Instant(retry); next != want {
+			t.Errorf("raft leader %v: proposed again at %v, want %v", leads, next, want)
+		}
+	}
+}
+
+func TestNewRaftLeaderDoesNotRestartTheTTL(t *testing.T) {
+	t.Parallel()
+	e := lease.NewExpiries(stagger, retry)
+	e.Renewed(session(1), 10, ttl, 0)
+	e.Step(1000*ms, false)
+	if due, _ := e.Step(lease.Instant(ttl), true); len(due) != 1 {
+		t.Error("not due at its TTL on a raft leader elected meanwhile")
+	}
+}
+
+func TestDuplicateAndOlderRenewalsChangeNothing(t *testing.T) {
+	t.Parallel()
+	e := lease.NewExpiries(stagger, retry)
+	e.Renewed(session(1), 10, ttl, 0)
+	e.Renewed(session(1), 10, ttl, 500*ms)
+	e.Renewed(session(1), 9, ttl, 600*ms)
+	if due, _ := e.Step(lease.Instant(ttl), true); len(due) != 1 || due[0].Renewed != 10 {
+		t.Errorf("due %v", due)
+	}
+}
+
+func TestRestoredSessionIsTimedAnewSoItIsOnlyLate(t *testing.T) {
+	t.Parallel()
+	e := lease.NewExpiries(stagger, retry)
+	e.Renewed(session(1), 10, ttl, 0)
+	e.Renewed(session(2), 11, ttl, 0)
+	e.Reset()
+	e.Renewed(session(1), 10, ttl, 1000*ms)
+	due, next := e.Step(lease.Instant(ttl), true)
+	if len(due) != 0 || next != 2200*ms {
+		t.Errorf("due %v, next %v ms", due, next/ms)
+	}
+	if _, _, known := e.Ended(session(2), 0); known {
+		t.Error("a session that the snapshot does not have is still known")
+	}
+}
+
+func TestEndedSessionAnswersItsAgeAndIsNeverDueAgain(t *testing.T) {
+	t.Parallel()
+	e := lease.NewExpiries(stagger, retry)
+	e.Renewed(session(1), 10, ttl, 100*ms)
+	age, was, known := e.Ended(session(1), 1400*ms)
+	if age != 1300*time.Millisecond || was != ttl || !known {
+		t.Errorf("age %v, ttl %v, known %v", age, was, known)
+	}
+	if _, _, known := e.Ended(session(1), 1400*ms); known {
+		t.Error("ended twice")
+	}
+	if due, next := e.Step(lease.Never-1, true); len(due) != 0 || next != lease.Never {
+		t.Errorf("due %v, next %v", due, next)
+	}
+}
+
+func TestSteppingClockNeverMakesASessionDueEarly(t *testing.T) {
+	t.Parallel()
+	e := lease.NewExpiries(stagger, retry)
+	e.Renewed(session(1), 10, ttl, 1000*ms)
+	e.Renewed(session(1), 11, ttl, 400*ms) // the clock went back, against its contract
+	if due, _ := e.Step(2199*ms, true); len(due) != 0 {
+		t.Error("due early")
+	}
+}
+
+// For every session: never due before its TTL, and due at the latest stagger+retry after that and after
+// each proposal before, if Step is called when it asked to be and whoever leads raft.
+func TestSessionsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
+	t.Parallel()
+	type model struct {
+		index   uint64
+		expires lease.Instant
+		quiet   lease.Instant // since when nothing was proposed
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		e := lease.NewExpiries(stagger, retry)
+		live := map[fsm.SessionID]*model{}
+		now, next, index, leads := lease.Instant(0), lease.Instant(0), uint64(0), false
+		step := func(t *rapid.T) {
+			var due []lease.Due
+			due, next = e.Step(now, leads)
+			for _, d := range due {
+				m := live[d.ID]
+				if m == nil || d.Renewed != m.index || now < m.expires {
+					t.Fatalf("due %+v at %v, model %+v", d, now, m)
+				}
+				m.quiet = now
+			}
+			for id, m := range live {
+				if late := now - max(m.expires, m.quiet); late > lease.Instant(stagger+retry) {
+					t.Fatalf("%v is %v late", id, time.Duration(late))
+				}
+			}
+			if next <= now {
+				t.Fatalf("next %v is not after now %v", next, now)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"renewed": func(t *rapid.T) {
+				index++
+				id := session(rapid.Uint64Range(1, 5).Draw(t, "session"))
+				ttl := time.Millisecond * time.Duration(rapid.IntRange(100, 1000).Draw(t, "ttl"))
+				e.Renewed(id, index, ttl, now)
+				live[id] = &model{index: index, expires: now.Add(ttl), quiet: now}
+				step(t)
+			},
+			"ended": func(t *rapid.T) {
+				id := session(rapid.Uint64Range(1, 5).Draw(t, "session"))
+				if _, _, known := e.Ended(id, now); known != (live[id] != nil) {
+					t.Fatalf("known %v", known)
+				}
+				delete(live, id)
+			},
+			"elected or deposed": func(t *rapid.T) { leads = !leads; step(t) },
+			"time passes": func(t *rapid.T) {
+				until := now.Add(time.Millisecond * time.Duration(rapid.IntRange(1, 2000).Draw(t, "pause")))
+				for next <= until && len(live) > 0 {
+					now = max(now, next)
+					step(t)
+				}
+				now = until
+				step(t)
+			},
+		})
+	})
+}
+
+func TestRenewalWithAShorterTTLIsDueAtItsOwnTime(t *testing.T) {
+	t.Parallel()
+	e := lease.NewExpiries(stagger, retry)
+	e.Renewed(session(1), 10, time.Hour, 0)
+	e.Renewed(session(1), 11, ttl, 0)
+	if due, _ := e.Step(lease.Instant(ttl), true); len(due) != 1 {
+		t.Error("timed by the longer TTL of the earlier renewal")
+	}
+}

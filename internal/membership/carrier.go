@@ -1,0 +1,230 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+const (
+	dialLimit      = 3 * time.Second // to connect, TLS included
+	streamLimit    = 10 * time.Second
+	streamsInMax   = 32      // served at once; more wait in the endpoint's backlog
+	streamBytesMax = 8 << 20 // read from one incoming stream
+)
+
+var errCarrierClosed = errors.New("holdfast: gossip is closed")
+
+// carrier is memberlist's transport over our endpoint. It uses the endpoint's
+// gossip streams and packets and never closes the endpoint itself.
+type carrier struct {
+	endpoint transport.Endpoint
+	listener net.Listener
+	ip       net.IP // advertised
+	port     int
+
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	inbound chan struct{} // a value for each incoming stream that is open
+
+	mu   sync.Mutex
+	open map[*stream]struct{} // nil after Shutdown
+}
+
+var _ memberlist.NodeAwareTransport = (*carrier)(nil)
+
+func newCarrier(endpoint transport.Endpoint, ip net.IP, port int) *carrier {
+	c := &carrier{
+		endpoint: endpoint,
+		listener: endpoint.Listener(transport.KindGossip),
+		ip:       ip,
+		port:     port,
+		packets:  make(chan *memberlist.Packet),
+		streams:  make(chan net.Conn),
+		inbound:  make(chan struct{}, streamsInMax),
+		open:     make(map[*stream]struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.wg.Go(c.accept)
+	c.wg.Go(c.receive)
+	return c
+}
+
+func (c *carrier) FinalAdvertiseAddr(string, int) (net.IP, int, error) { return c.ip, c.port, nil }
+
+func (c *carrier) PacketCh() <-chan *memberlist.Packet { return c.packets }
+
+func (c *carrier) StreamCh() <-chan net.Conn { return c.streams }
+
+func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
+	return c.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress hides errors of the network: a probe that cannot be sent must
+// count as one that was not answered, and memberlist gives up such a probe
+// without suspecting anybody. After Shutdown that is just what we want.
+func (c *carrier) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
+	if c.ctx.Err() != nil {
+		return time.Time{}, errCarrierClosed
+	}
+	_ = c.endpoint.WritePacket(b, addr.Addr)
+	return time.Now(), nil
+}
+
+func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return c.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout opens a gossip stream. It has a deadline from the start,
+// since memberlist writes to it before it sets its own, and to some streams
+// sets none.
+func (c *carrier) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, min(timeout, dialLimit))
+	defer cancel()
+	conn, err := c.endpoint.Dial(ctx, addr.Addr, transport.KindGossip)
+	if err != nil {
+		return nil, err
+	}
+	s := c.track(conn, false)
+	if s == nil {
+		return nil, errCarrierClosed
+	}
+	_ = s.SetDeadline(time.Now().Add(streamLimit))
+	return s, nil
+}
+
+// Shutdown closes every stream and waits for the carrier's goroutines.
+func (c *carrier) Shutdown() error {
+	c.cancel()
+	err := c.listener.Close()
+	c.mu.Lock()
+	open := c.open
+	c.open = nil
+	c.mu.Unlock()
+	for s := range open {
+		c.wg.Go(func() { _ = s.Conn.Close() }) // TLS waits up to 5 s to say good-bye
+	}
+	c.wg.Wait()
+	return err
+}
+
+func (c *carrier) accept() {
+	pause := time.Duration(0)
+	for {
+		select {
+		case c.inbound <- struct{}{}:
+		case <-c.ctx.Done():
+			return
+		}
+		conn, err := c.listener.Accept()
+		if err != nil {
+			<-c.inbound
+			if c.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			select {
+			case <-time.After(pause):
+				continue
+			case <-c.ctx.Done():
+				return
+			}
+		}
+		pause = 0
+		s := c.track(conn, true)
+		if s == nil {
+			return
+		}
+		select {
+		case c.streams <- s:
+		case <-c.ctx.Done():
+			_ = s.Close()
+			return
+		}
+	}
+}
+
+func (c *carrier) receive() {
+	for {
+		select {
+		case p, ok := <-c.endpoint.Packets():
+			if !ok {
+				return
+			}
+			packet := &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.At}
+			select {
+			case c.packets <- packet:
+			case <-c.ctx.Done():
+				return
+			}
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// track takes responsibility for a connection. After Shutdown it closes the
+// connection and returns nil.
+func (c *carrier) track(conn net.Conn, inbound bool) *stream {
+	s := &stream{Conn: conn, carrier: c, inbound: inbound, left: streamBytesMax}
+	c.mu.Lock()
+	closed := c.open == nil
+	if !closed {
+		c.open[s] = struct{}{}
+	}
+	c.mu.Unlock()
+	if closed {
+		_ = conn.Close()
+		return nil
+	}
+	return s
+}
+
+// stream is a connection that the carrier can find again to close it.
+type stream struct {
+	net.Conn
+	carrier *carrier
+	inbound bool
+	left    int // bytes that may still be read; memberlist reads with one goroutine
+}
+
+// Read ends streams that bring more than any honest peer's state.
+func (s *stream) Read(b []byte) (int, error) {
+	if s.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := s.Conn.Read(b[:min(len(b), s.left)])
+	s.left -= n
+	return n, err
+}
+
+// Write closes on error: memberlist forgets a stream whose first write failed.
+func (s *stream) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	if err != nil {
+		_ = s.Close()
+	}
+	return n, err
+}
+
+func (s *stream) Close() error {
+	s.carrier.mu.Lock()
+	_, open := s.carrier.open[s]
+	delete(s.carrier.open, s)
+	s.carrier.mu.Unlock()
+	if open && s.inbound {
+		<-s.carrier.inbound
+	}
+	return s.Conn.Close()
+}

@@ -1,0 +1,113 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// delegate is what memberlist calls, often under its one lock: every method
+// returns at once and none calls memberlist.
+type delegate struct {
+	table   *table
+	journal *journal
+	inbox   func(envelope)
+
+	mu     sync.Mutex
+	meta   Meta
+	cloned bool // has been reported
+}
+
+var (
+	_ memberlist.Delegate      = (*delegate)(nil)
+	_ memberlist.EventDelegate = (*delegate)(nil)
+	_ memberlist.AliveDelegate = (*delegate)(nil)
+	_ memberlist.PingDelegate  = (*delegate)(nil)
+)
+
+func (d *delegate) setMeta(m Meta) {
+	d.mu.Lock()
+	d.meta = m
+	d.mu.Unlock()
+}
+
+func (d *delegate) getMeta() Meta {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta
+}
+
+func (d *delegate) NodeMeta(int) []byte { return d.getMeta().encode() }
+
+func (d *delegate) NotifyMsg(b []byte) {
+	e, err := decodeEnvelope(b)
+	if err != nil {
+		d.journal.drop("malformed message dropped")
+		return
+	}
+	if e.to != d.table.self.Node {
+		return // meant for one who had our address before us
+	}
+	d.inbox(e)
+}
+
+func (d *delegate) GetBroadcasts(int, int) [][]byte        { return nil }
+func (d *delegate) LocalState(bool) []byte                 { return nil }
+func (d *delegate) MergeRemoteState(buf []byte, join bool) {}
+
+// NotifyAlive keeps members out that cannot be one of us.
+func (d *delegate) NotifyAlive(n *memberlist.Node) error {
+	if (len(n.Addr) != 4 && len(n.Addr) != 16) || n.Port == 0 {
+		return errors.New("its address is malformed")
+	}
+	meta, err := decodeMeta(n.Meta)
+	if err != nil {
+		return err
+	}
+	if n.Name != meta.listName() {
+		return fmt.Errorf("its meta is of %s", meta.listName())
+	}
+	if self := d.table.self; meta.Node == self.Node && meta.Incarnation > self.Incarnation {
+		d.reportClone(n.Address(), meta.Incarnation)
+	}
+	return nil
+}
+
+// reportClone complains once about a second process with our identity: a data
+// directory was copied, or we woke up after our own restart.
+func (d *delegate) reportClone(addr string, incarnation uint64) {
+	d.mu.Lock()
+	first := !d.cloned
+	d.cloned = true
+	d.mu.Unlock()
+	if first {
+		d.journal.logger.Error("gossip: another process has this node's identity and a newer incarnation",
+			"addr", addr, "incarnation", incarnation)
+	}
+}
+
+func (d *delegate) NotifyJoin(n *memberlist.Node)   { d.notifyAlive(n) }
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.notifyAlive(n) }
+
+func (d *delegate) notifyAlive(n *memberlist.Node) {
+	if meta, err := decodeMeta(n.Meta); err == nil {
+		d.table.alive(meta, n.Address(), time.Now())
+	}
+}
+
+func (d *delegate) NotifyLeave(n *memberlist.Node) { d.named(n.Name, d.table.gone) }
+
+func (d *delegate) AckPayload() []byte { return nil }
+
+func (d *delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, _ []byte) {
+	d.named(n.Name, d.table.answered)
+}
+
+func (d *delegate) named(name string, note func(node string, incarnation uint64, now time.Time)) {
+	if node, incarnation, ok := splitName(name); ok {
+		note(node, incarnation, time.Now())
+	}
+}

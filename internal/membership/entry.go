@@ -1,0 +1,178 @@
+package membership
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// PortDefault is the port of a join entry that names none.
+const PortDefault = 7643
+
+// entryFileMax bounds how much of a file+ entry's file is read, in bytes.
+const entryFileMax = 1 << 20
+
+// Resolver looks names up; *net.Resolver is one.
+type Resolver interface {
+	LookupHost(ctx context.Context, host string) ([]string, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+// kinds of join entries, by their prefix.
+const (
+	prefixDNS  = "dns+"
+	prefixSRV  = "dnssrv+"
+	prefixFile = "file+"
+)
+
+// ParseJoin tells what is wrong with a join entry; nil means that it can be
+// tried. Entries are host:port, a bare host (port 7643), dns+host:port (the
+// same, in the words of others), dnssrv+name, and file+path, whose file holds
+// one entry of the other kinds a line. It does no I/O.
+func ParseJoin(entry string) error {
+	if err := parseEntry(entry); err != nil {
+		return fmt.Errorf("holdfast: join entry %q: %w", entry, err)
+	}
+	return nil
+}
+
+func parseEntry(entry string) error {
+	if path, ok := strings.CutPrefix(entry, prefixFile); ok {
+		if path == "" {
+			return errors.New("no path")
+		}
+		return nil
+	}
+	if name, ok := strings.CutPrefix(entry, prefixSRV); ok {
+		return checkHost(name)
+	}
+	_, _, err := splitEntry(strings.TrimPrefix(entry, prefixDNS))
+	return err
+}
+
+// splitEntry takes host:port or a bare host apart.
+func splitEntry(entry string) (host string, port uint16, err error) {
+	bare := entry
+	if inner, ok := strings.CutPrefix(entry, "["); ok {
+		bare = strings.TrimSuffix(inner, "]")
+	}
+	if _, err := netip.ParseAddr(bare); err == nil && (bare == entry || "["+bare+"]" == entry) {
+		return bare, PortDefault, checkHost(bare)
+	}
+	host, digits, err := net.SplitHostPort(entry)
+	if err != nil {
+		if strings.Contains(entry, ":") {
+			return "", 0, errors.New("neither host:port nor a host")
+		}
+		return entry, PortDefault, checkHost(entry)
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, fmt.Errorf("port %q is not between 1 and 65535", digits)
+	}
+	return host, uint16(n), checkHost(host)
+}
+
+func checkHost(host string) error {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		switch {
+		case addr.Zone() != "":
+			return errors.New("addresses with a zone are not supported")
+		case addr.IsUnspecified() || addr.IsMulticast():
+			return errors.New("no address of a node")
+		}
+		return nil
+	}
+	if host == "" {
+		return errors.New("no host")
+	}
+	if len(host) > 253 || strings.ContainsAny(host, "/+[]@:?#,; \t") || !printable(host) {
+		return errors.New("no host name")
+	}
+	return nil
+}
+
+// resolve turns an entry into addresses host:port whose hosts are IPs.
+func resolve(ctx context.Context, r Resolver, entry string) ([]string, error) {
+	if err := ParseJoin(entry); err != nil {
+		return nil, err
+	}
+	if path, ok := strings.CutPrefix(entry, prefixFile); ok {
+		return resolveFile(ctx, r, path)
+	}
+	if name, ok := strings.CutPrefix(entry, prefixSRV); ok {
+		return resolveSRV(ctx, r, name)
+	}
+	host, port, err := splitEntry(strings.TrimPrefix(entry, prefixDNS))
+	if err != nil {
+		return nil, err
+	}
+	return resolveHost(ctx, r, host, port)
+}
+
+func resolveHost(ctx context.Context, r Resolver, host string, port uint16) ([]string, error) {
+	hosts := []string{host}
+	if _, err := netip.ParseAddr(host); err != nil {
+		if hosts, err = r.LookupHost(ctx, host); err != nil {
+			return nil, fmt.Errorf("holdfast: join: %w", err)
+		}
+	}
+	var addrs []string
+	for _, h := range hosts {
+		if ip, err := netip.ParseAddr(h); err == nil && ip.Zone() == "" {
+			addrs = append(addrs, netip.AddrPortFrom(ip.Unmap(), port).String())
+		}
+	}
+	return addrs, nil
+}
+
+// resolveSRV returns what could be resolved, and an error only if that is nothing.
+func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) {
+	_, records, err := r.LookupSRV(ctx, "", "", name)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: join: %w", err)
+	}
+	var addrs []string
+	var failed error
+	for _, record := range records {
+		found, err := resolveHost(ctx, r, strings.TrimSuffix(record.Target, "."), record.Port)
+		addrs, failed = append(addrs, found...), errors.Join(failed, err)
+	}
+	if len(addrs) > 0 {
+		failed = nil
+	}
+	return addrs, failed
+}
+
+// resolveFile reads the file anew each time, because whoever writes it may
+// learn of the nodes later than we start.
+func resolveFile(ctx context.Context, r Resolver, path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: join: %w", err)
+	}
+	defer f.Close()
+	var addrs []string
+	var failed error
+	lines := bufio.NewScanner(io.LimitReader(f, entryFileMax))
+	for lines.Scan() {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if strings.HasPrefix(line, prefixFile) {
+			failed = errors.Join(failed, fmt.Errorf("holdfast: join: %s: a file names another file", path))
+			continue
+		}
+		found, err := resolve(ctx, r, line)
+		addrs, failed = append(addrs, found...), errors.Join(failed, err)
+	}
+	return addrs, errors.Join(failed, lines.Err())
+}

@@ -1,0 +1,56 @@
+package membership
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseJoinAcceptsEveryKindOfEntry(t *testing.T) {
+	t.Parallel()
+	for _, entry := range []string{
+		"10.0.0.1:7643", "10.0.0.1", "[::1]:7643", "::1", "[::1]", "node-1:99", "node-1.example.com.", "localhost",
+		"dns+node:7643", "dns+node", "dnssrv+_holdfast._tcp.example.com", "file+/etc/holdfast/peers", "file+peers",
+	} {
+		if err := ParseJoin(entry); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestParseJoinRefusesWhatCanNeverWork(t *testing.T) {
+	t.Parallel()
+	for _, entry := range []string{
+		"", ":7643", "host:", "host:0", "host:65536", "host:http", "host:1:2", "a b", "http://host:1", "dns+", "dns+dns+x",
+		"dnssrv+", "dnssrv+host:1", "file+", "0.0.0.0:7643", "::", "224.0.0.1:1", "fe80::1%eth0", "[fe80::1%eth0]:7643",
+		"host\n:1", "a,b", "node/10.0.0.1:1", strings.Repeat("x", 254), "[::1", "consul+x",
+	} {
+		err := ParseJoin(entry)
+		if err == nil {
+			t.Errorf("%q was accepted", entry)
+		} else if !strings.HasPrefix(err.Error(), "holdfast: join entry ") {
+			t.Errorf("error %q does not name the entry", err)
+		}
+	}
+}
+
+func FuzzParseJoin(f *testing.F) {
+	for _, entry := range []string{"host:1", "[::1]:2", "dns+x", "dnssrv+x", "file+x", "fe80::1%z"} {
+		f.Add(entry)
+	}
+	f.Fuzz(func(t *testing.T, entry string) {
+		if ParseJoin(entry) != nil || strings.HasPrefix(entry, prefixFile) {
+			return
+		}
+		// What is accepted can be resolved, once the names are known.
+		r := &names{}
+		addrs, err := resolve(t.Context(), anyName{r}, entry)
+		if err != nil && !strings.HasPrefix(entry, prefixSRV) {
+			t.Errorf("%q: %v", entry, err)
+		}
+		for _, addr := range addrs {
+			if _, _, err := splitAddr(addr); err != nil {
+				t.Errorf("%q: %v", entry, err)
+			}
+		}
+	})
+}

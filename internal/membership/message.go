@@ -1,0 +1,148 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/memberlist"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// MessageMax bounds a message in bytes.
+const MessageMax = 64 << 10
+
+const (
+	sendsMax = 64  // Sends under way at once
+	inboxMax = 256 // messages that wait for OnMessage; more are dropped
+)
+
+// Errors of Send.
+var (
+	ErrUnknownNode = errors.New("holdfast: gossip knows no address of the node")
+	ErrTooLarge    = errors.New("holdfast: gossip message is too large")
+	ErrBusy        = errors.New("holdfast: too many gossip messages are being sent")
+	ErrClosed      = errors.New("holdfast: gossip is closed")
+)
+
+var errEnvelope = errors.New("holdfast: gossip message is malformed")
+
+// envelope says who sends a message to whom: an address may have found a new
+// owner since it was heard of.
+type envelope struct {
+	from, to string
+	body     []byte
+}
+
+func (e envelope) encode() []byte {
+	b := protowire.AppendTag(nil, 1, protowire.BytesType)
+	b = protowire.AppendString(b, e.from)
+	b = protowire.AppendTag(b, 2, protowire.BytesType)
+	b = protowire.AppendString(b, e.to)
+	b = protowire.AppendTag(b, 3, protowire.BytesType)
+	return protowire.AppendBytes(b, e.body)
+}
+
+// decodeEnvelope copies what it keeps: memberlist reuses its buffers.
+func decodeEnvelope(b []byte) (envelope, error) {
+	var e envelope
+	if len(b) > MessageMax+4*NodeMax {
+		return e, errEnvelope
+	}
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return envelope{}, errEnvelope
+		}
+		b = b[n:]
+		if kind != protowire.BytesType {
+			n = protowire.ConsumeFieldValue(field, kind, b)
+		} else {
+			var v []byte
+			v, n = protowire.ConsumeBytes(b)
+			switch field {
+			case 1:
+				e.from = string(v)
+			case 2:
+				e.to = string(v)
+			case 3:
+				e.body = append([]byte{}, v...)
+			}
+		}
+		if n < 0 {
+			return envelope{}, errEnvelope
+		}
+		b = b[n:]
+	}
+	if e.from == "" || len(e.from) > NodeMax || !printable(e.from) || len(e.to) > NodeMax || len(e.body) > MessageMax {
+		return envelope{}, errEnvelope
+	}
+	return e, nil
+}
+
+// Send hands b to a node's OnMessage over a stream of its own. nil means that
+// the network took it; the node may still drop it when its inbox is full. It
+// takes at most 13 s; when ctx ends first, Send returns ctx.Err() and the
+// message may or may not arrive.
+func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
+	if len(b) > MessageMax {
+		return ErrTooLarge
+	}
+	if node == g.self.Node {
+		g.receive(envelope{from: node, to: node, body: append([]byte{}, b...)})
+		return nil
+	}
+	m, ok := g.table.get(node)
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrUnknownNode, node)
+	}
+	ip, port, err := splitAddr(m.Addr)
+	if err != nil {
+		return err
+	}
+	// Not memberlist's own record: it may have forgotten the node.
+	target := &memberlist.Node{Name: m.listName(), Addr: ip, Port: uint16(port)}
+	message := envelope{from: g.self.Node, to: node, body: b}.encode()
+	return g.await(ctx, func() error {
+		select {
+		case g.sends <- struct{}{}:
+			defer func() { <-g.sends }()
+		default:
+			return ErrBusy
+		}
+		if err := g.list.SendReliable(target, message); err != nil {
+			return fmt.Errorf("holdfast: gossip message to %s at %s: %w", node, m.Addr, err)
+		}
+		return nil
+	})
+}
+
+// await runs call, which has a bound of its own, and returns early with ctx.
+// Close waits for the call.
+func (g *Gossip) await(ctx context.Context, call func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	if !g.start(func() { done <- call() }) {
+		return ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// receive puts a message into the inbox, or drops it: it runs in memberlist's
+// own goroutine.
+func (g *Gossip) receive(e envelope) {
+	select {
+	case g.inbox <- e:
+	default:
+		g.log.drop("inbox full, message dropped", "from", e.from)
+	}
+}

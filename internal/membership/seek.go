@@ -1,0 +1,148 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	seekMin     = 200 * time.Millisecond // first pause while alone
+	seekMax     = 15 * time.Second       // last pause while alone
+	seekEvery   = time.Minute            // pause while in company
+	lookupLimit = 5 * time.Second        // for all lookups of one entry
+	addrsMax    = 256                    // addresses tried in one round
+	dialsMax    = 4                      // at once
+)
+
+// seek looks for the others for as long as the node runs. While it is alone it
+// tries often. In company it tries each minute whoever is missing: memberlist
+// forgets the dead after half a minute, and would never find the other half of
+// a healed network again; names may resolve to new nodes; files may change.
+func (g *Gossip) seek() {
+	pause := seekMin
+	for {
+		g.setJoinError(g.round())
+		g.triedOnce.Do(func() { close(g.tried) })
+		if g.table.alone() {
+			if !g.rest(jitter(pause), false) {
+				return
+			}
+			pause = min(2*pause, seekMax)
+			continue
+		}
+		pause = seekMin
+		if !g.rest(jitter(seekEvery), true) {
+			return
+		}
+	}
+}
+
+// rest waits; it is cut short when the node finds itself alone although it was
+// in company. It returns false when seeking is over.
+func (g *Gossip) rest(d time.Duration, company bool) bool {
+	for d > 0 {
+		step := min(d, seekMax)
+		select {
+		case <-time.After(step):
+			d -= step
+		case <-g.seeking.Done():
+			return false
+		}
+		if company && g.table.alone() {
+			break
+		}
+	}
+	return g.seeking.Err() == nil
+}
+
+// jitter spreads a pause over 75 to 125 percent.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + rand.N(d/2)
+}
+
+// round tries every address where a member could be that is not here, and
+// returns why it is in vain: nil once anybody answered or there is nothing to try.
+func (g *Gossip) round() error {
+	addrs, failed := g.targets()
+	if len(addrs) == 0 {
+		if g.table.alone() {
+			return failed
+		}
+		return nil
+	}
+	answered := false
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, dialsMax)
+	for _, addr := range addrs {
+		slots <- struct{}{}
+		if g.seeking.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			_, err := g.list.Join([]string{addr})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				answered = true
+			} else if failed == nil {
+				failed = fmt.Errorf("holdfast: join %s: %w", addr, err)
+			}
+		})
+	}
+	wg.Wait()
+	if answered || !g.table.alone() {
+		return nil
+	}
+	return failed
+}
+
+// here returns the addresses of those who need not be sought.
+func (g *Gossip) here() map[string]bool {
+	addrs := make(map[string]bool)
+	for _, m := range g.table.list() {
+		if m.Local || m.Here() {
+			addrs[m.Addr] = true
+		}
+	}
+	return addrs
+}
+
+// targets resolves the join entries and adds the last addresses of those who
+// failed. The error tells of entries that could not be resolved.
+func (g *Gossip) targets() ([]string, error) {
+	var addrs []string
+	var failed error
+	for _, entry := range g.entries {
+		ctx, cancel := context.WithTimeout(g.seeking, lookupLimit)
+		found, err := resolve(ctx, g.resolver, entry)
+		cancel()
+		addrs, failed = append(addrs, found...), errors.Join(failed, err)
+	}
+	for _, m := range g.table.list() {
+		if m.State == Failed {
+			addrs = append(addrs, m.Addr)
+		}
+	}
+	skip := g.here()
+	fresh := addrs[:0]
+	for _, addr := range addrs {
+		if !skip[addr] {
+			skip[addr] = true
+			fresh = append(fresh, addr)
+		}
+	}
+	rand.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
+	return fresh[:min(len(fresh), addrsMax)], failed
+}
+
+func (g *Gossip) setJoinError(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.joinErr = err
+}

@@ -1,0 +1,76 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestHighestIncarnationWins(t *testing.T) {
+	t.Parallel()
+	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
+	table.alive(Meta{Node: "a", Incarnation: 2}, "new", now)
+	table.alive(Meta{Node: "a", Incarnation: 1}, "old", now)
+	table.gone("a", 1, now)
+	table.suspect("a", 1, now)
+	if m, _ := table.get("a"); m.Addr != "new" || m.State != Alive || m.Incarnation != 2 {
+		t.Errorf("an older life changed the member to %+v", m)
+	}
+	table.gone("a", 2, now)
+	table.alive(Meta{Node: "a", Incarnation: 1}, "old", now)
+	if m, _ := table.get("a"); m.Addr != "new" || m.State != Failed {
+		t.Errorf("an older life came back: %+v", m)
+	}
+	table.alive(Meta{Node: "a", Incarnation: 3}, "newer", now)
+	if m, _ := table.get("a"); m.Addr != "newer" || m.State != Alive {
+		t.Errorf("the next life is seen as %+v", m)
+	}
+}
+
+func TestSuspicionEndsWithAnAnswerAndRaisesNobody(t *testing.T) {
+	t.Parallel()
+	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
+	state := func() State { m, _ := table.get("a"); return m.State }
+	table.alive(Meta{Node: "a"}, "x", now)
+	table.suspect("a", 0, now)
+	if state() != Suspect || table.alone() {
+		t.Errorf("state %v: a suspect is still here", state())
+	}
+	table.answered("a", 0, now)
+	if state() != Alive {
+		t.Errorf("state %v after an answer", state())
+	}
+	table.gone("a", 0, now)
+	table.answered("a", 0, now)
+	table.suspect("a", 0, now)
+	if state() != Failed || !table.alone() {
+		t.Errorf("state %v: only memberlist says who is alive again", state())
+	}
+}
+
+func TestMembersThatAreGoneAreBounded(t *testing.T) {
+	t.Parallel()
+	table := newTable(Meta{Node: "self"})
+	table.alive(Meta{Node: "self"}, "self", time.Unix(0, 0))
+	for i := range 3 * departedMax {
+		phase := PhaseRunning
+		if i%3 == 0 {
+			phase = PhaseLeaving
+		}
+		node := fmt.Sprintf("%04d", i)
+		table.alive(Meta{Node: node, Phase: phase}, "x", time.Unix(int64(i), 0))
+		table.gone(node, 0, time.Unix(int64(i), 0))
+	}
+	members := table.list()
+	if len(members) != departedMax+1 {
+		t.Errorf("%d members are remembered, want %d", len(members), departedMax+1)
+	}
+	for _, m := range members[:departedMax] {
+		if m.State == Left {
+			t.Fatal("one that left is remembered in the place of one that failed")
+		}
+	}
+	if _, ok := table.get(fmt.Sprintf("%04d", 3*departedMax-1)); !ok {
+		t.Error("the last one that failed is forgotten")
+	}
+}

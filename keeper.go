@@ -1,0 +1,375 @@
+package holdfast
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+const (
+	// keeperPause is the longest sleep of the keeper while there are sessions. Go's timers stand still
+	// while a machine is suspended, so the end of a lease is looked for at least this often.
+	keeperPause = 250 * time.Millisecond
+	// keepalivesMax is how many keepalives may be under way; each renews all sessions that are due.
+	keepalivesMax = 4
+	// keepMax is how many sessions one keepalive renews.
+	keepMax = 4096
+)
+
+// keeper owns this node's sessions: it opens them, renews them, and ends their leases at the horizon,
+// with or without a network.
+type keeper struct {
+	c       *Cluster
+	wakeup  chan struct{}
+	flights chan struct{} // keepalives under way
+	seq     atomic.Uint64 // of keepalives: a late duplicate renews nothing
+
+	mu       sync.RWMutex
+	plan     *lease.Plan
+	numbers  numbers
+	sessions map[uint64]*session
+	shared   map[time.Duration]*session // the automatically renewed ones
+	verdicts []*session                 // ended by the group, to be told to their leases
+	ended    []ending                   // single leases ended by the group
+	clean    cleaner
+}
+
+type ending struct {
+	lease *Lease
+	err   error
+}
+
+func newKeeper(c *Cluster) *keeper {
+	k := &keeper{
+		c:        c,
+		wakeup:   make(chan struct{}, 1),
+		flights:  make(chan struct{}, keepalivesMax),
+		plan:     lease.NewPlan(c.cfg.MaxClockDrift, rand.Float64),
+		sessions: make(map[uint64]*session),
+		shared:   make(map[time.Duration]*session),
+	}
+	k.clean.init(c)
+	return k
+}
+
+// session returns the session for a lease of these options: the shared one of its TTL, or one of its own.
+func (k *keeper) session(ttl time.Duration, manual bool) *session {
+	if !manual {
+		k.mu.RLock()
+		s := k.shared[ttl]
+		k.mu.RUnlock()
+		if s != nil {
+			return s
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.shared[ttl]; s != nil && !manual {
+		return s
+	}
+	id := k.c.self
+	id.Number = k.numbers.begin()
+	s := &session{id: id, ttl: ttl, manual: manual, claims: make(map[uint64]*claim)}
+	k.sessions[id.Number] = s
+	if !manual {
+		k.shared[ttl] = s
+	}
+	return s
+}
+
+// opened notes that the group has the session. It answers false if its validity is over already.
+func (k *keeper) opened(s *session) bool {
+	s.mu.Lock()
+	if s.opened || s.over != nil {
+		ok := s.over == nil
+		s.mu.Unlock()
+		return ok
+	}
+	s.opened = true
+	first := s.first
+	s.mu.Unlock()
+
+	k.mu.Lock()
+	horizon := k.plan.Open(s.id.Number, s.ttl, first, !s.manual)
+	k.mu.Unlock()
+	s.begins(horizon)
+	k.wake()
+	return k.check(s)
+}
+
+// check ends the session if its horizon has passed, and reports whether it lives.
+func (k *keeper) check(s *session) bool {
+	s.mu.Lock()
+	opened, over := s.opened, s.over
+	s.mu.Unlock()
+	if over != nil {
+		return false
+	}
+	if opened && k.c.clock.Now() >= s.until() {
+		k.lose(s, ErrExpired)
+		return false
+	}
+	return true
+}
+
+// lose ends a session and everything on it. Where the group may still have it, it is closed there, so
+// that its locks are free before its TTL is over.
+func (k *keeper) lose(s *session, cause error) {
+	byGroup := s.verdict.Load()
+	if byGroup != nil {
+		cause = *byGroup
+	}
+	err := lost(cause)
+	leases, ok := s.end(err)
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	k.plan.Remove(s.id.Number)
+	if k.shared[s.ttl] == s {
+		delete(k.shared, s.ttl)
+	}
+	k.mu.Unlock()
+	for _, l := range leases {
+		l.end(err)
+	}
+	if byGroup != nil {
+		k.forget(s)
+	} else {
+		k.clean.close(s)
+	}
+}
+
+// forget drops the last trace of a session that the group no longer has.
+func (k *keeper) forget(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.sessions, s.id.Number)
+	k.numbers.finish(s.id.Number)
+}
+
+// loseAll ends every session for cause.
+func (k *keeper) loseAll(cause error) {
+	for _, s := range k.all() {
+		k.lose(s, cause)
+	}
+}
+
+func (k *keeper) all() []*session {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	all := make([]*session, 0, len(k.sessions))
+	for _, s := range k.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (k *keeper) get(number uint64) *session {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.sessions[number]
+}
+
+func (k *keeper) counts() (held, waiting int) {
+	for _, s := range k.all() {
+		h, w := s.counts()
+		held, waiting = held+h, waiting+w
+	}
+	return held, waiting
+}
+
+func (k *keeper) wake() {
+	select {
+	case k.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// run renews and ends sessions until ctx ends.
+func (k *keeper) run(ctx context.Context) {
+	timer := time.NewTimer(keeperPause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-k.wakeup:
+		}
+		k.tellEnded()
+		if next, some := k.step(ctx); some {
+			timer.Reset(min(keeperPause, max(next, time.Millisecond)))
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// step does what is due and returns how long until something is due again, and whether there are sessions at all.
+func (k *keeper) step(ctx context.Context) (next time.Duration, some bool) {
+	now := k.c.clock.Now()
+	k.mu.Lock()
+	acts := k.plan.Step(now)
+	some = len(k.sessions) > 0
+	lapsed, shaky := k.pick(acts.Lost), k.pick(acts.Jeopardy)
+	due := k.pick(acts.Renew)
+	k.mu.Unlock()
+
+	for _, s := range lapsed {
+		k.lose(s, ErrExpired)
+	}
+	for _, s := range shaky {
+		k.tellJeopardy(s, Jeopardy{Remaining: time.Duration(s.until() - now), Cause: ErrNoQuorum})
+	}
+	due = slices.DeleteFunc(due, func(s *session) bool { return k.retire(s, now) })
+	for batch := range slices.Chunk(due, keepMax) {
+		select {
+		case k.flights <- struct{}{}:
+			k.c.goRun(func(ctx context.Context) {
+				defer func() { <-k.flights }()
+				k.keepalive(ctx, batch)
+			})
+		default: // the ones under way will tell; the plan asks again soon
+		}
+	}
+	return time.Duration(acts.Next - now), some
+}
+
+// pick returns the sessions of these numbers. The caller holds k.mu.
+func (k *keeper) pick(list []uint64) []*session {
+	found := make([]*session, 0, len(list))
+	for _, n := range list {
+		if s := k.sessions[n]; s != nil {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// retire closes an automatically renewed session on which nothing has hung for a TTL.
+func (k *keeper) retire(s *session, now lease.Instant) bool {
+	if !s.unused(now) {
+		return false
+	}
+	k.lose(s, ErrReleased)
+	return true
+}
+
+// keepalive renews sessions with one command, in one attempt: the plan decides on the next.
+func (k *keeper) keepalive(ctx context.Context, batch []*session) {
+	sent := k.c.clock.Now()
+	keep := k.keep(batch)
+	group, _ := k.c.proposer.current()
+	if group == nil {
+		return
+	}
+	out, err := group.Propose(ctx, fsm.Encode(keep))
+	if err == nil {
+		k.renewed(batch, sent, out)
+	}
+}
+
+func (k *keeper) keep(batch []*session) fsm.Keep {
+	keep := fsm.Keep{Node: k.c.self.Node, Incarnation: k.c.self.Incarnation, Seq: k.seq.Add(1)}
+	for _, s := range batch {
+		keep.Sessions = append(keep.Sessions, s.id.Number)
+	}
+	k.mu.RLock()
+	keep.Lowest = k.numbers.lowest()
+	k.mu.RUnlock()
+	return keep
+}
+
+// renewed takes the outcome of a keepalive that was sent at sent.
+func (k *keeper) renewed(batch []*session, sent lease.Instant, out fsm.Outcome) {
+	for _, s := range batch {
+		if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {
+			k.lose(s, ErrExpired)
+			continue
+		}
+		k.mu.Lock()
+		horizon, safe, ok := k.plan.Renewed(s.id.Number, sent, k.c.clock.Now())
+		k.mu.Unlock()
+		if !ok {
+			continue
+		}
+		if !s.extend(horizon) {
+			k.lose(s, ErrExpired)
+			continue
+		}
+		if safe {
+			k.tellJeopardy(s, Jeopardy{Safe: true, Remaining: time.Duration(horizon - k.c.clock.Now())})
+		}
+	}
+	k.wake()
+}
+
+// renew renews one session now.
+func (k *keeper) renew(ctx context.Context, s *session) error {
+	sent := k.c.clock.Now()
+	batch := []*session{s}
+	out, _, err := k.c.proposer.propose(ctx, k.keep(batch))
+	if err != nil {
+		return err
+	}
+	k.renewed(batch, sent, out)
+	return nil
+}
+
+// release gives a lease back that has ended here.
+func (k *keeper) release(ctx context.Context, l *Lease) error {
+	s := l.session
+	if s.manual {
+		err := k.closeNow(ctx, s)
+		return err
+	}
+	out, tried, err := k.c.proposer.propose(ctx, fsm.Release{
+		Session: s.id, Acked: s.acked(),
+		Grants: []fsm.Grant{{Name: l.name, Token: uint64(l.token)}},
+	})
+	switch {
+	case err != nil:
+		k.clean.release(l)
+		return err
+	case out.Code == fsm.CodeOK, tried.unknown:
+		return nil
+	}
+	return lost(ErrStaleToken)
+}
+
+// closeNow ends the session of a manually renewed lease, and with it the lease.
+func (k *keeper) closeNow(ctx context.Context, s *session) error {
+	out, tried, err := k.c.proposer.propose(ctx, fsm.CloseSession{Session: s.id})
+	if err != nil {
+		k.lose(s, ErrReleased)
+		return err
+	}
+	s.judge(ErrReleased)
+	k.lose(s, ErrReleased)
+	if out.Code == fsm.CodeOK || tried.unknown {
+		return nil
+	}
+	return lost(ErrExpired)
+}
+
+// releaseLater gives back a lease that has ended here, without anybody waiting for it.
+func (k *keeper) releaseLater(l *Lease) {
+	if l.session.manual {
+		k.lose(l.session, ErrReleased)
+		return
+	}
+	k.clean.release(l)
+}
+
+func (k *keeper) tellJeopardy(s *session, j Jeopardy) {
+	for _, l := range s.leases() {
+		l.tell(j)
+	}
+}

@@ -1,0 +1,237 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// Lease is one grant of a lock: the right to act as its holder until the lease ends. It is safe for
+// concurrent use. A lease that has ended stays ended.
+type Lease struct {
+	c       *Cluster
+	session *session
+	request uint64
+	name    string
+	token   Token
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	over     atomic.Bool // ended; err says why
+	mu       sync.Mutex
+	err      error
+	maxHold  *time.Timer
+	jeopardy chan Jeopardy
+	wanted   chan struct{}
+	isWanted bool
+}
+
+// Jeopardy tells that renewal is in trouble, or that it is safe again.
+type Jeopardy struct {
+	Safe      bool          // true: renewed again after trouble
+	Remaining time.Duration // of the validity that the holder may rely on
+	Cause     error         // what stands in the way, nil when safe
+}
+
+func newLease(ctx context.Context, c *Cluster, s *session, request uint64, name string, token Token) *Lease {
+	l := &Lease{
+		c: c, session: s, request: request, name: name, token: token,
+		jeopardy: make(chan Jeopardy, 1),
+		wanted:   make(chan struct{}),
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return l
+}
+
+// Name returns the name of the lock.
+func (l *Lease) Name() string { return l.name }
+
+// Token returns the fencing token of this grant. Give it to the resource with every write.
+func (l *Lease) Token() Token { return l.token }
+
+// Context ends with the lease; context.Cause tells why. Its values are those of the context given to
+// Acquire, whose end it does not share.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Done is closed when the lease ends: at the end of its validity at the latest, whether or not the
+// network answers.
+func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
+
+// Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter wraps its cause.
+func (l *Lease) Err() error {
+	if !l.Valid() {
+		l.c.keeper.check(l.session)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Valid reports whether the holder may act now. It is local: one look at the clock, no lock, no
+// allocation. It is right even at the first look after the process was stopped or the machine was
+// suspended. What was begun while it was true may still arrive late: present the token.
+func (l *Lease) Valid() bool {
+	if l.over.Load() {
+		return false
+	}
+	until := l.session.until()
+	if l.c.clock.Now() < until {
+		return true
+	}
+	l.session.lapse(until) // whoever was told no is never told yes again
+	l.c.keeper.wake()
+	return false
+}
+
+// Remaining is the validity that the holder may rely on without any further renewal, 0 once it is over.
+func (l *Lease) Remaining() time.Duration {
+	if l.over.Load() {
+		return 0
+	}
+	return max(0, time.Duration(l.session.until()-l.c.clock.Now()))
+}
+
+// Jeopardy sends when half of the validity is gone without a renewal, and again when it is safe.
+// Only the latest message is kept. The channel is never closed. Leases under WithManualRenew get none.
+func (l *Lease) Jeopardy() <-chan Jeopardy { return l.jeopardy }
+
+// Wanted is closed when somebody else starts to wait for this lock or fails to try it.
+func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
+
+// Renew renews the lease now and returns when the group has confirmed it. A lease without
+// WithManualRenew renews itself; Renew then only makes sure. It answers ErrLost on a lost lease and
+// ErrReleased on a released one. If ctx ends first, the lease lives on as long as it was valid.
+func (l *Lease) Renew(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if err := l.c.keeper.renew(ctx, l.session); err != nil {
+		return err
+	}
+	return l.Err()
+}
+
+// Release ends the lease and frees the lock. A second call answers nil; on a lost lease it answers
+// ErrLost. Whatever happens the lease is over when it returns: if ctx ends first, the lock is freed in
+// the background as soon as the group can be reached, and the error says that this is open.
+func (l *Lease) Release(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	if err := l.Err(); err != nil {
+		return releasedTwice(err)
+	}
+	if !l.end(ErrReleased) {
+		return releasedTwice(l.Err())
+	}
+	return l.c.keeper.release(ctx, l)
+}
+
+func releasedTwice(err error) error {
+	if errors.Is(err, ErrReleased) {
+		return nil
+	}
+	return err
+}
+
+// Set writes the lock's value: 64 KiB at most, nil removes it. It is refused with ErrLost once the
+// lease is over, by the group itself: a stale holder cannot write. If ctx ends first the value may
+// have been written, and the error is ErrUnknownOutcome.
+func (l *Lease) Set(ctx context.Context, value []byte) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	if len(value) > ValueMax {
+		return invalid("value", "%d bytes, at most %d", len(value), ValueMax)
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	request, err := l.session.begin(nil)
+	if err != nil {
+		return l.Err()
+	}
+	defer l.session.finish(request)
+	out, _, err := l.c.proposer.propose(ctx, fsm.SetValue{
+		Session: l.session.id, Request: request, Acked: l.session.acked(),
+		Name: l.name, Token: uint64(l.token), Value: value,
+	})
+	if err != nil {
+		return err
+	}
+	switch out.Code {
+	case fsm.CodeOK, fsm.CodeFinished:
+		return nil
+	case fsm.CodeStaleToken, fsm.CodeSessionLost, fsm.CodeUnknownNode:
+		l.end(lost(ErrStaleToken))
+		return l.Err()
+	}
+	return refused(out)
+}
+
+// end ends the lease for err, once. It reports whether this call did it.
+func (l *Lease) end(err error) bool {
+	l.mu.Lock()
+	if l.err != nil {
+		l.mu.Unlock()
+		return false
+	}
+	l.err = err
+	l.over.Store(true)
+	if l.maxHold != nil {
+		l.maxHold.Stop()
+	}
+	l.mu.Unlock()
+	l.session.drop(l)
+	l.cancel(err)
+	if errors.Is(err, ErrLost) {
+		l.c.hooks.leaseLost(l.name, l.token, err)
+	}
+	return true
+}
+
+// capHold ends the lease d after its grant.
+func (l *Lease) capHold(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.maxHold = time.AfterFunc(d, func() {
+		if l.end(lost(ErrMaxHold)) {
+			l.c.keeper.releaseLater(l)
+		}
+	})
+}
+
+// tell replaces what waits in the Jeopardy channel.
+func (l *Lease) tell(j Jeopardy) {
+	select {
+	case <-l.jeopardy:
+	default:
+	}
+	select {
+	case l.jeopardy <- j:
+	default:
+	}
+}
+
+func (l *Lease) want() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isWanted {
+		l.isWanted = true
+		close(l.wanted)
+	}
+}
+
+// never is the horizon of a session that is over.
+const never lease.Instant = 0

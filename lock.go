@@ -1,0 +1,219 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Acquire waits, first in, first out over the whole fleet, until the lock is granted or ctx ends.
+// name has 1 to 512 bytes of UTF-8 without control characters.
+//
+// ctx governs the waiting alone: its end later does not end the lease, which inherits its values. When
+// ctx ends while somebody has the lock, the error is that of ctx and a *HeldError; where the group
+// could not be reached, that of ctx and ErrNoQuorum; where a command may have been applied, also
+// ErrUnknownOutcome. After an error no grant is left that outlasts the TTL; a repeat may have to wait for it.
+func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
+	return c.acquire(ctx, name, true, opts)
+}
+
+// TryAcquire never queues: a lock that somebody has, or that others wait for, answers at once with a
+// *HeldError. Otherwise it is like Acquire.
+func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
+	return c.acquire(ctx, name, false, opts)
+}
+
+// Do acquires the lock, runs fn, and releases when fn has returned, also when it panics. fn's context ends
+// when the lease is lost or ctx ends. Do answers the error of Acquire, or that of fn joined with
+// ErrLost if the lease was lost meanwhile.
+func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) (err error) {
+	if fn == nil {
+		return invalid("fn", "is nil")
+	}
+	l, err := c.Acquire(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	defer func() {
+		stop()
+		cancel(nil)
+		end, done := context.WithTimeout(context.WithoutCancel(ctx), l.session.ttl)
+		defer done()
+		if e := l.Release(end); errors.Is(e, ErrLost) {
+			err = errors.Join(err, e)
+		}
+	}()
+	return fn(held, l)
+}
+
+func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Option) (*Lease, error) {
+	if err := checkCall(ctx, name); err != nil {
+		return nil, err
+	}
+	o, err := gather(c.cfg.TTL, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.stopped(); err != nil {
+		return nil, err
+	}
+	if err := c.joined(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		s := c.keeper.session(o.ttl, o.manual)
+		l, err := c.attempt(ctx, s, name, wait, o)
+		if !errors.Is(err, errAgain) {
+			return l, err
+		}
+		if err := c.stopped(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errAgain: the session or the request is over without a result, through no fault of the caller's.
+var errAgain = errors.New("holdfast: again with a new request")
+
+// attempt asks for the lock under one request number of one session.
+func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait bool, o options) (*Lease, error) {
+	wake := make(chan wakeup, 1)
+	request, err := s.begin(wake)
+	if errors.Is(err, ErrLimit) {
+		return nil, err
+	} else if err != nil {
+		return nil, errAgain
+	}
+	s.sending(c.clock.Now())
+	out, tried, err := c.proposer.propose(ctx, fsm.Acquire{
+		Session: s.id, TTL: s.ttl, Request: request, Acked: s.acked(),
+		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
+		Label: o.label, HasValue: o.hasValue, Value: o.value,
+	})
+	if err != nil {
+		c.giveUp(s, request, tried.unknown)
+		return nil, err
+	}
+	switch out.Code {
+	case fsm.CodeGranted, fsm.CodeQueued, fsm.CodeHeld:
+		if !c.keeper.opened(s) {
+			return nil, errAgain
+		}
+	case fsm.CodeSessionLost:
+		s.judge(ErrExpired)
+		c.keeper.lose(s, ErrExpired)
+		return nil, errAgain
+	case fsm.CodeUnknownNode: // the group has forgotten this node while it was away
+		s.judge(ErrExpired)
+		c.keeper.lose(s, ErrExpired)
+		if err := c.hello(ctx); err != nil {
+			return nil, err
+		}
+		return nil, errAgain
+	}
+	switch out.Code {
+	case fsm.CodeGranted:
+		return c.take(ctx, s, request, name, out.Token, o)
+	case fsm.CodeQueued:
+		return c.await(ctx, s, request, wake, name, o)
+	}
+	c.giveUp(s, request, false)
+	switch out.Code {
+	case fsm.CodeFinished:
+		return nil, errAgain
+	case fsm.CodeHeld:
+		held := heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
+		return nil, held
+	}
+	return nil, refused(out)
+}
+
+// await waits in the queue for the local replica to apply the grant.
+func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-chan wakeup, name string, o options) (*Lease, error) {
+	select {
+	case w := <-wake:
+		if w.err != nil {
+			if err := c.stopped(); err != nil {
+				return nil, err
+			}
+			return nil, errAgain
+		}
+		return c.take(ctx, s, request, name, w.token, o)
+	case <-ctx.Done():
+		held := c.holderOf(name)
+		c.giveUp(s, request, true)
+		return nil, fmt.Errorf("%w: %w", ctx.Err(), held)
+	case <-c.closing:
+		return nil, c.stopped()
+	}
+}
+
+// take makes the lease of a grant.
+func (c *Cluster) take(ctx context.Context, s *session, request uint64, name string, token uint64, o options) (*Lease, error) {
+	l := newLease(ctx, c, s, request, name, Token(token))
+	err := s.adopt(l)
+	s.finish(request)
+	if err != nil {
+		return nil, errAgain
+	}
+	if !c.keeper.check(s) {
+		return nil, errAgain
+	}
+	if err := c.stopped(); err != nil { // Close may have looked for leases before this one was there
+		c.keeper.lose(s, err)
+		return nil, err
+	}
+	if o.maxHold > 0 {
+		l.capHold(o.maxHold)
+	}
+	return l, nil
+}
+
+// giveUp ends a request that leads to no lease. Where the group may have it, it is withdrawn in the background.
+func (c *Cluster) giveUp(s *session, request uint64, sent bool) {
+	s.abandon(request)
+	switch {
+	case s.manual:
+		c.keeper.lose(s, ErrReleased)
+	case sent:
+		c.keeper.clean.withdraw(s, request)
+	default:
+		s.finish(request)
+	}
+}
+
+// refused turns an outcome that grants nothing into an error.
+func refused(out fsm.Outcome) error {
+	switch out.Code {
+	case fsm.CodeLimitMismatch:
+		return ErrLimitMismatch
+	case fsm.CodeInvalid:
+		return invalid("command", "was refused by the group")
+	case fsm.CodeTokensExhausted:
+		return &LimitError{What: "fencing tokens of this group"}
+	case fsm.CodeTooManyLocks:
+		return &LimitError{What: "locks in this group", Limit: fsm.LocksMax}
+	case fsm.CodeTooManyWaiters:
+		return &LimitError{What: "waiters", Limit: fsm.WaitersMax}
+	case fsm.CodeTooManySessions:
+		return &LimitError{What: "sessions in this group", Limit: fsm.SessionsMax}
+	case fsm.CodeTooManyNodes:
+		return &LimitError{What: "nodes in this group", Limit: fsm.NodesMax}
+	case fsm.CodeTooManyRequests:
+		return &LimitError{What: "unfinished requests of a session", Limit: fsm.SpansMax}
+	case fsm.CodeValuesFull:
+		return &LimitError{What: "bytes of values in this group", Limit: fsm.ValuesBytesMax}
+	}
+	return fmt.Errorf("holdfast: unexpected outcome %v", out.Code)
+}
+
+func checkCall(ctx context.Context, name string) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	return checkText("name", name, 1, NameMax)
+}

@@ -1,0 +1,177 @@
+package holdfast
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Bounds of arguments. Beyond them a call answers ErrInvalid.
+const (
+	TTLMin    = 100 * time.Millisecond
+	TTLMax    = 24 * time.Hour
+	NameMax   = 512      // bytes of a lock name
+	LabelMax  = 1024     // bytes of a label
+	ValueMax  = 64 << 10 // bytes of a lock's value
+	LimitMax  = 1 << 20  // permits of a semaphore
+	reasonMax = 1024     // bytes of a reason given to ForceRelease
+)
+
+// Option changes how a lock is acquired. Make one with the With functions.
+type Option interface{ apply(*options) error }
+
+type options struct {
+	ttl      time.Duration
+	manual   bool
+	maxHold  time.Duration
+	label    string
+	hasValue bool
+	value    []byte
+	shared   bool
+	limit    uint32
+	weight   uint32
+	priority int32
+}
+
+func (o *options) mode() fsm.Mode {
+	switch {
+	case o.limit > 0:
+		return fsm.Permit
+	case o.shared:
+		return fsm.Shared
+	}
+	return fsm.Exclusive
+}
+
+type optionFunc func(*options) error
+
+func (f optionFunc) apply(o *options) error { return f(o) }
+
+// WithTTL sets how long the lease lives without renewal, 100 ms to 24 h.
+// A dead holder's lock is granted again after about this long. Default: Config.TTL.
+func WithTTL(d time.Duration) Option {
+	return optionFunc(func(o *options) error {
+		if err := checkTTL("WithTTL", d); err != nil {
+			return err
+		}
+		o.ttl = d
+		return nil
+	})
+}
+
+// WithManualRenew leaves renewal to the caller: the lease ends one TTL after the last successful
+// call of Renew. Such a lease has a session of its own, which costs a command for each renewal.
+func WithManualRenew() Option {
+	return optionFunc(func(o *options) error { o.manual = true; return nil })
+}
+
+// WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold,
+// however well it is renewed. The lock is free again at d if the group can be reached, and
+// a TTL later at the latest. d is positive.
+func WithMaxHold(d time.Duration) Option {
+	return optionFunc(func(o *options) error {
+		if d <= 0 {
+			return invalid("WithMaxHold", "%v is not positive", d)
+		}
+		o.maxHold = d
+		return nil
+	})
+}
+
+// WithLabel says to people who holds or waits: 1,024 bytes of UTF-8 at most.
+func WithLabel(s string) Option {
+	return optionFunc(func(o *options) error {
+		if err := checkText("WithLabel", s, 0, LabelMax); err != nil {
+			return err
+		}
+		o.label = s
+		return nil
+	})
+}
+
+// WithValue sets the lock's value at the moment of the grant; nil removes it. Everybody can read
+// it, only the holder can write it, and it outlives its holder. 64 KiB at most.
+func WithValue(v []byte) Option {
+	return optionFunc(func(o *options) error {
+		if len(v) > ValueMax {
+			return invalid("WithValue", "%d bytes, at most %d", len(v), ValueMax)
+		}
+		o.hasValue, o.value = true, append([]byte(nil), v...)
+		return nil
+	})
+}
+
+// WithShared shares the lock with other shared holders; an exclusive waiter is not starved by
+// them, because nobody overtakes it. Tokens of shared grants order tenures, but a guard that sees
+// the later of two legal holders refuses the earlier: each such holder guards a resource of its own.
+func WithShared() Option {
+	return optionFunc(func(o *options) error { o.shared = true; return nil })
+}
+
+// WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All who use a name at one time
+// give the same limit, or get ErrLimitMismatch.
+func WithLimit(n int) Option {
+	return optionFunc(func(o *options) error {
+		if n < 1 || n > LimitMax {
+			return invalid("WithLimit", "%d is not 1 to %d", n, LimitMax)
+		}
+		o.limit = uint32(n)
+		return nil
+	})
+}
+
+// WithWeight takes n permits of a semaphore at once, 1 to its limit. Default 1.
+func WithWeight(n int) Option {
+	return optionFunc(func(o *options) error {
+		if n < 1 || n > LimitMax {
+			return invalid("WithWeight", "%d is not 1 to %d", n, LimitMax)
+		}
+		o.weight = uint32(n)
+		return nil
+	})
+}
+
+// WithPriority serves this waiter before all of lower priority; within one priority, first in,
+// first out. Default 0.
+func WithPriority(p int) Option {
+	return optionFunc(func(o *options) error {
+		if p < math.MinInt32 || p > math.MaxInt32 {
+			return invalid("WithPriority", "%d does not fit 32 bits", p)
+		}
+		o.priority = int32(p)
+		return nil
+	})
+}
+
+// gather applies opts to the defaults and checks how they go together.
+func gather(ttl time.Duration, opts []Option) (options, error) {
+	o := options{ttl: ttl}
+	for i, opt := range opts {
+		if opt == nil {
+			return o, invalid(fmt.Sprintf("option %d", i), "is nil")
+		}
+		if err := opt.apply(&o); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case o.shared && o.limit > 0:
+		return o, invalid("WithShared", "goes not together with WithLimit")
+	case o.weight > 0 && o.limit == 0:
+		return o, invalid("WithWeight", "needs WithLimit")
+	case o.weight > o.limit:
+		return o, invalid("WithWeight", "%d is above the limit of %d", o.weight, o.limit)
+	case o.limit > 0 && o.weight == 0:
+		o.weight = 1
+	}
+	return o, nil
+}
+
+func checkTTL(field string, d time.Duration) error {
+	if d < TTLMin || d > TTLMax {
+		return invalid(field, "%v is not between %v and %v", d, TTLMin, TTLMax)
+	}
+	return nil
+}

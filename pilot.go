@@ -1,0 +1,230 @@
+package holdfast
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/membership"
+)
+
+const (
+	pilotPause  = 500 * time.Millisecond // between looks when nothing happens
+	pilotTime   = 5 * time.Second        // for one change of the membership
+	stableAfter = time.Second            // a non-voter must have been well for so long to be promoted
+	refusedTime = 30 * time.Second       // a candidate that the group refused is left alone for so long
+	goneTime    = 2 * time.Second        // a node must have had no replica for so long to be forgotten
+)
+
+// pilot is the raft leader's care for the group: it opens the service once the bootstrap voters are there, changes the
+// membership one replica at a time as the autopilot says, and forgets nodes that are gone.
+type pilot struct {
+	c      *Cluster
+	wakeup chan struct{}
+
+	// Only the goroutine of run uses these.
+	well    map[string]lease.Instant // since when a replica has been alive and caught up
+	ill     map[string]lease.Instant // since when it has not been alive
+	gone    map[string]lease.Instant // since when a known node has had no replica
+	refused map[string]lease.Instant
+}
+
+func newPilot(c *Cluster) *pilot {
+	p := &pilot{c: c, wakeup: make(chan struct{}, 1)}
+	p.reset()
+	return p
+}
+
+// reset forgets what was seen: it means nothing to a later time as raft leader.
+func (p *pilot) reset() {
+	p.well, p.ill = make(map[string]lease.Instant), make(map[string]lease.Instant)
+	p.gone, p.refused = make(map[string]lease.Instant), make(map[string]lease.Instant)
+}
+
+func (p *pilot) wake() {
+	select {
+	case p.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// run looks after the group, while this node is raft leader, until ctx ends.
+func (p *pilot) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-p.wakeup:
+		}
+		pause := pilotPause
+		if group, _ := p.c.proposer.current(); group != nil && group.IsRaftLeader() {
+			if p.step(ctx, group) {
+				pause = time.Millisecond // there may be more to do
+			}
+		} else {
+			p.reset()
+		}
+		timer.Reset(pause)
+	}
+}
+
+// step does at most one thing and reports whether it did one.
+func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
+	ctx, cancel := context.WithTimeout(ctx, pilotTime)
+	defer cancel()
+	var info fsm.Info
+	var known []fsm.NodeRecord
+	group.Read(func(m *fsm.Machine) {
+		info = m.Info()
+		for n := range m.Nodes() {
+			known = append(known, n)
+		}
+	})
+	members := group.Members()
+	if info.Born && !info.Serving && p.c.cfg.complete(members) {
+		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
+		return err == nil && out.Code == fsm.CodeOK
+	}
+	p.welcome(members)
+	if p.forget(ctx, group, members, known) {
+		return true
+	}
+	change := autopilot.Next(p.input(members, info.Serving))
+	if change.Kind == autopilot.None {
+		return false
+	}
+	err := p.carryOut(ctx, group, members, change)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.refused[change.Node] = p.c.clock.Now()
+		}
+		p.c.log.Warn("changing the membership", "change", change.Kind, "of", change.Node, "reason", change.Reason, "error", err)
+		return false
+	}
+	p.c.log.Info("changed the membership", "change", change.Kind, "of", change.Node, "reason", change.Reason)
+	return true
+}
+
+// complete reports whether the group may serve its first lock: the bootstrap nodes have met in it, and
+// as many of them vote as may.
+func (c Config) complete(members consensus.Members) bool {
+	bootstrap := c.Bootstrap
+	if bootstrap < 0 {
+		bootstrap = c.Voters
+	}
+	return len(members.Voters) >= min(bootstrap, c.Voters) && len(members.Voters)+len(members.NonVoters) >= bootstrap
+}
+
+// welcome tells the nodes that the group has given a replica to start it. They are told again until they say that they have.
+func (p *pilot) welcome(members consensus.Members) {
+	id := p.c.dir.Identity()
+	var messages []forming.Message
+	for _, node := range members.NonVoters {
+		m, ok := p.c.gossip.Member(node)
+		if ok && m.Here() && m.Phase == membership.PhaseJoining {
+			messages = append(messages, forming.Message{
+				Kind: forming.Welcome, From: id.NodeID, To: node, Cluster: id.ClusterID,
+			})
+		}
+	}
+	p.c.founder.send(messages)
+}
+
+func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, members consensus.Members, change autopilot.Change) error {
+	switch change.Kind {
+	case autopilot.AddNonVoter:
+		return group.AddNonVoter(ctx, change.Node, members.Change)
+	case autopilot.Promote:
+		return group.Promote(ctx, change.Node, members.Change)
+	case autopilot.Remove:
+		return group.Remove(ctx, change.Node, members.Change)
+	}
+	return nil
+}
+
+// forget ends what a node that has no replica any more has left in the state: at most one node a call.
+func (p *pilot) forget(ctx context.Context, group *consensus.Group, members consensus.Members, known []fsm.NodeRecord) bool {
+	in := make(map[string]bool)
+	for _, node := range members.Voters {
+		in[node] = true
+	}
+	for _, node := range members.NonVoters {
+		in[node] = true
+	}
+	now := p.c.clock.Now()
+	for _, n := range known {
+		node := n.Node.String()
+		if since(p.gone, node, !in[node], now) < goneTime {
+			continue
+		}
+		_, err := group.Propose(ctx, fsm.Encode(fsm.Forget{Node: n.Node, Incarnation: math.MaxUint64}))
+		return err == nil
+	}
+	return false
+}
+
+// input is what the autopilot goes by: the membership as applied here, and what gossip tells of each node.
+func (p *pilot) input(members consensus.Members, serving bool) autopilot.Input {
+	now := p.c.clock.Now()
+	id := p.c.dir.Identity()
+	in := autopilot.Input{Self: id.NodeID, Want: p.c.cfg.Voters}
+	if serving {
+		in.StableAfter = stableAfter
+	}
+	seen := make(map[string]membership.Member)
+	for _, m := range p.c.gossip.Members() {
+		seen[m.Node] = m
+	}
+	for _, node := range members.Voters {
+		in.Voters = append(in.Voters, p.replica(node, seen, now))
+		seen[node] = membership.Member{}
+	}
+	for _, node := range members.NonVoters {
+		in.NonVoters = append(in.NonVoters, p.replica(node, seen, now))
+		seen[node] = membership.Member{}
+	}
+	for node, m := range seen {
+		if at, ok := p.refused[node]; ok && now-at < lease.Instant(refusedTime) {
+			continue
+		}
+		if m.Here() && m.Phase == membership.PhaseJoining && m.ClusterID == id.ClusterID {
+			in.Candidates = append(in.Candidates, autopilot.Candidate{Node: node, Zone: m.Zone})
+		}
+	}
+	return in
+}
+
+// replica describes one replica to the autopilot and notes since when it has been so.
+func (p *pilot) replica(node string, seen map[string]membership.Member, now lease.Instant) autopilot.Replica {
+	m, ok := seen[node]
+	alive := ok && m.Here()
+	r := autopilot.Replica{
+		Node: node, Zone: m.Zone, Alive: alive,
+		CaughtUp: alive && (m.Phase == membership.PhaseRunning || m.Phase == membership.PhaseLeaving),
+		Left:     ok && (m.State == membership.Left || m.Phase == membership.PhaseLeaving),
+	}
+	r.Stable = since(p.well, node, r.CaughtUp, now)
+	r.Failed = since(p.ill, node, !alive, now)
+	return r
+}
+
+// since answers for how long something has been so without a break.
+func since(begun map[string]lease.Instant, node string, so bool, now lease.Instant) time.Duration {
+	if !so {
+		delete(begun, node)
+		return 0
+	}
+	at, ok := begun[node]
+	if !ok {
+		begun[node], at = now, now
+	}
+	return time.Duration(now - at)
+}

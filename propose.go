@@ -1,0 +1,187 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+)
+
+// proposals is how many callers of one node may propose at a time; the others wait their turn. The
+// engine takes up to 2,048 between two of its steps and answers "busy" beyond.
+const proposals = 1024
+
+// proposer brings commands to the group: it waits for the group and its raft leader, repeats a command
+// until its outcome is known, and turns what stands in the way into errors. Callers propose
+// from their own goroutines.
+type proposer struct {
+	admission chan struct{}
+	closing   <-chan struct{} // the node is being closed or has failed
+	cause     func() error    // why, once closing is closed
+
+	mu      sync.Mutex
+	group   *consensus.Group
+	changed chan struct{} // closed and replaced when the group or its raft leader changes
+}
+
+func newProposer(closing <-chan struct{}, cause func() error) *proposer {
+	return &proposer{
+		admission: make(chan struct{}, proposals),
+		closing:   closing,
+		cause:     cause,
+		changed:   make(chan struct{}),
+	}
+}
+
+// start lets proposals through to g.
+func (p *proposer) start(g *consensus.Group) {
+	p.mu.Lock()
+	p.group = g
+	p.mu.Unlock()
+	p.wake()
+}
+
+// wake makes everybody who waits for a change of the group look again.
+func (p *proposer) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// current returns the group, nil before there is one, and a channel that closes when that may have changed.
+func (p *proposer) current() (*consensus.Group, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.group, p.changed
+}
+
+// attempts is what became of a command so far.
+type attempts struct{ unknown bool }
+
+// propose brings cmd to the group and answers its outcome. It repeats the very same command, which
+// the state machine recognises, until there is an outcome or ctx ends. The error then says whether
+// the command may have been applied.
+func (p *proposer) propose(ctx context.Context, cmd fsm.Command) (fsm.Outcome, attempts, error) {
+	select {
+	case p.admission <- struct{}{}:
+		defer func() { <-p.admission }()
+	default:
+		if err := p.admit(ctx); err != nil {
+			return fsm.Outcome{}, attempts{}, err
+		}
+		defer func() { <-p.admission }()
+	}
+	return p.insist(ctx, fsm.Encode(cmd))
+}
+
+func (p *proposer) admit(ctx context.Context) error {
+	select {
+	case p.admission <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return unreached(ctx, attempts{})
+	case <-p.closing:
+		return p.cause()
+	}
+}
+
+// insist is propose without admission, for what must not wait behind callers: renewal, expiry, clean-up.
+func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempts, error) {
+	var tried attempts
+	for n := 0; ; n++ {
+		if ctx.Err() != nil {
+			return fsm.Outcome{}, tried, unreached(ctx, tried)
+		}
+		group, changed := p.current()
+		if group != nil {
+			out, err := group.Propose(ctx, cmd)
+			switch {
+			case err == nil && out.Code != fsm.CodeNotServing:
+				return out, tried, nil
+			case err == nil: // the group still gathers its first voters
+			case errors.Is(err, consensus.ErrUnknown):
+				tried.unknown = true
+			case errors.Is(err, consensus.ErrNotProposed):
+			default:
+				return fsm.Outcome{}, tried, p.stopped(err)
+			}
+		}
+		if err := p.pause(ctx, n, changed); err != nil {
+			if ctx.Err() != nil {
+				err = unreached(ctx, tried)
+			}
+			return fsm.Outcome{}, tried, err
+		}
+	}
+}
+
+// pause waits a little, longer after more attempts, and less if something changes.
+func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct{}) error {
+	d := min(5*time.Millisecond<<min(attempt, 8), 500*time.Millisecond)
+	t := time.NewTimer(d/2 + rand.N(d/2))
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-t.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.closing:
+		return p.cause()
+	}
+	return nil
+}
+
+// barrier returns when the local replica has applied everything that was committed before the call.
+func (p *proposer) barrier(ctx context.Context) (*consensus.Group, error) {
+	for n := 0; ; n++ {
+		group, changed := p.current()
+		if group != nil {
+			err := group.Barrier(ctx)
+			switch {
+			case err == nil:
+				return group, nil
+			case errors.Is(err, consensus.ErrNotProposed), errors.Is(err, consensus.ErrUnknown):
+			case ctx.Err() != nil:
+			default:
+				return nil, p.stopped(err)
+			}
+		}
+		if err := p.pause(ctx, n, changed); err != nil {
+			if ctx.Err() != nil {
+				err = unreached(ctx, attempts{})
+			}
+			return nil, err
+		}
+	}
+}
+
+// stopped is the error of a group that answers no more.
+func (p *proposer) stopped(err error) error {
+	select {
+	case <-p.closing:
+		return p.cause()
+	default:
+	}
+	if errors.Is(err, consensus.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// unreached is the error of an operation whose context ended before its outcome was known.
+func unreached(ctx context.Context, tried attempts) error {
+	err := ctx.Err()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", ErrNoQuorum, err)
+	}
+	if tried.unknown {
+		err = fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+package holdfast
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+)
+
+// Holder is one grant of a lock, or one who waits for it.
+type Holder struct {
+	NodeID string // the node's id
+	Node   string // the node's name, for people
+	Label  string
+	Token  Token  // zero for a waiter
+	Value  []byte // the lock's value now
+	Shared bool
+	Weight int // permits of a semaphore
+}
+
+// LockInfo is the state of one lock.
+type LockInfo struct {
+	Name      string
+	Holders   []Holder // none: free
+	Waiters   []Holder // in the order in which they will be served
+	Value     []byte
+	LastToken Token // the highest ever granted for this name, as far as it is remembered; zero if never
+	Limit     int
+}
+
+// Verify answers nil if token is that of a current grant of the lock, as of some moment during the call
+// (a linearizable read), and ErrStaleToken if not. The grant may end right after: a resource that keeps
+// the highest token it has seen is safer and cheaper.
+func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
+	if err := checkCall(ctx, name); err != nil {
+		return err
+	}
+	granted := false
+	if err := c.read(ctx, func(m *fsm.Machine) { granted = m.Granted(name, uint64(token)) }); err != nil {
+		return err
+	}
+	if !granted {
+		return ErrStaleToken
+	}
+	return nil
+}
+
+// Inspect tells who has a lock and who waits for it: a linearizable read. A name that nobody uses
+// answers a LockInfo with its name alone.
+func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
+	if err := checkCall(ctx, name); err != nil {
+		return LockInfo{}, err
+	}
+	info := LockInfo{Name: name}
+	err := c.read(ctx, func(m *fsm.Machine) {
+		if lock, ok := m.Lock(name); ok {
+			info = lockInfo(lock)
+		}
+	})
+	if err != nil {
+		return LockInfo{}, err
+	}
+	return info, nil
+}
+
+// Locks lists, in the order of their names, the locks that are held, waited for or have a value and whose name begins with
+// prefix: one consistent, linearizable picture, however long the caller takes to read it. An error ends the list.
+func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
+		if ctx == nil {
+			yield(LockInfo{}, invalid("context", "is nil"))
+			return
+		}
+		if err := checkText("prefix", prefix, 0, NameMax); err != nil {
+			yield(LockInfo{}, err)
+			return
+		}
+		group, err := c.barrier(ctx)
+		if err != nil {
+			yield(LockInfo{}, err)
+			return
+		}
+		for lock := range group.Fork().Locks(prefix) {
+			if err := ctx.Err(); err != nil {
+				yield(LockInfo{}, err)
+				return
+			}
+			if !yield(lockInfo(lock), nil) {
+				return
+			}
+		}
+	}
+}
+
+// ForceRelease ends the grant with this token against its holder's will; reason, 1 to 1,024 bytes, is told to the holder
+// and to everybody who watches. A token that is no current grant answers ErrStaleToken. The holder may
+// not have heard of it when the next one is granted: only the token keeps its late writes out.
+func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, reason string) error {
+	if err := checkCall(ctx, name); err != nil {
+		return err
+	}
+	if err := checkText("reason", reason, 1, reasonMax); err != nil {
+		return err
+	}
+	if err := c.joined(ctx); err != nil {
+		return err
+	}
+	out, tried, err := c.proposer.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
+	switch {
+	case err != nil:
+		return err
+	case out.Code == fsm.CodeOK, tried.unknown:
+		return nil
+	}
+	return ErrStaleToken
+}
+
+// read runs fn on a state that holds everything committed before the call.
+func (c *Cluster) read(ctx context.Context, fn func(*fsm.Machine)) error {
+	group, err := c.barrier(ctx)
+	if err != nil {
+		return err
+	}
+	group.Read(fn)
+	return nil
+}
+
+func (c *Cluster) barrier(ctx context.Context) (*consensus.Group, error) {
+	if err := c.stopped(); err != nil {
+		return nil, err
+	}
+	return c.proposer.barrier(ctx)
+}
+
+// holderOf tells who has a lock as far as the local replica knows.
+func (c *Cluster) holderOf(name string) *HeldError {
+	held := &HeldError{Name: name}
+	group, _ := c.proposer.current()
+	if group == nil {
+		return held
+	}
+	group.Read(func(m *fsm.Machine) {
+		if lock, ok := m.Lock(name); ok && len(lock.Holders) > 0 {
+			held = heldError(name, &lock.Holders[0], lock.Value, len(lock.Waiters))
+		}
+	})
+	return held
+}
+
+func heldError(name string, h *fsm.Holder, value []byte, waiters int) *HeldError {
+	e := &HeldError{Name: name, Waiters: waiters}
+	if h != nil {
+		e.Holder, e.Token = holder(*h, bytes.Clone(value)), Token(h.Token)
+	}
+	return e
+}
+
+func holder(h fsm.Holder, value []byte) Holder {
+	return Holder{
+		NodeID: h.Session.Node.String(), Node: h.NodeName, Label: h.Label,
+		Token: Token(h.Token), Value: value, Shared: h.Mode == fsm.Shared, Weight: int(h.Weight),
+	}
+}
+
+func lockInfo(l fsm.Lock) LockInfo {
+	value := bytes.Clone(l.Value) // the caller may write to it
+	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit)}
+	for _, h := range l.Holders {
+		info.Holders = append(info.Holders, holder(h, value))
+	}
+	for _, w := range l.Waiters {
+		info.Waiters = append(info.Waiters, holder(w, value))
+	}
+	return info
+}

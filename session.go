@@ -1,0 +1,319 @@
+package holdfast
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// openMax bounds the calls of one session that are not finished: waiting, under way, or given up
+// and not yet withdrawn.
+const openMax = 1 << 17
+
+// numbers hands out numbers from 1 up and knows the lowest that is not finished.
+type numbers struct {
+	last, floor uint64 // every number up to floor is finished
+	finished    map[uint64]struct{}
+}
+
+func (n *numbers) begin() uint64 { n.last++; return n.last }
+
+func (n *numbers) finish(number uint64) {
+	if number <= n.floor {
+		return
+	}
+	if n.finished == nil {
+		n.finished = make(map[uint64]struct{})
+	}
+	n.finished[number] = struct{}{}
+	for {
+		if _, ok := n.finished[n.floor+1]; !ok {
+			return
+		}
+		n.floor++
+		delete(n.finished, n.floor)
+	}
+}
+
+// lowest is the lowest number that is in use, or the next one if none is.
+func (n *numbers) lowest() uint64 { return n.floor + 1 }
+
+func (n *numbers) open() int { return int(n.last-n.floor) - len(n.finished) }
+
+// wakeup ends the waiting of a queued call.
+type wakeup struct {
+	token uint64
+	err   error // set: the session is over, or the request was withdrawn from under the call
+}
+
+// claim is what a session has under one request number: a call that waits, then its lease.
+type claim struct {
+	wake    chan wakeup // capacity 1; nil for requests that never wait
+	lease   *Lease
+	revoked error // the grant ended before the call had made its lease
+}
+
+// session is this node's side of a session of the group: the leases and waiting calls that live and
+// end together.
+type session struct {
+	id     fsm.SessionID
+	ttl    time.Duration
+	manual bool
+
+	horizon atomic.Int64          // a lease.Instant: until when the holder may rely on it
+	verdict atomic.Pointer[error] // why the group ended it, before the keeper got to it
+
+	mu       sync.Mutex
+	requests numbers
+	claims   map[uint64]*claim
+	first    lease.Instant // before its first command was sent
+	opened   bool
+	over     error // set once: why it ended
+	idle     lease.Instant
+}
+
+func (s *session) until() lease.Instant { return lease.Instant(s.horizon.Load()) }
+
+// begin takes a request number; with a wake channel its grant is waited for. It fails when the session is over or too
+// much of it is unfinished.
+func (s *session) begin(wake chan wakeup) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		return 0, s.over
+	}
+	if s.requests.open() >= openMax {
+		return 0, &LimitError{What: "unfinished calls of this node", Limit: openMax}
+	}
+	n := s.requests.begin()
+	if wake != nil {
+		s.claims[n] = &claim{wake: wake}
+	}
+	return n, nil
+}
+
+// finish says that the answer of a request has been heard, or that nobody asks for it any more.
+func (s *session) finish(request uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests.finish(request)
+}
+
+// acked is the lowest request number whose answer has not been heard.
+func (s *session) acked() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests.lowest()
+}
+
+// adopt makes l the holder of its request. It answers the reason if the grant is over already.
+func (s *session) adopt(l *Lease) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		return s.over
+	}
+	c := s.claims[l.request]
+	if c == nil {
+		return ErrLost
+	}
+	if c.revoked != nil {
+		delete(s.claims, l.request)
+		return c.revoked
+	}
+	c.lease, c.wake = l, nil
+	return nil
+}
+
+// abandon forgets the claim of a call that got nothing.
+func (s *session) abandon(request uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.claims, request)
+}
+
+// drop forgets an ended lease.
+func (s *session) drop(l *Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.claims[l.request]; c != nil && c.lease == l {
+		delete(s.claims, l.request)
+	}
+}
+
+// granted wakes the call that waits for request.
+func (s *session) granted(request, token uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.claims[request]; c != nil && c.wake != nil {
+		select {
+		case c.wake <- wakeup{token: token}:
+		default:
+		}
+	}
+}
+
+// revoked records that the group ended the grant of request, and returns its lease if there is one.
+func (s *session) revoked(request uint64, cause error) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.claims[request]
+	if c == nil {
+		return nil
+	}
+	if c.lease == nil {
+		c.revoked = cause
+	}
+	return c.lease
+}
+
+// end marks the session as over and returns its leases; the calls that wait are woken with err.
+// It answers false if it was over already.
+func (s *session) end(err error) ([]*Lease, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		return nil, false
+	}
+	s.over = err
+	s.horizon.Store(int64(never))
+	leases := make([]*Lease, 0, len(s.claims))
+	for _, c := range s.claims {
+		switch {
+		case c.lease != nil:
+			leases = append(leases, c.lease)
+		case c.wake != nil:
+			select {
+			case c.wake <- wakeup{err: err}:
+			default:
+			}
+		}
+	}
+	s.claims = nil
+	return leases, true
+}
+
+// leases returns the live leases.
+func (s *session) leases() []*Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*Lease
+	for _, c := range s.claims {
+		if c.lease != nil {
+			all = append(all, c.lease)
+		}
+	}
+	return all
+}
+
+// counts returns how many leases and waiting calls the session has.
+func (s *session) counts() (held, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.claims {
+		if c.lease != nil {
+			held++
+		} else {
+			waiting++
+		}
+	}
+	return held, waiting
+}
+
+// unused reports whether nothing has hung on the session since before.
+func (s *session) unused(now lease.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.claims) > 0 || s.requests.open() > 0 {
+		s.idle = now
+		return false
+	}
+	return now-s.idle > lease.Instant(s.ttl)
+}
+
+// sending notes the time before the first command of the session is sent: its validity counts from there.
+func (s *session) sending(now lease.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == 0 {
+		s.first, s.idle = now, now
+	}
+}
+
+// begins sets the first horizon.
+func (s *session) begins(horizon lease.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == nil && s.verdict.Load() == nil {
+		s.horizon.Store(int64(horizon))
+	}
+}
+
+// extend moves the horizon. It answers false if the session's validity is over: it never comes back.
+func (s *session) extend(horizon lease.Instant) bool {
+	for {
+		old := s.horizon.Load()
+		if lease.Instant(old) == never {
+			return false
+		}
+		if int64(horizon) <= old || s.horizon.CompareAndSwap(old, int64(horizon)) {
+			return true
+		}
+	}
+}
+
+// lapse ends the validity for good, unless it was extended since the horizon that was seen.
+func (s *session) lapse(seen lease.Instant) { s.horizon.CompareAndSwap(int64(seen), int64(never)) }
+
+// judge records that the group has ended the session: it is valid no more, and the keeper will tell its leases.
+func (s *session) judge(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verdict.CompareAndSwap(nil, &cause)
+	s.horizon.Store(int64(never))
+}
+
+func (s *session) wasOpened() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened
+}
+
+// open returns the requests that wait or have a lease.
+func (s *session) open() []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]uint64, 0, len(s.claims))
+	for request := range s.claims {
+		list = append(list, request)
+	}
+	return list
+}
+
+// lease returns the lease of request, nil if it has none.
+func (s *session) lease(request uint64) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.claims[request]; c != nil {
+		return c.lease
+	}
+	return nil
+}
+
+// dismiss wakes the call that waits for a request which is over without its doing. It answers false if none waits.
+func (s *session) dismiss(request uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.claims[request]
+	if c == nil || c.wake == nil {
+		return false
+	}
+	select {
+	case c.wake <- wakeup{err: ErrLost}:
+	default:
+	}
+	return true
+}

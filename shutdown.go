@@ -1,0 +1,126 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+const (
+	giveBackTime = time.Second // how long Close tries to give the leases back
+	hookTime     = time.Second // how long Close waits for a hook of the user's that is running
+)
+
+// Close stops the node now: its leases end with ErrLost and ErrClosed, and are given back to the group if it can
+// be reached within a second. It answers nil when nothing of the node is left: no goroutine, descriptor or port. It is idempotent,
+// safe at any time and from several goroutines, and bounded in time even after a disk failure.
+func (c *Cluster) Close() error {
+	c.shut(ErrClosed)
+	<-c.gone
+	return nil
+}
+
+// fail stops the node for good because of err.
+func (c *Cluster) fail(err error) {
+	if c.shut(err) {
+		c.log.Error("the node has stopped serving", "error", err)
+		c.hooks.failed(err)
+	}
+}
+
+// shut begins the end of the node, once; it returns at once and reports whether this call began it.
+func (c *Cluster) shut(cause error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil {
+		return false
+	}
+	c.cause = cause
+	if !errors.Is(cause, ErrClosed) {
+		c.failure = cause
+	}
+	close(c.closing)
+	go c.shutdown(cause)
+	return true
+}
+
+// shutdown ends the node: first the leases, so that nobody acts on them; then everything that could
+// still propose; then what it stands on, in the reverse order of open.
+func (c *Cluster) shutdown(cause error) {
+	held, _ := c.keeper.counts()
+	c.keeper.loseAll(cause)
+	close(c.done)
+	if errors.Is(cause, ErrClosed) {
+		c.giveBack(held)
+	}
+	c.mu.Lock()
+	c.cancel()
+	c.mu.Unlock()
+	close(c.hooks.stop)
+	c.release()
+	c.wait()
+	close(c.gone)
+}
+
+// giveBack tells the group that this process is gone, which frees its locks at once.
+func (c *Cluster) giveBack(held int) {
+	group, _ := c.proposer.current()
+	if group == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
+	defer cancel()
+	cmd := fsm.Encode(fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation})
+	for ctx.Err() == nil {
+		if _, err := group.Propose(ctx, cmd); err == nil {
+			return
+		}
+		if group.Failure() != nil {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	if held > 0 {
+		c.log.Warn("closed without giving the leases back: they end with their TTL", "leases", held)
+	}
+}
+
+// release closes what open has opened.
+func (c *Cluster) release() {
+	if c.proposer != nil {
+		if group, _ := c.proposer.current(); group != nil {
+			c.logClose("raft group", group.Close())
+		}
+	}
+	if c.gossip != nil {
+		c.logClose("gossip", c.gossip.Close())
+	}
+	if c.endpoint != nil {
+		c.logClose("port", c.endpoint.Close())
+	}
+	if c.dir != nil {
+		c.logClose("data directory", c.dir.Close())
+	}
+}
+
+func (c *Cluster) logClose(what string, err error) {
+	if err != nil {
+		c.log.Warn("closing", "what", what, "error", err)
+	}
+}
+
+// wait returns when the node's goroutines have ended. Only a hook of the user's that does not return is
+// left behind.
+func (c *Cluster) wait() {
+	c.running.Wait()
+	select {
+	case <-c.hooks.ended:
+	case <-time.After(hookTime):
+		c.log.Warn("closed while an event hook is still running")
+	}
+}

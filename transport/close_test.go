@@ -1,0 +1,238 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestCloseBreaksEveryConnectionAndFreesThePort(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a, b := listen(t, network, opts), listenOnFixedPort(t, network, opts)
+		var ours, theirs []net.Conn
+		for _, ends := range [][2]Endpoint{{a, b}, {b, a}} {
+			dialed, accepted := connect(t, ends[0], ends[1], KindRaft)
+			if ends[0] == b {
+				ours, theirs = append(ours, dialed), append(theirs, accepted)
+			} else {
+				ours, theirs = append(ours, accepted), append(theirs, dialed)
+			}
+		}
+		unaccepted, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs = append(theirs, unaccepted, stranger(t, a, b))
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range theirs {
+			wantRefused(t, c)
+		}
+		for _, c := range ours {
+			if _, err := c.Read(make([]byte, 1)); err == nil {
+				t.Error("a connection of a closed endpoint lives")
+			}
+		}
+		if n := len(b.(*endpoint).conns); n != 0 {
+			t.Errorf("%d connections are still on the books", n)
+		}
+		again := listenAt(t, network, b.Addr(), opts)
+		echo(again, KindRaft)
+		wantEcho(t, a, again, KindRaft)
+	})
+}
+
+// listenOnFixedPort takes a port that the system does not give to outgoing connections, so that it is free
+// again after Close.
+func listenOnFixedPort(t *testing.T, network Network, opts Options) Endpoint {
+	t.Helper()
+	for range 100 {
+		port := 10000 + rand.IntN(20000)
+		e, err := network.Listen(t.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), opts)
+		if err == nil {
+			t.Cleanup(func() { e.Close() })
+			return e
+		}
+	}
+	t.Fatal("no port is free")
+	return nil
+}
+
+func TestClosedEndpointAnswersErrClosedToEverything(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		before := a.Listener(KindRaft)
+		a.Close()
+		_, dialErr := a.Dial(t.Context(), b.Addr(), KindRaft)
+		_, beforeErr := before.Accept()
+		_, afterErr := a.Listener(KindRaft).Accept()
+		writeErr := a.WritePacket([]byte("x"), b.Addr())
+		for name, err := range map[string]error{
+			"Dial": dialErr, "Accept": beforeErr, "Accept of a new listener": afterErr, "WritePacket": writeErr,
+		} {
+			if !errors.Is(err, ErrClosed) || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, open := <-a.Packets(); open {
+			t.Error("Packets is open")
+		}
+		if _, err := b.Dial(t.Context(), a.Addr(), KindRaft); err == nil {
+			t.Error("a closed endpoint can be dialed")
+		}
+	})
+}
+
+func TestCloseTwiceAndConcurrentlyWhileInUse(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		echo(b, KindRaft)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var users, closers sync.WaitGroup
+		started := make(chan struct{}, 8)
+		for range 8 {
+			users.Go(func() {
+				for first := true; ; first = false {
+					c, err := a.Dial(ctx, b.Addr(), KindRaft)
+					if err == nil {
+						c.Write([]byte("x"))
+						c.Close()
+					}
+					b.WritePacket([]byte("x"), a.Addr())
+					if first {
+						started <- struct{}{}
+					}
+					if errors.Is(err, ErrClosed) {
+						return
+					}
+				}
+			})
+		}
+		for range 8 {
+			<-started
+		}
+		for range 4 {
+			closers.Go(func() { a.Close(); b.Close() })
+		}
+		closers.Wait()
+		users.Wait()
+		if err := errors.Join(a.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCloseEndsADialUnderWay(t *testing.T) {
+	t.Parallel()
+	network := NewMemory(1)
+	a, b := listen(t, network, Options{}), listen(t, network, Options{})
+	network.Cut(a.Addr(), b.Addr())
+	result := make(chan error, 1)
+	go func() {
+		_, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		result <- err
+	}()
+	a.Close()
+	if err := <-result; !errors.Is(err, ErrClosed) {
+		t.Errorf("dial: %v", err)
+	}
+}
+
+func TestListenerOfOneKindClosesAlone(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		echo(b, KindGossip)
+		_, accepted := connect(t, a, b, KindRaft)
+		l := b.Listener(KindRaft)
+		if b.Listener(KindRaft) != l {
+			t.Error("two listeners for one kind")
+		}
+		waiting, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(l.Close(), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		wantRefused(t, waiting)
+		late, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		if err == nil {
+			wantRefused(t, late)
+		}
+		if _, err := accepted.Write([]byte("x")); err != nil {
+			t.Errorf("an accepted connection: %v", err)
+		}
+		wantEcho(t, a, b, KindGossip)
+		echo(b, KindRaft)
+		wantEcho(t, a, b, KindRaft)
+	})
+}
+
+func TestCloseGivesBackEveryDescriptor(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("counts /proc/self/fd")
+	}
+	const child = "HOLDFAST_TRANSPORT_DESCRIPTORS"
+	if os.Getenv(child) == "" { // alone in a process, so that nobody else opens descriptors
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCloseGivesBackEveryDescriptor$")
+		c.Env = append(os.Environ(), child+"=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	life := func() {
+		opts := secretOptions(t, "fleet", "a secret of the fleet")
+		a, b := listen(t, TCP(), opts), listen(t, TCP(), opts)
+		for range 8 {
+			connect(t, a, b, KindRaft)
+			stranger(t, a, b).Close()
+		}
+		if err := errors.Join(a.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	life() // opens the poller's own descriptors
+	before := descriptors(t)
+	life()
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func TestCloseOfAnIdleEndpointIsQuick(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		e := listen(t, network, opts)
+		begin := time.Now()
+		e.Close()
+		if took := time.Since(begin); took > patience/3 {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	dialLimit      = 10 * time.Second // a Dial that nothing else ends
+	packetsBuffer  = 512              // packets that wait for the reader of Packets
+	retryDelayMin  = 5 * time.Millisecond
+	retryDelayMax  = time.Second
+	refusalsPeriod = 10 * time.Second // at most one warning about refused connections in this time
+)
+
+// wire is what an endpoint stands on: real sockets, or the memory network.
+type wire interface {
+	Addr() string
+	// Accept and ReadPacket block until there is something, the wire closes, or the system fails.
+	Accept() (net.Conn, error)
+	ReadPacket() (Packet, error)
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+	WritePacket(ctx context.Context, b []byte, addr string) error
+	// Close ends both Accept and ReadPacket; connections live on.
+	Close() error
+}
+
+// endpoint is everything above the wire, the same for both networks.
+type endpoint struct {
+	wire    wire
+	opts    Options
+	server  *tls.Config // nil without TLS
+	log     *slog.Logger
+	lobby   *lobby
+	refused limiter
+	packets chan Packet
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	once   sync.Once
+	err    error // of Close
+
+	mu        sync.Mutex
+	closed    bool
+	conns     map[*conn]struct{}
+	listeners map[Kind]*listener
+}
+
+// newEndpoint takes the wire over: Close of the endpoint closes it.
+func newEndpoint(w wire, opts Options) *endpoint {
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &endpoint{
+		wire:      w,
+		opts:      opts,
+		log:       opts.Logger,
+		lobby:     newLobby(opts.StrangersMax),
+		packets:   make(chan Packet, packetsBuffer),
+		ctx:       ctx,
+		cancel:    cancel,
+		conns:     make(map[*conn]struct{}),
+		listeners: make(map[Kind]*listener),
+	}
+	if opts.TLS != nil {
+		e.server = serverTLS(opts.TLS)
+	}
+	e.tasks.Go(e.acceptAll)
+	e.tasks.Go(e.readPackets)
+	return e
+}
+
+// Addr is the bound address.
+func (e *endpoint) Addr() string { return e.wire.Addr() }
+
+// Packets yields the packets sent to this endpoint.
+func (e *endpoint) Packets() <-chan Packet { return e.packets }
+
+// WritePacket sends one packet, best effort.
+func (e *endpoint) WritePacket(b []byte, addr string) error {
+	if len(b) > PacketMax {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrPacketTooLarge, len(b), PacketMax)
+	}
+	if e.ctx.Err() != nil {
+		return ErrClosed
+	}
+	if err := e.wire.WritePacket(e.ctx, b, addr); err != nil {
+		return e.explain(fmt.Errorf("holdfast: sending a packet to %s: %w", addr, err))
+	}
+	return nil
+}
+
+// Listener yields the connections of the kind.
+func (e *endpoint) Listener(kind Kind) net.Listener {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.listeners[kind]; l != nil && !l.isClosed() {
+		return l
+	}
+	l := newListener(kind, e.Addr(), e.opts.Backlog)
+	if e.closed || !kind.valid() {
+		l.Close()
+		return l
+	}
+	e.listeners[kind] = l
+	return l
+}
+
+// Dial connects, does TLS and sends the preface.
+func (e *endpoint) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error) {
+	if !kind.valid() {
+		return nil, fmt.Errorf("%w: %v", ErrInvalid, kind)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
+
+	raw, err := e.wire.Dial(ctx, addr)
+	if err != nil {
+		return nil, e.explain(fmt.Errorf("holdfast: dialing %s: %w", addr, err))
+	}
+	c := e.adopt(raw)
+	if c == nil {
+		return nil, ErrClosed
+	}
+	if err := e.introduce(ctx, c, addr, kind); err != nil {
+		c.abandon()
+		return nil, e.explain(fmt.Errorf("holdfast: dialing %s for %v: %w", addr, kind, err))
+	}
+	return c, nil
+}
+
+// introduce is the dialing side's part of the handshake, ended early by ctx.
+func (e *endpoint) introduce(ctx context.Context, c *conn, addr string, kind Kind) error {
+	stop := context.AfterFunc(ctx, func() { c.raw.SetDeadline(time.Unix(1, 0)) })
+	err := func() error {
+		if e.opts.TLS != nil {
+			secure := tls.Client(c.raw, clientTLS(e.opts.TLS, addr))
+			c.secure(secure)
+			if err := secure.HandshakeContext(ctx); err != nil {
+				return err
+			}
+		}
+		_, err := c.Write(appendPreface(nil, kind))
+		return err
+	}()
+	if !stop() { // the deadline is, or is about to be, in the past: the connection is of no use
+		return ctx.Err()
+	}
+	return err
+}
+
+// explain adds ErrClosed to an error that came from closing the endpoint.
+func (e *endpoint) explain(err error) error {
+	if e.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("%w (%w)", ErrClosed, err)
+	}
+	return err
+}
+
+// adopt registers a connection so that Close can end it; nil, and raw closed, if that came first.
+func (e *endpoint) adopt(raw net.Conn) *conn {
+	c := &conn{Conn: raw, raw: raw, endpoint: e}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		raw.Close()
+		return nil
+	}
+	e.conns[c] = struct{}{}
+	return c
+}
+
+func (e *endpoint) disown(c *conn) {
+	e.mu.Lock()
+	delete(e.conns, c)
+	e.mu.Unlock()
+}
+
+// Close ends everything, in the order that keeps new things from beginning.
+func (e *endpoint) Close() error {
+	e.once.Do(func() {
+		e.mu.Lock()
+		e.closed = true // from here on no connection is adopted and no listener opened
+		for c := range e.conns {
+			c.raw.Close()
+		}
+		clear(e.conns)
+		listeners := e.listeners
+		e.listeners = nil
+		e.mu.Unlock()
+
+		e.cancel() // dials under way, waits of the loops
+		e.err = e.wire.Close()
+		for _, l := range listeners {
+			l.Close()
+		}
+		e.tasks.Wait()
+		close(e.packets)
+	})
+	return e.err
+}

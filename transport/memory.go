@@ -1,0 +1,146 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+const (
+	memoryPortFirst = 20000 // of port 0
+	memoryPortLast  = 39999
+	memoryBacklog   = 128 // connections that wait for the endpoint
+)
+
+// Memory is a network inside one process, for tests. Every host name or IP address exists as soon as an
+// endpoint is bound to it; names are not resolved, and a wildcard means 127.0.0.1. Without faults it is
+// fast and perfect. It needs no sockets and no goroutines of its own, so it works in real time as well as
+// within testing/synctest bubbles (make it inside the bubble).
+type Memory struct {
+	seed  uint64
+	rules atomic.Pointer[rules]
+
+	mu      sync.Mutex
+	wires   map[string]*memoryWire // by address
+	ports   map[string]int         // by host: the last one given out for port 0
+	dialed  int                    // connections so far; makes the dialing side's port numbers
+	links   map[pair]*link
+	streams map[*stream]struct{}
+}
+
+// NewMemory makes an empty network. The seed decides what faults do: on each link (directed pair of
+// addresses) the n-th packet meets the same fate in every run, whatever happens on other links.
+func NewMemory(seed uint64) *Memory {
+	m := &Memory{
+		seed:    seed,
+		wires:   make(map[string]*memoryWire),
+		ports:   make(map[string]int),
+		links:   make(map[pair]*link),
+		streams: make(map[*stream]struct{}),
+	}
+	m.rules.Store(newRules(nil))
+	return m
+}
+
+// Listen opens an endpoint on the network. Port 0 gives the host's next port from 20000 on; a port in
+// use answers syscall.EADDRINUSE.
+func (m *Memory) Listen(ctx context.Context, bind string, opts Options) (Endpoint, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("holdfast: listening on %s: %w", bind, err)
+	}
+	host, port, err := splitAddr(bind)
+	if err != nil {
+		return nil, err
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	w, err := m.bind(host, port)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: listening on %s: %w", bind, err)
+	}
+	return newEndpoint(w, opts.withDefaults()), nil
+}
+
+func (m *Memory) bind(host string, port int) (*memoryWire, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if port == 0 {
+		var err error
+		if port, err = m.freePort(host); err != nil {
+			return nil, err
+		}
+	}
+	at := placeOf(host, port)
+	if m.wires[at.addr] != nil {
+		return nil, syscall.EADDRINUSE
+	}
+	w := newMemoryWire(m, at)
+	m.wires[at.addr] = w
+	return w, nil
+}
+
+// freePort counts on rather than filling gaps, so that a port is not reused soon after its end.
+func (m *Memory) freePort(host string) (int, error) {
+	for range memoryPortLast - memoryPortFirst + 1 {
+		port := m.ports[host] + 1
+		if port < memoryPortFirst || port > memoryPortLast {
+			port = memoryPortFirst
+		}
+		m.ports[host] = port
+		if m.wires[placeOf(host, port).addr] == nil {
+			return port, nil
+		}
+	}
+	return 0, syscall.EADDRINUSE
+}
+
+func (m *Memory) wire(addr string) *memoryWire {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wires[addr]
+}
+
+// link answers the generators of a directed pair of endpoints.
+func (m *Memory) link(from, to place) *link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := pair{from.addr, to.addr}
+	l := m.links[key]
+	if l == nil {
+		l = newLink(m.seed, key)
+		m.links[key] = l
+	}
+	return l
+}
+
+// place is where an endpoint is; faults may name either part.
+type place struct{ addr, host string }
+
+func placeOf(host string, port int) place {
+	return place{addr: net.JoinHostPort(host, strconv.Itoa(port)), host: host}
+}
+
+// splitAddr takes a "host:port" with a number for a port.
+func splitAddr(addr string) (host string, port int, err error) {
+	host, service, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: address %q: %w", ErrInvalid, addr, err)
+	}
+	if service == "" {
+		return host, 0, nil
+	}
+	number, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: port of %q: %w", ErrInvalid, addr, err)
+	}
+	return host, int(number), nil
+}

@@ -1,0 +1,289 @@
+package transport
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const pipeMax = 256 << 10 // bytes under way in one direction; writers wait beyond
+
+// pipe carries the bytes of one direction. Nobody waits for anything under mu: a goroutine that waits
+// for a mutex would stop the virtual time of a synctest bubble.
+type pipe struct {
+	stream   *stream
+	from, to place
+	link     *link         // nil until the first fault
+	writing  chan struct{} // holds one value while a Write is under way, so that writes do not mix
+
+	mu         sync.Mutex
+	segments   []segment
+	size       int       // bytes in segments
+	last       time.Time // when the newest of them arrives; zero: at once
+	writerDone bool
+	readerDone bool
+	broken     bool
+	readBy     time.Time
+	writeBy    time.Time
+	changed    chan struct{} // closed at the next change; nil when nobody waits
+}
+
+// segment is what one write brought.
+type segment struct {
+	data []byte
+	due  time.Time
+}
+
+func newPipe(s *stream, from, to place) *pipe {
+	return &pipe{stream: s, from: from, to: to, writing: make(chan struct{}, 1)}
+}
+
+// waiting says what may end a wait.
+type waiting struct {
+	changed <-chan struct{}
+	rules   <-chan struct{} // nil: other rules would not help
+	until   time.Time       // zero: for ever
+}
+
+func (w waiting) wait() {
+	var expired <-chan time.Time
+	if !w.until.IsZero() {
+		timer := time.NewTimer(time.Until(w.until))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-w.changed:
+	case <-w.rules:
+	case <-expired:
+	}
+}
+
+func (p *pipe) read(b []byte) (int, error) {
+	for {
+		n, w, err := p.tryRead(b)
+		if w == nil {
+			return n, err
+		}
+		w.wait()
+	}
+}
+
+// tryRead reads, fails, or says what to wait for.
+func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case p.readerDone:
+		return 0, nil, net.ErrClosed
+	case passed(p.readBy, now):
+		return 0, nil, os.ErrDeadlineExceeded
+	case p.broken:
+		return 0, nil, syscall.ECONNRESET
+	case len(b) == 0:
+		return 0, nil, nil
+	}
+	cut, superseded := p.stream.net.cut(p.from, p.to)
+	if cut {
+		return 0, &waiting{p.watch(), superseded, p.readBy}, nil
+	}
+	if n := p.take(b, now); n > 0 {
+		p.notify()
+		return n, nil, nil
+	}
+	next := p.readBy
+	switch {
+	case len(p.segments) > 0:
+		next = earlier(next, p.segments[0].due)
+	case p.writerDone && !p.last.After(now):
+		return 0, nil, io.EOF
+	case p.writerDone:
+		next = earlier(next, p.last)
+	}
+	return 0, &waiting{p.watch(), nil, next}, nil
+}
+
+// take moves what has arrived into b.
+func (p *pipe) take(b []byte, now time.Time) (n int) {
+	for n < len(b) && len(p.segments) > 0 && !p.segments[0].due.After(now) {
+		first := &p.segments[0]
+		moved := copy(b[n:], first.data)
+		n += moved
+		p.size -= moved
+		if first.data = first.data[moved:]; len(first.data) == 0 {
+			*first = segment{}
+			p.segments = p.segments[1:]
+		}
+	}
+	return n
+}
+
+func (p *pipe) write(b []byte) (int, error) {
+	p.writing <- struct{}{}
+	defer func() { <-p.writing }()
+	delay, reset := p.lots()
+	if reset {
+		p.stream.reset()
+	}
+	written := 0
+	for {
+		n, w, err := p.tryWrite(b[written:], delay)
+		written += n
+		if err != nil || w == nil && written == len(b) {
+			return written, err
+		}
+		if w != nil {
+			w.wait()
+		}
+	}
+}
+
+// lots draws what the faults of the moment do to one write.
+func (p *pipe) lots() (time.Duration, bool) {
+	faults := p.stream.net.rules.Load().of(p.from, p.to)
+	if faults.Delay+faults.Jitter == 0 && faults.Reset == 0 {
+		return 0, false
+	}
+	if p.link == nil { // guarded by writing
+		p.link = p.stream.net.link(p.from, p.to)
+	}
+	return p.link.stream(faults)
+}
+
+// tryWrite takes as much of b as there is room for, fails, or says what to wait for.
+func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case p.writerDone:
+		return 0, nil, net.ErrClosed
+	case passed(p.writeBy, now):
+		return 0, nil, os.ErrDeadlineExceeded
+	case p.broken:
+		return 0, nil, syscall.ECONNRESET
+	}
+	var superseded <-chan struct{}
+	if p.readerDone { // the writer learns it unless a cut hides it
+		there, changed := p.stream.net.cut(p.from, p.to)
+		back, _ := p.stream.net.cut(p.to, p.from)
+		if !there && !back {
+			return 0, nil, syscall.EPIPE
+		}
+		superseded = changed
+	}
+	room := pipeMax - p.size
+	if room == 0 && len(b) > 0 {
+		return 0, &waiting{p.watch(), superseded, p.writeBy}, nil
+	}
+	b = b[:min(room, len(b))]
+	if len(b) > 0 {
+		p.append(b, now, delay)
+		p.notify()
+	}
+	return len(b), nil, nil
+}
+
+// append puts a copy of b under way. It never arrives before what was written earlier.
+func (p *pipe) append(b []byte, now time.Time, delay time.Duration) {
+	due := time.Time{}
+	if delay > 0 {
+		due = now.Add(delay)
+	}
+	if due.Before(p.last) {
+		due = p.last
+	}
+	p.last = due
+	p.size += len(b)
+	p.segments = append(p.segments, segment{append([]byte(nil), b...), due})
+}
+
+// reset loses everything and fails both ends.
+func (p *pipe) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken, p.segments, p.size = true, nil, 0
+	p.notify()
+}
+
+// closeWriter answers whether this was the first time.
+func (p *pipe) closeWriter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.writerDone
+	p.writerDone = true
+	p.notify()
+	return first
+}
+
+func (p *pipe) writerGone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writerDone
+}
+
+func (p *pipe) closeReader() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readerDone, p.segments, p.size = true, nil, 0
+	p.notify()
+}
+
+func (p *pipe) setReadDeadline(t time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readBy = t
+	p.notify()
+	if p.readerDone {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+func (p *pipe) setWriteDeadline(t time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writeBy = t
+	p.notify()
+	if p.writerDone {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// watch answers a channel that closes at the next change.
+func (p *pipe) watch() <-chan struct{} {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
+}
+
+func (p *pipe) notify() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+func passed(deadline, now time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }
+
+// earlier is the earlier of two times of which zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// describe gives an error the form that real connections give it; io.EOF stays bare.
+func (c *memoryConn) describe(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
+}

@@ -1,0 +1,106 @@
+package transport
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// SecretMin is the least length of a secret in bytes. Whoever connects sees the public key that follows
+// from the secret and can test guesses against it at leisure, so it should be random, not a password.
+const SecretMin = 16
+
+// errStranger is a peer whose key follows from none of our secrets.
+var errStranger = errors.New("holdfast: peer does not know the cluster's secret")
+
+// FromSecrets derives the TLS configuration of a fleet from its shared secrets: each secret stands for
+// one Ed25519 key (HKDF-SHA256, bound to the cluster's name). The node shows a certificate of the first
+// and accepts peers that prove to hold the key of any. Nothing else of a certificate matters, its dates
+// neither: a node with a wrong clock is not locked out. The result serves both roles.
+func FromSecrets(cluster string, secrets []string) (*tls.Config, error) {
+	seeds, err := derive(cluster, secrets, "holdfast v1 connection key", ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	trusted := make([]ed25519.PublicKey, len(seeds))
+	for i, seed := range seeds {
+		trusted[i] = ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	}
+	cert, err := selfSigned(ed25519.NewKeyFromSeed(seeds[0]))
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{cert},
+		ClientAuth:             tls.RequireAnyClientCert,
+		InsecureSkipVerify:     true, // no chain, no names: VerifyConnection decides, in both roles
+		VerifyConnection:       func(cs tls.ConnectionState) error { return verifyKey(cs, trusted) },
+		NextProtos:             []string{protocol},
+		SessionTicketsDisabled: true,
+	}, nil
+}
+
+// GossipKeys derives the 32-byte keys that seal gossip packets: the first seals, all open.
+func GossipKeys(cluster string, secrets []string) ([][]byte, error) {
+	return derive(cluster, secrets, "holdfast v1 gossip key", 32)
+}
+
+func derive(cluster string, secrets []string, purpose string, size int) ([][]byte, error) {
+	if len(secrets) == 0 {
+		return nil, fmt.Errorf("%w: no secrets", ErrInvalid)
+	}
+	keys := make([][]byte, len(secrets))
+	for i, secret := range secrets {
+		if len(secret) < SecretMin {
+			return nil, fmt.Errorf("%w: secret %d has %d bytes, at least %d are needed",
+				ErrInvalid, i, len(secret), SecretMin)
+		}
+		key, err := hkdf.Key(sha256.New, []byte(secret), []byte(cluster), purpose, size)
+		if err != nil {
+			return nil, fmt.Errorf("holdfast: deriving a key from secret %d: %w", i, err)
+		}
+		keys[i] = key
+	}
+	return keys, nil
+}
+
+// verifyKey accepts a peer by its public key. That it holds the private one, TLS has checked already.
+func verifyKey(cs tls.ConnectionState, trusted []ed25519.PublicKey) error {
+	if len(cs.PeerCertificates) == 0 {
+		return errStranger
+	}
+	key, ok := cs.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
+	if !ok {
+		return errStranger
+	}
+	for _, t := range trusted {
+		if t.Equal(key) {
+			return nil
+		}
+	}
+	return errStranger
+}
+
+// selfSigned wraps the key into the certificate that TLS wants to see. Everything in it is constant.
+func selfSigned(key ed25519.PrivateKey) (tls.Certificate, error) {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "holdfast"},
+		NotBefore:    time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		NotAfter:     time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("holdfast: making the connection certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}

@@ -1,0 +1,296 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestGarbageInsteadOfAPrefaceEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a := listen(t, network, opts)
+		opts.HandshakeTimeout = time.Second // TLS waits for more of what is too short for it
+		b := listen(t, network, opts)
+		echo(b, KindRaft)
+		garbage := []string{
+			"HF\x01\x00", "HF\x01\x04", "HF\x01\xff", "HF\x02\x01", "HF\x00\x01", "HFHF", "hf\x01\x01",
+			"\x00\x00\x00\x00", "\xae\x7d\x00\x01 dragonboat", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+			strings.Repeat("\xff", 70000), "SSH-2.0-OpenSSH_9.2\r\n",
+		}
+		var group sync.WaitGroup
+		for _, g := range garbage {
+			c := stranger(t, a, b)
+			group.Go(func() { io.WriteString(c, g) }) // may fail: the other side does not read it all
+			group.Go(func() { wantNoWelcome(t, c, g) })
+		}
+		group.Wait()
+		wantEcho(t, a, b, KindRaft)
+	})
+}
+
+// wantNoWelcome expects the end of the connection, after at most a TLS alert.
+func wantNoWelcome(t *testing.T, c net.Conn, said string) {
+	t.Helper()
+	c.SetReadDeadline(time.Now().Add(patience))
+	got, err := io.ReadAll(c)
+	if isTimeout(err) || len(got) > 16 {
+		t.Errorf("after %.20q: %q, %v", said, got, err)
+	}
+}
+
+func TestStrayHTTPRequestIsToldSo(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		client := &http.Transport{Dial: func(_, addr string) (net.Conn, error) {
+			return a.(*endpoint).wire.Dial(t.Context(), b.Addr())
+		}}
+		defer client.CloseIdleConnections()
+		for _, method := range []string{"GET", "HEAD", "POST", "DELETE"} {
+			request, _ := http.NewRequestWithContext(t.Context(), method, "http://node/", strings.NewReader("some body"))
+			answer, err := client.RoundTrip(request)
+			if err != nil {
+				t.Errorf("%s: %v", method, err)
+				continue
+			}
+			text, _ := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if answer.StatusCode != 400 || method != "HEAD" && !strings.Contains(string(text), "holdfast") {
+				t.Errorf("%s: %s %q", method, answer.Status, text)
+			}
+		}
+	})
+}
+
+func TestSlowPrefaceIsCutAfterItsLimit(t *testing.T) {
+	t.Parallel()
+	for name, said := range map[string]string{"silence": "", "half a preface": "HF", "half of TLS": "\x16\x03\x01\x02"} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, TLS %v", name, secure), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					network, opts, limit := NewMemory(1), Options{}, 3*time.Second
+					if secure {
+						opts, limit = secretOptions(t, "fleet", "a secret of the fleet"), 5*time.Second
+					} else if len(said) == prefaceSize {
+						t.Skip("that is a whole preface, and wrong")
+					}
+					a, b := listen(t, network, opts), listen(t, network, opts)
+					begin := time.Now()
+					c := stranger(t, a, b)
+					io.WriteString(c, said)
+					if _, err := io.ReadAll(c); err != nil {
+						t.Log(err)
+					}
+					if took := time.Since(begin); took != limit {
+						t.Errorf("cut after %v, want %v", took, limit)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestSlowPrefaceIsCutOnRealSocketsToo(t *testing.T) {
+	t.Parallel()
+	const limit = 50 * time.Millisecond
+	b := listen(t, TCP(), Options{PrefaceTimeout: limit})
+	begin := time.Now()
+	c := stranger(t, listen(t, TCP(), Options{}), b)
+	wantRefused(t, c)
+	if took := time.Since(begin); took < limit {
+		t.Errorf("cut after %v, before its limit", took)
+	}
+}
+
+func TestHonestConnectionOutlivesThePrefaceLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, opts := NewMemory(1), secretOptions(t, "fleet", "a secret of the fleet")
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		dialed, accepted := connect(t, a, b, KindRaft)
+		time.Sleep(time.Hour) // virtual
+		if _, err := dialed.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadFull(accepted, make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestThousandsOfHalfOpenConnectionsAreBoundedAndHonestOnesServed(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a := listen(t, network, opts)
+		opts.StrangersMax = 32
+		opts.HandshakeTimeout, opts.PrefaceTimeout = time.Hour, time.Hour // nothing leaves by itself
+		b := listen(t, network, opts)
+		echo(b, KindRaft)
+		for i := range 2000 {
+			stranger(t, a, b)
+			if i%200 == 199 {
+				wantEcho(t, a, b, KindRaft)
+			}
+			if n := lobbySize(b); n > 32 {
+				t.Fatalf("%d strangers are inside", n)
+			}
+		}
+		b.(*endpoint).mu.Lock()
+		defer b.(*endpoint).mu.Unlock()
+		if n := len(b.(*endpoint).conns); n > 64 {
+			t.Errorf("%d connections are open", n)
+		}
+	})
+}
+
+func lobbySize(e Endpoint) int {
+	l := e.(*endpoint).lobby
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guests.Len()
+}
+
+func TestFloodOfOneHostDisplacesOnlyItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		honest := listenAt(t, network, "10.0.0.1:0", Options{})
+		flood := listenAt(t, network, "10.0.0.66:0", Options{})
+		b := listenAt(t, network, "10.0.0.2:0", Options{StrangersMax: 16})
+		echo(b, KindRaft)
+		slow := stranger(t, honest, b)
+		for range 1000 {
+			stranger(t, flood, b)
+		}
+		synctest.Wait()
+		if _, err := slow.Write(appendPreface(nil, KindRaft)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := slow.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		slow.SetDeadline(time.Now().Add(time.Second))
+		if _, err := io.ReadFull(slow, make([]byte, 1)); err != nil {
+			t.Errorf("an honest but slow node was shown out: %v", err)
+		}
+	})
+}
+
+func TestConnectionsBeyondTheBacklogAreClosed(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a := listen(t, network, opts)
+		opts.Backlog = 2
+		b := listen(t, network, opts)
+		b.Listener(KindRaft)
+		var conns []net.Conn
+		for range 10 {
+			c, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, c)
+		}
+		ended := make(chan error, len(conns))
+		for _, c := range conns {
+			go func() {
+				_, err := c.Read(make([]byte, 1))
+				ended <- err
+			}()
+		}
+		for range len(conns) - 2 {
+			<-ended
+		}
+		echo(b, KindGossip)
+		wantEcho(t, a, b, KindGossip)
+		if len(ended) != 0 {
+			t.Error("connections within the backlog were closed")
+		}
+	})
+}
+
+func TestRefusalsAreLoggedNowAndThenOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		network := NewMemory(1)
+		a := listen(t, network, Options{})
+		b := listen(t, network, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 3 {
+			for range 100 {
+				io.WriteString(stranger(t, a, b), "rubbish!")
+			}
+			time.Sleep(refusalsPeriod) // virtual
+		}
+		if n := strings.Count(log.String(), "refused a connection"); n != 3 {
+			t.Errorf("%d warnings in three periods:\n%s", n, log.String())
+		}
+		stranger(t, a, b).Close()
+		synctest.Wait()
+		if strings.Contains(log.String(), "EOF") {
+			t.Error("a port check that says nothing was reported as a refusal")
+		}
+	})
+}
+
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func TestFailingAcceptAndReadAreTriedAgainEverMoreSlowly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a := listen(t, network, Options{})
+		w, err := network.bind("10.0.0.1", 7643)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failing := &failingWire{wire: w, failures: 20}
+		b := newEndpoint(failing, Options{}.withDefaults())
+		defer b.Close()
+		echo(b, KindRaft)
+		begin := time.Now()
+		wantEcho(t, a, b, KindRaft)
+		if took := time.Since(begin); took < 10*time.Second || took > 20*time.Second {
+			t.Errorf("20 failures in a row cost %v: neither a busy loop nor a standstill was wanted", took)
+		}
+	})
+}
+
+// failingWire fails like a process without descriptors, a number of times.
+type failingWire struct {
+	wire
+	failures int
+}
+
+func (w *failingWire) Accept() (net.Conn, error) {
+	if w.failures--; w.failures >= 0 {
+		return nil, errors.New("too many open files")
+	}
+	return w.wire.Accept()
+}
