@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -37,6 +38,7 @@ type Cluster struct {
 	ctx     context.Context // ends when the node stops
 	cancel  context.CancelFunc
 	greeted chan struct{} // closed when the group has accepted this process
+	leaving atomic.Bool
 	closing chan struct{} // closed when no call may begin any more
 	done    chan struct{} // closed when every lease has ended
 	gone    chan struct{} // closed when nothing of the node is left
@@ -103,7 +105,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	}
 	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation}
 	c.hooks = newHooks(c.cfg.Events, c.log)
-	c.proposer = newProposer(c.closing, c.stopped)
+	c.proposer = newProposer(c.closing, c.stopped, func() { c.founder.dismissed() })
 	c.keeper = newKeeper(c)
 	c.expirer = newExpirer(c)
 	c.founder = newFounder(c)

@@ -37,6 +37,9 @@ var (
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
 	// ErrExpired: the lease could not be renewed in time.
 	ErrExpired = errors.New("holdfast: lease not renewed in time")
+	// ErrRemoved: the group has removed this node while it was away, and has replaced it. Open its
+	// directory again, and it joins as a new node.
+	ErrRemoved = errors.New("holdfast: this node was removed from its group: open it again to join as a new one")
 	// ErrForced: an operator released the lock with ForceRelease.
 	ErrForced = errors.New("holdfast: released by force")
 )

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -29,6 +30,7 @@ type founder struct {
 	wakeup chan struct{}
 	inbox  chan forming.Message
 	told   map[string]bool // other groups that were complained about
+	saving sync.Mutex      // held from reading the identity to having saved it
 }
 
 func newFounder(c *Cluster) *founder {
@@ -51,10 +53,27 @@ func (f *founder) message(from string, b []byte) {
 	if err != nil || m.From != from {
 		return
 	}
+	if m.Kind == forming.Dismiss {
+		if m.Cluster == f.c.dir.Identity().ClusterID {
+			f.c.goRun(func(context.Context) { f.dismissed() })
+		}
+		return
+	}
 	select {
 	case f.inbox <- m:
 	default:
 	}
+}
+
+// dismissed ends the node for good: the group has removed it, and its replica can never serve again.
+func (f *founder) dismissed() {
+	if f.c.leaving.Load() {
+		return
+	}
+	if err := f.save(func(id *datadir.Identity) { id.Retired = true }); err != nil {
+		f.c.log.Error("the removed node could not retire its directory", "error", err)
+	}
+	f.c.fail(ErrRemoved)
 }
 
 // run returns when the node has its group and the group its birth.
@@ -326,8 +345,10 @@ func (f *founder) tell(ctx context.Context, meta membership.Meta) {
 	}
 }
 
-// save changes the identity durably. Only the founder's goroutine does that, and Leave after it.
+// save changes the identity durably. Nobody else does.
 func (f *founder) save(change func(*datadir.Identity)) error {
+	f.saving.Lock()
+	defer f.saving.Unlock()
 	id := f.c.dir.Identity()
 	change(&id)
 	if err := f.c.dir.Save(id); err != nil {

@@ -26,6 +26,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	c.leaving.Store(true)
 	c.keeper.loseAll(ErrClosed)
 	err := c.depart(ctx)
 	if e := c.gossip.Leave(ctx); err == nil {

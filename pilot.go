@@ -31,6 +31,7 @@ type pilot struct {
 	well    map[string]lease.Instant // since when a replica has been alive and caught up
 	ill     map[string]lease.Instant // since when it has not been alive
 	gone    map[string]lease.Instant // since when a known node has had no replica
+	stray   map[string]lease.Instant // since when a member that runs one has had none
 	refused map[string]lease.Instant
 }
 
@@ -43,7 +44,8 @@ func newPilot(c *Cluster) *pilot {
 // reset forgets what was seen: it means nothing to a later time as raft leader.
 func (p *pilot) reset() {
 	p.well, p.ill = make(map[string]lease.Instant), make(map[string]lease.Instant)
-	p.gone, p.refused = make(map[string]lease.Instant), make(map[string]lease.Instant)
+	p.gone, p.stray = make(map[string]lease.Instant), make(map[string]lease.Instant)
+	p.refused = make(map[string]lease.Instant)
 }
 
 func (p *pilot) wake() {
@@ -93,7 +95,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}
-	p.welcome(members)
+	p.write(members)
 	if p.forget(ctx, group, members, known) {
 		return true
 	}
@@ -123,17 +125,35 @@ func (c Config) complete(members consensus.Members) bool {
 	return len(members.Voters) >= min(bootstrap, c.Voters) && len(members.Voters)+len(members.NonVoters) >= bootstrap
 }
 
-// welcome tells the nodes that the group has given a replica to start it. They are told again until they say that they have.
-func (p *pilot) welcome(members consensus.Members) {
+// write tells the nodes that the group has given a replica to start it, and those that it has removed while
+// they were away that they are out. They are told again until their gossip shows that they have heard.
+func (p *pilot) write(members consensus.Members) {
 	id := p.c.dir.Identity()
-	var messages []forming.Message
+	now := p.c.clock.Now()
+	in := make(map[string]bool)
+	for _, node := range members.Voters {
+		in[node] = true
+	}
 	for _, node := range members.NonVoters {
-		m, ok := p.c.gossip.Member(node)
-		if ok && m.Here() && m.Phase == membership.PhaseJoining {
-			messages = append(messages, forming.Message{
-				Kind: forming.Welcome, From: id.NodeID, To: node, Cluster: id.ClusterID,
-			})
+		in[node] = true
+	}
+	var messages []forming.Message
+	for _, m := range p.c.gossip.Members() {
+		if !m.Here() || m.ClusterID != id.ClusterID {
+			continue
 		}
+		started := m.Phase == membership.PhaseStarting || m.Phase == membership.PhaseRunning
+		stray := since(p.stray, m.Node, started && !in[m.Node], now) >= goneTime
+		message := forming.Message{From: id.NodeID, To: m.Node, Cluster: id.ClusterID}
+		switch {
+		case in[m.Node] && m.Phase == membership.PhaseJoining:
+			message.Kind = forming.Welcome
+		case stray:
+			message.Kind = forming.Dismiss
+		default:
+			continue
+		}
+		messages = append(messages, message)
 	}
 	p.c.founder.send(messages)
 }

@@ -23,14 +23,16 @@ type proposer struct {
 	admission chan struct{}
 	closing   <-chan struct{} // the node is being closed or has failed
 	cause     func() error    // why, once closing is closed
+	removed   func()          // called when the group turns out to have removed this node's replica
 
 	mu      sync.Mutex
 	group   *consensus.Group
 	changed chan struct{} // closed and replaced when the group or its raft leader changes
 }
 
-func newProposer(closing <-chan struct{}, cause func() error) *proposer {
+func newProposer(closing <-chan struct{}, cause func() error, removed func()) *proposer {
 	return &proposer{
+		removed:   removed,
 		admission: make(chan struct{}, proposals),
 		closing:   closing,
 		cause:     cause,
@@ -168,8 +170,12 @@ func (p *proposer) stopped(err error) error {
 		return p.cause()
 	default:
 	}
-	if errors.Is(err, consensus.ErrClosed) {
+	switch {
+	case errors.Is(err, consensus.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, consensus.ErrRemoved):
+		p.removed()
+		return ErrRemoved
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func TestCloseBreaksEveryConnectionAndFreesThePort(t *testing.T) {
 				t.Error("a connection of a closed endpoint lives")
 			}
 		}
-		if n := len(b.(*endpoint).conns); n != 0 {
+		if n := openConns(b); n != 0 {
 			t.Errorf("%d connections are still on the books", n)
 		}
 		again := listenAt(t, network, b.Addr(), opts)
@@ -138,18 +139,41 @@ func TestCloseTwiceAndConcurrentlyWhileInUse(t *testing.T) {
 
 func TestCloseEndsADialUnderWay(t *testing.T) {
 	t.Parallel()
-	network := NewMemory(1)
-	a, b := listen(t, network, Options{}), listen(t, network, Options{})
-	network.Cut(a.Addr(), b.Addr())
-	result := make(chan error, 1)
-	go func() {
-		_, err := a.Dial(t.Context(), b.Addr(), KindRaft)
-		result <- err
-	}()
-	a.Close()
-	if err := <-result; !errors.Is(err, ErrClosed) {
-		t.Errorf("dial: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a, b := listen(t, network, Options{}), listen(t, network, Options{})
+		network.Cut(a.Addr(), b.Addr())
+		begin := time.Now()
+		result := make(chan error, 1)
+		go func() {
+			_, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+			result <- err
+		}()
+		synctest.Wait()
+		a.Close()
+		if err := <-result; !errors.Is(err, ErrClosed) || time.Since(begin) != 0 {
+			t.Errorf("dial after %v: %v", time.Since(begin), err)
+		}
+	})
+}
+
+func TestClosedListenerEndsConnectionsThatWaitForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a, b := listen(t, network, Options{}), listen(t, network, Options{})
+		l := b.Listener(KindRaft)
+		c, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the connection is in the queue
+		l.Close()
+		c.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := c.Read(make([]byte, 1)); isTimeout(err) {
+			t.Error("it is left waiting for ever")
+		}
+	})
 }
 
 func TestListenerOfOneKindClosesAlone(t *testing.T) {

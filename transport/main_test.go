@@ -137,6 +137,13 @@ func wantRefused(t *testing.T, c net.Conn) {
 	}
 }
 
+// openConns counts what Close of the endpoint would have to end.
+func openConns(e Endpoint) int {
+	e.(*endpoint).mu.Lock()
+	defer e.(*endpoint).mu.Unlock()
+	return len(e.(*endpoint).conns)
+}
+
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()

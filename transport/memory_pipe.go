@@ -22,7 +22,6 @@ type pipe struct {
 	mu         sync.Mutex
 	segments   []segment
 	size       int       // bytes in segments
-	last       time.Time // when the newest of them arrives; zero: at once
 	writerDone bool
 	readerDone bool
 	broken     bool
@@ -34,7 +33,7 @@ type pipe struct {
 // segment is what one write brought.
 type segment struct {
 	data []byte
-	due  time.Time
+	due  time.Time // when it arrives; zero: at once
 }
 
 func newPipe(s *stream, from, to place) *pipe {
@@ -96,13 +95,10 @@ func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 		return n, nil, nil
 	}
 	next := p.readBy
-	switch {
-	case len(p.segments) > 0:
+	if len(p.segments) > 0 {
 		next = earlier(next, p.segments[0].due)
-	case p.writerDone && !p.last.After(now):
+	} else if p.writerDone {
 		return 0, nil, io.EOF
-	case p.writerDone:
-		next = earlier(next, p.last)
 	}
 	return 0, &waiting{p.watch(), nil, next}, nil
 }
@@ -188,16 +184,12 @@ func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
 	return len(b), nil, nil
 }
 
-// append puts a copy of b under way. It never arrives before what was written earlier.
+// append puts a copy of b under way, behind what was written earlier, which it never overtakes.
 func (p *pipe) append(b []byte, now time.Time, delay time.Duration) {
 	due := time.Time{}
 	if delay > 0 {
 		due = now.Add(delay)
 	}
-	if due.Before(p.last) {
-		due = p.last
-	}
-	p.last = due
 	p.size += len(b)
 	p.segments = append(p.segments, segment{append([]byte(nil), b...), due})
 }
@@ -272,12 +264,12 @@ func (p *pipe) notify() {
 
 func passed(deadline, now time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }
 
-// earlier is the earlier of two times of which zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
+// earlier is the earlier of a deadline, zero meaning none, and an instant.
+func earlier(deadline, instant time.Time) time.Time {
+	if deadline.IsZero() || instant.Before(deadline) {
+		return instant
 	}
-	return a
+	return deadline
 }
 
 // describe gives an error the form that real connections give it; io.EOF stays bare.

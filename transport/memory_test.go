@@ -104,6 +104,23 @@ func TestEachFaultDoesWhatItsNameSays(t *testing.T) {
 	}
 }
 
+func TestPacketsOfOneInstantArriveInTheirOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a, b := listen(t, network, Options{}), listen(t, network, Options{})
+		network.SetFaults("*", "*", Faults{Delay: time.Second})
+		for i := range 100 {
+			a.WritePacket([]byte{byte(i)}, b.Addr())
+		}
+		for i := range 100 {
+			if p := <-b.Packets(); p.Data[0] != byte(i) {
+				t.Fatalf("packet %d arrives as number %d", p.Data[0], i)
+			}
+		}
+	})
+}
+
 func numbers(log string) (all []int) {
 	for field := range strings.FieldsSeq(log) {
 		var n int

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,8 +53,8 @@ func TestStrayHTTPRequestIsToldSo(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
-		client := &http.Transport{Dial: func(_, addr string) (net.Conn, error) {
-			return a.(*endpoint).wire.Dial(t.Context(), b.Addr())
+		client := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return a.(*endpoint).wire.Dial(ctx, b.Addr())
 		}}
 		defer client.CloseIdleConnections()
 		for _, method := range []string{"GET", "HEAD", "POST", "DELETE"} {
@@ -146,9 +147,7 @@ func TestThousandsOfHalfOpenConnectionsAreBoundedAndHonestOnesServed(t *testing.
 				t.Fatalf("%d strangers are inside", n)
 			}
 		}
-		b.(*endpoint).mu.Lock()
-		defer b.(*endpoint).mu.Unlock()
-		if n := len(b.(*endpoint).conns); n > 64 {
+		if n := openConns(b); n > 64 {
 			t.Errorf("%d connections are open", n)
 		}
 	})

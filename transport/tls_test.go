@@ -58,13 +58,13 @@ func TestOwnCertificatesAreMutualEvenIfNotAskedFor(t *testing.T) {
 		a, b := listen(t, network, own), listen(t, network, own)
 		echo(b, KindRaft)
 		wantEcho(t, a, b, KindRaft)
-		b.Listener(KindRaft).Close()
 		nobody := secretOptions(t, "fleet", oldSecret) // trusts nobody, has a certificate of its own making
 		wantStrangers(t, a, listen(t, network, nobody))
 
 		plain, err := tlsDial(t, a, b, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
 		if err == nil {
-			plain.SetReadDeadline(time.Now().Add(patience))
+			plain.SetDeadline(time.Now().Add(patience))
+			plain.Write(append(appendPreface(nil, KindRaft), 'x'))
 			_, err = io.ReadFull(plain, make([]byte, 1))
 		}
 		if err == nil || isTimeout(err) {

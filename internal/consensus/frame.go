@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A connection between replicas carries frames in one direction: one byte kind, three bytes 0, four bytes
@@ -24,8 +22,6 @@ const (
 	batchBytesMax = 80 << 20 // the engine's own bound of a message is 64 MiB
 	chunkBytesMax = 4 << 20  // the engine's own bound of a piece is 2 MiB
 	bufferKept    = 1 << 20  // a buffer that grew beyond is given back after use
-	messagesMax   = 8192     // messages in a batch; the engine queues 2,048
-	entriesMax    = 1 << 20  // entries in a batch
 )
 
 var errFrame = errors.New("holdfast: bad frame")
@@ -83,49 +79,4 @@ func (f *frameReader) next() (byte, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: checksum", errFrame)
 	}
 	return byte(kind), f.buffer, nil
-}
-
-// measure counts messages and entries of an encoded batch before it is decoded: decoded ones are many times
-// larger than the smallest encoded ones.
-func measure(batch []byte) error {
-	messages, entries := 0, 0
-	err := eachField(batch, 1, func(message []byte) error {
-		messages++
-		return eachField(message, 11, func([]byte) error {
-			entries++
-			return nil
-		})
-	})
-	if err == nil && (messages > messagesMax || entries > entriesMax) {
-		err = fmt.Errorf("%w: %d messages, %d entries", errFrame, messages, entries)
-	}
-	return err
-}
-
-// eachField calls f for every occurrence of a field of bytes.
-func eachField(b []byte, field protowire.Number, f func([]byte) error) error {
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return fmt.Errorf("%w: %w", errFrame, protowire.ParseError(n))
-		}
-		b = b[n:]
-		if number == field && kind == protowire.BytesType {
-			value, n := protowire.ConsumeBytes(b)
-			if n < 0 {
-				return fmt.Errorf("%w: %w", errFrame, protowire.ParseError(n))
-			}
-			if err := f(value); err != nil {
-				return err
-			}
-			b = b[n:]
-			continue
-		}
-		n = protowire.ConsumeFieldValue(number, kind, b)
-		if n < 0 {
-			return fmt.Errorf("%w: %w", errFrame, protowire.ParseError(n))
-		}
-		b = b[n:]
-	}
-	return nil
 }

@@ -77,6 +77,9 @@ func (c *carrier) deliver(kind byte, payload []byte) error {
 }
 
 func (c *carrier) decodeChunk(payload []byte) (chunk raftpb.Chunk, err error) {
+	if err := shapeChunk(payload); err != nil {
+		return chunk, err
+	}
 	if err := guard(func() error { return chunk.Unmarshal(payload) }); err != nil {
 		return chunk, fmt.Errorf("%w: snapshot piece: %w", errFrame, err)
 	}
@@ -84,7 +87,7 @@ func (c *carrier) decodeChunk(payload []byte) (chunk raftpb.Chunk, err error) {
 }
 
 func (v vetter) decodeBatch(payload []byte) (batch raftpb.MessageBatch, from uint64, err error) {
-	if err := measure(payload); err != nil {
+	if err := shapeBatch(payload); err != nil {
 		return batch, 0, err
 	}
 	if err := guard(func() error { return batch.Unmarshal(payload) }); err != nil {

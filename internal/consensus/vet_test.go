@@ -128,13 +128,15 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 func TestSnapshotPiecesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*raftpb.Chunk){
-		"another cluster":    func(c *raftpb.Chunk) { c.DeploymentId++ },
-		"another version":    func(c *raftpb.Chunk) { c.BinVer++ },
-		"another replica":    func(c *raftpb.Chunk) { c.ReplicaID++ },
-		"this replica":       func(c *raftpb.Chunk) { c.From = c.ReplicaID },
-		"index 0":            func(c *raftpb.Chunk) { c.Index = 0 },
-		"beyond the count":   func(c *raftpb.Chunk) { c.ChunkId, c.FileChunkId = 2, 2 },
-		"poison":             func(c *raftpb.Chunk) { c.ChunkCount, c.FileChunkCount = raftpb.PoisonChunkCount, raftpb.PoisonChunkCount },
+		"another cluster":  func(c *raftpb.Chunk) { c.DeploymentId++ },
+		"another version":  func(c *raftpb.Chunk) { c.BinVer++ },
+		"another replica":  func(c *raftpb.Chunk) { c.ReplicaID++ },
+		"this replica":     func(c *raftpb.Chunk) { c.From = c.ReplicaID },
+		"index 0":          func(c *raftpb.Chunk) { c.Index = 0 },
+		"beyond the count": func(c *raftpb.Chunk) { c.ChunkId, c.FileChunkId = 2, 2 },
+		"poison": func(c *raftpb.Chunk) {
+			c.ChunkCount, c.FileChunkCount = raftpb.PoisonChunkCount, raftpb.PoisonChunkCount
+		},
 		"second file":        func(c *raftpb.Chunk) { c.FileChunkId = 1 },
 		"no data":            func(c *raftpb.Chunk) { c.Data, c.ChunkSize = nil, 0 },
 		"false size":         func(c *raftpb.Chunk) { c.ChunkSize = 2 },

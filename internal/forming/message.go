@@ -21,6 +21,7 @@ const (
 	VoteReply                   // a voter answers, and repeats a vote that it gave
 	Release                     // a candidate gives up all its ballots up to this one
 	Welcome                     // a group's raft leader has given the node a replica: now it may start it
+	Dismiss                     // a group's raft leader has no replica of the node: it was removed while it was away
 )
 
 // Message goes from one fresh node to another.
@@ -30,7 +31,7 @@ type Message struct {
 	Ballot   uint64
 	Granted  bool   // of VoteReply
 	Unix     int64  // of VoteReply: the voter's wall clock, seconds
-	Cluster  string // of Welcome: the group's id
+	Cluster  string // of Welcome and Dismiss: the group's id
 }
 
 // ErrMalformed is what Decode answers to anything that is not a message.
@@ -133,7 +134,7 @@ func (m Message) valid() bool {
 	switch {
 	case !isID(m.From), !isID(m.To):
 		return false
-	case m.Kind == Welcome:
+	case m.Kind == Welcome, m.Kind == Dismiss:
 		return isID(m.Cluster)
 	}
 	return m.Kind >= VoteRequest && m.Kind <= Release && m.Ballot != 0 && len(m.Cluster) <= IDMax

@@ -25,9 +25,8 @@ const (
 // journal turns memberlist's log lines into slog records. What is above debug
 // level is limited in rate: strangers can make memberlist complain at will.
 type journal struct {
-	logger   *slog.Logger
-	suspect  func(name string) // a probe of the member had no answer
-	answered func(name string) // a probe had its answer over TCP alone
+	logger  *slog.Logger
+	suspect func(name string) // a probe of the member had no answer
 
 	mu      sync.Mutex
 	tokens  float64
@@ -47,11 +46,8 @@ func (j *journal) Write(line []byte) (int, error) {
 	if name, ok := between(text, lineSuspect, lineSuspectEnd); ok {
 		j.suspect(name)
 	}
-	if name, ok := between(text, lineNoUDP, lineNoUDPEnd); ok {
-		j.answered(name)
-		if !j.firstNoUDP() {
-			level = slog.LevelDebug
-		}
+	if _, ok := between(text, lineNoUDP, lineNoUDPEnd); ok && !j.firstNoUDP() {
+		level = slog.LevelDebug
 	}
 	j.record(level, text)
 	return len(line), nil

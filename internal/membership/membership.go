@@ -115,7 +115,6 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	g.seeking, g.quit = context.WithCancel(g.ctx)
 	g.delegate = &delegate{table: g.table, journal: g.log, inbox: g.receive, meta: cfg.Meta}
 	g.log.suspect = func(name string) { g.delegate.named(name, g.table.suspect) }
-	g.log.answered = func(name string) { g.delegate.named(name, g.table.answered) }
 	if err := g.create(cfg, ip, port); err != nil {
 		g.stop()
 		return nil, err

@@ -27,11 +27,11 @@ type Phase uint8
 
 // The phases of a node. Their numbers are on the wire.
 const (
-	PhaseFresh   Phase = iota // has never belonged to a group
-	PhaseJoining              // sees the group and waits to be added to it
-	PhaseRunning              // its replica has caught up
-	PhaseLeaving              // goes away on purpose
-	PhaseStarting             // has been added and its replica catches up; comes before PhaseRunning
+	PhaseFresh    Phase = iota // has never belonged to a group
+	PhaseJoining               // sees the group and waits to be added to it
+	PhaseRunning               // its replica has caught up
+	PhaseLeaving               // goes away on purpose
+	PhaseStarting              // has been added and its replica catches up; comes before PhaseRunning
 )
 
 // Meta is what a node tells the others about itself with its gossip. It is a
