@@ -21,7 +21,7 @@ type pipe struct {
 
 	mu         sync.Mutex
 	segments   []segment
-	size       int       // bytes in segments
+	size       int // bytes in segments
 	writerDone bool
 	readerDone bool
 	broken     bool

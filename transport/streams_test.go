@@ -89,7 +89,7 @@ func TestWriteOfManyGoroutinesDoesNotMix(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
 		dialed, accepted := connect(t, a, b, KindRaft)
-		const writers, size = 4, 2 << 20 // far more than fits under way
+		const writers, size = 32, 300 << 10 // more than fits under way
 		for i := range writers {
 			go dialed.Write(bytes.Repeat([]byte{byte(i)}, size))
 		}

@@ -57,12 +57,12 @@ func shapeChunk(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errFrame, err)
 	}
-	varints := set(1, 2, 3, 4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 18, 19, 20)
-	return eachField(b, varints, set(7, 10, 11, 17), func(number protowire.Number, value []byte) error {
+	varints := set(1, 2, 3, 4, 5, 6, 8, 9, 13, 14, 15, 16, 17, 19, 20, 21)
+	return eachField(b, varints, set(7, 10, 12, 18), func(number protowire.Number, value []byte) error {
 		switch {
 		case number == 10:
 			return shapeMembership(value)
-		case number == 17 && !bytes.Equal(value, file):
+		case number == 18 && !bytes.Equal(value, file):
 			return fmt.Errorf("%w: snapshot with another file", errFrame)
 		}
 		return nil

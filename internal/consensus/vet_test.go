@@ -8,6 +8,7 @@ import (
 
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 func testVetter() vetter {
@@ -200,6 +201,33 @@ func TestLengthOfAFrameCostsMemoryOnlyAsItsBytesArrive(t *testing.T) {
 	if cap(reader.buffer) > 4<<20 {
 		t.Errorf("%d bytes allocated for 1 MiB that arrived", cap(reader.buffer))
 	}
+}
+
+func TestPayloadsThatTheEngineCannotDecodeSafelyDoNotReachItsDecoder(t *testing.T) {
+	t.Parallel()
+	batch := goodBatch(nil)
+	encoded := framed(t, frameBatch, &batch)[frameHeader:]
+	// A field of bytes as a number, which the decoder takes for a negative length.
+	negative := append([]byte{0x08}, protowire.AppendVarint(nil, 1<<63+5)...)
+	for name, payload := range map[string][]byte{
+		"message counted for ever": append(bytes.Clone(encoded), negative...),
+		"entry counted for ever":   append([]byte{0x0a, 24, 0x5a, 1, 0, 0x58}, append(negative[1:], make([]byte, 24)...)...),
+		"groups in groups":         bytes.Repeat([]byte{0x2b}, 1<<20),
+		"unknown field":            append(bytes.Clone(encoded), 0x28, 1),
+		"messages without end":     bytes.Repeat([]byte{0x0a, 0}, messagesMax+1),
+		"entries without end":      manyEntries(entriesMax + 1),
+	} {
+		if _, _, err := testVetter().decodeBatch(payload); !errors.Is(err, errFrame) {
+			t.Errorf("batch, %s: %v", name, err)
+		}
+		if _, err := (&carrier{vet: testVetter()}).decodeChunk(payload); !errors.Is(err, errFrame) {
+			t.Errorf("snapshot piece, %s: %v", name, err)
+		}
+	}
+}
+
+func manyEntries(n int) []byte {
+	return protowire.AppendBytes([]byte{0x0a}, bytes.Repeat([]byte{0x5a, 0}, n))
 }
 
 func FuzzFramesFromStrangersNeverPanic(f *testing.F) {
