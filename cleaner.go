@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	cleaners = 4    // goroutines that clean up
+	cleaners = 4    // goroutines that clean up while there is something to clean up
 	cleanMax = 1024 // withdrawals or releases in one command
 )
 
@@ -16,12 +16,12 @@ const (
 // calls whose context ended, leases released without an answer, sessions lost here. What it is given
 // is bounded by the unfinished calls and the leases that it comes from.
 type cleaner struct {
-	c      *Cluster
-	wakeup chan struct{}
+	c *Cluster
 
-	mu   sync.Mutex
-	jobs map[*session]*chores
-	turn []*session // in order of arrival
+	mu      sync.Mutex
+	jobs    map[*session]*chores
+	turn    []*session // in order of arrival
+	running int        // goroutines of run
 }
 
 // chores are what is to be cleaned up of one session.
@@ -33,7 +33,6 @@ type chores struct {
 
 func (cl *cleaner) init(c *Cluster) {
 	cl.c = c
-	cl.wakeup = make(chan struct{}, cleaners)
 	cl.jobs = make(map[*session]*chores)
 }
 
@@ -59,18 +58,22 @@ func (cl *cleaner) add(s *session, put func(*chores)) {
 		cl.turn = append(cl.turn, s)
 	}
 	put(j)
+	start := cl.running < cleaners
+	if start {
+		cl.running++
+	}
 	cl.mu.Unlock()
-	select {
-	case cl.wakeup <- struct{}{}:
-	default:
+	if start {
+		cl.c.goRun(cl.run)
 	}
 }
 
-// next takes the chores of one session.
+// next takes the chores of one session. When there are none the goroutine that asks must end.
 func (cl *cleaner) next() (*session, *chores) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if len(cl.turn) == 0 {
+		cl.running--
 		return nil, nil
 	}
 	s := cl.turn[0]
@@ -80,17 +83,10 @@ func (cl *cleaner) next() (*session, *chores) {
 	return s, j
 }
 
-// run cleans up until ctx ends.
+// run cleans up until nothing is left to do or ctx ends.
 func (cl *cleaner) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-cl.wakeup:
-		}
-		for s, j := cl.next(); s != nil && ctx.Err() == nil; s, j = cl.next() {
-			cl.do(ctx, s, j)
-		}
+	for s, j := cl.next(); s != nil && ctx.Err() == nil; s, j = cl.next() {
+		cl.do(ctx, s, j)
 	}
 }
 

@@ -178,9 +178,6 @@ func (c *Cluster) openDir(given datadir.Dir) (err error) {
 func (c *Cluster) start() {
 	go c.hooks.run()
 	c.goRun(c.keeper.run)
-	for range cleaners {
-		c.goRun(c.keeper.clean.run)
-	}
 	c.goRun(c.live)
 }
 
