@@ -114,6 +114,11 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	for i, secret := range c.cfg.Secrets {
+		if len(secret) < transport.SecretAdvised {
+			c.log.Warn("a secret is short enough to be guessed: use random ones", "number", i, "advised bytes", transport.SecretAdvised)
+		}
+	}
 	tlsConfig, keys, err := c.cfg.security()
 	if err != nil {
 		return err

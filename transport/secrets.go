@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// SecretMin is the least length of a secret in bytes. Whoever connects sees the public key that follows
-// from the secret and can test guesses against it at leisure, so it should be random, not a password.
-const SecretMin = 16
+// SecretAdvised is the length in bytes that a secret should have. Whoever connects sees the public key
+// that follows from the secret and can test guesses against it at leisure, so it should be random, not a
+// password. Only an empty one is refused.
+const SecretAdvised = 16
 
 // errStranger is a peer whose key follows from none of our secrets.
 var errStranger = errors.New("holdfast: peer does not know the cluster's secret")
@@ -59,9 +60,8 @@ func derive(cluster string, secrets []string, purpose string, size int) ([][]byt
 	}
 	keys := make([][]byte, len(secrets))
 	for i, secret := range secrets {
-		if len(secret) < SecretMin {
-			return nil, fmt.Errorf("%w: secret %d has %d bytes, at least %d are needed",
-				ErrInvalid, i, len(secret), SecretMin)
+		if secret == "" {
+			return nil, fmt.Errorf("%w: secret %d is empty", ErrInvalid, i)
 		}
 		key, err := hkdf.Key(sha256.New, []byte(secret), []byte(cluster), purpose, size)
 		if err != nil {

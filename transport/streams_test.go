@@ -89,12 +89,16 @@ func TestWriteOfManyGoroutinesDoesNotMix(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
 		dialed, accepted := connect(t, a, b, KindRaft)
-		const writers, size = 32, 300 << 10 // more than fits under way
+		const writers, rounds, size = 16, 8, 300 << 10 // more than fits under way
 		for i := range writers {
-			go dialed.Write(bytes.Repeat([]byte{byte(i)}, size))
+			go func() {
+				for range rounds {
+					dialed.Write(bytes.Repeat([]byte{byte(i)}, size))
+				}
+			}()
 		}
 		block := make([]byte, size)
-		for range writers {
+		for range writers * rounds {
 			if _, err := io.ReadFull(accepted, block); err != nil {
 				t.Fatal(err)
 			}
