@@ -2,9 +2,11 @@ package holdfast
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -38,8 +40,9 @@ type Cluster struct {
 	ctx     context.Context // ends when the node stops
 	cancel  context.CancelFunc
 	greeted chan struct{} // closed when the group has accepted this process
-	leaving atomic.Bool
-	closing chan struct{} // closed when no call may begin any more
+	opened  chan struct{} // closed when open is over: nothing is given back to the system before
+	leaving atomic.Bool   // Leave has begun: no call may begin any more
+	closing chan struct{} // closed when the node ends: calls under way end too
 	done    chan struct{} // closed when every lease has ended
 	gone    chan struct{} // closed when nothing of the node is left
 
@@ -48,6 +51,10 @@ type Cluster struct {
 	failure error
 	running sync.WaitGroup
 }
+
+// runBits of an incarnation are random and tell a process from that on a copy of its data directory, which
+// has counted as many starts: of two such, one is refused by the group.
+const runBits = 24
 
 // Open starts this process's node and returns as soon as the local node runs: data directory locked,
 // port listening, gossip started. It waits neither for peers nor for a quorum: Ready does. The end of ctx
@@ -103,7 +110,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation}
+	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation<<runBits | uint64(rand.Uint32()>>(32-runBits))}
 	c.hooks = newHooks(c.cfg.Events, c.log)
 	c.proposer = newProposer(c.closing, c.stopped, func() { c.founder.dismissed() })
 	c.keeper = newKeeper(c)
@@ -123,13 +130,8 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bind, err := c.cfg.bind()
-	if err != nil {
+	if err := c.listen(ctx, e.Network, tlsConfig); err != nil {
 		return err
-	}
-	c.endpoint, err = e.Network.Listen(ctx, bind, transport.Options{TLS: tlsConfig, Logger: c.log})
-	if err != nil {
-		return fmt.Errorf("holdfast: listening at %s: %w", bind, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -148,6 +150,21 @@ func (c *Cluster) open(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+func (c *Cluster) listen(ctx context.Context, network transport.Network, security *tls.Config) error {
+	bind, err := c.cfg.bind()
+	if err != nil {
+		return err
+	}
+	c.endpoint, err = network.Listen(ctx, bind, transport.Options{TLS: security, Logger: c.log})
+	switch {
+	case errors.Is(err, transport.ErrInvalid): // bind was validated before
+		return invalid("Config.TLS", "%v", err)
+	case err != nil:
+		return fmt.Errorf("holdfast: listening at %s: %w", bind, err)
+	}
+	return nil
 }
 
 // firstPhase is what the node is when gossip starts: fresh only if it may take part in forming a group.
@@ -181,7 +198,6 @@ func (c *Cluster) openDir(given datadir.Dir) (err error) {
 
 // start begins the node's own work.
 func (c *Cluster) start() {
-	go c.hooks.run()
 	c.goRun(c.keeper.run)
 	c.goRun(c.live)
 }
@@ -215,7 +231,10 @@ func (c *Cluster) hello(ctx context.Context) error {
 	case out.Code == fsm.CodeOK:
 		return nil
 	case out.Code == fsm.CodeStaleIncarnation:
-		return fmt.Errorf("%w: another process runs or ran later under this node's identity: the data directory was copied or restored", ErrIncompatible)
+		err := fmt.Errorf("%w: another process runs or ran later as node %s: its data directory was copied or restored; "+
+			"delete this one, and the node comes back as a new one", ErrIncompatible, c.ID())
+		c.fail(err)
+		return err
 	}
 	return refused(out)
 }
@@ -310,8 +329,8 @@ func (c *Cluster) ID() string { return c.self.Node.String() }
 
 // Addr returns the address that other nodes reach this one at.
 func (c *Cluster) Addr() string {
-	if c.cfg.Advertise != "" {
-		return c.cfg.Advertise
+	if m, ok := c.gossip.Member(c.ID()); ok {
+		return m.Addr
 	}
 	return c.endpoint.Addr()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -35,7 +36,7 @@ type Config struct {
 	// as "{{ GetPrivateIP }}:7643" are filled in. A bind to other than loopback needs Secrets, TLS
 	// or Insecure. Default "127.0.0.1:0".
 	Bind string
-	// Advertise is the host:port that other nodes reach this one at. Default: the bound address.
+	// Advertise is the host:port that other nodes reach this one at; port 0 is the bound one. Default: the bound address.
 	Advertise string
 	// Join lists where to find other nodes: host:port, dns+host:port, dnssrv+name, file+path.
 	// They are tried for ever, and names are resolved again every minute.
@@ -201,7 +202,9 @@ func (c Config) validateSecurity() error {
 		return err
 	}
 	if c.Advertise != "" {
-		if host, _, err := net.SplitHostPort(c.Advertise); err != nil || host == "" {
+		host, port, err := net.SplitHostPort(c.Advertise)
+		_, noPort := strconv.ParseUint(port, 10, 16)
+		if err != nil || noPort != nil || strings.Contains(host, "+") || membership.ParseJoin(net.JoinHostPort(host, "1")) != nil {
 			return invalid("Config.Advertise", "%q is not host:port", c.Advertise)
 		}
 	}
@@ -221,7 +224,11 @@ func (c Config) bind() (string, error) {
 		}
 		bind = strings.TrimSpace(parsed)
 	}
-	if _, _, err := net.SplitHostPort(bind); err != nil {
+	_, port, err := net.SplitHostPort(bind)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port) // a number, or a name that the system knows
+	}
+	if err != nil {
 		return "", invalid("Config.Bind", "%q is not host:port", bind)
 	}
 	return bind, nil

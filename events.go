@@ -40,7 +40,7 @@ func newHooks(e Events, log *slog.Logger) *hooks {
 	}
 }
 
-// run calls hooks until stop.
+// run calls hooks until stop, and then those that wait.
 func (h *hooks) run() {
 	defer close(h.ended)
 	for {
@@ -48,7 +48,14 @@ func (h *hooks) run() {
 		case f := <-h.queue:
 			h.call(f)
 		case <-h.stop:
-			return
+			for {
+				select {
+				case f := <-h.queue:
+					h.call(f)
+				default:
+					return
+				}
+			}
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (c *Cluster) votes(group *consensus.Group) bool {
 func (c *Cluster) meta(phase membership.Phase) membership.Meta {
 	id := c.dir.Identity()
 	return membership.Meta{
-		Node: id.NodeID, Incarnation: id.Incarnation, ClusterID: id.ClusterID,
+		Node: id.NodeID, Incarnation: c.self.Incarnation, ClusterID: id.ClusterID,
 		Name: c.cfg.Name, Zone: c.cfg.Zone, Version: version(),
 		Replica: consensus.ReplicaID(id.NodeID), Phase: phase,
 	}

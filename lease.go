@@ -155,26 +155,35 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
+	for {
+		out, err := l.set(ctx, value)
+		switch {
+		case err != nil:
+			return err
+		case out.Code == fsm.CodeOK:
+			return nil
+		case out.Code == fsm.CodeFinished: // the answer to an earlier attempt was lost, and may have been a refusal
+		case out.Code == fsm.CodeStaleToken, out.Code == fsm.CodeSessionLost, out.Code == fsm.CodeUnknownNode:
+			l.end(lost(ErrStaleToken))
+			return l.Err()
+		default:
+			return refused(out)
+		}
+	}
+}
+
+// set writes the value under one request number.
+func (l *Lease) set(ctx context.Context, value []byte) (fsm.Outcome, error) {
 	request, err := l.session.begin(nil)
 	if err != nil {
-		return l.Err()
+		return fsm.Outcome{}, err
 	}
 	defer l.session.finish(request)
 	out, _, err := l.c.proposer.propose(ctx, fsm.SetValue{
 		Session: l.session.id, Request: request, Acked: l.session.acked(),
 		Name: l.name, Token: uint64(l.token), Value: value,
 	})
-	if err != nil {
-		return err
-	}
-	switch out.Code {
-	case fsm.CodeOK, fsm.CodeFinished:
-		return nil
-	case fsm.CodeStaleToken, fsm.CodeSessionLost, fsm.CodeUnknownNode:
-		l.end(lost(ErrStaleToken))
-		return l.Err()
-	}
-	return refused(out)
+	return out, err
 }
 
 // end ends the lease for err, once. It reports whether this call did it.

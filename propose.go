@@ -6,21 +6,27 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 )
 
-// proposals is how many callers of one node may propose at a time; the others wait their turn. The
-// engine takes up to 2,048 between two of its steps and answers "busy" beyond.
-const proposals = 1024
+const (
+	// proposals is how many callers of one node may propose at a time; the others wait their turn. The
+	// engine takes up to 2,048 between two of its steps and answers "busy" beyond.
+	proposals = 1024
+	// turnsMax is how many may wait for their turn; at once refused is better than answered too late.
+	turnsMax = 1 << 16
+)
 
 // proposer brings commands to the group: it waits for the group and its raft leader, repeats a command
 // until its outcome is known, and turns what stands in the way into errors. Callers propose
 // from their own goroutines.
 type proposer struct {
 	admission chan struct{}
+	turns     atomic.Int64    // callers that wait for admission
 	closing   <-chan struct{} // the node is being closed or has failed
 	cause     func() error    // why, once closing is closed
 	removed   func()          // called when the group turns out to have removed this node's replica
@@ -72,17 +78,20 @@ type attempts struct{ unknown bool }
 func (p *proposer) propose(ctx context.Context, cmd fsm.Command) (fsm.Outcome, attempts, error) {
 	select {
 	case p.admission <- struct{}{}:
-		defer func() { <-p.admission }()
 	default:
 		if err := p.admit(ctx); err != nil {
 			return fsm.Outcome{}, attempts{}, err
 		}
-		defer func() { <-p.admission }()
 	}
+	defer func() { <-p.admission }()
 	return p.insist(ctx, fsm.Encode(cmd))
 }
 
 func (p *proposer) admit(ctx context.Context) error {
+	defer p.turns.Add(-1)
+	if p.turns.Add(1) > turnsMax {
+		return &LimitError{What: "calls of this node that wait to propose", Limit: turnsMax}
+	}
 	select {
 	case p.admission <- struct{}{}:
 		return nil

@@ -26,7 +26,6 @@ func (c *Cluster) Close() error {
 func (c *Cluster) fail(err error) {
 	if c.shut(err) {
 		c.log.Error("the node has stopped serving", "error", err)
-		c.hooks.failed(err)
 	}
 }
 
@@ -49,11 +48,14 @@ func (c *Cluster) shut(cause error) bool {
 // shutdown ends the node: first the leases, so that nobody acts on them; then everything that could
 // still propose; then what it stands on, in the reverse order of open.
 func (c *Cluster) shutdown(cause error) {
+	<-c.opened
 	held, _ := c.keeper.counts()
 	c.keeper.loseAll(cause)
 	close(c.done)
 	if errors.Is(cause, ErrClosed) {
 		c.giveBack(held)
+	} else {
+		c.hooks.failed(cause)
 	}
 	c.mu.Lock()
 	c.cancel()
@@ -72,6 +74,7 @@ func (c *Cluster) giveBack(held int) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 	defer cancel()
+	c.drain(ctx)
 	cmd := fsm.Encode(fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation})
 	for ctx.Err() == nil {
 		if _, err := group.Propose(ctx, cmd); err == nil {
@@ -90,12 +93,24 @@ func (c *Cluster) giveBack(held int) {
 	}
 }
 
+// drain waits until the calls that are proposing have their answers, so that none of them meets a group
+// that has forgotten this process; the later ones are refused, as their turn never comes.
+func (c *Cluster) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, giveBackTime/2)
+	defer cancel()
+	for range cap(c.proposer.admission) {
+		select {
+		case c.proposer.admission <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // release closes what open has opened.
 func (c *Cluster) release() {
-	if c.proposer != nil {
-		if group, _ := c.proposer.current(); group != nil {
-			c.logClose("raft group", group.Close())
-		}
+	if group, _ := c.proposer.current(); group != nil {
+		c.logClose("raft group", group.Close())
 	}
 	if c.gossip != nil {
 		c.logClose("gossip", c.gossip.Close())

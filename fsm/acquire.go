@@ -140,11 +140,10 @@ func (m *Machine) withdraw(c *Withdraw) Outcome {
 }
 
 // end finishes one claim of a session and serves who waits behind it.
-func (m *Machine) end(s *session, c *claim, kind EventKind, reason Reason) *Event {
+func (m *Machine) end(s *session, c *claim, kind EventKind, reason Reason) {
 	l := m.lock(c.name)
 	m.drop(l, c)
 	m.finish(s, c.request)
-	e := m.emit(kind, c, reason)
+	m.emit(kind, c, reason)
 	m.settle(l)
-	return e
 }

@@ -1,15 +1,15 @@
 package fsm
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"runtime"
 	"testing"
 	"time"
 )
 
 // held is a machine in which one session holds n locks, and the log index it has reached.
-func held(tb testing.TB, n int) (*Machine, *uint64, SessionID) {
+func held(tb testing.TB, n int, name func(int) string) (*Machine, *uint64, SessionID) {
 	tb.Helper()
 	m, index := New(), new(uint64)
 	id := SessionID{Node: Node{1}, Incarnation: 1, Number: 1}
@@ -24,22 +24,30 @@ func held(tb testing.TB, n int) (*Machine, *uint64, SessionID) {
 	run(Hello{Node: id.Node, Incarnation: 1, Name: "n1"})
 	for i := range n {
 		r := uint64(i + 1)
-		run(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: benchName(i)})
+		run(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name(i)})
 	}
 	return m, index, id
 }
 
-// benchName spreads consecutive numbers over the name space, as hashed keys would.
-func benchName(i int) string { return fmt.Sprintf("orders/%08x", uint32(i)*2654435761) }
-
 const million = 1_000_000
 
+// inOrder names come as a counter or a time stamp makes them.
+func inOrder(i int) string { return fmt.Sprintf("orders/%010d", i) }
+
+// scattered names come as hashes and random ids do: each is far from the one before.
+func scattered(i int) string { return fmt.Sprintf("orders/%08x", uint32(i)*2654435761) }
+
 func BenchmarkAcquireWithAMillionHeld(b *testing.B) {
-	m, index, id := held(b, million)
+	b.Run("in order", func(b *testing.B) { benchmarkAcquire(b, inOrder) })
+	b.Run("scattered", func(b *testing.B) { benchmarkAcquire(b, scattered) })
+}
+
+func benchmarkAcquire(b *testing.B, name func(int) string) {
+	m, index, id := held(b, million, name)
 	cmds := make([][]byte, b.N)
 	for i := range cmds {
 		r := uint64(million + i + 1)
-		cmds[i] = Encode(Acquire{Session: id, Request: r, Acked: r, Name: benchName(million + i)})
+		cmds[i] = Encode(Acquire{Session: id, Request: r, Acked: r, Name: name(million + i)})
 	}
 	runtime.GC()
 	b.ReportAllocs()
@@ -53,11 +61,15 @@ func BenchmarkAcquireWithAMillionHeld(b *testing.B) {
 }
 
 func BenchmarkReleaseWithAMillionHeld(b *testing.B) {
-	m, index, id := held(b, million+b.N)
-	first := m.Info().Counter - uint64(million+b.N) + 1
+	b.Run("in order", func(b *testing.B) { benchmarkRelease(b, inOrder) })
+	b.Run("scattered", func(b *testing.B) { benchmarkRelease(b, scattered) })
+}
+
+func benchmarkRelease(b *testing.B, name func(int) string) {
+	m, index, id := held(b, million+b.N, name)
 	cmds := make([][]byte, b.N)
 	for i := range cmds {
-		g := Grant{Name: benchName(i), Token: first + uint64(i)}
+		g := Grant{Name: name(i), Token: uint64(i + 1)}
 		cmds[i] = Encode(Release{Session: id, Acked: uint64(million + b.N + 1), Grants: []Grant{g}})
 	}
 	runtime.GC()
@@ -74,7 +86,7 @@ func BenchmarkReleaseWithAMillionHeld(b *testing.B) {
 // One lock is acquired and released again and again, with ten thousand waiters of which each is granted
 // in its turn and comes back.
 func BenchmarkHandOverAmongTenThousandWaiters(b *testing.B) {
-	m, index, id := held(b, 0)
+	m, index, id := held(b, 0, inOrder)
 	const waiters = 10_000
 	apply := func(c Command) Outcome {
 		*index++
@@ -93,7 +105,7 @@ func BenchmarkHandOverAmongTenThousandWaiters(b *testing.B) {
 }
 
 func BenchmarkForkWithAMillionHeld(b *testing.B) {
-	m, _, _ := held(b, million)
+	m, _, _ := held(b, million, scattered)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
@@ -104,7 +116,7 @@ func BenchmarkForkWithAMillionHeld(b *testing.B) {
 // A snapshot of a million locks is written while commands go on; the metrics are what an apply costs
 // meanwhile.
 func BenchmarkSnapshotOfAMillionWhileApplying(b *testing.B) {
-	m, index, id := held(b, million)
+	m, index, id := held(b, million, scattered)
 	var applied, worst, spent time.Duration
 	size := new(counter)
 	b.ResetTimer()
@@ -121,7 +133,7 @@ func BenchmarkSnapshotOfAMillionWhileApplying(b *testing.B) {
 			default:
 			}
 			r := *index
-			cmd := Encode(Acquire{Session: id, Request: r, Acked: r, Name: benchName(int(r))})
+			cmd := Encode(Acquire{Session: id, Request: r, Acked: r, Name: scattered(int(r))})
 			begin := time.Now()
 			*index++
 			m.Apply(*index, cmd)
@@ -139,11 +151,9 @@ type counter int
 func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
 
 func BenchmarkReadSnapshotOfAMillion(b *testing.B) {
-	m, _, _ := held(b, million)
+	saved := func() []byte { m, _, _ := held(b, million, scattered); return snapshot(m) }()
 	for b.Loop() {
-		r, w := io.Pipe()
-		go func() { w.CloseWithError(m.WriteSnapshot(w, nil)) }()
-		if _, err := ReadSnapshot(r); err != nil {
+		if _, err := ReadSnapshot(bytes.NewReader(saved)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -152,7 +162,7 @@ func BenchmarkReadSnapshotOfAMillion(b *testing.B) {
 func BenchmarkMemoryOfAMillionHeld(b *testing.B) {
 	for b.Loop() {
 		before := heap()
-		m, _, _ := held(b, million)
+		m, _, _ := held(b, million, scattered)
 		b.ReportMetric(float64(heap()-before)/million, "B/lock")
 		runtime.KeepAlive(m)
 	}
@@ -160,7 +170,7 @@ func BenchmarkMemoryOfAMillionHeld(b *testing.B) {
 
 func BenchmarkMemoryOfAHundredThousandWaiters(b *testing.B) {
 	for b.Loop() {
-		m, index, id := held(b, 0)
+		m, index, id := held(b, 0, inOrder)
 		before := heap()
 		const waiters = 100_000
 		for i := range waiters {

@@ -57,10 +57,23 @@ func (m *Machine) checkNodes() (err error) {
 	if forgotten != m.forgotten {
 		return broken(7, "%d nodes forgotten, counted %d", forgotten, m.forgotten)
 	}
+	counts := m.numbers.count()
+	for born, n := range owners {
+		if counts[born] != n.spans {
+			return broken(7, "node %v remembers %d spans, counted %d", n.id, counts[born], n.spans)
+		}
+	}
 	return m.numbers.check(func(owner uint64) (floor uint64, ok bool) {
 		n, ok := owners[owner]
 		return n.lowest, ok
 	})
+}
+
+// count is how many runs each owner has.
+func (t spans) count() map[uint64]int {
+	counts := make(map[uint64]int)
+	t.tree.Scan(func(s span) bool { counts[s.owner]++; return true })
+	return counts
 }
 
 // check tests that the runs are in order and apart, that none is below its owner's floor, and that all
@@ -107,8 +120,7 @@ func (m *Machine) checkSessions() (err error) {
 	if err != nil {
 		return err
 	}
-	counts := make(map[uint64]int)
-	m.finished.tree.Scan(func(s span) bool { counts[s.owner]++; return true })
+	counts := m.finished.count()
 	for opened, s := range owners {
 		if counts[opened] != s.spans {
 			return broken(7, "session %v remembers %d spans, counted %d", s.id, counts[opened], s.spans)
@@ -123,20 +135,22 @@ func (m *Machine) checkSessions() (err error) {
 	})
 }
 
-// checkRequests tests that the requests are the claims of the locks, each in an open session.
+// checkRequests tests that each request is live in an open session. That the requests are the claims of
+// the locks follows from checkFiled and from their number.
 func (m *Machine) checkRequests() (err error) {
+	var s *session
 	m.requests.Scan(func(r request) bool {
 		c := r.claim
-		ref, open := m.sessions.Get(sessionRef{id: c.owner.id})
-		switch {
-		case r.opened != c.owner.opened || r.number != c.request || c.request == 0:
-			err = broken(3, "request %d of %v is filed as %d", c.request, c.owner.id, r.number)
-		case !open || ref.s.owner != c.owner:
-			err = broken(3, "%q is claimed by session %v, which is not open", c.name, c.owner.id)
-		case m.finished.contains(r.opened, r.number):
+		if s == nil || s.owner != c.owner {
+			ref, open := m.sessions.Get(sessionRef{id: c.owner.id})
+			if !open || ref.s.owner != c.owner {
+				err = broken(3, "%q is claimed by session %v, which is not open", c.name, c.owner.id)
+				return false
+			}
+			s = ref.s
+		}
+		if m.finished.contains(r.opened, r.number) {
 			err = broken(5, "request %d of %v is live and finished", c.request, c.owner.id)
-		case c.token == 0 && !m.isWaiter(c), c.token != 0 && !m.isHolder(c):
-			err = broken(3, "request %d of %v is not known to its lock", c.request, c.owner.id)
 		}
 		return err == nil
 	})
@@ -146,18 +160,18 @@ func (m *Machine) checkRequests() (err error) {
 	return err
 }
 
-func (m *Machine) isWaiter(c *claim) bool {
-	found, ok := m.waiters.Get(c)
-	return ok && found == c
-}
-
-func (m *Machine) isHolder(c *claim) bool {
-	if c.mode == Exclusive {
-		l, ok := m.locks.Get(c.name)
-		return ok && l.holder == c
+// checkFiled tests that a claim of a lock is the one that its session knows.
+func (m *Machine) checkFiled(l *lock, c *claim) error {
+	r, ok := m.requests.Get(request{opened: c.owner.opened, number: c.request})
+	switch {
+	case !ok || r.claim != c || c.request == 0:
+		return broken(3, "request %d of %v is not known to its session", c.request, c.owner.id)
+	case c.name != l.name || !c.valid():
+		return broken(1, "request %d of %v for %q is out of bounds", c.request, c.owner.id, l.name)
+	case c.index == 0 || c.index > m.applied:
+		return broken(2, "request %d of %v was granted or queued at %d", c.request, c.owner.id, c.index)
 	}
-	found, ok := m.shared.Get(c)
-	return ok && found == c
+	return nil
 }
 
 func (m *Machine) checkBounds() error {

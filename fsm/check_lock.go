@@ -37,15 +37,14 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 	for c := range m.holdersOf(l) {
 		holders++
 		used += uint64(c.weight)
+		if err := m.checkFiled(l, c); err != nil {
+			return err
+		}
 		switch {
-		case c.name != l.name || c.mode != l.mode || c.hasValue:
+		case c.mode != l.mode || c.hasValue:
 			return broken(1, "%q is held %v, a holder has it %v", l.name, l.mode, c.mode)
 		case c.token == 0 || c.token > m.counter || c.token > l.last || t.tokens[c.token]:
 			return broken(2, "token %d of %q: last %d, counter %d", c.token, l.name, l.last, m.counter)
-		case !c.valid():
-			return broken(1, "holder %d of %q is out of bounds", c.token, l.name)
-		case c.index == 0 || c.index > m.applied:
-			return broken(2, "token %d of %q granted at %d", c.token, l.name, c.index)
 		}
 		t.tokens[c.token] = true
 	}
@@ -70,13 +69,14 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 	waiters := int32(0)
 	for c := range m.waitersOf(l) {
 		waiters++
+		if err := m.checkFiled(l, c); err != nil {
+			return err
+		}
 		switch {
 		case waiters == 1 && m.fits(l, c.mode, c.weight):
 			return broken(4, "the first waiter of %q waits for what is free", l.name)
-		case !c.valid() || len(c.value) > ValueBytesMax:
-			return broken(1, "waiter %d of %q is out of bounds", waiters, l.name)
-		case c.index == 0 || c.index > m.applied:
-			return broken(4, "waiter %d of %q came at %d", waiters, l.name, c.index)
+		case c.token != 0 || len(c.value) > ValueBytesMax:
+			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, len(c.value))
 		}
 		t.values += int64(len(c.value))
 	}

@@ -68,11 +68,8 @@ func FuzzReadSnapshot(f *testing.F) {
 // FuzzReadRecords gets past the checksums: its input is the length of each frame and the frame.
 func FuzzReadRecords(f *testing.F) {
 	var seed []byte
-	for b := snapshot(small(f))[len(snapshotMagic)+1:]; len(b) > 0; {
-		size := int(binary.LittleEndian.Uint32(b[1:]))
-		seed = append(seed, byte((size+1)>>8), byte(size+1), b[0])
-		seed = append(seed, b[frameHead:frameHead+size]...)
-		b = b[frameHead+size+4:]
+	for _, part := range split(snapshot(small(f))) {
+		seed = append(binary.BigEndian.AppendUint16(seed, uint16(len(part))), part...)
 	}
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, b []byte) {

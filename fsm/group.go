@@ -8,6 +8,7 @@ type node struct {
 	born        uint64 // index of this incarnation's Hello: owner of its used session numbers
 	lowest      uint64 // lower session numbers are all used
 	forgotten   uint64 // index of its Forget; 0: it is here
+	spans       int    // of m.numbers
 }
 
 func (m *Machine) birth(c *Birth) Outcome {

@@ -33,8 +33,11 @@ type Machine struct {
 	grants    int
 	forgotten int   // nodes that are remembered as gone
 	values    int64 // bytes of values, those of waiters included
-	epoch     uint64
 	limits    limits
+
+	// A lock or session of this epoch was made since the last Fork: it is this machine's alone and may be
+	// changed in place. Any other is copied first. Claims never change once they are in a tree.
+	epoch uint64
 
 	// Room that Apply uses again and again; no part of the state.
 	scratch scratch
@@ -54,9 +57,6 @@ type group struct {
 	counter uint64 // highest token granted
 	applied uint64
 }
-
-// epoch: an entry (lock, session) whose epoch is the machine's belongs to it alone and may be changed in
-// place; any other is shared with a fork and is copied first. Claims never change once they are in a tree.
 
 // request finds a live claim by its session's opening index and its number.
 type request struct {
@@ -102,6 +102,7 @@ func lessSession(a, b *SessionID) bool {
 // Fork is a copy of the state in O(1). Both can go on independently: what is shared is copied when it is
 // first changed. Fork itself needs the owner's lock; the copy may then be read elsewhere without it.
 func (m *Machine) Fork() *Machine {
+	m.epoch++ // above that of every entry so far: neither machine owns them
 	f := &Machine{
 		group:    m.group,
 		locks:    m.locks.Copy(),
@@ -113,10 +114,9 @@ func (m *Machine) Fork() *Machine {
 		finished: m.finished.fork(),
 		numbers:  m.numbers.fork(),
 		grants:   m.grants, forgotten: m.forgotten, values: m.values,
-		epoch:  m.epoch + 1,
+		epoch:  m.epoch,
 		limits: m.limits,
 	}
-	m.epoch += 2 // different from the fork's, and from that of every entry so far
 	return f
 }
 

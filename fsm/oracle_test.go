@@ -95,6 +95,7 @@ type world struct {
 	m     *Machine
 	o     *naive
 	index uint64
+	next  uint64 // new request numbers
 	log   []Command
 	forks []aside
 }
@@ -154,7 +155,7 @@ func (w *world) seen() (text string) {
 	}
 	for s := range w.m.Sessions() {
 		text += fmt.Sprintln(s)
-		for r := range uint64(requests + 2) {
+		for r := range requests + w.next + 2 {
 			state, token := w.m.Request(s.ID, r+1)
 			text += fmt.Sprint(state, token, " ")
 		}
@@ -187,7 +188,7 @@ func (w *world) expected() (text string) {
 	}
 	for _, s := range o.sessions {
 		text += fmt.Sprintln(s.Session)
-		for r := range uint64(requests + 2) {
+		for r := range requests + w.next + 2 {
 			text += o.fate(s, r+1)
 		}
 	}
@@ -234,13 +235,23 @@ func (o *naive) lock(name string) Lock {
 	return l
 }
 
+// requests are numbers that sessions use more than once, by mistake or in a duplicate.
 const requests = 12
+
+// request is mostly a new number.
+func (w *world) request() uint64 {
+	if rapid.IntRange(0, 3).Draw(w.T, "new") > 0 {
+		w.next++
+		return requests + w.next
+	}
+	return w.draw("request", requests)
+}
 
 // command draws a command. Tokens are those that were granted: a client knows no others.
 func (w *world) command() Command {
 	t := w.T
 	id := SessionID{w.node(), uint64(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "incarnation")), w.draw("session", 3)}
-	switch rapid.IntRange(0, 24).Draw(t, "command") {
+	switch rapid.IntRange(0, 34).Draw(t, "command") {
 	case 0:
 		return Birth{Cluster: [16]byte{byte(w.draw("cluster", 2))}}
 	case 1:
@@ -251,14 +262,18 @@ func (w *world) command() Command {
 		return Hello{id.Node, id.Incarnation, rapid.SampledFrom([]string{"", "n"}).Draw(t, "name")}
 	case 4:
 		return Forget{id.Node, id.Incarnation}
-	case 5:
+	case 5, 14, 15, 16:
+		if len(w.o.claims) > 0 && rapid.Bool().Draw(t, "live") {
+			c := rapid.SampledFrom(w.o.claims).Draw(t, "claim")
+			return Withdraw{c.Session, w.draw("acked", 2), []uint64{c.Request}}
+		}
 		return Withdraw{id, w.draw("acked", 4), []uint64{w.draw("request", requests), w.draw("request", requests)}}
 	case 6, 7, 8:
 		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}}
 	case 9:
 		value := rapid.SampledFrom([][]byte{nil, {}, []byte("new")}).Draw(t, "value")
 		g := w.grant()
-		return SetValue{id, w.draw("request", requests), w.draw("acked", 4), g.Name, g.Token, value}
+		return SetValue{id, w.request(), w.draw("acked", 4), g.Name, g.Token, value}
 	case 10:
 		return Keep{id.Node, id.Incarnation, w.draw("seq", 5), w.draw("lowest", 2) - 1, []uint64{id.Number, w.draw("session", 3)}}
 	case 11:
@@ -274,9 +289,9 @@ func (w *world) command() Command {
 		return ForceRelease{g.Name, g.Token, "because"}
 	}
 	c := Acquire{
-		Session: id, TTL: rapid.SampledFrom([]time.Duration{0, time.Second, time.Second}).Draw(t, "ttl"),
-		Request: w.draw("request", requests), Acked: w.draw("acked", 3) - 1, Name: w.name(),
-		Wait: rapid.Bool().Draw(t, "wait"), Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
+		Session: id, TTL: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 0}).Draw(t, "ttl"),
+		Request: w.request(), Acked: w.draw("acked", 3) - 1, Name: w.name(),
+		Wait: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "wait"), Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
 		Mode: Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
 	}
 	if c.Mode == Permit {

@@ -25,7 +25,9 @@ func ReadSnapshot(r io.Reader) (*Machine, error) {
 	if version := head[len(snapshotMagic)]; version != snapshotVersion {
 		return nil, readError(fmt.Errorf("version %d: %w", version, ErrUnsupported))
 	}
-	in := restorer{Machine: New(), sessionByIndex: make(map[uint64]*session)}
+	in := restorer{
+		Machine: New(), nodeByIndex: make(map[uint64]Node), sessionByIndex: make(map[uint64]*session),
+	}
 	for in.kind != frameEnd {
 		if err := in.frame(r); err != nil {
 			return nil, readError(err)
@@ -49,6 +51,7 @@ type restorer struct {
 	*Machine
 	kind           frameKind
 	records        uint64
+	nodeByIndex    map[uint64]Node
 	sessionByIndex map[uint64]*session
 	current        *lock  // the claims that come are this one's
 	payload        []byte // room for the next frame
@@ -102,9 +105,7 @@ func (in *restorer) record(b []byte) error {
 	case frameNodes:
 		return in.node(b)
 	case frameNumbers:
-		s, err := decodeSpan(b)
-		in.numbers.tree.Set(s)
-		return err
+		return in.number(b)
 	case frameSessions:
 		return in.session(b)
 	case frameFinished:
@@ -169,6 +170,7 @@ func (in *restorer) node(b []byte) error {
 		in.forgotten++
 	}
 	in.nodes.Set(n)
+	in.nodeByIndex[n.born] = n.id
 	return f.err
 }
 
@@ -186,6 +188,21 @@ func decodeSpan(b []byte) (s span, err error) {
 	}
 	s.high += s.low
 	return s, f.err
+}
+
+func (in *restorer) number(b []byte) error {
+	s, err := decodeSpan(b)
+	if err != nil {
+		return err
+	}
+	n, known := in.nodes.Get(node{id: in.nodeByIndex[s.owner]})
+	if !known {
+		return fmt.Errorf("session numbers of no node: %w", ErrMalformed)
+	}
+	n.spans++
+	in.nodes.Set(n)
+	in.numbers.tree.Set(s)
+	return nil
 }
 
 func (in *restorer) span(b []byte) error {

@@ -46,15 +46,15 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 		return nil, code
 	case m.used(n, id.Number):
 		return nil, CodeSessionLost
-	case !m.roomForNumber(n):
+	case n.spans >= m.limits.spans: // not if the node counts its sessions up
 		return nil, CodeTooManySessions
 	case ttl < TTLMin:
-		m.numbers.insert(n.born, id.Number)
+		m.spend(n, id.Number)
 		return nil, CodeSessionLost
 	case m.sessions.Len() >= m.limits.sessions:
 		return nil, CodeTooManySessions
 	}
-	m.numbers.insert(n.born, id.Number)
+	m.spend(n, id.Number)
 	s := &session{
 		owner: &owner{id: id, opened: m.applied, nodeName: n.name},
 		ttl:   ttl, renewed: m.applied, epoch: m.epoch,
@@ -69,18 +69,10 @@ func (m *Machine) used(n node, number uint64) bool {
 	return number < n.lowest || m.numbers.contains(n.born, number)
 }
 
-// roomForNumber says whether one more session number of the node can be remembered. A node that counts
-// its sessions up never gets near the bound.
-func (m *Machine) roomForNumber(n node) bool {
-	spans := 0
-	m.numbers.tree.Ascend(span{owner: n.born}, func(s span) bool {
-		if s.owner != n.born {
-			return false
-		}
-		spans++
-		return spans < m.limits.spans
-	})
-	return spans < m.limits.spans
+// spend uses up a session number.
+func (m *Machine) spend(n node, number uint64) {
+	n.spans += m.numbers.insert(n.born, number)
+	m.nodes.Set(n)
 }
 
 // retire sees to it that a number that is not open never opens. CodeOK also if it was used before.
@@ -89,10 +81,10 @@ func (m *Machine) retire(id SessionID) Code {
 	if code != CodeOK || m.used(n, id.Number) {
 		return code
 	}
-	if !m.roomForNumber(n) {
+	if n.spans >= m.limits.spans {
 		return CodeTooManySessions
 	}
-	m.numbers.insert(n.born, id.Number)
+	m.spend(n, id.Number)
 	return CodeOK
 }
 
@@ -132,8 +124,8 @@ func (m *Machine) keep(c *Keep) Outcome {
 	}
 	if c.Lowest > n.lowest {
 		n.lowest = c.Lowest
+		n.spans -= m.numbers.prune(n.born, n.lowest)
 		m.nodes.Set(n)
-		m.numbers.prune(n.born, n.lowest)
 	}
 	var lost []uint64
 	for _, number := range c.Sessions {

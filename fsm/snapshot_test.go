@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -141,7 +142,7 @@ func TestASnapshotStopsWhenItIsTold(t *testing.T) {
 
 func TestASnapshotAnswersItsWritersError(t *testing.T) {
 	t.Parallel()
-	full := errors.New("disk full")
+	full, m := errors.New("disk full"), large(t).m
 	for room := range 4 {
 		w := writerFunc(func(b []byte) (int, error) {
 			if room--; room < 0 {
@@ -149,7 +150,7 @@ func TestASnapshotAnswersItsWritersError(t *testing.T) {
 			}
 			return len(b), nil
 		})
-		if err := large(t).m.WriteSnapshot(w, nil); !errors.Is(err, full) {
+		if err := m.WriteSnapshot(w, nil); !errors.Is(err, full) {
 			t.Fatal(err)
 		}
 	}
@@ -237,6 +238,24 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 	}
 }
 
+func TestASnapshotThatLacksAFrameIsRefused(t *testing.T) {
+	t.Parallel()
+	parts := split(snapshot(small(t)))
+	if len(parts) != int(frameEnd) {
+		t.Fatalf("%d frames", len(parts))
+	}
+	for i := range parts {
+		less := slices.Delete(slices.Clone(parts), i, i+1)
+		if _, err := ReadSnapshot(bytes.NewReader(frames(less))); err == nil {
+			t.Errorf("without frame %d", i+1)
+		}
+	}
+	slices.Reverse(parts[:2])
+	if _, err := ReadSnapshot(bytes.NewReader(frames(parts))); !errors.Is(err, ErrMalformed) {
+		t.Error("frames in another order")
+	}
+}
+
 func TestAHugeFrameIsRefusedUnread(t *testing.T) {
 	t.Parallel()
 	b := append([]byte(snapshotMagic), snapshotVersion, byte(frameGroup))
@@ -267,6 +286,16 @@ func TestTheGoldenSnapshotIsWrittenAndReadAsItWas(t *testing.T) {
 	if !bytes.Equal(snapshot(m), golden) || !bytes.Equal(b, golden) {
 		t.Fatal("the snapshot format has changed")
 	}
+}
+
+// split is the inverse of frames.
+func split(b []byte) (parts [][]byte) {
+	for b = b[len(snapshotMagic)+1:]; len(b) > 0; {
+		size := int(binary.LittleEndian.Uint32(b[1:]))
+		parts = append(parts, append([]byte{b[0]}, b[frameHead:frameHead+size]...))
+		b = b[frameHead+size+crc32.Size:]
+	}
+	return parts
 }
 
 // frames makes a snapshot with good checksums out of parts, the first byte of each being its kind.

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lni/vfs"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/datadir"
@@ -21,20 +19,29 @@ const (
 )
 
 // Node is one node of the fleet: a host with a clock and a disk, on which a Cluster runs or not.
+// What changes the state of a node (Open, Close, Crash, Pause and so on) is called by one goroutine at a time.
 type Node struct {
-	s    *Sim
-	i    int
-	host string
+	s     *Sim
+	i     int
+	host  string
+	clock *clock.Skew
 
 	mu      sync.Mutex
-	disk    *vfs.MemFS
-	clock   *clock.Skew
+	disk    *disk
 	cluster *holdfast.Cluster
+
+	// Under Sim.mu:
+	isolated bool
+	dying    bool
+	paused   chan struct{} // not nil: closed when the node is resumed
 }
 
 func newNode(s *Sim, i int) *Node {
-	return &Node{s: s, i: i, host: host(i), disk: vfs.NewStrictMem(), clock: clock.Skewed(clock.System(), 1)}
+	return &Node{s: s, i: i, host: host(i), disk: newDisk(), clock: clock.Skewed(clock.System(), 1)}
 }
+
+// Index is the node's number in the fleet, from 0.
+func (n *Node) Index() int { return n.i }
 
 // Cluster is what runs on the node, nil if nothing does.
 func (n *Node) Cluster() *holdfast.Cluster {
@@ -68,7 +75,7 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 		n.s.opts.Config(n.i, &cfg)
 	}
 	cfg.Bind = net.JoinHostPort(n.host, port)
-	dir, err := datadir.OpenFS(n.disk, "/data", cfg.Cluster)
+	dir, err := datadir.OpenFS(n.storage(), "/data", cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -102,40 +109,94 @@ func (n *Node) take() *holdfast.Cluster {
 	return c
 }
 
-// Close closes what runs on the node, in good order.
+// Close closes what runs on the node, in good order. It ends a pause.
 func (n *Node) Close() {
+	n.Resume()
 	if c := n.take(); c != nil {
 		_ = c.Close()
 	}
 }
 
 // Crash ends what runs on the node as a power cut does: from one moment to the next nothing of it reaches
-// the network, and what was not synced is gone from its disk. It returns once the node can be opened again.
-func (n *Node) Crash() {
+// the network, and what was not synced is gone from its disk. It returns, some virtual seconds later, once
+// the node can be opened again.
+func (n *Node) Crash() { n.die(false) }
+
+// Kill ends what runs on the node as SIGKILL does: like Crash, but the disk keeps all that was written.
+func (n *Node) Kill() { n.die(true) }
+
+func (n *Node) die(written bool) {
 	c := n.take()
 	if c == nil {
 		return
 	}
-	n.Isolate()
-	n.disk.SetIgnoreSyncs(true)
+	n.s.change(func() { n.dying = true })
+	restore := n.storage().lose(written)
+	n.Resume()
 	_ = c.Close()
-	n.disk.ResetToSyncedState()
-	n.disk.SetIgnoreSyncs(false)
-	n.Rejoin()
+	n.s.net.Break(n.host, "*") // or what its zombie wrote meanwhile would arrive when the cut ends
+	restore()
+	n.s.change(func() { n.dying = false })
+}
+
+func (n *Node) storage() *disk {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.disk
 }
 
 // Wipe gives a node on which nothing runs an empty disk: it comes back as a new node.
 func (n *Node) Wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.disk = vfs.NewStrictMem()
+	n.disk = newDisk()
 }
 
-// Isolate cuts the node off from all others, in both directions.
-func (n *Node) Isolate() { n.s.net.Isolate(n.host) }
+// SlowDisk makes every sync of the node's Raft log take d, until it is set to 0.
+func (n *Node) SlowDisk(d time.Duration) { n.storage().slow(d) }
 
-// Rejoin ends all cuts of the network at this node.
-func (n *Node) Rejoin() { n.s.net.Heal(n.host) }
+// FullDisk makes every write to the node's disk fail for want of room, until it is called with false. A node
+// that meets it stops serving for good (see holdfast.Cluster.Done) and may only be closed: it leaves
+// goroutines behind, which testing/synctest reports as a deadlock at the end of the test, so this is for
+// tests that run in a process of their own.
+func (n *Node) FullDisk(full bool) { n.storage().fill(full) }
+
+// Pause stops the node as SIGSTOP does, as nearly as a part of a process can be stopped: its clock shows
+// no progress to it, nothing goes to or from it (streams are held, packets are lost), and nothing gets
+// into its Raft log. The test must hold what it does itself on the node's behalf: see Awake.
+func (n *Node) Pause() {
+	n.s.change(func() {
+		if n.paused == nil {
+			n.paused = make(chan struct{})
+		}
+	})
+	n.clock.Freeze()
+	n.storage().stick()
+}
+
+// Resume ends Pause: the node's clock shows at once how long it was.
+func (n *Node) Resume() {
+	n.clock.Thaw()
+	n.s.change(func() {
+		if n.paused != nil {
+			close(n.paused)
+			n.paused = nil
+		}
+	})
+	n.storage().unstick()
+}
+
+// Awake returns a channel that is closed when the node is not paused, at once if it is not now.
+func (n *Node) Awake() <-chan struct{} {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	if n.paused != nil {
+		return n.paused
+	}
+	awake := make(chan struct{})
+	close(awake)
+	return awake
+}
 
 // Drift sets the rate of the node's clock, 1 being right.
 func (n *Node) Drift(rate float64) { n.clock.Rate(rate) }

@@ -17,6 +17,7 @@ package sim
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,9 @@ type Sim struct {
 	opts  Options
 	net   *transport.Memory
 	nodes []*Node
+
+	mu      sync.Mutex
+	weather weather
 }
 
 // start is where virtual time begins: certificates and the birth of tokens want a year after 2000.
@@ -68,7 +72,7 @@ func Run(t *testing.T, opts Options, f func(s *Sim)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(start()))
-		s := &Sim{t: t, opts: opts, net: transport.NewMemory(opts.Seed)}
+		s := &Sim{t: t, opts: opts, net: transport.NewMemory(opts.Seed), weather: newWeather()}
 		for i := range opts.Nodes {
 			s.nodes = append(s.nodes, newNode(s, i))
 		}
@@ -89,6 +93,7 @@ func Run(t *testing.T, opts Options, f func(s *Sim)) {
 func (s *Sim) close() {
 	s.Heal()
 	for _, n := range s.nodes {
+		n.SlowDisk(0)
 		n.Close()
 	}
 	time.Sleep(ending)
@@ -99,30 +104,6 @@ func (s *Sim) Node(i int) *Node { return s.nodes[i] }
 
 // Nodes returns all nodes.
 func (s *Sim) Nodes() []*Node { return s.nodes }
-
-// Partition cuts the network between nodes of different groups, in both directions. A node in no group stays connected
-// to all. It adds to the cuts that there are; Heal ends them.
-func (s *Sim) Partition(groups ...[]int) {
-	var hosts [][]string
-	for _, group := range groups {
-		var list []string
-		for _, i := range group {
-			list = append(list, s.nodes[i].host)
-		}
-		hosts = append(hosts, list)
-	}
-	s.net.Partition(hosts...)
-}
-
-// Heal ends all cuts and other faults of the network.
-func (s *Sim) Heal() {
-	s.net.Calm()
-}
-
-// Faults sets the faults of the network from node i to node j, one direction.
-func (s *Sim) Faults(i, j int, f transport.Faults) {
-	s.net.SetFaults(s.nodes[i].host, s.nodes[j].host, f)
-}
 
 // RaftLeader waits until a node that runs is raft leader, as most of those that run see it, and returns it.
 func (s *Sim) RaftLeader() *Node {

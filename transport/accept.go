@@ -33,18 +33,21 @@ func (e *endpoint) acceptAll() {
 		if c == nil {
 			return
 		}
-		g := e.lobby.enter(c)
-		e.tasks.Go(func() { e.receive(c, g) })
+		c.host, c.came = hostOf(c.RemoteAddr()), e.events.Add(1)
+		if outcast := e.lobby.enter(c); outcast != nil {
+			outcast.abandon()
+		}
+		e.tasks.Go(func() { e.receive(c) })
 	}
 }
 
 // receive makes a stranger's connection one of a kind, or ends it.
-func (e *endpoint) receive(c *conn, g *guest) {
+func (e *endpoint) receive(c *conn) {
 	kind, err := e.greet(c)
 	if errors.Is(err, errStrayHTTP) {
 		redirect(c)
 	}
-	stayed := e.lobby.leave(g)
+	stayed := e.lobby.leave(c)
 	switch {
 	case e.ctx.Err() != nil: // Close ends the connection
 	case !stayed:
@@ -95,12 +98,21 @@ func (e *endpoint) greet(c *conn) (Kind, error) {
 	return kind, c.raw.SetDeadline(time.Time{})
 }
 
-// deliver gives the connection to who listens for its kind.
+// deliver gives the connection to who listens for its kind. A silent one may have to go for it.
 func (e *endpoint) deliver(c *conn, kind Kind) bool {
 	e.mu.Lock()
 	l := e.listeners[kind]
 	e.mu.Unlock()
-	return l != nil && l.offer(c)
+	if l == nil {
+		return false
+	}
+	crowd := e.crowds[kind]
+	c.crowd.Store(crowd) // before it enters: whoever closes it from then on makes it leave
+	if outcast := crowd.enter(c); outcast != nil {
+		outcast.abandon()
+		e.reportRefusal(outcast, fmt.Errorf("holdfast: too many %v connections, this one was silent the longest", kind))
+	}
+	return l.offer(c)
 }
 
 // looksLikePlainHTTP: what TLS took for a record's header is the beginning of an HTTP request.

@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // conn is a connection that its endpoint can end. It hides whether there is TLS beneath, which also keeps
@@ -13,10 +14,25 @@ type conn struct {
 	endpoint *endpoint
 	once     sync.Once
 	err      error
+
+	// Of accepted connections, on the endpoint's count of what happens, which is never the same twice.
+	host  string
+	came  int64
+	heard atomic.Int64          // when the last bytes came
+	crowd atomic.Pointer[crowd] // of its kind; nil before it has one
 }
 
 // secure puts TLS between raw and the user; before anybody else knows the connection.
 func (c *conn) secure(over net.Conn) { c.Conn = over }
+
+// Read notes that the other side has something to say.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(c.endpoint.events.Add(1))
+	}
+	return n, err
+}
 
 // Close ends the connection. What was written is still delivered if the other side reads on. With TLS it
 // may take up to five seconds when the other side does not read.

@@ -16,5 +16,6 @@
 //  2. Packets are best effort: lost, late, doubled or out of order, but never changed or cut short.
 //  3. Close is synchronous: afterwards no goroutine, descriptor, connection or port is left.
 //  4. No bytes from the network crash the process, and memory spent on strangers is bounded.
-//  5. A burst of half-open connections from one host does not keep other hosts out.
+//  5. A burst of connections from one host, half-open or idle, does not keep other hosts out, nor end a
+//     connection of this host that is in use.
 package transport

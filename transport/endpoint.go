@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,7 +38,9 @@ type endpoint struct {
 	opts    Options
 	server  *tls.Config // nil without TLS
 	log     *slog.Logger
-	lobby   *lobby
+	lobby   *crowd          // those that have not yet said who they are
+	crowds  map[Kind]*crowd // those that have, by what they are for
+	events  atomic.Int64    // counts what connections say
 	refused limiter
 	packets chan Packet
 
@@ -60,12 +63,16 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		wire:      w,
 		opts:      opts,
 		log:       opts.Logger,
-		lobby:     newLobby(opts.StrangersMax),
+		lobby:     newCrowd(opts.StrangersMax, opts.StrangersMax, func(c *conn) int64 { return c.came }),
+		crowds:    make(map[Kind]*crowd),
 		packets:   make(chan Packet, packetsBuffer),
 		ctx:       ctx,
 		cancel:    cancel,
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[Kind]*listener),
+	}
+	for kind := KindRaft; kind.valid(); kind++ {
+		e.crowds[kind] = newCrowd(opts.ConnsMax, opts.HostMax, func(c *conn) int64 { return c.heard.Load() })
 	}
 	if opts.TLS != nil {
 		e.server = serverTLS(opts.TLS)
@@ -180,6 +187,9 @@ func (e *endpoint) disown(c *conn) {
 	e.mu.Lock()
 	delete(e.conns, c)
 	e.mu.Unlock()
+	if crowd := c.crowd.Load(); crowd != nil {
+		crowd.leave(c)
+	}
 }
 
 // Close ends everything, in the order that keeps new things from beginning.

@@ -157,7 +157,7 @@ func lobbySize(e Endpoint) int {
 	l := e.(*endpoint).lobby
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.guests.Len()
+	return l.size
 }
 
 func TestFloodOfOneHostDisplacesOnlyItself(t *testing.T) {

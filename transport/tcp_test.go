@@ -84,7 +84,8 @@ func TestNonsensicalOptionsAndAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, network := range []Network{TCP(), NewMemory(1)} {
 		for _, opts := range []Options{
-			{HandshakeTimeout: -1}, {PrefaceTimeout: -time.Second}, {StrangersMax: -1}, {Backlog: -1},
+			{HandshakeTimeout: -1}, {PrefaceTimeout: -time.Second}, {StrangersMax: -1}, {ConnsMax: -1},
+			{HostMax: -1}, {Backlog: -1},
 		} {
 			if _, err := network.Listen(t.Context(), "127.0.0.1:0", opts); !errors.Is(err, ErrInvalid) {
 				t.Errorf("%+v: %v", opts, err)

@@ -98,6 +98,10 @@ type Options struct {
 	// StrangersMax bounds the connections that have not finished TLS and preface. Beyond it the oldest one
 	// of the host that has the most is closed. Default 256.
 	StrangersMax int
+	// ConnsMax bounds the accepted connections of each kind, HostMax those of them that come from one host.
+	// Beyond HostMax the one of that host is closed that was silent the longest, beyond ConnsMax that of the
+	// host that has the most. Default 2048 and 512.
+	ConnsMax, HostMax int
 	// Backlog bounds, per kind, the connections that wait for Accept; more are closed. Default 128.
 	Backlog int
 }
@@ -116,6 +120,12 @@ func (o Options) withDefaults() Options {
 	if o.StrangersMax == 0 {
 		o.StrangersMax = 256
 	}
+	if o.ConnsMax == 0 {
+		o.ConnsMax = 2048
+	}
+	if o.HostMax == 0 {
+		o.HostMax = 512
+	}
 	if o.Backlog == 0 {
 		o.Backlog = 128
 	}
@@ -130,6 +140,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: Options.PrefaceTimeout is negative", ErrInvalid)
 	case o.StrangersMax < 0:
 		return fmt.Errorf("%w: Options.StrangersMax is negative", ErrInvalid)
+	case o.ConnsMax < 0:
+		return fmt.Errorf("%w: Options.ConnsMax is negative", ErrInvalid)
+	case o.HostMax < 0:
+		return fmt.Errorf("%w: Options.HostMax is negative", ErrInvalid)
 	case o.Backlog < 0:
 		return fmt.Errorf("%w: Options.Backlog is negative", ErrInvalid)
 	case o.TLS != nil:

@@ -37,13 +37,15 @@ type carrier struct {
 	conns    map[net.Conn]struct{}
 	running  sync.WaitGroup
 	refused  atomic.Uint64 // frames that were not let in
+	warnings warnings
+	ration   ration
 }
 
 const (
 	dialTimeout  = 2 * time.Second
 	batchTimeout = 2 * time.Second
 	chunkTimeout = 10 * time.Second
-	inboundMax   = 1024 // connections from other replicas; a member has two or three
+	frameTimeout = 10 * time.Second // for a connection's first frame, and for each that has begun
 )
 
 var errCarrierClosed = errors.New("holdfast: raft connections are closed")
@@ -51,6 +53,7 @@ var errCarrierClosed = errors.New("holdfast: raft connections are closed")
 // Create takes the engine's handlers.
 func (c *carrier) Create(_ config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
 	c.messages, c.chunks = messages, chunks
+	c.ration.max = framesBytesMax
 	return c
 }
 
@@ -94,10 +97,7 @@ func (c *carrier) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		c.mu.Lock()
-		full := len(c.conns) >= inboundMax
-		c.mu.Unlock()
-		if full || !c.keep(conn, func() { c.receive(conn) }) {
+		if !c.keep(conn, func() { c.receive(conn) }) { // the endpoint bounds their number
 			conn.Close()
 		}
 	}

@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -28,20 +27,6 @@ func (g *Group) Close() error {
 	})
 	<-g.closed
 	return g.outcome
-}
-
-// handOver gives raft leadership away: otherwise the group would wait an election timeout for it.
-func (g *Group) handOver() {
-	if !g.IsRaftLeader() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(2*g.cfg.Election, closeWithin/2))
-	defer cancel()
-	for replica, node := range g.Members().Voters {
-		if replica != g.cfg.Replica && g.Transfer(ctx, node) == nil {
-			return
-		}
-	}
 }
 
 // stop stops the engine, and leaves it to itself when that takes too long.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lni/vfs"
@@ -144,6 +145,6 @@ func (c Config) attempt() time.Duration { return 3 * c.Election }
 
 // isNode reports whether s is a UUID as this library writes it. The engine keeps ids in lower case.
 func isNode(s string) bool {
-	n, err := fsm.ParseNode(s)
-	return err == nil && n.String() == s
+	_, err := fsm.ParseNode(s)
+	return err == nil && strings.ToLower(s) == s
 }

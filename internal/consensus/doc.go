@@ -8,9 +8,9 @@
 // with a [FailedError] and silences its messages. The process lives on; the replica does not: nothing of
 // it may be started again in this process.
 //
-// One file per subject: group.go and open.go (life cycle), close.go, gate.go (calls beside Close), host.go
-// (the engine's settings), propose.go, barrier.go, machine.go (the apply side), members.go, change.go
-// (membership), leader.go, registry.go (node ids to addresses), carrier.go, sender.go, receiver.go, frame.go,
-// vet.go (messages), disk.go, file.go (files), logstore.go (one fsync per proposal), stamp.go (what the
-// engine keeps about the machine), logger.go, blame.go and stdlog.go.
+// One file per subject: group.go, open.go and close.go (life cycle), gate.go (calls beside Close), host.go
+// (the engine's settings), propose.go (commands and barriers), machine.go (the apply side), members.go and
+// leader.go, registry.go (nodes to addresses), carrier.go, sender.go, receiver.go, frame.go, shape.go and
+// vet.go (messages), disk.go, file.go and stamp.go (files), logstore.go and link.go (one fsync per
+// proposal), logger.go, blame.go and stdlog.go.
 package consensus

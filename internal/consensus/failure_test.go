@@ -76,7 +76,8 @@ func TestFullDiskStopsTheReplicaAndNotTheProcess(t *testing.T) {
 	r := newBench().open(t, 1, vfs.Wrap(vfs.NewMem(), disk), StartBootstrap)
 	r.propose(t, birth())
 	disk.on.Store(true)
-	if _, err := r.Propose(context.Background(), fsm.Encode(fsm.Level{Level: 1})); !errors.Is(err, ErrUnknown) {
+	var failed *FailedError // at once, not when the attempt ends
+	if _, err := r.Propose(context.Background(), fsm.Encode(fsm.Level{Level: 1})); !errors.Is(err, ErrUnknown) || !errors.As(err, &failed) {
 		t.Errorf("propose on a full disk: %v", err)
 	}
 	mustFail(t, r, syscall.ENOSPC)

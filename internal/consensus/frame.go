@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"sync/atomic"
 )
 
 // A connection between replicas carries frames in one direction: one byte kind, three bytes 0, four bytes
@@ -22,6 +23,7 @@ const (
 	batchBytesMax = 80 << 20 // the engine's own bound of a message is 64 MiB
 	chunkBytesMax = 4 << 20  // the engine's own bound of a piece is 2 MiB
 	bufferKept    = 1 << 20  // a buffer that grew beyond is given back after use
+	bufferFree    = 64 << 10 // a connection's buffer up to this is not counted
 )
 
 var errFrame = errors.New("holdfast: bad frame")
@@ -36,9 +38,21 @@ func putHeader(frame []byte, kind byte) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// frameReader reads frames. A length costs memory only as its bytes arrive.
+// ration bounds the memory of all connections' frames together.
+type ration struct {
+	max  int64
+	used atomic.Int64
+}
+
+// framesBytesMax is enough for two frames of the largest kind, or for many of the usual.
+const framesBytesMax = 2 * batchBytesMax
+
+// frameReader reads frames. A length costs memory only as its bytes arrive, and as long as there is some.
 type frameReader struct {
 	r      io.Reader
+	begun  func(size int) error // if not nil: a frame's header has come, this many bytes are to follow
+	ration *ration              // nil: unbounded
+	taken  int64                // of the ration
 	header [frameHeader]byte
 	buffer []byte
 }
@@ -46,7 +60,7 @@ type frameReader struct {
 // next answers the kind and payload of the next frame; the payload is good until the next call.
 func (f *frameReader) next() (byte, []byte, error) {
 	if cap(f.buffer) > bufferKept {
-		f.buffer = nil
+		f.close()
 	}
 	if _, err := io.ReadFull(f.r, f.header[:]); err != nil {
 		return 0, nil, err
@@ -66,10 +80,18 @@ func (f *frameReader) next() (byte, []byte, error) {
 	if size == 0 || size > limit {
 		return 0, nil, fmt.Errorf("%w: %d bytes", errFrame, size)
 	}
+	if f.begun != nil {
+		if err := f.begun(size); err != nil {
+			return 0, nil, err
+		}
+	}
 	f.buffer = f.buffer[:0]
 	for len(f.buffer) < size {
 		at := len(f.buffer)
 		step := min(size-at, max(64<<10, at)) // at most doubles what has arrived
+		if err := f.take(at + step); err != nil {
+			return 0, nil, err
+		}
 		f.buffer = slices.Grow(f.buffer, step)[:at+step]
 		if _, err := io.ReadFull(f.r, f.buffer[at:]); err != nil {
 			return 0, nil, fmt.Errorf("%w: cut off: %w", errFrame, err)
@@ -79,4 +101,26 @@ func (f *frameReader) next() (byte, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: checksum", errFrame)
 	}
 	return byte(kind), f.buffer, nil
+}
+
+// take wants the ration to cover a buffer of so many bytes.
+func (f *frameReader) take(size int) error {
+	more := int64(size-bufferFree) - f.taken
+	if f.ration == nil || more <= 0 {
+		return nil
+	}
+	if f.ration.used.Add(more) > f.ration.max {
+		f.ration.used.Add(-more)
+		return fmt.Errorf("%w: %d bytes, while other large ones are under way", errFrame, size)
+	}
+	f.taken += more
+	return nil
+}
+
+// close gives back the buffer and its ration.
+func (f *frameReader) close() {
+	if f.ration != nil {
+		f.ration.used.Add(-f.taken)
+	}
+	f.buffer, f.taken = nil, 0
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,7 +63,8 @@ func (r *router) make(pkg string) logger.ILogger {
 	return &engineLogger{router: r, pkg: pkg, named: regexp.MustCompile(`\[\d+:(\d+)\]`)}
 }
 
-// engineLogger is the logger of one package of the engine.
+// engineLogger is the logger of one package of the engine. What the engine calls a warning is mostly the
+// course of an election, so its levels count one less here.
 type engineLogger struct {
 	router *router
 	pkg    string
@@ -80,10 +80,10 @@ func (l *engineLogger) Warningf(format string, args ...any) {
 	if strings.HasPrefix(format, "mutual TLS disabled") {
 		return
 	}
-	l.write(slog.LevelWarn, format, args)
+	l.write(slog.LevelDebug, format, args)
 }
 
-func (l *engineLogger) Errorf(format string, args ...any) { l.write(slog.LevelError, format, args) }
+func (l *engineLogger) Errorf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }
 
 // Panicf is how the engine reports that it cannot go on, and it must not return. A goroutine of one of
 // our engines fails its group and is parked. Any other gets the panic that it expects: a goroutine that
@@ -98,34 +98,46 @@ func (l *engineLogger) Panicf(format string, args ...any) {
 }
 
 func (l *engineLogger) write(level slog.Level, format string, args []any) {
+	if !l.router.wanted(level) {
+		return
+	}
 	ok, dropped := l.router.budget.take(time.Now())
 	if !ok {
 		return
 	}
 	text := firstLine(fmt.Sprintf(format, args...))
-	m := l.owner(text)
-	if m == nil {
-		return
+	if log := l.router.loggerOf(l.named.FindStringSubmatch(text)); log != nil {
+		log.Log(context.Background(), level, text, "component", "raft", "engine", l.pkg, "dropped", dropped)
 	}
-	m.log.Log(context.Background(), level, text, "component", "raft", "engine", l.pkg, "dropped", dropped)
 }
 
-// owner is the group that a line names, else the only one, else none in particular: any.
-func (l *engineLogger) owner(text string) *member {
-	if match := l.named.FindStringSubmatch(text); match != nil {
-		if replica, err := strconv.ParseUint(match[1], 10, 64); err == nil {
-			if m := l.router.find(replica); m != nil {
-				return m
-			}
+// wanted reports whether any group logs at a level.
+func (r *router) wanted(level slog.Level) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.groups {
+		if m.log.Enabled(context.Background(), level) {
+			return true
 		}
 	}
-	l.router.mu.Lock()
-	defer l.router.mu.Unlock()
-	for _, m := range l.router.groups {
-		return m
-	}
-	return nil
+	return false
 }
+
+// loggerOf answers the logger of the group that a line names, else that of any group. The engine cuts a
+// replica to its last digits.
+func (r *router) loggerOf(named []string) (log *slog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for replica, m := range r.groups {
+		if log = m.log; named != nil && fmt.Sprintf("%05d", replica%replicaDigits) == named[1] {
+			return log
+		}
+	}
+	return log
+}
+
+// replicaDigits is the number that the engine takes replicas modulo, in its log.
+const replicaDigits = 100_000
 
 // firstLine cuts the stack that the engine prints behind an error.
 func firstLine(text string) string {

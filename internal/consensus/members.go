@@ -103,34 +103,3 @@ func (g *Group) change(ctx context.Context, node string, ask ask, done func(Memb
 	}
 	return err
 }
-
-// Transfer hands raft leadership to another voter and returns when this replica has heard that it has it.
-// The raft leader refuses commands meanwhile, for at most an election timeout.
-func (g *Group) Transfer(ctx context.Context, node string) error {
-	if _, votes := g.Members().Voters[ReplicaID(node)]; !votes {
-		return fmt.Errorf("%w: %w: node %q is no voter", ErrNotProposed, ErrInvalid, node)
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.attempt())
-	defer cancel()
-	leader, _, changed := g.leaders.now()
-	if leader == ReplicaID(node) {
-		return nil
-	}
-	err := g.call(func(host *dragonboat.NodeHost) error {
-		return host.RequestLeaderTransfer(shard, ReplicaID(node))
-	})
-	if err != nil {
-		return g.definite(err)
-	}
-	for leader != ReplicaID(node) {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: transfer: %w", ErrUnknown, ctx.Err())
-		case <-g.failed:
-			return g.Failure()
-		}
-		leader, _, changed = g.leaders.now()
-	}
-	return nil
-}

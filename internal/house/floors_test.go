@@ -47,7 +47,8 @@ func floor(path string) (int, bool) {
 		".":            40,
 		"sim":          45, // imports the root
 		"examples":     50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
-		"internal/house": 0, // imports none
+		"internal/house":   0, // imports none
+		"internal/history": 10,
 	}
 	for p := path; p != "." && p != ""; p = parent(p) {
 		if n, ok := floors[p]; ok {

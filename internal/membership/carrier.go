@@ -3,9 +3,9 @@ package membership
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -16,19 +16,26 @@ import (
 const (
 	dialLimit      = 3 * time.Second // to connect, TLS included
 	streamLimit    = 10 * time.Second
-	streamsInMax   = 32      // served at once; more wait in the endpoint's backlog
-	streamBytesMax = 8 << 20 // read from one incoming stream
+	headLimit      = 3 * time.Second // for the beginning of an incoming stream
+	hostStreamsMax = 32              // incoming, of one host; the endpoint bounds those of all
+	streamBytesMax = 8 << 20         // read from one stream
+	streamFree     = 64 << 10        // of these are not counted
+	bytesMax       = 32 << 20        // counted of all streams together
 )
 
 var errCarrierClosed = errors.New("holdfast: gossip is closed")
 
 // carrier is memberlist's transport over our endpoint. It uses the endpoint's
-// gossip streams and packets and never closes the endpoint itself.
+// gossip streams and packets and never closes the endpoint itself. What
+// memberlist should not see it refuses, counts and reports.
 type carrier struct {
 	endpoint transport.Endpoint
 	listener net.Listener
 	ip       net.IP // advertised
 	port     int
+	vet      vetter
+	journal  *journal
+	refused  atomic.Uint64 // packets and streams
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -36,24 +43,26 @@ type carrier struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	inbound chan struct{} // a value for each incoming stream that is open
-
-	mu   sync.Mutex
-	open map[*stream]struct{} // nil after Shutdown
+	mu    sync.Mutex
+	open  map[*stream]struct{} // nil after Shutdown
+	hosts map[string][]*stream // incoming ones that are open, by host, oldest first
+	bytes int                  // that all hold, beyond what is free
 }
 
 var _ memberlist.NodeAwareTransport = (*carrier)(nil)
 
-func newCarrier(endpoint transport.Endpoint, ip net.IP, port int) *carrier {
+func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, vet vetter, j *journal) *carrier {
 	c := &carrier{
 		endpoint: endpoint,
 		listener: endpoint.Listener(transport.KindGossip),
 		ip:       ip,
 		port:     port,
+		vet:      vet,
+		journal:  j,
 		packets:  make(chan *memberlist.Packet),
 		streams:  make(chan net.Conn),
-		inbound:  make(chan struct{}, streamsInMax),
 		open:     make(map[*stream]struct{}),
+		hosts:    make(map[string][]*stream),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.wg.Go(c.accept)
@@ -122,14 +131,8 @@ func (c *carrier) Shutdown() error {
 func (c *carrier) accept() {
 	pause := time.Duration(0)
 	for {
-		select {
-		case c.inbound <- struct{}{}:
-		case <-c.ctx.Done():
-			return
-		}
 		conn, err := c.listener.Accept()
 		if err != nil {
-			<-c.inbound
 			if c.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -162,6 +165,10 @@ func (c *carrier) receive() {
 			if !ok {
 				return
 			}
+			if err := c.vet.packet(p.Data); err != nil {
+				c.refuse(p.From, err)
+				continue
+			}
 			packet := &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.At}
 			select {
 			case c.packets <- packet:
@@ -174,57 +181,7 @@ func (c *carrier) receive() {
 	}
 }
 
-// track takes responsibility for a connection. After Shutdown it closes the
-// connection and returns nil.
-func (c *carrier) track(conn net.Conn, inbound bool) *stream {
-	s := &stream{Conn: conn, carrier: c, inbound: inbound, left: streamBytesMax}
-	c.mu.Lock()
-	closed := c.open == nil
-	if !closed {
-		c.open[s] = struct{}{}
-	}
-	c.mu.Unlock()
-	if closed {
-		_ = conn.Close()
-		return nil
-	}
-	return s
-}
-
-// stream is a connection that the carrier can find again to close it.
-type stream struct {
-	net.Conn
-	carrier *carrier
-	inbound bool
-	left    int // bytes that may still be read; memberlist reads with one goroutine
-}
-
-// Read ends streams that bring more than any honest peer's state.
-func (s *stream) Read(b []byte) (int, error) {
-	if s.left <= 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	n, err := s.Conn.Read(b[:min(len(b), s.left)])
-	s.left -= n
-	return n, err
-}
-
-// Write closes on error: memberlist forgets a stream whose first write failed.
-func (s *stream) Write(b []byte) (int, error) {
-	n, err := s.Conn.Write(b)
-	if err != nil {
-		_ = s.Close()
-	}
-	return n, err
-}
-
-func (s *stream) Close() error {
-	s.carrier.mu.Lock()
-	_, open := s.carrier.open[s]
-	delete(s.carrier.open, s)
-	s.carrier.mu.Unlock()
-	if open && s.inbound {
-		<-s.carrier.inbound
-	}
-	return s.Conn.Close()
+func (c *carrier) refuse(from net.Addr, err error) {
+	c.refused.Add(1)
+	c.journal.drop("refused what is not of this fleet", "from", from.String(), "error", err)
 }

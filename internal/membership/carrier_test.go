@@ -3,6 +3,7 @@ package membership
 import (
 	"context"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -74,7 +75,7 @@ func TestStrangersCannotHarmAMember(t *testing.T) {
 	})
 }
 
-func TestIdleStreamsOfStrangersAreBoundedAndEnd(t *testing.T) {
+func TestIdleStreamsOfStrangersAreBoundedAndKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -84,16 +85,37 @@ func TestIdleStreamsOfStrangersAreBoundedAndEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stranger.Close()
-		for range streamsInMax {
-			conn, err := stranger.Dial(t.Context(), "10.0.0.1:7643", transport.KindGossip)
-			if err != nil {
-				t.Fatal(err)
+		flood := func() {
+			for range 4 * hostStreamsMax {
+				conn, err := stranger.Dial(t.Context(), "10.0.0.1:7643", transport.KindGossip)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close() })
 			}
-			defer conn.Close()
+		}
+		flood()
+		synctest.Wait()
+		if n := a.streams(); n > hostStreamsMax {
+			t.Errorf("%d streams are open, want at most %d", n, hostStreamsMax)
 		}
 		b := f.start("b", 1, "10.0.0.2:7643", nil, "10.0.0.1")
-		together(t, 30*time.Second, a, b) // once their ten seconds are over
+		together(t, time.Second, a, b)
+		flood()
+		time.Sleep(headLimit)
+		synctest.Wait()
+		if n := a.streams(); n > 0 {
+			t.Errorf("%d streams are open that never said a word", n)
+		}
 	})
+}
+
+// streams counts the open ones.
+func (m *member) streams() int {
+	c := m.carrier
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
 }
 
 func TestStreamEndsAtItsBound(t *testing.T) {
@@ -110,22 +132,22 @@ func TestStreamEndsAtItsBound(t *testing.T) {
 		server, client := listen("10.0.0.1:1"), listen("10.0.0.2:1")
 		defer server.Close()
 		defer client.Close()
-		c := newCarrier(server, nil, 0)
+		c := newCarrier(server, nil, 0, vetter{"orders", false}, newJournal(slog.New(slog.DiscardHandler)))
 		conn, err := client.Dial(t.Context(), "10.0.0.1:1", transport.KindGossip)
 		if err != nil {
 			t.Fatal(err)
 		}
+		head := append(label("orders"), kindPushPull, 0x81, 0xa5, 'N', 'o', 'd', 'e', 's', 100)
 		go func() {
-			for block := make([]byte, 1<<16); ; {
-				if _, err := conn.Write(block); err != nil {
-					return
-				}
+			_, err := conn.Write(head)
+			for block := make([]byte, 1<<16); err == nil; {
+				_, err = conn.Write(block)
 			}
 		}()
 		s := <-c.StreamCh()
 		n, err := io.Copy(io.Discard, s)
-		if n != streamBytesMax || err != io.ErrUnexpectedEOF {
-			t.Errorf("read %d bytes, %v; want %d and an error", n, err, streamBytesMax)
+		if want := int64(len(head) + 100*stateBytesMax); n != want || err != io.ErrUnexpectedEOF {
+			t.Errorf("read %d bytes, %v; want %d and an error", n, err, want)
 		}
 		_ = s.Close()
 		_ = conn.Close()
@@ -139,6 +161,10 @@ func TestStreamEndsAtItsBound(t *testing.T) {
 			t.Error("wrote after Shutdown")
 		}
 	})
+}
+
+func label(cluster string) []byte {
+	return append([]byte{kindLabel, byte(len(cluster))}, cluster...)
 }
 
 func TestMembersOverRealSocketsWithSecrets(t *testing.T) {

@@ -19,6 +19,7 @@ type delegate struct {
 	mu     sync.Mutex
 	meta   Meta
 	cloned bool // has been reported
+	roll   roll
 }
 
 var (
@@ -63,12 +64,18 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if (len(n.Addr) != 4 && len(n.Addr) != 16) || n.Port == 0 {
 		return errors.New("its address is malformed")
 	}
+	if !compatible(n) {
+		return errors.New("it speaks another protocol")
+	}
 	meta, err := decodeMeta(n.Meta)
 	if err != nil {
 		return err
 	}
 	if n.Name != meta.listName() {
 		return fmt.Errorf("its meta is of %s", meta.listName())
+	}
+	if !d.admits(n.Name) {
+		return errors.New("there are too many members")
 	}
 	if self := d.table.self; meta.Node == self.Node && meta.Incarnation > self.Incarnation {
 		d.reportClone(n.Address(), meta.Incarnation)
@@ -89,7 +96,27 @@ func (d *delegate) reportClone(addr string, incarnation uint64) {
 	}
 }
 
-func (d *delegate) NotifyJoin(n *memberlist.Node)   { d.notifyAlive(n) }
+// compatible keeps out who says that it understands other versions only: one
+// such member, and nobody may exchange state any more.
+func compatible(n *memberlist.Node) bool {
+	const protocol, own = memberlist.ProtocolVersion2Compatible, 0
+	return n.PMin <= protocol && protocol <= n.PMax && n.PCur == protocol &&
+		n.DMin <= own && own <= n.DMax && n.DCur == own
+}
+
+func (d *delegate) admits(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.roll.admits(name, time.Now())
+}
+
+func (d *delegate) NotifyJoin(n *memberlist.Node) {
+	d.mu.Lock()
+	d.roll.join(n.Name, time.Now())
+	d.mu.Unlock()
+	d.notifyAlive(n)
+}
+
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.notifyAlive(n) }
 
 func (d *delegate) notifyAlive(n *memberlist.Node) {
@@ -98,7 +125,12 @@ func (d *delegate) notifyAlive(n *memberlist.Node) {
 	}
 }
 
-func (d *delegate) NotifyLeave(n *memberlist.Node) { d.named(n.Name, d.table.gone) }
+func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	d.mu.Lock()
+	d.roll.leave(n.Name)
+	d.mu.Unlock()
+	d.named(n.Name, d.table.gone)
+}
 
 func (d *delegate) AckPayload() []byte { return nil }
 

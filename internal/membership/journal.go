@@ -28,16 +28,16 @@ type journal struct {
 	logger  *slog.Logger
 	suspect func(name string) // a probe of the member had no answer
 
-	mu      sync.Mutex
-	tokens  float64
-	last    time.Time
-	dropped int
-	noUDP   bool // has been reported
-	silent  bool
+	mu       sync.Mutex
+	lines    allowance
+	refusals allowance // of their own, so that strangers do not drown the rest
+	noUDP    bool      // has been reported
+	silent   bool
 }
 
 func newJournal(logger *slog.Logger) *journal {
-	return &journal{logger: logger, tokens: journalBurst, last: time.Now()}
+	full := allowance{tokens: journalBurst, last: time.Now()}
+	return &journal{logger: logger, lines: full, refusals: full}
 }
 
 // Write takes one line of memberlist; it is a log.Logger's output.
@@ -46,21 +46,24 @@ func (j *journal) Write(line []byte) (int, error) {
 	if name, ok := between(text, lineSuspect, lineSuspectEnd); ok {
 		j.suspect(name)
 	}
-	if _, ok := between(text, lineNoUDP, lineNoUDPEnd); ok && !j.firstNoUDP() {
+	if _, ok := between(text, lineNoUDP, lineNoUDPEnd); ok {
+		j.reportNoUDP(text)
 		level = slog.LevelDebug
 	}
-	j.record(level, text)
+	j.record(&j.lines, level, text)
 	return len(line), nil
 }
 
 // drop reports something of our own that strangers can cause.
-func (j *journal) drop(text string, args ...any) { j.record(slog.LevelWarn, text, args...) }
+func (j *journal) drop(text string, args ...any) {
+	j.record(&j.refusals, slog.LevelWarn, text, args...)
+}
 
-func (j *journal) record(level slog.Level, text string, args ...any) {
+func (j *journal) record(a *allowance, level slog.Level, text string, args ...any) {
 	if !j.logger.Enabled(context.Background(), level) {
 		return
 	}
-	dropped, ok := j.admit(level, time.Now())
+	dropped, ok := j.admit(a, level, time.Now())
 	if !ok {
 		return
 	}
@@ -70,8 +73,8 @@ func (j *journal) record(level slog.Level, text string, args ...any) {
 	j.logger.Log(context.Background(), level, "gossip: "+text, args...)
 }
 
-// admit takes a token, and answers how many lines found none before this one.
-func (j *journal) admit(level slog.Level, now time.Time) (dropped int, ok bool) {
+// admit answers whether a line may be written, and how many may not since the last.
+func (j *journal) admit(a *allowance, level slog.Level, now time.Time) (dropped int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.silent {
@@ -80,24 +83,38 @@ func (j *journal) admit(level slog.Level, now time.Time) (dropped int, ok bool) 
 	if level < slog.LevelInfo {
 		return 0, true
 	}
-	j.tokens = min(journalBurst, j.tokens+float64(now.Sub(j.last))/float64(journalEvery))
-	j.last = now
-	if j.tokens < 1 {
-		j.dropped++
+	return a.take(now)
+}
+
+// allowance is what may be logged: journalBurst lines, and one more in each journalEvery.
+type allowance struct {
+	tokens  float64
+	last    time.Time
+	dropped int
+}
+
+func (a *allowance) take(now time.Time) (dropped int, ok bool) {
+	a.tokens = min(journalBurst, a.tokens+float64(now.Sub(a.last))/float64(journalEvery))
+	a.last = now
+	if a.tokens < 1 {
+		a.dropped++
 		return 0, false
 	}
-	j.tokens--
-	dropped, j.dropped = j.dropped, 0
+	a.tokens--
+	dropped, a.dropped = a.dropped, 0
 	return dropped, true
 }
 
-// firstNoUDP is true once: one warning is enough for a network without UDP.
-func (j *journal) firstNoUDP() bool {
+// reportNoUDP warns once, whatever else is logged: one warning is enough for a
+// network without UDP.
+func (j *journal) reportNoUDP(text string) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	first := !j.noUDP
-	j.noUDP = true
-	return first
+	first := !j.noUDP && !j.silent
+	j.noUDP = j.noUDP || first
+	j.mu.Unlock()
+	if first {
+		j.logger.Warn("gossip: " + text)
+	}
 }
 
 // silence ends the journal: memberlist complains about its own shutdown.

@@ -55,6 +55,7 @@ type Gossip struct {
 	table    *table
 	delegate *delegate
 	log      *journal
+	carrier  *carrier
 	list     *memberlist.Memberlist
 	label    string // of memberlist's goroutines
 
@@ -164,12 +165,12 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 		}
 		conf.Keyring = keyring
 	}
-	carrier := newCarrier(cfg.Endpoint, ip, port)
-	conf.Transport = carrier
+	g.carrier = newCarrier(cfg.Endpoint, ip, port, vetter{cfg.Cluster, len(cfg.Keys) > 0}, g.log)
+	conf.Transport = g.carrier
 	var err error
 	labelled(g.label, func() { g.list, err = memberlist.Create(conf) })
 	if err != nil {
-		return errors.Join(fmt.Errorf("holdfast: gossip: %w", err), carrier.Shutdown(), settle(g.label))
+		return errors.Join(fmt.Errorf("holdfast: gossip: %w", err), g.carrier.Shutdown(), settle(g.label))
 	}
 	return nil
 }

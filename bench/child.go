@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// childVar makes this program run as one process of a fleet; its value is the startup as JSON.
+const childVar = "HOLDFAST_BENCH_CHILD"
+
+// order is what the parent asks of a child.
+type order struct {
+	ID      int
+	Op      string
+	What    string        // operation, file or lock name
+	Count   int           // callers, locks, replica
+	Span    time.Duration // how long to do it
+	Hold    time.Duration // how long a contended lock is held; how long a caller pauses before each operation
+	Addr    string
+	Timeout time.Duration
+}
+
+// answer is what the child says.
+type answer struct {
+	ID      int
+	Err     string
+	Role    string
+	Took    time.Duration   // "load": the time of all; "opened": from before Open to Ready
+	Times   []time.Duration // of each operation
+	Turns   []turn
+	Stamps  []int64 // unix nanoseconds at which operations ended
+	At      int64
+	Figures usage
+}
+
+// usage is what a process uses.
+type usage struct {
+	CPU                     time.Duration // user and system since its start
+	Goroutines, Descriptors int           // more than before its contestant was started
+	Resident, Heap          int64         // bytes; Heap only after a collection
+}
+
+// child is the main function of a process of a fleet. It ends with its standard input.
+func child(text string) int {
+	if err := serve(text); err != nil {
+		fmt.Fprintln(os.Stderr, "bench child:", err)
+		return 1
+	}
+	return 0
+}
+
+func serve(text string) error {
+	var s startup
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return err
+	}
+	signal.Ignore(os.Interrupt) // the parent ends its children
+	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+	before := measure(false)
+	began := time.Now()
+	c, err := start(s)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	opened := make(chan time.Duration, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.ready(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "bench child: not ready:", err)
+		}
+		opened <- time.Since(began)
+	}()
+	w := &worker{c: c, before: before, opened: opened}
+	var mu sync.Mutex
+	for {
+		var o order
+		if in.Decode(&o) != nil {
+			return nil // the parent is done
+		}
+		go func() {
+			a := w.do(o)
+			mu.Lock()
+			defer mu.Unlock()
+			_ = out.Encode(a)
+		}()
+	}
+}
+
+// worker carries out orders.
+type worker struct {
+	c      contestant
+	before usage
+	opened chan time.Duration
+}
+
+func (w *worker) do(o order) (a answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
+	defer cancel()
+	var err error
+	switch o.Op {
+	case "opened":
+		a.Took = <-w.opened
+		w.opened <- a.Took
+	case "role":
+		a.Role = w.c.role()
+	case "load":
+		a.Took, a.Times, a.Stamps, err = w.load(ctx, o)
+	case "usage":
+		a.Figures = measure(o.What == "collect")
+		a.Figures.Goroutines -= w.before.Goroutines + 1 // and the one that measures
+		a.Figures.Descriptors -= w.before.Descriptors
+	case "profile":
+		err = profile(o.What, o.Span)
+	case "admit":
+		err = w.c.(*engine).admit(ctx, uint64(o.Count), o.Addr)
+	case "hold":
+		err = w.c.(*node).hold(ctx, o.Count)
+	case "contend":
+		a.Turns, err = w.c.(*node).contend(ctx, o.What, o.Span, o.Hold, o.Count)
+	case "take":
+		_, err = w.c.(*node).Acquire(ctx, o.What, holdfast.WithTTL(o.Span))
+		a.At = time.Now().UnixNano()
+	default:
+		err = fmt.Errorf("no order %q", o.Op)
+	}
+	a.ID = o.ID
+	if err != nil {
+		a.Err = err.Error()
+	}
+	return a
+}
+
+// load lets Count callers do What for Span.
+func (w *worker) load(ctx context.Context, o order) (took time.Duration, times []time.Duration, stamps []int64, err error) {
+	ops := make([]func(context.Context) error, o.Count)
+	for i := range ops {
+		if ops[i], err = w.c.operation(o.What, i); err != nil {
+			return 0, nil, nil, err
+		}
+	}
+	var work sync.WaitGroup
+	var mu sync.Mutex
+	began := time.Now()
+	end := began.Add(o.Span)
+	for _, op := range ops {
+		work.Go(func() {
+			mine := make([]time.Duration, 0, 1024)
+			ends := make([]int64, 0, 1024)
+			for {
+				if o.Hold > 0 {
+					time.Sleep(o.Hold)
+				}
+				from := time.Now()
+				if !from.Before(end) {
+					break
+				}
+				if e := op(ctx); e != nil {
+					mu.Lock()
+					err = errors.Join(err, e)
+					mu.Unlock()
+					return
+				}
+				now := time.Now()
+				mine, ends = append(mine, now.Sub(from)), append(ends, now.UnixNano())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			times = append(times, mine...)
+			if o.Count == 1 {
+				stamps = ends
+			}
+		})
+	}
+	work.Wait()
+	return time.Since(began), times, stamps, err
+}
+
+func measure(collect bool) usage {
+	var u usage
+	if collect {
+		debug.FreeOSMemory()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		u.Heap = int64(m.HeapAlloc)
+	}
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) == nil {
+		u.CPU = time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	u.Goroutines = runtime.NumGoroutine()
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
+		u.Descriptors = len(open)
+	}
+	var pages, resident int64
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+		_, _ = fmt.Sscan(string(text), &pages, &resident)
+		u.Resident = resident * int64(os.Getpagesize())
+	}
+	return u
+}
+
+// profile writes profiles of the next span to files that begin with prefix: of the processor for its first half, of
+// waiting for the second.
+func profile(prefix string, span time.Duration) error {
+	if err := os.MkdirAll(filepath.Dir(prefix), 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(prefix + "cpu.pprof")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	time.Sleep(span / 2)
+	pprof.StopCPUProfile()
+	runtime.SetMutexProfileFraction(20)
+	runtime.SetBlockProfileRate(10_000)
+	defer runtime.SetMutexProfileFraction(0)
+	defer runtime.SetBlockProfileRate(0)
+	time.Sleep(span / 2)
+	for _, kind := range []string{"mutex", "block", "allocs", "heap", "goroutine"} {
+		g, err := os.Create(prefix + kind + ".pprof")
+		if err != nil {
+			return err
+		}
+		err = pprof.Lookup(kind).WriteTo(g, 0)
+		if err := errors.Join(err, g.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

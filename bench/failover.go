@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	killTTL  = time.Second     // of the lock that a killed process held
+	gapSpan  = 3 * time.Second // how long a survivor is watched
+	gapAhead = 500 * time.Millisecond
+)
+
+// measureFailover kills processes that hold a lock: raft leaders and followers in turn. The gap is the longest time
+// without an answer that one caller on a survivor saw.
+func measureFailover(ctx context.Context, s settings, r *report) error {
+	f, err := newFleet(ctx, kindHoldfast, s.data, true)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	gaps, late := make(map[string][]float64), make(map[string][]float64)
+	for round := range s.failures {
+		for _, role := range []string{roleLeader, roleFollower} {
+			gap, over, err := strike(ctx, f, role, fmt.Sprintf("bench/killed/%d/%s", round, role))
+			if err != nil {
+				return err
+			}
+			gaps[role] = append(gaps[role], float64(gap))
+			late[role] = append(late[role], float64(over))
+		}
+	}
+	for _, role := range []string{roleLeader, roleFollower} {
+		r.add("failover", "service gap, "+role+" killed", kindHoldfast, unitNanos, gaps[role]...)
+		r.add("failover", "longest service gap, "+role+" killed", kindHoldfast, unitNanos, slices.Max(gaps[role]))
+		r.add("failover", "dead holder's lock past its TTL, "+role+" killed", kindHoldfast, unitNanos, late[role]...)
+		r.add("failover", "longest past its TTL, "+role+" killed", kindHoldfast, unitNanos, slices.Max(late[role]))
+	}
+	return nil
+}
+
+// strike kills the process of a role, which holds a lock, and starts it again. It answers the gap and how long
+// after a TTL from the kill a waiter had the dead holder's lock: never later than that after its expiry.
+func strike(ctx context.Context, f *fleet, role, name string) (gap, late time.Duration, err error) {
+	victim, err := f.find(ctx, role)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := victim.ask(ctx, order{Op: "take", What: name, Span: killTTL}); err != nil {
+		return 0, 0, err
+	}
+	var watched []func() (answer, error)
+	var waiting *proc
+	for _, p := range f.procs {
+		if p != victim {
+			watched = append(watched, p.begin(ctx, order{Op: "load", What: opPair, Count: 1, Span: gapSpan}))
+			waiting = p
+		}
+	}
+	waiter := waiting.begin(ctx, order{Op: "take", What: name, Span: killTTL})
+	select {
+	case <-time.After(gapAhead):
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	}
+	killed := time.Now().UnixNano()
+	victim.kill()
+	granted, err := waiter()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, wait := range watched {
+		a, err := wait()
+		if err != nil {
+			return 0, 0, err
+		}
+		for i := 1; i < len(a.Stamps); i++ {
+			if a.Stamps[i] > killed {
+				gap = max(gap, time.Duration(a.Stamps[i]-a.Stamps[i-1]))
+			}
+		}
+	}
+	i := slices.Index(f.procs, victim)
+	if f.procs[i], err = launch(victim.startup); err != nil {
+		return 0, 0, err
+	}
+	return gap, time.Duration(granted.At-killed) - killTTL, f.ready(ctx)
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// callerCounts are the numbers of callers of the throughput figures.
+func callerCounts() []int { return []int{1, 16, 64, 256, 1024} }
+
+// roles are those of the nodes that a single caller is measured on.
+func roles() []string { return []string{roleLeader, roleFollower, roleNonVoter} }
+
+// duel is the two fleets that take turns.
+type duel struct {
+	settings
+	*report
+	section          string
+	holdfast, engine *fleet
+}
+
+// measureLoad measures what the two contestants do under load.
+func measureLoad(ctx context.Context, s settings, r *report, onDisk bool) (err error) {
+	d := &duel{settings: s, report: r, section: "memory"}
+	if onDisk {
+		d.section = "disk"
+	}
+	if d.holdfast, err = newFleet(ctx, kindHoldfast, s.data, onDisk); err != nil {
+		return err
+	}
+	defer d.holdfast.stop()
+	if d.engine, err = newFleet(ctx, kindEngine, s.data, onDisk); err != nil {
+		return err
+	}
+	defer d.engine.stop()
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"latency", d.voters}, {"hand-over", d.handOver}, {"throughput", d.throughput}, {"spread", d.spread},
+		{"profile", d.profile}, {"non-voter", d.nonVoter},
+	} {
+		if !s.wants(d.section + "/" + step.name) {
+			continue
+		}
+		if err := d.warm(ctx); err != nil {
+			return err
+		}
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// both lets the contestants take turns.
+func (d *duel) both(do func(f *fleet, op string) error, pair, single string) error {
+	if err := do(d.holdfast, pair); err != nil {
+		return err
+	}
+	return do(d.engine, single)
+}
+
+func (d *duel) warm(ctx context.Context) error {
+	return d.both(func(f *fleet, op string) error {
+		_, err := f.load(ctx, roleLeader, op, 64, d.span/2)
+		return err
+	}, opPair, opWrite)
+}
+
+// voters measures one caller on the raft leader's node and on a follower.
+func (d *duel) voters(ctx context.Context) error {
+	return errors.Join(d.caller(ctx, roleLeader), d.caller(ctx, roleFollower))
+}
+
+// nonVoter measures one caller on a fourth process.
+func (d *duel) nonVoter(ctx context.Context) error {
+	for f := range d.contestants("", "") {
+		if err := f.follow(ctx); err != nil {
+			return err
+		}
+	}
+	return d.caller(ctx, roleNonVoter)
+}
+
+// caller measures the latency of one caller.
+func (d *duel) caller(ctx context.Context, role string) error {
+	if err := d.one(ctx, role, opPair, opWrite, "acquire+release", "proposal"); err != nil {
+		return err
+	}
+	return d.one(ctx, role, opVerify, opRead, "Verify", "ReadIndex")
+}
+
+// one measures one caller: the median over rounds of p50, and p99 and p99.9 of all rounds together.
+func (d *duel) one(ctx context.Context, role, pair, single, pairName, singleName string) error {
+	medians, all := make(map[*fleet][]float64), make(map[*fleet][]time.Duration)
+	for range d.rounds {
+		err := d.both(func(f *fleet, op string) error {
+			a, err := f.load(ctx, role, op, 1, d.span)
+			if err != nil || len(a.Times) == 0 {
+				return errors.Join(err, ctx.Err())
+			}
+			slices.Sort(a.Times)
+			medians[f] = append(medians[f], float64(quantile(a.Times, 0.5)))
+			all[f] = append(all[f], a.Times...)
+			return nil
+		}, pair, single)
+		if err != nil {
+			return err
+		}
+	}
+	for f, name := range d.contestants(pairName, singleName) {
+		slices.Sort(all[f])
+		d.add(d.section, name+" p50, "+role, f.kind, unitNanos, medians[f]...)
+		d.add(d.section, name+" p99, "+role, f.kind, unitNanos, float64(quantile(all[f], 0.99)))
+		d.add(d.section, name+" p99.9, "+role, f.kind, unitNanos, float64(quantile(all[f], 0.999)))
+	}
+	return nil
+}
+
+// contestants goes over the two fleets, Holdfast first, with a name for each.
+func (d *duel) contestants(holdfast, engine string) func(func(*fleet, string) bool) {
+	return func(yield func(*fleet, string) bool) {
+		if yield(d.holdfast, holdfast) {
+			yield(d.engine, engine)
+		}
+	}
+}
+
+// throughput is that of callers on the raft leader's node, and the processor time of all nodes that it takes.
+func (d *duel) throughput(ctx context.Context) error {
+	for _, callers := range callerCounts() {
+		rates, tails, costs := make(map[*fleet][]float64), make(map[*fleet][]float64), make(map[*fleet][]float64)
+		for range d.rounds {
+			err := d.both(func(f *fleet, op string) error {
+				before, err := f.cpu(ctx)
+				if err != nil {
+					return err
+				}
+				a, err := f.load(ctx, roleLeader, op, callers, d.span)
+				if err != nil {
+					return err
+				}
+				after, err := f.cpu(ctx)
+				slices.Sort(a.Times)
+				n := float64(max(1, len(a.Times)))
+				rates[f] = append(rates[f], n/a.Took.Seconds())
+				tails[f] = append(tails[f], float64(quantile(a.Times, 0.99)))
+				costs[f] = append(costs[f], float64(after-before)/n)
+				return err
+			}, opPair, opWrite)
+			if err != nil {
+				return err
+			}
+		}
+		for f, name := range d.contestants("pair", "proposal") {
+			d.add(d.section, fmt.Sprintf("%ss, %d callers", name, callers), f.kind, unitRate, rates[f]...)
+			d.add(d.section, fmt.Sprintf("%ss p99, %d callers", name, callers), f.kind, unitNanos, tails[f]...)
+			d.add(d.section, fmt.Sprintf("processor time of a %s, %d callers", name, callers), f.kind, unitNanos, costs[f]...)
+		}
+	}
+	return nil
+}
+
+// spread is the throughput of callers on all three voters.
+func (d *duel) spread(ctx context.Context) error {
+	for _, callers := range []int{64, 256} {
+		rates := make(map[*fleet][]float64)
+		for range d.rounds {
+			err := d.both(func(f *fleet, op string) error {
+				rate, err := f.loadAll(ctx, op, callers, d.span)
+				rates[f] = append(rates[f], rate)
+				return err
+			}, opPair, opWrite)
+			if err != nil {
+				return err
+			}
+		}
+		for f, name := range d.contestants("pairs", "proposals") {
+			d.add(d.section, fmt.Sprintf("%s, %d callers on 3 nodes", name, callers), f.kind, unitRate, rates[f]...)
+		}
+	}
+	return nil
+}
+
+// loadAll shares callers among all nodes and answers the rate of them all.
+func (f *fleet) loadAll(ctx context.Context, what string, callers int, span time.Duration) (rate float64, err error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for i, p := range f.procs {
+		n := (callers + i) / len(f.procs)
+		all.Go(func() {
+			a, e := p.ask(ctx, order{Op: "load", What: what, Count: n, Span: span})
+			mu.Lock()
+			defer mu.Unlock()
+			err = errors.Join(err, e)
+			if e == nil {
+				rate += float64(len(a.Times)) / a.Took.Seconds()
+			}
+		})
+	}
+	all.Wait()
+	return rate, err
+}
+
+// holderWork is how long a holder works when not back to back: all others wait when it releases.
+const holderWork = 3 * time.Millisecond
+
+// handOver is the time from the start of a Release until the next waiter's Acquire has returned: with one
+// contender on each of three nodes, and with three on the raft leader's. A holder that works a little leaves an
+// idle fleet behind, which is slower to wake: the engine's proposal is measured after the same pause.
+func (d *duel) handOver(ctx context.Context) error {
+	if err := d.pausing(ctx); err != nil {
+		return err
+	}
+	for _, hold := range []time.Duration{holderWork, 0} {
+		kind := "waiters ready"
+		if hold == 0 {
+			kind = "back to back"
+		}
+		var fleetwide, local []float64
+		for round := range d.rounds {
+			leader, err := d.holdfast.find(ctx, roleLeader)
+			if err != nil {
+				return err
+			}
+			o := order{Op: "contend", What: fmt.Sprintf("bench/contended/%d/%v", round, hold), Count: 1, Span: d.span, Hold: hold}
+			across, err := contend(ctx, d.holdfast.procs, o)
+			if err != nil {
+				return err
+			}
+			o.What, o.Count = o.What+"/local", 3
+			within, err := contend(ctx, []*proc{leader}, o)
+			if err != nil {
+				return err
+			}
+			fleetwide, local = append(fleetwide, across), append(local, within)
+		}
+		d.add(d.section, "hand-over p50, between 3 nodes, "+kind, kindHoldfast, unitNanos, fleetwide...)
+		d.add(d.section, "hand-over p50, on the raft leader, "+kind, kindHoldfast, unitNanos, local...)
+	}
+	return nil
+}
+
+// pausing measures the engine's proposals with a pause before each.
+func (d *duel) pausing(ctx context.Context) error {
+	for _, role := range []string{roleLeader, roleFollower} {
+		var medians []float64
+		for range d.rounds {
+			p, err := d.engine.find(ctx, role)
+			if err != nil {
+				return err
+			}
+			a, err := p.ask(ctx, order{Op: "load", What: opWrite, Count: 1, Span: d.span, Hold: holderWork})
+			if err != nil {
+				return err
+			}
+			slices.Sort(a.Times)
+			medians = append(medians, float64(quantile(a.Times, 0.5)))
+		}
+		d.add(d.section, "proposal p50 after a pause, "+role, kindEngine, unitNanos, medians...)
+	}
+	return nil
+}
+
+// contend answers the median time of a hand-over.
+func contend(ctx context.Context, procs []*proc, o order) (float64, error) {
+	var waits []func() (answer, error)
+	for _, p := range procs {
+		waits = append(waits, p.begin(ctx, o))
+	}
+	var turns []turn
+	for _, wait := range waits {
+		a, err := wait()
+		if err != nil {
+			return 0, err
+		}
+		turns = append(turns, a.Turns...)
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return cmp.Compare(a.Token, b.Token) })
+	var times []float64
+	for i := 1; i < len(turns); i++ {
+		if last, next := turns[i-1], turns[i]; next.Asked < last.Granted { // it waited already
+			times = append(times, float64(next.Granted-last.GivenBack))
+		}
+	}
+	if len(times) == 0 {
+		return 0, errors.New("no hand-over happened")
+	}
+	slices.Sort(times)
+	return quantile(times, 0.5), nil
+}
+
+// profile takes profiles of the raft leader and of a follower of both contestants under load.
+func (d *duel) profile(ctx context.Context) error {
+	if d.profiles == "" {
+		return nil
+	}
+	const span = 10 * time.Second
+	return d.both(func(f *fleet, op string) error {
+		for _, callers := range []int{1, 64, 256} {
+			var taken []func() (answer, error)
+			for _, role := range []string{roleLeader, roleFollower} {
+				p, err := f.find(ctx, role)
+				if err != nil {
+					return err
+				}
+				name := fmt.Sprintf("%s-%s-%d-%s-", d.section, f.kind, callers, strings.ReplaceAll(role, " ", "-"))
+				taken = append(taken, p.begin(ctx, order{Op: "profile", What: filepath.Join(d.profiles, name), Span: span}))
+			}
+			if _, err := f.load(ctx, roleLeader, op, callers, span); err != nil {
+				return err
+			}
+			for _, wait := range taken {
+				if _, err := wait(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, opPair, opWrite)
+}

@@ -1,0 +1,67 @@
+package main
+
+import "fmt"
+
+// judge compares the figures with what the issue wants. What was not measured is not judged.
+func (r *report) judge() {
+	for _, section := range []string{"memory", "disk"} {
+		r.judgeLoad(section)
+	}
+	r.most("Valid", "under 60 ns", 60, "valid", "Valid", kindHoldfast, 1)
+	r.most("Valid allocations", "none", 0, "valid", "Valid allocations", kindHoldfast, 1)
+	for _, where := range []string{"in memory", "on disk"} {
+		r.most("Open to Ready (ms), "+where, "under 300", 300, "open", "Open to Ready, single node "+where, kindHoldfast, 1e6)
+	}
+	for _, role := range []string{roleLeader, roleFollower} {
+		r.most("goroutines, "+role, "under 40", 39, "idle", "goroutines, "+role, kindHoldfast, 1)
+		r.most("memory (MB), "+role, "at most 30", 30, "idle", "memory over an empty program, "+role, kindHoldfast, 1<<20)
+		r.most("idle processor (%), "+role, "at most 2", 2, "idle", "processor, "+role, kindHoldfast, 1)
+	}
+	r.most("bytes per held lock, replica", "at most 400", 400, "idle", "bytes per held lock, replica", kindHoldfast, 1)
+	if one, ok := r.got("idle", "processor, holder of 1", kindHoldfast); ok {
+		for _, locks := range []int{10_000, 100_000} {
+			r.most(fmt.Sprintf("processor of %d locks over that of one", locks), "at most 2", 2,
+				"idle", fmt.Sprintf("processor, holder of %d", locks), kindHoldfast, one)
+		}
+	}
+	r.most("fail-over gap p50 (ms)", "under 400", 400, "failover", "service gap, raft leader killed", kindHoldfast, 1e6)
+	r.most("fail-over gap, longest (ms)", "at most 1000", 1000, "failover", "longest service gap, raft leader killed", kindHoldfast, 1e6)
+}
+
+func (r *report) judgeLoad(section string) {
+	for _, role := range roles() {
+		if proposal, ok := r.got(section, "proposal p50, "+role, kindEngine); ok {
+			r.most(section+": pair over two proposals, "+role, "at most 1.2", 1.2, section, "acquire+release p50, "+role, kindHoldfast, 2*proposal)
+		}
+	}
+	for _, callers := range []string{"64 callers", "256 callers", "64 callers on 3 nodes", "256 callers on 3 nodes"} {
+		proposals, ok := r.got(section, "proposals, "+callers, kindEngine)
+		pairs, also := r.got(section, "pairs, "+callers, kindHoldfast)
+		if ok && also {
+			got := pairs / (proposals / 2)
+			r.Targets = append(r.Targets, target{
+				Name: section + ": pairs over half the engine's proposals, " + callers, Want: "at least 0.75", Limit: 0.75,
+				AtLeast: true, Got: got, Reached: got >= 0.75,
+			})
+		}
+	}
+	for hand, proposal := range map[string]string{"waiters ready": "proposal p50 after a pause, ", "back to back": "proposal p50, "} {
+		leader, ok := r.got(section, proposal+roleLeader, kindEngine)
+		follower, also := r.got(section, proposal+roleFollower, kindEngine)
+		if !ok || !also {
+			continue
+		}
+		mean := (leader + 2*follower) / 3 // the contenders' nodes
+		r.most(section+": hand-over over a proposal, on the raft leader, "+hand, "at most 1.5", 1.5,
+			section, "hand-over p50, on the raft leader, "+hand, kindHoldfast, leader)
+		r.most(section+": hand-over over a proposal, between nodes, "+hand, "at most 1.5", 1.5,
+			section, "hand-over p50, between 3 nodes, "+hand, kindHoldfast, mean)
+	}
+}
+
+// most adds the target that a figure, divided by per, is at most limit.
+func (r *report) most(name, want string, limit float64, section, figure, who string, per float64) {
+	if v, ok := r.got(section, figure, who); ok && per != 0 {
+		r.Targets = append(r.Targets, target{Name: name, Want: want, Limit: limit, Got: v / per, Reached: v/per <= limit})
+	}
+}

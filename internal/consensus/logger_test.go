@@ -1,0 +1,73 @@
+package consensus
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLinesOfTheEngineReachTheReplicaThatTheyName(t *testing.T) {
+	t.Parallel()
+	r := &router{groups: make(map[uint64]*member)}
+	var logs [2]bytes.Buffer
+	for i := range logs {
+		debug := &slog.HandlerOptions{Level: slog.LevelDebug}
+		r.groups[uint64(12300007+i)] = &member{log: slog.New(slog.NewTextHandler(&logs[i], debug))}
+	}
+	l := r.make("raft")
+	l.Infof("[f:1] %s became follower", "[00001:00008]")
+	l.Debugf("[00001:00008]")
+	l.Warningf("mutual TLS disabled, communication is insecure")
+	if logs[0].Len()+logs[1].Len() > 0 {
+		t.Errorf("chatter is logged: %s%s", &logs[0], &logs[1])
+	}
+	l.Warningf("%s is lagging", "[00001:00008]")
+	l.Errorf("%s broke\nwith a stack", "[00001:00008]")
+	text := logs[1].String()
+	if logs[0].Len() > 0 || !strings.Contains(text, "DEBUG") || !strings.Contains(text, "WARN") {
+		t.Errorf("lines of replica 8 went to 7: %q, to 8: %q", &logs[0], text)
+	}
+	if strings.Contains(text, "stack") {
+		t.Errorf("stacks are logged: %s", text)
+	}
+}
+
+func TestEngineCannotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	var b budget
+	second := time.Unix(1000, 0)
+	passed := 0
+	for range 1000 {
+		if ok, _ := b.take(second); ok {
+			passed++
+		}
+	}
+	if passed != linesPerSecond {
+		t.Errorf("%d lines in a second", passed)
+	}
+	if ok, dropped := b.take(second.Add(time.Second)); !ok || dropped != 1000-linesPerSecond {
+		t.Errorf("in the next second: %t, %d dropped", ok, dropped)
+	}
+}
+
+func TestOnlyGoroutinesOfAnEngineAreBlamed(t *testing.T) {
+	t.Parallel()
+	r := &router{}
+	if replica := r.culprit(); replica != 0 {
+		t.Errorf("the test is taken for replica %d", replica)
+	}
+	blamed := make(chan string)
+	labelled(42, func() {
+		go func() {
+			mine := r.culprit()
+			unlabelled()
+			blamed <- fmt.Sprint(mine, r.culprit())
+		}()
+	})
+	if got := <-blamed; got != "42 0" {
+		t.Errorf("blamed %s, want 42 and, without the label, 0", got)
+	}
+}

@@ -1,0 +1,200 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// grant is all that a history tells of one token.
+type grant struct {
+	Event            // Granted
+	granted     int  // index of the event; -1 if it was never seen
+	first, last int  // indexes of Held; -1 if never
+	release     int  // index of Release; -1 if never
+	released    int  // index of Released; -1 if never
+	ended       int  // index of Ended; -1 if never
+	weighs      bool // first and last are set
+}
+
+// grants gathers the grants by token.
+func grants(h []Event) map[uint64]*grant {
+	asked := make(map[uint64]Event)
+	all := make(map[uint64]*grant)
+	get := func(token uint64) *grant {
+		g := all[token]
+		if g == nil {
+			g = &grant{granted: -1, first: -1, last: -1, release: -1, released: -1, ended: -1}
+			all[token] = g
+		}
+		return g
+	}
+	for i, e := range h {
+		switch e.Kind {
+		case Asked:
+			asked[e.Op] = e
+		case Granted:
+			g := get(e.Token)
+			if g.granted >= 0 {
+				continue // Tokens says so
+			}
+			g.Event, g.granted = e, i
+			g.Weight, g.Limit = asked[e.Op].Weight, asked[e.Op].Limit
+		case Held:
+			g := get(e.Token)
+			if !g.weighs {
+				g.first, g.weighs = i, true
+			}
+			g.last = i
+		case Release:
+			get(e.Token).release = i
+		case Released:
+			get(e.Token).released = i
+		case Ended:
+			get(e.Token).ended = i
+		}
+	}
+	return all
+}
+
+// MutualExclusion finds moments at which the leases that were valid weigh more than their lock allows. A
+// lease counts from the first moment at which it was found valid to the last.
+func MutualExclusion(h []Event, _ Bounds) (found []Violation) {
+	all := grants(h)
+	valid := make(map[string][]*grant)
+	for i, e := range h {
+		if e.Kind != Held {
+			continue
+		}
+		g := all[e.Token]
+		if g.granted < 0 {
+			continue
+		}
+		if g.first == i {
+			sum := g.Weight
+			for _, other := range valid[e.Lock] {
+				sum += other.Weight
+			}
+			if sum > g.Limit {
+				found = append(found, broken("mutual exclusion", e.At, e.Lock,
+					"token %d of node %d is valid beside %s: together they weigh %d of %d", e.Token, g.Node, list(valid[e.Lock]), sum, g.Limit))
+			}
+			valid[e.Lock] = append(valid[e.Lock], g)
+		}
+		if g.last == i {
+			valid[e.Lock] = slices.DeleteFunc(valid[e.Lock], func(o *grant) bool { return o == g })
+		}
+	}
+	return found
+}
+
+func list(gs []*grant) (s string) {
+	for _, g := range gs {
+		s += fmt.Sprintf("[token %d of node %d] ", g.Token, g.Node)
+	}
+	return s
+}
+
+// Tokens finds tokens that were given twice, and a grant that was asked for after another one of its lock was
+// there and has no higher token.
+func Tokens(h []Event, _ Bounds) (found []Violation) {
+	seen := make(map[uint64]Event)     // by token
+	highest := make(map[string]uint64) // by lock
+	floor := make(map[uint64]uint64)   // by op
+	for _, e := range h {
+		switch e.Kind {
+		case Asked:
+			floor[e.Op] = highest[e.Lock]
+		case Granted:
+			if before, ok := seen[e.Token]; ok {
+				found = append(found, broken("tokens are unique", e.At, e.Lock,
+					"token %d was given before, for %q at %v", e.Token, before.Lock, before.At))
+			}
+			if e.Token <= floor[e.Op] {
+				found = append(found, broken("tokens rise", e.At, e.Lock,
+					"token %d was asked for when %d had been granted", e.Token, floor[e.Op]))
+			}
+			seen[e.Token] = e
+			highest[e.Lock] = max(highest[e.Lock], e.Token)
+		}
+	}
+	return found
+}
+
+// NothingForgotten finds leases that are valid after the group denied them, and tokens that the group
+// confirmed after their lock was released or, where it is exclusive, granted to another.
+func NothingForgotten(h []Event, _ Bounds) (found []Violation) {
+	all := grants(h)
+	released := make(map[uint64]bool)
+	highest := make(map[string]uint64) // exclusive grants by lock
+	over := make(map[uint64]string)    // by op of Verify: why the token cannot be current
+	for i, e := range h {
+		g := all[e.Token]
+		switch e.Kind {
+		case Granted:
+			if g.Weight == g.Limit {
+				highest[e.Lock] = max(highest[e.Lock], e.Token)
+			}
+		case Released:
+			released[e.Token] = true
+		case Verify:
+			if released[e.Token] {
+				over[e.Op] = "it was released"
+			} else if highest[e.Lock] > e.Token {
+				over[e.Op] = fmt.Sprintf("%d had been granted", highest[e.Lock])
+			}
+		case Verified:
+			if e.OK && over[e.Op] != "" {
+				found = append(found, broken("reads are current", e.At, e.Lock,
+					"token %d was confirmed although %s before", e.Token, over[e.Op]))
+			}
+			if !e.OK && g.last > i && (g.release < 0 || g.release > i) {
+				found = append(found, broken("no grant is forgotten", e.At, e.Lock,
+					"token %d of node %d was denied, and the lease was valid still at %v", e.Token, g.Node, h[g.last].At))
+			}
+		}
+	}
+	return found
+}
+
+// NothingEarly finds leases that expired before the validity that their holder had been told was over.
+func NothingEarly(h []Event, _ Bounds) (found []Violation) {
+	for token, g := range grants(h) {
+		if g.ended < 0 || h[g.ended].Cause != CauseExpired || g.last < 0 {
+			continue
+		}
+		// Remaining was measured on a clock whose rate may have changed since: a tenth is no news.
+		seen, end := h[g.last], h[g.ended]
+		if due := seen.At + seen.Remaining - seen.Remaining/10; end.At < due {
+			found = append(found, broken("no lease ends early", end.At, g.Lock,
+				"token %d of node %d expired although at %v %v of it remained", token, g.Node, seen.At, seen.Remaining))
+		}
+	}
+	return found
+}
+
+// NoHealthyHolderLoses finds leases that expired although their node had been well, and so a majority, for a
+// whole TTL.
+func NoHealthyHolderLoses(h []Event, b Bounds) (found []Violation) {
+	all := grants(h)
+	ill := make(map[int]time.Duration) // when each node was last ill
+	well := make(map[int]bool)
+	var quorum bool
+	var without time.Duration
+	for _, e := range h {
+		switch e.Kind {
+		case Well, Ill:
+			ill[e.Node], well[e.Node] = e.At, e.Kind == Well
+		case Quorum:
+			quorum, without = e.OK, e.At
+		case Ended:
+			g := all[e.Token]
+			since := max(ill[g.Node], without)
+			if e.Cause == CauseExpired && well[g.Node] && quorum && e.At-since > b.TTL {
+				found = append(found, broken("no healthy holder loses", e.At, e.Lock,
+					"token %d expired on node %d, which had been well since %v", e.Token, g.Node, since))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,217 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// InOrder finds exclusive locks that were granted to a waiter although another one stood before it in the
+// queue, and still waited, its node and the majority having been well all the time.
+func InOrder(h []Event, _ Bounds) (found []Violation) {
+	asked, places, answered := make(map[uint64]Event), make(map[uint64]int), make(map[uint64]int)
+	before := make(map[uint64][]uint64) // who was seen before an op
+	since := make(map[int]int)          // by node: the index since which it is well
+	fleet := -1                         // the index since which the majority is
+	for i, e := range h {
+		switch e.Kind {
+		case Asked:
+			asked[e.Op], places[e.Op] = e, i
+		case Granted, Refused:
+			answered[e.Op] = i
+		}
+	}
+	for i, e := range h {
+		switch e.Kind {
+		case Well:
+			since[e.Node] = i
+		case Ill:
+			delete(since, e.Node)
+		case Quorum:
+			if fleet = -1; e.OK {
+				fleet = i
+			}
+		case Looked:
+			for j, op := range e.Queue {
+				for _, other := range e.Queue[:j] {
+					if !slices.Contains(before[op], other) {
+						before[op] = append(before[op], other)
+					}
+				}
+			}
+		case Granted:
+			if a := asked[e.Op]; a.Weight != a.Limit {
+				continue
+			}
+			for _, other := range before[e.Op] {
+				o := asked[other]
+				from, well := since[o.Node]
+				well = well && from < places[other] && fleet >= 0 && fleet < places[other]
+				if done, ok := answered[other]; well && o.Weight == o.Limit && (!ok || done > i) {
+					found = append(found, broken("waiters are served in order", e.At, e.Lock,
+						"op %d was granted before op %d, which stood before it", e.Op, other))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// InTime finds calls that answered too late after the end of their context, or never, on nodes that were
+// well meanwhile.
+func InTime(h []Event, b Bounds) (found []Violation) {
+	open := make(map[uint64]Event)
+	slow := func(e Event, now time.Duration) {
+		if e.Until > 0 && now > e.Until+b.Answer {
+			found = append(found, broken("calls answer in time", now, e.Lock,
+				"op %d on node %d should have answered by %v", e.Op, e.Node, e.Until))
+		}
+	}
+	for _, e := range h {
+		switch e.Kind {
+		case Asked:
+			open[e.Op] = e
+		case Granted, Refused:
+			slow(open[e.Op], e.At)
+			delete(open, e.Op)
+		case Ill:
+			for op, o := range open {
+				if o.Node == e.Node {
+					delete(open, op)
+				}
+			}
+		}
+	}
+	if len(h) > 0 {
+		for _, e := range open {
+			slow(e, h[len(h)-1].At)
+		}
+	}
+	return found
+}
+
+// lateness follows one lock: who waits for it, who has it, and since when nothing excuses that it is not granted.
+type lateness struct {
+	waiting map[uint64]int // op: node
+	holders map[uint64]int // token: node
+	since   time.Duration
+	told    bool
+}
+
+func (l *lateness) concerns(node int) bool {
+	for _, n := range l.waiting {
+		if n == node {
+			return true
+		}
+	}
+	for _, n := range l.holders {
+		if n == node {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *lateness) excuse(at time.Duration) { l.since, l.told = at, false }
+
+// late reports whether somebody well waits, and nobody well holds, for longer than allowed. It answers only
+// once for one reason.
+func (l *lateness) late(now time.Duration, well map[int]bool, b Bounds) bool {
+	waits := false
+	for _, node := range l.waiting {
+		waits = waits || well[node]
+	}
+	for _, node := range l.holders {
+		if well[node] {
+			l.excuse(now)
+		}
+	}
+	if !waits {
+		l.excuse(now)
+	}
+	if l.told || now-l.since <= b.TTL+b.Late {
+		return false
+	}
+	l.told = true
+	return true
+}
+
+// NotLate finds locks that stayed without a holder for longer than the TTL and Bounds.Late although somebody
+// waited, a majority being well all the time. The time begins again when the health of a node changes that
+// waits or holds; it does not for others, so an election of a raft leader has to fit in.
+func NotLate(h []Event, b Bounds) (found []Violation) {
+	locks := make(map[string]*lateness)
+	well := make(map[int]bool)
+	quorum := false
+	for _, e := range h {
+		for name, l := range locks {
+			if !quorum {
+				l.excuse(e.At)
+			} else if l.late(e.At, well, b) {
+				found = append(found, broken("a dead holder's lock is granted in time", e.At, name,
+					"somebody waits, and nobody has it since %v", l.since))
+			}
+		}
+		l := locks[e.Lock]
+		if l == nil && e.Lock != "" {
+			l = &lateness{waiting: make(map[uint64]int), holders: make(map[uint64]int), since: e.At}
+			locks[e.Lock] = l
+		}
+		switch e.Kind {
+		case Well, Ill:
+			well[e.Node] = e.Kind == Well
+			for _, l := range locks {
+				if l.concerns(e.Node) {
+					l.excuse(e.At)
+				}
+			}
+		case Quorum:
+			quorum = e.OK
+		case Asked:
+			if e.Wait {
+				l.waiting[e.Op] = e.Node
+			}
+		case Granted:
+			delete(l.waiting, e.Op)
+			l.excuse(e.At)
+		case Refused: // it may have been granted after all, for up to a TTL
+			delete(l.waiting, e.Op)
+			l.excuse(e.At)
+		case Held:
+			l.holders[e.Token] = e.Node
+		case Ended, Release:
+			delete(l.holders, e.Token)
+			l.excuse(e.At)
+		}
+	}
+	return found
+}
+
+// ServedAgain finds nodes that did not serve in time after the end of all faults. Every node that was ever
+// well or ill counts.
+func ServedAgain(h []Event, b Bounds) (found []Violation) {
+	var over time.Duration
+	ended := false
+	nodes, served := make(map[int]bool), make(map[int]time.Duration)
+	for _, e := range h {
+		switch e.Kind {
+		case Well, Ill:
+			nodes[e.Node] = true
+		case Over:
+			over, ended = e.At, true
+		case Served:
+			if _, ok := served[e.Node]; !ok {
+				served[e.Node] = e.At
+			}
+		}
+	}
+	if !ended {
+		return nil
+	}
+	for node := range nodes {
+		if at, ok := served[node]; !ok || at > over+b.Resume {
+			found = append(found, broken("service resumes after the faults", max(at, over), "",
+				"node %d has served=%v, the faults ended at %v", node, ok, over))
+		}
+	}
+	return found
+}

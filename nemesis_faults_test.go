@@ -1,0 +1,375 @@
+package holdfast_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// harm does harm for d, and ends when all of it has ended.
+func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
+	var doing sync.WaitGroup
+	time.AfterFunc(d, func() { close(x.stop) })
+	for x.wait(time.Duration(r.Int64N(int64(3 * time.Second)))) {
+		if x.running.Load() >= 3 {
+			continue
+		}
+		x.running.Add(1)
+		own := rand.New(rand.NewPCG(r.Uint64(), 4))
+		doing.Go(func() {
+			defer x.running.Add(-1)
+			x.one(own)
+		})
+	}
+	doing.Wait()
+}
+
+// wait waits for d, or answers false when the harm is to end.
+func (x *nemesis) wait(d time.Duration) bool {
+	select {
+	case <-x.stop:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// lasts is how long a fault is in force: mostly around the TTL, sometimes long enough to be replaced.
+func (x *nemesis) lasts(r *rand.Rand) time.Duration {
+	d := time.Duration(r.Int64N(int64(2 * x.ttl)))
+	if chance(r, 5) {
+		d += 40 * time.Second
+	}
+	return d
+}
+
+// victim is a node, more often than not the raft leader.
+func (x *nemesis) victim(r *rand.Rand) int {
+	if chance(r, 50) {
+		for _, n := range x.s.Nodes() {
+			if c := n.Cluster(); c != nil && c.Status().RaftLeader == c.ID() {
+				return n.Index()
+			}
+		}
+	}
+	return r.IntN(len(x.s.Nodes()))
+}
+
+// one does one fault from its beginning to its end.
+func (x *nemesis) one(r *rand.Rand) {
+	i := x.victim(r)
+	switch what := r.IntN(100); {
+	case what < 45:
+		x.onNetwork(r, i)
+	case what < 75:
+		x.onNode(i, func() { x.dies(r, i) })
+	case what < 78:
+		x.allDie(r)
+	case what < 90:
+		x.onNode(i, func() { x.pauses(r, i) })
+	case what < 96:
+		x.onNode(i, func() { x.slowDisk(r, i) })
+	default:
+		x.faults.Add(1)
+		x.drift(r, i)
+	}
+}
+
+// onNode does f if no other fault has the node's life in its hands.
+func (x *nemesis) onNode(i int, f func()) {
+	if x.claim(i) {
+		x.faults.Add(1)
+		f()
+		x.unclaim(i)
+		x.recover(i)
+	}
+}
+
+// claim makes a node ill and busy, unless it is busy already.
+func (x *nemesis) claim(i int) (ok bool) {
+	x.change(func() {
+		if ok = !x.busy[i]; ok {
+			x.busy[i] = true
+			x.ill[i]++
+		}
+	})
+	return ok
+}
+
+func (x *nemesis) unclaim(i int) { x.change(func() { x.busy[i] = false }) }
+
+// recover ends one illness of a node when it serves again, as far as it knows.
+func (x *nemesis) recover(i int) {
+	x.healing.Go(func() {
+		for {
+			c := x.s.Node(i).Cluster()
+			if c == nil || c.Ready(until(time.Second)) == nil || x.resting() {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		x.change(func() { x.ill[i]-- })
+	})
+}
+
+// change edits what is known of the fleet's health and records what that changes.
+func (x *nemesis) change(edit func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	edit()
+	for i, n := range x.ill {
+		if well := n == 0; well != x.well[i] {
+			x.well[i] = well
+			kind := history.Ill
+			if well {
+				kind = history.Well
+			}
+			x.rec.Add(history.Event{Kind: kind, Node: i})
+		}
+	}
+	if q := x.majority(); q != x.quorum {
+		x.quorum = q
+		x.rec.Add(history.Event{Kind: history.Quorum, OK: q})
+	}
+}
+
+// majority reports whether the well nodes have a majority of the voters, as each of them sees it.
+func (x *nemesis) majority() bool {
+	views := 0
+	for i, n := range x.s.Nodes() {
+		c := n.Cluster()
+		if !x.well[i] || c == nil {
+			continue
+		}
+		views++
+		voters := c.Status().Voters
+		count := 0
+		for j, id := range x.ids {
+			if x.well[j] && slices.Contains(voters, id) {
+				count++
+			}
+		}
+		if 2*count <= len(voters) {
+			return false
+		}
+	}
+	return views > 0
+}
+
+// onNetwork does harm to the network, if no other fault does.
+func (x *nemesis) onNetwork(r *rand.Rand, i int) {
+	x.mu.Lock()
+	free := !x.network
+	x.network = true
+	x.mu.Unlock()
+	if !free {
+		return
+	}
+	x.faults.Add(1)
+	n := len(x.s.Nodes())
+	touched := []int{i} // in front, as it may be the raft leader
+	for _, k := range r.Perm(n)[:[]int{0, 0, 1, 1, r.IntN(n)}[r.IntN(5)]] {
+		if k != i {
+			touched = append(touched, k)
+		}
+	}
+	x.change(func() {
+		for _, k := range touched {
+			x.ill[k]++
+		}
+	})
+	x.spoil(r, touched)
+	x.wait(x.lasts(r))
+	x.calm()
+	x.mu.Lock()
+	x.network = false
+	x.mu.Unlock()
+	for _, k := range touched {
+		x.recover(k)
+	}
+}
+
+// spoil cuts the touched nodes off, one way or both, or from each other alone, or gives them bad weather.
+func (x *nemesis) spoil(r *rand.Rand, touched []int) {
+	var others []int
+	for k := range x.s.Nodes() {
+		if !slices.Contains(touched, k) {
+			others = append(others, k)
+		}
+	}
+	deaf, mute := chance(r, 60), chance(r, 60)
+	switch what := r.IntN(10); {
+	case what < 2:
+		x.s.Partition(touched, others)
+	case what < 4:
+		groups := [][]int{others}
+		for _, k := range touched {
+			groups = append(groups, []int{k})
+		}
+		x.s.Partition(groups...)
+	case what < 7 || len(touched) < 2:
+		for _, k := range touched {
+			for _, l := range others {
+				if deaf || !mute {
+					x.s.Cut(l, k)
+				}
+				if mute || !deaf {
+					x.s.Cut(k, l)
+				}
+			}
+		}
+	case what < 8:
+		for _, k := range touched[1:] {
+			x.s.Cut(touched[0], k)
+			if mute {
+				x.s.Cut(k, touched[0])
+			}
+		}
+	default:
+		f := x.badWeather(r)
+		for _, k := range touched {
+			for l := range x.s.Nodes() {
+				if l != k {
+					x.s.Faults(k, l, f)
+					x.s.Faults(l, k, f)
+				}
+			}
+		}
+	}
+}
+
+func (x *nemesis) badWeather(r *rand.Rand) transport.Faults {
+	f := transport.Faults{
+		Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
+		Delay: time.Duration(r.IntN(100)) * time.Millisecond, Jitter: time.Duration(r.IntN(300)) * time.Millisecond,
+	}
+	if chance(r, 30) {
+		f.Reset = r.Float64() * 0.05
+	}
+	return f
+}
+
+// calm makes the network as it is when it is well.
+func (x *nemesis) calm() {
+	x.s.Heal()
+	x.s.FaultsEverywhere(x.base)
+}
+
+// drift gives node i another rate of its clock, within the bound for any two.
+func (x *nemesis) drift(r *rand.Rand, i int) {
+	rate := 1 + driftMax/2*(2*r.Float64()-1)
+	x.s.Node(i).Drift(rate)
+	x.mu.Lock()
+	x.rates[i] = rate
+	x.mu.Unlock()
+}
+
+// open starts a node, and again when the group has removed it.
+func (x *nemesis) open(i int) {
+	c, err := x.s.Node(i).TryOpen()
+	if err != nil {
+		x.t.Errorf("opening node %d: %v", i, err)
+		return
+	}
+	x.mu.Lock()
+	x.ids[i] = c.ID()
+	x.mu.Unlock()
+	x.watching.Go(func() {
+		select {
+		case <-c.Done():
+		case <-x.rest:
+			return
+		}
+		if err := c.Err(); errors.Is(err, holdfast.ErrClosed) {
+			return
+		} else if !errors.Is(err, holdfast.ErrRemoved) {
+			x.t.Errorf("node %d has failed: %v", i, err)
+		}
+		for !x.claim(i) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if x.s.Node(i).Cluster() == c {
+			x.s.Node(i).Close()
+			x.open(i)
+		}
+		x.unclaim(i)
+		x.recover(i)
+	})
+}
+
+// dies ends the node's process or cuts its power, and sometimes takes its disk away.
+func (x *nemesis) dies(r *rand.Rand, i int) {
+	n := x.s.Node(i)
+	wipe := chance(r, 25) && x.spare(i)
+	if chance(r, 50) {
+		n.Kill()
+	} else {
+		n.Crash()
+	}
+	if wipe {
+		n.Wipe()
+	}
+	x.wait(x.lasts(r))
+	x.open(i)
+}
+
+// spare reports whether the group can lose the data of node i: all its voters have theirs. True takes it away.
+func (x *nemesis) spare(i int) bool {
+	for j, n := range x.s.Nodes() {
+		c := n.Cluster()
+		if j == i || c == nil || c.Ready(until(time.Second)) != nil {
+			continue
+		}
+		voters := c.Status().Voters
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, id := range voters {
+			if !slices.Contains(x.ids, id) {
+				return false
+			}
+		}
+		x.ids[i] = "" // decided
+		return true
+	}
+	return false
+}
+
+// allDie cuts the power of the whole fleet.
+func (x *nemesis) allDie(r *rand.Rand) {
+	var all []int
+	for i := range x.s.Nodes() {
+		if x.claim(i) {
+			all = append(all, i)
+		}
+	}
+	x.faults.Add(1)
+	var dying sync.WaitGroup
+	for _, i := range all {
+		dying.Go(x.s.Node(i).Crash)
+	}
+	dying.Wait()
+	x.wait(x.lasts(r))
+	for _, i := range all {
+		x.open(i)
+		x.unclaim(i)
+		x.recover(i)
+	}
+}
+
+func (x *nemesis) pauses(r *rand.Rand, i int) {
+	x.s.Node(i).Pause()
+	x.wait(x.lasts(r))
+	x.s.Node(i).Resume()
+}
+
+func (x *nemesis) slowDisk(r *rand.Rand, i int) {
+	x.s.Node(i).SlowDisk(time.Duration(r.IntN(500)) * time.Millisecond)
+	x.wait(x.lasts(r))
+	x.s.Node(i).SlowDisk(0)
+}

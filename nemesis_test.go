@@ -1,0 +1,242 @@
+package holdfast_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// The random test: a fleet with callers on every node, faults by seed, and a history of all that the
+// callers saw, checked for every promise. In the environment:
+//
+//	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it
+//	HOLDFAST_SEEDS=100    runs that many seeds
+//	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
+//	HOLDFAST_LOG=file     takes what the nodes log, and the history
+const (
+	seedVar    = "HOLDFAST_SEED"
+	seedsVar   = "HOLDFAST_SEEDS"
+	minutesVar = "HOLDFAST_MINUTES"
+	logVar     = "HOLDFAST_LOG"
+
+	seedsDefault   = 3
+	minutesDefault = 2
+	driftMax       = 0.04
+	resumeMax      = 20 * time.Second
+)
+
+func TestRandomFaultsBreakNoPromise(t *testing.T) {
+	t.Parallel()
+	seed, seeds := uint64(time.Now().UnixNano()%1e9), fromEnv(t, seedsVar, seedsDefault)
+	if s := fromEnv(t, seedVar, 0); s > 0 {
+		seed = uint64(s)
+		seeds = fromEnv(t, seedsVar, 1)
+	}
+	for i := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed+i), func(t *testing.T) {
+			t.Parallel()
+			nemesisRun(t, seed+i, time.Duration(fromEnv(t, minutesVar, minutesDefault))*time.Minute)
+		})
+	}
+}
+
+func fromEnv(t *testing.T, name string, value int) int {
+	t.Helper()
+	if s := os.Getenv(name); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return n
+	}
+	return value
+}
+
+// nemesis is one run.
+type nemesis struct {
+	t     *testing.T
+	s     *sim.Sim
+	log   io.Writer
+	ttl   time.Duration
+	base  transport.Faults // what the network is like when it is well
+	rec   *history.Recorder
+	begin time.Time
+
+	stop     chan struct{} // of the faults
+	rest     chan struct{} // of the callers
+	healing  sync.WaitGroup
+	watching sync.WaitGroup
+
+	leaders atomic.Int64 // changes of the raft leader, as all nodes saw them
+	faults  atomic.Int64
+	running atomic.Int64 // faults in force
+	sets    atomic.Int64
+
+	mu      sync.Mutex
+	ill     []int // faults that touch each node
+	well    []bool
+	quorum  bool
+	busy    []bool // a fault has the node's life in its hands
+	ids     []string
+	network bool // a fault has the network in its hands
+	rates   []float64
+	tenures map[*tenure]struct{}
+}
+
+func nemesisRun(t *testing.T, seed uint64, d time.Duration) {
+	fmt.Fprintf(os.Stderr, "%s=%d\n", seedVar, seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	x := &nemesis{
+		t: t, log: io.Discard, ttl: []time.Duration{2 * time.Second, 4 * time.Second}[r.IntN(2)],
+		base:    transport.Faults{Delay: time.Duration(r.IntN(2000)) * time.Microsecond, Jitter: time.Duration(r.IntN(3000)) * time.Microsecond},
+		tenures: make(map[*tenure]struct{}),
+	}
+	opts := sim.Options{Nodes: []int{3, 3, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true}
+	if name := os.Getenv(logVar); name != "" {
+		f, err := os.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		x.log = f
+		opts.Logger = slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	x.ill, x.well, x.busy = make([]int, opts.Nodes), make([]bool, opts.Nodes), make([]bool, opts.Nodes)
+	x.rates, x.ids = make([]float64, opts.Nodes), make([]string, opts.Nodes)
+	began := time.Now()
+	var took time.Duration
+	sim.Run(t, opts, func(s *sim.Sim) {
+		x.s, x.begin = s, time.Now()
+		x.stop, x.rest = make(chan struct{}), make(chan struct{})
+		x.rec = history.NewRecorder(func() time.Duration { return time.Since(x.begin) })
+		x.run(r, d)
+		took = time.Since(x.begin)
+	})
+	x.report(seed, opts.Nodes, took, time.Since(began))
+}
+
+func (x *nemesis) config(i int, c *holdfast.Config) {
+	c.TTL, c.MaxClockDrift = x.ttl, driftMax
+	c.Events.RaftLeader = func(id string) {
+		if id != "" {
+			x.leaders.Add(1)
+		}
+	}
+}
+
+// run opens the fleet, lets callers and faults loose, ends the faults, and demands service.
+func (x *nemesis) run(r *rand.Rand, d time.Duration) {
+	x.calm()
+	for i := range x.s.Nodes() {
+		x.ill[i] = 1
+		x.drift(r, i)
+		x.open(i)
+		x.recover(i)
+	}
+	x.healing.Wait()
+	var callers sync.WaitGroup
+	for i := range x.s.Nodes() {
+		for range 3 {
+			own := rand.New(rand.NewPCG(r.Uint64(), 2))
+			callers.Go(func() { x.caller(i, own) })
+		}
+	}
+	watching := rand.New(rand.NewPCG(r.Uint64(), 3))
+	callers.Go(func() { x.watch(watching) })
+	x.harm(r, d)
+
+	x.calm()
+	x.rec.Add(history.Event{Kind: history.Over})
+	var served sync.WaitGroup
+	for i := range x.s.Nodes() {
+		served.Go(func() { x.serve(i) })
+	}
+	served.Wait()
+	close(x.rest)
+	callers.Wait()
+	x.healing.Wait()
+	x.watching.Wait()
+	x.takeAll()
+}
+
+// serve takes and releases a lock of the node's own until that works once.
+func (x *nemesis) serve(i int) {
+	ctx := until(2 * resumeMax)
+	for ctx.Err() == nil {
+		if c := x.s.Node(i).Cluster(); c != nil {
+			if l, err := c.Acquire(until(time.Second), fmt.Sprint("own", i)); err == nil && l.Release(until(time.Second)) == nil {
+				x.rec.Add(history.Event{Kind: history.Served, Node: i})
+				return
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// takeAll acquires every lock whole on every node: nothing may be stuck.
+func (x *nemesis) takeAll() {
+	for i, n := range x.s.Nodes() {
+		if n.Cluster() == nil {
+			continue // it could not be opened, which was told
+		}
+		for _, k := range kinds() {
+			opts := []holdfast.Option{}
+			if k.limit > 1 {
+				opts = append(opts, holdfast.WithLimit(k.limit), holdfast.WithWeight(k.limit))
+			}
+			l, err := n.Cluster().Acquire(until(x.ttl+lateMax), k.name, opts...)
+			if err != nil {
+				info, _ := n.Cluster().Inspect(until(time.Second), k.name)
+				x.t.Errorf("at the end %s cannot be had on node %d: %v\n%+v", k.name, i, err, info)
+				continue
+			}
+			if err := l.Release(until(time.Second)); err != nil {
+				x.t.Errorf("at the end %s cannot be released on node %d: %v", k.name, i, err)
+			}
+		}
+	}
+}
+
+// report checks the history, and that the run could have found something.
+func (x *nemesis) report(seed uint64, nodes int, took, real time.Duration) {
+	h := x.rec.Events()
+	for _, e := range h {
+		fmt.Fprintln(x.log, e)
+	}
+	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: lateMax, Answer: 100 * time.Millisecond, Resume: resumeMax})
+	for i, v := range found {
+		x.t.Errorf("%s=%d: %v", seedVar, seed, v)
+		if i == 0 {
+			for _, e := range history.About(h, v.Lock, v.At, 60) {
+				x.t.Log(e)
+			}
+		}
+	}
+	count := make(map[history.Kind]int)
+	expired := 0
+	for _, e := range h {
+		count[e.Kind]++
+		if e.Kind == history.Ended && e.Cause == history.CauseExpired {
+			expired++
+		}
+	}
+	figures := fmt.Sprintf("seed %d: %d nodes, %v in %v: %d calls, %d grants, %d expired, %d verified, %d looks, %d values, %d faults, %d changes of raft leader, %d violations",
+		seed, nodes, took.Round(time.Second), real.Round(time.Millisecond), count[history.Asked], count[history.Granted], expired,
+		count[history.Verified], count[history.Looked], count[history.Done], x.faults.Load(), x.leaders.Load(), len(found))
+	x.t.Log(figures)
+	if count[history.Granted] < 50 || expired == 0 || x.leaders.Load() <= int64(nodes) || count[history.Verified] == 0 || count[history.Looked] == 0 {
+		x.t.Errorf("a run without teeth: %s", figures)
+	}
+}

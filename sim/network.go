@@ -1,0 +1,100 @@
+package sim
+
+import "github.com/holdfast-go/holdfast/transport"
+
+// weather is what the test wants of the network. What each link is like follows from it and from the nodes
+// that are isolated, paused or about to die.
+type weather struct {
+	faults map[[2]int]transport.Faults
+	cuts   map[[2]int]bool
+}
+
+func newWeather() weather {
+	return weather{faults: make(map[[2]int]transport.Faults), cuts: make(map[[2]int]bool)}
+}
+
+// Partition cuts the network between nodes of different groups, in both directions. A node in no group stays
+// connected to all. It adds to the cuts that there are; Heal ends them.
+func (s *Sim) Partition(groups ...[]int) {
+	s.change(func() {
+		for a, group := range groups {
+			for b, other := range groups {
+				if a == b {
+					continue
+				}
+				for _, i := range group {
+					for _, j := range other {
+						s.weather.cuts[[2]int{i, j}] = true
+					}
+				}
+			}
+		}
+	})
+}
+
+// Cut cuts the direction from node i to node j and leaves the other one. Heal ends it, and Node.Rejoin of either.
+func (s *Sim) Cut(i, j int) {
+	s.change(func() { s.weather.cuts[[2]int{i, j}] = true })
+}
+
+// Faults sets the faults of the network from node i to node j, one direction: loss, duplication, delay
+// and so on. The zero value ends them; cuts are separate.
+func (s *Sim) Faults(i, j int, f transport.Faults) {
+	s.change(func() { s.weather.faults[[2]int{i, j}] = f })
+}
+
+// FaultsEverywhere sets the same faults from every node to every other one.
+func (s *Sim) FaultsEverywhere(f transport.Faults) {
+	s.change(func() {
+		for i := range s.nodes {
+			for j := range s.nodes {
+				s.weather.faults[[2]int{i, j}] = f
+			}
+		}
+	})
+}
+
+// Heal ends all cuts and other faults of the network. A paused node stays cut off until it is resumed.
+func (s *Sim) Heal() {
+	s.change(func() {
+		s.weather = newWeather()
+		for _, n := range s.nodes {
+			n.isolated = false
+		}
+	})
+}
+
+// Isolate cuts the node off from all others, in both directions.
+func (n *Node) Isolate() { n.s.change(func() { n.isolated = true }) }
+
+// Rejoin ends all cuts of the network at this node.
+func (n *Node) Rejoin() {
+	n.s.change(func() {
+		n.isolated = false
+		for pair := range n.s.weather.cuts {
+			if pair[0] == n.i || pair[1] == n.i {
+				delete(n.s.weather.cuts, pair)
+			}
+		}
+	})
+}
+
+// change edits what decides on the network, and makes every link so.
+func (s *Sim) change(edit func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	edit()
+	for i, from := range s.nodes {
+		for j, to := range s.nodes {
+			if i == j {
+				continue
+			}
+			f := s.weather.faults[[2]int{i, j}]
+			f.Cut = f.Cut || s.weather.cuts[[2]int{i, j}] || from.unreachable() || to.unreachable()
+			s.net.SetFaults(from.host, to.host, f)
+		}
+	}
+}
+
+// unreachable reports whether nothing goes to and from the node. The caller holds Sim.mu.
+func (n *Node) unreachable() bool { return n.isolated || n.dying || n.paused != nil }
