@@ -77,12 +77,15 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		cfg:     cfg,
 		log:     cfg.Logger,
 		greeted: make(chan struct{}),
+		opened:  make(chan struct{}),
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 		gone:    make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if err := c.open(ctx); err != nil {
+	err := c.open(ctx)
+	close(c.opened)
+	if err != nil {
 		c.cancel()
 		c.release()
 		return nil, err

@@ -90,6 +90,7 @@ func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	asked.Wait, asked.Until, asked.Weight, asked.Limit = wait, time.Since(x.begin)+patience, weight, k.limit
 	x.rec.Add(asked)
 	l, err := ask(ctx, k.name, opts...)
+	e.Until = time.Since(x.begin)
 	<-n.Awake()
 	if err != nil {
 		x.understand("acquiring", err, holdfast.ErrHeld)

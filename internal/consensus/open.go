@@ -9,6 +9,8 @@ import (
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/statemachine"
+
+	"github.com/holdfast-go/holdfast/internal/consensus/settings"
 )
 
 // Open starts the replica. It returns when the last snapshot has been read, which is before the log has
@@ -31,6 +33,9 @@ func Open(cfg Config, how Start) (*Group, error) {
 	}
 	if err := guard(func() error { return prepareDir(cfg.FS, cfg.Dir) }); err != nil {
 		return nil, err
+	}
+	if files := settings.Ignored(); len(files) > 0 {
+		cfg.Logger.Warn("files in the working directory that would change the raft engine are ignored", "files", files)
 	}
 	g := newGroup(cfg)
 	process.enter(cfg.Replica, g.entry)

@@ -22,8 +22,8 @@ type Kind uint8
 // connected to the other well nodes by a faultless network, and has a faultless disk.
 const (
 	Asked    Kind = iota + 1 // for a lock: Wait or not, Until when, Weight of Limit
-	Granted                  // answer: a lease with Token
-	Refused                  // answer: none, for Cause
+	Granted                  // answer: a lease with Token; it came at Until, and was noticed later if the node was paused
+	Refused                  // answer: none, for Cause; at Until
 	Held                     // the lease with Token was found valid, with Remaining
 	Ended                    // the lease with Token was found not valid for the first time, for Cause
 	Release                  // the holder of Token begins to release it
@@ -68,7 +68,7 @@ type Event struct {
 	Lock      string
 	Token     uint64
 	Wait, OK  bool
-	Until     time.Duration // the end of the call's context, in true time; 0: none
+	Until     time.Duration // the end of the call's context, or when the answer came; 0: none
 	Weight    int           // an exclusive holder weighs as much as the limit
 	Limit     int
 	Remaining time.Duration // in true time
@@ -90,7 +90,7 @@ func (e Event) String() string {
 	add(e.Lock != "", "%q", e.Lock)
 	add(e.Token != 0, "token %d", e.Token)
 	add(e.Kind == Quorum || e.Kind == Verified || e.Kind == Done, "ok=%v", e.OK)
-	add(e.Wait, "waits until %v", e.Until)
+	add(e.Until != 0, "until %v", e.Until)
 	add(e.Remaining != 0, "%v remain", e.Remaining)
 	add(e.Cause != "", "(%s)", e.Cause)
 	add(e.Queue != nil, "queue %v", e.Queue)

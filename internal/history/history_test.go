@@ -136,7 +136,7 @@ func TestEachCheckRejectsItsHistory(t *testing.T) {
 			grant(2, 1, 10))...)},
 		{"waiters are served in order", script(join(well(0, 1, 2), ask(1, 0), ask(2, 1), queue(on(history.Looked, 0, 0), 1, 2),
 			grant(2, 1, 10), on(history.Release, 1, 10), grant(1, 0, 11))...)},
-		{"calls answer in time", script(with(ask(1, 0), func(e *history.Event) { e.Until = 3 * time.Second }), at(4*time.Second, grant(1, 0, 10)))},
+		{"calls answer in time", script(with(ask(1, 0), func(e *history.Event) { e.Until = 3 * time.Second }), at(4*time.Second, with(grant(1, 0, 10), func(e *history.Event) { e.Until = 4 * time.Second })))},
 		{"calls answer in time", script(with(ask(1, 0), func(e *history.Event) { e.Until = 3 * time.Second }), at(4*time.Second, on(history.Look, 0, 0)))},
 		{"a dead holder's lock is granted in time", script(join(well(0, 1, 2), ask(1, 0), grant(1, 0, 10), held(0, 10), ask(2, 1),
 			on(history.Ill, 0, 0), at(18*time.Second, grant(2, 1, 11)))...)},

@@ -56,13 +56,12 @@ func InOrder(h []Event, _ Bounds) (found []Violation) {
 	return found
 }
 
-// InTime finds calls that answered too late after the end of their context, or never, on nodes that were
-// well meanwhile.
+// InTime finds calls that answered too late after the end of their context, or never, whatever the faults.
 func InTime(h []Event, b Bounds) (found []Violation) {
 	open := make(map[uint64]Event)
-	slow := func(e Event, now time.Duration) {
-		if e.Until > 0 && now > e.Until+b.Answer {
-			found = append(found, broken("calls answer in time", now, e.Lock,
+	check := func(e Event, answered time.Duration) {
+		if e.Until > 0 && answered > e.Until+b.Answer {
+			found = append(found, broken("calls answer in time", answered, e.Lock,
 				"op %d on node %d should have answered by %v", e.Op, e.Node, e.Until))
 		}
 	}
@@ -71,19 +70,13 @@ func InTime(h []Event, b Bounds) (found []Violation) {
 		case Asked:
 			open[e.Op] = e
 		case Granted, Refused:
-			slow(open[e.Op], e.At)
+			check(open[e.Op], e.Until)
 			delete(open, e.Op)
-		case Ill:
-			for op, o := range open {
-				if o.Node == e.Node {
-					delete(open, op)
-				}
-			}
 		}
 	}
 	if len(h) > 0 {
 		for _, e := range open {
-			slow(e, h[len(h)-1].At)
+			check(e, h[len(h)-1].At)
 		}
 	}
 	return found
