@@ -52,16 +52,12 @@ type Cluster struct {
 	running sync.WaitGroup
 }
 
-// runBits of an incarnation are random and tell a process from that on a copy of its data directory, which
-// has counted as many starts: of two such, one is refused by the group.
-const runBits = 24
-
 // Open starts this process's node and returns as soon as the local node runs: data directory locked,
 // port listening, gossip started. It waits neither for peers nor for a quorum: Ready does. The end of ctx
 // later does not close the node. On an error nothing is left behind.
 //
-// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrIncompatible, and what the system says of
-// the directory or the port.
+// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrDamaged, ErrIncompatible, and what the system says
+// of the directory or the port.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if ctx == nil {
 		return nil, invalid("context", "is nil")
@@ -73,9 +69,30 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	e, _ := env.From(ctx)
+	c := newCluster(cfg, e.Clock)
+	go c.hooks.run()
+	if err := c.open(ctx, e); err != nil {
+		c.hooks.Failed = nil // the caller hears it from here
+		close(c.opened)
+		c.shut(err)
+		<-c.gone
+		return nil, err
+	}
+	close(c.opened)
+	c.start()
+	return c, nil
+}
+
+// newCluster puts the parts together. Nothing runs yet, and nothing was asked of the system.
+func newCluster(cfg Config, own clock.Clock) *Cluster {
+	if own == nil {
+		own = clock.System()
+	}
 	c := &Cluster{
 		cfg:     cfg,
 		log:     cfg.Logger,
+		clock:   own,
 		greeted: make(chan struct{}),
 		opened:  make(chan struct{}),
 		closing: make(chan struct{}),
@@ -83,27 +100,20 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		gone:    make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	err := c.open(ctx)
-	close(c.opened)
-	if err != nil {
-		c.cancel()
-		c.release()
-		return nil, err
-	}
-	c.start()
-	return c, nil
+	c.hooks = newHooks(cfg.Events, cfg.Logger)
+	c.proposer = newProposer(c.closing, c.stopped, func() { c.founder.dismissed() })
+	c.keeper = newKeeper(c)
+	c.expirer = newExpirer(c)
+	c.founder = newFounder(c)
+	c.pilot = newPilot(c)
+	return c
 }
 
 // open takes what the node needs from the system: directory, port, gossip.
-func (c *Cluster) open(ctx context.Context) error {
-	e, _ := env.From(ctx)
+func (c *Cluster) open(ctx context.Context, e env.Env) error {
 	if e.Network == nil {
 		e.Network = transport.TCP()
 	}
-	if e.Clock == nil {
-		e.Clock = clock.System()
-	}
-	c.clock = e.Clock
 	if err := c.openDir(e.Dir); err != nil {
 		return err
 	}
@@ -113,14 +123,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation<<runBits | uint64(rand.Uint32()>>(32-runBits))}
-	c.hooks = newHooks(c.cfg.Events, c.log)
-	c.proposer = newProposer(c.closing, c.stopped, func() { c.founder.dismissed() })
-	c.keeper = newKeeper(c)
-	c.expirer = newExpirer(c)
-	c.founder = newFounder(c)
-	c.pilot = newPilot(c)
-
+	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation<<consensus.RunBits | uint64(rand.Uint32()>>(32-consensus.RunBits))}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -141,7 +144,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	}
 	c.gossip, err = membership.Open(ctx, membership.Config{
 		Cluster: c.cfg.Cluster, Meta: c.meta(c.firstPhase()), Endpoint: c.endpoint,
-		Advertise: c.cfg.Advertise, Keys: keys, Join: c.cfg.Join, Logger: c.log,
+		Advertise: c.cfg.Advertise, Keys: keys, Join: c.cfg.Join, Resolver: e.Names, Logger: c.log,
 		OnMessage: c.founder.message, OnChange: c.gossipChanged,
 	})
 	if err != nil {
@@ -190,13 +193,7 @@ func (c *Cluster) openDir(given datadir.Dir) (err error) {
 	default:
 		c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Cluster)
 	}
-	switch {
-	case errors.Is(err, datadir.ErrInUse):
-		return fmt.Errorf("%w: %w", ErrDirInUse, err)
-	case errors.Is(err, datadir.ErrIncompatible):
-		return fmt.Errorf("%w: %w", ErrIncompatible, err)
-	}
-	return err
+	return dirError(err)
 }
 
 // start begins the node's own work.

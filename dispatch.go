@@ -40,7 +40,7 @@ func (o observer) LeaderChanged() {
 
 // Failed is called when the replica has stopped for good.
 func (o observer) Failed(err error) {
-	o.c.fail(fmt.Errorf("holdfast: the replica has failed: %w", err))
+	o.c.fail(dirError(fmt.Errorf("holdfast: the replica has failed: %w", err)))
 }
 
 // note takes an event that concerns a session of this process.

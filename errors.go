@@ -29,6 +29,9 @@ var (
 	ErrLimitMismatch = errors.New("holdfast: limit differs from that of the current holders")
 	// ErrIncompatible: this node and its group or its data directory are of versions or kinds that do not fit.
 	ErrIncompatible = errors.New("holdfast: incompatible")
+	// ErrDamaged: the data directory does not hold what was written there, or not all of it. Its replica must
+	// never vote again: delete the directory, and the node comes back as a new one.
+	ErrDamaged = errors.New("holdfast: data directory damaged")
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
 	ErrDirInUse = errors.New("holdfast: data directory in use")
 	// ErrLimit: a bound of the group or of this node is reached. The error is a *LimitError.

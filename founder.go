@@ -3,7 +3,6 @@ package holdfast
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -197,15 +196,12 @@ func (f *founder) startReplica() error {
 		how = consensus.StartBootstrap
 	}
 	group, err := consensus.Open(consensus.Config{
-		Node: id.NodeID, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
+		Node: id.NodeID, Incarnation: c.self.Incarnation, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
 		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
 		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c}, Logger: c.log,
 	}, how)
-	switch {
-	case errors.Is(err, consensus.ErrNoReplica):
-		return fmt.Errorf("%w: %w: delete the data directory, and this node comes back as a new one", ErrIncompatible, err)
-	case err != nil:
-		return fmt.Errorf("holdfast: starting the replica: %w", err)
+	if err != nil {
+		return dirError(err)
 	}
 	if !c.adopt(group) {
 		_ = group.Close()

@@ -83,8 +83,10 @@ func (k *keeper) session(ttl time.Duration, manual bool) *session {
 	return s
 }
 
-// opened notes that the group has the session. It answers false if its validity is over already.
-func (k *keeper) opened(s *session) bool {
+// opened notes that the group has the session. It answers false if its validity is over already. While its
+// call is queued, a manual session is renewed automatically, too: otherwise the call would lose its place
+// in the queue after a TTL.
+func (k *keeper) opened(s *session, queued bool) bool {
 	s.mu.Lock()
 	if s.opened || s.over != nil {
 		ok := s.over == nil
@@ -96,11 +98,22 @@ func (k *keeper) opened(s *session) bool {
 	s.mu.Unlock()
 
 	k.mu.Lock()
-	horizon := k.plan.Open(s.id.Number, s.ttl, first, !s.manual)
+	horizon := k.plan.Open(s.id.Number, s.ttl, first, !s.manual || queued)
 	k.mu.Unlock()
 	s.begins(horizon)
 	k.wake()
 	return k.check(s)
+}
+
+// handOver leaves the renewal of a manual session to its caller, who begins with a whole TTL if the group
+// can be reached, and else with what the last renewal in the queue left.
+func (k *keeper) handOver(ctx context.Context, s *session) {
+	_ = k.renew(ctx, s)
+	if k.check(s) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.plan.Open(s.id.Number, s.ttl, 0, false)
+	}
 }
 
 // check ends the session if its horizon has passed, and reports whether it lives.

@@ -100,7 +100,7 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	}
 	switch out.Code {
 	case fsm.CodeGranted, fsm.CodeQueued, fsm.CodeHeld:
-		if !c.keeper.opened(s) {
+		if !c.keeper.opened(s, out.Code == fsm.CodeQueued) {
 			return nil, errAgain
 		}
 	case fsm.CodeSessionLost:
@@ -141,6 +141,9 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 				return nil, err
 			}
 			return nil, errAgain
+		}
+		if s.manual {
+			c.keeper.handOver(ctx, s)
 		}
 		return c.take(ctx, s, request, name, w.token, o)
 	case <-ctx.Done():

@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(processVar) != "" {
 		os.Exit(process())
 	}
+	if os.Getenv(parkedVar) != "" {
+		os.Exit(m.Run()) // a failed engine leaves parked goroutines
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -127,7 +127,7 @@ func (x *nemesis) hold(c *holdfast.Cluster, t *tenure, r *rand.Rand, leave bool)
 	}()
 	x.probe(t.kind.name)
 	end := time.Now().Add(time.Duration(r.Int64N(int64(2 * x.ttl))))
-	if chance(r, 50) {
+	if chance(r, 70) {
 		end = time.Now().Add(time.Duration(r.Int64N(int64(x.ttl / 4))))
 	}
 	for time.Now().Before(end) || leave {

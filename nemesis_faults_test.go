@@ -16,8 +16,8 @@ import (
 func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
 	var doing sync.WaitGroup
 	time.AfterFunc(d, func() { close(x.stop) })
-	for x.wait(time.Duration(r.Int64N(int64(3 * time.Second)))) {
-		if x.running.Load() >= 3 {
+	for x.wait(time.Duration(r.Int64N(int64(5 * time.Second)))) {
+		if x.running.Load() >= 2 {
 			continue
 		}
 		x.running.Add(1)

@@ -24,7 +24,7 @@ import (
 //	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it
 //	HOLDFAST_SEEDS=100    runs that many seeds
 //	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
-//	HOLDFAST_LOG=file     takes what the nodes log, and the history
+//	HOLDFAST_LOG=file     file.seed takes what the nodes log, and the history
 const (
 	seedVar    = "HOLDFAST_SEED"
 	seedsVar   = "HOLDFAST_SEEDS"
@@ -105,7 +105,7 @@ func nemesisRun(t *testing.T, seed uint64, d time.Duration) {
 	}
 	opts := sim.Options{Nodes: []int{3, 3, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true}
 	if name := os.Getenv(logVar); name != "" {
-		f, err := os.Create(name)
+		f, err := os.Create(fmt.Sprint(name, ".", seed))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,6 +48,7 @@ type answer struct {
 	Lost     bool // the error is ErrLost, …
 	NoQuorum bool
 	Stale    bool
+	Foreign  bool // ErrIncompatible
 	Node     string
 	Addr     string
 	Token    holdfast.Token
@@ -152,6 +153,12 @@ func (r *remote) do(o order) (a answer) {
 		err = r.c.Verify(ctx, o.Name, o.Token)
 	case "inspect":
 		a.Info, err = r.c.Inspect(ctx, o.Name)
+	case "end": // of the node, by itself
+		select {
+		case <-r.c.Done():
+			err = r.c.Err()
+		case <-ctx.Done():
+		}
 	case "status":
 		s := r.c.Status()
 		a.Status.RaftLeader, a.Status.Voters, a.Status.NonVoters = s.RaftLeader, s.Voters, s.NonVoters
@@ -162,6 +169,7 @@ func (r *remote) do(o order) (a answer) {
 		a.Lost = errors.Is(err, holdfast.ErrLost)
 		a.NoQuorum = errors.Is(err, holdfast.ErrNoQuorum)
 		a.Stale = errors.Is(err, holdfast.ErrStaleToken)
+		a.Foreign = errors.Is(err, holdfast.ErrIncompatible)
 	}
 	return a
 }

@@ -109,8 +109,11 @@ func (c *Cluster) drain(ctx context.Context) {
 
 // release closes what open has opened.
 func (c *Cluster) release() {
+	reopen := mayReopen(c.stopped())
 	if group, _ := c.proposer.current(); group != nil {
-		c.logClose("raft group", group.Close())
+		err := group.Close()
+		reopen = reopen && mayReopen(err)
+		c.logClose("raft group", err)
 	}
 	if c.gossip != nil {
 		c.logClose("gossip", c.gossip.Close())
@@ -118,7 +121,7 @@ func (c *Cluster) release() {
 	if c.endpoint != nil {
 		c.logClose("port", c.endpoint.Close())
 	}
-	if c.dir != nil {
+	if c.dir != nil && reopen {
 		c.logClose("data directory", c.dir.Close())
 	}
 }

@@ -28,7 +28,7 @@ type engine struct {
 const (
 	engineShard   = 1
 	enginePatient = 600 * time.Millisecond // as Holdfast's
-	commandBytes  = 64 // the size of the commands that callers make here
+	commandBytes  = 64                     // the size of the commands that callers make here
 )
 
 func startEngine(s startup) (*engine, error) {

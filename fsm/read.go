@@ -91,6 +91,12 @@ func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 	}
 }
 
+// Incarnation is the highest that the node has said Hello or was forgotten with; false if it is not remembered.
+func (m *Machine) Incarnation(id Node) (uint64, bool) {
+	n, ok := m.nodes.Get(node{id: id})
+	return n.incarnation, ok
+}
+
 func (m *Machine) view(l *lock) Lock {
 	v := Lock{
 		Name: l.name, Mode: l.mode, Limit: l.limit, LastToken: l.last, Wanted: l.wanted,

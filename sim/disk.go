@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/internal/datadir"
 )
 
 // disk is the disk of one node: a file system in memory that forgets at a power cut what was not synced, and
@@ -21,6 +23,7 @@ type disk struct {
 	writing sync.RWMutex
 
 	mu    sync.Mutex
+	dir   datadir.Dir // that is open on it, nil if none is
 	delay time.Duration
 	stuck chan struct{} // not nil: syncs of the log wait until it is closed
 	full  bool
@@ -29,6 +32,15 @@ type disk struct {
 func newDisk() *disk {
 	mem := vfs.NewStrictMem()
 	return &disk{FS: mem, mem: mem}
+}
+
+// openDir opens the data directory.
+func (d *disk) openDir(cluster string) (datadir.Dir, error) {
+	dir, err := datadir.OpenFS(d, "/data", cluster)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dir = dir
+	return dir, err
 }
 
 // slow makes each sync of the log take d.
@@ -109,11 +121,15 @@ func (d *disk) write(op func() error) error {
 	return op()
 }
 
-// wait takes the time that a sync of the log takes.
+// wait takes the time that a sync of the log takes. It takes none as long as a new replica is being started:
+// the engine waits for that under a mutex.
 func (d *disk) wait() {
 	d.mu.Lock()
-	delay, stuck := d.delay, d.stuck
+	delay, stuck, dir := d.delay, d.stuck, d.dir
 	d.mu.Unlock()
+	if dir == nil || !dir.Identity().Started {
+		return
+	}
 	if delay > 0 {
 		time.Sleep(delay)
 	}

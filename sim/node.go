@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/env"
 )
 
@@ -75,7 +74,7 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 		n.s.opts.Config(n.i, &cfg)
 	}
 	cfg.Bind = net.JoinHostPort(n.host, port)
-	dir, err := datadir.OpenFS(n.storage(), "/data", cfg.Cluster)
+	dir, err := n.storage().openDir(cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}

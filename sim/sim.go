@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	_ "github.com/holdfast-go/holdfast/internal/consensus/pooled" // lets bubbles share the log store's pools
 	"github.com/holdfast-go/holdfast/transport"
 )
 

@@ -25,8 +25,13 @@ type carrier struct {
 	endpoint transport.Endpoint
 	vet      vetter
 	nodes    *registry
+	roster   *roster
 	log      *slog.Logger
 	failed   <-chan struct{}
+	expelled func(error)   // told when another replica refuses to hear this one
+	self     greeting      // set before anything is sent
+	ready    chan struct{} // closed when the replica knows its past: nobody is let in before
+	ended    chan struct{} // closed by Close
 
 	messages raftio.MessageHandler
 	chunks   raftio.ChunkHandler
@@ -78,6 +83,9 @@ func (c *carrier) Start() error {
 // Close ends all connections and returns when no handler runs any more.
 func (c *carrier) Close() error {
 	c.mu.Lock()
+	if !c.closed {
+		close(c.ended)
+	}
 	c.closed = true
 	if c.listener != nil {
 		c.listener.Close()
@@ -176,5 +184,9 @@ func (c *carrier) dial(ctx context.Context, addr string) (*sender, error) {
 		return nil, errCarrierClosed
 	}
 	s.unhook = context.AfterFunc(ctx, func() { conn.Close() }) // the engine waits for its senders to return
+	if err := s.send(frameGreeting, c.self, batchTimeout); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return s, nil
 }

@@ -41,8 +41,11 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 	m.carrier = &carrier{
 		endpoint: endpoint, nodes: newRegistry(func(string) (string, bool) { return "", false }),
 		log: slog.New(slog.DiscardHandler), failed: make(chan struct{}),
-		vet: vetter{replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
+		vet:   vetter{replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
+		ready: make(chan struct{}), ended: make(chan struct{}), self: goodGreeting(n), expelled: func(error) {},
+		roster: newRoster(ReplicaID(nodeID(n)), func(fsm.Node) (uint64, bool) { return 0, false }),
 	}
+	close(m.carrier.ready)
 	m.Create(config.NodeHostConfig{}, func(b raftpb.MessageBatch) {
 		handle()
 		m.mu.Lock()
@@ -216,7 +219,7 @@ func TestStrangersNeitherStopNorEnterTheReplica(t *testing.T) {
 	evil := goodBatch(func(b *raftpb.MessageBatch) { b.Requests[0].To = 0 })
 	random := make([]byte, 4096)
 	rand.Read(random)
-	for i, payload := range [][]byte{random, make([]byte, 4096), framed(t, frameBatch, &evil)} {
+	for i, payload := range [][]byte{random, make([]byte, 4096), append(framed(t, frameGreeting, goodGreeting(2)), framed(t, frameBatch, &evil)...)} {
 		conn, err := stranger.Dial(t.Context(), r.endpoint.Addr(), transport.KindRaft)
 		if err != nil {
 			t.Fatal(err)

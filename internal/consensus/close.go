@@ -14,8 +14,9 @@ const (
 // it runs any more, after five seconds at most. Calls under way are answered. Further calls, also
 // concurrent ones, wait for the first and answer the same.
 //
-// After a failure, parts of the engine are parked for ever: Close leaves them, answers ErrAbandoned, and the
-// directory must not be opened again by this process.
+// After a failure, or where the disk hangs, parts of the engine are left as they are, parked for ever: Close
+// answers ErrAbandoned. They write nothing any more, but for what is under way in the system: the
+// directory is better not opened again by this process.
 func (g *Group) Close() error {
 	g.closing.Do(func() {
 		defer close(g.closed)
@@ -58,6 +59,7 @@ func (g *Group) stop(deadline <-chan time.Time) error {
 		case <-patience:
 			return fmt.Errorf("%w: %w", ErrAbandoned, g.Failure())
 		case <-deadline:
+			g.fail(ErrAbandoned) // or it would write to a directory that others have opened meanwhile
 			return ErrAbandoned
 		}
 	}

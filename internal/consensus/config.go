@@ -14,13 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Config of a replica. Node, Cluster, Dir, FS, Endpoint, Resolve and Observer are required.
+// Config of a replica. Node, Incarnation, Cluster, Dir, FS, Endpoint, Resolve and Observer are required.
 type Config struct {
-	Node    string // this node's id, a lower-case UUID
-	Replica uint64 // default ReplicaID(Node), which is what the other replicas take it to be
-	Cluster string // the group's id, a lower-case UUID: replicas of another cluster are not heard
-	Dir     string // the directory of the Raft data, below the data directory; made when missing
-	FS      vfs.FS // where Dir is
+	Node string // this node's id, a lower-case UUID
+	// Incarnation tells this process of the node from all others: it counts the starts of the node's directory,
+	// in all but the lowest RunBits, and is written there before Open.
+	Incarnation uint64
+	Replica     uint64 // default ReplicaID(Node), which is what the other replicas take it to be
+	Cluster     string // the group's id, a lower-case UUID: replicas of another cluster are not heard
+	Dir         string // the directory of the Raft data, below the data directory; made when missing
+	FS          vfs.FS // where Dir is
 
 	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 10ms
 	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
@@ -35,6 +38,8 @@ type Config struct {
 	Resolve  func(node string) (addr string, ok bool)
 	Observer Observer
 	Logger   *slog.Logger // default: silence
+
+	store storeKind // default pebble; for tests that compare
 }
 
 // Observer hears what happens to the replica.
@@ -108,6 +113,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.store.name == "" {
+		c.store = pebbleStore()
+	}
 	return c
 }
 
@@ -120,6 +128,8 @@ func (c Config) validate(how Start) error {
 		return wrong("start %d", how)
 	case !isNode(c.Node):
 		return wrong("Node %q is no lower-case UUID", c.Node)
+	case c.Incarnation == 0:
+		return wrong("Incarnation is required")
 	case c.Replica != ReplicaID(c.Node):
 		return wrong("Replica %d is not that of Node %s", c.Replica, c.Node)
 	case !isNode(c.Cluster):

@@ -1,19 +1,25 @@
 package consensus
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/lni/vfs"
 )
 
-// disk is the file system as the engine sees it. The engine ends the process when a write fails. Here a
-// write that fails, of whatever kind, fails the group and parks the goroutine that made it: it never hears
-// of the error, so it can neither panic nor acknowledge what is not on the disk. Once the group has failed,
-// for whatever reason, nothing is written any more.
+// disk is the file system as the engine sees it. The engine ends the process when the disk fails it. Here a
+// call that fails, of whatever kind, fails the group and parks the goroutine that made it: it never hears
+// of the error, so it can neither panic nor acknowledge what is not on the disk. Only that something is
+// not there is an answer that it gets. Once the group has failed, for whatever reason, nothing is written any more.
+//
+// A lack of file descriptors is no failure of the disk, and passes: the engine waits for it to end.
 //
 // disk also hides the machine's name, under which the engine keeps its data (see stamp.go).
 type disk struct {
@@ -23,6 +29,8 @@ type disk struct {
 	from   string // directory that the engine names after the machine
 	to     string // what it is called on the disk
 }
+
+var errDisk = errors.New("disk")
 
 // hostDir is what the directory of the machine is called instead.
 const hostDir = "replica"
@@ -43,102 +51,189 @@ func (d *disk) path(name string) string {
 }
 
 // alive parks the caller when the group has failed.
-func (d *disk) alive() {
+func (d *disk) alive() error {
 	select {
 	case <-d.failed:
-		park()
+		return hold(errParked)
 	default:
+		return nil
 	}
 }
 
-// must fails the group and parks the caller when a write has failed.
-func (d *disk) must(what, name string, err error) {
+// must fails the group and parks the caller when a call has failed.
+func (d *disk) must(what, name string, err error) error {
 	if err == nil {
-		return
+		return nil
 	}
-	d.fail(fmt.Errorf("disk: %s %s: %w", what, name, err))
-	park()
+	d.fail(fmt.Errorf("%w: %s %s: %w", errDisk, what, name, err))
+	return hold(err)
+}
+
+// hold parks the caller, unless it holds the engine's one lock that all engines of the process share: then
+// it has the error, which it gives back without harm, lets go of the lock, and is parked by engineLogger.Panicf.
+func hold(err error) error {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "SSEnv).FinalizeSnapshot") {
+			return err
+		}
+		if !more {
+			park()
+		}
+	}
+}
+
+// may is must for calls that may find nothing.
+func (d *disk) may(what, name string, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return d.must(what, name, err)
+}
+
+const (
+	descriptorsWithin = time.Minute // how long the engine waits for a file descriptor
+	descriptorsPause  = 50 * time.Millisecond
+)
+
+// patiently repeats what needs a file descriptor until there is one.
+func (d *disk) patiently(call func() error) {
+	for began := time.Now(); ; {
+		err := call()
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || time.Since(began) > descriptorsWithin {
+			return
+		}
+		select {
+		case <-d.failed:
+			return
+		case <-time.After(descriptorsPause):
+		}
+	}
+}
+
+// open opens a file.
+func (d *disk) open(name string, open func() (vfs.File, error)) (f *file, err error) {
+	d.patiently(func() error {
+		var under vfs.File
+		under, err = open()
+		f = &file{File: under, disk: d, name: name}
+		return err
+	})
+	return f, err
+}
+
+// openToWrite opens a file that will be there, because it is made.
+func (d *disk) openToWrite(what, name string, open func() (vfs.File, error)) (vfs.File, error) {
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	f, err := d.open(name, open)
+	if d.must(what, name, err) != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// openToRead opens what may not be there.
+func (d *disk) openToRead(name string, open func() (vfs.File, error)) (vfs.File, error) {
+	f, err := d.open(name, open)
+	if d.may("open", name, err) != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (d *disk) Create(name string) (vfs.File, error) {
 	name = d.path(name)
-	d.alive()
-	f, err := d.FS.Create(name)
-	d.must("create", name, err)
-	return &file{File: f, disk: d, name: name}, nil
-}
-
-func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	name = d.path(name)
-	f, err := d.FS.Open(name, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &file{File: f, disk: d, name: name}, nil
-}
-
-func (d *disk) OpenDir(name string) (vfs.File, error) {
-	name = d.path(name)
-	f, err := d.FS.OpenDir(name)
-	if err != nil {
-		return nil, err
-	}
-	return &file{File: f, disk: d, name: name}, nil
+	return d.openToWrite("create", name, func() (vfs.File, error) { return d.FS.Create(name) })
 }
 
 func (d *disk) OpenForAppend(name string) (vfs.File, error) {
 	name = d.path(name)
-	d.alive()
-	f, err := d.FS.OpenForAppend(name)
-	d.must("open", name, err)
-	return &file{File: f, disk: d, name: name}, nil
+	return d.openToWrite("open", name, func() (vfs.File, error) { return d.FS.OpenForAppend(name) })
 }
 
+// ReuseForWrite makes the file anew when its first half, renaming, was done and then no descriptor was left.
 func (d *disk) ReuseForWrite(from, to string) (vfs.File, error) {
 	from, to = d.path(from), d.path(to)
-	d.alive()
-	f, err := d.FS.ReuseForWrite(from, to)
-	d.must("reuse", from, err)
-	return &file{File: f, disk: d, name: to}, nil
+	return d.openToWrite("reuse", to, func() (vfs.File, error) {
+		f, err := d.FS.ReuseForWrite(from, to)
+		if errors.Is(err, os.ErrNotExist) {
+			return d.FS.Create(to)
+		}
+		return f, err
+	})
+}
+
+func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	name = d.path(name)
+	return d.openToRead(name, func() (vfs.File, error) { return d.FS.Open(name, opts...) })
+}
+
+func (d *disk) OpenDir(name string) (vfs.File, error) {
+	name = d.path(name)
+	return d.openToRead(name, func() (vfs.File, error) { return d.FS.OpenDir(name) })
+}
+
+// write changes something on the disk.
+func (d *disk) write(what, name string, call func() error) error {
+	if err := d.alive(); err != nil {
+		return err
+	}
+	return d.must(what, name, call())
 }
 
 func (d *disk) Link(from, to string) error {
 	from, to = d.path(from), d.path(to)
-	d.alive()
-	d.must("link", from, d.FS.Link(from, to))
-	return nil
+	return d.write("link", to, func() error { return d.FS.Link(from, to) })
 }
 
 func (d *disk) Rename(from, to string) error {
 	from, to = d.path(from), d.path(to)
-	d.alive()
-	d.must("rename", from, d.FS.Rename(from, to))
-	return nil
+	return d.write("rename", from, func() error { return d.FS.Rename(from, to) })
 }
 
-// Remove and RemoveAll pass their errors on: what could not be removed harms nothing.
 func (d *disk) Remove(name string) error {
-	d.alive()
-	return d.FS.Remove(d.path(name))
+	name = d.path(name)
+	if err := d.alive(); err != nil {
+		return err
+	}
+	return d.may("remove", name, d.FS.Remove(name))
 }
 
-func (d *disk) RemoveAll(name string) error {
-	d.alive()
-	return d.FS.RemoveAll(d.path(name))
+func (d *disk) RemoveAll(name string) (err error) {
+	name = d.path(name)
+	if err := d.alive(); err != nil {
+		return err
+	}
+	d.patiently(func() error { err = d.FS.RemoveAll(name); return err })
+	return d.may("remove", name, err)
 }
 
 func (d *disk) MkdirAll(name string, mode os.FileMode) error {
 	name = d.path(name)
-	d.alive()
-	d.must("make directory", name, d.FS.MkdirAll(name, mode))
-	return nil
+	return d.write("make directory", name, func() error { return d.FS.MkdirAll(name, mode) })
 }
 
-func (d *disk) Lock(name string) (io.Closer, error) { return d.FS.Lock(d.path(name)) }
+func (d *disk) Lock(name string) (lock io.Closer, err error) {
+	name = d.path(name)
+	d.patiently(func() error { lock, err = d.FS.Lock(name); return err })
+	return lock, d.must("lock", name, err)
+}
 
-func (d *disk) List(name string) ([]string, error) { return d.FS.List(d.path(name)) }
+func (d *disk) List(name string) (list []string, err error) {
+	name = d.path(name)
+	d.patiently(func() error { list, err = d.FS.List(name); return err })
+	return list, d.may("list", name, err)
+}
 
-func (d *disk) Stat(name string) (os.FileInfo, error) { return d.FS.Stat(d.path(name)) }
+func (d *disk) Stat(name string) (os.FileInfo, error) {
+	name = d.path(name)
+	info, err := d.FS.Stat(name)
+	return info, d.may("look at", name, err)
+}
 
 // GetDiskUsage answers plenty where the file system cannot say: a memory file system.
 func (d *disk) GetDiskUsage(name string) (vfs.DiskUsage, error) {

@@ -96,7 +96,7 @@ func TestNothingAcknowledgedIsForgottenInAPowerCut(t *testing.T) {
 }
 
 // prepareStrict makes the directory above the replica's durable, which is the data directory's business.
-func prepareStrict(t *testing.T, fs *vfs.MemFS) {
+func prepareStrict(t *testing.T, fs vfs.FS) {
 	t.Helper()
 	if err := fs.MkdirAll("/data/raft", 0o700); err != nil {
 		t.Fatal(err)

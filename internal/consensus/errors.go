@@ -26,6 +26,17 @@ var (
 	ErrNoReplica = errors.New("holdfast: the directory has no data of this replica")
 	// ErrOtherStart answers StartBootstrap or StartJoin on a directory whose replica was started the other way.
 	ErrOtherStart = errors.New("holdfast: the replica was first started the other way")
+	// ErrForeign answers a directory that another node, another cluster or a newer version has written.
+	ErrForeign = errors.New("holdfast: the raft directory is not this node's")
+	// ErrDamaged says that what the directory holds is not what was written there, or not all of it. It must not
+	// be used any more: its replica would forget votes and entries.
+	ErrDamaged = errors.New("holdfast: raft directory damaged")
+	// ErrSuperseded is the cause when another process of this node is known to the group that began later than
+	// this one, or as late: one of the two runs on an older copy of the directory.
+	ErrSuperseded = errors.New("holdfast: superseded by another process of this node")
+	// ErrForgetful is the cause when this process began with less in its directory than its node has promised
+	// to others: an older copy was put back.
+	ErrForgetful = errors.New("holdfast: the directory is older than what its node has promised to others")
 	// ErrUnsupported is the cause when a command in the log is newer than this program.
 	ErrUnsupported = errors.New("holdfast: the log has a command that this version does not know: upgrade this node")
 	// ErrInvariant is the cause when the Raft engine found its own state broken.

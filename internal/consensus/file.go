@@ -1,6 +1,12 @@
 package consensus
 
-import "github.com/lni/vfs"
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/lni/vfs"
+)
 
 // file is an open file or directory of the engine. It does not pass on the descriptor, so that every sync
 // comes through here.
@@ -10,22 +16,53 @@ type file struct {
 	name string
 }
 
-func (f *file) Write(b []byte) (int, error) {
-	f.disk.alive()
-	n, err := f.File.Write(b)
-	f.disk.must("write", f.name, err)
-	return n, nil
+// Read and ReadAt answer the end of the file, and no other error.
+func (f *file) Read(b []byte) (int, error) {
+	n, err := f.File.Read(b)
+	return n, f.readable(err)
 }
 
-func (f *file) WriteAt(b []byte, offset int64) (int, error) {
-	f.disk.alive()
-	n, err := f.File.WriteAt(b, offset)
-	f.disk.must("write", f.name, err)
-	return n, nil
+func (f *file) ReadAt(b []byte, offset int64) (int, error) {
+	n, err := f.File.ReadAt(b, offset)
+	return n, f.readable(err)
 }
 
-func (f *file) Sync() error {
-	f.disk.alive()
-	f.disk.must("sync", f.name, f.File.Sync())
-	return nil
+func (f *file) readable(err error) error {
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	return f.disk.must("read", f.name, err)
+}
+
+func (f *file) Write(b []byte) (n int, err error) {
+	err = f.disk.write("write", f.name, func() error {
+		n, err = f.File.Write(b)
+		return err
+	})
+	return n, err
+}
+
+func (f *file) WriteAt(b []byte, offset int64) (n int, err error) {
+	err = f.disk.write("write", f.name, func() error {
+		n, err = f.File.WriteAt(b, offset)
+		return err
+	})
+	return n, err
+}
+
+func (f *file) Sync() error { return f.disk.write("sync", f.name, f.File.Sync) }
+
+// Stat tells about the open file.
+func (f *file) Stat() (os.FileInfo, error) {
+	info, err := f.File.Stat()
+	return info, f.disk.must("look at", f.name, err)
+}
+
+// Close may be where the system says that an earlier write has failed.
+func (f *file) Close() error {
+	err := f.File.Close()
+	if errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return f.disk.must("close", f.name, err)
 }

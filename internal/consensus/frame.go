@@ -11,17 +11,25 @@ import (
 )
 
 // A connection between replicas carries frames in one direction: one byte kind, three bytes 0, four bytes
-// length and four bytes CRC-32C of the payload, both little-endian, then the payload. The other direction
-// carries acknowledgements, a byte each (see receiver.go).
+// length and four bytes CRC-32C of the payload, both little-endian, then the payload. The first is a greeting,
+// the others are none. The other direction carries answers, a byte each.
 const (
-	frameBatch byte = 'B' // raftpb.MessageBatch
-	frameChunk byte = 'C' // raftpb.Chunk, a piece of a snapshot
+	frameGreeting byte = 'G' // greeting
+	frameBatch    byte = 'B' // raftpb.MessageBatch
+	frameChunk    byte = 'C' // raftpb.Chunk, a piece of a snapshot
+)
+
+const (
+	answerReceived   byte = 1 // so far so good
+	answerSuperseded byte = 2 // ErrSuperseded
+	answerForgetful  byte = 3 // ErrForgetful
 )
 
 const (
 	frameHeader   = 12
 	batchBytesMax = 80 << 20 // the engine's own bound of a message is 64 MiB
 	chunkBytesMax = 4 << 20  // the engine's own bound of a piece is 2 MiB
+	greetingMax   = 256      // later versions may say more
 	bufferKept    = 1 << 20  // a buffer that grew beyond is given back after use
 	bufferFree    = 64 << 10 // a connection's buffer up to this is not counted
 )
@@ -51,6 +59,7 @@ const framesBytesMax = 2 * batchBytesMax
 type frameReader struct {
 	r      io.Reader
 	begun  func(size int) error // if not nil: a frame's header has come, this many bytes are to follow
+	first  bool                 // the greeting is due
 	ration *ration              // nil: unbounded
 	taken  int64                // of the ration
 	header [frameHeader]byte
@@ -69,10 +78,14 @@ func (f *frameReader) next() (byte, []byte, error) {
 	size := int(binary.LittleEndian.Uint32(f.header[4:]))
 	sum := binary.LittleEndian.Uint32(f.header[8:])
 	limit := 0
-	switch kind {
-	case uint32(frameBatch):
+	switch {
+	case f.first && kind == uint32(frameGreeting):
+		limit = greetingMax
+	case f.first:
+		return 0, nil, fmt.Errorf("%w: kind %#x where the greeting is due", errFrame, kind)
+	case kind == uint32(frameBatch):
 		limit = batchBytesMax
-	case uint32(frameChunk):
+	case kind == uint32(frameChunk):
 		limit = chunkBytesMax
 	default:
 		return 0, nil, fmt.Errorf("%w: kind %#x", errFrame, kind)

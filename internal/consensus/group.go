@@ -25,7 +25,10 @@ type Group struct {
 	host    atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
 	failing sync.Once
 	failure atomic.Pointer[FailedError]
-	failed  chan struct{} // closed after failure is set
+	failed  chan struct{} // closed after failure is set: nothing is sent or delivered any more
+	broken  chan struct{} // closed when nothing may be written any more, either
+	halting sync.Once
+	reached atomic.Uint64 // index of the last entry on the disk
 
 	closing sync.Once
 	closed  chan struct{} // closed when Close is done
@@ -50,9 +53,15 @@ func (g *Group) Read(fn func(*fsm.Machine)) { g.machine.read(fn) }
 // Fork is a copy of the local state, in O(1), for longer reading.
 func (g *Group) Fork() *fsm.Machine { return g.machine.fork() }
 
-// fail stops the replica for good. It is called by whatever met the failure, from any goroutine, and
-// returns at once.
+// fail stops the replica for good, with all that the engine does on the disk. It is called by whatever met
+// the failure, from any goroutine, and returns at once.
 func (g *Group) fail(cause error) {
+	g.halting.Do(func() { close(g.broken) })
+	g.expel(cause)
+}
+
+// expel stops the replica for good, while the engine is whole: it may still be closed in good order.
+func (g *Group) expel(cause error) {
 	g.failing.Do(func() {
 		failure := &FailedError{Cause: cause}
 		g.failure.Store(failure)

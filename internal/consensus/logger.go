@@ -29,7 +29,10 @@ type router struct {
 	blame  sync.Mutex
 	mu     sync.Mutex
 	groups map[uint64]*member // by replica
-	budget budget
+	// starters are the goroutines that started engines, by their number, which is never used again. What
+	// was abandoned may speak long after: none is removed.
+	starters map[uint64]uint64
+	budget   budget
 }
 
 // enter registers a group. Two with one replica cannot run in a process, except that one which was
@@ -86,15 +89,21 @@ func (l *engineLogger) Warningf(format string, args ...any) {
 func (l *engineLogger) Errorf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }
 
 // Panicf is how the engine reports that it cannot go on, and it must not return. A goroutine of one of
-// our engines fails its group and is parked. Any other gets the panic that it expects: a goroutine that
-// called the engine from this package, where guard turns it into an error, or somebody else's engine.
+// our engines fails its group, if that was not closed and abandoned before, and is parked. Any other gets the
+// panic that it expects: one that called the engine from this package, where guard turns it into an
+// error, or one of somebody else's engine.
 func (l *engineLogger) Panicf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if m := l.router.find(l.router.culprit()); m != nil {
-		m.fail(fmt.Errorf("%w: %s: %s", ErrInvariant, l.pkg, firstLine(text)))
-		park()
+	culprits := l.router.culprits()
+	if len(culprits) == 0 {
+		panic(text)
 	}
-	panic(text)
+	for _, replica := range culprits {
+		if m := l.router.find(replica); m != nil {
+			m.fail(fmt.Errorf("%w: %s: %s", ErrInvariant, l.pkg, firstLine(text)))
+		}
+	}
+	park()
 }
 
 func (l *engineLogger) write(level slog.Level, format string, args []any) {

@@ -2,9 +2,10 @@ package consensus
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -53,21 +54,34 @@ func TestEngineCannotFloodTheLog(t *testing.T) {
 	}
 }
 
-func TestOnlyGoroutinesOfAnEngineAreBlamed(t *testing.T) {
+func TestTheEngineOfAGoroutineIsToldAlsoWhenItsLogStoreTookTheLabel(t *testing.T) {
 	t.Parallel()
-	r := &router{}
-	if replica := r.culprit(); replica != 0 {
-		t.Errorf("the test is taken for replica %d", replica)
+	const replica = 4242
+	ask := func(about string, want ...uint64) func() {
+		return func() {
+			if got := process.culprits(); !slices.Equal(got, want) {
+				t.Errorf("%s: blamed %v, want %v", about, got, want)
+			}
+		}
 	}
-	blamed := make(chan string)
-	labelled(42, func() {
-		go func() {
-			mine := r.culprit()
+	var all sync.WaitGroup
+	all.Go(func() {
+		labelled(replica, func() {
+			all.Go(func() {
+				all.Go(ask("a goroutine that one of the engine's started", replica))
+				unlabelled()
+				ask("a goroutine of the engine without its label", replica)()
+				_ = guard(func() error { ask("a goroutine of ours in a call of the engine")(); return nil })
+			})
 			unlabelled()
-			blamed <- fmt.Sprint(mine, r.culprit())
-		}()
+			ask("the one that starts the engine, without its label", replica)()
+			_ = guard(func() error { ask("the one that starts the engine, in a call of it", replica)(); return nil })
+		})
 	})
-	if got := <-blamed; got != "42 0" {
-		t.Errorf("blamed %s, want 42 and, without the label, 0", got)
+	all.Wait()
+	_ = guard(func() error { ask("somebody else, in a call of the engine")(); return nil })
+	r := &router{groups: map[uint64]*member{7: nil}}
+	if got := r.culprits(); !slices.Equal(got, []uint64{7}) {
+		t.Errorf("a goroutine that nothing is known of: blamed %v", got)
 	}
 }

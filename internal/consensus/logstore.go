@@ -1,6 +1,10 @@
 package consensus
 
 import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
@@ -13,33 +17,52 @@ import (
 // Rules: term and vote are never kept back. What is kept back is written before snapshots are recorded and
 // entries are removed, and at Close, because the engine refuses to start when the commit index that it
 // finds is below its snapshot. A snapshot's index is committed, whatever the step worker has told so far.
+//
+// What is written is also noted in the mark (see mark.go). An error of the store fails the group and parks the
+// goroutine of the engine that met it, which would panic.
 type logStore struct {
 	raftio.ILogDB
 	replica uint64
+	mark    *mark
+	reached *atomic.Uint64 // index of the last entry on the disk
+	fail    func(error)
 	// busy holds the right to write: a channel, not a mutex, so that waiting for a slow disk is idle time in
 	// the simulation.
 	busy  chan struct{}
 	saved raftpb.State // as far as this process wrote or read it
 	held  raftpb.State // newer than saved in its commit index alone; empty: nothing is held back
 	batch []raftpb.Update
+	last  uint64 // index of the last entry, as soon as it is to be written
 }
 
 // logStoreFactory makes the log store; it keeps it for the group, to be asked how the replica began.
 type logStoreFactory struct {
 	replica uint64
+	mark    *mark
+	reached *atomic.Uint64
+	fail    func(error)
+	kind    storeKind
 	store   *logStore
 }
 
+// storeKind is a kind of log store.
+type storeKind struct {
+	name string
+	make func(config.NodeHostConfig, config.LogDBCallback, []string, []string) (raftio.ILogDB, error)
+}
+
+func pebbleStore() storeKind { return storeKind{"sharded-pebble", newPebbleStore} }
+
 // Name is the kind of store, which the engine stamps its directory with.
-func (f *logStoreFactory) Name() string { return "sharded-pebble" }
+func (f *logStoreFactory) Name() string { return f.kind.name }
 
 // Create opens the store.
 func (f *logStoreFactory) Create(cfg config.NodeHostConfig, busy config.LogDBCallback, dirs, wals []string) (raftio.ILogDB, error) {
-	under, err := newPebbleStore(cfg, busy, dirs, wals)
+	under, err := f.kind.make(cfg, busy, dirs, wals)
 	if err != nil {
 		return nil, err
 	}
-	f.store = &logStore{ILogDB: under, replica: f.replica, busy: make(chan struct{}, 1)}
+	f.store = &logStore{ILogDB: under, replica: f.replica, mark: f.mark, reached: f.reached, fail: f.fail, busy: make(chan struct{}, 1)}
 	return f.store, nil
 }
 
@@ -59,8 +82,26 @@ func (s *logStore) SaveRaftState(updates []raftpb.Update, worker uint64) error {
 	if len(s.batch) == 0 {
 		return nil
 	}
-	err := s.ILogDB.SaveRaftState(s.batch, worker)
+	at := position{s.saved.Term, s.saved.Vote, s.last}
+	err := s.mark.lower(at)
+	if err == nil {
+		err = s.ILogDB.SaveRaftState(s.batch, worker)
+	}
+	if err == nil {
+		s.reached.Store(at.index)
+		err = s.mark.note(at)
+	}
 	clear(s.batch)
+	return s.sound("saving entries", err)
+}
+
+// sound passes on what the engine expects, and stops the group for any other error.
+func (s *logStore) sound(what string, err error) error {
+	if err == nil || errors.Is(err, raftio.ErrNoSavedLog) || errors.Is(err, raftio.ErrNoBootstrapInfo) {
+		return err
+	}
+	s.fail(fmt.Errorf("%w: %s: %w", ErrDamaged, what, err))
+	park()
 	return err
 }
 
@@ -82,6 +123,12 @@ func (s *logStore) merge(u raftpb.Update) (raftpb.Update, bool) {
 	}
 	u.Commit = max(u.Commit, u.Snapshot.Index)
 	s.saved, s.held = u.State, raftpb.State{}
+	if !raftpb.IsEmptySnapshot(u.Snapshot) {
+		s.last = u.Snapshot.Index
+	}
+	if n := len(u.EntriesToSave); n > 0 {
+		s.last = u.EntriesToSave[n-1].Index
+	}
 	return u, true
 }
 
@@ -114,7 +161,7 @@ func (s *logStore) ReadRaftState(shard, replica, last uint64) (raftio.RaftState,
 	if err == nil {
 		s.saved = state.State
 	}
-	return state, err
+	return state, s.sound("reading the state", err)
 }
 
 // SaveSnapshots records snapshots.
@@ -123,10 +170,10 @@ func (s *logStore) SaveSnapshots(updates []raftpb.Update) error {
 	defer s.unlock()
 	for _, u := range updates {
 		if err := s.flush(u.ShardID, u.ReplicaID, u.Snapshot.Index); err != nil {
-			return err
+			return s.sound("saving the state", err)
 		}
 	}
-	return s.ILogDB.SaveSnapshots(updates)
+	return s.sound("saving a snapshot's record", s.ILogDB.SaveSnapshots(updates))
 }
 
 // RemoveEntriesTo removes entries that a snapshot covers.
@@ -134,9 +181,21 @@ func (s *logStore) RemoveEntriesTo(shard, replica, index uint64) error {
 	s.lock()
 	defer s.unlock()
 	if err := s.flush(shard, replica, index); err != nil {
-		return err
+		return s.sound("saving the state", err)
 	}
-	return s.ILogDB.RemoveEntriesTo(shard, replica, index)
+	return s.sound("removing entries", s.ILogDB.RemoveEntriesTo(shard, replica, index))
+}
+
+// IterateEntries reads entries.
+func (s *logStore) IterateEntries(entries []raftpb.Entry, size, shard, replica, low, high, max uint64) ([]raftpb.Entry, uint64, error) {
+	entries, size, err := s.ILogDB.IterateEntries(entries, size, shard, replica, low, high, max)
+	return entries, size, s.sound("reading entries", err)
+}
+
+// GetSnapshot reads the record of the last snapshot.
+func (s *logStore) GetSnapshot(shard, replica uint64) (raftpb.Snapshot, error) {
+	snapshot, err := s.ILogDB.GetSnapshot(shard, replica)
+	return snapshot, s.sound("reading a snapshot's record", err)
 }
 
 // Close writes what was kept back and closes the store.
@@ -146,5 +205,5 @@ func (s *logStore) Close() error {
 	if err := s.flush(shard, s.replica, 0); err != nil {
 		return err
 	}
-	return s.ILogDB.Close()
+	return errors.Join(s.ILogDB.Close(), s.mark.close())
 }

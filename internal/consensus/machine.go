@@ -117,6 +117,12 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 // Close does nothing: the state stays readable.
 func (m *machine) Close() error { return nil }
 
+// incarnation is the one of a node's last process in the state; false if there is none.
+func (m *machine) incarnation(node fsm.Node) (incarnation uint64, ok bool) {
+	m.read(func(state *fsm.Machine) { incarnation, ok = state.Incarnation(node) })
+	return incarnation, ok
+}
+
 func (m *machine) read(fn func(*fsm.Machine)) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/lni/dragonboat/v4"
-	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
 	"github.com/lni/dragonboat/v4/statemachine"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/settings"
 )
 
 // Open starts the replica. It returns when the last snapshot has been read, which is before the log has
 // been applied and before there is a raft leader: Barrier waits for both.
 //
-// Errors: ErrInvalid, ErrNoReplica, ErrOtherStart, a *FailedError when the disk fails, and what the engine
-// says. After an error nothing runs any more, except that after a *FailedError the directory must not be
+// Errors: ErrInvalid, ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, a
+// *FailedError when the disk fails, and what the system says. After an error nothing runs any more, except that after a *FailedError the directory must not be
 // opened again by this process.
 func Open(cfg Config, how Start) (*Group, error) {
 	cfg = cfg.withDefaults()
@@ -31,7 +33,7 @@ func Open(cfg Config, how Start) (*Group, error) {
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("holdfast: raft directory: %w", err)
 	}
-	if err := guard(func() error { return prepareDir(cfg.FS, cfg.Dir) }); err != nil {
+	if err := guard(func() error { return prepareDir(cfg.FS, cfg) }); err != nil {
 		return nil, err
 	}
 	if files := settings.Ignored(); len(files) > 0 {
@@ -39,7 +41,7 @@ func Open(cfg Config, how Start) (*Group, error) {
 	}
 	g := newGroup(cfg)
 	process.enter(cfg.Replica, g.entry)
-	d := newDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.failed)
+	d := newDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.broken)
 	started := make(chan error, 1)
 	go labelled(cfg.Replica, func() {
 		started <- guard(func() error { return g.start(d, how) })
@@ -50,20 +52,20 @@ func Open(cfg Config, how Start) (*Group, error) {
 		err = g.Failure()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("holdfast: starting the replica: %w", err), g.Close())
+		return nil, errors.Join(fmt.Errorf("holdfast: starting the replica: %w", diagnose(err)), g.Close())
 	}
 	return g, nil
 }
 
 func newGroup(cfg Config) *Group {
-	g := &Group{cfg: cfg, failed: make(chan struct{}), closed: make(chan struct{})}
+	g := &Group{cfg: cfg, failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{})}
 	g.nodes = newRegistry(cfg.Resolve)
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
 	g.carrier = &carrier{
 		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, failed: g.failed,
-		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster)},
+		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached}, expelled: g.expel,
+		roster: newRoster(cfg.Replica, g.machine.incarnation), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
-	g.store = &logStoreFactory{replica: cfg.Replica}
 	g.leaders = &leaders{observer: cfg.Observer, changed: make(chan struct{})}
 	g.entry = &member{log: cfg.Logger, fail: g.fail}
 	return g
@@ -71,6 +73,10 @@ func newGroup(cfg Config) *Group {
 
 // start runs the engine and the replica in it.
 func (g *Group) start(d *disk, how Start) error {
+	g.store = &logStoreFactory{
+		replica: g.cfg.Replica, mark: newMark(d, g.cfg.Dir, g.cfg.Replica), reached: &g.reached,
+		fail: g.fail, kind: g.cfg.store,
+	}
 	host, err := dragonboat.NewNodeHost(g.cfg.hostConfig(d, g.carrier, g.nodes, g.store, g.leaders))
 	if err != nil {
 		return err
@@ -80,22 +86,58 @@ func (g *Group) start(d *disk, how Start) error {
 	}
 	g.session = host.GetNoOPSession(shard)
 	g.host.Store(host)
-	began, err := g.store.store.GetBootstrapInfo(shard, g.cfg.Replica)
-	fresh := errors.Is(err, raftio.ErrNoBootstrapInfo)
-	switch {
-	case err != nil && !fresh:
+	fresh, join, err := g.store.store.began(how)
+	if err != nil {
 		return err
-	case fresh && how == StartRestart:
-		return ErrNoReplica
-	case fresh:
-		began.Join = how == StartJoin
-	case how != StartRestart && began.Join != (how == StartJoin):
-		return fmt.Errorf("%w, not by %v", ErrOtherStart, how)
+	}
+	if err := g.recall(); err != nil {
+		return err
 	}
 	var members map[uint64]dragonboat.Target
-	if fresh && !began.Join {
+	if fresh && !join {
 		members = map[uint64]dragonboat.Target{g.cfg.Replica: g.cfg.Node}
 	}
 	create := func(uint64, uint64) statemachine.IConcurrentStateMachine { return g.machine }
-	return host.StartConcurrentReplica(members, fresh && began.Join, create, g.cfg.replicaConfig(began.Join))
+	if err := host.StartConcurrentReplica(members, fresh && join, create, g.cfg.replicaConfig(join)); err != nil {
+		return err
+	}
+	if err := g.carrier.roster.current(g.carrier.self.node, g.cfg.Incarnation); err != nil {
+		return err
+	}
+	close(g.carrier.ready)
+	return nil
+}
+
+// recall finds out from the log how far this replica has come, and which processes of other nodes there were.
+func (g *Group) recall() error {
+	node, err := fsm.ParseNode(g.cfg.Node)
+	if err != nil {
+		return err
+	}
+	find := hellos()
+	at, err := g.store.store.audit(func(e *raftpb.Entry) {
+		if hello, ok := find(e); ok {
+			g.carrier.roster.heard(hello.Node, hello.Incarnation)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	g.carrier.self = greeting{deployment: deployment(g.cfg.Cluster), node: node, incarnation: g.cfg.Incarnation, began: at}
+	return g.store.mark.open(at)
+}
+
+// diagnose says of an error of a start whether it is the directory that is damaged. What this package and the
+// system say stands; what is left are answers of the engine and its log store to what they read.
+func diagnose(err error) error {
+	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, errDisk} {
+		if errors.Is(err, plain) {
+			return err
+		}
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != syscall.ENOENT {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }

@@ -17,44 +17,101 @@ import (
 // connection is closed, because nothing after that can be trusted.
 func (c *carrier) receive(conn net.Conn) {
 	pace := pacer{conn: conn}
-	frames := frameReader{r: conn, begun: pace.begun, ration: &c.ration}
+	frames := frameReader{r: conn, begun: pace.begun, ration: &c.ration, first: true}
 	defer frames.close()
-	err := pace.begun(0) // a first frame must come; only then is the connection worth a large buffer
-	var acked time.Time
+	from, err := c.welcome(&frames, &pace)
+	if err == nil {
+		defer c.roster.leave(from)
+	}
+	var answered time.Time
 	for err == nil {
-		if err = c.receiveOne(&frames); err != nil {
+		if err = c.receiveOne(&frames, from); err != nil {
 			break
-		}
-		if pace.buffered == nil {
-			pace.buffered = bufio.NewReaderSize(conn, 64<<10)
-			frames.r = pace.buffered
 		}
 		if err = pace.ended(); err != nil {
 			break
 		}
-		if now := time.Now(); now.Sub(acked) >= ackEvery {
-			acked = now
-			err = acknowledge(conn, now)
+		if now := time.Now(); now.Sub(answered) >= ackEvery {
+			answered = now
+			if err = c.roster.current(from.node, from.incarnation); err == nil {
+				err = reply(conn, answerReceived, now)
+			}
 		}
 	}
+	turnAway(conn, err)
 	c.hangUp(conn, err)
 }
 
-func (c *carrier) receiveOne(frames *frameReader) error {
+// welcome reads the greeting and lets the sender in. Only then is the connection worth a large buffer.
+func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
+	if err := pace.begun(0); err != nil { // it must come
+		return nil, err
+	}
+	_, payload, err := frames.next()
+	if err != nil {
+		return nil, err
+	}
+	frames.first = false
+	hello, err := decodeGreeting(payload)
+	switch {
+	case err != nil:
+		return nil, err
+	case hello.deployment != c.vet.deployment:
+		return nil, refuse("greeting of another cluster")
+	case ReplicaID(hello.node.String()) == c.vet.replica:
+		return nil, refuse("greeting from this node itself")
+	}
+	if err := pace.ended(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.ready:
+	case <-c.failed:
+		return nil, errCarrierClosed
+	case <-c.ended:
+		return nil, errCarrierClosed
+	}
+	from, err := c.roster.admit(hello, func() { pace.conn.Close() })
+	if err == nil {
+		pace.buffered = bufio.NewReaderSize(pace.conn, 64<<10)
+		frames.r = pace.buffered
+	}
+	return from, err
+}
+
+func (c *carrier) receiveOne(frames *frameReader, from *guest) error {
 	kind, payload, err := frames.next()
 	if err != nil {
 		return err
 	}
-	return c.deliver(kind, payload)
+	return c.deliver(kind, payload, from)
 }
 
-func acknowledge(conn net.Conn, now time.Time) error {
+func reply(conn net.Conn, what byte, now time.Time) error {
 	if err := conn.SetWriteDeadline(now.Add(batchTimeout)); err != nil {
 		return err
 	}
-	_, err := conn.Write([]byte{1})
+	_, err := conn.Write([]byte{what})
 	return err
 }
+
+// turnAway tells a sender that is refused for what it is. It then reads on for a moment, because a connection
+// that is closed with something unread takes back what it was about to bring.
+func turnAway(conn net.Conn, err error) {
+	what := answerForgetful
+	switch {
+	case errors.Is(err, ErrSuperseded):
+		what = answerSuperseded
+	case !errors.Is(err, ErrForgetful):
+		return
+	}
+	now := time.Now()
+	if reply(conn, what, now) == nil && conn.SetReadDeadline(now.Add(turnAwayTime)) == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}
+
+const turnAwayTime = time.Second // for a refusal to arrive
 
 // pacer ends connections that begin a frame and do not bring it: senders give up as soon. Between frames a
 // connection may be quiet.
@@ -81,8 +138,11 @@ func (p *pacer) ended() error {
 }
 
 func (c *carrier) hangUp(conn net.Conn, err error) {
-	late := errors.Is(err, os.ErrDeadlineExceeded)
-	if !errors.Is(err, errFrame) && !errors.Is(err, errVet) && !errors.Is(err, ErrInvariant) && !late || errors.Is(err, io.ErrUnexpectedEOF) {
+	bad := false
+	for _, reason := range []error{errFrame, errVet, ErrInvariant, ErrSuperseded, ErrForgetful, os.ErrDeadlineExceeded} {
+		bad = bad || errors.Is(err, reason)
+	}
+	if !bad || errors.Is(err, io.ErrUnexpectedEOF) {
 		return // it ended, or this replica closes
 	}
 	c.refused.Add(1)
@@ -115,7 +175,7 @@ func (w *warnings) take(now time.Time) (unreported int, ok bool) {
 // errRefusedChunk says that the engine does not want the rest of a snapshot.
 var errRefusedChunk = errors.New("holdfast: snapshot refused")
 
-func (c *carrier) deliver(kind byte, payload []byte) error {
+func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 	if c.silent() {
 		return errCarrierClosed
 	}
@@ -124,6 +184,9 @@ func (c *carrier) deliver(kind byte, payload []byte) error {
 		if err != nil {
 			return err
 		}
+		if chunk.From != from.replica {
+			return refuse("snapshot from replica %x by way of %x", chunk.From, from.replica)
+		}
 		return guard(func() error {
 			if !c.chunks(chunk) {
 				return errRefusedChunk
@@ -131,11 +194,17 @@ func (c *carrier) deliver(kind byte, payload []byte) error {
 			return nil
 		})
 	}
-	batch, from, err := c.vet.decodeBatch(payload)
+	batch, sender, err := c.vet.decodeBatch(payload)
 	if err != nil {
 		return err
 	}
-	c.nodes.hear(from, batch.SourceAddress)
+	if sender != from.replica {
+		return refuse("batch from replica %x by way of %x", sender, from.replica)
+	}
+	if err := c.roster.accept(from, batch.Requests); err != nil {
+		return err
+	}
+	c.nodes.hear(sender, batch.SourceAddress)
 	batch.SourceAddress = "" // or the engine would make the sender a member in the registry
 	return guard(func() error {
 		c.messages(batch)

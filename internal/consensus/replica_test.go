@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +104,7 @@ type bench struct {
 	bind    func(n int) string
 	book    addressBook
 	tune    func(*Config)
+	opened  atomic.Uint64
 }
 
 func newBench() *bench {
@@ -134,7 +136,7 @@ func (b *bench) tryIn(n int, fs vfs.FS, dir string, how Start) (*replica, error)
 	r := &replica{node: nodeID(n), fs: fs, endpoint: endpoint, seen: newRecorder()}
 	b.book.set(r.node, endpoint.Addr())
 	cfg := Config{
-		Node: r.node, Cluster: testCluster, Dir: dir, FS: fs,
+		Node: r.node, Incarnation: b.opened.Add(1) << RunBits, Cluster: testCluster, Dir: dir, FS: fs,
 		Endpoint: endpoint, Resolve: b.book.resolve, Observer: r.seen,
 	}
 	if b.tune != nil {

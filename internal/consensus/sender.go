@@ -31,12 +31,21 @@ const (
 	ackPause       = time.Second            // no frame for so long is a pause
 )
 
-// listen reads acknowledgements until the other side is gone.
+// listen reads answers until the other side is gone.
 func (s *sender) listen() {
 	defer close(s.gone)
 	var b [16]byte
 	for {
-		if _, err := s.conn.Read(b[:]); err != nil {
+		n, err := s.conn.Read(b[:])
+		for _, answer := range b[:n] {
+			switch answer {
+			case answerSuperseded:
+				s.carrier.expelled(fmt.Errorf("%w, says the replica at %v", ErrSuperseded, s.conn.RemoteAddr()))
+			case answerForgetful:
+				s.carrier.expelled(fmt.Errorf("%w, says the replica at %v", ErrForgetful, s.conn.RemoteAddr()))
+			}
+		}
+		if err != nil {
 			return
 		}
 		s.acked.Store(time.Now().UnixNano())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 	"github.com/lni/vfs"
 )
@@ -29,8 +30,9 @@ const (
 
 var errDamaged = errors.New("holdfast: damaged")
 
-// prepareDir makes dir fit for a start on this machine.
-func prepareDir(fs vfs.FS, dir string) error {
+// prepareDir makes the directory fit for a start on this machine, if it is the replica's.
+func prepareDir(fs vfs.FS, cfg Config) error {
+	dir := cfg.Dir
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("holdfast: raft directory: %w", err)
 	}
@@ -41,11 +43,12 @@ func prepareDir(fs vfs.FS, dir string) error {
 	} else if err != nil {
 		return err
 	}
-	return clearHost(fs, dir)
+	return clearHost(fs, cfg)
 }
 
 // clearHost takes the host name out of the stamp, durably and atomically.
-func clearHost(fs vfs.FS, dir string) error {
+func clearHost(fs vfs.FS, cfg Config) error {
+	dir := cfg.Dir
 	name := fs.PathJoin(dir, stampFile)
 	content, err := readStamp(fs, name)
 	if err != nil && !errors.Is(err, errDamaged) || content == nil && err == nil {
@@ -61,6 +64,9 @@ func clearHost(fs vfs.FS, dir string) error {
 		}
 		return nil
 	}
+	if err := cfg.owns(&stamp); err != nil {
+		return fmt.Errorf("%w: %s", err, name)
+	}
 	if stamp.Hostname == "" {
 		return nil
 	}
@@ -69,6 +75,20 @@ func clearHost(fs vfs.FS, dir string) error {
 		return fmt.Errorf("holdfast: raft directory: %w", err)
 	}
 	return replaceStamp(fs, dir, name, content)
+}
+
+// owns refuses the stamp of another replica's directory, or of one that another version of the engine wrote.
+func (c Config) owns(stamp *raftpb.RaftDataStatus) error {
+	switch {
+	case stamp.Address != c.Node:
+		return fmt.Errorf("%w: it belongs to node %.64q", ErrForeign, stamp.Address)
+	case stamp.DeploymentId != deployment(c.Cluster):
+		return fmt.Errorf("%w: it belongs to another group", ErrForeign)
+	case stamp.LogdbType != c.store.name, stamp.BinVer != raftio.PlainLogDBBinVersion && c.store.name == pebbleStore().name:
+		return fmt.Errorf("%w: its log is of kind %.32q, version %d, which this version does not read",
+			ErrForeign, stamp.LogdbType, stamp.BinVer)
+	}
+	return nil
 }
 
 // readStamp answers a stamp's content; nil if there is no such file.
@@ -117,6 +137,10 @@ func replaceStamp(fs vfs.FS, dir, name string, content []byte) (err error) {
 	if err := fs.Rename(name+".new", name); err != nil {
 		return err
 	}
+	return syncDir(fs, dir)
+}
+
+func syncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
 		return err

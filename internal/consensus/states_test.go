@@ -50,7 +50,7 @@ func TestInvalidConfigNamesItsField(t *testing.T) {
 	}
 	defer endpoint.Close()
 	good := Config{
-		Node: nodeID(1), Cluster: testCluster, Dir: "/raft", FS: vfs.NewMem(), Endpoint: endpoint,
+		Node: nodeID(1), Incarnation: 1, Cluster: testCluster, Dir: "/raft", FS: vfs.NewMem(), Endpoint: endpoint,
 		Resolve: func(string) (string, bool) { return "", false }, Observer: newRecorder(),
 	}
 	for name, edit := range map[string]func(*Config){

@@ -3,6 +3,7 @@ package consensus
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
@@ -14,6 +15,7 @@ import (
 type vetter struct {
 	replica    uint64 // this one
 	deployment uint64
+	last       *atomic.Uint64 // index of the last entry on the disk; nil: unknown
 }
 
 var errVet = errors.New("holdfast: message refused")
@@ -61,6 +63,24 @@ func (v vetter) message(m *raftpb.Message, from uint64) error {
 		return refuse("%v with numbers out of range", m.Type)
 	case !raftpb.IsEmptySnapshot(m.Snapshot):
 		return refuse("%v with a snapshot", m.Type)
+	}
+	// What is passed on to the raft leader has no term, and a follower panics on one that has. Everything else
+	// is of a term: without one it counts as local, however old.
+	switch m.Type {
+	case raftpb.Propose, raftpb.ReadIndex, raftpb.LeaderTransfer, raftpb.SnapshotReceived:
+		if m.Term != 0 {
+			return refuse("%v of a term", m.Type)
+		}
+	case raftpb.RequestPreVoteResp: // of a replica that has just joined
+	default:
+		if m.Term == 0 {
+			return refuse("%v of no term", m.Type)
+		}
+	}
+	// A raft leader commits here what was acknowledged from here. If that is not here any more, it will tell when
+	// this replica connects to it (see roster.go).
+	if m.Type == raftpb.Heartbeat && v.last != nil && m.Commit > v.last.Load() {
+		return refuse("%v that commits entry %d, after the last", m.Type, m.Commit)
 	}
 	switch m.Type {
 	case raftpb.Replicate:

@@ -62,6 +62,11 @@ func framed(t testing.TB, kind byte, p payload) []byte {
 	return frame
 }
 
+// proposed is a good proposal's content.
+func proposed() []raftpb.Entry {
+	return []raftpb.Entry{{Type: raftpb.EncodedEntry, Cmd: []byte{0, 1, 2}}}
+}
+
 func change(c raftpb.ConfigChange) []byte {
 	b, err := c.Marshal()
 	if err != nil {
@@ -76,7 +81,7 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		return func(b *raftpb.MessageBatch) { edit(&b.Requests[0]) }
 	}
 	proposal := func(e raftpb.Entry) func(*raftpb.MessageBatch) {
-		return message(func(m *raftpb.Message) { m.Type, m.Entries = raftpb.Propose, []raftpb.Entry{e} })
+		return message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.Propose, 0, []raftpb.Entry{e} })
 	}
 	for name, edit := range map[string]func(*raftpb.MessageBatch){
 		"another cluster":       func(b *raftpb.MessageBatch) { b.DeploymentId++ },
@@ -98,8 +103,13 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		"entry type":            message(func(m *raftpb.Message) { m.Entries[1].Type = 7 }),
 		"metadata entry":        message(func(m *raftpb.Message) { m.Entries[1].Type = raftpb.MetadataEntry }),
 		"heartbeat with entry":  message(func(m *raftpb.Message) { m.Type = raftpb.Heartbeat }),
-		"transfer to nobody":    message(func(m *raftpb.Message) { m.Type, m.Entries = raftpb.LeaderTransfer, nil }),
-		"empty proposal":        message(func(m *raftpb.Message) { m.Type, m.Entries = raftpb.Propose, nil }),
+		"transfer to nobody":    message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.LeaderTransfer, 0, nil }),
+		"empty proposal":        message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.Propose, 0, nil }),
+		"proposal of a term":    message(func(m *raftpb.Message) { m.Type, m.Entries = raftpb.Propose, proposed() }),
+		"read of a term":        message(func(m *raftpb.Message) { m.Type, m.Entries = raftpb.ReadIndex, nil }),
+		"transfer of a term":    message(func(m *raftpb.Message) { m.Type, m.Hint, m.Entries = raftpb.LeaderTransfer, 1, nil }),
+		"heartbeat of no term":  message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.Heartbeat, 0, nil }),
+		"entries of no term":    message(func(m *raftpb.Message) { m.Term, m.LogTerm, m.Entries = 0, 0, nil }),
 		"proposal with session": proposal(raftpb.Entry{Type: raftpb.EncodedEntry, Cmd: []byte{0, 1}, SeriesID: 5}),
 		"garbage change":        proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: []byte{255}}),
 		"witness":               proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: change(raftpb.ConfigChange{Type: raftpb.AddWitness, ReplicaID: ReplicaID(nodeID(3)), Address: nodeID(3)})}),
@@ -120,9 +130,18 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 			t.Errorf("%v: %v", local, err)
 		}
 	}
-	good := goodBatch(nil)
-	if from, err := testVetter().batch(&good); err != nil || from != ReplicaID(nodeID(2)) {
-		t.Errorf("good batch: %d, %v", from, err)
+	for name, edit := range map[string]func(*raftpb.MessageBatch){
+		"entries":  nil,
+		"proposal": proposal(proposed()[0]),
+		"read":     message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.ReadIndex, 0, nil }),
+		"transfer": message(func(m *raftpb.Message) { m.Type, m.Term, m.Hint, m.Entries = raftpb.LeaderTransfer, 0, 1, nil }),
+		"arrival":  message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.SnapshotReceived, 0, nil }),
+		"pre-vote": message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.RequestPreVoteResp, 0, nil }),
+	} {
+		good := goodBatch(edit)
+		if from, err := testVetter().batch(&good); err != nil || from != ReplicaID(nodeID(2)) {
+			t.Errorf("good %s: %d, %v", name, from, err)
+		}
 	}
 }
 

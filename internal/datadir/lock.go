@@ -54,7 +54,7 @@ func lockFile(path string) (io.Closer, error) {
 	// The registry is asked before the file is opened: where locks are a process's, closing a second
 	// descriptor of the file would drop the first one's lock.
 	if info, err := os.Stat(path); err == nil && opened.has(info) {
-		return nil, fmt.Errorf("%w: %s is locked by another node of this process", ErrInUse, path)
+		return nil, lockedHere(path)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -89,9 +89,14 @@ func lockOpen(f *os.File) (os.FileInfo, error) {
 		return nil, fmt.Errorf("%w: %s was replaced meanwhile: try again", ErrInUse, path)
 	}
 	if !opened.add(info) {
-		return nil, fmt.Errorf("%w: %s is locked by another node of this process", ErrInUse, path)
+		return nil, lockedHere(path)
 	}
 	return info, nil
+}
+
+func lockedHere(path string) error {
+	return fmt.Errorf("%w: %s is locked by another node of this process: use another data directory; or by what "+
+		"is left of one that failed: restart the process", ErrInUse, path)
 }
 
 // held is a taken lock.

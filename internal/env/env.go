@@ -1,5 +1,6 @@
-// Package env lets the simulation put a node on another network, clock and disk than the machine's. It
-// travels in the context of holdfast.Open, so that Config stays free of what only tests need.
+// Package env lets the simulation put a node on another network, clock and disk than the machine's, and
+// tests give it another resolver of names. It travels in the context of holdfast.Open, so that Config stays
+// free of what only tests need.
 package env
 
 import (
@@ -7,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -15,6 +17,7 @@ type Env struct {
 	Network transport.Network
 	Clock   clock.Clock
 	Dir     datadir.Dir // nil: as Config.DataDir says. The node closes it
+	Names   membership.Resolver
 }
 
 type key struct{}
