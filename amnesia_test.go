@@ -153,11 +153,11 @@ func TestOfTwoProcessesOnCopiesOfADirectoryOneIsRefusedAndTheFleetGoesOn(t *test
 	for try := 1; ; try++ {
 		p[1].kill()
 		p[1].start()
-		a := p[1].ask(order{Op: "ready", Timeout: 10 * time.Second})
+		a := p[1].ask(order{Op: "ready", Timeout: 3 * time.Second})
 		if a.Err == "" {
 			break
 		}
-		if try == 3 {
+		if try == 5 {
 			t.Fatalf("the original does not come back: %s", a.Err)
 		}
 	}

@@ -27,6 +27,7 @@ type Cluster struct {
 	self  fsm.SessionID // this process as the group knows it; Number is unused
 
 	dir      datadir.Dir
+	fleeting bool // the directory ends with the process
 	endpoint transport.Endpoint
 	gossip   *membership.Gossip
 
@@ -42,6 +43,8 @@ type Cluster struct {
 	greeted chan struct{} // closed when the group has accepted this process
 	opened  chan struct{} // closed when open is over: nothing is given back to the system before
 	leaving atomic.Bool   // Leave has begun: no call may begin any more
+	given   atomic.Bool   // the group knows that this process is gone
+	placed  atomic.Bool   // Ready was answered once: this node has its place in the fleet
 	closing chan struct{} // closed when the node ends: calls under way end too
 	done    chan struct{} // closed when every lease has ended
 	gone    chan struct{} // closed when nothing of the node is left
@@ -189,7 +192,7 @@ func (c *Cluster) openDir(given datadir.Dir) (err error) {
 	case given != nil:
 		c.dir = given
 	case c.cfg.DataDir == "":
-		c.dir = datadir.Memory()
+		c.dir, c.fleeting = datadir.Memory(), true
 	default:
 		c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Cluster)
 	}
@@ -243,6 +246,9 @@ func (c *Cluster) hello(ctx context.Context) error {
 func (c *Cluster) joined(ctx context.Context) error {
 	select {
 	case <-c.greeted:
+		if c.leaving.Load() {
+			return ErrClosed
+		}
 		return nil
 	case <-c.closing:
 		return c.stopped()
@@ -259,8 +265,10 @@ func (c *Cluster) joined(ctx context.Context) error {
 }
 
 // Ready waits until this node can serve: it belongs to a group that has its voters, the local replica
-// has caught up, and a raft leader answers. The calls after it work. A context that ends first answers
-// its error and ErrNoQuorum.
+// has caught up, and a raft leader answers. The calls after it work. Where nodes are replaced one by one,
+// the first Ready of a new one also means that the fleet can spare the next old one: it votes, or the
+// voters are complete without it, and those that are gone no longer count. A context that ends first
+// answers its error and ErrNoQuorum.
 func (c *Cluster) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -273,25 +281,18 @@ func (c *Cluster) Ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.serves(group) {
+		if c.serves(group) && (c.placed.Load() || c.answered(ctx, group)) {
+			c.placed.Store(true)
 			return nil
 		}
 		_, changed := c.proposer.current()
-		if err := c.proposer.pause(ctx, min(n, 3), changed); err != nil {
+		if err := c.proposer.pause(ctx, min(n, 5), changed); err != nil {
 			if ctx.Err() != nil {
 				err = unreached(ctx, attempts{})
 			}
 			return err
 		}
 	}
-}
-
-// serves reports whether the group grants locks and this node has its place in it: it votes, or
-// there are voters enough.
-func (c *Cluster) serves(group *consensus.Group) bool {
-	serving := false
-	group.Read(func(m *fsm.Machine) { serving = m.Info().Serving })
-	return serving && (c.votes(group) || len(group.Members().Voters) >= c.cfg.Voters)
 }
 
 // goRun runs f with the node's context until the node stops; it does nothing once that has begun.
@@ -308,6 +309,9 @@ func (c *Cluster) goRun(f func(context.Context)) {
 func (c *Cluster) stopped() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.cause == nil && c.leaving.Load() {
+		return ErrClosed
+	}
 	return c.cause
 }
 

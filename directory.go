@@ -16,10 +16,6 @@ const anew = "delete the directory, and the node comes back as a new one with wh
 func dirError(err error) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case is(datadir.ErrInUse):
-		return fmt.Errorf("%w: %w", ErrDirInUse, err)
-	case is(datadir.ErrDamaged):
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	case is(datadir.ErrIncompatible):
 		return fmt.Errorf("%w: %w", ErrIncompatible, err)
 	case is(consensus.ErrDamaged), is(consensus.ErrNoReplica):

@@ -3,6 +3,8 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/datadir"
 )
 
 // The conditions that a caller branches on, with errors.Is.
@@ -31,9 +33,9 @@ var (
 	ErrIncompatible = errors.New("holdfast: incompatible")
 	// ErrDamaged: the data directory does not hold what was written there, or not all of it. Its replica must
 	// never vote again: delete the directory, and the node comes back as a new one.
-	ErrDamaged = errors.New("holdfast: data directory damaged")
+	ErrDamaged = datadir.ErrDamaged
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
-	ErrDirInUse = errors.New("holdfast: data directory in use")
+	ErrDirInUse = datadir.ErrInUse
 	// ErrLimit: a bound of the group or of this node is reached. The error is a *LimitError.
 	ErrLimit = errors.New("holdfast: limit reached")
 	// ErrMaxHold: the lease ended because its time under WithMaxHold was over.

@@ -26,7 +26,7 @@ func aside(t *testing.T) bool {
 		return true
 	}
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s", "-test.parallel=8")
 	cmd.Env = append(os.Environ(), aloneVar+"="+t.Name(), parkedVar+"=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -1,9 +1,13 @@
 package holdfast
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
@@ -148,6 +152,64 @@ func (c *Cluster) votes(group *consensus.Group) bool {
 		}
 	}
 	return false
+}
+
+const (
+	dialTime = time.Second
+	// lossSeen is when gossip has noticed the loss of a member, with some reserve.
+	lossSeen = 10 * time.Second
+)
+
+// serves reports whether the group grants locks and this node has, or has had, its place in it.
+func (c *Cluster) serves(group *consensus.Group) bool {
+	serving := false
+	group.Read(func(m *fsm.Machine) { serving = m.Info().Serving })
+	return serving && (c.placed.Load() || c.complete(group))
+}
+
+// complete reports whether there are voters enough that are here, and whether the group can lose one of
+// them: one that is gone but not yet removed counts against it. In a fleet that is too small for all its
+// voters it is enough to vote.
+func (c *Cluster) complete(group *consensus.Group) bool {
+	here, voters := len(c.votersHere(group)), len(group.Members().Voters)
+	if here < c.cfg.Voters {
+		return c.votes(group)
+	}
+	return here == voters || here-1 > voters/2
+}
+
+// votersHere lists the voters that gossip sees and that stay.
+func (c *Cluster) votersHere(group *consensus.Group) (list []membership.Member) {
+	for _, node := range group.Members().Voters {
+		if m, ok := c.gossip.Member(node); ok && m.Here() && m.Phase != membership.PhaseLeaving {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// answered reports whether all voters that gossip sees take a connection now: it takes gossip a while to
+// notice that one is gone. One that it has seen for longer than that may be out of this node's reach.
+func (c *Cluster) answered(ctx context.Context, group *consensus.Group) bool {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	var all sync.WaitGroup
+	var silent atomic.Bool
+	for _, m := range c.votersHere(group) {
+		if m.Local || time.Since(m.Since) > lossSeen {
+			continue
+		}
+		all.Go(func() {
+			conn, err := c.endpoint.Dial(ctx, m.Addr, transport.KindHTTP)
+			if err != nil {
+				silent.Store(true)
+				return
+			}
+			_ = conn.Close()
+		})
+	}
+	all.Wait()
+	return !silent.Load()
 }
 
 // meta is what this node tells about itself in gossip.

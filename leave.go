@@ -25,11 +25,16 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if err := c.stopped(); err != nil {
 		return err
 	}
+	if !c.leaving.CompareAndSwap(false, true) {
+		return ErrClosed
+	}
 	defer c.Close()
-	c.leaving.Store(true)
 	c.keeper.loseAll(ErrClosed)
+	c.giveBack(ctx)
 	err := c.depart(ctx)
-	if e := c.gossip.Leave(ctx); err == nil {
+	if ctx.Err() != nil {
+		c.sayGoodBye()
+	} else if e := c.gossip.Leave(ctx); err == nil {
 		err = e
 	}
 	return err
@@ -37,11 +42,8 @@ func (c *Cluster) Leave(ctx context.Context) error {
 
 // depart gets this node's replica out of the group.
 func (c *Cluster) depart(ctx context.Context) error {
-	if err := c.joined(ctx); err != nil {
-		return err
-	}
 	group, _ := c.proposer.current()
-	if last(group) {
+	if group == nil || last(group) {
 		return nil
 	}
 	if err := c.gossip.SetMeta(c.meta(membership.PhaseLeaving)); err != nil {
@@ -50,6 +52,9 @@ func (c *Cluster) depart(ctx context.Context) error {
 	ticker := time.NewTicker(leavePause)
 	defer ticker.Stop()
 	for c.member(group) {
+		if last(group) {
+			return nil
+		}
 		if group.IsRaftLeader() {
 			c.handOver(ctx, group)
 		}
@@ -64,10 +69,10 @@ func (c *Cluster) depart(ctx context.Context) error {
 	return c.founder.save(func(id *datadir.Identity) { id.Retired = true })
 }
 
-// last reports whether this is the only replica of its group.
+// last reports whether this is the only replica of its group, as far as applied here.
 func last(group *consensus.Group) bool {
 	members := group.Members()
-	return len(members.Voters)+len(members.NonVoters) <= 1
+	return members.Change != 0 && len(members.Voters)+len(members.NonVoters) == 1
 }
 
 // member reports whether the group still has this node's replica.

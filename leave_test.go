@@ -177,6 +177,11 @@ func TestLeaveWithAnEndedContextClosesAndTheGroupReplacesTheNodeAtOnce(t *testin
 			if err := next.Release(until(time.Minute)); err != nil {
 				t.Error(err)
 			}
+			// Its directory does not know that it is out: it hears of that, and is a new node at the next start.
+			n.Close()
+			if err := n.Open().Ready(until(time.Minute)); !errors.Is(err, holdfast.ErrRemoved) {
+				t.Errorf("round %d: opened again it was told %v", round, err)
+			}
 			n.Close()
 			n.Open()
 			n.Ready()
@@ -276,6 +281,31 @@ func TestCallsDuringLeaveTakeNoLockAlong(t *testing.T) {
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the locks of the node that left were free %v after Leave", took)
+		}
+	})
+}
+
+func TestLeaveWhoseContextEndsAtAnyMomentClosesTheNode(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 4}, func(s *sim.Sim) {
+		for d := time.Duration(0); d < 3*time.Second; d += 130 * time.Millisecond {
+			n := follower(s, holdfast.RoleVoter)
+			c := n.Cluster()
+			began := time.Now()
+			if err := c.Leave(until(d)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Leave within %v: %v", d, err)
+			}
+			if took := time.Since(began); took > d+closeBound || !errors.Is(c.Err(), holdfast.ErrClosed) {
+				t.Errorf("Leave within %v took %v, the node says %v", d, took, c.Err())
+			}
+			n.Close()
+			n.Wipe()
+			n.Open()
+			n.Ready()
+			settles(t, time.Minute, "three voters and a non-voter", func() bool {
+				st := n.Cluster().Status()
+				return len(st.Voters) == 3 && len(st.NonVoters) == 1
+			})
 		}
 	})
 }

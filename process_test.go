@@ -159,6 +159,8 @@ func (r *remote) do(o order) (a answer) {
 			err = r.c.Err()
 		case <-ctx.Done():
 		}
+	default:
+		err = strain(ctx, o)
 	case "status":
 		s := r.c.Status()
 		a.Status.RaftLeader, a.Status.Voters, a.Status.NonVoters = s.RaftLeader, s.Voters, s.NonVoters
@@ -176,10 +178,11 @@ func (r *remote) do(o order) (a answer) {
 
 // proc is a process of the fleet, as the test sees it.
 type proc struct {
-	t     *testing.T
-	cfg   processConfig
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
+	t       *testing.T
+	cfg     processConfig
+	prepare func(*exec.Cmd) // optional
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
 
 	mu      sync.Mutex
 	last    int
@@ -218,6 +221,9 @@ func (p *proc) start() {
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), processVar+"="+string(cfg))
 	p.cmd.Stderr = os.Stderr
+	if p.prepare != nil {
+		p.prepare(p.cmd)
+	}
 	p.stdin, err = p.cmd.StdinPipe()
 	if err != nil {
 		p.t.Fatal(err)

@@ -3,19 +3,25 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 const (
 	giveBackTime = time.Second // how long Close tries to give the leases back
-	hookTime     = time.Second // how long Close waits for a hook of the user's that is running
+	drainTime    = giveBackTime / 2
+	goodByeTime  = 300 * time.Millisecond // in which gossip sends what is new at least once
+	hookTime     = time.Second            // how long Close waits for a hook of the user's that is running
 )
 
 // Close stops the node now: its leases end with ErrLost and ErrClosed, and are given back to the group if it can
-// be reached within a second. It answers nil when nothing of the node is left: no goroutine, descriptor or port. It is idempotent,
-// safe at any time and from several goroutines, and bounded in time even after a disk failure.
+// be reached within a second. A node without a data directory also says good-bye, as it never comes back: the
+// group replaces it at once. Close answers nil when nothing of the node is left: no goroutine, descriptor or
+// port. It is idempotent, safe at any time and from several goroutines, and bounded in time even after a disk failure.
 func (c *Cluster) Close() error {
 	c.shut(ErrClosed)
 	<-c.gone
@@ -53,7 +59,14 @@ func (c *Cluster) shutdown(cause error) {
 	c.keeper.loseAll(cause)
 	close(c.done)
 	if errors.Is(cause, ErrClosed) {
-		c.giveBack(held)
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
+		if !c.giveBack(ctx) && held > 0 {
+			c.log.Warn("closed without giving the leases back: they end with their TTL", "leases", held)
+		}
+		cancel()
+		if c.fleeting {
+			c.sayGoodBye()
+		}
 	} else {
 		c.hooks.failed(cause)
 	}
@@ -66,37 +79,44 @@ func (c *Cluster) shutdown(cause error) {
 	close(c.gone)
 }
 
-// giveBack tells the group that this process is gone, which frees its locks at once.
-func (c *Cluster) giveBack(held int) {
+// giveBack tells the group that this process is gone, which frees its locks at once. It tries until ctx
+// ends and reports whether nothing is left to give back.
+func (c *Cluster) giveBack(ctx context.Context) bool {
 	group, _ := c.proposer.current()
-	if group == nil {
-		return
+	if group == nil || c.given.Load() || len(c.keeper.all()) == 0 {
+		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
-	defer cancel()
 	c.drain(ctx)
 	cmd := fsm.Encode(fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation})
 	for ctx.Err() == nil {
-		if _, err := group.Propose(ctx, cmd); err == nil {
-			return
-		}
-		if group.Failure() != nil {
-			return
+		_, err := group.Propose(ctx, cmd)
+		switch {
+		case err == nil:
+			c.given.Store(true)
+			return true
+		case !errors.Is(err, consensus.ErrNotProposed) && !errors.Is(err, consensus.ErrUnknown):
+			return false
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
-	if held > 0 {
-		c.log.Warn("closed without giving the leases back: they end with their TTL", "leases", held)
+	return false
+}
+
+// sayGoodBye tells those who are here that this node has left, so that they do not wait for it.
+func (c *Cluster) sayGoodBye() {
+	here := func(m membership.Member) bool { return !m.Local && m.Here() }
+	if slices.ContainsFunc(c.gossip.Members(), here) && c.gossip.SetMeta(c.meta(membership.PhaseLeaving)) == nil {
+		time.Sleep(goodByeTime)
 	}
 }
 
 // drain waits until the calls that are proposing have their answers, so that none of them meets a group
 // that has forgotten this process; the later ones are refused, as their turn never comes.
 func (c *Cluster) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, giveBackTime/2)
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	for range cap(c.proposer.admission) {
 		select {

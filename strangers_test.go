@@ -184,7 +184,7 @@ func TestAFleetChangesItsSecretNodeByNodeWhileItServes(t *testing.T) {
 	sim.Run(t, sim.Options{Nodes: 3, Config: config}, func(s *sim.Sim) {
 		loads := make([]*load, 3)
 		for i, n := range s.Nodes() {
-			loads[i] = newLoad(t, 25*time.Millisecond, n.Cluster())
+			loads[i] = newLoad(t, 50*time.Millisecond, n.Cluster())
 		}
 		time.Sleep(time.Second) // virtual
 		// All understand the new secret before any uses it, and none uses the old one when it goes.
@@ -194,8 +194,8 @@ func TestAFleetChangesItsSecretNodeByNodeWhileItServes(t *testing.T) {
 				n.Close()
 				n.Open()
 				n.Ready()
-				loads[i] = newLoad(t, 25*time.Millisecond, n.Cluster())
-				time.Sleep(time.Second) // virtual
+				loads[i] = newLoad(t, 50*time.Millisecond, n.Cluster())
+				time.Sleep(300 * time.Millisecond) // virtual
 			}
 		}
 		for i, x := range loads {
@@ -207,7 +207,7 @@ func TestAFleetChangesItsSecretNodeByNodeWhileItServes(t *testing.T) {
 		late := s.Node(0)
 		late.Close()
 		c := late.Open()
-		if err := c.Ready(until(time.Minute)); err == nil || c.Status().Ready {
+		if err := c.Ready(until(5 * time.Second)); err == nil || c.Status().Ready {
 			t.Error("a node with the old secret came in")
 		}
 	})

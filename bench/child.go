@@ -39,6 +39,7 @@ type answer struct {
 	ID      int
 	Err     string
 	Role    string
+	Term    uint64
 	Took    time.Duration   // "load": the time of all; "opened": from before Open to Ready
 	Times   []time.Duration // of each operation
 	Turns   []turn
@@ -118,7 +119,7 @@ func (w *worker) do(o order) (a answer) {
 		a.Took = <-w.opened
 		w.opened <- a.Took
 	case "role":
-		a.Role = w.c.role()
+		a.Role, a.Term = w.c.role()
 	case "load":
 		a.Took, a.Times, a.Stamps, err = w.load(ctx, o)
 	case "usage":

@@ -27,6 +27,7 @@ type startup struct {
 	Kind, DataDir, Peers string
 	Addrs                []string
 	Index, Voters        int
+	Election             time.Duration // election timeout; 0: the default
 }
 
 // contestant is what a child process runs.
@@ -34,7 +35,7 @@ type contestant interface {
 	ready(ctx context.Context) error
 	// operation answers what one caller does over and over.
 	operation(what string, caller int) (func(context.Context) error, error)
-	role() string
+	role() (name string, term uint64)
 	Close() error
 }
 
@@ -69,7 +70,7 @@ func start(s startup) (contestant, error) {
 type nothing struct{}
 
 func (nothing) ready(context.Context) error { return nil }
-func (nothing) role() string                { return "" }
+func (nothing) role() (string, uint64)      { return "", 0 }
 func (nothing) Close() error                { return nil }
 func (nothing) operation(what string, _ int) (func(context.Context) error, error) {
 	return nil, fmt.Errorf("nothing does %s", what)
@@ -83,7 +84,7 @@ type node struct {
 }
 
 func startHoldfast(s startup) (*node, error) {
-	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet()}
+	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet(), Timing: holdfast.Timing{Election: s.Election}}
 	if s.Peers != "" {
 		cfg.Join, cfg.Bootstrap = []string{"file+" + s.Peers}, s.Voters
 		if s.Index >= s.Voters {
@@ -111,17 +112,17 @@ func quiet() *slog.Logger {
 
 func (n *node) ready(ctx context.Context) error { return n.Ready(ctx) }
 
-func (n *node) role() string {
+func (n *node) role() (name string, term uint64) {
 	st := n.Status()
 	switch {
 	case st.RaftLeader == st.ID:
-		return roleLeader
+		return roleLeader, st.Term
 	case st.Role == holdfast.RoleVoter:
-		return roleFollower
+		return roleFollower, st.Term
 	case st.Role == holdfast.RoleNonVoter:
-		return roleNonVoter
+		return roleNonVoter, st.Term
 	}
-	return ""
+	return "", st.Term
 }
 
 func (n *node) operation(what string, caller int) (func(context.Context) error, error) {

@@ -32,6 +32,11 @@ const (
 )
 
 func startEngine(s startup) (*engine, error) {
+	const tick = 10 * time.Millisecond
+	election := uint64(20) // ticks
+	if s.Election > 0 {
+		election = uint64(s.Election / tick)
+	}
 	log.SetOutput(io.Discard) // the store's complaints about the file system in memory
 	for _, name := range []string{"dragonboat", "raft", "rsm", "transport", "logdb", "config"} {
 		logger.GetLogger(name).SetLevel(logger.ERROR)
@@ -39,7 +44,7 @@ func startEngine(s startup) (*engine, error) {
 	logDB := config.GetTinyMemLogDBConfig()
 	logDB.Shards = 1
 	hostConfig := config.NodeHostConfig{
-		DeploymentID: 7, NodeHostDir: s.DataDir, RTTMillisecond: 10, RaftAddress: s.Addrs[s.Index],
+		DeploymentID: 7, NodeHostDir: s.DataDir, RTTMillisecond: uint64(tick / time.Millisecond), RaftAddress: s.Addrs[s.Index],
 		MaxSendQueueSize: 64 << 20, MaxReceiveQueueSize: 64 << 20,
 		Expert: config.ExpertConfig{
 			LogDBFactory: oneSyncFactory{},
@@ -69,7 +74,7 @@ func startEngine(s startup) (*engine, error) {
 	create := func(uint64, uint64) statemachine.IConcurrentStateMachine { return &emptyMachine{} }
 	err = host.StartConcurrentReplica(members, follows, create, config.Config{
 		ReplicaID: e.replica, ShardID: engineShard, CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
-		ElectionRTT: 20, HeartbeatRTT: 2, SnapshotEntries: 20_000, CompactionOverhead: 5_000, MaxInMemLogSize: 128 << 20,
+		ElectionRTT: election, HeartbeatRTT: 2, SnapshotEntries: 20_000, CompactionOverhead: 5_000, MaxInMemLogSize: 128 << 20,
 		SnapshotCompressionType: config.Snappy, EntryCompressionType: config.NoCompression, IsNonVoting: follows, WaitReady: true,
 	})
 	if err != nil {
@@ -101,18 +106,17 @@ func (e *engine) admit(ctx context.Context, replica uint64, addr string) error {
 	return e.host.SyncRequestAddNonVoting(ctx, engineShard, replica, addr, m.ConfigChangeID)
 }
 
-func (e *engine) role() string {
-	if e.replica > uint64(e.voters) {
-		return roleNonVoter
-	}
-	leader, _, known, err := e.host.GetLeaderID(engineShard)
+func (e *engine) role() (name string, term uint64) {
+	leader, term, known, err := e.host.GetLeaderID(engineShard)
 	switch {
+	case e.replica > uint64(e.voters):
+		return roleNonVoter, term
 	case err != nil || !known:
-		return ""
+		return "", term
 	case leader == e.replica:
-		return roleLeader
+		return roleLeader, term
 	}
-	return roleFollower
+	return roleFollower, term
 }
 
 func (e *engine) operation(what string, _ int) (func(context.Context) error, error) {

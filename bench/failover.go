@@ -16,7 +16,7 @@ const (
 // measureFailover kills processes that hold a lock: raft leaders and followers in turn. The gap is the longest time
 // without an answer that one caller on a survivor saw.
 func measureFailover(ctx context.Context, s settings, r *report) error {
-	f, err := newFleet(ctx, kindHoldfast, s.data, true)
+	f, err := newFleet(ctx, s, kindHoldfast, true)
 	if err != nil {
 		return err
 	}

@@ -130,18 +130,19 @@ type fleet struct {
 	procs []*proc
 }
 
-// newFleet starts three voters. Their data is below dir, or in memory if onDisk is false.
-func newFleet(ctx context.Context, kind, dir string, onDisk bool) (_ *fleet, err error) {
+// newFleet starts three voters, with their data on disk or in memory.
+func newFleet(ctx context.Context, s settings, kind string, onDisk bool) (_ *fleet, err error) {
 	f := &fleet{kind: kind}
 	defer func() {
 		if err != nil {
 			f.stop()
 		}
 	}()
-	if dir, err = os.MkdirTemp(dir, kind+"-"); err != nil {
+	dir, err := os.MkdirTemp(s.data, kind+"-")
+	if err != nil {
 		return nil, err
 	}
-	f.base = startup{Kind: kind, Voters: votersOfFleet, Peers: filepath.Join(dir, "peers")}
+	f.base = startup{Kind: kind, Voters: votersOfFleet, Election: s.election, Peers: filepath.Join(dir, "peers")}
 	if onDisk {
 		f.dir = dir
 	}
@@ -184,6 +185,15 @@ func (f *fleet) follow(ctx context.Context) error {
 		return err
 	}
 	return f.ready(ctx)
+}
+
+// term is the highest term that a process knows.
+func (f *fleet) term(ctx context.Context) (highest uint64, err error) {
+	for _, p := range f.procs {
+		a, e := p.ask(ctx, order{Op: "role"})
+		highest, err = max(highest, a.Term), errors.Join(err, e)
+	}
+	return highest, err
 }
 
 // cpu is the processor time that all processes have used so far.

@@ -32,14 +32,20 @@ func measureLoad(ctx context.Context, s settings, r *report, onDisk bool) (err e
 	if onDisk {
 		d.section = "disk"
 	}
-	if d.holdfast, err = newFleet(ctx, kindHoldfast, s.data, onDisk); err != nil {
+	if d.holdfast, err = newFleet(ctx, s, kindHoldfast, onDisk); err != nil {
 		return err
 	}
 	defer d.holdfast.stop()
-	if d.engine, err = newFleet(ctx, kindEngine, s.data, onDisk); err != nil {
+	if d.engine, err = newFleet(ctx, s, kindEngine, onDisk); err != nil {
 		return err
 	}
 	defer d.engine.stop()
+	terms := make(map[*fleet]uint64)
+	for f := range d.contestants("", "") {
+		if terms[f], err = f.term(ctx); err != nil {
+			return err
+		}
+	}
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
@@ -56,6 +62,13 @@ func measureLoad(ctx context.Context, s settings, r *report, onDisk bool) (err e
 		if err := step.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
+	}
+	for f := range d.contestants("", "") {
+		term, err := f.term(ctx)
+		if err != nil {
+			return err
+		}
+		d.add(d.section, "raft leaders lost under load", f.kind, unitCount, float64(term-terms[f]))
 	}
 	return nil
 }

@@ -24,7 +24,18 @@ func (f *file) Read(b []byte) (int, error) {
 
 func (f *file) ReadAt(b []byte, offset int64) (int, error) {
 	n, err := f.File.ReadAt(b, offset)
+	if err == nil && isTable(f.name) {
+		err = f.checkTable(b, offset)
+	}
 	return n, f.readable(err)
+}
+
+func (f *file) checkTable(b []byte, offset int64) error {
+	info, err := f.File.Stat()
+	if err != nil {
+		return err
+	}
+	return checkTable(b, offset, info.Size())
 }
 
 func (f *file) readable(err error) error {

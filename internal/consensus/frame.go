@@ -52,8 +52,8 @@ type ration struct {
 	used atomic.Int64
 }
 
-// framesBytesMax is enough for two frames of the largest kind, or for many of the usual.
-const framesBytesMax = 2 * batchBytesMax
+// framesBytesMax is enough for a frame of the largest kind and many of the usual.
+const framesBytesMax = batchBytesMax + 16<<20
 
 // frameReader reads frames. A length costs memory only as its bytes arrive, and as long as there is some.
 type frameReader struct {

@@ -27,14 +27,18 @@ func (p position) forgets(past position) bool {
 	return past.vote != 0 && p.vote != past.vote || p.index < past.index
 }
 
-// promises answers what the sender of a message vouches for with it: with a vote or an acknowledgement, which
-// the engine sends when it is on its disk, and not before. self is the replica that the message came to.
+// promises answers what the sender of a message vouches for with it: with a vote, an acknowledgement, or as raft
+// leader with the commit index of a heartbeat, which counts the raft leader's own log. The engine sends them when
+// they are on its disk, and not before. (It replicates entries before that.) self is the replica that the message
+// came to.
 func promises(m *raftpb.Message, self uint64) (position, bool) {
 	switch {
 	case m.Type == raftpb.RequestVote:
 		return position{term: m.Term, vote: m.From}, true
 	case m.Type == raftpb.RequestVoteResp && !m.Reject:
 		return position{term: m.Term, vote: self}, true
+	case m.Type == raftpb.Heartbeat:
+		return position{term: m.Term, vote: m.From, index: m.Commit}, true
 	case m.Type == raftpb.ReplicateResp && !m.Reject:
 		return position{term: m.Term, index: m.LogIndex}, true
 	}

@@ -20,6 +20,7 @@ type delegate struct {
 	meta   Meta
 	cloned bool // has been reported
 	roll   roll
+	deaf   map[string]bool // members that packets do not reach, by memberlist's name
 }
 
 var (
@@ -128,13 +129,41 @@ func (d *delegate) notifyAlive(n *memberlist.Node) {
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.mu.Lock()
 	d.roll.leave(n.Name)
+	delete(d.deaf, n.Name)
 	d.mu.Unlock()
 	d.named(n.Name, d.table.gone)
 }
 
 func (d *delegate) AckPayload() []byte { return nil }
 
+// unheard notes that a member answered over TCP what it did not over UDP.
+func (d *delegate) unheard(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.deaf == nil {
+		d.deaf = make(map[string]bool)
+	}
+	if len(d.deaf) < membersMax {
+		d.deaf[name] = true
+	}
+}
+
+// deafest are a few members that packets do not reach.
+func (d *delegate) deafest(few int) (nodes []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.deaf { // in random order
+		if node, _, ok := splitName(name); ok && len(nodes) < few {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
 func (d *delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, _ []byte) {
+	d.mu.Lock()
+	delete(d.deaf, n.Name)
+	d.mu.Unlock()
 	d.named(n.Name, d.table.answered)
 }
 

@@ -92,7 +92,7 @@ func within(t *testing.T, limit time.Duration, what string, cond func() bool) ti
 		if time.Since(start) > limit {
 			t.Fatalf("after %v still not: %s", limit, what)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	return time.Since(start)
 }

@@ -27,17 +27,18 @@ const (
 type journal struct {
 	logger  *slog.Logger
 	suspect func(name string) // a probe of the member had no answer
+	noUDP   func(name string) // … but over TCP
 
 	mu       sync.Mutex
 	lines    allowance
 	refusals allowance // of their own, so that strangers do not drown the rest
-	noUDP    bool      // has been reported
+	saidUDP  bool      // that it is missing
 	silent   bool
 }
 
 func newJournal(logger *slog.Logger) *journal {
 	full := allowance{tokens: journalBurst, last: time.Now()}
-	return &journal{logger: logger, lines: full, refusals: full}
+	return &journal{logger: logger, lines: full, refusals: full, suspect: func(string) {}, noUDP: func(string) {}}
 }
 
 // Write takes one line of memberlist; it is a log.Logger's output.
@@ -46,9 +47,13 @@ func (j *journal) Write(line []byte) (int, error) {
 	if name, ok := between(text, lineSuspect, lineSuspectEnd); ok {
 		j.suspect(name)
 	}
-	if _, ok := between(text, lineNoUDP, lineNoUDPEnd); ok {
+	if name, ok := between(text, lineNoUDP, lineNoUDPEnd); ok {
+		j.noUDP(name)
 		j.reportNoUDP(text)
 		level = slog.LevelDebug
+	}
+	if strings.Contains(text, errRefused.Error()) {
+		level = slog.LevelDebug // of a stream that the carrier refused, and has told of
 	}
 	j.record(&j.lines, level, text)
 	return len(line), nil
@@ -109,8 +114,8 @@ func (a *allowance) take(now time.Time) (dropped int, ok bool) {
 // network without UDP.
 func (j *journal) reportNoUDP(text string) {
 	j.mu.Lock()
-	first := !j.noUDP && !j.silent
-	j.noUDP = j.noUDP || first
+	first := !j.saidUDP && !j.silent
+	j.saidUDP = j.saidUDP || first
 	j.mu.Unlock()
 	if first {
 		j.logger.Warn("gossip: " + text)

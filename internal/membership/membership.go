@@ -116,11 +116,16 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	g.seeking, g.quit = context.WithCancel(g.ctx)
 	g.delegate = &delegate{table: g.table, journal: g.log, inbox: g.receive, meta: cfg.Meta}
 	g.log.suspect = func(name string) { g.delegate.named(name, g.table.suspect) }
+	g.log.noUDP = func(name string) {
+		g.delegate.unheard(name)
+		g.delegate.named(name, g.table.answered)
+	}
 	if err := g.create(cfg, ip, port); err != nil {
 		g.stop()
 		return nil, err
 	}
 	g.start(g.seek)
+	g.start(g.gossipByStream)
 	g.start(func() { g.deliver(cfg.OnMessage, cfg.OnChange) })
 	return g, nil
 }
@@ -263,7 +268,7 @@ func (g *Gossip) SetMeta(m Meta) error {
 
 // Leave says good-bye, so that the others see this node as Left, and ends the
 // search for members; messages still arrive. It waits until the good-bye is on
-// its way, at most 7 s; when ctx ends first, it goes on behind the caller's
+// its way, at most 9 s; when ctx ends first, it goes on behind the caller's
 // back. Without Leave the others see a closed node as Failed. A second Leave
 // does nothing.
 func (g *Gossip) Leave(ctx context.Context) error {
@@ -281,11 +286,28 @@ func (g *Gossip) Leave(ctx context.Context) error {
 		meta.Phase = PhaseLeaving
 		g.delegate.setMeta(meta)
 		_ = g.list.UpdateNode(noticeLimit)
-		if err := g.list.Leave(leaveLimit); err != nil {
-			return fmt.Errorf("holdfast: gossip: %w", err)
+		told := make(chan struct{})
+		if g.start(func() { g.exchange(); close(told) }) {
+			select {
+			case <-told:
+			case <-time.After(noticeLimit):
+			}
 		}
-		return nil
+		return g.part()
 	})
+}
+
+// part leaves memberlist, which panics when Close has shut it down meanwhile.
+func (g *Gossip) part() (err error) {
+	defer func() {
+		if recover() != nil {
+			err = ErrClosed
+		}
+	}()
+	if err := g.list.Leave(leaveLimit); err != nil {
+		return fmt.Errorf("holdfast: gossip: %w", err)
+	}
+	return nil
 }
 
 // Close ends the gossip and waits until nothing of it runs any more: usually

@@ -16,6 +16,7 @@ const (
 	lookupLimit = 5 * time.Second        // for all lookups of one entry
 	addrsMax    = 256                    // addresses tried in one round
 	dialsMax    = 4                      // at once
+	streamEvery = 2 * time.Second        // between exchanges over streams where packets get lost
 )
 
 // seek looks for the others for as long as the node runs. While it is alone it
@@ -39,6 +40,32 @@ func (g *Gossip) seek() {
 			return
 		}
 	}
+}
+
+// gossipByStream exchanges news over streams with members that packets do not
+// reach, and that would hear of them at the next push/pull only.
+func (g *Gossip) gossipByStream() {
+	tick := time.NewTicker(streamEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.exchange()
+		case <-g.seeking.Done():
+			return
+		}
+	}
+}
+
+// exchange has a push/pull with a few members that packets do not reach.
+func (g *Gossip) exchange() {
+	var exchanges sync.WaitGroup
+	for _, node := range g.delegate.deafest(dialsMax) {
+		if m, ok := g.table.get(node); ok && m.Here() && !m.Local {
+			exchanges.Go(func() { _, _ = g.list.Join([]string{m.Addr}) })
+		}
+	}
+	exchanges.Wait()
 }
 
 // rest waits; it is cut short when the node finds itself alone although it was
