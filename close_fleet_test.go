@@ -63,8 +63,8 @@ func TestCloseGivesTheLeasesBackSoThatAnotherNodeHasThemAtOnce(t *testing.T) {
 // leases back, two election timeouts for a raft leader's farewell, and a probe of gossip that is under way.
 const closeBound = 5 * time.Second
 
-func TestCloseIsBoundedInTheWorstStates(t *testing.T) {
-	t.Parallel()
+// worstStates bring a fleet of three into a state and return the node to close.
+func worstStates() map[string]func(*sim.Sim) *sim.Node {
 	others := func(s *sim.Sim) (list []*sim.Node) {
 		for _, n := range s.Nodes() {
 			if n != s.RaftLeader() {
@@ -73,24 +73,14 @@ func TestCloseIsBoundedInTheWorstStates(t *testing.T) {
 		}
 		return list
 	}
-	states := map[string]func(*sim.Sim) *sim.Node{
+	return map[string]func(*sim.Sim) *sim.Node{
 		"well, raft leader": func(s *sim.Sim) *sim.Node { return s.RaftLeader() },
 		"well, follower":    func(s *sim.Sim) *sim.Node { return others(s)[0] },
-		"isolated raft leader": func(s *sim.Sim) *sim.Node {
-			n := s.RaftLeader()
-			n.Isolate()
-			return n
-		},
-		"isolated follower": func(s *sim.Sim) *sim.Node {
-			n := others(s)[0]
-			n.Isolate()
-			return n
-		},
+		"isolated raft leader": func(s *sim.Sim) *sim.Node { return isolated(s.RaftLeader()) },
+		"isolated follower":    func(s *sim.Sim) *sim.Node { return isolated(others(s)[0]) },
 		"isolated for long": func(s *sim.Sim) *sim.Node {
-			n := others(s)[0]
-			n.Isolate()
-			time.Sleep(2 * time.Minute)
-			return n
+			defer time.Sleep(2 * time.Minute)
+			return isolated(others(s)[0])
 		},
 		"the others crashed": func(s *sim.Sim) *sim.Node {
 			list := others(s)
@@ -134,7 +124,16 @@ func TestCloseIsBoundedInTheWorstStates(t *testing.T) {
 			return s.Node(0)
 		},
 	}
-	for name, reach := range states {
+}
+
+func isolated(n *sim.Node) *sim.Node {
+	n.Isolate()
+	return n
+}
+
+func TestCloseIsBoundedInTheWorstStates(t *testing.T) {
+	t.Parallel()
+	for name, reach := range worstStates() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {

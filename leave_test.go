@@ -54,10 +54,9 @@ func TestANodeThatLeavesGivesEverythingBackAndItsDirectoryBeginsAnew(t *testing.
 			group, id := c.Status().ClusterID, c.ID()
 			l := get(t, c, "held", holdfast.WithTTL(time.Hour))
 			granted := make(chan *holdfast.Lease, 1)
-			began := time.Now()
 			go func() { granted <- get(t, rest[0].Cluster(), "held") }()
 			time.Sleep(time.Second)
-			began = time.Now()
+			began := time.Now()
 			if err := c.Leave(until(time.Minute)); err != nil {
 				t.Fatalf("round %d: Leave: %v", round, err)
 			}

@@ -112,7 +112,7 @@ func (x *nemesis) recover(i int) {
 			if c == nil || c.Ready(until(time.Second)) == nil || x.resting() {
 				break
 			}
-			time.Sleep(20 * time.Millisecond)
+			x.sleep(20 * time.Millisecond)
 		}
 		x.change(func() { x.ill[i]-- })
 	})
@@ -292,7 +292,7 @@ func (x *nemesis) open(i int) {
 			x.t.Errorf("node %d has failed: %v", i, err)
 		}
 		for !x.claim(i) {
-			time.Sleep(100 * time.Millisecond)
+			x.sleep(100 * time.Millisecond)
 		}
 		if x.s.Node(i).Cluster() == c {
 			x.s.Node(i).Close()

@@ -240,3 +240,6 @@ func (x *nemesis) report(seed uint64, nodes int, took, real time.Duration) {
 		x.t.Errorf("a run without teeth: %s", figures)
 	}
 }
+
+// sleep lets virtual time pass.
+func (x *nemesis) sleep(d time.Duration) { time.Sleep(d) }

@@ -159,12 +159,12 @@ func (r *remote) do(o order) (a answer) {
 			err = r.c.Err()
 		case <-ctx.Done():
 		}
-	default:
-		err = strain(ctx, o)
 	case "status":
 		s := r.c.Status()
 		a.Status.RaftLeader, a.Status.Voters, a.Status.NonVoters = s.RaftLeader, s.Voters, s.NonVoters
 		a.Status.LateMax = s.Expiries.Max
+	default:
+		err = strain(ctx, o)
 	}
 	if err != nil {
 		a.Err = err.Error()

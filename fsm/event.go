@@ -38,6 +38,7 @@ func (k EventKind) String() string {
 // Reason is why a session, a grant or a waiter ended.
 type Reason uint8
 
+// Reasons.
 const (
 	ReasonNone        Reason = iota
 	ReasonReleased           // by Release

@@ -18,12 +18,11 @@ import (
 
 // member is one process of the fleet, as its parent sees it.
 type member struct {
-	name    string
-	cmd     *exec.Cmd
-	stdin   interface{ Close() error }
-	reports chan report   // closed when the process has ended
-	exited  chan struct{} // closed after err is set
-	err     error
+	name   string
+	cmd    *exec.Cmd
+	stdin  interface{ Close() error }
+	exited chan struct{} // closed after err is set
+	err    error
 }
 
 // fleet is the parent of the three processes and the teller of their story.

@@ -20,20 +20,19 @@ func (c *clockModel) pass(true_ time.Duration) { c.now += lease.Instant(float64(
 
 // entry of the log: a renewal (or the opening), or an expiry.
 type entry struct {
-	index, session  uint64
-	sent            lease.Instant // on the holder's clock
-	expires         bool
-	renewed         uint64
-	committed, told bool
-	at              time.Duration // when it reaches the raft leader, in true time
-	answer          time.Duration // when its outcome reaches the holder, in true time
+	index, session uint64
+	sent           lease.Instant // on the holder's clock
+	expires        bool
+	renewed        uint64
+	told           bool
+	at             time.Duration // when it reaches the raft leader, in true time
+	answer         time.Duration // when its outcome reaches the holder, in true time
 }
 
 type replicaModel struct {
 	clockModel
 	expiries *lease.Expiries
 	applied  int // entries of the log
-	step     lease.Instant
 }
 
 // history is one holder, some replicas, their clocks, a log, and messages under way, in true time.
@@ -141,7 +140,8 @@ func (h *history) hear() error {
 			continue
 		}
 		e.told = true
-		horizon, ok := h.valid[e.session], true
+		var horizon lease.Instant
+		ok := true
 		if _, open := h.valid[e.session]; !open {
 			horizon = h.plan.Open(e.session, h.ttl, e.sent, true)
 		} else {
