@@ -73,7 +73,7 @@ func (p *proc) anew(old string) {
 		p.t.Fatal(err)
 	}
 	p.start()
-	if node := p.must(order{Op: "ready", Timeout: 30 * time.Second}).Node; node == old {
+	if node := p.must(order{Op: "ready", Timeout: 55 * time.Second}).Node; node == old {
 		p.t.Errorf("%s came back as %s", p.cfg.Name, node)
 	}
 }

@@ -50,15 +50,15 @@ func TestCloseOfANodeAloneLeavesNothingBehindInAnyState(t *testing.T) {
 	}
 	leavesNothing(t, "just opened", func() { closed(t, open(holdfast.Config{})) })
 	dir := t.TempDir()
-	for i := range 30 { // forming alone, a little further each time
-		what := fmt.Sprintf("%d ms after Open", 10*i)
+	for i := range 16 { // forming alone, a little further each time
+		what := fmt.Sprintf("%d ms after Open", 20*i)
 		leavesNothing(t, what, func() {
 			cfg := holdfast.Config{}
 			if i%2 == 0 {
 				cfg.DataDir = filepath.Join(dir, fmt.Sprint(i%3)) // new, or with what an earlier one left
 			}
 			c := open(cfg)
-			_ = c.Ready(within(t, time.Duration(10*i)*time.Millisecond))
+			_ = c.Ready(within(t, time.Duration(20*i)*time.Millisecond))
 			closed(t, c)
 		})
 	}

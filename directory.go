@@ -31,6 +31,12 @@ func dirError(err error) error {
 	return err
 }
 
-// mayReopen reports whether a later node may have the directory after the replica was closed with err. What is
-// left of an engine that has failed holds files of it open, and idles for as long as the process lives.
-func mayReopen(err error) bool { return !errors.Is(err, consensus.ErrAbandoned) }
+// mayReopen reports whether a later node of this process may have the directory of one that ended with err. What
+// is left of an engine that has failed has files of it open, and idles for as long as the process lives.
+func mayReopen(err error) bool {
+	var failed *consensus.FailedError
+	if errors.As(err, &failed) {
+		return errors.Is(err, consensus.ErrSuperseded) || errors.Is(err, consensus.ErrForgetful)
+	}
+	return !errors.Is(err, consensus.ErrAbandoned)
+}

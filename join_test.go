@@ -97,18 +97,6 @@ func TestNodesJoinByServiceRecord(t *testing.T) {
 	trio(t, list...)
 }
 
-func TestNodesJoinOverIPv6(t *testing.T) {
-	t.Parallel()
-	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
-		t.Skip("no IPv6 here")
-	} else {
-		l.Close()
-	}
-	six := func(cfg *holdfast.Config) { cfg.Bind = "[::1]:0" }
-	a := join(t, []string{nobody}, six)
-	trio(t, a, join(t, []string{a.Addr()}, six), join(t, []string{a.Addr()}, six))
-}
-
 func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

@@ -264,12 +264,12 @@ func TestCallsDuringLeaveTakeNoLockAlong(t *testing.T) {
 						}
 						return
 					}
-					time.Sleep(time.Millisecond)
+					time.Sleep(5 * time.Millisecond)
 					_ = l.Release(context.Background())
 				}
 			})
 		}
-		time.Sleep(time.Second)
+		time.Sleep(100 * time.Millisecond)
 		if err := c.Leave(until(time.Minute)); err != nil {
 			t.Error(err)
 		}

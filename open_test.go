@@ -98,9 +98,13 @@ func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 		})
 		rewrite(t, identity, whole)
 		// Neither the directory nor the port stays locked.
-		c := single(t, func(cfg *holdfast.Config) { cfg.DataDir = dir })
+		c, err := holdfast.Open(t.Context(), holdfast.Config{DataDir: dir, Logger: quiet()})
+		if err != nil {
+			t.Fatalf("after %s: %v", name, err)
+		}
 		c.Close()
 	}
+	single(t, func(cfg *holdfast.Config) { cfg.DataDir = dir }).Close()
 	for _, c := range []*holdfast.Cluster{other, holder} {
 		if err := c.Ready(within(t, 10*time.Second)); err != nil {
 			t.Errorf("a failed Open disturbed another node: %v", err)

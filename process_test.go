@@ -309,7 +309,7 @@ func (p *proc) must(o order) answer {
 
 func (p *proc) ready() {
 	p.t.Helper()
-	p.must(order{Op: "ready", Timeout: 30 * time.Second})
+	p.must(order{Op: "ready", Timeout: 55 * time.Second}) // a dead voter is replaced after 30 s
 }
 
 func (p *proc) signal(s syscall.Signal) {

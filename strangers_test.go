@@ -123,16 +123,22 @@ func (x *load) end() time.Duration {
 
 func TestStrangersNeitherEnterNorStallNorCrashAFleetWithSecrets(t *testing.T) {
 	t.Parallel()
-	fleetAmongStrangers(t, []string{"a secret of this fleet"})
+	fleetAmongStrangers(t, true, func(cfg *holdfast.Config) { cfg.Secrets = []string{"a secret of this fleet"} })
+}
+
+func TestStrangersNeitherEnterNorStallNorCrashAFleetWithCertificates(t *testing.T) {
+	t.Parallel()
+	config := authority(t)
+	fleetAmongStrangers(t, true, func(cfg *holdfast.Config) { cfg.TLS = config })
 }
 
 func TestStrangersNeitherStallNorCrashAFleetWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	fleetAmongStrangers(t, nil)
+	fleetAmongStrangers(t, false, func(*holdfast.Config) {})
 }
 
-func fleetAmongStrangers(t *testing.T, secrets []string) {
-	nodes := outposts(t, 3, func(cfg *holdfast.Config) { cfg.Secrets = secrets })
+func fleetAmongStrangers(t *testing.T, secured bool, change func(*holdfast.Config)) {
+	nodes := outposts(t, 3, change)
 	honest := newLoad(t, 5*time.Millisecond, nodes[0].Cluster, nodes[1].Cluster, nodes[2].Cluster)
 	var attackers sync.WaitGroup
 	for i, o := range nodes {
@@ -148,13 +154,13 @@ func fleetAmongStrangers(t *testing.T, secrets []string) {
 			attackers.Go(attack)
 		}
 	}
-	intruders(t, nodes, secrets != nil)
+	intruders(t, nodes, secured)
 	attackers.Wait()
 	for i, o := range nodes {
 		attackers.Go(func() {
 			s := newStranger(t, o.real())
 			s.replay(o.relay, rand.New(rand.NewPCG(3, uint64(i))))
-			if secrets == nil {
+			if !secured {
 				s.forge(o.relay)
 			}
 		})
@@ -214,7 +220,7 @@ func TestAFleetChangesItsSecretNodeByNodeWhileItServes(t *testing.T) {
 }
 
 // intruders are nodes that would join without being of the fleet.
-func intruders(t *testing.T, nodes []*outpost, secrets bool) {
+func intruders(t *testing.T, nodes []*outpost, secured bool) {
 	t.Helper()
 	kinds := map[string]func(*holdfast.Config){
 		"of another cluster": func(cfg *holdfast.Config) { cfg.Cluster = "other" },
@@ -222,7 +228,7 @@ func intruders(t *testing.T, nodes []*outpost, secrets bool) {
 			cfg.Secrets = []string{"a secret of another fleet"}
 		},
 	}
-	if secrets {
+	if secured {
 		kinds["without a secret"] = func(*holdfast.Config) {}
 		kinds["of another cluster, with the secret"] = func(cfg *holdfast.Config) {
 			cfg.Cluster, cfg.Secrets = "other", []string{"a secret of this fleet"}

@@ -129,6 +129,7 @@ func (d *duel) one(ctx context.Context, role, pair, single, pairName, singleName
 			return err
 		}
 	}
+	d.compare(d.section, pairName+" over "+singleName+", "+role, medians[d.holdfast], medians[d.engine])
 	for f, name := range d.contestants(pairName, singleName) {
 		slices.Sort(all[f])
 		d.add(d.section, name+" p50, "+role, f.kind, unitNanos, medians[f]...)
@@ -173,6 +174,7 @@ func (d *duel) throughput(ctx context.Context) error {
 				return err
 			}
 		}
+		d.compare(d.section, fmt.Sprintf("pairs over proposals, %d callers", callers), rates[d.holdfast], rates[d.engine])
 		for f, name := range d.contestants("pair", "proposal") {
 			d.add(d.section, fmt.Sprintf("%ss, %d callers", name, callers), f.kind, unitRate, rates[f]...)
 			d.add(d.section, fmt.Sprintf("%ss p99, %d callers", name, callers), f.kind, unitNanos, tails[f]...)
@@ -196,6 +198,7 @@ func (d *duel) spread(ctx context.Context) error {
 				return err
 			}
 		}
+		d.compare(d.section, fmt.Sprintf("pairs over proposals, %d callers on 3 nodes", callers), rates[d.holdfast], rates[d.engine])
 		for f, name := range d.contestants("pairs", "proposals") {
 			d.add(d.section, fmt.Sprintf("%s, %d callers on 3 nodes", name, callers), f.kind, unitRate, rates[f]...)
 		}
@@ -223,64 +226,60 @@ func (f *fleet) loadAll(ctx context.Context, what string, callers int, span time
 	return rate, err
 }
 
-// holderWork is how long a holder works when not back to back: all others wait when it releases.
-const holderWork = 3 * time.Millisecond
-
-// handOver is the time from the start of a Release until the next waiter's Acquire has returned: with one
-// contender on each of three nodes, and with three on the raft leader's. A holder that works a little leaves an
-// idle fleet behind, which is slower to wake: the engine's proposal is measured after the same pause.
+// handOver is the time from the start of a Release until the next waiter's Acquire has returned, beside a
+// proposal of the engine: with one contender on each of three nodes, and with three on the raft leader's. A
+// holder that works a little leaves an idle fleet behind, which is slower to wake, as is the engine after a pause.
 func (d *duel) handOver(ctx context.Context) error {
-	if err := d.pausing(ctx); err != nil {
-		return err
-	}
-	for _, hold := range []time.Duration{holderWork, 0} {
-		kind := "waiters ready"
-		if hold == 0 {
-			kind = "back to back"
-		}
-		var fleetwide, local []float64
+	for name, work := range map[string]time.Duration{"waiters ready": 3 * time.Millisecond, "back to back": 0} {
+		var across, within, proposals, leads []float64
 		for round := range d.rounds {
+			o := order{Op: "contend", What: fmt.Sprintf("bench/contended/%d/%v", round, work), Count: 1, Span: d.span, Hold: work}
+			x, err := contend(ctx, d.holdfast.procs, o)
+			if err != nil {
+				return err
+			}
 			leader, err := d.holdfast.find(ctx, roleLeader)
 			if err != nil {
 				return err
 			}
-			o := order{Op: "contend", What: fmt.Sprintf("bench/contended/%d/%v", round, hold), Count: 1, Span: d.span, Hold: hold}
-			across, err := contend(ctx, d.holdfast.procs, o)
-			if err != nil {
-				return err
-			}
 			o.What, o.Count = o.What+"/local", 3
-			within, err := contend(ctx, []*proc{leader}, o)
+			y, err := contend(ctx, []*proc{leader}, o)
 			if err != nil {
 				return err
 			}
-			fleetwide, local = append(fleetwide, across), append(local, within)
+			lead, follow, err := d.proposal(ctx, work)
+			if err != nil {
+				return err
+			}
+			across, within, leads = append(across, x), append(within, y), append(leads, lead)
+			proposals = append(proposals, (lead+2*follow)/3) // the contenders' nodes
 		}
-		d.add(d.section, "hand-over p50, between 3 nodes, "+kind, kindHoldfast, unitNanos, fleetwide...)
-		d.add(d.section, "hand-over p50, on the raft leader, "+kind, kindHoldfast, unitNanos, local...)
+		d.add(d.section, "hand-over p50, between 3 nodes, "+name, kindHoldfast, unitNanos, across...)
+		d.add(d.section, "hand-over p50, on the raft leader, "+name, kindHoldfast, unitNanos, within...)
+		d.compare(d.section, "hand-over over proposal, between 3 nodes, "+name, across, proposals)
+		d.compare(d.section, "hand-over over proposal, on the raft leader, "+name, within, leads)
 	}
 	return nil
 }
 
-// pausing measures the engine's proposals with a pause before each.
-func (d *duel) pausing(ctx context.Context) error {
-	for _, role := range []string{roleLeader, roleFollower} {
-		var medians []float64
-		for range d.rounds {
-			p, err := d.engine.find(ctx, role)
-			if err != nil {
-				return err
-			}
-			a, err := p.ask(ctx, order{Op: "load", What: opWrite, Count: 1, Span: d.span, Hold: holderWork})
-			if err != nil {
-				return err
-			}
-			slices.Sort(a.Times)
-			medians = append(medians, float64(quantile(a.Times, 0.5)))
+// proposal is the median time of the engine's proposals on the raft leader and on a follower, with a pause before each.
+func (d *duel) proposal(ctx context.Context, pause time.Duration) (lead, follow float64, err error) {
+	for _, x := range []struct {
+		role string
+		time *float64
+	}{{roleLeader, &lead}, {roleFollower, &follow}} {
+		p, err := d.engine.find(ctx, x.role)
+		if err != nil {
+			return 0, 0, err
 		}
-		d.add(d.section, "proposal p50 after a pause, "+role, kindEngine, unitNanos, medians...)
+		a, err := p.ask(ctx, order{Op: "load", What: opWrite, Count: 1, Span: d.span / 2, Hold: pause})
+		if err != nil {
+			return 0, 0, err
+		}
+		slices.Sort(a.Times)
+		*x.time = float64(quantile(a.Times, 0.5))
 	}
-	return nil
+	return lead, follow, nil
 }
 
 // contend answers the median time of a hand-over.

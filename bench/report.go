@@ -68,7 +68,7 @@ func (r *report) add(section, name, who, unit string, rounds ...float64) float64
 	if len(rounds) == 0 {
 		return 0
 	}
-	slices.Sort(rounds)
+	rounds = slices.Sorted(slices.Values(rounds))
 	x := row{Section: section, Name: name, Who: who, Unit: unit, Value: quantile(rounds, 0.5)}
 	if len(rounds) > 1 {
 		x.Low, x.High = rounds[0], rounds[len(rounds)-1]
@@ -76,6 +76,15 @@ func (r *report) add(section, name, who, unit string, rounds ...float64) float64
 	r.Rows = append(r.Rows, x)
 	fmt.Fprintf(os.Stderr, "  %-8s %-44s %-9s %12s\n", section, name, who, show(x.Value, unit))
 	return x.Value
+}
+
+// compare notes the ratio of two contestants: the median over the rounds, in each of which they took turns.
+func (r *report) compare(section, name string, ours, theirs []float64) {
+	var ratios []float64
+	for i := range min(len(ours), len(theirs)) {
+		ratios = append(ratios, ours[i]/theirs[i])
+	}
+	r.add(section, name, whoRatio, unitRatio, ratios...)
 }
 
 // got is the value of a figure; false if it was not measured.
@@ -117,6 +126,9 @@ func (r *report) write(file string) error {
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
+
+// whoRatio stands where a figure compares the two contestants.
+const whoRatio = "ratio"
 
 // Units.
 const (

@@ -30,32 +30,22 @@ func (r *report) judge() {
 
 func (r *report) judgeLoad(section string) {
 	for _, role := range roles() {
-		if proposal, ok := r.got(section, "proposal p50, "+role, kindEngine); ok {
-			r.most(section+": pair over two proposals, "+role, "at most 1.2", 1.2, section, "acquire+release p50, "+role, kindHoldfast, 2*proposal)
-		}
+		r.most(section+": pair over two proposals, "+role, "at most 1.2", 1.2, section, "acquire+release over proposal, "+role, whoRatio, 2)
 	}
 	for _, callers := range []string{"64 callers", "256 callers", "64 callers on 3 nodes", "256 callers on 3 nodes"} {
-		proposals, ok := r.got(section, "proposals, "+callers, kindEngine)
-		pairs, also := r.got(section, "pairs, "+callers, kindHoldfast)
-		if ok && also {
-			got := pairs / (proposals / 2)
+		if ratio, ok := r.got(section, "pairs over proposals, "+callers, whoRatio); ok {
+			got := 2 * ratio
 			r.Targets = append(r.Targets, target{
 				Name: section + ": pairs over half the engine's proposals, " + callers, Want: "at least 0.75", Limit: 0.75,
 				AtLeast: true, Got: got, Reached: got >= 0.75,
 			})
 		}
 	}
-	for hand, proposal := range map[string]string{"waiters ready": "proposal p50 after a pause, ", "back to back": "proposal p50, "} {
-		leader, ok := r.got(section, proposal+roleLeader, kindEngine)
-		follower, also := r.got(section, proposal+roleFollower, kindEngine)
-		if !ok || !also {
-			continue
+	for _, where := range []string{"on the raft leader", "between 3 nodes"} {
+		for _, kind := range []string{"waiters ready", "back to back"} {
+			name := "hand-over over proposal, " + where + ", " + kind
+			r.most(section+": "+name, "at most 1.5", 1.5, section, name, whoRatio, 1)
 		}
-		mean := (leader + 2*follower) / 3 // the contenders' nodes
-		r.most(section+": hand-over over a proposal, on the raft leader, "+hand, "at most 1.5", 1.5,
-			section, "hand-over p50, on the raft leader, "+hand, kindHoldfast, leader)
-		r.most(section+": hand-over over a proposal, between nodes, "+hand, "at most 1.5", 1.5,
-			section, "hand-over p50, between 3 nodes, "+hand, kindHoldfast, mean)
 	}
 }
 

@@ -111,15 +111,16 @@ func TestFramesOfAllConnectionsTogetherAreBounded(t *testing.T) {
 		for range 20 {
 			conn := dialRaft(t, network, to.endpoint.Addr(), 2)
 			go func() {
-				_, err := conn.Write(header)
-				for block := make([]byte, 64<<10); err == nil; {
-					_, err = conn.Write(block)
-				}
+				_, _ = conn.Write(header)
+				_, _ = conn.Write(make([]byte, 1<<20)) // and no more
 			}()
 		}
 		synctest.Wait()
-		if n := to.ration.used.Load(); n > to.ration.max {
+		if n := to.ration.used.Load(); n == 0 || n > to.ration.max {
 			t.Errorf("%d bytes are under way, want at most %d", n, to.ration.max)
+		}
+		if n := to.refused.Load(); n < 20-4-2 {
+			t.Errorf("%d of 20 connections were refused, each of which would hold a megabyte", n)
 		}
 		// What small frames need is there all the same.
 		conn := dialRaft(t, network, to.endpoint.Addr(), 2)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // vetter refuses what must not reach the engine, which trusts its peers and panics when they are wrong: in
@@ -131,6 +133,21 @@ func vetPropose(m *raftpb.Message) error {
 		if err := vetEntry(&m.Entries[i]); err != nil {
 			return err
 		}
+		if err := vetProposed(&m.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vetProposed keeps out of the log what every replica would stop at, for ever: a command that not even this one
+// knows. Feature levels keep members from proposing one.
+func vetProposed(e *raftpb.Entry) error {
+	if e.Type == raftpb.ConfigChangeEntry {
+		return nil
+	}
+	if _, err := fsm.Decode(e.Cmd[1:min(len(e.Cmd), 3)]); errors.Is(err, fsm.ErrUnsupported) {
+		return refuse("proposal: %v", err)
 	}
 	return nil
 }
@@ -147,6 +164,9 @@ func vetEntry(e *raftpb.Entry) error {
 		// The first byte is the encoding: version 0, not compressed, no session.
 		if len(e.Cmd) == 0 || e.Cmd[0] != 0 || e.SeriesID != 0 || e.RespondedTo != 0 {
 			return refuse("entry in a foreign encoding")
+		}
+		if e.ClientID == 0 || e.Key == 0 { // at which every replica would panic that applies it
+			return refuse("entry of nobody")
 		}
 	case raftpb.ConfigChangeEntry:
 		return vetChange(e.Cmd)

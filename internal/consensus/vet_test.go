@@ -9,6 +9,8 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 func testVetter() vetter {
@@ -23,7 +25,7 @@ func goodBatch(edit func(*raftpb.MessageBatch)) raftpb.MessageBatch {
 			Type: raftpb.Replicate, From: ReplicaID(nodeID(2)), To: ReplicaID(nodeID(1)), ShardID: shard,
 			Term: 3, LogTerm: 2, LogIndex: 7, Commit: 7,
 			Entries: []raftpb.Entry{
-				{Index: 8, Term: 2, Type: raftpb.EncodedEntry, Cmd: []byte{0, 1, 2}},
+				{Index: 8, Term: 2, Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 1, 2}},
 				{Index: 9, Term: 3},
 			},
 		}},
@@ -64,7 +66,7 @@ func framed(t testing.TB, kind byte, p payload) []byte {
 
 // proposed is a good proposal's content.
 func proposed() []raftpb.Entry {
-	return []raftpb.Entry{{Type: raftpb.EncodedEntry, Cmd: []byte{0, 1, 2}}}
+	return []raftpb.Entry{{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: append([]byte{0}, fsm.Encode(fsm.Serve{})...)}}
 }
 
 func change(c raftpb.ConfigChange) []byte {
@@ -96,6 +98,8 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		"a snapshot":            message(func(m *raftpb.Message) { m.Snapshot.Index = 1 }),
 		"type out of range":     message(func(m *raftpb.Message) { m.Type, m.Entries = 29, nil }),
 		"negative type":         message(func(m *raftpb.Message) { m.Type, m.Entries = -1, nil }),
+		"entry of nobody":       message(func(m *raftpb.Message) { m.Entries[0].ClientID = 0 }),
+		"entry without key":     message(func(m *raftpb.Message) { m.Entries[0].Key = 0 }),
 		"entry out of order":    message(func(m *raftpb.Message) { m.Entries[0].Index = 9 }),
 		"entry of later term":   message(func(m *raftpb.Message) { m.Entries[1].Term = 4 }),
 		"terms that fall":       message(func(m *raftpb.Message) { m.Entries[1].Term = 1 }),
@@ -110,7 +114,11 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		"transfer of a term":    message(func(m *raftpb.Message) { m.Type, m.Hint, m.Entries = raftpb.LeaderTransfer, 1, nil }),
 		"heartbeat of no term":  message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.Heartbeat, 0, nil }),
 		"entries of no term":    message(func(m *raftpb.Message) { m.Term, m.LogTerm, m.Entries = 0, 0, nil }),
-		"proposal with session": proposal(raftpb.Entry{Type: raftpb.EncodedEntry, Cmd: []byte{0, 1}, SeriesID: 5}),
+		"proposal with session": proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 1}, SeriesID: 5}),
+		"proposal of nobody":    proposal(raftpb.Entry{Type: raftpb.EncodedEntry, Key: 1, Cmd: proposed()[0].Cmd}),
+		"proposal without key":  proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Cmd: proposed()[0].Cmd}),
+		"later version":         proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 2, 1}}),
+		"later command":         proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 1, 200}}),
 		"garbage change":        proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: []byte{255}}),
 		"witness":               proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: change(raftpb.ConfigChange{Type: raftpb.AddWitness, ReplicaID: ReplicaID(nodeID(3)), Address: nodeID(3)})}),
 		"false address":         proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: change(raftpb.ConfigChange{ReplicaID: 3, Address: nodeID(3)})}),

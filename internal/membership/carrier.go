@@ -23,7 +23,10 @@ const (
 	bytesMax       = 32 << 20        // counted of all streams together
 )
 
-var errCarrierClosed = errors.New("holdfast: gossip is closed")
+var (
+	errCarrierClosed = errors.New("holdfast: gossip is closed")
+	errMute          = errors.New("holdfast: a gossip packet, where streams alone are trusted")
+)
 
 // carrier is memberlist's transport over our endpoint. It uses the endpoint's
 // gossip streams and packets and never closes the endpoint itself. What
@@ -34,6 +37,7 @@ type carrier struct {
 	ip       net.IP // advertised
 	port     int
 	vet      vetter
+	mute     bool // streams alone: packets are neither sent nor heard
 	journal  *journal
 	refused  atomic.Uint64 // packets and streams
 
@@ -51,8 +55,9 @@ type carrier struct {
 
 var _ memberlist.NodeAwareTransport = (*carrier)(nil)
 
-func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, vet vetter, j *journal) *carrier {
+func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, vet vetter, mute bool, j *journal) *carrier {
 	c := &carrier{
+		mute:     mute,
 		endpoint: endpoint,
 		listener: endpoint.Listener(transport.KindGossip),
 		ip:       ip,
@@ -87,7 +92,9 @@ func (c *carrier) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, 
 	if c.ctx.Err() != nil {
 		return time.Time{}, errCarrierClosed
 	}
-	_ = c.endpoint.WritePacket(b, addr.Addr)
+	if !c.mute {
+		_ = c.endpoint.WritePacket(b, addr.Addr)
+	}
 	return time.Now(), nil
 }
 
@@ -165,7 +172,11 @@ func (c *carrier) receive() {
 			if !ok {
 				return
 			}
-			if err := c.vet.packet(p.Data); err != nil {
+			err := c.vet.packet(p.Data)
+			if c.mute {
+				err = errMute
+			}
+			if err != nil {
 				c.refuse(p.From, err)
 				continue
 			}

@@ -35,6 +35,7 @@ type Config struct {
 	Endpoint  transport.Endpoint // stays open when the Gossip closes
 	Advertise string             // host:port, host or empty for what the endpoint is bound to
 	Keys      [][]byte           // 16, 24 or 32 bytes each; the first seals, all open; empty: no sealing
+	Streams   bool               // over streams alone, where TLS protects these and no Keys the packets
 	Join      []string           // see ParseJoin; may be empty
 	Logger    *slog.Logger       // default: discards
 	Resolver  Resolver           // default: net.DefaultResolver
@@ -111,6 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 		turn:     make(chan struct{}, 1),
 		finished: make(chan struct{}),
 	}
+	g.log.saidUDP = cfg.Streams
 	g.label = fmt.Sprintf("%p", g)
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.seeking, g.quit = context.WithCancel(g.ctx)
@@ -170,7 +172,7 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 		}
 		conf.Keyring = keyring
 	}
-	g.carrier = newCarrier(cfg.Endpoint, ip, port, vetter{cfg.Cluster, len(cfg.Keys) > 0}, g.log)
+	g.carrier = newCarrier(cfg.Endpoint, ip, port, vetter{cfg.Cluster, len(cfg.Keys) > 0}, cfg.Streams, g.log)
 	conf.Transport = g.carrier
 	var err error
 	labelled(g.label, func() { g.list, err = memberlist.Create(conf) })

@@ -38,6 +38,37 @@ func TestNewsTravelWithoutUDPToo(t *testing.T) {
 	})
 }
 
+func TestOverStreamsAloneNoPacketIsSentOrHeard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		alone := func(c *Config) { c.Streams = true }
+		a := f.start("a", 1, "10.0.0.1:7643", alone)
+		b := f.start("b", 1, "10.0.0.2:7643", alone, "10.0.0.1")
+		stranger, err := f.network.Listen(t.Context(), "10.0.0.66:1", transport.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stranger.Close()
+		together(t, 10*time.Second, a, b)
+		for range 60 {
+			if err := stranger.WritePacket(of("orders", kindPing, 0x80), "10.0.0.1:7643"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if !a.sees("b", Alive) || !b.sees("a", Alive) {
+				t.Fatal("a member was given up")
+			}
+		}
+		if n := a.carrier.refused.Load(); n != 60 {
+			t.Errorf("%d packets refused, want the 60 of the stranger and none of b", n)
+		}
+		if a.log.count("UDP probes failed")-a.log.count("level=DEBUG msg=\"gossip: Was able") > 0 {
+			t.Error("complained about UDP that is not used")
+		}
+	})
+}
+
 func TestWithUDPNothingIsExchangedByStreamBesides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
