@@ -74,8 +74,8 @@ func worstStates() map[string]func(*sim.Sim) *sim.Node {
 		return list
 	}
 	return map[string]func(*sim.Sim) *sim.Node{
-		"well, raft leader": func(s *sim.Sim) *sim.Node { return s.RaftLeader() },
-		"well, follower":    func(s *sim.Sim) *sim.Node { return others(s)[0] },
+		"well, raft leader":    func(s *sim.Sim) *sim.Node { return s.RaftLeader() },
+		"well, follower":       func(s *sim.Sim) *sim.Node { return others(s)[0] },
 		"isolated raft leader": func(s *sim.Sim) *sim.Node { return isolated(s.RaftLeader()) },
 		"isolated follower":    func(s *sim.Sim) *sim.Node { return isolated(others(s)[0]) },
 		"isolated for long": func(s *sim.Sim) *sim.Node {

@@ -147,7 +147,7 @@ func (c *Cluster) open(ctx context.Context, e env.Env) error {
 	}
 	c.gossip, err = membership.Open(ctx, membership.Config{
 		Cluster: c.cfg.Cluster, Meta: c.meta(c.firstPhase()), Endpoint: c.endpoint,
-		Advertise: c.cfg.Advertise, Keys: keys, Join: c.cfg.Join, Resolver: e.Names, Logger: c.log,
+		Advertise: c.cfg.Advertise, Keys: keys, Join: c.cfg.Join, Streams: tlsConfig != nil && len(keys) == 0, Resolver: e.Names, Logger: c.log,
 		OnMessage: c.founder.message, OnChange: c.gossipChanged,
 	})
 	if err != nil {

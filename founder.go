@@ -21,6 +21,7 @@ const (
 	sendTime   = 3 * time.Second  // for one message
 	settleTime = 10 * time.Second // between looks at the fleet of a node that has its group
 	floorRetry = time.Second      // between questions to Config.TokenFloor that fail
+	toldMax    = 16               // other groups that are complained about
 )
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
@@ -318,7 +319,7 @@ func (f *founder) settle(ctx context.Context) {
 // complain says once of each group that it should not be there.
 func (f *founder) complain(groups []string) {
 	for _, id := range groups {
-		if !f.told[id] {
+		if !f.told[id] && len(f.told) < toldMax {
 			f.told[id] = true
 			f.c.log.Error("nodes of another group under the same cluster name are in sight: they are refused",
 				"group", id, "own", f.c.dir.Identity().ClusterID, "cluster", f.c.cfg.Cluster)
