@@ -141,7 +141,7 @@ func TestAProcessThatRunsOutOfDescriptorsLivesOn(t *testing.T) {
 	t.Parallel()
 	p := procs(t, 3)
 	idle, writer, third := p[0], p[1], p[2]
-	held := idle.must(order{Op: "acquire", Name: "lock", TTL: 2 * time.Second})
+	held := idle.must(order{Op: "acquire", Name: "lock", TTL: 5 * time.Second})
 	writer.must(order{Op: "acquire", Name: "written", TTL: time.Hour})
 	lack := order{Op: "starve", TTL: strainTime(t), Timeout: time.Minute}
 	hungry := []<-chan answer{idle.begin(lack), writer.begin(lack)}

@@ -392,7 +392,7 @@ func frame(kind byte, payload []byte, size uint32) []byte {
 // replay sends again what members sent, whole and cut off.
 func (s *stranger) replay(recorded *relay, r *rand.Rand) {
 	streams, packets := recorded.seen()
-	if len(streams) == 0 || len(packets) == 0 {
+	if len(streams) == 0 { // packets there are none where gossip goes over streams alone
 		s.t.Error("nothing was recorded")
 	}
 	for _, b := range streams[:min(len(streams), 8)] {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/raftpb"
@@ -14,6 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/settings"
 )
+
+// startMax bounds the start of the engine, the reading of a snapshot of a million locks included.
+const startMax = time.Minute
 
 // Open starts the replica. It returns when the last snapshot has been read, which is before the log has
 // been applied and before there is a raft leader: Barrier waits for both.
@@ -46,9 +50,14 @@ func Open(cfg Config, how Start) (*Group, error) {
 	go labelled(cfg.Replica, func() {
 		started <- guard(func() error { return g.start(d, how) })
 	})
+	patience := time.NewTimer(startMax)
+	defer patience.Stop()
 	select {
 	case err = <-started:
 	case <-g.failed: // the goroutine that starts the engine may be parked
+		err = g.Failure()
+	case <-patience.C: // seen on a damaged directory, when the machine was very busy
+		g.fail(fmt.Errorf("%w: the engine has not started within %v", ErrDamaged, startMax))
 		err = g.Failure()
 	}
 	if err != nil {

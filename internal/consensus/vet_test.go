@@ -77,14 +77,16 @@ func change(c raftpb.ConfigChange) []byte {
 	return b
 }
 
+func message(edit func(*raftpb.Message)) func(*raftpb.MessageBatch) {
+	return func(b *raftpb.MessageBatch) { edit(&b.Requests[0]) }
+}
+
+func proposal(e raftpb.Entry) func(*raftpb.MessageBatch) {
+	return message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.Propose, 0, []raftpb.Entry{e} })
+}
+
 func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 	t.Parallel()
-	message := func(edit func(*raftpb.Message)) func(*raftpb.MessageBatch) {
-		return func(b *raftpb.MessageBatch) { edit(&b.Requests[0]) }
-	}
-	proposal := func(e raftpb.Entry) func(*raftpb.MessageBatch) {
-		return message(func(m *raftpb.Message) { m.Type, m.Term, m.Entries = raftpb.Propose, 0, []raftpb.Entry{e} })
-	}
 	for name, edit := range map[string]func(*raftpb.MessageBatch){
 		"another cluster":       func(b *raftpb.MessageBatch) { b.DeploymentId++ },
 		"another version":       func(b *raftpb.MessageBatch) { b.BinVer++ },
@@ -128,6 +130,10 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestMessagesThatNoPeerSendsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, local := range []raftpb.MessageType{
 		raftpb.LocalTick, raftpb.Election, raftpb.LeaderHeartbeat, raftpb.ConfigChangeEvent, raftpb.Ping, raftpb.Pong,
 		raftpb.SnapshotStatus, raftpb.Unreachable, raftpb.CheckQuorum, raftpb.BatchedReadIndex,
@@ -138,6 +144,10 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 			t.Errorf("%v: %v", local, err)
 		}
 	}
+}
+
+func TestMessagesThatPeersSendAreLetIn(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]func(*raftpb.MessageBatch){
 		"entries":  nil,
 		"proposal": proposal(proposed()[0]),
