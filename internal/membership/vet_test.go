@@ -170,7 +170,9 @@ func TestAnswersOfFalseMembersAreVettedToo(t *testing.T) {
 				if err != nil {
 					return
 				}
+				// The liar hears the joiner out: closing first would race with the joiner's own state.
 				_, _ = conn.Write([]byte("\x06\x81\xa5Nodes\xce\x00\x0f\x42\x40"))
+				_, _ = io.Copy(io.Discard, conn)
 				_ = conn.Close()
 			}
 		}()
