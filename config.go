@@ -63,7 +63,8 @@ type Config struct {
 	MaxClockDrift float64
 	// Timing of the Raft group; the same on all nodes. Default: tick 10 ms, heartbeat 20 ms, election 200 ms.
 	Timing Timing
-	// Logger receives what an operator should know. Default: warnings and errors to standard error.
+	// Logger receives what an operator should know. Its handler must not block, as the node waits for it. Default:
+	// warnings and errors to standard error.
 	Logger *slog.Logger
 	// TokenFloor is asked for the highest token that a resource has seen when a group is born, so that
 	// tokens rise even after a loss of all data together with a clock that was set back. Optional.
@@ -129,6 +130,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
+	c.Logger = slog.New(careful{c.Logger.Handler()})
 	return c
 }
 

@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,6 +83,49 @@ func TestAHookThatNeverReturnsHoldsUpNothing(t *testing.T) {
 	disk.rule(func(int, string, string) error { return syscall.EIO })
 	_ = l.Set(within(t, failsWithin), nil)
 	sick(t, c, syscall.EIO, l) // in time, for all that nobody hears of it
+}
+
+// upset is a handler of log lines that panics.
+type upset struct{ lines *atomic.Int64 }
+
+func (h upset) Enabled(context.Context, slog.Level) bool  { return true }
+func (h upset) Handle(context.Context, slog.Record) error { h.lines.Add(1); panic("user's") }
+func (h upset) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h upset) WithGroup(string) slog.Handler             { panic("user's") }
+
+func TestALogHandlerThatPanicsCostsItsLineAlone(t *testing.T) {
+	t.Parallel()
+	var lines atomic.Int64
+	c := single(t, func(cfg *holdfast.Config) { cfg.Logger = slog.New(upset{&lines}) })
+	serves(t, within(t, 10*time.Second), c)
+	if lines.Load() == 0 {
+		t.Error("the handler was not called")
+	}
+}
+
+func TestAFunctionOfTLSThatPanicsCostsItsConnectionAlone(t *testing.T) {
+	t.Parallel()
+	good := authority(t)
+	bad := good.Clone()
+	var calls atomic.Int64
+	bad.VerifyConnection = func(tls.ConnectionState) error { calls.Add(1); panic("user's") }
+	with := func(c *tls.Config, join ...string) func(*holdfast.Config) {
+		return func(cfg *holdfast.Config) { cfg.TLS, cfg.Join, cfg.Logger, cfg.Bootstrap = c, join, quiet(), 1 }
+	}
+	victim, healthy := single(t, with(bad)), single(t, with(good))
+	called := func(config *tls.Config, by string) { // accepting, and dialing
+		c, err := holdfast.Open(t.Context(), holdfast.Config{TLS: config, Join: []string{by}, Bootstrap: -1, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		before := calls.Load()
+		eventually(t, "meet the function", func() bool { return calls.Load() > before })
+	}
+	called(good, victim.Addr())
+	called(bad, healthy.Addr())
+	serves(t, within(t, 10*time.Second), victim)
+	serves(t, within(t, 10*time.Second), healthy)
 }
 
 func TestATokenFloorThatPanicsIsAskedAgain(t *testing.T) {

@@ -78,7 +78,7 @@ func (e *endpoint) greet(c *conn) (Kind, error) {
 		secure := tls.Server(c.raw, e.server)
 		c.secure(secure)
 		c.raw.SetDeadline(time.Now().Add(e.opts.HandshakeTimeout))
-		if err := secure.HandshakeContext(e.ctx); err != nil {
+		if err := handshake(e.ctx, secure); err != nil {
 			if looksLikePlainHTTP(err) {
 				c.secure(c.raw)
 				return 0, errStrayHTTP

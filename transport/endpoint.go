@@ -149,7 +149,7 @@ func (e *endpoint) introduce(ctx context.Context, c *conn, addr string, kind Kin
 		if e.opts.TLS != nil {
 			secure := tls.Client(c.raw, clientTLS(e.opts.TLS, addr))
 			c.secure(secure)
-			if err := secure.HandshakeContext(ctx); err != nil {
+			if err := handshake(ctx, secure); err != nil {
 				return err
 			}
 		}

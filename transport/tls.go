@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -70,4 +71,15 @@ func clientTLS(c *tls.Config, addr string) *tls.Config {
 		}
 	}
 	return s
+}
+
+// handshake is the handshake of TLS. It calls functions of the user's: one that panics costs its connection and
+// not the process.
+func handshake(ctx context.Context, c *tls.Conn) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("holdfast: a function of Config.TLS panicked: %v", value)
+		}
+	}()
+	return c.HandshakeContext(ctx)
 }
