@@ -136,9 +136,13 @@ func (d *disk) openToWrite(what, name string, open func() (vfs.File, error)) (vf
 	return f, nil
 }
 
-// openToRead opens what may not be there.
+// openToRead opens what may not be there. Only a table of the log store must be: without it, the store ends
+// the process by itself.
 func (d *disk) openToRead(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	f, err := d.open(name, open)
+	if strings.HasSuffix(name, ".sst") {
+		err = d.must("open", name, err)
+	}
 	if d.may("open", name, err) != nil {
 		return nil, err
 	}

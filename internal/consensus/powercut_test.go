@@ -75,7 +75,7 @@ func TestNothingAcknowledgedIsForgottenWhereverThePowerIsCut(t *testing.T) {
 		group := []*replica{b.open(t, 1, disks[0], StartBootstrap)}
 		group[0].propose(t, birth())
 		from := reel.length()
-		b.history(t, random, group, reel, 18)
+		b.history(t, random, group, reel, 14)
 		closeAll(t, group)
 		t.Logf("%d steps, cut before each from step %d on", len(reel.steps), from)
 		for steps := from; steps < len(reel.steps); steps++ {
@@ -105,7 +105,7 @@ func TestNothingThatAGroupAcknowledgedIsForgottenWhereverThePowerOfAllIsCut(t *t
 		from := reel.length()
 		b.history(t, random, group, reel, 25)
 		closeAll(t, group)
-		const cuts = 80
+		const cuts = 60
 		t.Logf("%d steps, %d cuts from step %d on", len(reel.steps), cuts, from)
 		for i := range cuts {
 			torn := random
