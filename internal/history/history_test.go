@@ -176,6 +176,8 @@ func TestWhatMayBeIsNoViolation(t *testing.T) {
 			op(5, on(history.Look, 0, 0)), op(5, on(history.Looked, 0, 0)), op(6, on(history.Look, 0, 0)), value("a", op(6, on(history.Looked, 0, 0)))),
 		"an ill waiter is overtaken": script(join(well(0, 1, 2), ask(1, 0), ask(2, 1), queue(on(history.Looked, 0, 0), 1, 2),
 			on(history.Ill, 0, 0), grant(2, 1, 10))...),
+		"a holder that is ill holds on": script(join(well(0, 1, 2), ask(1, 0), grant(1, 0, 10), held(0, 10), ask(2, 1), on(history.Ill, 0, 0),
+			at(11*time.Second, held(0, 10)), at(16*time.Second, grant(2, 1, 11)))...),
 		"nobody is late without a quorum": script(join(well(0, 1, 2), ask(1, 0), history.Event{Kind: history.Quorum},
 			at(30*time.Second, history.Event{Kind: history.Quorum, OK: true}), grant(1, 0, 10))...),
 		"a release ends a lease before its time": script(ask(1, 0), grant(1, 0, 10), held(0, 10), on(history.Release, 0, 10),

@@ -169,8 +169,11 @@ func NotLate(h []Event, b Bounds) (found []Violation) {
 		case Refused: // it may have been granted after all, for up to a TTL
 			delete(l.waiting, e.Op)
 			l.excuse(e.At)
-		case Held:
+		case Held: // also on an ill node that can renew it: the group has it for as long
 			l.holders[e.Token] = e.Node
+			if renewed := e.At + e.Remaining - b.TTL; renewed > l.since {
+				l.excuse(renewed)
+			}
 		case Ended, Release:
 			delete(l.holders, e.Token)
 			l.excuse(e.At)
