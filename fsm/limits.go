@@ -27,6 +27,37 @@ const (
 	ValuesBytesMax = 256 << 20 // all values, those of waiters included: CodeValuesFull
 )
 
+// Limits are lower bounds on the state than this package's own, for tests of what stands on it: all machines
+// of a group must have the same, and a snapshot does not carry them. Zero stands for this package's.
+type Limits struct {
+	Locks, Waiters, Sessions, Nodes int
+	Spans                           int // for one session or node
+	ValueBytes                      int64
+}
+
+// NewLimited is New with lower bounds.
+func NewLimited(l Limits) *Machine {
+	m := New()
+	for _, bound := range []struct {
+		own   *int
+		lower int
+	}{
+		{&m.limits.locks, l.Locks},
+		{&m.limits.waiters, l.Waiters},
+		{&m.limits.sessions, l.Sessions},
+		{&m.limits.nodes, l.Nodes},
+		{&m.limits.spans, l.Spans},
+	} {
+		if bound.lower > 0 {
+			*bound.own = min(*bound.own, bound.lower)
+		}
+	}
+	if l.ValueBytes > 0 {
+		m.limits.values = min(m.limits.values, l.ValueBytes)
+	}
+	return m
+}
+
 // limits are the bounds of one machine; tests lower them.
 type limits struct {
 	locks, grants, waiters, holders int

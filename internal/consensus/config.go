@@ -38,6 +38,7 @@ type Config struct {
 	Resolve  func(node string) (addr string, ok bool)
 	Observer Observer
 	Logger   *slog.Logger // default: silence
+	Limits   fsm.Limits   // lower bounds of the state, for tests
 
 	store storeKind // default pebble; for tests that compare
 }

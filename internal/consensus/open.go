@@ -70,6 +70,7 @@ func newGroup(cfg Config) *Group {
 	g := &Group{cfg: cfg, failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{})}
 	g.nodes = newRegistry(cfg.Resolve)
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
+	g.machine.state = fsm.NewLimited(cfg.Limits)
 	g.carrier = &carrier{
 		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, failed: g.failed,
 		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached}, expelled: g.expel,

@@ -1,11 +1,12 @@
 // Package env lets the simulation put a node on another network, clock and disk than the machine's, and
-// tests give it another resolver of names. It travels in the context of holdfast.Open, so that Config stays
+// tests give it another resolver of names and lower bounds. It travels in the context of holdfast.Open, so that Config stays
 // free of what only tests need.
 package env
 
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/membership"
@@ -18,6 +19,7 @@ type Env struct {
 	Clock   clock.Clock
 	Dir     datadir.Dir // nil: as Config.DataDir says. The node closes it
 	Names   membership.Resolver
+	Limits  fsm.Limits // of the group; the same on all nodes
 }
 
 type key struct{}
