@@ -65,7 +65,7 @@ func (p *proc) refused() {
 	}
 }
 
-// anew has p begin as a new node.
+// anew has p begin as a new node. It can work long before it takes the place of the old one.
 func (p *proc) anew(old string) {
 	p.t.Helper()
 	p.kill()
@@ -73,7 +73,7 @@ func (p *proc) anew(old string) {
 		p.t.Fatal(err)
 	}
 	p.start()
-	if node := p.must(order{Op: "ready", Timeout: 55 * time.Second}).Node; node == old {
+	if node := p.must(order{Op: "inspect", Name: "name0", Timeout: 55 * time.Second}).Node; node == old {
 		p.t.Errorf("%s came back as %s", p.cfg.Name, node)
 	}
 }

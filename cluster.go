@@ -32,6 +32,7 @@ type Cluster struct {
 	gossip   *membership.Gossip
 
 	proposer *proposer
+	limits   fsm.Limits // of the group, where tests lower them
 	keeper   *keeper
 	expirer  *expirer
 	founder  *founder
@@ -104,7 +105,7 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.hooks = newHooks(cfg.Events, cfg.Logger)
-	c.proposer = newProposer(c.closing, c.stopped, func() { c.founder.dismissed() })
+	c.proposer = newProposer(cfg.Timing.Election/2, c.closing, c.stopped, func() { c.founder.dismissed() })
 	c.keeper = newKeeper(c)
 	c.expirer = newExpirer(c)
 	c.founder = newFounder(c)
@@ -117,6 +118,7 @@ func (c *Cluster) open(ctx context.Context, e env.Env) error {
 	if e.Network == nil {
 		e.Network = transport.TCP()
 	}
+	c.limits = e.Limits
 	if err := c.openDir(e.Dir); err != nil {
 		return err
 	}
@@ -244,14 +246,12 @@ func (c *Cluster) hello(ctx context.Context) error {
 
 // joined waits until the group has accepted this process.
 func (c *Cluster) joined(ctx context.Context) error {
-	select {
+	select { // alone, which takes no lock
 	case <-c.greeted:
 		if c.leaving.Load() {
 			return ErrClosed
 		}
 		return nil
-	case <-c.closing:
-		return c.stopped()
 	default:
 	}
 	select {

@@ -180,12 +180,29 @@ func (c *Cluster) complete(group *consensus.Group) bool {
 
 // votersHere lists the voters that gossip sees and that stay.
 func (c *Cluster) votersHere(group *consensus.Group) (list []membership.Member) {
-	for _, node := range group.Members().Voters {
-		if m, ok := c.gossip.Member(node); ok && m.Here() && m.Phase != membership.PhaseLeaving {
+	members := group.Members()
+	departed := departed(group, members)
+	for _, node := range members.Voters {
+		if m, ok := c.gossip.Member(node); ok && m.Here() && m.Phase != membership.PhaseLeaving && !departed[node] {
 			list = append(list, m)
 		}
 	}
 	return list
+}
+
+// departed tells which nodes with a replica have said, through the group itself, that they never come back.
+func departed(group *consensus.Group, members consensus.Members) map[string]bool {
+	gone := make(map[string]bool)
+	group.Read(func(m *fsm.Machine) {
+		for _, nodes := range []map[uint64]string{members.Voters, members.NonVoters} {
+			for _, node := range nodes {
+				id, err := fsm.ParseNode(node)
+				incarnation, known := m.Incarnation(id)
+				gone[node] = err == nil && known && incarnation == forEver
+			}
+		}
+	})
+	return gone
 }
 
 // answered reports whether all voters that gossip sees take a connection now: it takes gossip a while to

@@ -10,8 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
-// leavePause is how often a leaving node looks whether it is out.
-const leavePause = 20 * time.Millisecond
+const (
+	leavePause  = 20 * time.Millisecond // how often a leaving node looks whether it is out
+	goodByeTime = 2 * time.Second       // for saying good-bye when there is no time left
+)
 
 // Leave is the planned departure of a node: it gives its leases back, hands raft leadership over, waits until the group
 // has removed its replica (and promoted another in its place if there is one), says good-bye to the gossip, and
@@ -32,9 +34,12 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	c.keeper.loseAll(ErrClosed)
 	c.giveBack(ctx)
 	err := c.depart(ctx)
-	if ctx.Err() != nil {
-		c.sayGoodBye()
-	} else if e := c.gossip.Leave(ctx); err == nil {
+	if ctx.Err() != nil { // the others must hear of it all the same
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), goodByeTime)
+		defer cancel()
+	}
+	if e := c.gossip.Leave(ctx); err == nil {
 		err = e
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -65,6 +66,9 @@ func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Op
 		return nil, err
 	}
 	for {
+		if err := c.proposer.enter(ctx, c.proposer.entries); err != nil {
+			return nil, err
+		}
 		s := c.keeper.session(o.ttl, o.manual)
 		l, err := c.attempt(ctx, s, name, wait, o)
 		if !errors.Is(err, errAgain) {
@@ -79,17 +83,20 @@ func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Op
 // errAgain: the session or the request is over without a result, through no fault of the caller's.
 var errAgain = errors.New("holdfast: again with a new request")
 
-// attempt asks for the lock under one request number of one session.
+// attempt, for a call that was let in, asks for the lock under one request number of one session.
 func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait bool, o options) (*Lease, error) {
 	wake := make(chan wakeup, 1)
 	request, err := s.begin(wake)
+	if err != nil {
+		c.proposer.entries.leave(time.Now(), false)
+	}
 	if errors.Is(err, ErrLimit) {
 		return nil, err
 	} else if err != nil {
 		return nil, errAgain
 	}
 	s.sending(c.clock.Now())
-	out, tried, err := c.proposer.propose(ctx, fsm.Acquire{
+	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, fsm.Acquire{
 		Session: s.id, TTL: s.ttl, Request: request, Acked: s.acked(),
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value,

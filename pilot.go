@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -99,7 +98,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	if p.forget(ctx, group, members, known) {
 		return true
 	}
-	change := autopilot.Next(p.input(members, info.Serving))
+	change := autopilot.Next(p.input(members, info.Serving, departed(group, members)))
 	if change.Kind == autopilot.None {
 		return false
 	}
@@ -185,14 +184,14 @@ func (p *pilot) forget(ctx context.Context, group *consensus.Group, members cons
 		if since(p.gone, node, !in[node], now) < goneTime {
 			continue
 		}
-		_, err := group.Propose(ctx, fsm.Encode(fsm.Forget{Node: n.Node, Incarnation: math.MaxUint64}))
+		_, err := group.Propose(ctx, fsm.Encode(fsm.Forget{Node: n.Node, Incarnation: forEver}))
 		return err == nil
 	}
 	return false
 }
 
 // input is what the autopilot goes by: the membership as applied here, and what gossip tells of each node.
-func (p *pilot) input(members consensus.Members, serving bool) autopilot.Input {
+func (p *pilot) input(members consensus.Members, serving bool, departed map[string]bool) autopilot.Input {
 	now := p.c.clock.Now()
 	id := p.c.dir.Identity()
 	in := autopilot.Input{Self: id.NodeID, Want: p.c.cfg.Voters}
@@ -204,11 +203,11 @@ func (p *pilot) input(members consensus.Members, serving bool) autopilot.Input {
 		seen[m.Node] = m
 	}
 	for _, node := range members.Voters {
-		in.Voters = append(in.Voters, p.replica(node, seen, now))
+		in.Voters = append(in.Voters, p.replica(node, seen[node], departed[node], now))
 		seen[node] = membership.Member{}
 	}
 	for _, node := range members.NonVoters {
-		in.NonVoters = append(in.NonVoters, p.replica(node, seen, now))
+		in.NonVoters = append(in.NonVoters, p.replica(node, seen[node], departed[node], now))
 		seen[node] = membership.Member{}
 	}
 	for node, m := range seen {
@@ -223,13 +222,12 @@ func (p *pilot) input(members consensus.Members, serving bool) autopilot.Input {
 }
 
 // replica describes one replica to the autopilot and notes since when it has been so.
-func (p *pilot) replica(node string, seen map[string]membership.Member, now lease.Instant) autopilot.Replica {
-	m, ok := seen[node]
-	alive := ok && m.Here()
+func (p *pilot) replica(node string, m membership.Member, departed bool, now lease.Instant) autopilot.Replica {
+	alive := m.Here() && !departed
 	r := autopilot.Replica{
 		Node: node, Zone: m.Zone, Alive: alive,
 		CaughtUp: alive && (m.Phase == membership.PhaseRunning || m.Phase == membership.PhaseLeaving),
-		Left:     ok && (m.State == membership.Left || m.Phase == membership.PhaseLeaving),
+		Left:     departed || m.State == membership.Left || m.Phase == membership.PhaseLeaving,
 	}
 	r.Stable = since(p.well, node, r.CaughtUp, now)
 	r.Failed = since(p.ill, node, !alive, now)

@@ -6,43 +6,35 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 )
 
-const (
-	// proposals is how many callers of one node may propose at a time; the others wait their turn. The
-	// engine takes up to 2,048 between two of its steps and answers "busy" beyond.
-	proposals = 1024
-	// turnsMax is how many may wait for their turn; at once refused is better than answered too late.
-	turnsMax = 1 << 16
-)
-
 // proposer brings commands to the group: it waits for the group and its raft leader, repeats a command
 // until its outcome is known, and turns what stands in the way into errors. Callers propose
 // from their own goroutines.
 type proposer struct {
-	admission chan struct{}
-	turns     atomic.Int64    // callers that wait for admission
-	closing   <-chan struct{} // the node is being closed or has failed
-	cause     func() error    // why, once closing is closed
-	removed   func()          // called when the group turns out to have removed this node's replica
+	entries *admission      // of those who want a lock
+	holders *admission      // of those who have one: they are not held up by the others, which would gain nothing by it
+	closing <-chan struct{} // the node is being closed or has failed
+	cause   func() error    // why, once closing is closed
+	removed func()          // called when the group turns out to have removed this node's replica
 
 	mu      sync.Mutex
 	group   *consensus.Group
 	changed chan struct{} // closed and replaced when the group or its raft leader changes
 }
 
-func newProposer(closing <-chan struct{}, cause func() error, removed func()) *proposer {
+func newProposer(good time.Duration, closing <-chan struct{}, cause func() error, removed func()) *proposer {
 	return &proposer{
-		removed:   removed,
-		admission: make(chan struct{}, proposals),
-		closing:   closing,
-		cause:     cause,
-		changed:   make(chan struct{}),
+		entries: newAdmission(good),
+		holders: newAdmission(good),
+		closing: closing,
+		cause:   cause,
+		removed: removed,
+		changed: make(chan struct{}),
 	}
 }
 
@@ -72,34 +64,37 @@ func (p *proposer) current() (*consensus.Group, <-chan struct{}) {
 // attempts is what became of a command so far.
 type attempts struct{ unknown bool }
 
-// propose brings cmd to the group and answers its outcome. It repeats the very same command, which
-// the state machine recognises, until there is an outcome or ctx ends. The error then says whether
-// the command may have been applied.
+// propose brings a command of somebody who has a lock to the group and answers its outcome. It repeats the
+// very same command, which the state machine recognises, until there is an outcome or ctx ends. The error
+// then says whether the command may have been applied.
 func (p *proposer) propose(ctx context.Context, cmd fsm.Command) (fsm.Outcome, attempts, error) {
-	select {
-	case p.admission <- struct{}{}:
-	default:
-		if err := p.admit(ctx); err != nil {
-			return fsm.Outcome{}, attempts{}, err
-		}
+	if err := p.enter(ctx, p.holders); err != nil {
+		return fsm.Outcome{}, attempts{}, err
 	}
-	defer func() { <-p.admission }()
-	return p.insist(ctx, fsm.Encode(cmd))
+	return p.admitted(ctx, p.holders, cmd)
 }
 
-func (p *proposer) admit(ctx context.Context) error {
-	defer p.turns.Add(-1)
-	if p.turns.Add(1) > turnsMax {
-		return &LimitError{What: "calls of this node that wait to propose", Limit: turnsMax}
-	}
-	select {
-	case p.admission <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return unreached(ctx, attempts{})
-	case <-p.closing:
+// enter waits for a turn.
+func (p *proposer) enter(ctx context.Context, queue *admission) error {
+	err := queue.enter(ctx, p.closing)
+	if errors.Is(err, ErrClosed) {
 		return p.cause()
 	}
+	return err
+}
+
+// admitted is propose after enter.
+func (p *proposer) admitted(ctx context.Context, queue *admission, cmd fsm.Command) (fsm.Outcome, attempts, error) {
+	began := time.Now()
+	out, tried, err := p.insist(ctx, fsm.Encode(cmd))
+	queue.leave(began, err == nil)
+	return out, tried, err
+}
+
+// drain lets no call in any more, and waits until those under way have their answers, or ctx ends.
+func (p *proposer) drain(ctx context.Context) {
+	p.entries.drain(ctx)
+	p.holders.drain(ctx)
 }
 
 // insist is propose without admission, for what must not wait behind callers: renewal, expiry, clean-up.

@@ -3,24 +3,22 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
-	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 const (
 	giveBackTime = time.Second // how long Close tries to give the leases back
 	drainTime    = giveBackTime / 2
-	goodByeTime  = 300 * time.Millisecond // in which gossip sends what is new at least once
-	hookTime     = time.Second            // how long Close waits for a hook of the user's that is running
+	hookTime     = time.Second // how long Close waits for a hook of the user's that is running
 )
 
 // Close stops the node now: its leases end with ErrLost and ErrClosed, and are given back to the group if it can
-// be reached within a second. A node without a data directory also says good-bye, as it never comes back: the
-// group replaces it at once. Close answers nil when nothing of the node is left: no goroutine, descriptor or
+// be reached within a second. The group then also replaces a node without a data directory at once, as it
+// never comes back. Close answers nil when nothing of the node is left: no goroutine, descriptor or
 // port. It is idempotent, safe at any time and from several goroutines, and bounded in time even after a disk failure.
 func (c *Cluster) Close() error {
 	c.shut(ErrClosed)
@@ -64,9 +62,6 @@ func (c *Cluster) shutdown(cause error) {
 			c.log.Warn("closed without giving the leases back: they end with their TTL", "leases", held)
 		}
 		cancel()
-		if c.fleeting {
-			c.sayGoodBye()
-		}
 	} else {
 		c.hooks.failed(cause)
 	}
@@ -79,15 +74,22 @@ func (c *Cluster) shutdown(cause error) {
 	close(c.gone)
 }
 
+// forEver is the incarnation with which a node is forgotten that never comes back.
+const forEver = math.MaxUint64
+
 // giveBack tells the group that this process is gone, which frees its locks at once. It tries until ctx
 // ends and reports whether nothing is left to give back.
 func (c *Cluster) giveBack(ctx context.Context) bool {
 	group, _ := c.proposer.current()
-	if group == nil || c.given.Load() || len(c.keeper.all()) == 0 {
+	if group == nil || c.given.Load() || !c.fleeting && len(c.keeper.all()) == 0 || c.fleeting && last(group) {
 		return true
 	}
 	c.drain(ctx)
-	cmd := fsm.Encode(fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation})
+	forget := fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation}
+	if c.fleeting {
+		forget.Incarnation = forEver
+	}
+	cmd := fsm.Encode(forget)
 	for ctx.Err() == nil {
 		_, err := group.Propose(ctx, cmd)
 		switch {
@@ -105,26 +107,12 @@ func (c *Cluster) giveBack(ctx context.Context) bool {
 	return false
 }
 
-// sayGoodBye tells those who are here that this node has left, so that they do not wait for it.
-func (c *Cluster) sayGoodBye() {
-	here := func(m membership.Member) bool { return !m.Local && m.Here() }
-	if slices.ContainsFunc(c.gossip.Members(), here) && c.gossip.SetMeta(c.meta(membership.PhaseLeaving)) == nil {
-		time.Sleep(goodByeTime)
-	}
-}
-
 // drain waits until the calls that are proposing have their answers, so that none of them meets a group
 // that has forgotten this process; the later ones are refused, as their turn never comes.
 func (c *Cluster) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	for range cap(c.proposer.admission) {
-		select {
-		case c.proposer.admission <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-	}
+	c.proposer.drain(ctx)
 }
 
 // release closes what open has opened.

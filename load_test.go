@@ -1,0 +1,173 @@
+//go:build unix
+
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The rule by which calls are let in is tested under virtual time, in admission_test.go. Here a real fleet
+// shows that the rule fits it. What it does is counted per second of processor time, because other
+// programs take theirs, and the callers' own work is in it too.
+
+// calls is what became of the calls of a load.
+type calls struct {
+	mu      sync.Mutex
+	served  []time.Duration // how long those took
+	refused []time.Duration // how long it took those to be told so
+	limit   int             // of them, that the node is overloaded
+	unknown int             // of them, in vain
+	wall    float64         // seconds that the load took, and of the processors
+	cpu     float64
+}
+
+func (r *calls) note(began time.Time, err error) {
+	took := time.Since(began)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.served = append(r.served, took)
+		return
+	case errors.Is(err, holdfast.ErrLimit):
+		r.limit++
+	case errors.Is(err, holdfast.ErrUnknownOutcome):
+		r.unknown++
+	}
+	r.refused = append(r.refused, took)
+}
+
+func quantile(list []time.Duration, q float64) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[int(q*float64(len(list)-1))]
+}
+
+func (r *calls) String() string {
+	return fmt.Sprintf("%.0f/s on %.2f processors, in %v, p99 %v; refused %d (%d for their number, %d in vain) in %v, p99 %v",
+		float64(len(r.served))/r.wall, r.cpu/r.wall, quantile(r.served, 0.5), quantile(r.served, 0.99),
+		len(r.refused), r.limit, r.unknown, quantile(r.refused, 0.5), quantile(r.refused, 0.99))
+}
+
+// yield is how many calls were served for a second of processor time.
+func (r *calls) yield() float64 { return float64(len(r.served)) / r.cpu }
+
+// used is how much processor time this process has had.
+func used(t *testing.T) float64 {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// measured runs a load.
+func measured(t *testing.T, what string, f func(r *calls)) *calls {
+	t.Helper()
+	began, before, r := time.Now(), used(t), &calls{}
+	f(r)
+	r.wall, r.cpu = time.Since(began).Seconds(), used(t)-before
+	t.Logf("%s: %v", what, r)
+	return r
+}
+
+// both takes a lock and gives it back.
+func both(ctx context.Context, c *holdfast.Cluster, name string) error {
+	l, err := c.Acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	return l.Release(ctx)
+}
+
+// press has callers take and give back locks for a while, each as fast as it goes.
+func press(nodes []*holdfast.Cluster, callers int, d time.Duration) func(*calls) {
+	return func(r *calls) {
+		end := time.Now().Add(d)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					began := time.Now()
+					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+					r.note(began, both(ctx, nodes[i%len(nodes)], fmt.Sprint("press/", i)))
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// flood makes so many calls a second, whatever becomes of them, each on a lock of its own.
+func flood(nodes []*holdfast.Cluster, rate float64, d, deadline time.Duration) func(*calls) {
+	return func(r *calls) {
+		ticks := time.NewTicker(10 * time.Millisecond)
+		defer ticks.Stop()
+		var all sync.WaitGroup
+		begin, made := time.Now(), 0
+		for now := begin; now.Sub(begin) < d; now = <-ticks.C {
+			ctx, cancel := context.WithTimeout(context.Background(), deadline) // one for all: a load of calls, not of contexts
+			context.AfterFunc(ctx, cancel)
+			for due := int(rate * now.Sub(begin).Seconds()); made < due; made++ {
+				i := made
+				all.Go(func() {
+					began := time.Now()
+					r.note(began, both(ctx, nodes[i%len(nodes)], fmt.Sprint("flood/", i)))
+				})
+			}
+		}
+		all.Wait()
+	}
+}
+
+func TestAFleetUnderTenTimesItsLoadServesOnAndRecoversAtOnce(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	const deadline = time.Second
+	nodes := fleet(t, 3)
+	measured(t, "warm", press(nodes, 128, 200*time.Millisecond))
+	best, served, vain, slow := 0.0, 0, 0, time.Hour
+	for round := range 5 { // until the machine has had a quiet moment
+		calm := measured(t, "calm", press(nodes, 128, 400*time.Millisecond))
+		full := measured(t, "full", flood(nodes, 10*float64(len(calm.served))/calm.wall, time.Second, deadline))
+		after := measured(t, "after", press(nodes, 128, 400*time.Millisecond))
+		if len(after.refused) > 0 {
+			t.Errorf("%d calls failed that came after the load", len(after.refused))
+		}
+		served, vain = served+len(full.served), vain+full.unknown
+		if len(full.refused) > 0 {
+			slow = min(slow, quantile(full.refused, 0.5))
+		}
+		if late := quantile(full.served, 0.99); late > 3*deadline {
+			t.Errorf("served after %v, with a deadline of %v", late, deadline)
+		}
+		best = max(best, full.yield()/max(calm.yield(), after.yield()))
+		if round > 0 && best > 0.7 {
+			break
+		}
+	}
+	t.Logf("under ten times the load the fleet serves %.2f of what it can", best)
+	if best < 0.5 {
+		t.Errorf("under ten times the load the fleet serves %.2f of what it can", best)
+	}
+	if slow > deadline/2 {
+		t.Errorf("what is refused is refused after %v", slow)
+	}
+	if vain > served {
+		t.Errorf("%d were served, but %d were let in and had no answer in time", served, vain)
+	}
+}
