@@ -39,8 +39,8 @@ func TestAFullDiskStopsAStartAtAnyPointAndHarmsNothing(t *testing.T) {
 		p.start()
 		select {
 		case a := <-p.begin(order{Op: "ready", Timeout: 20 * time.Second}):
+			p.kill() // first, as the process writes to said
 			said.WriteString(a.Err)
-			p.kill()
 		case <-p.ended:
 			if code := p.cmd.ProcessState.ExitCode(); code != 1 {
 				t.Errorf("%d KiB: the process ended with code %d: %s", kib, code, said.String())

@@ -159,7 +159,7 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 	conf.Label = cfg.Cluster
 	conf.BindPort, conf.AdvertisePort = port, port
 	conf.PushPullInterval = 15 * time.Second
-	conf.RetransmitMult = 6         // default 4: in a small fleet too many would miss the news until the next push/pull
+	conf.RetransmitMult = 12        // default 4: in a small fleet somebody would miss the news now and then, until the next push/pull
 	conf.AwarenessMaxMultiplier = 3 // a probe takes 3 s at most, and Close waits for it
 	conf.DeadNodeReclaimTime = 30 * time.Second
 	conf.EnableCompression = false // costs more than it saves on packets of this size
