@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -31,6 +32,7 @@ type founder struct {
 	inbox  chan forming.Message
 	told   map[string]bool // other groups that were complained about
 	saving sync.Mutex      // held from reading the identity to having saved it
+	out    atomic.Bool     // the group has said that this node, which leaves, is out of it
 }
 
 func newFounder(c *Cluster) *founder {
@@ -68,6 +70,7 @@ func (f *founder) message(from string, b []byte) {
 // dismissed ends the node for good: the group has removed it, and its replica can never serve again.
 func (f *founder) dismissed() {
 	if f.c.leaving.Load() {
+		f.out.Store(true)
 		return
 	}
 	if err := f.save(func(id *datadir.Identity) { id.Retired = true }); err != nil {

@@ -82,6 +82,9 @@ func last(group *consensus.Group) bool {
 
 // member reports whether the group still has this node's replica.
 func (c *Cluster) member(group *consensus.Group) bool {
+	if c.founder.out.Load() {
+		return false
+	}
 	self := c.ID()
 	members := group.Members()
 	if members.Change == 0 {

@@ -124,8 +124,10 @@ func (c Config) complete(members consensus.Members) bool {
 	return len(members.Voters) >= min(bootstrap, c.Voters) && len(members.Voters)+len(members.NonVoters) >= bootstrap
 }
 
-// write tells the nodes that the group has given a replica to start it, and those that it has removed while
-// they were away that they are out. They are told again until their gossip shows that they have heard.
+// write tells the nodes that the group has given a replica to start it, and those that it has removed that they
+// are out: while they were away, or as they wished, since the last that Raft sends to a replica may be the
+// entry that removes it, without the news that it is committed. They are told again until their gossip
+// shows that they have heard.
 func (p *pilot) write(members consensus.Members) {
 	id := p.c.dir.Identity()
 	now := p.c.clock.Now()
@@ -142,7 +144,7 @@ func (p *pilot) write(members consensus.Members) {
 			continue
 		}
 		started := m.Phase == membership.PhaseStarting || m.Phase == membership.PhaseRunning
-		stray := since(p.stray, m.Node, started && !in[m.Node], now) >= goneTime
+		stray := since(p.stray, m.Node, started && !in[m.Node], now) >= goneTime || m.Phase == membership.PhaseLeaving && !in[m.Node]
 		message := forming.Message{From: id.NodeID, To: m.Node, Cluster: id.ClusterID}
 		switch {
 		case in[m.Node] && m.Phase == membership.PhaseJoining:
