@@ -21,6 +21,9 @@ const (
 	turnsMax = 1 << 16
 	// silence is how long nothing was answered when the group is taken to be out of reach.
 	silence = time.Second
+	// paceAnswers is how many answers are timed together for the pace. They come in bursts: the gap before a
+	// single one tells nothing, and a pause of a second would pass for a group that answers once a second.
+	paceAnswers = 64
 )
 
 // admission lets in as many calls at a time as the group serves in good time, first come, first served. With
@@ -36,10 +39,11 @@ type admission struct {
 	room    float64       // how many there may be
 	cut     time.Time     // when room was last made smaller
 	service time.Duration // what a call takes, on average
-	gap     time.Duration // between two answers while many are under way, on average
 	heard   time.Time     // the last answer
-	busy    time.Time     // since when many are under way
-	queue   list.List     // of *turn
+	gap     time.Duration // between two answers while many are under way, on average
+	since   time.Time     // since when answers are counted for that; zero: few are under way
+	answers int
+	queue   list.List // of *turn
 	shut    bool
 	empty   chan struct{} // closed when shut and none is under way
 }
@@ -122,29 +126,43 @@ func (a *admission) leave(began time.Time, answered bool) {
 		a.service += (took - a.service) / 16
 	}
 	if answered {
-		if a.under >= proposalsMin {
-			since := a.heard
-			if since.Before(a.busy) {
-				since = a.busy
-			}
-			a.gap += (now.Sub(since) - a.gap) / 64
-		}
 		a.heard = now
+		a.count(now)
 	}
 	a.end(now)
+}
+
+// count notes an answer for the pace. The caller holds a.mu.
+func (a *admission) count(now time.Time) {
+	if a.since.IsZero() {
+		return
+	}
+	a.answers++
+	if a.answers < paceAnswers {
+		return
+	}
+	gap := now.Sub(a.since) / paceAnswers
+	if a.gap == 0 {
+		a.gap = gap
+	}
+	a.gap += (gap - a.gap) / 8
+	a.since, a.answers = now, 0
 }
 
 // begin gives a place to a call. The caller holds a.mu.
 func (a *admission) begin(now time.Time) {
 	a.under++
-	if a.under == proposalsMin {
-		a.busy = now
+	if a.under >= proposalsMin && a.since.IsZero() {
+		a.since, a.answers = now, 0
 	}
 }
 
 // end frees the place of a call and lets in who is next. The caller holds a.mu.
 func (a *admission) end(now time.Time) {
 	a.under--
+	if a.under < proposalsMin && a.queue.Len() == 0 {
+		a.since = time.Time{}
+	}
 	for a.queue.Len() > 0 && a.under < a.limit(now) {
 		t := a.queue.Remove(a.queue.Front()).(*turn)
 		in := !a.late(now, t.deadline, 0)

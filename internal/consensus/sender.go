@@ -63,7 +63,7 @@ func (s *sender) Close() {
 
 // SendMessageBatch sends the messages in order.
 func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
-	rest := batch.Requests
+	rest := merge(batch.Requests)
 	for len(rest) > 0 {
 		n, size := 1, rest[0].SizeUpperLimit()
 		for n < len(rest) && n < messagesMax && size < batchBytesBest {
