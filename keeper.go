@@ -32,7 +32,7 @@ type keeper struct {
 
 	mu       sync.RWMutex
 	plan     *lease.Plan
-	numbers  numbers
+	numbers  lease.Numbers
 	sessions map[uint64]*session
 	shared   map[time.Duration]*session // the automatically renewed ones
 	verdicts []*session                 // ended by the group, to be told to their leases
@@ -74,7 +74,7 @@ func (k *keeper) session(ttl time.Duration, manual bool) *session {
 		return s
 	}
 	id := k.c.self
-	id.Number = k.numbers.begin()
+	id.Number = k.numbers.Begin()
 	s := &session{id: id, ttl: ttl, manual: manual, claims: make(map[uint64]*claim)}
 	k.sessions[id.Number] = s
 	if !manual {
@@ -164,7 +164,7 @@ func (k *keeper) forget(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.sessions, s.id.Number)
-	k.numbers.finish(s.id.Number)
+	k.numbers.Finish(s.id.Number)
 }
 
 // loseAll ends every session for cause.
@@ -295,7 +295,7 @@ func (k *keeper) keep(batch []*session) fsm.Keep {
 		keep.Sessions = append(keep.Sessions, s.id.Number)
 	}
 	k.mu.RLock()
-	keep.Lowest = k.numbers.lowest()
+	keep.Lowest = k.numbers.Lowest()
 	k.mu.RUnlock()
 	return keep
 }
