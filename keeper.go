@@ -159,6 +159,20 @@ func (k *keeper) lose(s *session, cause error) {
 	}
 }
 
+// discard drops a session that the group never opened, once nothing hangs on it: its calls gave up before the
+// group could be reached, or were refused. Without that each TTL asked for in an outage would stay for ever.
+func (k *keeper) discard(s *session) {
+	if !s.discard() {
+		return
+	}
+	k.mu.Lock()
+	if k.shared[s.ttl] == s {
+		delete(k.shared, s.ttl)
+	}
+	k.mu.Unlock()
+	k.forget(s)
+}
+
 // forget drops the last trace of a session that the group no longer has.
 func (k *keeper) forget(s *session) {
 	k.mu.Lock()

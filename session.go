@@ -166,6 +166,17 @@ func (s *session) end(err error) ([]*Lease, bool) {
 	return leases, true
 }
 
+// discard ends a session that was never opened and has no calls. It answers false for any other.
+func (s *session) discard() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened || s.over != nil || len(s.claims) > 0 || s.requests.Open() > 0 {
+		return false
+	}
+	s.over = lost(ErrReleased)
+	return true
+}
+
 // leases returns the live leases.
 func (s *session) leases() []*Lease {
 	s.mu.Lock()
