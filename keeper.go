@@ -32,7 +32,7 @@ type keeper struct {
 
 	mu       sync.RWMutex
 	plan     *lease.Plan
-	numbers  numbers
+	numbers  lease.Numbers
 	sessions map[uint64]*session
 	shared   map[time.Duration]*session // the automatically renewed ones
 	verdicts []*session                 // ended by the group, to be told to their leases
@@ -74,7 +74,7 @@ func (k *keeper) session(ttl time.Duration, manual bool) *session {
 		return s
 	}
 	id := k.c.self
-	id.Number = k.numbers.begin()
+	id.Number = k.numbers.Begin()
 	s := &session{id: id, ttl: ttl, manual: manual, claims: make(map[uint64]*claim)}
 	k.sessions[id.Number] = s
 	if !manual {
@@ -159,12 +159,26 @@ func (k *keeper) lose(s *session, cause error) {
 	}
 }
 
+// discard drops a session that the group never opened, once nothing hangs on it: its calls gave up before the
+// group could be reached, or were refused. Without that each TTL asked for in an outage would stay for ever.
+func (k *keeper) discard(s *session) {
+	if !s.discard() {
+		return
+	}
+	k.mu.Lock()
+	if k.shared[s.ttl] == s {
+		delete(k.shared, s.ttl)
+	}
+	k.mu.Unlock()
+	k.forget(s)
+}
+
 // forget drops the last trace of a session that the group no longer has.
 func (k *keeper) forget(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.sessions, s.id.Number)
-	k.numbers.finish(s.id.Number)
+	k.numbers.Finish(s.id.Number)
 }
 
 // loseAll ends every session for cause.
@@ -295,7 +309,7 @@ func (k *keeper) keep(batch []*session) fsm.Keep {
 		keep.Sessions = append(keep.Sessions, s.id.Number)
 	}
 	k.mu.RLock()
-	keep.Lowest = k.numbers.lowest()
+	keep.Lowest = k.numbers.Lowest()
 	k.mu.RUnlock()
 	return keep
 }

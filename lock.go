@@ -193,6 +193,7 @@ func (c *Cluster) giveUp(s *session, request uint64, sent bool) {
 		c.keeper.clean.withdraw(s, request)
 	default:
 		s.finish(request)
+		c.keeper.discard(s)
 	}
 }
 

@@ -13,36 +13,6 @@ import (
 // and not yet withdrawn.
 const openMax = 1 << 17
 
-// numbers hands out numbers from 1 up and knows the lowest that is not finished.
-type numbers struct {
-	last, floor uint64 // every number up to floor is finished
-	finished    map[uint64]struct{}
-}
-
-func (n *numbers) begin() uint64 { n.last++; return n.last }
-
-func (n *numbers) finish(number uint64) {
-	if number <= n.floor {
-		return
-	}
-	if n.finished == nil {
-		n.finished = make(map[uint64]struct{})
-	}
-	n.finished[number] = struct{}{}
-	for {
-		if _, ok := n.finished[n.floor+1]; !ok {
-			return
-		}
-		n.floor++
-		delete(n.finished, n.floor)
-	}
-}
-
-// lowest is the lowest number that is in use, or the next one if none is.
-func (n *numbers) lowest() uint64 { return n.floor + 1 }
-
-func (n *numbers) open() int { return int(n.last-n.floor) - len(n.finished) }
-
 // wakeup ends the waiting of a queued call.
 type wakeup struct {
 	token uint64
@@ -67,7 +37,7 @@ type session struct {
 	verdict atomic.Pointer[error] // why the group ended it, before the keeper got to it
 
 	mu       sync.Mutex
-	requests numbers
+	requests lease.Numbers
 	claims   map[uint64]*claim
 	first    lease.Instant // before its first command was sent
 	opened   bool
@@ -85,10 +55,10 @@ func (s *session) begin(wake chan wakeup) (uint64, error) {
 	if s.over != nil {
 		return 0, s.over
 	}
-	if s.requests.open() >= openMax {
+	if s.requests.Open() >= openMax {
 		return 0, &LimitError{What: "unfinished calls of this node", Limit: openMax}
 	}
-	n := s.requests.begin()
+	n := s.requests.Begin()
 	if wake != nil {
 		s.claims[n] = &claim{wake: wake}
 	}
@@ -99,14 +69,14 @@ func (s *session) begin(wake chan wakeup) (uint64, error) {
 func (s *session) finish(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests.finish(request)
+	s.requests.Finish(request)
 }
 
 // acked is the lowest request number whose answer has not been heard.
 func (s *session) acked() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests.lowest()
+	return s.requests.Lowest()
 }
 
 // adopt makes l the holder of its request. It answers the reason if the grant is over already.
@@ -196,6 +166,17 @@ func (s *session) end(err error) ([]*Lease, bool) {
 	return leases, true
 }
 
+// discard ends a session that was never opened and has no calls. It answers false for any other.
+func (s *session) discard() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened || s.over != nil || len(s.claims) > 0 || s.requests.Open() > 0 {
+		return false
+	}
+	s.over = lost(ErrReleased)
+	return true
+}
+
 // leases returns the live leases.
 func (s *session) leases() []*Lease {
 	s.mu.Lock()
@@ -227,7 +208,7 @@ func (s *session) counts() (held, waiting int) {
 func (s *session) unused(now lease.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.claims) > 0 || s.requests.open() > 0 {
+	if len(s.claims) > 0 || s.requests.Open() > 0 {
 		s.idle = now
 		return false
 	}

@@ -1,0 +1,198 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// room says whether a share fits beside the holders.
+func (l *ledger) room(s share) bool {
+	used := uint64(0)
+	for _, h := range l.holders {
+		if h.mode != s.mode || s.mode == fsm.Exclusive {
+			return false
+		}
+		used += uint64(h.weight)
+	}
+	return s.mode != fsm.Permit || len(l.holders) == 0 || used+uint64(s.weight) <= uint64(s.limit)
+}
+
+func (b *book) share(e *fsm.Event) share {
+	return share{
+		session: e.Session, request: e.Request, token: e.Token, mode: e.Mode, weight: e.Weight,
+		limit: b.w.limitOf(e.Name), priority: e.Priority, index: b.index,
+	}
+}
+
+// open finds the session of a new claim and says what is wrong with it.
+func (b *book) open(e *fsm.Event) *account {
+	a := b.sessions[e.Session]
+	if a == nil || a.ended {
+		b.wrong("only an open session takes locks", "%v to %s", e.Kind, brief(e.Session))
+		return nil
+	}
+	return a
+}
+
+func (b *book) queued(e *fsm.Event) {
+	a := b.open(e)
+	if a == nil {
+		return
+	}
+	c, ok := b.cmd.(fsm.Acquire)
+	if !ok || !c.Wait || c.Session != e.Session || c.Request != e.Request || c.Name != e.Name {
+		b.wrong("only an Acquire that waits is queued", "request %d of %s", e.Request, brief(e.Session))
+	}
+	if was := a.requests[e.Request]; was != 0 {
+		b.wrong("a request is carried out once", "request %d of %s is queued again", e.Request, brief(e.Session))
+	}
+	a.requests[e.Request] = waiting
+	l := b.lock(e.Name)
+	s := b.share(e)
+	at := len(l.waiters)
+	for at > 0 && l.waiters[at-1].priority < s.priority {
+		at--
+	}
+	l.waiters = slices.Insert(l.waiters, at, s)
+}
+
+func (b *book) grant(e *fsm.Event) {
+	a := b.open(e)
+	if a == nil {
+		return
+	}
+	l := b.lock(e.Name)
+	switch was := a.requests[e.Request]; was {
+	case waiting:
+		if first := l.waiters[0]; first.session != e.Session || first.request != e.Request {
+			b.wrong("waiters are served in order", "request %d of %s for %s before request %d of %s",
+				e.Request, brief(e.Session), e.Name, first.request, brief(first.session))
+		}
+		l.waiters = slices.DeleteFunc(l.waiters, func(s share) bool { return s.session == e.Session && s.request == e.Request })
+	case 0:
+		c, ok := b.cmd.(fsm.Acquire)
+		if !ok || c.Session != e.Session || c.Request != e.Request || c.Name != e.Name {
+			b.wrong("nobody is granted what it did not ask for", "request %d of %s", e.Request, brief(e.Session))
+		}
+		if len(l.waiters) > 0 {
+			b.wrong("waiters are served in order", "request %d of %s overtakes for %s", e.Request, brief(e.Session), e.Name)
+		}
+	default:
+		b.wrong("a request is carried out once", "request %d of %s is granted again", e.Request, brief(e.Session))
+	}
+	s := b.share(e)
+	if !l.room(s) {
+		b.wrong("mutual exclusion in the log", "token %d for %s beside token %d", e.Token, e.Name, l.holders[0].token)
+	}
+	if e.Token <= b.highest {
+		b.wrong("tokens rise", "token %d for %s after %d", e.Token, e.Name, b.highest)
+	}
+	b.highest = max(b.highest, e.Token)
+	b.grants[e.Token] = grantee{session: e.Session, request: e.Request, name: e.Name}
+	a.requests[e.Request] = holding
+	l.holders = append(l.holders, s)
+}
+
+// over takes the end of a holder or waiter, and asks whether the command may do that.
+func (b *book) over(e *fsm.Event) {
+	a := b.sessions[e.Session]
+	l := b.lock(e.Name)
+	list, want := &l.holders, holding
+	if e.Kind == fsm.EventWithdrawn {
+		list, want = &l.waiters, waiting
+	}
+	at := slices.IndexFunc(*list, func(s share) bool {
+		return s.session == e.Session && s.request == e.Request && s.token == e.Token
+	})
+	if a == nil || at < 0 || a.requests[e.Request] != want {
+		b.wrong("what ends was there", "%v of request %d of %s, token %d of %s", e.Kind, e.Request, brief(e.Session), e.Token, e.Name)
+		return
+	}
+	*list = slices.Delete(*list, at, at+1)
+	a.requests[e.Request] = finished
+	allowed := a.ended
+	switch c := b.cmd.(type) {
+	case fsm.Release:
+		allowed = c.Session == e.Session && slices.Contains(c.Grants, fsm.Grant{Name: e.Name, Token: e.Token}) && e.Kind == fsm.EventReleased
+	case fsm.Withdraw:
+		allowed = c.Session == e.Session && slices.Contains(c.Requests, e.Request) && e.Kind != fsm.EventLost
+	case fsm.ForceRelease:
+		g := b.grants[e.Token]
+		g.forced = true
+		b.grants[e.Token] = g
+		allowed = c.Name == e.Name && c.Token == e.Token && e.Kind == fsm.EventForced
+	}
+	if !allowed {
+		b.wrong("only its holder or the end of its session frees a lock", "%v of token %d of %s of %s", e.Kind, e.Token, e.Name, brief(e.Session))
+	}
+}
+
+// outcome asks whether the answer to a command is what the book says.
+func (b *book) outcome(out fsm.Outcome) {
+	switch c := b.cmd.(type) {
+	case fsm.Acquire:
+		b.asked(c, out)
+	case fsm.Keep:
+		for _, number := range c.Sessions {
+			a := b.sessions[fsm.SessionID{Node: c.Node, Incarnation: c.Incarnation, Number: number}]
+			lost := slices.Contains(out.Lost, number)
+			if alive := a != nil && !a.ended; out.Code == fsm.CodeOK && alive == lost {
+				b.wrong("a keepalive is told which sessions are lost", "number %d is open: %v, told lost: %v", number, alive, lost)
+			}
+		}
+	case fsm.Withdraw:
+		b.acked(c.Session, c.Acked)
+	case fsm.Release:
+		b.acked(c.Session, c.Acked)
+		for _, g := range c.Grants {
+			if l := b.locks[g.Name]; l != nil && slices.ContainsFunc(l.holders, func(s share) bool { return s.token == g.Token && s.session == c.Session }) {
+				b.wrong("what is released is free", "token %d of %s is held still", g.Token, g.Name)
+			}
+		}
+	case fsm.Expire:
+		if a := b.sessions[c.Session]; a != nil && !a.ended && a.renewed == c.Renewed {
+			b.wrong("a session that was not renewed expires", "%v", out.Code)
+		}
+	case fsm.CloseSession:
+		if a := b.sessions[c.Session]; a != nil && !a.ended {
+			b.wrong("a closed session is over", "%v", out.Code)
+		}
+	}
+}
+
+func (b *book) acked(id fsm.SessionID, acked uint64) {
+	if a := b.sessions[id]; a != nil {
+		a.acked = max(a.acked, acked)
+	}
+}
+
+func (b *book) asked(c fsm.Acquire, out fsm.Outcome) {
+	was := fate(0)
+	if a := b.sessions[c.Session]; a != nil && !a.ended {
+		if a.acked = max(a.acked, c.Acked); c.Request < a.acked {
+			was = finished // as far as anybody asks
+		} else {
+			was = a.requests[c.Request]
+		}
+	}
+	ok := true
+	switch out.Code {
+	case fsm.CodeGranted:
+		g := b.grants[out.Token]
+		ok = was == holding && g.session == c.Session && g.request == c.Request && g.name == c.Name
+	case fsm.CodeQueued:
+		ok = was == waiting
+	case fsm.CodeSessionLost, fsm.CodeStaleIncarnation:
+		a := b.sessions[c.Session]
+		ok = a == nil || a.ended
+	default:
+		ok = was != holding && was != waiting
+		if out.Code == fsm.CodeHeld && c.Wait {
+			ok = false
+		}
+	}
+	if !ok {
+		b.wrong("an answer says what is", "%v, token %d; the book has state %d", out.Code, out.Token, was)
+	}
+}

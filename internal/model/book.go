@@ -1,0 +1,218 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// book is a second account of the group's sessions and locks, kept from the commands and events of the log
+// in the order in which they are first applied. It is written without a look at fsm's code: what an event
+// may say follows from what was said before.
+type book struct {
+	w        *world
+	cmd      fsm.Command
+	events   []fsm.Event
+	index    uint64
+	sessions map[fsm.SessionID]*account
+	locks    map[string]*ledger
+	grants   map[uint64]grantee // by token, for ever
+	highest  uint64             // token
+	touched  []string           // names, by this entry
+}
+
+// account is a session. Its record stays when it has ended: it may never come back.
+type account struct {
+	ttl      time.Duration
+	renewed  uint64 // index
+	at       time.Duration
+	seq      uint64
+	acked    uint64
+	ended    bool
+	requests map[uint64]fate
+}
+
+type fate uint8
+
+const (
+	waiting fate = iota + 1
+	holding
+	finished
+)
+
+// ledger is a lock.
+type ledger struct{ holders, waiters []share }
+
+// share is a holder or a waiter.
+type share struct {
+	session  fsm.SessionID
+	request  uint64
+	token    uint64
+	mode     fsm.Mode
+	weight   uint32
+	limit    uint32
+	priority int32
+	index    uint64
+}
+
+type grantee struct {
+	session fsm.SessionID
+	request uint64
+	name    string
+	forced  bool // an operator took it
+}
+
+func (b *book) init(w *world) {
+	*b = book{
+		w: w, sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
+	}
+}
+
+func (b *book) wrong(rule, format string, args ...any) {
+	b.w.broken(rule, "entry %d, %s: %s", b.index, describe(b.cmd), fmt.Sprintf(format, args...))
+}
+
+// entry takes what an entry of the log did on the replica that applied it first, and looks at the replica.
+func (b *book) entry(n *node, index uint64, raw []byte, out fsm.Outcome, events []fsm.Event) {
+	cmd, err := fsm.Decode(raw)
+	if err != nil {
+		b.w.broken("commands are read as they were written", "%v", err)
+		return
+	}
+	b.cmd, b.index, b.events, b.touched = cmd, index, events, b.touched[:0]
+	if b.w.trace != nil {
+		b.w.tell("%4d %s: %s%s", index, describe(cmd), describeOutcome(out), describeEvents(events))
+	}
+	for i := range events {
+		b.event(&events[i])
+	}
+	b.outcome(out)
+	b.settled(n.machine)
+	b.w.stats.Checks++
+	if err := n.machine.Check(); err != nil {
+		b.wrong("the machine keeps its invariants", "%v", err)
+	}
+}
+
+// granted says what is wrong with a grant that a caller heard of.
+func (b *book) granted(id fsm.SessionID, request uint64, name string, token uint64) string {
+	g, ok := b.grants[token]
+	switch {
+	case !ok:
+		return "no entry granted it"
+	case g.session != id || g.request != request || g.name != name:
+		return fmt.Sprintf("it was granted to request %d of %s for %s", g.request, brief(g.session), g.name)
+	}
+	return ""
+}
+
+func (b *book) lock(name string) *ledger {
+	l := b.locks[name]
+	if l == nil {
+		l = &ledger{}
+		b.locks[name] = l
+	}
+	if !slices.Contains(b.touched, name) {
+		b.touched = append(b.touched, name)
+	}
+	return l
+}
+
+func (b *book) event(e *fsm.Event) {
+	if e.Index != b.index {
+		b.wrong("events name their entry", "%v names %d", e.Kind, e.Index)
+	}
+	switch e.Kind {
+	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted, fsm.EventValueSet:
+	case fsm.EventSessionRenewed:
+		b.renewed(e)
+	case fsm.EventSessionEnded:
+		b.ended(e)
+	case fsm.EventQueued:
+		b.queued(e)
+	case fsm.EventGranted:
+		b.grant(e)
+	case fsm.EventReleased, fsm.EventLost, fsm.EventForced, fsm.EventWithdrawn:
+		b.over(e)
+	}
+}
+
+func (b *book) renewed(e *fsm.Event) {
+	a := b.sessions[e.Session]
+	switch {
+	case a == nil:
+		c, ok := b.cmd.(fsm.Acquire)
+		if !ok || c.Session != e.Session || c.TTL != e.TTL {
+			b.wrong("only an Acquire opens its session", "session %s", brief(e.Session))
+		}
+		a = &account{ttl: e.TTL, requests: make(map[uint64]fate)}
+		b.sessions[e.Session] = a
+	case a.ended:
+		b.wrong("a session that has ended stays so", "session %s is renewed", brief(e.Session))
+	default:
+		c, ok := b.cmd.(fsm.Keep)
+		if !ok || c.Node != e.Session.Node || c.Incarnation != e.Session.Incarnation || !slices.Contains(c.Sessions, e.Session.Number) {
+			b.wrong("only a Keep of its node renews a session", "session %s", brief(e.Session))
+		} else if c.Seq <= a.seq {
+			b.wrong("a late keepalive renews nothing", "session %s by number %d after %d", brief(e.Session), c.Seq, a.seq)
+		} else {
+			a.seq = c.Seq
+		}
+	}
+	a.renewed, a.at = b.index, b.w.now
+}
+
+func (b *book) ended(e *fsm.Event) {
+	a := b.sessions[e.Session]
+	if a == nil || a.ended {
+		b.wrong("a session ends once", "session %s", brief(e.Session))
+		return
+	}
+	a.ended = true
+	allowed := false
+	switch c := b.cmd.(type) {
+	case fsm.Expire:
+		allowed = e.Reason == fsm.ReasonExpired && c.Session == e.Session
+		if c.Renewed != a.renewed {
+			b.wrong("a renewed session does not expire", "session %s was renewed at %d", brief(e.Session), a.renewed)
+		}
+		b.w.expired(e.Session, a.at, a.ttl)
+	case fsm.CloseSession:
+		allowed = e.Reason == fsm.ReasonClosed && c.Session == e.Session
+	case fsm.Hello:
+		allowed = e.Reason == fsm.ReasonIncarnation && c.Node == e.Session.Node && c.Incarnation > e.Session.Incarnation
+	case fsm.Forget:
+		allowed = e.Reason == fsm.ReasonForgotten && c.Node == e.Session.Node && c.Incarnation >= e.Session.Incarnation
+	}
+	if !allowed {
+		b.wrong("a session ends for its reason", "session %s, %v", brief(e.Session), e.Reason)
+	}
+}
+
+// settled compares the locks of an entry with the machine's, and looks for who waits for what is free.
+func (b *book) settled(m *fsm.Machine) {
+	for _, name := range b.touched {
+		l := b.locks[name]
+		for _, s := range slices.Concat(l.holders, l.waiters) {
+			if b.sessions[s.session].ended {
+				b.wrong("nobody has or waits for a lock without a session", "request %d of %s has %s", s.request, brief(s.session), name)
+			}
+		}
+		if len(l.waiters) > 0 && l.room(l.waiters[0]) {
+			b.wrong("nobody waits for what is free", "request %d of %s for %s", l.waiters[0].request, brief(l.waiters[0].session), name)
+		}
+		real, _ := m.Lock(name)
+		same := func(s share, h fsm.Holder) bool {
+			return s.session == h.Session && s.request == h.Request && s.token == h.Token && s.mode == h.Mode && s.weight == h.Weight
+		}
+		if !slices.EqualFunc(l.holders, real.Holders, same) || !slices.EqualFunc(l.waiters, real.Waiters, same) {
+			b.wrong("events tell all that changes", "%s has holders %v and waiters %v, by the events %v and %v",
+				name, real.Holders, real.Waiters, l.holders, l.waiters)
+		}
+		if len(l.holders)+len(l.waiters) == 0 {
+			delete(b.locks, name)
+		}
+	}
+}

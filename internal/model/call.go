@@ -1,0 +1,274 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// caller makes its calls one after the other, whatever becomes of them.
+type caller struct {
+	w    *world
+	todo []Call
+}
+
+func newCaller(w *world, i int) *caller {
+	c := &caller{w: w}
+	for _, call := range w.plan.Calls {
+		if call.Caller == i {
+			c.todo = append(c.todo, call)
+		}
+	}
+	return c
+}
+
+// next makes the next call, if there is one and the faults are not over.
+func (c *caller) next() {
+	if len(c.todo) == 0 || c.w.healed {
+		c.w.callers--
+		c.w.finish()
+		return
+	}
+	spec := c.todo[0]
+	c.todo = c.todo[1:]
+	c.w.after(nil, spec.At-c.w.now, func() {
+		n := c.w.nodes[spec.Node]
+		if !n.up || n.paused || c.w.healed {
+			c.next()
+			return
+		}
+		n.call(spec, c.next)
+	})
+}
+
+// call is Cluster.Acquire and what its caller does with the lease.
+type call struct {
+	n       *node
+	spec    Call
+	op      uint64
+	then    func() // what the caller does next
+	ctx     *patience
+	s       *session
+	request uint64
+	waits   bool   // in the queue
+	early   uint64 // the token, if the grant came before the answer that the call is queued
+	over    bool
+}
+
+func (n *node) call(spec Call, then func()) *call {
+	w := n.w
+	w.ops++
+	w.stats.Calls++
+	c := &call{n: n, spec: spec, op: w.ops, then: then, ctx: &patience{}}
+	n.calls = append(n.calls, c)
+	e := c.event(history.Asked)
+	e.Wait, e.Until = spec.Wait, w.now+spec.Patience
+	e.Weight, e.Limit = spec.share(w.plan.Locks[spec.Lock])
+	w.record(e)
+	if w.trace != nil {
+		w.tell("node %d: call %d asks for %s, %s", n.i, c.op, w.lockName(spec.Lock), spec.brief())
+	}
+	w.after(n, spec.Patience, c.expire)
+	if n.joined {
+		c.attempt()
+	} else {
+		n.arrived = append(n.arrived, c.attempt)
+	}
+	return c
+}
+
+func (c *call) event(kind history.Kind) history.Event {
+	return history.Event{Kind: kind, Op: c.op, Node: c.n.i, Lock: c.n.w.lockName(c.spec.Lock)}
+}
+
+// expire is the end of the call's context.
+func (c *call) expire() {
+	if c.over {
+		return
+	}
+	c.ctx.expire() // a proposal under way ends, and with it the call
+	if c.over {
+		return
+	}
+	if c.waits {
+		c.giveUp(true)
+	}
+	c.refuse("patience ended")
+}
+
+// attempt asks under one request number of one session.
+func (c *call) attempt() {
+	if c.over {
+		return
+	}
+	k := &c.n.keeper
+	c.s = k.session(c.n.w.plan.TTLs[c.spec.TTL], c.spec.Manual)
+	c.request = c.s.requests.Begin()
+	c.s.claims = append(c.s.claims, &claim{request: c.request, call: c})
+	k.sending(c.s)
+	cmd := fsm.Acquire{
+		Session: c.s.id, TTL: c.s.ttl, Request: c.request, Acked: c.s.requests.Lowest(),
+		Name: c.n.w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
+		Mode: c.spec.Mode, Limit: c.n.w.plan.Locks[c.spec.Lock].limit(c.spec.Mode), Weight: c.spec.Weight,
+	}
+	if c.spec.Value {
+		cmd.HasValue, cmd.Value = true, strconv.AppendUint(nil, c.op, 10)
+	}
+	c.n.insist(c.ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
+		if !known {
+			c.giveUp(unknown)
+			c.refuse("no answer")
+			return
+		}
+		c.answered(out)
+	})
+}
+
+// answered is what Cluster.attempt does with an outcome.
+func (c *call) answered(out fsm.Outcome) {
+	k, s := &c.n.keeper, c.s
+	switch out.Code {
+	case fsm.CodeGranted, fsm.CodeQueued, fsm.CodeHeld:
+		if !k.opened(s, out.Code == fsm.CodeQueued) {
+			c.again()
+			return
+		}
+	case fsm.CodeSessionLost, fsm.CodeUnknownNode:
+		s.judged = true
+		k.lose(s)
+		c.again()
+		return
+	}
+	switch out.Code {
+	case fsm.CodeGranted:
+		c.take(out.Token)
+	case fsm.CodeQueued:
+		c.waits = true
+		switch {
+		case s.claim(c.request) == nil:
+			c.woken(0, false)
+		case c.early != 0:
+			c.woken(c.early, true)
+		}
+	case fsm.CodeFinished:
+		c.giveUp(false)
+		c.again()
+	default:
+		c.giveUp(false)
+		c.refuse(out.Code.String())
+	}
+}
+
+// granted is the local apply of the grant that the call waits for. The call itself goes on a little later,
+// as another goroutine would.
+func (c *call) granted(token uint64) {
+	if c.early != 0 {
+		return
+	}
+	c.early = token
+	if c.waits {
+		request := c.request
+		c.n.w.after(c.n, 0, func() {
+			if c.waits && c.request == request {
+				c.woken(token, true)
+			}
+		})
+	}
+}
+
+// woken ends the waiting in the queue: with a grant, or because session or request are over.
+func (c *call) woken(token uint64, ok bool) {
+	if !c.waits {
+		return // the answer to the proposal will tell
+	}
+	c.waits = false
+	switch {
+	case !ok:
+		c.again()
+	case c.s.manual:
+		c.n.keeper.handOver(c.s, func() { c.take(token) })
+	default:
+		c.take(token)
+	}
+}
+
+// again asks under a new request.
+func (c *call) again() {
+	c.waits, c.early = false, 0
+	if c.ctx.ended {
+		c.refuse("patience ended")
+		return
+	}
+	c.n.w.after(c.n, 0, c.attempt)
+}
+
+// take makes the lease of a grant.
+func (c *call) take(token uint64) {
+	if c.over {
+		return
+	}
+	s := c.s
+	cl := s.claim(c.request)
+	if s.over || cl == nil || cl.revoked {
+		s.abandon(c.request)
+		s.finish(c.request)
+		c.again()
+		return
+	}
+	t := &tenure{n: c.n, c: c, s: s, token: token, life: c.n.life}
+	cl.tenure, cl.call = t, nil
+	s.finish(c.request)
+	if !c.n.keeper.check(s) {
+		c.again()
+		return
+	}
+	c.close()
+	t.begin()
+}
+
+// giveUp ends a request that leads to no lease; where the group may have it, it is withdrawn.
+func (c *call) giveUp(sent bool) {
+	s, request := c.s, c.request
+	c.waits = false
+	s.abandon(request)
+	switch {
+	case s.manual:
+		c.n.keeper.lose(s)
+	case sent:
+		cmd := fsm.Withdraw{Session: s.id, Acked: s.requests.Lowest(), Requests: []uint64{request}}
+		c.n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
+			s.finish(request)
+			if out.Code == fsm.CodeSessionLost {
+				c.n.keeper.lose(s)
+			}
+		})
+	default:
+		s.finish(request)
+		c.n.keeper.discard(s)
+	}
+}
+
+// refuse ends the call without a lease.
+func (c *call) refuse(cause string) {
+	if c.over {
+		return
+	}
+	c.close()
+	e := c.event(history.Refused)
+	e.Cause, e.Until = cause, c.n.w.now
+	c.n.w.record(e)
+	if c.n.w.trace != nil {
+		c.n.w.tell("node %d: call %d gets nothing: %s", c.n.i, c.op, cause)
+	}
+	c.then()
+}
+
+// gone is the end of the process.
+func (c *call) gone() { c.refuse("the process crashed") }
+
+func (c *call) close() {
+	c.over = true
+	c.n.calls = slices.DeleteFunc(c.n.calls, func(o *call) bool { return o == c })
+}

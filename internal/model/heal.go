@@ -1,0 +1,161 @@
+package model
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// What must be done in time once all faults are over.
+const (
+	resumeElections = 40              // every node serves within this many election timeouts
+	resumeMore      = 2 * time.Second // and this
+	lateMax         = 2 * time.Second // the product's bound on lateness, fail-over included
+)
+
+func (w *world) resumeMax() time.Duration {
+	return resumeElections*w.plan.Election + resumeMore
+}
+
+// heal ends all faults and demands service: every node takes and releases a lock of its own, then every
+// node takes every lock whole, and then everything that was held is free and nothing is left of it.
+func (w *world) heal() {
+	w.healed = true
+	w.tell("all faults end")
+	w.record(history.Event{Kind: history.Over})
+	for i := range w.links {
+		w.links[i].cut, w.links[i].slow = 0, 0
+	}
+	w.disturbed = 0
+	for _, n := range w.nodes {
+		n.downs, n.pauses, n.ills, n.lag = 0, 0, 0, 0
+		rate := n.clock.rate
+		if w.plan.Wild {
+			rate = 1
+		}
+		switch {
+		case !n.up:
+			n.start()
+		case n.paused:
+			n.resume()
+		}
+		w.clock(n, rate, 0)
+	}
+	w.health()
+	from := w.now
+	w.unserved = len(w.nodes)
+	for _, n := range w.nodes {
+		w.serve(n, from)
+	}
+	w.after(nil, 2*w.resumeMax()+40*w.plan.longest(), func() {
+		w.broken("what was begun comes to an end", "%d callers and %d nodes wait for something still", w.callers, w.unserved)
+	})
+}
+
+// whole is a call that takes all of a lock.
+func (w *world) whole(n *node, lock int, patience time.Duration) Call {
+	c := Call{Caller: -1, Node: n.i, Lock: lock, Wait: true, Patience: patience}
+	if k := w.plan.Locks[lock]; k.Permits > 0 {
+		c.Mode, c.Weight = fsm.Permit, k.Permits
+	}
+	return c
+}
+
+// serve takes and releases the node's own lock, until that works once.
+func (w *world) serve(n *node, from time.Duration) {
+	grants := w.stats.Grants
+	own := len(w.plan.Locks) - len(w.nodes) + n.i
+	n.call(w.whole(n, own, w.resumeMax()), func() {
+		if w.now-from >= w.resumeMax() {
+			w.broken("service resumes after the faults", "node %d did not serve for %v", n.i, w.now-from)
+			return
+		}
+		if w.stats.Grants == grants {
+			w.serve(n, from)
+			return
+		}
+		w.record(history.Event{Kind: history.Served, Node: n.i})
+		w.stats.Resumed = max(w.stats.Resumed, w.now-from)
+		w.unserved--
+		w.finish()
+	})
+}
+
+// finish goes on to the end when all callers have done what they had begun.
+func (w *world) finish() {
+	if w.healed && w.callers == 0 && w.unserved == 0 && !w.finishing {
+		w.finishing = true
+		w.takeAll(0)
+	}
+}
+
+// takeAll takes every lock on every node, one after the other.
+func (w *world) takeAll(i int) {
+	locks := len(w.plan.Locks) - len(w.nodes)
+	if i == locks*len(w.nodes) {
+		w.after(nil, 3*w.plan.longest()+10*w.plan.Election, w.drained)
+		return
+	}
+	n, lock := w.nodes[i%len(w.nodes)], i/len(w.nodes)
+	grants := w.stats.Grants
+	n.call(w.whole(n, lock, w.plan.longest()+lateMax), func() {
+		if w.stats.Grants == grants {
+			w.broken("nothing is stuck", "%s cannot be had on node %d at the end", w.lockName(lock), n.i)
+			return
+		}
+		w.takeAll(i + 1)
+	})
+}
+
+// drained looks for what is left when nobody wants anything any more.
+func (w *world) drained() {
+	w.over = true
+	var state []byte
+	for _, n := range w.nodes {
+		info := n.machine.Info()
+		if info.Grants+info.Waiters+info.Sessions > 0 {
+			w.broken("nothing is left over", "node %d has %d grants, %d waiters, %d sessions", n.i, info.Grants, info.Waiters, info.Sessions)
+		}
+		if len(n.keeper.sessions) > 0 || len(n.pending) > 0 || n.keeper.numbers.Open() > 0 {
+			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d session numbers",
+				n.i, len(n.keeper.sessions), len(n.pending), n.keeper.numbers.Open())
+		}
+		if n.applied != w.nodes[0].applied {
+			w.broken("replicas agree", "node %d has applied %d entries, node 0 %d", n.i, n.applied, w.nodes[0].applied)
+			return
+		}
+		if got := w.imageAt(n); state == nil {
+			state = got
+		} else if !bytes.Equal(got, state) {
+			w.broken("replicas agree", "at the end node %d has another state than node 0", n.i)
+		}
+	}
+}
+
+// judge lets the checkers of package history look at what the callers saw.
+func (w *world) judge() {
+	slack := time.Duration(w.plan.Drift * float64(w.plan.longest()))
+	bounds := history.Bounds{
+		TTL: w.plan.longest() + slack, Late: lateMax, Answer: releasePatience + time.Second, Resume: w.resumeMax(),
+	}
+	checks := []func([]history.Event, history.Bounds) []history.Violation{
+		history.Tokens, history.ServedAgain,
+	}
+	if !w.plan.Wild && !w.plan.Operators {
+		checks = append(checks, history.MutualExclusion, history.NothingEarly)
+	}
+	if w.plan.Gentle {
+		checks = append(checks, history.NoHealthyHolderLoses, history.NotLate)
+	}
+	var found []history.Violation
+	for _, check := range checks {
+		found = append(found, check(w.history, bounds)...)
+	}
+	if len(found) > 0 {
+		first := slices.MinFunc(found, func(a, b history.Violation) int { return int(a.At - b.At) })
+		w.fail = &Violation{first.At, first.Rule, first.String()}
+	}
+}

@@ -1,0 +1,275 @@
+package model
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// releasePatience is how long a caller waits for its release to be confirmed.
+const releasePatience = time.Second
+
+// tenure is a lease: one grant in its holder's hands.
+type tenure struct {
+	n        *node
+	c        *call
+	s        *session
+	token    uint64
+	life     uint64
+	weight   int
+	limit    int
+	works    int
+	over     bool // ended here
+	released bool // by its holder
+	ended    bool // and its holder has seen it
+	closed   bool // the caller has gone on
+}
+
+// resource is what a lock stands for, twice: a write replaces what was read, so a holder that writes what
+// it made of an old reading makes the writes in between undone.
+type resource struct {
+	guard    fence.Guard // of the fenced one
+	fenced   uint64      // versions
+	unfenced uint64
+}
+
+func newResources(n int) []resource {
+	list := make([]resource, n)
+	for i := range list {
+		list[i].guard = fence.NewMemory()
+	}
+	return list
+}
+
+func (t *tenure) event(kind history.Kind) history.Event {
+	e := t.c.event(kind)
+	e.Token = t.token
+	return e
+}
+
+func (t *tenure) begin() {
+	w := t.n.w
+	w.stats.Grants++
+	t.weight, t.limit = t.c.spec.share(w.plan.Locks[t.c.spec.Lock])
+	t.n.tenures = append(t.n.tenures, t)
+	w.valid[t.c.spec.Lock] = append(w.valid[t.c.spec.Lock], t)
+	e := t.event(history.Granted)
+	e.Until = w.now
+	w.record(e)
+	if w.trace != nil {
+		w.tell("node %d: call %d has %s, token %d", t.n.i, t.c.op, w.lockName(t.c.spec.Lock), t.token)
+	}
+	w.note(5, t.token)
+	w.exclude(t)
+	w.known(t)
+	if t.c.spec.MaxHold > 0 {
+		w.after(t.n, t.c.spec.MaxHold, func() {
+			if !t.over {
+				t.end()
+				t.releaseLater()
+			}
+		})
+	}
+	if t.s.manual {
+		t.renew()
+	}
+	t.work()
+}
+
+// valid is Lease.Valid, and what the holder thinks of it.
+func (t *tenure) valid() bool {
+	now := t.n.now()
+	if !t.over && t.s.valid(now) {
+		e := t.event(history.Held)
+		e.Remaining = time.Duration(float64(t.s.horizon.Sub(now)) / t.n.clock.rate)
+		t.n.w.record(e)
+		return true
+	}
+	t.s.lapsed = t.s.lapsed || !t.over
+	t.see(history.CauseExpired)
+	return false
+}
+
+// see records that the holder found its lease ended.
+func (t *tenure) see(cause string) {
+	if t.ended || t.released {
+		return
+	}
+	t.ended = true
+	e := t.event(history.Ended)
+	if e.Cause = cause; t.c.spec.Manual || t.c.spec.MaxHold > 0 {
+		e.Cause = "its holder's choice"
+	}
+	t.n.w.record(e)
+}
+
+// work does one update of the resource after the other while the lease is valid.
+func (t *tenure) work() {
+	if !t.valid() {
+		t.stop()
+		return
+	}
+	w, spec := t.n.w, t.c.spec
+	if t.works >= spec.Works {
+		w.after(t.n, spec.Hold, t.leave)
+		return
+	}
+	t.works++
+	if t.weight < t.limit {
+		w.after(t.n, spec.Think, t.work)
+		return
+	}
+	r := &w.resources[spec.Lock]
+	name, token := w.lockName(spec.Lock), fence.Token(t.token)
+	w.after(nil, w.plan.Net.Delay, func() { // the request arrives at the resource
+		admitted := r.guard.Check(context.Background(), name, token) == nil
+		fenced, unfenced := r.fenced, r.unfenced
+		w.after(nil, w.plan.Net.Delay, func() { // the answer arrives at the holder
+			if !t.n.up || t.n.life != t.life {
+				return
+			}
+			w.after(t.n, spec.Think, func() { t.write(r, admitted, fenced, unfenced) })
+		})
+	})
+}
+
+// write sends what the holder made of its reading. It looks at the lease, and then it may be stopped for
+// any time before its write goes out: no check of the holder's own can close that gap.
+func (t *tenure) write(r *resource, admitted bool, fenced, unfenced uint64) {
+	if !t.valid() {
+		t.stop()
+		return
+	}
+	w, spec := t.n.w, t.c.spec
+	name, token := w.lockName(spec.Lock), fence.Token(t.token)
+	w.after(t.n, spec.Stall, func() {
+		w.after(nil, w.plan.Net.Delay, func() {
+			w.stats.Writes++
+			if r.unfenced != unfenced {
+				w.stats.LostWrites++
+			}
+			r.unfenced++
+			if !admitted || r.guard.Check(context.Background(), name, token) != nil {
+				w.stats.Refused++
+			} else if r.fenced != fenced {
+				w.broken("a fenced resource loses no update", "token %d wrote version %d over version %d of %s",
+					t.token, fenced+1, r.fenced, name)
+			} else {
+				r.fenced++
+			}
+		})
+		t.work()
+	})
+}
+
+// leave ends the tenure as its caller wants it: by a release, or by doing nothing until the maximum hold.
+func (t *tenure) leave() {
+	if t.c.spec.MaxHold > 0 && !t.over {
+		t.n.w.after(t.n, t.c.spec.MaxHold, t.stop)
+		return
+	}
+	t.release()
+}
+
+func (t *tenure) release() {
+	if !t.valid() {
+		t.stop()
+		return
+	}
+	w, n := t.n.w, t.n
+	w.record(t.event(history.Release))
+	t.released = true
+	t.end()
+	ctx := &patience{}
+	w.after(n, releasePatience, ctx.expire)
+	var cmd fsm.Command = fsm.CloseSession{Session: t.s.id}
+	if !t.s.manual {
+		cmd = t.command()
+	}
+	n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
+		switch {
+		case !known:
+			t.releaseLater()
+		case t.s.manual:
+			t.s.judged = true
+			n.keeper.lose(t.s)
+		}
+		if known && (out.Code == fsm.CodeOK || unknown) {
+			w.record(t.event(history.Released))
+		}
+		t.stop()
+	})
+}
+
+func (t *tenure) command() fsm.Release {
+	return fsm.Release{
+		Session: t.s.id, Acked: t.s.requests.Lowest(),
+		Grants: []fsm.Grant{{Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token}},
+	}
+}
+
+// releaseLater gives back a lease that has ended here, with nobody waiting for it.
+func (t *tenure) releaseLater() {
+	if t.s.manual {
+		t.n.keeper.lose(t.s)
+		return
+	}
+	t.n.insist(nil, t.command(), func(fsm.Outcome, bool, bool) {})
+}
+
+// renew renews a manual lease at half of its TTL, as long as it lasts.
+func (t *tenure) renew() {
+	t.n.w.after(t.n, t.s.ttl/2, func() {
+		if t.over || !t.valid() {
+			return
+		}
+		ctx := &patience{}
+		t.n.w.after(t.n, t.s.ttl, ctx.expire)
+		t.n.keeper.renew(t.s, ctx, t.renew)
+	})
+}
+
+// extended is called when the session's horizon has moved.
+func (t *tenure) extended() { t.n.w.exclude(t) }
+
+// end ends the lease here, by its holder's will.
+func (t *tenure) end() {
+	t.lost()
+	t.s.abandon(t.c.request)
+}
+
+// lost is the end of the lease from outside.
+func (t *tenure) lost() {
+	t.over = true
+	l := &t.n.w.valid[t.c.spec.Lock]
+	*l = slices.DeleteFunc(*l, func(o *tenure) bool { return o == t })
+}
+
+// gone is the end of the process.
+func (t *tenure) gone() {
+	t.lost()
+	if !t.ended && !t.released {
+		e := t.event(history.Ended)
+		e.Cause = "the process crashed"
+		t.n.w.record(e)
+		t.ended = true
+	}
+	t.stop()
+}
+
+// stop lets the caller go on.
+func (t *tenure) stop() {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	if !t.over && !t.s.over {
+		t.n.keeper.check(t.s)
+	}
+	t.n.tenures = slices.DeleteFunc(t.n.tenures, func(o *tenure) bool { return o == t })
+	t.c.then()
+}

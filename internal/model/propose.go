@@ -1,0 +1,154 @@
+package model
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// attempt is consensus.Group.Propose: a command on its way to the log, once.
+type attempt struct {
+	done func(out fsm.Outcome, known bool) // nil: nobody waits
+}
+
+// attempt brings a command to the raft leader that this node knows. The outcome comes from this node's own
+// replica, or after one and a half of the longest election timeout it is unknown.
+func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
+	r := &n.raft
+	if r.leader < 0 {
+		return false
+	}
+	n.w.attempts++
+	id := n.w.attempts
+	if done != nil {
+		n.pending[id] = &attempt{done}
+		n.w.after(n, 3*n.w.plan.Election, func() {
+			if a := n.pending[id]; a != nil {
+				delete(n.pending, id)
+				n.w.stats.Unknown++
+				a.done(fsm.Outcome{}, false)
+			}
+		})
+	}
+	if r.role == leading {
+		r.propose(id, cmd)
+		return true
+	}
+	leader := n.w.nodes[r.leader]
+	n.w.send(n.i, r.leader, func() { leader.raft.propose(id, cmd) })
+	return true
+}
+
+// answer gives an applied entry's outcome to who proposed it.
+func (n *node) answer(id uint64, out fsm.Outcome) {
+	if a := n.pending[id]; a != nil {
+		delete(n.pending, id)
+		// Not from within the apply: the product answers another goroutine.
+		n.w.after(n, 0, func() { a.done(out, true) })
+	}
+}
+
+// insistence is proposer.insist: the same command again until its outcome is known or its context ends.
+type insistence struct {
+	n       *node
+	cmd     []byte
+	ctx     *patience
+	done    func(out fsm.Outcome, known, unknown bool)
+	tries   int
+	unknown bool
+	over    bool
+	resting bool
+}
+
+// patience is a context: it can end.
+type patience struct {
+	ended bool
+	end   func() // what its end interrupts
+}
+
+func (p *patience) expire() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	if p.end != nil {
+		p.end()
+	}
+}
+
+// insist proposes until there is an outcome (known) or ctx ends; unknown says that an attempt may have
+// been applied without an answer. A nil ctx never ends.
+func (n *node) insist(ctx *patience, cmd fsm.Command, done func(out fsm.Outcome, known, unknown bool)) {
+	x := &insistence{n: n, cmd: fsm.Encode(cmd), ctx: ctx, done: done}
+	if ctx != nil {
+		ctx.end = func() { x.finish(fsm.Outcome{}, false) }
+		if ctx.ended {
+			x.finish(fsm.Outcome{}, false)
+			return
+		}
+	}
+	x.try()
+}
+
+func (x *insistence) finish(out fsm.Outcome, known bool) {
+	if x.over {
+		return
+	}
+	x.over = true
+	if x.ctx != nil {
+		x.ctx.end = nil
+	}
+	x.done(out, known, x.unknown)
+}
+
+func (x *insistence) try() {
+	if x.over {
+		return
+	}
+	before := x.unknown
+	x.unknown = true // from here on it may be applied without an answer
+	sent := x.n.attempt(x.cmd, func(out fsm.Outcome, known bool) {
+		x.unknown = before
+		switch {
+		case !known:
+			x.unknown = true
+			x.rest()
+		case out.Code == fsm.CodeNotServing:
+			x.rest()
+		default:
+			x.finish(out, true)
+		}
+	})
+	if !sent {
+		x.unknown = before
+		x.rest()
+	}
+}
+
+// pause is one rest of an insistence.
+type pause struct {
+	x     *insistence
+	tries int
+}
+
+// end lets the insistence go on, if it still rests there.
+func (p pause) end() {
+	if x := p.x; !x.over && x.resting && x.tries == p.tries {
+		x.resting = false
+		x.try()
+	}
+}
+
+// rest waits a little, longer after more attempts, and less if the raft leader changes.
+func (x *insistence) rest() {
+	if x.over {
+		return
+	}
+	d := min(5*time.Millisecond<<min(x.tries, 8), 500*time.Millisecond)
+	x.tries++
+	x.resting = true
+	p := pause{x, x.tries}
+	x.n.changed = append(x.n.changed, p)
+	luck := x.n.w.chance(3, uint64(x.n.i), uint64(x.n.w.now), uint64(x.tries))
+	x.n.w.after(x.n, d/2+within(luck, d/2), p.end)
+}

@@ -1,0 +1,131 @@
+package model
+
+import (
+	"bytes"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// entryMark is what an entry did where it was applied first: every other replica must find the same.
+type entryMark struct {
+	term, id uint64
+	answer   uint64 // digest of outcome and events
+	state    []byte // snapshot, where one was made
+}
+
+// apply carries out what is committed, later if the replica is slow.
+func (r *raft) apply() {
+	if r.lag > 0 {
+		if !r.lagging {
+			r.lagging = true
+			r.w.after(r.node, r.lag, func() { r.lagging = false; r.applyNow() })
+		}
+		return
+	}
+	r.applyNow()
+}
+
+func (r *raft) applyNow() {
+	for r.applied < r.commit && r.w.fail == nil {
+		e := r.log[r.applied-r.snap.index]
+		r.applied++
+		r.applyEntry(r.applied, e)
+	}
+	r.compact()
+}
+
+func (r *raft) applyEntry(index uint64, e entry) {
+	w, n := r.w, r.node
+	w.stats.Applied++
+	var out fsm.Outcome
+	var events []fsm.Event
+	if e.cmd != nil {
+		out, events = n.machine.Apply(index, e.cmd)
+	}
+	answer := digestOf(out, events)
+	if index == uint64(len(w.entries)) {
+		w.stats.Commands++
+		w.entries = append(w.entries, entryMark{e.term, e.id, answer, nil})
+		w.note(index, e.id, answer)
+		if e.cmd != nil {
+			w.book.entry(n, index, e.cmd, out, events)
+		}
+	} else if mark := w.entries[index]; mark.term != e.term || mark.id != e.id {
+		w.broken("the model of Raft is sound", "node %d has another entry at %d", n.i, index)
+	} else if mark.answer != answer {
+		w.broken("replicas agree", "node %d answers %v %v to entry %d", n.i, out, events, index)
+	}
+	for i := range events {
+		n.noteExpiry(&events[i])
+		n.noteSession(&events[i])
+	}
+	n.answer(e.id, out)
+}
+
+// imageOf writes a snapshot and compares it with that of the replica that did so first.
+func (w *world) imageOf(n *node, index uint64) []byte {
+	w.stats.Checks++
+	var b bytes.Buffer
+	if err := n.machine.WriteSnapshot(&b, nil); err != nil {
+		w.broken("snapshots are written", "%v", err)
+	}
+	if mark := &w.entries[index]; mark.state == nil {
+		mark.state = b.Bytes()
+	} else if !bytes.Equal(mark.state, b.Bytes()) {
+		w.broken("replicas agree", "the snapshot of node %d at %d is another than the first one", n.i, index)
+	}
+	return w.entries[index].state
+}
+
+// restore begins with the state of the last snapshot: after a restart, or while the node runs.
+func (r *raft) restore(running bool) {
+	n := r.node
+	n.machine, n.applied = fsm.New(), r.snap.index
+	if r.snap.state != nil {
+		m, err := fsm.ReadSnapshot(bytes.NewReader(r.snap.state))
+		if err != nil {
+			r.w.broken("snapshots are read", "%v", err)
+			return
+		}
+		n.machine = m
+	}
+	if got := r.w.imageAt(n); !bytes.Equal(got, r.snap.state) {
+		r.w.broken("a restored replica is as the one that wrote the snapshot", "node %d at %d", n.i, r.snap.index)
+	}
+	n.restoreExpiries()
+	if running {
+		n.restoreSessions()
+	}
+}
+
+func (w *world) imageAt(n *node) []byte {
+	w.stats.Checks++
+	if n.applied == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := n.machine.WriteSnapshot(&b, nil); err != nil {
+		w.broken("snapshots are written", "%v", err)
+	}
+	return b.Bytes()
+}
+
+// digestOf sums up an outcome and its events.
+func digestOf(out fsm.Outcome, events []fsm.Event) uint64 {
+	value, data := out.Pack()
+	h := mix(value, uint64(len(data)))
+	for _, b := range data {
+		h = mix(h, uint64(b))
+	}
+	for i := range events {
+		e := &events[i]
+		h = mix(h, uint64(e.Kind)|uint64(e.Reason)<<8|uint64(e.Mode)<<16|uint64(e.Weight)<<32)
+		h = mix(h, e.Index^e.Session.Number<<32^uint64(e.Session.Node[0])<<56^e.Session.Incarnation<<48)
+		h = mix(h, e.Request<<32^e.Token^uint64(e.TTL)<<20)
+		h = mix(h, uint64(len(e.Name))<<32^uint64(uint32(e.Priority)))
+		for _, b := range []byte(e.Value) {
+			h = mix(h, uint64(b))
+		}
+	}
+	return h
+}

@@ -1,0 +1,84 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// trace is what a person reads of a run.
+type trace struct{ lines []string }
+
+// tell adds a line. Callers on hot paths look first whether there is a trace.
+func (w *world) tell(format string, args ...any) {
+	if w.trace != nil {
+		w.trace.lines = append(w.trace.lines, fmt.Sprintf("%10.4fs  ", w.now.Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) lockName(i int) string { return string(rune('a' + i)) }
+
+func (w *world) limitOf(name string) uint32 {
+	if i := int(name[0] - 'a'); len(name) == 1 && i < len(w.plan.Locks) {
+		return w.plan.Locks[i].Permits
+	}
+	return 0
+}
+
+// brief is a session as node/incarnation/number.
+func brief(id fsm.SessionID) string {
+	return fmt.Sprintf("%d/%d/%d", int(id.Node[0])-1, id.Incarnation, id.Number)
+}
+
+func describe(c fsm.Command) string {
+	switch c := c.(type) {
+	case fsm.Acquire:
+		wait := "try"
+		if c.Wait {
+			wait = "wait"
+		}
+		return fmt.Sprintf("Acquire(%s request %d acked %d: %s %v %s)", brief(c.Session), c.Request, c.Acked, c.Name, c.Mode, wait)
+	case fsm.Withdraw:
+		return fmt.Sprintf("Withdraw(%s requests %v)", brief(c.Session), c.Requests)
+	case fsm.Release:
+		return fmt.Sprintf("Release(%s %v)", brief(c.Session), c.Grants)
+	case fsm.Keep:
+		return fmt.Sprintf("Keep(%d/%d sessions %v, number %d, lowest %d)", int(c.Node[0])-1, c.Incarnation, c.Sessions, c.Seq, c.Lowest)
+	case fsm.Expire:
+		return fmt.Sprintf("Expire(%s renewed at %d)", brief(c.Session), c.Renewed)
+	case fsm.CloseSession:
+		return fmt.Sprintf("CloseSession(%s)", brief(c.Session))
+	case fsm.Hello:
+		return fmt.Sprintf("Hello(%d/%d)", int(c.Node[0])-1, c.Incarnation)
+	case fsm.Forget:
+		return fmt.Sprintf("Forget(%d/%d)", int(c.Node[0])-1, c.Incarnation)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T%+v", c, c), "fsm.")
+}
+
+func describeOutcome(o fsm.Outcome) string {
+	s := o.Code.String()
+	if o.Token != 0 {
+		s += fmt.Sprint(" token ", o.Token)
+	}
+	if len(o.Lost) > 0 {
+		s += fmt.Sprint(" lost ", o.Lost)
+	}
+	return s
+}
+
+func describeEvents(events []fsm.Event) (s string) {
+	for i := range events {
+		e := &events[i]
+		switch e.Kind {
+		case fsm.EventGranted, fsm.EventReleased, fsm.EventLost, fsm.EventForced:
+			s += fmt.Sprintf("; %s %v: %s token %d", e.Name, e.Kind, brief(e.Session), e.Token)
+		case fsm.EventQueued, fsm.EventWithdrawn:
+			s += fmt.Sprintf("; %s %v: %s", e.Name, e.Kind, brief(e.Session))
+		case fsm.EventSessionEnded:
+			s += fmt.Sprintf("; session %s ended (%v)", brief(e.Session), e.Reason)
+		}
+	}
+	return s
+}
