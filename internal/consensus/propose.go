@@ -63,8 +63,8 @@ func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte
 	if err != nil {
 		return 0, nil, g.definite(err)
 	}
-	timer := time.NewTimer(g.cfg.attempt())
-	defer timer.Stop()
+	timer := g.timer(g.cfg.attempt())
+	defer g.dropTimer(timer)
 	for {
 		select {
 		case result := <-state.AppliedC():
@@ -85,6 +85,21 @@ func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte
 			return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, g.Failure())
 		}
 	}
+}
+
+// timer is one that was used before, if there is one: every call needs one for itself.
+func (g *Group) timer(d time.Duration) *time.Timer {
+	if timer, ok := g.timers.Get().(*time.Timer); ok {
+		timer.Reset(d)
+		return timer
+	}
+	return time.NewTimer(d)
+}
+
+// dropTimer leaves a timer to the next call. Once it is stopped, nothing that it sent is received any more.
+func (g *Group) dropTimer(timer *time.Timer) {
+	timer.Stop()
+	g.timers.Put(timer)
 }
 
 // definite is the error of a request that the engine did not take.
