@@ -75,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	e, _ := env.From(ctx)
 	c := newCluster(cfg, e.Clock)
-	go c.hooks.run()
+	c.hooks.start()
 	if err := c.open(ctx, e); err != nil {
 		c.hooks.Failed = nil // the caller hears it from here
 		close(c.opened)

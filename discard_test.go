@@ -15,11 +15,11 @@ func TestACallThatGaveUpUnheardLeavesNoSessionBehind(t *testing.T) {
 	c.keeper = k
 	for i := range 1000 {
 		s := k.session(time.Second+time.Duration(i), false)
-		first, err := s.begin(make(chan wakeup, 1))
+		first, _, err := s.begin(make(chan wakeup, 1), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := s.begin(make(chan wakeup, 1))
+		second, _, err := s.begin(make(chan wakeup, 1), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,6 +45,15 @@ func (o observer) Failed(err error) {
 
 // note takes an event that concerns a session of this process.
 func (k *keeper) note(e *fsm.Event) {
+	switch e.Kind {
+	case fsm.EventGranted:
+		if !e.Waited {
+			return // the call has it from its outcome
+		}
+	case fsm.EventSessionEnded, fsm.EventForced, fsm.EventWanted:
+	default:
+		return
+	}
 	s := k.get(e.Session.Number)
 	if s == nil {
 		return

@@ -40,6 +40,20 @@ func newHooks(e Events, log *slog.Logger) *hooks {
 	}
 }
 
+// none reports whether there is nobody to tell anything.
+func (e Events) none() bool {
+	return e.LeaseLost == nil && e.RaftLeader == nil && e.SessionExpired == nil && e.Failed == nil
+}
+
+// start runs the hooks, unless there are none.
+func (h *hooks) start() {
+	if h.none() {
+		close(h.ended)
+		return
+	}
+	go h.run()
+}
+
 // run calls hooks until stop, and then those that wait.
 func (h *hooks) run() {
 	defer close(h.ended)

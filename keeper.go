@@ -87,6 +87,9 @@ func (k *keeper) session(ttl time.Duration, manual bool) *session {
 // call is queued, a manual session is renewed automatically, too: otherwise the call would lose its place
 // in the queue after a TTL.
 func (k *keeper) opened(s *session, queued bool) bool {
+	if k.valid(s) {
+		return true
+	}
 	s.mu.Lock()
 	if s.opened || s.over != nil {
 		ok := s.over == nil
@@ -116,8 +119,14 @@ func (k *keeper) handOver(ctx context.Context, s *session) {
 	}
 }
 
+// valid reports whether the session is known to live, without a lock: it has a horizon from its opening to its end.
+func (k *keeper) valid(s *session) bool { return k.c.clock.Now() < s.until() }
+
 // check ends the session if its horizon has passed, and reports whether it lives.
 func (k *keeper) check(s *session) bool {
+	if k.valid(s) {
+		return true
+	}
 	s.mu.Lock()
 	opened, over := s.opened, s.over
 	s.mu.Unlock()

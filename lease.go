@@ -19,16 +19,18 @@ type Lease struct {
 	request uint64
 	name    string
 	token   Token
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	asked   context.Context // given to Acquire: its values are inherited
 
 	over     atomic.Bool // ended; err says why
 	mu       sync.Mutex
 	err      error
 	maxHold  *time.Timer
-	jeopardy chan Jeopardy
-	wanted   chan struct{}
 	isWanted bool
+	// Made when they are asked for: most holders of many locks ask for none of them.
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	wanted   chan struct{}
+	jeopardy chan Jeopardy
 }
 
 // Jeopardy tells that renewal is in trouble, or that it is safe again.
@@ -39,13 +41,7 @@ type Jeopardy struct {
 }
 
 func newLease(ctx context.Context, c *Cluster, s *session, request uint64, name string, token Token) *Lease {
-	l := &Lease{
-		c: c, session: s, request: request, name: name, token: token,
-		jeopardy: make(chan Jeopardy, 1),
-		wanted:   make(chan struct{}),
-	}
-	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return l
+	return &Lease{c: c, session: s, request: request, name: name, token: token, asked: ctx}
 }
 
 // Name returns the name of the lock.
@@ -56,11 +52,21 @@ func (l *Lease) Token() Token { return l.token }
 
 // Context ends with the lease; context.Cause tells why. Its values are those of the context given to
 // Acquire, whose end it does not share.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.asked))
+		if l.err != nil {
+			l.cancel(l.err)
+		}
+	}
+	return l.ctx
+}
 
 // Done is closed when the lease ends: at the end of its validity at the latest, whether or not the
 // network answers.
-func (l *Lease) Done() <-chan struct{} { return l.ctx.Done() }
+func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
 // Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter wraps its cause.
 func (l *Lease) Err() error {
@@ -98,10 +104,29 @@ func (l *Lease) Remaining() time.Duration {
 
 // Jeopardy sends when half of the validity is gone without a renewal, and again when it is safe.
 // Only the latest message is kept. The channel is never closed. Leases under WithManualRenew get none.
-func (l *Lease) Jeopardy() <-chan Jeopardy { return l.jeopardy }
+func (l *Lease) Jeopardy() <-chan Jeopardy { return l.warnings() }
+
+func (l *Lease) warnings() chan Jeopardy {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.jeopardy == nil {
+		l.jeopardy = make(chan Jeopardy, 1)
+	}
+	return l.jeopardy
+}
 
 // Wanted is closed when somebody else starts to wait for this lock or fails to try it.
-func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
+func (l *Lease) Wanted() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted == nil {
+		l.wanted = make(chan struct{})
+		if l.isWanted {
+			close(l.wanted)
+		}
+	}
+	return l.wanted
+}
 
 // Renew renews the lease now and returns when the group has confirmed it. A lease without
 // WithManualRenew renews itself; Renew then only makes sure. It answers ErrLost on a lost lease and
@@ -174,13 +199,13 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 
 // set writes the value under one request number.
 func (l *Lease) set(ctx context.Context, value []byte) (fsm.Outcome, error) {
-	request, err := l.session.begin(nil)
+	request, acked, err := l.session.begin(nil, l.c.clock.Now())
 	if err != nil {
 		return fsm.Outcome{}, err
 	}
 	defer l.session.finish(request)
 	out, _, err := l.c.proposer.propose(ctx, fsm.SetValue{
-		Session: l.session.id, Request: request, Acked: l.session.acked(),
+		Session: l.session.id, Request: request, Acked: acked,
 		Name: l.name, Token: uint64(l.token), Value: value,
 	})
 	return out, err
@@ -198,9 +223,12 @@ func (l *Lease) end(err error) bool {
 	if l.maxHold != nil {
 		l.maxHold.Stop()
 	}
+	cancel := l.cancel
 	l.mu.Unlock()
 	l.session.drop(l)
-	l.cancel(err)
+	if cancel != nil {
+		cancel(err)
+	}
 	if errors.Is(err, ErrLost) {
 		l.c.hooks.leaseLost(l.name, l.token, err)
 	}
@@ -223,12 +251,13 @@ func (l *Lease) capHold(d time.Duration) {
 
 // tell replaces what waits in the Jeopardy channel.
 func (l *Lease) tell(j Jeopardy) {
+	warnings := l.warnings()
 	select {
-	case <-l.jeopardy:
+	case <-warnings:
 	default:
 	}
 	select {
-	case l.jeopardy <- j:
+	case warnings <- j:
 	default:
 	}
 }
@@ -236,10 +265,10 @@ func (l *Lease) tell(j Jeopardy) {
 func (l *Lease) want() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.isWanted {
-		l.isWanted = true
+	if !l.isWanted && l.wanted != nil {
 		close(l.wanted)
 	}
+	l.isWanted = true
 }
 
 // never is the horizon of a session that is over.

@@ -86,7 +86,7 @@ var errAgain = errors.New("holdfast: again with a new request")
 // attempt, for a call that was let in, asks for the lock under one request number of one session.
 func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait bool, o options) (*Lease, error) {
 	wake := make(chan wakeup, 1)
-	request, err := s.begin(wake)
+	request, acked, err := s.begin(wake, c.clock.Now())
 	if err != nil {
 		c.proposer.entries.leave(time.Now(), false)
 	}
@@ -95,9 +95,8 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	} else if err != nil {
 		return nil, errAgain
 	}
-	s.sending(c.clock.Now())
 	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, fsm.Acquire{
-		Session: s.id, TTL: s.ttl, Request: request, Acked: s.acked(),
+		Session: s.id, TTL: s.ttl, Request: request, Acked: acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value,
 	})
@@ -165,9 +164,7 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 // take makes the lease of a grant.
 func (c *Cluster) take(ctx context.Context, s *session, request uint64, name string, token uint64, o options) (*Lease, error) {
 	l := newLease(ctx, c, s, request, name, Token(token))
-	err := s.adopt(l)
-	s.finish(request)
-	if err != nil {
+	if s.adopt(l) != nil {
 		return nil, errAgain
 	}
 	if !c.keeper.check(s) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -22,43 +23,50 @@ type proposer struct {
 	cause   func() error    // why, once closing is closed
 	removed func()          // called when the group turns out to have removed this node's replica
 
-	mu      sync.Mutex
-	group   *consensus.Group
-	changed chan struct{} // closed and replaced when the group or its raft leader changes
+	mu   sync.Mutex // of who replaces view
+	view atomic.Pointer[groupView]
+}
+
+// groupView is what calls propose to.
+type groupView struct {
+	group   *consensus.Group // nil before there is one
+	changed chan struct{}    // closed when there is another view: the group, or its raft leader, has changed
 }
 
 func newProposer(good time.Duration, closing <-chan struct{}, cause func() error, removed func()) *proposer {
-	return &proposer{
+	p := &proposer{
 		entries: newAdmission(good),
 		holders: newAdmission(good),
 		closing: closing,
 		cause:   cause,
 		removed: removed,
-		changed: make(chan struct{}),
 	}
+	p.view.Store(&groupView{changed: make(chan struct{})})
+	return p
 }
 
 // start lets proposals through to g.
 func (p *proposer) start(g *consensus.Group) {
-	p.mu.Lock()
-	p.group = g
-	p.mu.Unlock()
-	p.wake()
+	p.show(func(*consensus.Group) *consensus.Group { return g })
 }
 
 // wake makes everybody who waits for a change of the group look again.
 func (p *proposer) wake() {
+	p.show(func(g *consensus.Group) *consensus.Group { return g })
+}
+
+func (p *proposer) show(next func(*consensus.Group) *consensus.Group) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.changed)
-	p.changed = make(chan struct{})
+	old := p.view.Load()
+	p.view.Store(&groupView{group: next(old.group), changed: make(chan struct{})})
+	close(old.changed)
 }
 
 // current returns the group, nil before there is one, and a channel that closes when that may have changed.
 func (p *proposer) current() (*consensus.Group, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.group, p.changed
+	view := p.view.Load()
+	return view.group, view.changed
 }
 
 // attempts is what became of a command so far.

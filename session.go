@@ -47,22 +47,26 @@ type session struct {
 
 func (s *session) until() lease.Instant { return lease.Instant(s.horizon.Load()) }
 
-// begin takes a request number; with a wake channel its grant is waited for. It fails when the session is over or too
-// much of it is unfinished.
-func (s *session) begin(wake chan wakeup) (uint64, error) {
+// begin takes a request number, for a command that is sent after now, and answers with it the lowest whose answer
+// has not been heard; with a wake channel its grant is waited for. The validity of the session counts from its
+// first command. begin fails when the session is over or too much of it is unfinished.
+func (s *session) begin(wake chan wakeup, now lease.Instant) (request, acked uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over != nil {
-		return 0, s.over
+		return 0, 0, s.over
 	}
 	if s.requests.Open() >= openMax {
-		return 0, &LimitError{What: "unfinished calls of this node", Limit: openMax}
+		return 0, 0, &LimitError{What: "unfinished calls of this node", Limit: openMax}
 	}
 	n := s.requests.Begin()
 	if wake != nil {
 		s.claims[n] = &claim{wake: wake}
 	}
-	return n, nil
+	if s.first == 0 {
+		s.first, s.idle = now, now
+	}
+	return n, s.requests.Lowest(), nil
 }
 
 // finish says that the answer of a request has been heard, or that nobody asks for it any more.
@@ -79,10 +83,12 @@ func (s *session) acked() uint64 {
 	return s.requests.Lowest()
 }
 
-// adopt makes l the holder of its request. It answers the reason if the grant is over already.
+// adopt makes l the holder of its request, whose answer is heard with it. It answers the reason if the grant is
+// over already.
 func (s *session) adopt(l *Lease) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.requests.Finish(l.request)
 	if s.over != nil {
 		return s.over
 	}
@@ -213,15 +219,6 @@ func (s *session) unused(now lease.Instant) bool {
 		return false
 	}
 	return now-s.idle > lease.Instant(s.ttl)
-}
-
-// sending notes the time before the first command of the session is sent: its validity counts from there.
-func (s *session) sending(now lease.Instant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.first == 0 {
-		s.first, s.idle = now, now
-	}
 }
 
 // begins sets the first horizon.

@@ -11,18 +11,18 @@ func TestASessionTakesSoManyUnfinishedCallsAndNoMore(t *testing.T) {
 	s := &session{claims: make(map[uint64]*claim)}
 	var last uint64
 	for range openMax {
-		n, err := s.begin(make(chan wakeup, 1))
+		n, _, err := s.begin(make(chan wakeup, 1), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		last = n
 	}
 	var limit *LimitError
-	if _, err := s.begin(nil); !errors.As(err, &limit) || limit.Limit != openMax {
+	if _, _, err := s.begin(nil, 1); !errors.As(err, &limit) || limit.Limit != openMax {
 		t.Errorf("call %d: %v", last+1, err)
 	}
 	s.finish(last) // not the oldest
-	if _, err := s.begin(nil); err != nil {
+	if _, _, err := s.begin(nil, 1); err != nil {
 		t.Error(err)
 	}
 }

@@ -42,8 +42,11 @@ func (CloseSession) op() op { return opCloseSession }
 func (Expire) op() op       { return opExpire }
 func (ForceRelease) op() op { return opForceRelease }
 
+// usual is the room for a command without a value.
+const usual = 128
+
 // Encode is the command as the log holds it.
-func Encode(c Command) []byte { return c.AppendTo(nil) }
+func Encode(c Command) []byte { return c.AppendTo(make([]byte, 0, usual)) }
 
 func appendHeader(b []byte, c op) []byte { return append(b, commandVersion, byte(c)) }
 

@@ -70,6 +70,7 @@ type Event struct {
 	Request  uint64
 	Name     string
 	Token    uint64
+	Waited   bool // of EventGranted: in the queue, and not granted at once
 	TTL      time.Duration
 	Reason   Reason
 	Detail   string // of EventForced: the operator's words

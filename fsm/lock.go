@@ -104,11 +104,12 @@ func (m *Machine) wait(l *lock, c *claim) {
 func (m *Machine) grant(l *lock, c *claim) {
 	m.counter++
 	m.grants++
+	waited := c.index != 0
 	c.token, c.index = m.counter, m.applied
 	l.last, l.mode, l.wanted = c.token, c.mode, false
 	l.holders++
 	l.used += c.weight
-	m.emit(EventGranted, c, ReasonNone)
+	m.emit(EventGranted, c, ReasonNone).Waited = waited
 	if c.hasValue {
 		m.write(l, c, true, c.value)
 		c.hasValue, c.value = false, ""

@@ -110,7 +110,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 		holder := o.view(o.holders(c.Name)[0])
 		return Outcome{Code: CodeHeld, Holder: &holder, Waiters: len(waiters)}
 	}
-	x := &naiveClaim{Acquire: c, s: s, arrived: o.index, index: o.index}
+	x := &naiveClaim{Acquire: c, s: s, arrived: o.index, index: o.index, queued: !free}
 	o.claims = append(o.claims, x)
 	if !free {
 		o.tell(x, EventQueued, ReasonNone)
@@ -140,6 +140,7 @@ func (o *naive) settle(name string) {
 		c.token, c.index = o.counter, o.index
 		o.last[name] = c.token
 		o.tell(c, EventGranted, ReasonNone)
+		o.events[len(o.events)-1].Waited = c.queued
 		if c.HasValue {
 			o.write(c, c.Value)
 		}

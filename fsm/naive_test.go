@@ -40,6 +40,7 @@ type naiveClaim struct {
 	s              *naiveSession
 	token, arrived uint64
 	index          uint64
+	queued         bool
 }
 
 func newNaive() *naive {

@@ -44,9 +44,9 @@ func (s *logStore) began(how Start) (fresh, join bool, err error) {
 	return false, boot.Join, nil
 }
 
-// audit reads the whole log before the engine does, which trusts it. It calls visit for each entry and answers
-// how far the replica has come. A log with a gap, or with less than the mark says, is damaged.
-func (s *logStore) audit(visit func(*raftpb.Entry)) (position, error) {
+// audit reads the whole log before the engine does, which trusts it. It shows the members in the snapshot, and
+// each entry to visit, and answers how far the replica has come. A log with a gap, or with less than the mark says, is damaged.
+func (s *logStore) audit(members func(raftpb.Membership), visit func(*raftpb.Entry)) (position, error) {
 	snapshot, err := s.ILogDB.GetSnapshot(shard, s.replica)
 	if err != nil && !errors.Is(err, raftio.ErrNoSavedLog) {
 		return position{}, err
@@ -55,6 +55,7 @@ func (s *logStore) audit(visit func(*raftpb.Entry)) (position, error) {
 	if err != nil && !errors.Is(err, raftio.ErrNoSavedLog) {
 		return position{}, err
 	}
+	members(snapshot.Membership)
 	s.last = snapshot.Index
 	if state.EntryCount > 0 {
 		s.last = state.FirstIndex + state.EntryCount - 1

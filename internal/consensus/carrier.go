@@ -130,6 +130,19 @@ func (c *carrier) keep(conn net.Conn, f func()) bool {
 	return true
 }
 
+// run runs f unless the carrier is closed; Close waits for it. f ends when ended is closed.
+func (c *carrier) run(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.running.Go(func() {
+		unlabelled()
+		f()
+	})
+}
+
 func (c *carrier) forget(conn net.Conn) {
 	conn.Close()
 	c.mu.Lock()

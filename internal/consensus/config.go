@@ -154,6 +154,10 @@ func (c Config) validate(how Start) error {
 // attempt bounds one attempt: by then a new raft leader has been elected if the old one was lost.
 func (c Config) attempt() time.Duration { return 3 * c.Election }
 
+// settling is how long after a change of the raft leader an answer may still come: what the new one has in its log
+// it commits at once.
+func (c Config) settling() time.Duration { return c.Heartbeat }
+
 // isNode reports whether s is a UUID as this library writes it. The engine keeps ids in lower case.
 func isNode(s string) bool {
 	_, err := fsm.ParseNode(s)

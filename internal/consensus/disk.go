@@ -178,7 +178,11 @@ func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 func (d *disk) OpenDir(name string) (vfs.File, error) {
 	name = d.path(name)
-	return d.openToRead(name, func() (vfs.File, error) { return d.FS.OpenDir(name) })
+	f, err := d.open(name, func() (vfs.File, error) { return d.FS.OpenDir(name) })
+	if d.may("open", name, err) != nil {
+		return nil, err
+	}
+	return folder{f}, nil
 }
 
 // write changes something on the disk.

@@ -61,7 +61,16 @@ func (f *file) WriteAt(b []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-func (f *file) Sync() error { return f.disk.write("sync", f.name, f.File.Sync) }
+// Sync brings what was written to the disk.
+func (f *file) Sync() error {
+	return f.disk.write("sync", f.name, func() error { return syncData(f.File) })
+}
+
+// folder is an open directory.
+type folder struct{ *file }
+
+// Sync brings the directory's names to the disk.
+func (f folder) Sync() error { return f.disk.write("sync", f.name, f.File.Sync) }
 
 // Stat tells about the open file.
 func (f *file) Stat() (os.FileInfo, error) {

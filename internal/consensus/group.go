@@ -20,6 +20,7 @@ type Group struct {
 	leaders *leaders
 	entry   *member // in the process's router
 	session *client.Session
+	timers  sync.Pool // of *time.Timer, stopped
 
 	gate    gate
 	host    atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs

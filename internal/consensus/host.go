@@ -30,7 +30,7 @@ func (c Config) hostConfig(d *disk, wires config.TransportFactory, nodes *regist
 			NodeRegistryFactory: nodes,
 			LogDB:               logDB,
 			// ExecShards is frozen. One worker of each kind is right for one group.
-			Engine: config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 1, SnapshotShards: 2, CloseShards: 2},
+			Engine: config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 1, SnapshotShards: 1, CloseShards: 1},
 			// The log store accepts three types of file system only, and this is the one that can carry another.
 			FS: vfs.Wrap(d, faultless{}),
 		},

@@ -1,7 +1,7 @@
 package consensus
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"github.com/lni/dragonboat/v4/raftio"
 )
@@ -9,45 +9,52 @@ import (
 // leaders notes who is raft leader, as this replica is told (raftio.IRaftEventListener).
 type leaders struct {
 	observer Observer
+	view     atomic.Pointer[leaderView]
+}
 
-	mu      sync.Mutex
-	replica uint64 // 0: none that is known
-	term    uint64
-	changed chan struct{} // closed and replaced at each change
+// leader is a raft leader; replica 0: none that is known.
+type leader struct{ replica, term uint64 }
+
+type leaderView struct {
+	leader
+	changed chan struct{} // closed when there is another view
+}
+
+func newLeaders(observer Observer) *leaders {
+	l := &leaders{observer: observer}
+	l.view.Store(&leaderView{changed: make(chan struct{})})
+	return l
 }
 
 // LeaderUpdated is called by the engine, from one goroutine.
 func (l *leaders) LeaderUpdated(info raftio.LeaderInfo) {
-	l.mu.Lock()
-	l.replica, l.term = info.LeaderID, info.Term
-	close(l.changed)
-	l.changed = make(chan struct{})
-	l.mu.Unlock()
+	next := &leaderView{leader{info.LeaderID, info.Term}, make(chan struct{})}
+	close(l.view.Swap(next).changed)
 	l.observer.LeaderChanged()
 }
 
-func (l *leaders) now() (replica, term uint64, changed <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.replica, l.term, l.changed
+// now is the raft leader as far as is known, and a channel that is closed when that changes.
+func (l *leaders) now() (leader, <-chan struct{}) {
+	view := l.view.Load()
+	return view.leader, view.changed
 }
 
 // RaftLeader is the raft leader as far as this replica knows: a hint for routing, never a proof. It may be
 // wrong for a while, on a cut-off non-voter for ever.
 func (g *Group) RaftLeader() (node string, term uint64, ok bool) {
-	replica, term, _ := g.leaders.now()
-	if replica == 0 || g.Failure() != nil {
-		return "", term, false
+	now, _ := g.leaders.now()
+	if now.replica == 0 || g.Failure() != nil {
+		return "", now.term, false
 	}
-	if replica == g.cfg.Replica {
-		return g.cfg.Node, term, true
+	if now.replica == g.cfg.Replica {
+		return g.cfg.Node, now.term, true
 	}
-	node, ok = g.nodes.node(replica)
-	return node, term, ok
+	node, ok = g.nodes.node(now.replica)
+	return node, now.term, ok
 }
 
 // IsRaftLeader reports whether this replica believes to be the raft leader: a hint, too.
 func (g *Group) IsRaftLeader() bool {
-	replica, _, _ := g.leaders.now()
-	return replica == g.cfg.Replica && g.Failure() == nil
+	now, _ := g.leaders.now()
+	return now.replica == g.cfg.Replica && g.Failure() == nil
 }

@@ -21,6 +21,7 @@ type mark struct {
 	replica uint64
 	file    vfs.File
 	at      position
+	buffer  [markBytes]byte
 }
 
 const (
@@ -62,7 +63,7 @@ func decodeMark(b []byte) (at position, replica uint64, ok bool) {
 }
 
 func (m *mark) encode() []byte {
-	b := append(make([]byte, 0, markBytes), markVersion...)
+	b := append(m.buffer[:0], markVersion...)
 	for _, v := range []uint64{m.replica, m.at.term, m.at.vote, m.at.index} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}

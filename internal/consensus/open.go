@@ -76,7 +76,7 @@ func newGroup(cfg Config) *Group {
 		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached}, expelled: g.expel,
 		roster: newRoster(cfg.Replica, g.machine.incarnation), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
-	g.leaders = &leaders{observer: cfg.Observer, changed: make(chan struct{})}
+	g.leaders = newLeaders(cfg.Observer)
 	g.entry = &member{log: cfg.Logger, fail: g.fail}
 	return g
 }
@@ -100,7 +100,8 @@ func (g *Group) start(d *disk, how Start) error {
 	if err != nil {
 		return err
 	}
-	if err := g.recall(); err != nil {
+	alone, err := g.recall()
+	if err != nil {
 		return err
 	}
 	var members map[uint64]dragonboat.Target
@@ -115,26 +116,31 @@ func (g *Group) start(d *disk, how Start) error {
 		return err
 	}
 	close(g.carrier.ready)
+	if alone && !join {
+		g.hasten()
+	}
 	return nil
 }
 
-// recall finds out from the log how far this replica has come, and which processes of other nodes there were.
-func (g *Group) recall() error {
+// recall finds out from the log how far this replica has come, which processes of other nodes there were, and
+// whether it knows of no voter but itself.
+func (g *Group) recall() (alone bool, err error) {
 	node, err := fsm.ParseNode(g.cfg.Node)
 	if err != nil {
-		return err
+		return false, err
 	}
-	find := hellos()
-	at, err := g.store.store.audit(func(e *raftpb.Entry) {
+	find, voters := hellos(), company{replica: g.cfg.Replica}
+	at, err := g.store.store.audit(voters.snapshot, func(e *raftpb.Entry) {
+		voters.entry(e)
 		if hello, ok := find(e); ok {
 			g.carrier.roster.heard(hello.Node, hello.Incarnation)
 		}
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	g.carrier.self = greeting{deployment: deployment(g.cfg.Cluster), node: node, incarnation: g.cfg.Incarnation, began: at}
-	return g.store.mark.open(at)
+	return !voters.others, g.store.mark.open(at)
 }
 
 // diagnose says of an error of a start whether it is the directory that is damaged. What this package and the

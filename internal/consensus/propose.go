@@ -50,9 +50,12 @@ func (g *Group) Barrier(ctx context.Context) error {
 // ask starts a request of the engine, which gives it up after patience.
 type ask func(host *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error)
 
-// request makes one attempt. Its own timer is the precise one: the engine's only cleans up.
+// request makes one attempt. Its own timer is the precise one: the engine's only cleans up. When the raft
+// leader changes, what was on its way to the old one is probably lost, and the attempt ends soon after there is a
+// new one: the caller asks again, with a command that the state machine recognises.
 func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte, err error) {
 	var state *dragonboat.RequestState
+	_, changed := g.leaders.now()
 	err = g.call(func(host *dragonboat.NodeHost) (err error) {
 		state, err = ask(host, g.cfg.attempt()+2*g.cfg.Tick)
 		return err
@@ -60,20 +63,43 @@ func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte
 	if err != nil {
 		return 0, nil, g.definite(err)
 	}
-	timer := time.NewTimer(g.cfg.attempt())
-	defer timer.Stop()
-	select {
-	case result := <-state.AppliedC():
-		value, data, err = answer(result)
-		state.Release() // only one that was answered may be used again
-		return value, data, err
-	case <-timer.C:
-		return 0, nil, fmt.Errorf("%w: no answer in %v", ErrUnknown, g.cfg.attempt())
-	case <-ctx.Done():
-		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
-	case <-g.failed:
-		return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, g.Failure())
+	timer := g.timer(g.cfg.attempt())
+	defer g.dropTimer(timer)
+	for {
+		select {
+		case result := <-state.AppliedC():
+			value, data, err = answer(result)
+			state.Release() // only one that was answered may be used again
+			return value, data, err
+		case <-changed:
+			var now leader
+			if now, changed = g.leaders.now(); now.replica != 0 {
+				changed = nil
+				timer.Reset(g.cfg.settling())
+			}
+		case <-timer.C:
+			return 0, nil, fmt.Errorf("%w: no answer in time", ErrUnknown)
+		case <-ctx.Done():
+			return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		case <-g.failed:
+			return 0, nil, fmt.Errorf("%w: %w", ErrUnknown, g.Failure())
+		}
 	}
+}
+
+// timer is one that was used before, if there is one: every call needs one for itself.
+func (g *Group) timer(d time.Duration) *time.Timer {
+	if timer, ok := g.timers.Get().(*time.Timer); ok {
+		timer.Reset(d)
+		return timer
+	}
+	return time.NewTimer(d)
+}
+
+// dropTimer leaves a timer to the next call. Once it is stopped, nothing that it sent is received any more.
+func (g *Group) dropTimer(timer *time.Timer) {
+	timer.Stop()
+	g.timers.Put(timer)
 }
 
 // definite is the error of a request that the engine did not take.

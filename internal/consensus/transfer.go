@@ -29,8 +29,8 @@ func (g *Group) Transfer(ctx context.Context, node string) error {
 
 // transfer asks once, and waits until it is done or the raft leader must have given up.
 func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err error) {
-	leader, _, changed := g.leaders.now()
-	if leader == replica {
+	leader, changed := g.leaders.now()
+	if leader.replica == replica {
 		return true, nil
 	}
 	err = g.call(func(host *dragonboat.NodeHost) error { return host.RequestLeaderTransfer(shard, replica) })
@@ -39,7 +39,7 @@ func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err er
 	}
 	patience := time.NewTimer(g.cfg.Election + 2*g.cfg.Tick)
 	defer patience.Stop()
-	for leader != replica {
+	for leader.replica != replica {
 		select {
 		case <-changed:
 		case <-patience.C:
@@ -49,7 +49,7 @@ func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err er
 		case <-g.failed:
 			return false, g.Failure()
 		}
-		leader, _, changed = g.leaders.now()
+		leader, changed = g.leaders.now()
 	}
 	return true, nil
 }
