@@ -39,6 +39,7 @@ type job struct {
 	test    string
 	race    bool
 	dir     string
+	binary  string
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.StringVar(&j.test, "run", "^TestRandomFaultsBreakNoPromise$", "the test, as for go test")
 	flag.BoolVar(&j.race, "race", false, "with the race detector")
 	flag.StringVar(&j.dir, "dir", "", "keep the trace here. Default: a new directory")
+	flag.StringVar(&j.binary, "c", "", "only build the test, into this file, for scripts and debuggers; run it with GOMAXPROCS=1 and GOGC=off")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -61,6 +63,14 @@ func main() {
 
 // do builds the test, runs it as often as asked for, and compares the traces.
 func (j *job) do(ctx context.Context) error {
+	work, err := os.MkdirTemp("", "holdfast-exact-build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if j.binary != "" {
+		return j.build(ctx, work, j.binary)
+	}
 	if j.dir == "" {
 		dir, err := os.MkdirTemp("", "holdfast-exact-")
 		if err != nil {
@@ -68,13 +78,8 @@ func (j *job) do(ctx context.Context) error {
 		}
 		j.dir = dir
 	}
-	work, err := os.MkdirTemp("", "holdfast-exact-build-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
-	binary, err := j.build(ctx, work)
-	if err != nil {
+	binary := filepath.Join(work, "exact.test")
+	if err := j.build(ctx, work, binary); err != nil {
 		return err
 	}
 	first := ""
@@ -109,17 +114,16 @@ func (j *job) do(ctx context.Context) error {
 	return failed
 }
 
-// build makes the overlay and, with it, the binary of the test, both in the directory work.
-func (j *job) build(ctx context.Context, work string) (string, error) {
+// build makes the overlay, in the directory work, and with it the binary of the test.
+func (j *job) build(ctx context.Context, work, binary string) error {
 	goroot, version, err := installed(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	overlay, err := writeOverlay(goroot, version, filepath.Join(work, "overlay"))
 	if err != nil {
-		return "", err
+		return err
 	}
-	binary := filepath.Join(work, "exact.test")
 	args := []string{"test", "-c", "-tags", "simexact", "-overlay", overlay, "-o", binary}
 	cgo := "CGO_ENABLED=0"
 	if j.race {
@@ -128,7 +132,7 @@ func (j *job) build(ctx context.Context, work string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", append(args, j.pkg)...)
 	cmd.Env = append(os.Environ(), cgo)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return binary, cmd.Run()
+	return cmd.Run()
 }
 
 // installed tells where the standard library is and what version of Go it is of.
