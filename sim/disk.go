@@ -17,6 +17,8 @@ import (
 type disk struct {
 	vfs.FS // mem, for what is only read
 	mem    *vfs.MemFS
+	host   string
+	trace  *tracer
 
 	// writing is held for reading by each write, and for writing while the disk's state is taken as a whole.
 	// Nobody waits for time while holding it: that would stop the bubble's clock.
@@ -29,9 +31,9 @@ type disk struct {
 	full  bool
 }
 
-func newDisk() *disk {
+func newDisk(i int, trace *tracer) *disk {
 	mem := vfs.NewStrictMem()
-	return &disk{FS: mem, mem: mem}
+	return &disk{FS: mem, mem: mem, host: host(i), trace: trace}
 }
 
 // openDir opens the data directory.
@@ -144,7 +146,7 @@ func (d *disk) open(name string, open func() (vfs.File, error)) (vfs.File, error
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{File: f, disk: d, log: strings.HasSuffix(name, ".log")}, nil
+	return &diskFile{File: f, disk: d, name: name, log: strings.HasSuffix(name, ".log")}, nil
 }
 
 func (d *disk) openToWrite(name string, open func() (vfs.File, error)) (file vfs.File, err error) {
@@ -213,10 +215,12 @@ func (d *disk) MkdirAll(name string, mode os.FileMode) error {
 type diskFile struct {
 	vfs.File
 	disk *disk
+	name string
 	log  bool // a file whose syncs a slow disk delays. No other: their callers may hold a mutex meanwhile
 }
 
 func (f *diskFile) Write(b []byte) (n int, err error) {
+	f.disk.trace.bytes("write", f.disk.host, f.name, b)
 	err = f.disk.write(func() error {
 		n, err = f.File.Write(b)
 		return err
@@ -225,6 +229,7 @@ func (f *diskFile) Write(b []byte) (n int, err error) {
 }
 
 func (f *diskFile) WriteAt(b []byte, offset int64) (n int, err error) {
+	f.disk.trace.bytes("write", f.disk.host, f.name, b)
 	err = f.disk.write(func() error {
 		n, err = f.File.WriteAt(b, offset)
 		return err
@@ -233,6 +238,7 @@ func (f *diskFile) WriteAt(b []byte, offset int64) (n int, err error) {
 }
 
 func (f *diskFile) Sync() error {
+	f.disk.trace.line("sync %s %s", f.disk.host, f.name)
 	if f.log {
 		f.disk.wait()
 	}

@@ -36,7 +36,7 @@ type Node struct {
 }
 
 func newNode(s *Sim, i int) *Node {
-	return &Node{s: s, i: i, host: host(i), disk: newDisk(), clock: clock.Skewed(clock.System(), 1)}
+	return &Node{s: s, i: i, host: host(i), disk: newDisk(i, s.trace), clock: clock.Skewed(clock.System(), 1)}
 }
 
 // Index is the node's number in the fleet, from 0.
@@ -78,7 +78,7 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := env.With(context.Background(), env.Env{Network: n.s.net, Clock: n.clock, Dir: dir})
+	ctx := env.With(context.Background(), env.Env{Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir})
 	c, err := holdfast.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (n *Node) storage() *disk {
 func (n *Node) Wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.disk = newDisk()
+	n.disk = newDisk(n.i, n.s.trace)
 }
 
 // SlowDisk makes every sync of the node's Raft log take d, until it is set to 0.

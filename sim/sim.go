@@ -45,6 +45,7 @@ type Options struct {
 type Sim struct {
 	t     *testing.T
 	opts  Options
+	trace *tracer
 	net   *transport.Memory
 	nodes []*Node
 
@@ -73,7 +74,18 @@ func Run(t *testing.T, opts Options, f func(s *Sim)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(start()))
-		s := &Sim{t: t, opts: opts, net: transport.NewMemory(opts.Seed), weather: newWeather()}
+		seedRuntime(opts.Seed)
+		trace, err := newTracer(t.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := trace.close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		opts.Logger = slog.New(trace.handler(opts.Logger.Handler()))
+		s := &Sim{t: t, opts: opts, trace: trace, net: transport.NewMemory(opts.Seed), weather: newWeather()}
 		for i := range opts.Nodes {
 			s.nodes = append(s.nodes, newNode(s, i))
 		}

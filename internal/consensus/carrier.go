@@ -181,25 +181,32 @@ func (c *carrier) GetSnapshotConnection(ctx context.Context, addr string) (rafti
 }
 
 func (c *carrier) dial(ctx context.Context, addr string) (*sender, error) {
+	s := &sender{carrier: c, ctx: ctx, addr: addr}
+	return s, c.connect(s)
+}
+
+// connect gives s a new connection, and greets.
+func (c *carrier) connect(s *sender) error {
 	if c.silent() {
-		return nil, errCarrierClosed
+		return errCarrierClosed
 	}
-	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	dialing, cancel := context.WithTimeout(s.ctx, dialTimeout)
 	defer cancel()
-	conn, err := c.endpoint.Dial(dialing, addr, transport.KindRaft)
+	conn, err := c.endpoint.Dial(dialing, s.addr, transport.KindRaft)
 	if err != nil {
-		return nil, fmt.Errorf("holdfast: connecting to replica at %s: %w", addr, err)
+		return fmt.Errorf("holdfast: connecting to replica at %s: %w", s.addr, err)
 	}
-	s := &sender{carrier: c, conn: conn, gone: make(chan struct{})}
+	s.conn, s.gone, s.size = conn, make(chan struct{}), 0
 	s.acked.Store(time.Now().UnixNano())
 	if !c.keep(conn, s.listen) {
 		conn.Close()
-		return nil, errCarrierClosed
+		close(s.gone) // nobody listens
+		return errCarrierClosed
 	}
-	s.unhook = context.AfterFunc(ctx, func() { conn.Close() }) // the engine waits for its senders to return
+	s.unhook = context.AfterFunc(s.ctx, func() { conn.Close() }) // the engine waits for its senders to return
 	if err := s.send(frameGreeting, c.self, batchTimeout); err != nil {
 		s.Close()
-		return nil, err
+		return err
 	}
-	return s, nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -15,6 +16,8 @@ import (
 // hold back for a minute what it has taken without complaint.
 type sender struct {
 	carrier *carrier
+	ctx     context.Context // the engine's: its end ends the connection
+	addr    string
 	conn    net.Conn
 	unhook  func() bool
 	gone    chan struct{} // closed when the other side has closed
@@ -61,8 +64,16 @@ func (s *sender) Close() {
 	<-s.gone
 }
 
-// SendMessageBatch sends the messages in order.
+// SendMessageBatch sends the messages in order. If the other side went while there was nothing to send, it connects
+// again: it may have come back since, and the engine would lose these messages and send no others for a second.
+// Replicas that follow have nothing to say to each other until they vote.
 func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
+	if s.leftIdle() {
+		s.Close()
+		if err := s.carrier.connect(s); err != nil {
+			return err
+		}
+	}
 	rest := merge(batch.Requests)
 	for len(rest) > 0 {
 		n, size := 1, rest[0].SizeUpperLimit()
@@ -112,6 +123,16 @@ func (s *sender) send(kind byte, p payload, patience time.Duration) error {
 	}
 	_, err = s.conn.Write(frame)
 	return err
+}
+
+// leftIdle reports whether the other side has closed the connection in a pause.
+func (s *sender) leftIdle() bool {
+	select {
+	case <-s.gone:
+		return time.Since(s.sent) > ackPause
+	default:
+		return false
+	}
 }
 
 // usable reports why nothing can be sent.

@@ -242,6 +242,7 @@ func globals(s *source) (lines []int) {
 		"internal/datadir/lock.go":                 "opened",        // which directories the process has open is a fact about the process
 		"internal/consensus/logger.go":             "process",       // dragonboat has one logger for the whole process
 		"internal/consensus/pooled/pooled.go":      "writeTaskPool", // pebble's, linked by name
+		"sim/exact_on.go":                          "elections",     // dragonboat's, linked by name
 		"internal/consensus/settings/away/away.go": "trip",          // from one init to the next
 	}
 	if s.isTest() {

@@ -12,7 +12,8 @@ import (
 const (
 	seekMin     = 200 * time.Millisecond // first pause while alone
 	seekMax     = 15 * time.Second       // last pause while alone
-	seekEvery   = time.Minute            // pause while in company
+	seekEvery   = time.Minute            // pause while nobody is missing
+	seekMissing = 8 * time.Second        // pause while in company and somebody is missing
 	lookupLimit = 5 * time.Second        // for all lookups of one entry
 	addrsMax    = 256                    // addresses tried in one round
 	dialsMax    = 4                      // at once
@@ -20,23 +21,30 @@ const (
 )
 
 // seek looks for the others for as long as the node runs. While it is alone it
-// tries often. In company it tries each minute whoever is missing: memberlist
-// forgets the dead after half a minute, and would never find the other half of
-// a healed network again; names may resolve to new nodes; files may change.
+// tries often. In company it tries whoever is missing: memberlist forgets the
+// dead after half a minute, and would never find the other half of a healed
+// network again, which may hold the majority that this half lacks; nor would a
+// half whose nodes have all started since. Each minute it looks whether
+// somebody is: names may resolve to new nodes; files may change.
 func (g *Gossip) seek() {
 	pause := seekMin
 	for {
-		g.setJoinError(g.round())
+		missing, err := g.round()
+		g.setJoinError(err)
 		g.triedOnce.Do(func() { close(g.tried) })
 		if g.table.alone() {
-			if !g.rest(jitter(pause), false) {
+			if !g.rest(jitter(pause), func() bool { return false }) {
 				return
 			}
 			pause = min(2*pause, seekMax)
 			continue
 		}
 		pause = seekMin
-		if !g.rest(jitter(seekEvery), true) {
+		every, early := seekEvery, g.table.incomplete
+		if missing {
+			every, early = seekMissing, g.table.alone
+		}
+		if !g.rest(jitter(every), early) {
 			return
 		}
 	}
@@ -68,19 +76,16 @@ func (g *Gossip) exchange() {
 	exchanges.Wait()
 }
 
-// rest waits; it is cut short when the node finds itself alone although it was
-// in company. It returns false when seeking is over.
-func (g *Gossip) rest(d time.Duration, company bool) bool {
-	for d > 0 {
-		step := min(d, seekMax)
+// rest waits for d, or until early answers true; that is asked now and then. It
+// returns false when seeking is over.
+func (g *Gossip) rest(d time.Duration, early func() bool) bool {
+	for d > 0 && !early() {
+		step := min(d, seekMissing)
 		select {
 		case <-time.After(step):
 			d -= step
 		case <-g.seeking.Done():
 			return false
-		}
-		if company && g.table.alone() {
-			break
 		}
 	}
 	return g.seeking.Err() == nil
@@ -91,15 +96,16 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }
 
-// round tries every address where a member could be that is not here, and
-// returns why it is in vain: nil once anybody answered or there is nothing to try.
-func (g *Gossip) round() error {
+// round tries every address where a member could be that is not here. It
+// returns whether there was any, and why it was in vain: nil once anybody
+// answered or there is nothing to try.
+func (g *Gossip) round() (missing bool, err error) {
 	addrs, failed := g.targets()
 	if len(addrs) == 0 {
 		if g.table.alone() {
-			return failed
+			return false, failed
 		}
-		return nil
+		return false, nil
 	}
 	answered := false
 	var mu sync.Mutex
@@ -124,9 +130,9 @@ func (g *Gossip) round() error {
 	}
 	wg.Wait()
 	if answered || !g.table.alone() {
-		return nil
+		return true, nil
 	}
-	return failed
+	return true, failed
 }
 
 // here returns the addresses of those who need not be sought.
