@@ -38,7 +38,7 @@ type Problem struct {
 //
 // It looks before next, so two requests that were both let in, an older and a newer one, may still
 // overtake each other inside next. Where that matters, next asks its storage once more as it writes:
-// CheckTx with the token of the context, or g.Check under the lock that its writes are made under.
+// CheckTx with the token of the context, or g.Check under the lock that its writes are made under, and Refuse.
 // Wrap reads too that writes depend on: the first request of a new holder then shuts out the former.
 func Handler(g Guard, resource func(*http.Request) string, next http.Handler) http.Handler {
 	if resource == nil {
@@ -50,12 +50,12 @@ func Handler(g Guard, resource func(*http.Request) string, next http.Handler) ht
 			return
 		}
 		t, p := tokenOf(r)
-		if p == nil {
-			name := resource(r)
-			p = problemOf(name, t, g.Check(r.Context(), name, t))
-		}
 		if p != nil {
 			refuse(w, *p)
+			return
+		}
+		if err := g.Check(r.Context(), resource(r), t); err != nil {
+			Refuse(w, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(NewContext(r.Context(), t)))
@@ -75,21 +75,20 @@ func tokenOf(r *http.Request) (t Token, p *Problem) {
 	return t, nil
 }
 
-// problemOf puts a guard's answer into words; nil admits. What went wrong inside a guard is none of the
-// client's business: Logged shows it.
-func problemOf(resource string, t Token, err error) *Problem {
+// Refuse answers a request with what a guard has said, as Handler does: for those who ask the guard once
+// more as they write. err is not nil. What went wrong inside a guard is none of the client's business and
+// is not in the answer; Logged shows it.
+func Refuse(w http.ResponseWriter, err error) {
 	var stale *StaleError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &stale):
-		return &Problem{Type: ProblemStale, Status: http.StatusPreconditionFailed, Detail: "a higher fencing token was seen",
-			Resource: stale.Resource, Token: stale.Token, Highest: stale.Highest}
-	case errors.Is(err, ErrInvalid):
-		return &Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the request names no resource that can be guarded", Token: t}
+		refuse(w, Problem{Type: ProblemStale, Status: http.StatusPreconditionFailed, Detail: "a higher fencing token was seen",
+			Resource: stale.Resource, Token: stale.Token, Highest: stale.Highest})
+	case errors.Is(err, ErrInvalid), errors.Is(err, ErrInvalidToken):
+		refuse(w, Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the request names no resource or token that a guard takes"})
 	default:
-		return &Problem{Type: ProblemFailed, Status: http.StatusServiceUnavailable,
-			Detail: "the guard could not check the token; nothing was done", Resource: resource, Token: t}
+		refuse(w, Problem{Type: ProblemFailed, Status: http.StatusServiceUnavailable,
+			Detail: "the guard could not check the token; nothing was done"})
 	}
 }
 

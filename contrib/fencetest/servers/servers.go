@@ -157,7 +157,7 @@ func (s *Server) launch() error {
 		_ = process.Wait() // how it ended does not matter: it was killed, or its log says why
 		close(exited)
 	}()
-	guard := exec.Command("sh", "-c", `read x; [ -n "$x" ] || { kill -9 "$0"; rm -rf "$1"; }`,
+	guard := exec.Command("sh", "-c", `read x; [ -n "$x" ] || { kill -9 "$0"; rm -rf "$1" || { sleep 1; rm -rf "$1"; }; }`,
 		strconv.Itoa(s.process.Process.Pid), s.dir)
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is for the starter
 	stdin, err := guard.StdinPipe()
