@@ -234,10 +234,14 @@ func (c *Cluster) meta(phase membership.Phase) membership.Meta {
 	id := c.dir.Identity()
 	return membership.Meta{
 		Node: id.NodeID, Incarnation: c.self.Incarnation, ClusterID: id.ClusterID,
-		Name: c.cfg.Name, Zone: c.cfg.Zone, Version: version(),
+		Name: c.cfg.Name, Zone: c.cfg.Zone, Version: shortened(version()),
 		Replica: consensus.ReplicaID(id.NodeID), Phase: phase,
 	}
 }
+
+// shortened cuts a version to what gossip carries: the version of a commit without a tag
+// (v0.0.0-20261121150405-0123456789ab) is longer, and no node of a program that used one could start.
+func shortened(version string) string { return version[:min(len(version), membership.VersionMax)] }
 
 // version is that of this module in the program that runs.
 func version() string {

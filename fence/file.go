@@ -13,10 +13,6 @@ import (
 	"time"
 )
 
-// ErrDamaged is in the error of a File whose marks cannot be trusted: the error names the file. Only its
-// user can know whether tokens that were seen before are still about.
-var ErrDamaged = errors.New("holdfast: fence file damaged")
-
 // File is a Guard whose marks are in a file. Before a token that raises a mark is admitted, the mark is
 // on disk; a process killed or a machine cut off at any instant loses no mark. Several File values of one
 // path, in one process or in many on one machine, are one guard. The file must lie on a local disk, and
@@ -26,8 +22,13 @@ var ErrDamaged = errors.New("holdfast: fence file damaged")
 // How: whoever holds the lock (flock) of the file that has the name may read and replace it. The
 // replacement is written beside it, synced, and renamed over it; then the directory is synced, by the
 // writer before it admits the token, and by everybody else before relying on the new file.
+//
+// Nothing outside the file's directory is touched, whatever links somebody puts there later; if the
+// directory itself is replaced, checks fail.
 type File struct {
 	path string
+	dir  *os.Root
+	name string        // in dir
 	turn chan struct{} // taken by the caller that uses what follows
 
 	file     *os.File // the last seen file of that path; nil if there is none at hand
@@ -47,15 +48,19 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: fence file: %w", err)
 	}
-	f := &File{path: path, turn: make(chan struct{}, 1)}
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: fence file: %w", err)
+	}
+	f := &File{path: path, dir: dir, name: filepath.Base(path), turn: make(chan struct{}, 1)}
 	err = f.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = create(path); err == nil {
+		if err = f.create(); err == nil {
 			err = f.open()
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("holdfast: fence file: %w", err)
+		return nil, errors.Join(fmt.Errorf("holdfast: fence file %s: %w", path, err), f.Close())
 	}
 	if err := f.lock(context.Background()); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -97,14 +102,62 @@ func (f *File) CheckOnce(ctx context.Context, resource string, t Token) error {
 func (f *File) Close() error {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
+	if f.closed {
+		return nil
+	}
 	f.closed = true
-	return f.forget()
+	return errors.Join(f.forget(), f.dir.Close())
+}
+
+// Highest is the mark of a resource, zero if it has none. It waits for other users of the file until ctx
+// ends.
+func (f *File) Highest(ctx context.Context, resource string) (highest Token, err error) {
+	if err := validate(ctx, resource, TokenMax); err != nil {
+		return 0, err
+	}
+	err = f.locked(ctx, func() error {
+		highest = f.marks[resource]
+		return nil
+	})
+	return highest, err
+}
+
+// Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It waits for
+// other users of the file until ctx ends.
+func (f *File) Floor(ctx context.Context) (highest Token, err error) {
+	if ctx == nil {
+		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	}
+	err = f.locked(ctx, func() error {
+		highest = top(f.marks)
+		return nil
+	})
+	return highest, err
 }
 
 func (f *File) check(ctx context.Context, resource string, t Token, once bool) error {
 	if err := validate(ctx, resource, t); err != nil {
 		return err
 	}
+	return f.locked(ctx, func() error {
+		highest := f.marks[resource]
+		if err := judge(resource, t, highest, once); err != nil {
+			return err
+		}
+		if t == highest && !f.doubtful {
+			return nil
+		}
+		next := maps.Clone(f.marks)
+		next[resource] = t
+		if err := f.replace(next); err != nil {
+			return fmt.Errorf("holdfast: fence file %s: %w", f.path, err)
+		}
+		return nil
+	})
+}
+
+// locked runs fn while nobody else uses the file and its marks are loaded.
+func (f *File) locked(ctx context.Context, fn func() error) error {
 	select {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
@@ -118,19 +171,7 @@ func (f *File) check(ctx context.Context, resource string, t Token, once bool) e
 		return err
 	}
 	defer f.unlock()
-	highest := f.marks[resource]
-	if err := judge(resource, t, highest, once); err != nil {
-		return err
-	}
-	if t == highest && !f.doubtful {
-		return nil
-	}
-	next := maps.Clone(f.marks)
-	next[resource] = t
-	if err := f.replace(next); err != nil {
-		return fmt.Errorf("holdfast: fence file %s: %w", f.path, err)
-	}
-	return nil
+	return fn()
 }
 
 // lock takes the lock of the file that has the path now, and has its marks loaded. The pause between
@@ -143,7 +184,7 @@ func (f *File) lock(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("holdfast: fence file: %w", err)
+			return fmt.Errorf("holdfast: fence file %s: %w", f.path, err)
 		}
 		pause := time.NewTimer(rand.N(pauseMax) + time.Microsecond)
 		select {
@@ -170,7 +211,7 @@ func (f *File) tryLock() (bool, error) {
 		if err != nil {
 			return false, errors.Join(err, f.forget())
 		}
-		named, err := os.Stat(f.path)
+		named, err := f.dir.Stat(f.name)
 		if err == nil && os.SameFile(mine, named) {
 			break
 		}
@@ -195,7 +236,7 @@ func (f *File) unlock() {
 }
 
 func (f *File) open() error {
-	file, err := os.OpenFile(f.path, os.O_RDWR, 0)
+	file, err := f.dir.OpenFile(f.name, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -224,10 +265,10 @@ func (f *File) load() error {
 	}
 	marks, err := decode(data)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w: restore it from a backup, or delete it if no token that it has seen is in use",
-			ErrDamaged, f.path, err)
+		return fmt.Errorf("%w: %w: restore it from a backup, or delete it if no token that it has seen is in use",
+			ErrDamaged, err)
 	}
-	if err := syncDir(f.path); err != nil {
+	if err := f.syncDir(); err != nil {
 		return err
 	}
 	f.marks, f.loaded = marks, true
@@ -236,24 +277,24 @@ func (f *File) load() error {
 
 // replace writes marks and makes them f's. The lock is held before; with the name it goes to the new file.
 func (f *File) replace(marks map[string]Token) error {
-	temp := f.path + ".tmp"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that died here
+	temp := f.name + ".tmp"
+	if err := f.dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that died here
 		return err
 	}
 	old, err := f.file.Stat()
 	if err != nil {
 		return err
 	}
-	file, err := write(temp, old.Mode().Perm(), marks)
+	file, err := f.write(temp, old.Mode().Perm(), marks)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, f.path); err != nil {
+	if err := f.dir.Rename(temp, f.name); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	_ = f.file.Close() // was only read
 	f.file, f.marks, f.loaded, f.doubtful = file, marks, true, true
-	if err := syncDir(f.path); err != nil {
+	if err := f.syncDir(); err != nil {
 		return err
 	}
 	f.doubtful = false
@@ -261,22 +302,22 @@ func (f *File) replace(marks map[string]Token) error {
 }
 
 // create makes a file without marks, unless somebody else makes it first.
-func create(path string) error {
-	temp := fmt.Sprintf("%s.%016x.tmp", path, rand.Uint64())
-	file, err := write(temp, 0o600, nil)
+func (f *File) create() error {
+	temp := fmt.Sprintf("%s.%016x.tmp", f.name, rand.Uint64())
+	file, err := f.write(temp, 0o600, nil)
 	if err != nil {
 		return err
 	}
-	err = os.Link(temp, path)
+	err = f.dir.Link(temp, f.name)
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
-	return errors.Join(err, os.Remove(temp), file.Close())
+	return errors.Join(err, f.dir.Remove(temp), file.Close())
 }
 
 // write makes a new file with marks and syncs it; after an error it is gone.
-func write(path string, mode fs.FileMode, marks map[string]Token) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func (f *File) write(name string, mode fs.FileMode, marks map[string]Token) (*os.File, error) {
+	file, err := f.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -288,13 +329,13 @@ func write(path string, mode fs.FileMode, marks map[string]Token) (*os.File, err
 		err = file.Sync()
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close(), os.Remove(path))
+		return nil, errors.Join(err, file.Close(), f.dir.Remove(name))
 	}
 	return file, nil
 }
 
-func syncDir(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
+func (f *File) syncDir() error {
+	dir, err := f.dir.Open(".")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,11 @@ import (
 // ErrStale is in the error of a guard that has seen a higher token; for CheckOnce, also the same one.
 var ErrStale = errors.New("holdfast: stale fencing token")
 
+// ErrDamaged is in the error of a guard whose marks can't be trusted: a file that was cut, a negative
+// number or a text in the column of a database. Nothing is admitted until somebody has repaired it, who
+// alone can know which tokens were seen.
+var ErrDamaged = errors.New("holdfast: fencing mark damaged")
+
 // ErrInvalid is in the error of a guard that was given arguments it cannot use.
 var ErrInvalid = errors.New("holdfast: invalid argument")
 
@@ -62,6 +67,33 @@ func (m *Memory) Check(ctx context.Context, resource string, t Token) error {
 // CheckOnce admits t only if neither it nor a higher token was seen.
 func (m *Memory) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return m.check(ctx, resource, t, true)
+}
+
+// Highest is the mark of a resource, zero if it has none.
+func (m *Memory) Highest(ctx context.Context, resource string) (Token, error) {
+	if err := validate(ctx, resource, TokenMax); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marks[resource], nil
+}
+
+// Floor is the highest mark of all resources, zero if there are none.
+func (m *Memory) Floor(ctx context.Context) (Token, error) {
+	if ctx == nil {
+		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return top(m.marks), ctx.Err()
+}
+
+func top(marks map[string]Token) (highest Token) {
+	for _, mark := range marks {
+		highest = max(highest, mark)
+	}
+	return highest
 }
 
 func (m *Memory) check(ctx context.Context, resource string, t Token, once bool) error {

@@ -1,0 +1,38 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+)
+
+// TestMain makes the test binary a process of the service when show starts it as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "-service" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The story is the test: it fails if anything is lost with a guard, and if nothing is lost without.
+func TestUpdatesAreLostWithoutTheGuardsAndNoneWithThem(t *testing.T) {
+	t.Parallel()
+	for _, database := range []string{"sqlite", "postgres"} {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			err := show(t.Context(), options{rounds: 3, database: database, ttl: time.Second})
+			if errors.Is(err, servers.ErrNotInstalled) {
+				t.Skipf("skipped: %v on this machine", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

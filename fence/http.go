@@ -1,0 +1,106 @@
+package fence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Header is the HTTP header that carries a token, in decimal digits.
+const Header = "Fencing-Token"
+
+// The problem types (RFC 9457) of Handler's answers.
+const (
+	ProblemStale   = problemBase + "stale"   // 412: somebody else holds the lock, or has held it since
+	ProblemMissing = problemBase + "missing" // 428: the request has no token
+	ProblemInvalid = problemBase + "invalid" // 400: several tokens, or what is no token, or no resource
+	ProblemFailed  = problemBase + "failed"  // 503: the guard could not tell
+
+	problemBase = "https://github.com/holdfast-go/holdfast/blob/main/docs/fencing.md#problem-"
+)
+
+// Problem is the body of a refusal, application/problem+json.
+type Problem struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+	Resource string `json:"resource,omitempty"`
+	Token    Token  `json:"token,omitempty"`   // the refused one
+	Highest  Token  `json:"highest,omitempty"` // of a stale token: the highest that was seen
+}
+
+// Handler lets only requests through whose token g admits for their resource: next finds it with
+// FromContext. Others are answered with a Problem: 428 without a token, 400 with several or what is no
+// token, 412 with a stale one, 503 if g fails or the request ends first. A nil resource is the path of
+// the URL.
+//
+// It looks before next, so two requests that were both let in, an older and a newer one, may still
+// overtake each other inside next. Where that matters, next asks its storage once more as it writes:
+// CheckTx with the token of the context, or g.Check under the lock that its writes are made under, and Refuse.
+// Wrap reads too that writes depend on: the first request of a new holder then shuts out the former.
+func Handler(g Guard, resource func(*http.Request) string, next http.Handler) http.Handler {
+	if resource == nil {
+		resource = func(r *http.Request) string { return r.URL.Path }
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g == nil || next == nil {
+			refuse(w, Problem{Type: ProblemFailed, Status: http.StatusServiceUnavailable, Detail: "the guard is not set up"})
+			return
+		}
+		t, p := tokenOf(r)
+		if p != nil {
+			refuse(w, *p)
+			return
+		}
+		if err := g.Check(r.Context(), resource(r), t); err != nil {
+			Refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(NewContext(r.Context(), t)))
+	})
+}
+
+// tokenOf is the one token of a request, or what is wrong.
+func tokenOf(r *http.Request) (t Token, p *Problem) {
+	values := r.Header.Values(Header)
+	if len(values) == 0 {
+		return 0, &Problem{Type: ProblemMissing, Status: http.StatusPreconditionRequired, Detail: "the request has no " + Header + " header"}
+	}
+	if len(values) > 1 || t.UnmarshalText([]byte(values[0])) != nil || t == 0 {
+		return 0, &Problem{Type: ProblemInvalid, Status: http.StatusBadRequest,
+			Detail: fmt.Sprintf("%s must be one number from 1 to %d", Header, TokenMax)}
+	}
+	return t, nil
+}
+
+// Refuse answers a request with what a guard has said, as Handler does: for those who ask the guard once
+// more as they write. err is not nil. What went wrong inside a guard is none of the client's business and
+// is not in the answer; Logged shows it.
+func Refuse(w http.ResponseWriter, err error) {
+	var stale *StaleError
+	switch {
+	case errors.As(err, &stale):
+		refuse(w, Problem{Type: ProblemStale, Status: http.StatusPreconditionFailed, Detail: "a higher fencing token was seen",
+			Resource: stale.Resource, Token: stale.Token, Highest: stale.Highest})
+	case errors.Is(err, ErrInvalid), errors.Is(err, ErrInvalidToken):
+		refuse(w, Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the request names no resource or token that a guard takes"})
+	default:
+		refuse(w, Problem{Type: ProblemFailed, Status: http.StatusServiceUnavailable,
+			Detail: "the guard could not check the token; nothing was done"})
+	}
+}
+
+func refuse(w http.ResponseWriter, p Problem) {
+	p.Title = http.StatusText(p.Status)
+	body, err := json.Marshal(p)
+	if err != nil { // a Problem of ours has no value that JSON lacks
+		http.Error(w, p.Detail, p.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // who does not hear it has gone
+}

@@ -1,0 +1,145 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// EvalFunc runs a Lua script on a Redis server, as EVAL does, and answers what it returns: strings as
+// string or []byte, numbers as int64, lists as []any. It may send the script's hash in its place
+// (EVALSHA). With go-redis it is
+//
+//	func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+//		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
+//	}
+type EvalFunc func(ctx context.Context, script string, keys []string, args ...any) (any, error)
+
+// Redis is a Guard whose marks are keys of a Redis server or cluster: the prefix followed by the resource.
+// The writes that it guards belong into the script of the check: Eval. Check and CheckOnce are for
+// writes that go elsewhere; between them and the write another holder may come.
+//
+// A mark lasts as long as the server keeps it: a server that forgets its last second in a crash, or a
+// replica that had not heard of it and takes over, forgets marks and data alike. Marks never expire; a
+// server that evicts keys which never expire may not hold any. Use NewRedis.
+type Redis struct {
+	eval   EvalFunc
+	prefix string
+}
+
+var _ Guard = (*Redis)(nil)
+
+// NewRedis returns the guard of the keys with a prefix, perhaps "fence:". Nothing is sent.
+func NewRedis(eval EvalFunc, prefix string) *Redis { return &Redis{eval: eval, prefix: prefix} }
+
+// admitScript begins every script. KEYS[1] is the mark; ARGV begins with the token and the highest mark that
+// lets it in. A mark that is not in decimal digits within range was not written by a guard. Numbers of
+// Lua are exact up to 2^53, but print with 14 digits: the mark is written from the text of the token.
+const admitScript = `local mark = redis.call('GET', KEYS[1])
+if mark then
+  local n = tonumber(mark)
+  if #mark > 16 or string.find(mark, '[^0-9]') or not n or n > 9007199254740991 then return {'damaged', mark} end
+  if n > tonumber(ARGV[2]) then return {'stale', mark} end
+end
+if mark ~= ARGV[1] then redis.call('SET', KEYS[1], ARGV[1]) end
+`
+
+// Check admits t unless a higher token was seen.
+func (r *Redis) Check(ctx context.Context, resource string, t Token) error {
+	_, err := r.run(ctx, resource, t, false, "return {'admitted'}", nil, nil)
+	return err
+}
+
+// CheckOnce admits t only if neither it nor a higher token was seen.
+func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
+	_, err := r.run(ctx, resource, t, true, "return {'admitted'}", nil, nil)
+	return err
+}
+
+// Eval is Check and the user's own script in one step, and answers what the script returns. A refused
+// token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must share
+// a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a script that
+// fails leaves what it did before, and the mark.
+func (r *Redis) Eval(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
+	body := "local user_keys, user_args = {}, {}\n" +
+		"for i = 2, #KEYS do user_keys[i - 1] = KEYS[i] end\n" +
+		"for i = 3, #ARGV do user_args[i - 2] = ARGV[i] end\n" +
+		"return {'admitted', (function(KEYS, ARGV)\n" + script + "\nend)(user_keys, user_args)}"
+	return r.run(ctx, resource, t, false, body, keys, args)
+}
+
+func (r *Redis) run(ctx context.Context, resource string, t Token, once bool, body string, keys []string, args []any) (any, error) {
+	if err := validate(ctx, resource, t); err != nil {
+		return nil, err
+	}
+	if r == nil || r.eval == nil {
+		return nil, fmt.Errorf("%w: eval is nil", ErrInvalid)
+	}
+	keys = append([]string{r.prefix + resource}, keys...)
+	args = append([]any{t.String(), bound(t, once).String()}, args...)
+	reply, err := r.eval(ctx, admitScript+body, keys, args...)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: fence in redis: %w", err)
+	}
+	return r.read(reply, resource, t)
+}
+
+// read makes an answer of what the script returned: a verdict and a value.
+func (r *Redis) read(reply any, resource string, t Token) (any, error) {
+	list, _ := reply.([]any)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("holdfast: fence in redis: the script answered %T, not a list", reply)
+	}
+	var value any
+	if len(list) > 1 {
+		value = list[1]
+	}
+	switch verdict := text(list[0]); verdict {
+	case "admitted":
+		return value, nil
+	case "stale":
+		stale := &StaleError{Resource: resource, Token: t}
+		if err := stale.Highest.UnmarshalText([]byte(text(value))); err != nil {
+			return nil, err
+		}
+		return nil, stale
+	case "damaged":
+		return nil, fmt.Errorf("%w: mark %.40q of %q in redis", ErrDamaged, text(value), r.prefix+resource)
+	default:
+		return nil, fmt.Errorf("holdfast: fence in redis: the script answered %.40q", verdict)
+	}
+}
+
+// text is a string of the server's, which clients give as string or as bytes.
+func text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
+}
+
+// Highest is the mark of a resource, zero if it has none.
+func (r *Redis) Highest(ctx context.Context, resource string) (Token, error) {
+	if err := validate(ctx, resource, TokenMax); err != nil {
+		return 0, err
+	}
+	if r == nil || r.eval == nil {
+		return 0, fmt.Errorf("%w: eval is nil", ErrInvalid)
+	}
+	reply, err := r.eval(ctx, "return {redis.call('GET', KEYS[1]) or '0'}", []string{r.prefix + resource})
+	if err != nil {
+		return 0, fmt.Errorf("holdfast: fence in redis: %w", err)
+	}
+	list, _ := reply.([]any)
+	if len(list) != 1 {
+		return 0, errors.New("holdfast: fence in redis: the script did not answer a list of one")
+	}
+	var mark Token
+	if err := mark.UnmarshalText([]byte(text(list[0]))); err != nil {
+		return 0, fmt.Errorf("%w: of %q in redis: %w", ErrDamaged, r.prefix+resource, err)
+	}
+	return mark, nil
+}

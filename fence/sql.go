@@ -1,0 +1,184 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// SQL is a Guard whose marks are in a table: one row per resource. The writes that it guards belong into
+// the transaction of the check, where both commit or neither: Do, or CheckTx. Check and CheckOnce are for
+// writes that go elsewhere; between them and the write another holder may come. Use NewSQL.
+//
+// The row of the resource stays locked from CheckTx to the end of the transaction, so everybody else who
+// writes there waits for it. A check of an admitted token is one statement.
+type SQL struct {
+	db            *sql.DB
+	place         place
+	create, raise string
+}
+
+var _ Guard = (*SQL)(nil)
+
+// NewSQL returns the guard of a table of db and calls CreateTable, for 10 s at most. The name of the
+// table is letters, digits and underscores, 63 at most, perhaps after that of a schema and a dot; it is
+// quoted, so upper and lower case matter where they do in quotes. Guards of one table are one guard,
+// wherever they run.
+//
+// A SQLite database needs a busy timeout, or concurrent checks fail with its "database is locked".
+func NewSQL(db *sql.DB, d Dialect, table string) (*SQL, error) {
+	const patience = 10 * time.Second
+	if db == nil {
+		return nil, fmt.Errorf("%w: db is nil", ErrInvalid)
+	}
+	create, err := d.Schema(table)
+	if err != nil {
+		return nil, err
+	}
+	quoted, err := d.quote("table", table)
+	if err != nil {
+		return nil, err
+	}
+	s := &SQL{
+		db:     db,
+		place:  place{dialect: d, table: quoted, key: "resource", mark: "mark"},
+		create: create,
+		raise:  d.raise(quoted),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.CreateTable(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Schema is the statement that makes the table of a guard, for those who let a migration make it. Where
+// the table is there already, CreateTable needs no right to make one.
+func (d Dialect) Schema(table string) (string, error) {
+	if err := d.validate(); err != nil {
+		return "", err
+	}
+	quoted, err := d.quote("table", table)
+	if err != nil {
+		return "", err
+	}
+	// Resources are bytes: collations of text find "a" and "A" equal, or "a" and "a ", and refuse some bytes.
+	key, end := map[Dialect]string{
+		Postgres: "BYTEA", MySQL: fmt.Sprintf("VARBINARY(%d)", ResourceMax), SQLite: "BLOB",
+	}[d], ""
+	if d == MySQL {
+		end = " ENGINE=InnoDB" // others have no transactions
+	}
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (resource %s NOT NULL PRIMARY KEY, "+
+		"mark BIGINT NOT NULL CHECK (mark BETWEEN 0 AND %d))%s", quoted, key, TokenMax, end), nil
+}
+
+// CreateTable makes the table unless it is there; NewSQL calls it. Several may call it at once.
+func (s *SQL) CreateTable(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	}
+	if s.readable(ctx) == nil {
+		return nil
+	}
+	_, err := s.db.ExecContext(ctx, s.create)
+	if err != nil && s.readable(ctx) != nil { // somebody else may have made it at the same instant
+		return fmt.Errorf("holdfast: fence table %s: %w", s.place.table, err)
+	}
+	return nil
+}
+
+func (s *SQL) readable(ctx context.Context) error {
+	var none any
+	err := s.db.QueryRowContext(ctx, "SELECT resource, mark FROM "+s.place.table+" WHERE 1 = 0").Scan(&none, &none)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+// Check admits t unless a higher token was seen. The mark is committed when it returns.
+func (s *SQL) Check(ctx context.Context, resource string, t Token) error {
+	return s.check(ctx, s.db, resource, t, false)
+}
+
+// CheckOnce admits t only if neither it nor a higher token was seen. The mark is committed when it returns.
+func (s *SQL) CheckOnce(ctx context.Context, resource string, t Token) error {
+	return s.check(ctx, s.db, resource, t, true)
+}
+
+// CheckTx is Check in a transaction of the caller's, who rolls it back on every error, a refusal too. The
+// mark rises when tx commits. Let it be the first statement: what was read before it may be what a former
+// holder has overwritten since, and on SQLite a transaction that has read may not be able to write any more.
+func (s *SQL) CheckTx(ctx context.Context, tx *sql.Tx, resource string, t Token) error {
+	return s.checkTx(ctx, tx, resource, t, false)
+}
+
+// CheckOnceTx is CheckOnce in a transaction of the caller's, with the rules of CheckTx.
+func (s *SQL) CheckOnceTx(ctx context.Context, tx *sql.Tx, resource string, t Token) error {
+	return s.checkTx(ctx, tx, resource, t, true)
+}
+
+func (s *SQL) checkTx(ctx context.Context, tx *sql.Tx, resource string, t Token, once bool) error {
+	if tx == nil {
+		return fmt.Errorf("%w: tx is nil", ErrInvalid)
+	}
+	return s.check(ctx, tx, resource, t, once)
+}
+
+func (s *SQL) check(ctx context.Context, q querier, resource string, t Token, once bool) error {
+	if err := validate(ctx, resource, t); err != nil {
+		return err
+	}
+	admitted, err := s.place.dialect.raised(q.ExecContext(ctx, s.raise, s.place.dialect.raiseArgs(resource, t, once)...))
+	if err == nil && !admitted {
+		err = s.place.refusal(ctx, q, []byte(resource), resource, t, once)
+	}
+	return s.place.wrap(err)
+}
+
+// Do runs fn in a transaction that begins with CheckTx and commits if fn answers nil; a refused token
+// does not run fn. It is rolled back after an error or a panic, which goes on. ctx ends the transaction
+// too. After an error of the commit, fn's writes may be there nevertheless, the mark with them.
+func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx) error) error {
+	if err := validate(ctx, resource, t); err != nil {
+		return err
+	}
+	if fn == nil {
+		return fmt.Errorf("%w: fn is nil", ErrInvalid)
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.place.wrap(err)
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := s.CheckTx(ctx, tx, resource, t); err != nil {
+		return err
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return s.place.wrap(tx.Commit())
+}
+
+// Highest is the mark of a resource, zero if it has none.
+func (s *SQL) Highest(ctx context.Context, resource string) (Token, error) {
+	if err := validate(ctx, resource, TokenMax); err != nil {
+		return 0, err
+	}
+	mark, _, err := s.place.look(ctx, s.db, []byte(resource), false)
+	return mark, s.place.wrap(err)
+}
+
+// Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It reads the
+// whole table.
+func (s *SQL) Floor(ctx context.Context) (Token, error) {
+	if ctx == nil {
+		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	}
+	mark, err := s.place.floor(ctx, s.db)
+	return mark, s.place.wrap(err)
+}
