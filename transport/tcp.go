@@ -50,6 +50,7 @@ func (tcpNetwork) Listen(ctx context.Context, bind string, opts Options) (Endpoi
 type sockets struct {
 	tcp    *net.TCPListener
 	udp    *net.UDPConn
+	spares *spares
 	buffer []byte // of ReadPacket
 }
 
@@ -68,7 +69,7 @@ func bindBoth(ctx context.Context, bind string) (*sockets, error) {
 	}
 	for size := receiveBuffer; size > 0 && udp.SetReadBuffer(size) != nil; size /= 2 {
 	}
-	return &sockets{tcp: tcp, udp: udp, buffer: make([]byte, packetRead)}, nil
+	return &sockets{tcp: tcp, udp: udp, spares: newSpares(), buffer: make([]byte, packetRead)}, nil
 }
 
 // keepAlive lets the system notice, after 35 s of silence, that the other machine is gone.
@@ -80,12 +81,12 @@ func keepAlive() net.KeepAliveConfig {
 func (s *sockets) Addr() string { return s.tcp.Addr().String() }
 
 // Accept takes the next TCP connection.
-func (s *sockets) Accept() (net.Conn, error) { return s.tcp.Accept() }
+func (s *sockets) Accept() (net.Conn, error) { return s.spares.with(s.tcp.Accept) }
 
 // Dial opens a TCP connection.
 func (s *sockets) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	dialer := net.Dialer{KeepAliveConfig: keepAlive()}
-	return dialer.DialContext(ctx, "tcp", addr)
+	return s.spares.with(func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 }
 
 // ReadPacket takes the next datagram; the buffer is one size larger than any, so none is cut short.
@@ -136,4 +137,7 @@ func lookUp(ctx context.Context, addr string) (netip.AddrPort, error) {
 }
 
 // Close frees the port.
-func (s *sockets) Close() error { return errors.Join(s.tcp.Close(), s.udp.Close()) }
+func (s *sockets) Close() error {
+	s.spares.close()
+	return errors.Join(s.tcp.Close(), s.udp.Close())
+}
