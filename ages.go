@@ -14,6 +14,7 @@ type ages struct {
 	mu      sync.Mutex
 	samples []ageSample // by index
 	gap     time.Duration
+	began   lease.Instant // of the last sample, which takes in what comes within gap
 }
 
 type ageSample struct {
@@ -23,16 +24,19 @@ type ageSample struct {
 
 const (
 	agesMax = 2048                  // samples; beyond, every second one is dropped and further ones come half as often
-	agesGap = 50 * time.Millisecond // between two samples at first
+	agesGap = 50 * time.Millisecond // what one sample takes in at first
 )
 
 // note takes the index that was applied last.
 func (a *ages) note(index uint64, now lease.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if n := len(a.samples); n > 0 && time.Duration(now-a.samples[n-1].at) < max(a.gap, agesGap) {
+	n := len(a.samples)
+	if n > 0 && time.Duration(now-a.began) < max(a.gap, agesGap) {
+		a.samples[n-1] = ageSample{index, now} // what lies between two samples is as old as the later one
 		return
 	}
+	a.began = now
 	if len(a.samples) >= agesMax {
 		for i := range agesMax / 2 {
 			a.samples[i] = a.samples[2*i+1]
@@ -47,7 +51,7 @@ func (a *ages) note(index uint64, now lease.Instant) {
 func (a *ages) restore(index uint64, now lease.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.samples, a.gap = []ageSample{{index, now}}, 0
+	a.samples, a.gap, a.began = []ageSample{{index, now}}, 0, now
 }
 
 // at is when an index was applied at the latest. It is false for what is older than this node's memory.

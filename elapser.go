@@ -167,7 +167,7 @@ func (x *elapser) endRests(ctx context.Context, group *consensus.Group, now leas
 	}
 	x.mu.Unlock()
 	for _, g := range due {
-		x.propose(ctx, group, fsm.EndRest{Name: g.Name, Token: g.Token})
+		x.propose(ctx, group, fsm.EndRest(g))
 	}
 	return next
 }

@@ -71,7 +71,7 @@ func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.asked))
+		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(l.asked), leaseKey{}, l))
 		if l.err != nil {
 			l.cancel(l.err)
 		}
@@ -272,12 +272,15 @@ func (l *Lease) rest() time.Duration {
 	if errors.Is(l.err, ErrLost) {
 		left = max(left, l.delay)
 	}
-	return min(max(0, left+time.Millisecond-1), fsm.RestMax) // the group counts whole milliseconds
+	if left <= 0 {
+		return 0
+	}
+	return min(left+time.Millisecond-1, fsm.RestMax) // the group counts whole milliseconds
 }
 
 // run calls fn under a context that ends with the lease or with ctx.
 func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	held, cancel := context.WithCancelCause(ctx)
+	held, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{}, l))
 	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
 		stop()

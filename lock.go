@@ -106,6 +106,7 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		Session: s.id, TTL: s.ttl, Request: request, Acked: acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
+		While: c.within(ctx), Refuse: o.refuse,
 	})
 	if err != nil {
 		c.giveUp(s, request, tried.unknown)
@@ -141,6 +142,8 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	case fsm.CodeHeld:
 		held := heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
 		return nil, held
+	case fsm.CodeDeadlock:
+		return nil, fmt.Errorf("%w: %q", ErrDeadlock, public(name))
 	case fsm.CodeDone:
 		return nil, &doneError{*out.Holder}
 	}

@@ -40,6 +40,7 @@ type options struct {
 
 	others    []string // of AcquireAll
 	spectator bool     // of Lead
+	refuse    bool     // to wait in a circle
 }
 
 func (o *options) mode() fsm.Mode {
@@ -120,6 +121,12 @@ func checkHold(field string, d time.Duration) error {
 		return invalid(field, "%v is not 1ms to %v", d, HoldMax)
 	}
 	return nil
+}
+
+// WithDeadlockCheck answers ErrDeadlock instead of waiting where the wait would close a circle of callers that wait
+// for each other. What a caller holds meanwhile is known by its context: see WhyBlocked.
+func WithDeadlockCheck() Option {
+	return optionFunc(func(o *options) error { o.refuse = true; return nil })
 }
 
 // WithLabel says to people who holds or waits: 1,024 bytes of UTF-8 at most.

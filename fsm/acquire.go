@@ -55,6 +55,9 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	if !free && !c.Wait {
 		return m.held(l)
 	}
+	if !free && c.Refuse && m.deadlocked(c) {
+		return Outcome{Code: CodeDeadlock}
+	}
 	if code := m.room(l, c, free); code != CodeOK {
 		return Outcome{Code: code}
 	}
@@ -80,10 +83,10 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 
 // more is what few claims have of it, nil if this one has nothing of that.
 func (c *Acquire) more() *more {
-	if !c.HasValue && c.Delay == 0 {
+	if !c.HasValue && c.Delay == 0 && len(c.While) == 0 {
 		return nil
 	}
-	x := &more{delay: uint64(c.Delay / time.Millisecond)}
+	x := &more{delay: uint64(c.Delay / time.Millisecond), while: c.While}
 	if c.HasValue {
 		x.value = &value{string(c.Value)}
 	}

@@ -139,7 +139,7 @@ func (m *Machine) checkSessions() (err error) {
 // the locks follows from checkFiled and from their number.
 func (m *Machine) checkRequests() (err error) {
 	var s *session
-	extra := 0
+	extra, nested := 0, 0
 	m.requests.Scan(func(r request) bool {
 		c := r.claim
 		if s == nil || s.owner != c.owner {
@@ -153,6 +153,12 @@ func (m *Machine) checkRequests() (err error) {
 		if m.finished.contains(r.opened, r.number) {
 			err = broken(5, "request %d of %v is live and finished", c.request, c.owner.id)
 		}
+		if c.more != nil && c.more.while != nil {
+			nested++
+			if other, ok := m.nested.Get(c); !ok || other != c || len(c.more.while) > WhileMax {
+				err = broken(3, "request %d of %v is not filed by what it holds", c.request, c.owner.id)
+			}
+		}
 		if !c.alone() {
 			extra += len(c.more.set.claims) - 1
 		}
@@ -160,6 +166,9 @@ func (m *Machine) checkRequests() (err error) {
 	})
 	if err == nil && m.requests.Len()+extra != m.grants+m.waiters.Len() {
 		err = broken(7, "%d requests, %d grants, %d waiters", m.requests.Len(), m.grants, m.waiters.Len())
+	}
+	if err == nil && m.nested.Len() != nested {
+		return broken(7, "%d nested claims, %d filed", nested, m.nested.Len())
 	}
 	return err
 }

@@ -64,6 +64,8 @@ type Acquire struct {
 	Value    []byte
 	Others   []string      // further names of a set, which is granted as a whole under one token. Not for Permit
 	Delay    time.Duration // whole milliseconds: what is lost, not released, rests for so long
+	While    []uint64      // tokens that the caller holds and does not let go while it waits, the innermost first
+	Refuse   bool          // answer CodeDeadlock instead of waiting in a circle
 }
 
 // Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not seen

@@ -90,6 +90,10 @@ func (c *Acquire) decode(b []byte) error {
 			c.Others = append(c.Others, f.text())
 		case 14:
 			c.Delay = f.millis()
+		case 15:
+			c.While = f.appendUints(c.While)
+		case 16:
+			c.Refuse = f.bool()
 		}
 	}
 	return f.err

@@ -102,7 +102,9 @@ func (c Acquire) AppendTo(b []byte) []byte {
 	for _, name := range c.Others {
 		b = protowire.AppendString(protowire.AppendTag(b, 13, protowire.BytesType), name)
 	}
-	return appendMillis(b, 14, c.Delay)
+	b = appendMillis(b, 14, c.Delay)
+	b = appendPacked(b, 15, c.While)
+	return appendBool(b, 16, c.Refuse)
 }
 
 // AppendTo implements Command.

@@ -11,6 +11,7 @@ const (
 	TTLMax        = 24 * time.Hour    // a session's TTL
 	TTLMin        = time.Millisecond  // a session's TTL; the public API asks for more
 	SetMax        = 64                // names of one set
+	WhileMax      = 16                // tokens that a caller holds while it waits for another
 	RestMax       = 24 * time.Hour    // how long a place rests
 	KeepMax       = 87600 * time.Hour // how long a Once key is remembered: ten years
 	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly

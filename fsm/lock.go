@@ -46,17 +46,18 @@ type claim struct {
 
 // more is what few claims have.
 type more struct {
-	value *value // to be set at the grant; nil: none
-	delay uint64 // milliseconds: what is lost rests for so long
-	set   *set   // the claims that wait and hold together with it
+	value *value   // to be set at the grant; nil: none
+	delay uint64   // milliseconds: what is lost rests for so long
+	set   *set     // the claims that wait and hold together with it
+	while []uint64 // tokens that its caller holds meanwhile
 }
 
 // holding is what is left of it at the grant.
 func (x *more) holding() *more {
-	if x == nil || x.delay == 0 && x.set == nil {
+	if x == nil || x.delay == 0 && x.set == nil && x.while == nil {
 		return nil
 	}
-	return &more{delay: x.delay, set: x.set}
+	return &more{delay: x.delay, set: x.set, while: x.while}
 }
 
 // first is the value to be set at the grant.
@@ -125,6 +126,7 @@ func (m *Machine) wait(l *lock, c *claim) {
 	c.index = m.applied
 	l.waiters++
 	m.waiters.Set(c)
+	m.nest(c)
 	m.emit(EventQueued, c, ReasonNone)
 	if !l.wanted {
 		m.tell(l, 0)
@@ -152,6 +154,7 @@ func (m *Machine) hold(l *lock, c *claim) {
 			m.write(l, c, c.more.value)
 		}
 		c.more = c.more.holding()
+		m.nest(c)
 	}
 	if c.mode == Exclusive {
 		l.holder = c
@@ -185,6 +188,9 @@ func (m *Machine) drop(l *lock, c *claim) {
 		} else {
 			m.shared.Delete(c)
 		}
+	}
+	if c.more != nil && c.more.while != nil {
+		m.nested.Delete(c)
 	}
 	m.values -= c.first().size()
 	l.vacate(c.mode)

@@ -30,6 +30,7 @@ type Machine struct {
 	sessions *btree.BTreeG[sessionRef]
 	nodes    *btree.BTreeG[node]
 	rests    *btree.BTreeG[*rest]       // by name and token
+	nested   *btree.BTreeG[*claim]      // claims whose callers hold something meanwhile, by its token and by request
 	keys     *btree.BTreeG[*onceRecord] // finished Once keys, by name
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
@@ -87,6 +88,7 @@ func New() *Machine {
 		sessions: newTree(func(a, b sessionRef) bool { return lessSession(&a.id, &b.id) }),
 		nodes:    newTree(func(a, b node) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }),
 		rests:    newTree(lessByRest),
+		nested:   newTree(lessNested),
 		keys:     newTree(lessByKey),
 		aged:     newTree(lessByAge),
 		classes:  btree.NewMap[uint64, class](0),
@@ -124,6 +126,7 @@ func (m *Machine) Fork() *Machine {
 		sessions: m.sessions.Copy(),
 		nodes:    m.nodes.Copy(),
 		rests:    m.rests.Copy(),
+		nested:   m.nested.Copy(),
 		keys:     m.keys.Copy(),
 		aged:     m.aged.Copy(),
 		classes:  m.classes.Copy(),

@@ -148,3 +148,42 @@ func (o *naive) pastOf(name string) (grants []PastGrant) {
 	}
 	return grants
 }
+
+// leads says whether somebody who waits, or wants to, waits for what is held under a token.
+func (o *naive) leads(c *naiveClaim, token uint64, seen map[*naiveClaim]bool) bool {
+	if seen[c] {
+		return false
+	}
+	seen[c] = true
+	for _, name := range c.names() {
+		for _, other := range o.of(name) {
+			before := other.token != 0 || other.Priority > c.Priority || other.Priority == c.Priority && other.arrived < c.arrived
+			switch {
+			case other == c || !before:
+			case other.token == 0 && o.leads(other, token, seen), other.token != 0 && o.keeps(other, token, seen):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keeps says whether a holder has the token, or is kept by something that leads to it.
+func (o *naive) keeps(h *naiveClaim, token uint64, seen map[*naiveClaim]bool) bool {
+	if h.token == token {
+		return true
+	}
+	if seen[h] {
+		return false
+	}
+	seen[h] = true
+	for _, c := range o.claims {
+		if len(c.While) == 0 || c.While[0] != h.token {
+			continue
+		}
+		if c.token == 0 && o.leads(c, token, seen) || c.token != 0 && o.keeps(c, token, seen) {
+			return true
+		}
+	}
+	return false
+}

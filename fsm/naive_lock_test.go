@@ -143,6 +143,10 @@ func (o *naive) acquire(c Acquire) Outcome {
 		}
 		return out
 	}
+	if taken != "" && c.Refuse && o.leads(x, c.While[0], make(map[*naiveClaim]bool)) {
+		s.over[c.Request] = true
+		return Outcome{Code: CodeDeadlock}
+	}
 	x.queued = taken != ""
 	o.claims = append(o.claims, x)
 	if taken != "" {

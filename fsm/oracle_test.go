@@ -314,6 +314,11 @@ func (w *world) command() Command {
 		g := w.grant()
 		return ForceRelease{g.Name, g.Token, "because"}
 	}
+	return w.acquire(id)
+}
+
+func (w *world) acquire(id SessionID) Acquire {
+	t := w.T
 	c := Acquire{
 		Session: id, TTL: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 0}).Draw(t, "ttl"),
 		Request: w.request(), Acked: w.draw("acked", 3) - 1, Name: w.name(),
@@ -321,6 +326,10 @@ func (w *world) command() Command {
 		Mode: Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
 	}
 	c.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "delay")
+	if rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
+		c.While = []uint64{w.grant().Token}
+		c.Refuse = rapid.Bool().Draw(t, "refuse")
+	}
 	switch {
 	case isOnce(c.Name):
 		c.Mode = Exclusive

@@ -33,6 +33,7 @@ const (
 	CodeValuesFull                   // ValuesBytesMax
 	CodeDone                         // the Once key is finished; Token, Holder: of the run that finished it
 	CodeTooManyKeys                  // KeysMax
+	CodeDeadlock                     // refused: it would wait for itself
 	codeEnd
 )
 
@@ -43,6 +44,7 @@ func (c Code) String() string {
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
+		"deadlock",
 	}
 	if int(c) < len(names) {
 		return names[c]

@@ -75,6 +75,15 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 	return RequestUnknown, 0
 }
 
+// Session is one open session; false if there is none of that id.
+func (m *Machine) Session(id SessionID) (Session, bool) {
+	ref, ok := m.sessions.Get(sessionRef{id: id})
+	if !ok {
+		return Session{}, false
+	}
+	return Session{ID: id, TTL: ref.s.ttl, Renewed: ref.s.renewed}, true
+}
+
 // Sessions are the open sessions by node, incarnation and number. The machine must not change meanwhile.
 func (m *Machine) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {

@@ -288,6 +288,8 @@ func (in *restorer) lockOrClaim(b []byte) error {
 			part.at = f.uint64()
 		case 17:
 			part.of = f.uint64()
+		case 18:
+			x.while = f.appendUints(x.while)
 		default:
 			c.decodeField(&f)
 		}
@@ -306,7 +308,7 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		return fmt.Errorf("claim of no session or lock: %w", ErrMalformed)
 	}
 	c.owner, c.name = s.owner, in.current.name
-	if x != (more{}) || part.of > 0 {
+	if x.value != nil || x.delay != 0 || x.while != nil || part.of > 0 {
 		c.more = &x
 	}
 	if part.of > 0 {
@@ -342,6 +344,7 @@ func (c *claim) decodeField(f *fields) {
 func (in *restorer) claim(c *claim) error {
 	l := in.current
 	in.add(l, c)
+	in.nest(c)
 	if c.leads() {
 		in.requests.Set(request{c.owner.opened, c.request, c})
 	}

@@ -12,13 +12,13 @@ import (
 //
 //	birth, serve, level N, hello NODE inc=N name=S, forget NODE inc=N
 //	acquire SESSION r=N lock=S [ttl=D] [acked=N] [mode=M] [limit=N] [weight=N] [prio=N] [label=S] [value=S]
-//		[others=S,S] [delay=D]
+//		[others=S,S] [delay=D] [while=N,N] [refuse=true]
 //	try ... (the same, without waiting)
 //	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D]; set SESSION r=N LOCK#TOKEN [value=S]
 //	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S
 //	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN
 //	again N|all: apply the command at an index, or all so far, once more
-//	show LOCK; past LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
+//	show LOCK; past LOCK; cycles LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
 //
 // The lock of a Once key is written once:KEY. A node is a letter, with its newest incarnation unless inc= says another. A session is NODE/NUMBER.
 type stage struct {
@@ -138,6 +138,15 @@ func (s *stage) look(verb string, bare []string, args map[string]string) (string
 		return s.show(lockName(bare[0])), true
 	case "past":
 		return s.past(lockName(bare[0])), true
+	case "cycles":
+		var b strings.Builder
+		for _, cycle := range s.m.Cycles(bare[0]) {
+			for _, w := range cycle {
+				fmt.Fprintf(&b, "%s waits for %s; ", who(w.Holder), w.Name)
+			}
+			b.WriteString("\n")
+		}
+		return b.String(), true
 	case "key":
 		h, ok := s.m.Key(bare[0])
 		return fmt.Sprintf("%v %s at %d\n", ok, who(h), h.Granted), true
@@ -241,6 +250,7 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 			Limit: uint32(number(args["limit"])), Weight: uint32(number(args["weight"])),
 			Priority: int32(signed(args["prio"])), Label: args["label"], HasValue: has, Value: []byte(value),
 			Others: words(args["others"]), Delay: duration(args["delay"]),
+			While: list(args["while"]), Refuse: args["refuse"] == "true",
 		}
 	case "withdraw":
 		return Withdraw{s.session(bare[0], args), number(args["acked"]), list(args["r"])}
@@ -281,7 +291,7 @@ func (s *stage) kind(verb string, bare []string, args map[string]string) Command
 		return Sweep{duration(args["keep"]), number(args["upto"])}
 	case "endrest":
 		g := grantOf(bare[0])
-		return EndRest{g.Name, g.Token}
+		return EndRest(g)
 	}
 	return nil
 }

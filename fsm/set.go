@@ -47,7 +47,7 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 		}
 		x := &more{set: all}
 		if own := c.more(); own != nil {
-			x.delay = own.delay
+			x.delay, x.while = own.delay, own.while
 			if i == 0 {
 				x.value = own.value
 			}
@@ -60,6 +60,9 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	}
 	if taken != nil && !c.Wait {
 		return m.held(taken)
+	}
+	if taken != nil && c.Refuse && m.deadlocked(c) {
+		return Outcome{Code: CodeDeadlock}
 	}
 	if code := m.roomForSet(locks, fresh, taken == nil, c); code != CodeOK {
 		return Outcome{Code: code}

@@ -198,5 +198,5 @@ func (c *claim) record(b []byte) []byte {
 		b = appendUint(b, 16, uint64(slices.Index(all.claims, c)+1))
 		b = appendUint(b, 17, uint64(len(all.claims)))
 	}
-	return b
+	return appendPacked(b, 18, c.more.while)
 }

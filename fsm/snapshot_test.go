@@ -188,7 +188,7 @@ func smallKinds(b *bench) {
 	c := acquire(11, "set/1")
 	c.Others, c.Delay, c.HasValue, c.Value = []string{"set/3", "set/2"}, time.Second, true, []byte("s")
 	b.must(c, CodeGranted)
-	c.Request, c.Name, c.Others = 12, "set/2", []string{"set/1"}
+	c.Request, c.Name, c.Others, c.While = 12, "set/2", []string{"set/1"}, []uint64{1, 2}
 	b.must(c, CodeQueued)
 	token := b.must(acquire(13, "rests"), CodeGranted).Token
 	b.must(Release{Session: c.Session, Grants: []Grant{{"rests", token}}, Rest: time.Second}, CodeOK)

@@ -53,7 +53,7 @@ func (id *SessionID) valid() bool {
 
 func (c *Acquire) valid() bool {
 	if !c.Session.valid() || c.Request == 0 || !validLock(c.Name) || !validLabel(c.Label) ||
-		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 || c.Delay > RestMax {
+		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 || c.Delay > RestMax || len(c.While) > WhileMax {
 		return false
 	}
 	if isOnce(c.Name) && (c.Mode != Exclusive || len(c.Others) > 0) || len(c.Others) > 0 && !c.validSet() {
