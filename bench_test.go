@@ -81,3 +81,54 @@ func acquireRelease(b *testing.B, c *holdfast.Cluster, name string) bool {
 	}
 	return err == nil
 }
+
+// BenchmarkKinds is one use of each kind beside that of a plain lock. commits/op counts what the group applied:
+// no kind costs more than the lock's two.
+func BenchmarkKinds(b *testing.B) {
+	for _, kind := range []struct {
+		name string
+		use  func(c *holdfast.Cluster, i int) error
+	}{
+		{"lock", func(c *holdfast.Cluster, _ int) error { return c.Do(b.Context(), "bench", nothing) }},
+		{"shared", func(c *holdfast.Cluster, _ int) error {
+			return c.Do(b.Context(), "bench", nothing, holdfast.WithShared())
+		}},
+		{"permit", func(c *holdfast.Cluster, _ int) error {
+			return c.Do(b.Context(), "bench", nothing, holdfast.WithLimit(10))
+		}},
+		{"election", func(c *holdfast.Cluster, _ int) error {
+			return c.Lead(b.Context(), "bench", nothing, holdfast.WithValue([]byte("10.0.0.7:80")))
+		}},
+		{"once", func(c *holdfast.Cluster, i int) error {
+			_, err := c.Once(b.Context(), strconv.Itoa(i), nothing)
+			return err
+		}},
+		{"once, finished before", func(c *holdfast.Cluster, _ int) error {
+			_, err := c.Once(b.Context(), "again", nothing)
+			return err
+		}},
+		{"set of 3", func(c *holdfast.Cluster, _ int) error {
+			l, err := c.AcquireAll(b.Context(), []string{"{t}1", "{t}2", "{t}3"})
+			if err != nil {
+				return err
+			}
+			return l.Release(b.Context())
+		}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			c := single(b)
+			if err := kind.use(c, -1); err != nil { // opens the session
+				b.Fatal(err)
+			}
+			before, i := c.Status().Applied, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := kind.use(c, i); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(c.Status().Applied-before)/float64(i), "commits/op")
+		})
+	}
+}

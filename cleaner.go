@@ -28,7 +28,9 @@ type cleaner struct {
 type chores struct {
 	withdraw []uint64
 	release  []fsm.Grant
+	rest     []fsm.Release // with a rest
 	close    bool
+	lost     bool // close is for a session that was lost
 }
 
 func (cl *cleaner) init(c *Cluster) {
@@ -42,11 +44,18 @@ func (cl *cleaner) withdraw(s *session, request uint64) {
 
 func (cl *cleaner) release(l *Lease) {
 	grant := fsm.Grant{Name: l.name, Token: uint64(l.token)}
-	cl.add(l.session, func(j *chores) { j.release = append(j.release, grant) })
+	rest := l.rest()
+	cl.add(l.session, func(j *chores) {
+		if rest == 0 {
+			j.release = append(j.release, grant)
+			return
+		}
+		j.rest = append(j.rest, fsm.Release{Session: l.session.id, Grants: []fsm.Grant{grant}, Rest: rest})
+	})
 }
 
-func (cl *cleaner) close(s *session) {
-	cl.add(s, func(j *chores) { j.close = true })
+func (cl *cleaner) close(s *session, lost bool) {
+	cl.add(s, func(j *chores) { j.close, j.lost = true, lost })
 }
 
 func (cl *cleaner) add(s *session, put func(*chores)) {
@@ -91,9 +100,14 @@ func (cl *cleaner) run(ctx context.Context) {
 }
 
 func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
+	for _, release := range j.rest {
+		if _, _, err := cl.insist(ctx, release); err != nil {
+			return
+		}
+	}
 	if j.close {
 		// The end of the session ends all that hangs on it.
-		if _, _, err := cl.insist(ctx, fsm.CloseSession{Session: s.id}); err == nil {
+		if _, _, err := cl.insist(ctx, fsm.CloseSession{Session: s.id, Lost: j.lost}); err == nil {
 			cl.c.keeper.forget(s)
 		}
 		return

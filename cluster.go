@@ -35,6 +35,9 @@ type Cluster struct {
 	limits   fsm.Limits // of the group, where tests lower them
 	keeper   *keeper
 	expirer  *expirer
+	elapser  *elapser
+	feed     *feed
+	ages     ages
 	founder  *founder
 	pilot    *pilot
 	hooks    *hooks
@@ -108,6 +111,8 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 	c.proposer = newProposer(cfg.Timing.Election/2, c.closing, c.stopped, func() { c.founder.dismissed() })
 	c.keeper = newKeeper(c)
 	c.expirer = newExpirer(c)
+	c.elapser = newElapser(c)
+	c.feed = newFeed(c.closing, c.stopped)
 	c.founder = newFounder(c)
 	c.pilot = newPilot(c)
 	return c
@@ -216,6 +221,7 @@ func (c *Cluster) live(ctx context.Context) {
 		return
 	}
 	c.goRun(c.expirer.run)
+	c.goRun(c.elapser.run)
 	c.goRun(c.pilot.run)
 	if err := c.hello(ctx); err != nil && ctx.Err() == nil {
 		c.fail(err)

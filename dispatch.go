@@ -15,22 +15,29 @@ func (o observer) Applied(events []fsm.Event) {
 	for i := range events {
 		e := &events[i]
 		o.c.expirer.note(e)
+		o.c.elapser.note(e)
 		if e.Session.Node == o.c.self.Node && e.Session.Incarnation == o.c.self.Incarnation {
 			o.c.keeper.note(e)
 		}
 	}
+	o.c.ages.note(events[len(events)-1].Index, o.c.clock.Now())
+	o.c.feed.publish(events)
 }
 
 // Restored is called when the state came as a whole, from a snapshot.
 func (o observer) Restored(m *fsm.Machine) {
 	o.c.expirer.restore(m)
+	o.c.elapser.restore(m)
 	o.c.keeper.restore(m)
+	o.c.ages.restore(m.Applied(), o.c.clock.Now())
+	o.c.feed.skipped(m.Applied())
 }
 
 // LeaderChanged is called when another replica, or none, has become raft leader.
 func (o observer) LeaderChanged() {
 	o.c.proposer.wake()
 	o.c.expirer.wake()
+	o.c.elapser.wake()
 	o.c.pilot.wake()
 	if g, _ := o.c.proposer.current(); g != nil {
 		leader, _, _ := g.RaftLeader()
@@ -61,6 +68,10 @@ func (k *keeper) note(e *fsm.Event) {
 	switch e.Kind {
 	case fsm.EventGranted:
 		s.granted(e.Request, e.Token)
+	case fsm.EventWithdrawn:
+		if e.Reason == fsm.ReasonFinished {
+			s.dismiss(e.Request)
+		}
 	case fsm.EventSessionEnded:
 		s.judge(endCause(e.Reason))
 		k.mu.Lock()
@@ -70,15 +81,13 @@ func (k *keeper) note(e *fsm.Event) {
 	case fsm.EventForced:
 		k.revoke(s, e.Request, fmt.Errorf("%w: %s", ErrForced, e.Detail))
 	case fsm.EventWanted:
-		if l := s.lease(e.Request); l != nil {
-			l.want()
-		}
+		s.wanted(e.Request)
 	}
 }
 
 func endCause(r fsm.Reason) error {
 	switch r {
-	case fsm.ReasonClosed:
+	case fsm.ReasonClosed, fsm.ReasonAbandoned:
 		return ErrReleased
 	case fsm.ReasonIncarnation:
 		return fmt.Errorf("holdfast: a newer process runs under this node's identity: %w", ErrExpired)

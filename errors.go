@@ -45,6 +45,8 @@ var (
 	// ErrRemoved: the group has removed this node while it was away, and has replaced it. Open its
 	// directory again, and it joins as a new node.
 	ErrRemoved = errors.New("holdfast: this node was removed from its group: open it again to join as a new one")
+	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a circle of callers that wait for each other.
+	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
 	// ErrForced: an operator released the lock with ForceRelease.
 	ErrForced = errors.New("holdfast: released by force")
 )

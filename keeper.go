@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -164,7 +165,7 @@ func (k *keeper) lose(s *session, cause error) {
 	if byGroup != nil {
 		k.forget(s)
 	} else {
-		k.clean.close(s)
+		k.clean.close(s, !errors.Is(cause, ErrReleased))
 	}
 }
 
@@ -361,15 +362,17 @@ func (k *keeper) renew(ctx context.Context, s *session) error {
 
 // release gives a lease back that has ended here.
 func (k *keeper) release(ctx context.Context, l *Lease) error {
-	s := l.session
-	if s.manual {
-		err := k.closeNow(ctx, s)
-		return err
+	s, rest := l.session, l.rest()
+	if s.manual && rest == 0 {
+		return k.closeNow(ctx, s)
 	}
 	out, tried, err := k.c.proposer.propose(ctx, fsm.Release{
-		Session: s.id, Acked: s.acked(),
+		Session: s.id, Acked: s.acked(), Rest: rest,
 		Grants: []fsm.Grant{{Name: l.name, Token: uint64(l.token)}},
 	})
+	if s.manual && err == nil {
+		k.lose(s, ErrReleased)
+	}
 	switch {
 	case err != nil:
 		k.clean.release(l)
@@ -397,7 +400,7 @@ func (k *keeper) closeNow(ctx context.Context, s *session) error {
 
 // releaseLater gives back a lease that has ended here, without anybody waiting for it.
 func (k *keeper) releaseLater(l *Lease) {
-	if l.session.manual {
+	if l.session.manual && l.rest() == 0 {
 		k.lose(l.session, ErrReleased)
 		return
 	}

@@ -21,6 +21,12 @@ type Lease struct {
 	token   Token
 	asked   context.Context // given to Acquire: its values are inherited
 
+	others  []string      // further names, of AcquireAll
+	granted lease.Instant // when this node learnt of it
+	label   string
+	minHold time.Duration
+	delay   time.Duration
+
 	over     atomic.Bool // ended; err says why
 	mu       sync.Mutex
 	err      error
@@ -44,8 +50,17 @@ func newLease(ctx context.Context, c *Cluster, s *session, request uint64, name 
 	return &Lease{c: c, session: s, request: request, name: name, token: token, asked: ctx}
 }
 
-// Name returns the name of the lock.
-func (l *Lease) Name() string { return l.name }
+// Name returns the name of the lock, the first one of AcquireAll, or the key of Once.
+func (l *Lease) Name() string { return public(l.name) }
+
+// public is a name as callers know it.
+func public(name string) string {
+	key, _ := fsm.OnceKey(name)
+	return key
+}
+
+// Names returns all names that the lease is for: those given to AcquireAll, in that order, else the one.
+func (l *Lease) Names() []string { return append([]string{l.Name()}, l.others...) }
 
 // Token returns the fencing token of this grant. Give it to the resource with every write.
 func (l *Lease) Token() Token { return l.token }
@@ -56,7 +71,7 @@ func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.asked))
+		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(l.asked), leaseKey{}, l))
 		if l.err != nil {
 			l.cancel(l.err)
 		}
@@ -230,7 +245,7 @@ func (l *Lease) end(err error) bool {
 		cancel(err)
 	}
 	if errors.Is(err, ErrLost) {
-		l.c.hooks.leaseLost(l.name, l.token, err)
+		l.c.hooks.leaseLost(l.Name(), l.token, err)
 	}
 	return true
 }
@@ -247,6 +262,36 @@ func (l *Lease) capHold(d time.Duration) {
 			l.c.keeper.releaseLater(l)
 		}
 	})
+}
+
+// rest is for how long the place of the lease stays taken after its end, by what was asked for and how it ended.
+func (l *Lease) rest() time.Duration {
+	left := l.minHold - time.Duration(l.c.clock.Now()-l.granted)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(l.err, ErrLost) {
+		left = max(left, l.delay)
+	}
+	if left <= 0 {
+		return 0
+	}
+	return min(left+time.Millisecond-1, fsm.RestMax) // the group counts whole milliseconds
+}
+
+// run calls fn under a context that ends with the lease or with ctx.
+func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error) error {
+	held, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{}, l))
+	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	defer func() {
+		stop()
+		cancel(nil)
+	}()
+	return fn(held, l)
+}
+
+// endTime is a context for the end of a lease whose own one may have ended.
+func (l *Lease) endTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), l.session.ttl)
 }
 
 // tell replaces what waits in the Jeopardy channel.

@@ -37,18 +37,14 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
-		stop()
-		cancel(nil)
-		end, done := context.WithTimeout(context.WithoutCancel(ctx), l.session.ttl)
+		end, done := l.endTime(ctx)
 		defer done()
 		if e := l.Release(end); errors.Is(e, ErrLost) {
 			err = errors.Join(err, e)
 		}
 	}()
-	return fn(held, l)
+	return l.run(ctx, fn)
 }
 
 func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Option) (*Lease, error) {
@@ -62,10 +58,21 @@ func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Op
 	if err := c.stopped(); err != nil {
 		return nil, err
 	}
+	if o.spectator {
+		return nil, invalid("WithSpectator", "is for Lead alone")
+	}
+	return c.ask(ctx, name, wait, o)
+}
+
+// ask is acquire after the arguments were checked; name may be that of a Once key.
+func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
 	for {
+		if done := c.finished(name); done != nil {
+			return nil, done
+		}
 		if err := c.proposer.enter(ctx, c.proposer.entries); err != nil {
 			return nil, err
 		}
@@ -98,7 +105,8 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, fsm.Acquire{
 		Session: s.id, TTL: s.ttl, Request: request, Acked: acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
-		Label: o.label, HasValue: o.hasValue, Value: o.value,
+		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
+		While: c.within(ctx), Refuse: o.refuse,
 	})
 	if err != nil {
 		c.giveUp(s, request, tried.unknown)
@@ -134,6 +142,10 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	case fsm.CodeHeld:
 		held := heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
 		return nil, held
+	case fsm.CodeDeadlock:
+		return nil, fmt.Errorf("%w: %q", ErrDeadlock, public(name))
+	case fsm.CodeDone:
+		return nil, &doneError{*out.Holder}
 	}
 	return nil, refused(out)
 }
@@ -143,6 +155,8 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 	select {
 	case w := <-wake:
 		if w.err != nil {
+			s.abandon(request)
+			s.finish(request)
 			if err := c.stopped(); err != nil {
 				return nil, err
 			}
@@ -164,6 +178,7 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 // take makes the lease of a grant.
 func (c *Cluster) take(ctx context.Context, s *session, request uint64, name string, token uint64, o options) (*Lease, error) {
 	l := newLease(ctx, c, s, request, name, Token(token))
+	l.label, l.others, l.minHold, l.delay, l.granted = o.label, o.others, o.minHold, o.delay, c.clock.Now()
 	if s.adopt(l) != nil {
 		return nil, errAgain
 	}
@@ -205,6 +220,8 @@ func refused(out fsm.Outcome) error {
 		return &LimitError{What: "fencing tokens of this group"}
 	case fsm.CodeTooManyLocks:
 		return &LimitError{What: "locks in this group", Limit: fsm.LocksMax}
+	case fsm.CodeTooManyKeys:
+		return &LimitError{What: "finished Once keys in this group", Limit: fsm.KeysMax}
 	case fsm.CodeTooManyWaiters:
 		return &LimitError{What: "waiters", Limit: fsm.WaitersMax}
 	case fsm.CodeTooManySessions:

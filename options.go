@@ -12,11 +12,13 @@ import (
 const (
 	TTLMin    = 100 * time.Millisecond
 	TTLMax    = 24 * time.Hour
-	NameMax   = 512      // bytes of a lock name
-	LabelMax  = 1024     // bytes of a label
-	ValueMax  = 64 << 10 // bytes of a lock's value
-	LimitMax  = 1 << 20  // permits of a semaphore
-	reasonMax = 1024     // bytes of a reason given to ForceRelease
+	NameMax   = 512            // bytes of a lock name
+	LabelMax  = 1024           // bytes of a label
+	ValueMax  = 64 << 10       // bytes of a lock's value
+	LimitMax  = 1 << 20        // permits of a semaphore
+	HoldMax   = 24 * time.Hour // of WithMinHold and WithLockDelay
+	NamesMax  = fsm.SetMax     // names of one AcquireAll
+	reasonMax = 1024           // bytes of a reason given to ForceRelease
 )
 
 // Option changes how a lock is acquired. Make one with the With functions.
@@ -26,6 +28,8 @@ type options struct {
 	ttl      time.Duration
 	manual   bool
 	maxHold  time.Duration
+	minHold  time.Duration
+	delay    time.Duration
 	label    string
 	hasValue bool
 	value    []byte
@@ -33,6 +37,10 @@ type options struct {
 	limit    uint32
 	weight   uint32
 	priority int32
+
+	others    []string // of AcquireAll
+	spectator bool     // of Lead
+	refuse    bool     // to wait in a circle
 }
 
 func (o *options) mode() fsm.Mode {
@@ -78,6 +86,47 @@ func WithMaxHold(d time.Duration) Option {
 		o.maxHold = d
 		return nil
 	})
+}
+
+// WithMinHold keeps the lock taken until d after its grant, also when it is released before: Release returns at
+// once, and the next holder is granted the lock when that time is over, by the clock of a node and never early
+// by more than Config.MaxClockDrift of it. It rations what may not be done too often. A lease that is
+// lost, or taken by ForceRelease, leaves its lock free; see WithLockDelay. d is 1 ms to 24 h.
+func WithMinHold(d time.Duration) Option {
+	return optionFunc(func(o *options) error {
+		o.minHold = d
+		return checkHold("WithMinHold", d)
+	})
+}
+
+// WithLockDelay keeps the lock free of holders for d after this lease is lost, for the writes that its holder
+// may still have on their way to a resource that cannot check tokens. Lost is what ends with ErrLost but for
+// ForceRelease: not renewed in time, the end of the node, WithMaxHold, Close. It is counted from when the group ends the
+// lease. Release and ForceRelease know no delay. Readers of a shared lock keep out writers only. d is 1 ms to 24 h.
+func WithLockDelay(d time.Duration) Option {
+	return optionFunc(func(o *options) error {
+		o.delay = d
+		return checkHold("WithLockDelay", d)
+	})
+}
+
+// WithSpectator makes Lead wait until its context ends without ever being a candidate: for nodes that run the
+// same program as the others but must not lead. For other calls it is ErrInvalid.
+func WithSpectator() Option {
+	return optionFunc(func(o *options) error { o.spectator = true; return nil })
+}
+
+func checkHold(field string, d time.Duration) error {
+	if d < time.Millisecond || d > HoldMax {
+		return invalid(field, "%v is not 1ms to %v", d, HoldMax)
+	}
+	return nil
+}
+
+// WithDeadlockCheck answers ErrDeadlock instead of waiting where the wait would close a circle of callers that wait
+// for each other. What a caller holds meanwhile is known by its context: see WhyBlocked.
+func WithDeadlockCheck() Option {
+	return optionFunc(func(o *options) error { o.refuse = true; return nil })
 }
 
 // WithLabel says to people who holds or waits: 1,024 bytes of UTF-8 at most.

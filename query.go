@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
@@ -28,6 +29,16 @@ type LockInfo struct {
 	Value     []byte
 	LastToken Token // the highest ever granted for this name, as far as it is remembered; zero if never
 	Limit     int
+	Resting   int    // places that stay taken though their holder is gone: WithMinHold, WithLockDelay
+	Past      []Past // of Inspect: the last grants that are over, the last first
+}
+
+// Past is one grant of a lock that is over.
+type Past struct {
+	Holder               // without Value
+	How    EventKind     // EventReleased, EventExpired, EventLost or EventForced
+	Reason string        // for people
+	Held   time.Duration // about, by this node's clock; zero if it began before this node's memory
 }
 
 // Verify answers nil if token is that of a current grant of the lock, as of some moment during the call
@@ -48,7 +59,8 @@ func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 }
 
 // Inspect tells who has a lock and who waits for it: a linearizable read. A name that nobody uses
-// answers a LockInfo with its name alone.
+// answers a LockInfo with its name alone. Past has up to 16 grants that are over, as far as they are among the
+// last 4,096 of all locks and Once keys of the group.
 func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return LockInfo{}, err
@@ -58,11 +70,24 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 		if lock, ok := m.Lock(name); ok {
 			info = lockInfo(lock)
 		}
+		info.Past = c.past(m, name)
 	})
 	if err != nil {
 		return LockInfo{}, err
 	}
 	return info, nil
+}
+
+const pastMax = 16 // grants in LockInfo.Past
+
+func (c *Cluster) past(m *fsm.Machine, name string) (list []Past) {
+	now := c.clock.Now()
+	for _, g := range m.Past(name, pastMax) {
+		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason), Held: c.ages.between(g.Granted, g.Ended, now)}
+		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
+		list = append(list, p)
+	}
+	return list
 }
 
 // Locks lists, in the order of their names, the locks that are held, waited for or have a value and whose name begins with
@@ -136,7 +161,7 @@ func (c *Cluster) barrier(ctx context.Context) (*consensus.Group, error) {
 
 // holderOf tells who has a lock as far as the local replica knows.
 func (c *Cluster) holderOf(name string) *HeldError {
-	held := &HeldError{Name: name}
+	held := &HeldError{Name: public(name)}
 	group, _ := c.proposer.current()
 	if group == nil {
 		return held
@@ -150,7 +175,7 @@ func (c *Cluster) holderOf(name string) *HeldError {
 }
 
 func heldError(name string, h *fsm.Holder, value []byte, waiters int) *HeldError {
-	e := &HeldError{Name: name, Waiters: waiters}
+	e := &HeldError{Name: public(name), Waiters: waiters}
 	if h != nil {
 		e.Holder, e.Token = holder(*h, bytes.Clone(value)), Token(h.Token)
 	}
@@ -166,7 +191,7 @@ func holder(h fsm.Holder, value []byte) Holder {
 
 func lockInfo(l fsm.Lock) LockInfo {
 	value := bytes.Clone(l.Value) // the caller may write to it
-	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit)}
+	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit), Resting: len(l.Rests)}
 	for _, h := range l.Holders {
 		info.Holders = append(info.Holders, holder(h, value))
 	}

@@ -24,6 +24,7 @@ type claim struct {
 	wake    chan wakeup // capacity 1; nil for requests that never wait
 	lease   *Lease
 	revoked error // the grant ended before the call had made its lease
+	wanted  bool  // somebody waited before the call had made its lease
 }
 
 // session is this node's side of a session of the group: the leases and waiting calls that live and
@@ -101,7 +102,24 @@ func (s *session) adopt(l *Lease) error {
 		return c.revoked
 	}
 	c.lease, c.wake = l, nil
+	if c.wanted {
+		l.want()
+	}
 	return nil
+}
+
+// wanted tells the holder of request that somebody waits, now or when its lease is made.
+func (s *session) wanted(request uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.claims[request]
+	switch {
+	case c == nil:
+	case c.lease != nil:
+		c.lease.want()
+	default:
+		c.wanted = true
+	}
 }
 
 // abandon forgets the claim of a call that got nothing.
@@ -269,16 +287,6 @@ func (s *session) open() []uint64 {
 		list = append(list, request)
 	}
 	return list
-}
-
-// lease returns the lease of request, nil if it has none.
-func (s *session) lease(request uint64) *Lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.claims[request]; c != nil {
-		return c.lease
-	}
-	return nil
 }
 
 // dismiss wakes the call that waits for a request which is over without its doing. It answers false if none waits.

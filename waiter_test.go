@@ -43,3 +43,34 @@ func TestAManuallyRenewedWaiterKeepsItsPlaceForLongerThanItsTTL(t *testing.T) {
 		}
 	})
 }
+
+// The group tells a new holder at once that others wait behind it. That came before its call had made the
+// lease, and was lost: a holder that hands over when it is wanted never did.
+func TestANewHolderIsToldOfThoseWhoAlreadyWait(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	l := acquire(t, c, "wanted")
+	got := make(chan *holdfast.Lease, 2)
+	for range 2 {
+		go func() {
+			l, err := c.Acquire(within(t, 10*time.Second), "wanted")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+	}
+	eventually(t, "two waiters", func() bool {
+		info, err := c.Inspect(within(t, 5*time.Second), "wanted")
+		return err == nil && len(info.Waiters) == 2
+	})
+	release(t, l)
+	next := <-got
+	select {
+	case <-next.Wanted():
+	case <-time.After(10 * time.Second):
+		t.Error("the new holder was not told")
+	}
+	release(t, next)
+	release(t, <-got)
+}

@@ -1,5 +1,7 @@
 package fsm
 
+import "time"
+
 func (m *Machine) acquire(c *Acquire) Outcome {
 	if !c.valid() {
 		return Outcome{Code: CodeInvalid}
@@ -36,17 +38,25 @@ func (m *Machine) acquire(c *Acquire) Outcome {
 
 // place grants a new request, queues it or refuses it.
 func (m *Machine) place(s *session, c *Acquire) Outcome {
+	if len(c.Others) > 0 {
+		return m.placeSet(s, c)
+	}
 	l := m.lock(c.Name)
+	if l == nil && isOnce(c.Name) {
+		if o := m.begin(c.Name); o.Code != CodeOK {
+			return o
+		}
+	}
 	if l != nil && c.Mode == Permit && l.permits > 0 && l.limit != c.Limit {
 		return Outcome{Code: CodeLimitMismatch}
 	}
 	weight := max(c.Weight, 1)
 	free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, weight)
 	if !free && !c.Wait {
-		if !l.wanted {
-			m.tell(l, 0)
-		}
 		return m.held(l)
+	}
+	if !free && c.Refuse && m.deadlocked(c) {
+		return Outcome{Code: CodeDeadlock}
 	}
 	if code := m.room(l, c, free); code != CodeOK {
 		return Outcome{Code: code}
@@ -57,8 +67,7 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	}
 	claim := &claim{
 		name: l.name, label: c.Label, owner: s.owner, request: c.Request,
-		priority: c.Priority, weight: weight, limit: c.Limit, mode: c.Mode,
-		hasValue: c.HasValue, value: string(c.Value),
+		priority: c.Priority, weight: weight, limit: c.Limit, mode: c.Mode, more: c.more(),
 	}
 	m.add(l, claim)
 	if free {
@@ -66,9 +75,22 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 		return Outcome{Code: CodeGranted, Token: claim.token}
 	}
 	m.wait(l, claim)
+	m.requests.Set(request{s.opened, c.Request, claim})
 	m.settle(l) // a waiter of higher priority than the others may fit where they do not
 	r, _ := m.requests.Get(request{opened: s.opened, number: c.Request})
 	return r.claim.standing()
+}
+
+// more is what few claims have of it, nil if this one has nothing of that.
+func (c *Acquire) more() *more {
+	if !c.HasValue && c.Delay == 0 && len(c.While) == 0 {
+		return nil
+	}
+	x := &more{delay: uint64(c.Delay / time.Millisecond), while: c.While}
+	if c.HasValue {
+		x.value = &value{string(c.Value)}
+	}
+	return x
 }
 
 // standing is the answer to a request by what it has come to.
@@ -84,12 +106,12 @@ func (c *claim) standing() Outcome {
 func (m *Machine) room(l *lock, c *Acquire, free bool) Code {
 	values := m.values + int64(len(c.Value))
 	if free && l != nil && c.HasValue {
-		values -= int64(len(l.value))
+		values -= l.value.size()
 	}
 	switch {
 	case m.counter+uint64(m.waiters.Len()) >= m.limits.token:
 		return CodeTokensExhausted
-	case l == nil && m.locks.Len() >= m.limits.locks, free && m.grants >= m.limits.grants:
+	case l == nil && m.locks.Len() >= m.limits.locks, free && m.grants+m.rests.Len() >= m.limits.grants:
 		return CodeTooManyLocks
 	case !free && m.waiters.Len() >= m.limits.waiters:
 		return CodeTooManyWaiters
@@ -99,8 +121,11 @@ func (m *Machine) room(l *lock, c *Acquire, free bool) Code {
 	return CodeOK
 }
 
-// held refuses a try and says who has the lock.
+// held refuses a try, tells the holders, and says who has the lock.
 func (m *Machine) held(l *lock) Outcome {
+	if !l.wanted && l.holders > 0 {
+		m.tell(l, 0)
+	}
 	o := Outcome{Code: CodeHeld, Waiters: int(l.waiters)}
 	if first := m.firstHolder(l); first != nil {
 		h := first.view()
@@ -139,11 +164,35 @@ func (m *Machine) withdraw(c *Withdraw) Outcome {
 	return o
 }
 
-// end finishes one claim of a session and serves who waits behind it.
+// end finishes one claim of a session, or its whole set, and serves who waits behind it.
 func (m *Machine) end(s *session, c *claim, kind EventKind, reason Reason) {
+	m.endResting(s, c, kind, reason, 0)
+}
+
+// endResting is end, after which the place of a holder stays taken for so many milliseconds.
+func (m *Machine) endResting(s *session, c *claim, kind EventKind, reason Reason, millis uint64) {
+	m.finish(s, c.request)
+	if !c.alone() {
+		for _, c := range c.more.set.claims {
+			m.remove(c, kind, reason, millis)
+		}
+		for _, c := range c.more.set.claims {
+			if l := m.lock(c.name); l != nil {
+				m.settle(l)
+			}
+		}
+		return
+	}
+	m.settle(m.remove(c, kind, reason, millis))
+}
+
+// remove takes a claim out of its lock, says so, and lets its place rest. It answers the lock.
+func (m *Machine) remove(c *claim, kind EventKind, reason Reason, millis uint64) *lock {
 	l := m.lock(c.name)
 	m.drop(l, c)
-	m.finish(s, c.request)
 	m.emit(kind, c, reason)
-	m.settle(l)
+	if millis > 0 {
+		m.letRest(l, c, millis)
+	}
+	return l
 }

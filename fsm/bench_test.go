@@ -182,6 +182,95 @@ func BenchmarkMemoryOfAHundredThousandWaiters(b *testing.B) {
 	}
 }
 
+// A key of 20 bytes that was run once and is remembered.
+func BenchmarkMemoryOfAMillionOnceKeys(b *testing.B) {
+	for b.Loop() {
+		m, index, id := held(b, 0, inOrder)
+		before := heap()
+		for i := range million {
+			name, r := OnceName(fmt.Sprintf("webhook/%012d", i)), uint64(i+1)
+			*index++
+			o, _ := m.Apply(*index, Encode(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name}))
+			*index++
+			m.Apply(*index, Encode(Finish{Session: id, Acked: r + 1, Name: name, Token: o.Token, Keep: 24 * time.Hour}))
+		}
+		if keys := m.Info().Keys; keys != million {
+			b.Fatal(keys)
+		}
+		b.ReportMetric(float64(heap()-before)/million, "B/key")
+		b.ReportMetric(float64(len(snapshot(m)))/million, "B/key-in-snapshot")
+		runtime.KeepAlive(m)
+	}
+}
+
+// What one Sweep of a million keys costs, each of which is due.
+func BenchmarkSweep(b *testing.B) {
+	m, index, id := held(b, 0, inOrder)
+	apply := func(c Command) Outcome {
+		*index++
+		o, _ := m.Apply(*index, Encode(c))
+		return o
+	}
+	fill := func(n int) {
+		for range n {
+			r := *index
+			name := OnceName(scattered(int(r)))
+			o := apply(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name})
+			apply(Finish{Session: id, Acked: r + 1, Name: name, Token: o.Token, Keep: time.Millisecond})
+		}
+	}
+	fill(100_000)
+	b.ResetTimer()
+	for range b.N {
+		b.StopTimer()
+		fill(SweepMax)
+		for range 2 {
+			apply(Turn{Keep: time.Millisecond, Last: m.Classes()[0].Last})
+		}
+		due := m.Classes()[0].Over
+		b.StartTimer()
+		apply(Sweep{Keep: time.Millisecond, Upto: due})
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/SweepMax, "ns/key")
+}
+
+// An acquire and a release of each kind, to be compared with the plain lock's.
+func BenchmarkKinds(b *testing.B) {
+	for _, kind := range []struct {
+		name   string
+		change func(*Acquire)
+	}{
+		{"lock", func(*Acquire) {}},
+		{"permit", func(c *Acquire) { c.Mode, c.Limit = Permit, 10 }},
+		{"election", func(c *Acquire) { c.Wait, c.HasValue, c.Value = true, true, []byte("10.0.0.1:80") }},
+		{"set of 3", func(c *Acquire) { c.Others = []string{"{job}/2", "{job}/3"} }},
+		{"once", func(c *Acquire) { c.Name = OnceName(fmt.Sprint(c.Request)) }},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			m, index, id := held(b, 0, inOrder)
+			cmds := make([][]byte, 0, 2*b.N)
+			for i := range uint64(b.N) {
+				c := Acquire{Session: id, TTL: time.Second, Request: i + 1, Acked: i + 1, Name: "{job}/1"}
+				kind.change(&c)
+				var end Command = Release{Session: id, Acked: i + 2, Grants: []Grant{{c.Name, i + 1}}}
+				if isOnce(c.Name) {
+					end = Finish{Session: id, Acked: i + 2, Name: c.Name, Token: i + 1, Keep: time.Hour}
+				}
+				cmds = append(cmds, Encode(c), Encode(end))
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i, cmd := range cmds {
+				*index++
+				if o, _ := m.Apply(*index, cmd); o.Code != CodeGranted && i%2 == 0 || o.Code != CodeOK && i%2 == 1 {
+					b.Fatal(o.Code)
+				}
+			}
+			b.ReportMetric(2, "commands/op")
+		})
+	}
+}
+
 func heap() int64 {
 	runtime.GC()
 	var s runtime.MemStats

@@ -6,7 +6,7 @@ import "fmt"
 // ErrInvariant and names the invariant that is broken, see Machine.
 func (m *Machine) Check() error {
 	for _, check := range []func() error{
-		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkRequests, m.checkBounds,
+		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkRequests, m.checkKeys, m.checkPast, m.checkBounds,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -139,6 +139,7 @@ func (m *Machine) checkSessions() (err error) {
 // the locks follows from checkFiled and from their number.
 func (m *Machine) checkRequests() (err error) {
 	var s *session
+	extra, nested := 0, 0
 	m.requests.Scan(func(r request) bool {
 		c := r.claim
 		if s == nil || s.owner != c.owner {
@@ -152,10 +153,22 @@ func (m *Machine) checkRequests() (err error) {
 		if m.finished.contains(r.opened, r.number) {
 			err = broken(5, "request %d of %v is live and finished", c.request, c.owner.id)
 		}
+		if c.more != nil && c.more.while != nil {
+			nested++
+			if other, ok := m.nested.Get(c); !ok || other != c || len(c.more.while) > WhileMax {
+				err = broken(3, "request %d of %v is not filed by what it holds", c.request, c.owner.id)
+			}
+		}
+		if !c.alone() {
+			extra += len(c.more.set.claims) - 1
+		}
 		return err == nil
 	})
-	if err == nil && m.requests.Len() != m.grants+m.waiters.Len() {
+	if err == nil && m.requests.Len()+extra != m.grants+m.waiters.Len() {
 		err = broken(7, "%d requests, %d grants, %d waiters", m.requests.Len(), m.grants, m.waiters.Len())
+	}
+	if err == nil && m.nested.Len() != nested {
+		return broken(7, "%d nested claims, %d filed", nested, m.nested.Len())
 	}
 	return err
 }
@@ -164,8 +177,17 @@ func (m *Machine) checkRequests() (err error) {
 func (m *Machine) checkFiled(l *lock, c *claim) error {
 	r, ok := m.requests.Get(request{opened: c.owner.opened, number: c.request})
 	switch {
+	case !c.alone():
+		if err := m.checkSet(c); err != nil {
+			return err
+		}
+		if !ok || r.claim != c.more.set.claims[0] || c.request == 0 {
+			return broken(3, "request %d of %v is not known to its session", c.request, c.owner.id)
+		}
 	case !ok || r.claim != c || c.request == 0:
 		return broken(3, "request %d of %v is not known to its session", c.request, c.owner.id)
+	}
+	switch {
 	case c.name != l.name || !c.valid():
 		return broken(1, "request %d of %v for %q is out of bounds", c.request, c.owner.id, l.name)
 	case c.index == 0 || c.index > m.applied:
@@ -182,6 +204,8 @@ func (m *Machine) checkBounds() error {
 		{"locks", m.locks.Len(), m.limits.locks},
 		{"grants", m.grants, m.limits.grants + m.limits.waiters}, // waiters become holders
 		{"waiters", m.waiters.Len(), m.limits.waiters},
+		{"rests", m.rests.Len(), m.limits.grants + m.limits.waiters},
+		{"Once keys", m.keys.Len(), m.limits.keys + m.limits.grants + m.limits.waiters}, // those that ran finish
 		{"sessions", m.sessions.Len(), m.limits.sessions},
 		{"nodes", m.nodes.Len() - m.forgotten, m.limits.nodes},
 		{"forgotten nodes", m.forgotten, m.limits.forgotten},

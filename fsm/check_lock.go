@@ -1,21 +1,23 @@
 package fsm
 
+import "time"
+
 // tally is what the locks add up to.
 type tally struct {
-	shared, grants, waiters int
-	values                  int64
-	tokens                  map[uint64]bool
+	shared, grants, waiters, rests int
+	values                         int64
+	tokens                         map[uint64]bool
 }
 
 func (m *Machine) checkLocks() (err error) {
 	t := tally{tokens: make(map[uint64]bool)}
 	m.locks.Scan(func(name string, l *lock) bool {
-		if l.name != name || !validName(name) || len(l.value) > ValueBytesMax {
+		if l.name != name || !validLock(name) || l.value.size() > ValueBytesMax {
 			err = broken(6, "lock %q is filed as %q", l.name, name)
 		} else if err = m.checkHolders(l, &t); err == nil {
 			err = m.checkWaiters(l, &t)
 		}
-		t.values += int64(len(l.value))
+		t.values += l.value.size()
 		return err == nil
 	})
 	switch {
@@ -24,6 +26,8 @@ func (m *Machine) checkLocks() (err error) {
 	case t.grants != m.grants || t.shared != m.shared.Len() || t.waiters != m.waiters.Len():
 		return broken(7, "locks have %d grants (%d shared) and %d waiters, counted %d (%d) and %d",
 			t.grants, t.shared, t.waiters, m.grants, m.shared.Len(), m.waiters.Len())
+	case t.rests != m.rests.Len():
+		return broken(7, "locks have %d rests, there are %d", t.rests, m.rests.Len())
 	case t.values != m.values:
 		return broken(7, "%d bytes of values, counted %d", t.values, m.values)
 	case !m.serving && t.grants > 0:
@@ -33,7 +37,14 @@ func (m *Machine) checkLocks() (err error) {
 }
 
 func (m *Machine) checkHolders(l *lock, t *tally) error {
-	holders, used := int32(0), uint64(0)
+	holders, resting, used := 0, 0, uint64(0)
+	for r := range m.restsOf(l) {
+		resting++
+		used += uint64(r.weight)
+		if err := m.checkRest(l, r); err != nil {
+			return err
+		}
+	}
 	for c := range m.holdersOf(l) {
 		holders++
 		used += uint64(c.weight)
@@ -41,23 +52,26 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 			return err
 		}
 		switch {
-		case c.mode != l.mode || c.hasValue:
+		case c.mode != l.mode || c.first() != nil:
 			return broken(1, "%q is held %v, a holder has it %v", l.name, l.mode, c.mode)
-		case c.token == 0 || c.token > m.counter || c.token > l.last || t.tokens[c.token]:
+		case c.token == 0 || c.token > m.counter || c.token > l.last || t.tokens[c.token] && c.leads():
 			return broken(2, "token %d of %q: last %d, counter %d", c.token, l.name, l.last, m.counter)
 		}
-		t.tokens[c.token] = true
+		if c.leads() {
+			t.tokens[c.token] = true // one for a whole set
+		}
 	}
 	if l.mode != Exclusive {
-		t.shared += int(holders)
+		t.shared += holders
 	}
-	t.grants += int(holders)
+	t.grants += holders
+	t.rests += resting
 	switch {
-	case holders != l.holders || used != uint64(l.used):
+	case holders != int(l.holders) || resting != int(l.resting) || used != uint64(l.used):
 		return broken(7, "%q has %d holders of weight %d, counted %d of %d", l.name, holders, used, l.holders, l.used)
-	case l.mode == Permit && used > uint64(l.limit), int(holders) > m.limits.holders, l.mode == Exclusive && holders > 1:
+	case l.mode == Permit && used > uint64(l.limit), holders+resting > m.limits.holders, l.mode == Exclusive && holders+resting > 1:
 		return broken(1, "%q has %d %v holders of weight %d, limit %d", l.name, holders, l.mode, used, l.limit)
-	case holders == 0 && (l.mode != Exclusive || l.wanted):
+	case holders+resting == 0 && l.mode != Exclusive, holders == 0 && l.wanted != (l.waiters > 0):
 		return broken(1, "%q is free and %v", l.name, l.mode)
 	case l.last > m.counter:
 		return broken(2, "last token %d of %q, counter %d", l.last, l.name, m.counter)
@@ -73,12 +87,12 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 			return err
 		}
 		switch {
-		case waiters == 1 && m.fits(l, c.mode, c.weight):
+		case waiters == 1 && m.fits(l, c.mode, c.weight) && (c.alone() || m.fitsSet(c.more.set)):
 			return broken(4, "the first waiter of %q waits for what is free", l.name)
-		case c.token != 0 || len(c.value) > ValueBytesMax:
-			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, len(c.value))
+		case c.token != 0 || c.first().size() > ValueBytesMax:
+			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, c.first().size())
 		}
-		t.values += int64(len(c.value))
+		t.values += c.first().size()
 	}
 	t.waiters += int(waiters)
 	permits := int32(0)
@@ -93,12 +107,17 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 			}
 		}
 	}
+	for r := range m.restsOf(l) {
+		if r.mode == Permit {
+			permits++
+		}
+	}
 	switch {
 	case permits != l.permits || (permits == 0) != (l.limit == 0):
 		return broken(7, "%q has %d permits, counted %d, limit %d", l.name, permits, l.permits, l.limit)
 	case waiters != l.waiters || waiters > 0 && !l.wanted:
 		return broken(7, "%q has %d waiters, counted %d, wanted %v", l.name, waiters, l.waiters, l.wanted)
-	case l.holders == 0 && waiters == 0 && !l.hasValue:
+	case l.holders == 0 && waiters == 0 && l.resting == 0 && l.value == nil:
 		return broken(6, "%q is not in use", l.name)
 	}
 	return nil
@@ -106,7 +125,7 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 
 // valid says whether the claim could have come from a valid command.
 func (c *claim) valid() bool {
-	if c.mode > Permit || c.weight == 0 || !validLabel(c.label) {
+	if c.mode > Permit || c.weight == 0 || !validLabel(c.label) || c.more != nil && c.more.delay > uint64(RestMax/time.Millisecond) {
 		return false
 	}
 	if c.mode == Permit {

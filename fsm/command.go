@@ -62,6 +62,10 @@ type Acquire struct {
 	Label    string
 	HasValue bool // set the lock's value at the grant
 	Value    []byte
+	Others   []string      // further names of a set, which is granted as a whole under one token. Not for Permit
+	Delay    time.Duration // whole milliseconds: what is lost, not released, rests for so long
+	While    []uint64      // tokens that the caller holds and does not let go while it waits, the innermost first
+	Refuse   bool          // answer CodeDeadlock instead of waiting in a circle
 }
 
 // Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not seen
@@ -81,11 +85,13 @@ type Grant struct {
 }
 
 // Release frees grants of a session by their tokens. CodeOK if all were current; else CodeNotHeld, and
-// those that were are released.
+// those that were are released. With a Rest, whole milliseconds, the places that they had stay taken until
+// EndRest. One name of a set stands for all of it.
 type Release struct {
 	Session SessionID
 	Acked   uint64
 	Grants  []Grant
+	Rest    time.Duration
 }
 
 // SetValue writes the value of a lock that the session holds under this token; a nil Value deletes it.
@@ -113,8 +119,11 @@ type Keep struct {
 }
 
 // CloseSession ends a session now: its grants are released. A number that was never opened cannot be
-// opened afterwards. CodeOK also when it has ended before.
-type CloseSession struct{ Session SessionID }
+// opened afterwards. CodeOK also when it has ended before. Lost says that its client did not mean to let go.
+type CloseSession struct {
+	Session SessionID
+	Lost    bool
+}
 
 // Expire ends a session if Renewed is still the index of its last renewal. CodeFinished when it was
 // renewed since, CodeSessionLost when it has ended.
@@ -129,4 +138,36 @@ type ForceRelease struct {
 	Name   string
 	Token  uint64
 	Reason string
+}
+
+// Finish ends the run of a Once key for good: its grant ends, the key is remembered for at least Keep
+// (whole milliseconds) and who waits for it is sent away. CodeNotHeld when the token is no current grant; but
+// CodeOK when it is the token that the key is remembered with. Acquire then answers CodeDone.
+type Finish struct {
+	Session SessionID
+	Acked   uint64
+	Name    string // see OnceName
+	Token   uint64
+	Keep    time.Duration
+}
+
+// Turn says that at least OncePeriod(Keep) went by on some replica since it applied the turn at index Last of
+// the keys that are remembered for Keep. CodeFinished when that was not their last turn.
+type Turn struct {
+	Keep time.Duration
+	Last uint64
+}
+
+// Sweep forgets keys remembered for Keep whose time is over, those that were finished up to the index Upto and
+// at most SweepMax. Keys whose time is not over stay, whatever Upto says.
+type Sweep struct {
+	Keep time.Duration
+	Upto uint64
+}
+
+// EndRest says that the time of a rest is over on some replica: the place may be taken again. CodeFinished
+// when there is no such rest.
+type EndRest struct {
+	Name  string
+	Token uint64
 }

@@ -35,6 +35,10 @@ type scratch struct {
 	closeSession CloseSession
 	expire       Expire
 	forceRelease ForceRelease
+	finish       Finish
+	turn         Turn
+	sweep        Sweep
+	endRest      EndRest
 }
 
 // decode reads b into the struct of its operation and answers a pointer to it, good until the next call.
@@ -98,6 +102,18 @@ func (s *scratch) room(o op) decodable {
 	case opForceRelease:
 		s.forceRelease = ForceRelease{}
 		return &s.forceRelease
+	case opFinish:
+		s.finish = Finish{}
+		return &s.finish
+	case opTurn:
+		s.turn = Turn{}
+		return &s.turn
+	case opSweep:
+		s.sweep = Sweep{}
+		return &s.sweep
+	case opEndRest:
+		s.endRest = EndRest{}
+		return &s.endRest
 	}
 	return nil
 }
@@ -115,3 +131,7 @@ func (c *Keep) command() Command         { return *c }
 func (c *CloseSession) command() Command { return *c }
 func (c *Expire) command() Command       { return *c }
 func (c *ForceRelease) command() Command { return *c }
+func (c *Finish) command() Command       { return *c }
+func (c *Turn) command() Command         { return *c }
+func (c *Sweep) command() Command        { return *c }
+func (c *EndRest) command() Command      { return *c }

@@ -86,6 +86,14 @@ func (c *Acquire) decode(b []byte) error {
 			c.Label = f.text()
 		case 12:
 			c.HasValue, c.Value = true, f.blob()
+		case 13:
+			c.Others = append(c.Others, f.text())
+		case 14:
+			c.Delay = f.millis()
+		case 15:
+			c.While = f.appendUints(c.While)
+		case 16:
+			c.Refuse = f.bool()
 		}
 	}
 	return f.err
@@ -116,6 +124,8 @@ func (c *Release) decode(b []byte) error {
 			c.Acked = f.uint64()
 		case 3:
 			c.Grants = append(c.Grants, f.grant())
+		case 4:
+			c.Rest = f.millis()
 		}
 	}
 	return f.err
@@ -178,8 +188,11 @@ func (c *Keep) decode(b []byte) error {
 func (c *CloseSession) decode(b []byte) error {
 	f := fields{rest: b}
 	for f.next() {
-		if f.number == 1 {
+		switch f.number {
+		case 1:
 			c.Session = f.session()
+		case 2:
+			c.Lost = f.bool()
 		}
 	}
 	return f.err
@@ -208,6 +221,64 @@ func (c *ForceRelease) decode(b []byte) error {
 			c.Token = f.uint64()
 		case 3:
 			c.Reason = f.text()
+		}
+	}
+	return f.err
+}
+
+func (c *Finish) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			c.Session = f.session()
+		case 2:
+			c.Acked = f.uint64()
+		case 3:
+			c.Name = f.text()
+		case 4:
+			c.Token = f.uint64()
+		case 5:
+			c.Keep = f.millis()
+		}
+	}
+	return f.err
+}
+
+func (c *Turn) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			c.Keep = f.millis()
+		case 2:
+			c.Last = f.uint64()
+		}
+	}
+	return f.err
+}
+
+func (c *Sweep) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			c.Keep = f.millis()
+		case 2:
+			c.Upto = f.uint64()
+		}
+	}
+	return f.err
+}
+
+func (c *EndRest) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			c.Name = f.text()
+		case 2:
+			c.Token = f.uint64()
 		}
 	}
 	return f.err

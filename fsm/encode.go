@@ -1,8 +1,6 @@
 package fsm
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -26,6 +24,10 @@ const (
 	opCloseSession
 	opExpire
 	opForceRelease
+	opFinish
+	opTurn
+	opSweep
+	opEndRest
 )
 
 func (Birth) op() op        { return opBirth }
@@ -41,6 +43,10 @@ func (Keep) op() op         { return opKeep }
 func (CloseSession) op() op { return opCloseSession }
 func (Expire) op() op       { return opExpire }
 func (ForceRelease) op() op { return opForceRelease }
+func (Finish) op() op       { return opFinish }
+func (Turn) op() op         { return opTurn }
+func (Sweep) op() op        { return opSweep }
+func (EndRest) op() op      { return opEndRest }
 
 // usual is the room for a command without a value.
 const usual = 128
@@ -80,7 +86,7 @@ func (c Forget) AppendTo(b []byte) []byte {
 // AppendTo implements Command.
 func (c Acquire) AppendTo(b []byte) []byte {
 	b = appendSession(appendHeader(b, opAcquire), 1, c.Session)
-	b = appendUint(b, 2, uint64(max(c.TTL, 0)/time.Millisecond))
+	b = appendMillis(b, 2, c.TTL)
 	b = appendUint(b, 3, c.Request)
 	b = appendUint(b, 4, c.Acked)
 	b = appendText(b, 5, c.Name)
@@ -93,7 +99,12 @@ func (c Acquire) AppendTo(b []byte) []byte {
 	if c.HasValue {
 		b = appendBytes(b, 12, c.Value)
 	}
-	return b
+	for _, name := range c.Others {
+		b = protowire.AppendString(protowire.AppendTag(b, 13, protowire.BytesType), name)
+	}
+	b = appendMillis(b, 14, c.Delay)
+	b = appendPacked(b, 15, c.While)
+	return appendBool(b, 16, c.Refuse)
 }
 
 // AppendTo implements Command.
@@ -112,7 +123,7 @@ func (c Release) AppendTo(b []byte) []byte {
 			return appendUint(appendText(b, 1, g.Name), 2, g.Token)
 		})
 	}
-	return b
+	return appendMillis(b, 4, c.Rest)
 }
 
 // AppendTo implements Command.
@@ -139,7 +150,8 @@ func (c Keep) AppendTo(b []byte) []byte {
 
 // AppendTo implements Command.
 func (c CloseSession) AppendTo(b []byte) []byte {
-	return appendSession(appendHeader(b, opCloseSession), 1, c.Session)
+	b = appendSession(appendHeader(b, opCloseSession), 1, c.Session)
+	return appendBool(b, 2, c.Lost)
 }
 
 // AppendTo implements Command.
@@ -153,4 +165,31 @@ func (c ForceRelease) AppendTo(b []byte) []byte {
 	b = appendText(appendHeader(b, opForceRelease), 1, c.Name)
 	b = appendUint(b, 2, c.Token)
 	return appendText(b, 3, c.Reason)
+}
+
+// AppendTo implements Command.
+func (c Finish) AppendTo(b []byte) []byte {
+	b = appendSession(appendHeader(b, opFinish), 1, c.Session)
+	b = appendUint(b, 2, c.Acked)
+	b = appendText(b, 3, c.Name)
+	b = appendUint(b, 4, c.Token)
+	return appendMillis(b, 5, c.Keep)
+}
+
+// AppendTo implements Command.
+func (c Turn) AppendTo(b []byte) []byte {
+	b = appendMillis(appendHeader(b, opTurn), 1, c.Keep)
+	return appendUint(b, 2, c.Last)
+}
+
+// AppendTo implements Command.
+func (c Sweep) AppendTo(b []byte) []byte {
+	b = appendMillis(appendHeader(b, opSweep), 1, c.Keep)
+	return appendUint(b, 2, c.Upto)
+}
+
+// AppendTo implements Command.
+func (c EndRest) AppendTo(b []byte) []byte {
+	b = appendText(appendHeader(b, opEndRest), 1, c.Name)
+	return appendUint(b, 2, c.Token)
 }

@@ -98,12 +98,12 @@ func TestEveryCodeKindAndReasonHasAName(t *testing.T) {
 			t.Errorf("code %d", c)
 		}
 	}
-	for k := EventBorn; k <= EventWanted; k++ {
+	for k := EventBorn; k <= EventRested; k++ {
 		if strings.Contains(k.String(), "(") {
 			t.Errorf("event %d", k)
 		}
 	}
-	for r := ReasonNone; r <= ReasonForced; r++ {
+	for r := ReasonNone; r <= ReasonAbandoned; r++ {
 		if strings.Contains(r.String(), "(") {
 			t.Errorf("reason %d", r)
 		}

@@ -12,22 +12,24 @@ const (
 	EventBorn           EventKind = iota + 1 // the group has its id
 	EventServing                             // the group serves locks from now on
 	EventSessionRenewed                      // a session was opened or renewed; TTL
-	EventSessionEnded                        // Reason: closed, expired, incarnation, forgotten
+	EventSessionEnded                        // Reason: closed, abandoned, expired, incarnation, forgotten
 	EventGranted                             // a lock was granted
-	EventReleased                            // a grant ended by its holder's will. Reason: released, withdrawn, closed
-	EventLost                                // a grant ended with its session. Reason: expired, incarnation, forgotten
+	EventReleased                            // a grant ended by its holder's will. Reason: released, withdrawn, closed, finished
+	EventLost                                // a grant ended with its session. Reason: abandoned, expired, incarnation, forgotten
 	EventForced                              // a grant was taken by ForceRelease; Detail
 	EventQueued                              // a request began to wait
-	EventWithdrawn                           // a waiter left. Reason: withdrawn, or that of its session's end
+	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, or that of its session's end
 	EventValueSet                            // the lock's value changed; Value
 	EventWanted                              // to one holder, once: somebody wants its lock
+	EventResting                             // the place of a grant that ended stays taken for TTL
+	EventRested                              // and is free again
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -48,12 +50,15 @@ const (
 	ReasonIncarnation        // its node's process has started anew
 	ReasonForgotten          // its node left or was removed
 	ReasonForced             // by ForceRelease
+	ReasonFinished           // by Finish
+	ReasonAbandoned          // its session was closed after its client had lost it
 )
 
 // String is the reason in lower case.
 func (r Reason) String() string {
 	names := [...]string{
 		"none", "released", "withdrawn", "closed", "expired", "incarnation", "forgotten", "forced",
+		"finished", "abandoned",
 	}
 	if int(r) < len(names) {
 		return names[r]

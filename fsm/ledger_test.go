@@ -17,6 +17,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 		l := &ledger{
 			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
 			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),
+			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool),
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			c := w.command()
@@ -50,6 +51,9 @@ type ledger struct {
 	queue   map[string][]Event
 	ended   map[SessionID]bool
 	over    map[requestID]bool // grants and waits that ended
+
+	rests    map[string]map[uint64]Mode
+	finished map[string]bool // Once keys
 }
 
 func (l *ledger) observe(c Command, e Event) {
@@ -67,9 +71,17 @@ func (l *ledger) observe(c Command, e Event) {
 		}
 		delete(l.holders[e.Name], e.Token)
 		l.over[id] = true
-		if c, ok := c.(Release); ok && (c.Session != e.Session || !slices.Contains(c.Grants, Grant{e.Name, e.Token})) {
+		if c, ok := c.(Release); ok && (c.Session != e.Session || !slices.ContainsFunc(c.Grants, func(g Grant) bool { return g.Token == e.Token })) {
 			l.Fatalf("S6: %+v released %+v", c, e)
 		}
+		l.finished[e.Name] = e.Reason == ReasonFinished
+	case EventResting:
+		if l.rests[e.Name] == nil {
+			l.rests[e.Name] = make(map[uint64]Mode)
+		}
+		l.rests[e.Name][e.Token] = e.Mode
+	case EventRested:
+		delete(l.rests[e.Name], e.Token)
 	case EventValueSet:
 		if c, ok := c.(SetValue); ok && (c.Session != e.Session || c.Token != e.Token) {
 			l.Fatalf("S6: %+v wrote under %+v", c, e)
@@ -104,6 +116,14 @@ func (l *ledger) granted(e Event) {
 			l.Fatalf("S1: %+v and %+v hold together", h, e)
 		}
 	}
+	for token, mode := range l.rests[e.Name] {
+		if mode != e.Mode || mode == Exclusive {
+			l.Fatalf("S1: %+v was granted while #%d rests", e, token)
+		}
+	}
+	if l.finished[e.Name] {
+		l.Fatalf("a finished key ran again: %+v", e)
+	}
 	if queue := l.queue[e.Name]; len(queue) > 0 {
 		first := slices.MinFunc(queue, func(a, b Event) int {
 			return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Index, b.Index))
@@ -135,8 +155,14 @@ func (l *ledger) compare(m *Machine, c Command, o Outcome) {
 		if view.Mode == Permit && weight > view.Limit {
 			l.Fatalf("S1: weight %d on %s, limit %d", weight, name, view.Limit)
 		}
-		if len(view.Holders) == 0 && len(view.Waiters) > 0 {
+		if free(view) && !l.waitsElsewhere(m, view) {
 			l.Fatalf("L1: %s is free and waited for", name)
+		}
+	}
+	for name := range l.finished {
+		key, _ := OnceKey(name)
+		if _, remembered := m.Key(key); !remembered {
+			l.finished[name] = false
 		}
 	}
 	if info := m.Info(); info.Grants != grants {
@@ -145,4 +171,20 @@ func (l *ledger) compare(m *Machine, c Command, o Outcome) {
 	if o.Code == CodeGranted && !m.Granted(c.(Acquire).Name, o.Token) {
 		l.Fatalf("S4: %+v was answered %d, which is no grant", c, o.Token)
 	}
+}
+
+// free says whether somebody waits for a lock though nothing of it is taken.
+func free(v Lock) bool { return len(v.Holders) == 0 && len(v.Rests) == 0 && len(v.Waiters) > 0 }
+
+// waitsElsewhere says whether the first waiter wants a set of names, another of which cannot be had yet.
+func (l *ledger) waitsElsewhere(m *Machine, v Lock) bool {
+	first := v.Waiters[0]
+	for _, name := range names() {
+		other, _ := m.Lock(name)
+		place := slices.IndexFunc(other.Waiters, func(h Holder) bool { return h.Session == first.Session && h.Request == first.Request })
+		if place > 0 || place == 0 && !free(other) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,19 +4,23 @@ import "time"
 
 // Bounds on a single command. A command beyond one of them is answered CodeInvalid.
 const (
-	NameBytesMax  = 512              // a lock's or a node's name
-	LabelBytesMax = 1024             // a holder's label, the reason of a forced release
-	ValueBytesMax = 64 << 10         // one lock's value
-	LimitMax      = 1<<31 - 1        // permits of one lock
-	TTLMax        = 24 * time.Hour   // a session's TTL
-	TTLMin        = time.Millisecond // a session's TTL; the public API asks for more
-	TokenMax      = 1<<53 - 1        // the highest fencing token: JSON and JavaScript hold it exactly
+	NameBytesMax  = 512               // a lock's or a node's name
+	LabelBytesMax = 1024              // a holder's label, the reason of a forced release
+	ValueBytesMax = 64 << 10          // one lock's value
+	LimitMax      = 1<<31 - 1         // permits of one lock
+	TTLMax        = 24 * time.Hour    // a session's TTL
+	TTLMin        = time.Millisecond  // a session's TTL; the public API asks for more
+	SetMax        = 64                // names of one set
+	WhileMax      = 16                // tokens that a caller holds while it waits for another
+	RestMax       = 24 * time.Hour    // how long a place rests
+	KeepMax       = 87600 * time.Hour // how long a Once key is remembered: ten years
+	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly
 )
 
 // Bounds on the state as a whole. Each has its code, but for HoldersMax and ForgottenMax: the next shared
 // holder waits, the oldest forgotten node is dropped.
 const (
-	LocksMax       = 4_000_000 // names in use, and grants: CodeTooManyLocks
+	LocksMax       = 4_000_000 // names in use, and grants together with rests: CodeTooManyLocks
 	WaitersMax     = 1_000_000 // waiters of all locks: CodeTooManyWaiters
 	HoldersMax     = 10_000    // holders of one lock
 	SessionsMax    = 1_000_000 // open sessions: CodeTooManySessions
@@ -25,6 +29,8 @@ const (
 	SpansMax       = 65_536    // runs of finished numbers remembered for one session or node: CodeTooManyRequests, CodeTooManySessions
 	SpansTotalMax  = 4_000_000 // the same for all sessions: CodeTooManyRequests
 	ValuesBytesMax = 256 << 20 // all values, those of waiters included: CodeValuesFull
+	KeysMax        = 4_000_000 // Once keys that are remembered: CodeTooManyKeys
+	PastMax        = 4096      // grants that are over and remembered, of all locks: the oldest is dropped
 )
 
 // Limits are lower bounds on the state than this package's own, for tests of what stands on it: all machines
@@ -64,6 +70,7 @@ type limits struct {
 	sessions, nodes, forgotten      int
 	spans, spansTotal               int
 	values                          int64
+	keys                            int
 	token                           uint64
 }
 
@@ -72,6 +79,6 @@ func defaultLimits() limits {
 		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
 		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
 		spans: SpansMax, spansTotal: SpansTotalMax,
-		values: ValuesBytesMax, token: TokenMax,
+		values: ValuesBytesMax, token: TokenMax, keys: KeysMax,
 	}
 }

@@ -61,7 +61,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	other := acquire(1, "y")
 	other.Session.Number = 2
 	b.must(other, CodeTooManySessions)
-	b.must(CloseSession{sessionOf('a', 1)}, CodeOK)
+	b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK)
 	b.must(other, CodeGranted) // it was not opened: the same number may be tried again
 }
 
@@ -69,12 +69,12 @@ func TestTheMemoryOfSessionNumbersIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.m.limits.spans = 2
-	b.must(CloseSession{sessionOf('a', 10)}, CodeOK)
-	b.must(CloseSession{sessionOf('a', 20)}, CodeOK)
-	b.must(CloseSession{sessionOf('a', 30)}, CodeTooManySessions)
+	b.must(CloseSession{Session: sessionOf('a', 10)}, CodeOK)
+	b.must(CloseSession{Session: sessionOf('a', 20)}, CodeOK)
+	b.must(CloseSession{Session: sessionOf('a', 30)}, CodeTooManySessions)
 	b.must(acquire(1, "x"), CodeTooManySessions)
 	b.must(Keep{Node: Node{'a'}, Incarnation: 1, Seq: 1, Lowest: 25}, CodeOK)
-	b.must(CloseSession{sessionOf('a', 30)}, CodeOK)
+	b.must(CloseSession{Session: sessionOf('a', 30)}, CodeOK)
 	b.must(acquire(1, "x"), CodeSessionLost) // session 1 is below the lowest in use
 }
 
@@ -226,4 +226,82 @@ func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
 	}
 	b := newBench(t)
 	b.must(acquire(1, long), CodeGranted)
+}
+
+func TestOnceKeysAreBoundedAndWhatRunsCanAlwaysFinish(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.keys = 1
+	id := sessionOf('a', 1)
+	var tokens []uint64
+	for i := range uint64(2) {
+		tokens = append(tokens, b.must(acquire(i+1, OnceName(string(rune('a'+i)))), CodeGranted).Token)
+	}
+	for i, token := range tokens {
+		b.must(Finish{Session: id, Name: OnceName(string(rune('a' + i))), Token: token, Keep: time.Hour}, CodeOK)
+	}
+	b.must(acquire(3, OnceName("c")), CodeTooManyKeys)
+	b.must(acquire(4, OnceName("a")), CodeDone)
+	b.must(acquire(5, "c"), CodeGranted)
+}
+
+func TestSetsAreBoundedAndCountWithAllTheirNames(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := acquire(1, "first")
+	for i := range SetMax {
+		c.Others = append(c.Others, strings.Repeat("x", i+1))
+	}
+	b.must(c, CodeInvalid)
+	c.Others = c.Others[:SetMax-1]
+	b.m.limits.locks = SetMax - 1
+	b.must(c, CodeTooManyLocks)
+	b.m.limits.locks, c.Request = SetMax, 2
+	b.must(c, CodeGranted)
+	b.m.limits.waiters, c.Request = SetMax-1, 3
+	b.must(c, CodeTooManyWaiters)
+	b.m.limits.waiters, c.Request = SetMax, 4
+	b.must(c, CodeQueued)
+	if i := b.m.Info(); i.Grants != SetMax || i.Waiters != SetMax {
+		t.Fatalf("%+v", i)
+	}
+}
+
+// Rests count with the grants: who releases with a rest and comes back does not fill the memory.
+func TestRestsAreBoundedWithTheGrants(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.grants = 2
+	for i, name := range []string{"x", "y"} {
+		token := b.must(acquire(uint64(i+1), name), CodeGranted).Token
+		b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{name, token}}, Rest: time.Hour}, CodeOK)
+	}
+	b.must(acquire(3, "z"), CodeTooManyLocks)
+	b.must(Release{Session: sessionOf('a', 1), Rest: RestMax + time.Millisecond}, CodeInvalid)
+}
+
+func TestThePastHoldsTheLastGrantsOfAllLocks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	pass := func(i uint64, name string) {
+		c := acquire(i, name)
+		c.Acked = i
+		token := b.must(c, CodeGranted).Token
+		b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{name, token}}}, CodeOK)
+	}
+	pass(1, "first")
+	for i := range uint64(PastMax - 1) {
+		pass(i+2, "other")
+	}
+	fork := b.m.Fork()
+	if len(b.m.Past("first", 5)) != 1 || len(b.m.Past("other", 5)) != 5 {
+		t.Fatal("something is missing")
+	}
+	pass(PastMax+1, "other")
+	if len(b.m.Past("first", 5)) != 0 || len(fork.Past("first", 5)) != 1 {
+		t.Fatal("the oldest is not the one that was forgotten, or a fork forgot it too")
+	}
+	if last := b.m.Past("other", 1)[0]; last.Kind != EventReleased || last.Token != b.m.Info().Counter || last.Ended != last.Granted+1 {
+		t.Fatalf("%+v", last)
+	}
 }

@@ -4,26 +4,36 @@ import "strings"
 
 // lock is a name that is held, waited for or has a value.
 type lock struct {
-	name     string
-	value    string
-	holder   *claim // the exclusive holder; others are in m.shared
-	last     uint64 // highest token granted
-	epoch    uint64
-	used     uint32 // sum of the holders' weights
-	limit    uint32 // of the permits held and waited for
-	holders  int32
-	waiters  int32
-	permits  int32 // claims in mode Permit
-	mode     Mode  // of the holders
-	hasValue bool
-	wanted   bool // all holders have been told; always so while somebody waits
+	name    string
+	value   *value // nil: none. Never changed
+	holder  *claim // the exclusive holder; others are in m.shared
+	last    uint64 // highest token granted
+	epoch   uint64
+	used    uint32 // sum of the weights of holders and rests
+	limit   uint32 // of the permits held, resting and waited for
+	waiters int32
+	permits int32 // claims and rests in mode Permit
+	holders uint16
+	resting uint16 // places that are taken though their holder is gone
+	mode    Mode   // of the holders and rests
+	wanted  bool   // all holders have been told; always so while somebody waits
+}
+
+type value struct{ text string }
+
+// size is how much of the bound on values it takes; that of no value is 0.
+func (v *value) size() int64 {
+	if v == nil {
+		return 0
+	}
+	return int64(len(v.text))
 }
 
 // claim is a request that holds its lock or waits for it.
 type claim struct {
 	name     string
 	label    string
-	value    string // to be set at the grant
+	more     *more // what few claims have; nil: nothing. Never changed
 	owner    *owner
 	request  uint64
 	token    uint64 // 0: waits
@@ -32,7 +42,30 @@ type claim struct {
 	weight   uint32
 	limit    uint32
 	mode     Mode
-	hasValue bool
+}
+
+// more is what few claims have.
+type more struct {
+	value *value   // to be set at the grant; nil: none
+	delay uint64   // milliseconds: what is lost rests for so long
+	set   *set     // the claims that wait and hold together with it
+	while []uint64 // tokens that its caller holds meanwhile
+}
+
+// holding is what is left of it at the grant.
+func (x *more) holding() *more {
+	if x == nil || x.delay == 0 && x.set == nil && x.while == nil {
+		return nil
+	}
+	return &more{delay: x.delay, set: x.set, while: x.while}
+}
+
+// first is the value to be set at the grant.
+func (c *claim) first() *value {
+	if c.more == nil {
+		return nil
+	}
+	return c.more.value
 }
 
 func lessByToken(a, b *claim) bool {
@@ -71,9 +104,9 @@ func (m *Machine) lock(name string) *lock {
 // fits says whether a claim can join the present holders.
 func (m *Machine) fits(l *lock, mode Mode, weight uint32) bool {
 	switch {
-	case l.holders == 0:
+	case l.holders == 0 && l.resting == 0:
 		return true
-	case mode != l.mode || mode == Exclusive || int(l.holders) >= m.limits.holders:
+	case mode != l.mode || mode == Exclusive || int(l.holders)+int(l.resting) >= m.limits.holders:
 		return false
 	}
 	return mode == Shared || uint64(l.used)+uint64(weight) <= uint64(l.limit)
@@ -81,7 +114,7 @@ func (m *Machine) fits(l *lock, mode Mode, weight uint32) bool {
 
 // add makes a new claim part of its lock's counts; grant or wait must follow.
 func (m *Machine) add(l *lock, c *claim) {
-	m.values += int64(len(c.value))
+	m.values += c.first().size()
 	if c.mode == Permit {
 		l.permits++
 		l.limit = c.limit
@@ -93,7 +126,7 @@ func (m *Machine) wait(l *lock, c *claim) {
 	c.index = m.applied
 	l.waiters++
 	m.waiters.Set(c)
-	m.requests.Set(request{c.owner.opened, c.request, c})
+	m.nest(c)
 	m.emit(EventQueued, c, ReasonNone)
 	if !l.wanted {
 		m.tell(l, 0)
@@ -103,6 +136,12 @@ func (m *Machine) wait(l *lock, c *claim) {
 // grant makes a claim that is in no tree, or is the copy of one, a holder.
 func (m *Machine) grant(l *lock, c *claim) {
 	m.counter++
+	m.hold(l, c)
+	m.requests.Set(request{c.owner.opened, c.request, c})
+}
+
+// hold makes a claim a holder under the last token of the group.
+func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
 	waited := c.index != 0
 	c.token, c.index = m.counter, m.applied
@@ -110,29 +149,32 @@ func (m *Machine) grant(l *lock, c *claim) {
 	l.holders++
 	l.used += c.weight
 	m.emit(EventGranted, c, ReasonNone).Waited = waited
-	if c.hasValue {
-		m.write(l, c, true, c.value)
-		c.hasValue, c.value = false, ""
+	if c.more != nil {
+		if c.more.value != nil {
+			m.write(l, c, c.more.value)
+		}
+		c.more = c.more.holding()
+		m.nest(c)
 	}
 	if c.mode == Exclusive {
 		l.holder = c
 	} else {
 		m.shared.Set(c)
 	}
-	m.requests.Set(request{c.owner.opened, c.request, c})
 }
 
 // write changes the value of a lock; the bytes of the new one are counted already.
-func (m *Machine) write(l *lock, c *claim, has bool, value string) {
-	m.values -= int64(len(l.value))
-	l.hasValue, l.value = has, value
+func (m *Machine) write(l *lock, c *claim, v *value) {
+	m.values -= l.value.size()
+	l.value = v
 	e := m.emit(EventValueSet, c, ReasonNone)
-	if has {
-		e.Value = []byte(value)
+	if v != nil {
+		e.Value = []byte(v.text)
 	}
 }
 
-// drop takes a claim out of its lock and session. Somebody may fit then: settle must follow.
+// drop takes a claim out of its lock and session, but not the others of its set. Somebody may fit then: settle
+// must follow.
 func (m *Machine) drop(l *lock, c *claim) {
 	if c.token == 0 {
 		m.waiters.Delete(c)
@@ -146,38 +188,73 @@ func (m *Machine) drop(l *lock, c *claim) {
 		} else {
 			m.shared.Delete(c)
 		}
-		if l.holders == 0 {
-			l.mode, l.wanted = Exclusive, false
-		}
 	}
-	m.values -= int64(len(c.value))
-	if c.mode == Permit {
+	if c.more != nil && c.more.while != nil {
+		m.nested.Delete(c)
+	}
+	m.values -= c.first().size()
+	l.vacate(c.mode)
+	m.requests.Delete(request{opened: c.owner.opened, number: c.request})
+}
+
+// vacate adjusts a lock to the end of a claim or rest of a mode.
+func (l *lock) vacate(gone Mode) {
+	if gone == Permit {
 		l.permits--
 		if l.permits == 0 {
 			l.limit = 0
 		}
 	}
-	m.requests.Delete(request{opened: c.owner.opened, number: c.request})
+	if l.holders == 0 {
+		l.wanted = l.waiters > 0
+		if l.resting == 0 {
+			l.mode = Exclusive
+		}
+	}
 }
 
-// settle grants the lock to its first waiters as far as they fit, in order, and lets go of a lock that
-// nobody needs. A new holder that others wait behind is told so at once.
+// pending is a lock in which somebody was granted as part of a set, and the counter before that.
+type pending struct {
+	name   string
+	before uint64
+}
+
+// settle grants the lock to its first waiters as far as they fit, in order, and then the locks of the sets
+// among them, and lets go of locks that nobody needs.
 func (m *Machine) settle(l *lock) {
-	before := m.counter
+	m.serveQueue(l, m.counter)
+	for len(m.pending) > 0 {
+		p := m.pending[len(m.pending)-1]
+		m.pending = m.pending[:len(m.pending)-1]
+		if l := m.lock(p.name); l != nil {
+			m.serveQueue(l, p.before)
+		}
+	}
+}
+
+// serveQueue settles one lock. Holders since the counter was before that others wait behind are told so.
+func (m *Machine) serveQueue(l *lock, before uint64) {
 	for l.waiters > 0 {
 		c := m.head(l)
 		if !m.fits(l, c.mode, c.weight) {
 			break
+		}
+		if !c.alone() {
+			if !m.fitsSet(c.more.set) {
+				break
+			}
+			m.serveSet(l, c.more.set)
+			continue
 		}
 		m.waiters.Delete(c)
 		l.waiters--
 		holder := *c
 		m.grant(l, &holder)
 	}
-	if l.waiters > 0 && m.counter > before {
+	if l.waiters > 0 && !l.wanted {
 		m.tell(l, before)
 	}
-	if l.holders == 0 && l.waiters == 0 && !l.hasValue {
+	if l.holders == 0 && l.waiters == 0 && l.resting == 0 && l.value == nil {
 		m.locks.Delete(l.name)
 	}
 }

@@ -12,13 +12,15 @@ import (
 //
 // Invariants, which Check tests and other comments cite:
 //
-//	I1 the holders of a lock have its mode, one if it is exclusive, and their weights fit its limit
+//	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit its limit
 //	I2 tokens are unique, and none is above the counter; the counter never falls
 //	I3 every claim (a holder or waiter) belongs to an open session, every session to its node's present incarnation
-//	I4 the first waiter of a lock does not fit: nobody waits for what is free
+//	I4 the first waiter of a lock does not fit, with its whole set: nobody waits for what is free
 //	I5 a request is live or finished, never both; an ended session's number never opens again
-//	I6 a lock has a holder, a waiter or a value; else it is not there
+//	I6 a lock has a holder, a waiter, a rest or a value; else it is not there
 //	I7 every count is the count of what it counts, and the bounds hold
+//	I8 a Once key is a lock while it runs or fails, and a record when it is finished, never both
+//	I9 the claims of a set wait together or hold together, under one token
 type Machine struct {
 	group
 	locks    *btree.Map[string, *lock]
@@ -27,6 +29,12 @@ type Machine struct {
 	requests *btree.BTreeG[request]
 	sessions *btree.BTreeG[sessionRef]
 	nodes    *btree.BTreeG[node]
+	rests    *btree.BTreeG[*rest]       // by name and token
+	nested   *btree.BTreeG[*claim]      // claims whose callers hold something meanwhile, by its token and by request
+	keys     *btree.BTreeG[*onceRecord] // finished Once keys, by name
+	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
+	classes  *btree.Map[uint64, class]  // by how long
+	past     past
 	finished spans // request numbers that are over, by session (its opening index)
 	numbers  spans // session numbers that were used, by node (its record's index)
 
@@ -46,6 +54,7 @@ type Machine struct {
 	claims  []*claim
 	names   []string
 	ended   []*session
+	pending []pending
 }
 
 // group is what the group as a whole agreed on.
@@ -78,6 +87,11 @@ func New() *Machine {
 		requests: newTree(lessRequest),
 		sessions: newTree(func(a, b sessionRef) bool { return lessSession(&a.id, &b.id) }),
 		nodes:    newTree(func(a, b node) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }),
+		rests:    newTree(lessByRest),
+		nested:   newTree(lessNested),
+		keys:     newTree(lessByKey),
+		aged:     newTree(lessByAge),
+		classes:  btree.NewMap[uint64, class](0),
 		finished: newSpans(),
 		numbers:  newSpans(),
 		limits:   defaultLimits(),
@@ -111,6 +125,12 @@ func (m *Machine) Fork() *Machine {
 		requests: m.requests.Copy(),
 		sessions: m.sessions.Copy(),
 		nodes:    m.nodes.Copy(),
+		rests:    m.rests.Copy(),
+		nested:   m.nested.Copy(),
+		keys:     m.keys.Copy(),
+		aged:     m.aged.Copy(),
+		classes:  m.classes.Copy(),
+		past:     m.past,
 		finished: m.finished.fork(),
 		numbers:  m.numbers.fork(),
 		grants:   m.grants, forgotten: m.forgotten, values: m.values,
@@ -181,6 +201,14 @@ func (m *Machine) dispatch(c decodable) Outcome {
 		return m.expire(c)
 	case *ForceRelease:
 		return m.forceRelease(c)
+	case *Finish:
+		return m.finishKey(c)
+	case *Turn:
+		return m.turn(c)
+	case *Sweep:
+		return m.sweep(c)
+	case *EndRest:
+		return m.endRest(c)
 	}
 	return Outcome{Code: CodeUnsupported}
 }
@@ -192,5 +220,8 @@ func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
 		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Label: c.label,
 		Mode: c.mode, Weight: c.weight, Priority: c.priority,
 	})
+	if kind == EventReleased || kind == EventLost || kind == EventForced {
+		m.past.add(m.epoch, c, kind, reason, m.applied)
+	}
 	return &m.events[len(m.events)-1]
 }

@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 func (o *naive) doLock(c Command) Outcome {
@@ -19,21 +20,25 @@ func (o *naive) doLock(c Command) Outcome {
 		for _, x := range o.holders(c.Name) {
 			if x.token == c.Token {
 				x.s.over[x.Request] = true
-				o.remove(x, EventForced, ReasonForced)
-				o.events[len(o.events)-1].Detail = c.Reason
-				o.settle(c.Name)
+				o.finish(x, EventForced, ReasonForced, 0)
+				for i, e := range o.events {
+					if e.Kind == EventForced {
+						o.events[i].Detail = c.Reason
+					}
+				}
 				return Outcome{}
 			}
 		}
 		return Outcome{Code: CodeStaleToken}
+	default:
+		return o.doKind(c)
 	}
-	panic("unknown command")
 }
 
 // of are the claims of a lock in the order of arrival.
 func (o *naive) of(name string) (claims []*naiveClaim) {
 	for _, c := range o.claims {
-		if c.Name == name {
+		if slices.Contains(c.names(), name) {
 			claims = append(claims, c)
 		}
 	}
@@ -63,15 +68,30 @@ func (o *naive) claim(s *naiveSession, request uint64) *naiveClaim {
 	return nil
 }
 
-func (o *naive) fits(c Acquire) bool {
-	sum := c.Weight
-	for _, h := range o.holders(c.Name) {
-		if h.Mode != c.Mode || c.Mode == Exclusive {
+// names are all that a claim is for.
+func (c *naiveClaim) names() []string { return append([]string{c.Name}, c.Others...) }
+
+// fits says whether a claim fits beside the holders and rests of each of its names.
+func (o *naive) fits(c *naiveClaim) bool {
+	for _, name := range c.names() {
+		sum := c.Weight
+		for _, h := range o.holders(name) {
+			if h.Mode != c.Mode || c.Mode == Exclusive {
+				return false
+			}
+			sum += h.Weight
+		}
+		for _, r := range o.restsOf(name) {
+			if r.Mode != c.Mode || c.Mode == Exclusive {
+				return false
+			}
+			sum += r.weight
+		}
+		if c.Mode == Permit && sum > c.Limit {
 			return false
 		}
-		sum += h.Weight
 	}
-	return c.Mode != Permit || sum <= c.Limit
+	return true
 }
 
 func (o *naive) acquire(c Acquire) Outcome {
@@ -96,28 +116,60 @@ func (o *naive) acquire(c Acquire) Outcome {
 		}
 		return answer(x)
 	}
-	for _, x := range o.of(c.Name) {
-		if c.Mode == Permit && x.Mode == Permit && x.Limit != c.Limit {
-			s.over[c.Request] = true
-			return Outcome{Code: CodeLimitMismatch}
+	if k, done := o.keys[c.Name]; done {
+		s.over[c.Request] = true
+		return Outcome{Code: CodeDone, Token: k.Token, Holder: &k.Holder}
+	}
+	if c.Mode == Permit && o.limit(c.Name) != 0 && o.limit(c.Name) != c.Limit {
+		s.over[c.Request] = true
+		return Outcome{Code: CodeLimitMismatch}
+	}
+	x := &naiveClaim{Acquire: c, s: s, arrived: o.index, index: o.index}
+	taken := ""
+	for _, name := range x.names() {
+		one := *x
+		one.Name, one.Others = name, nil
+		if taken == "" && (len(o.waiters(name)) > 0 || !o.fits(&one)) {
+			taken = name
 		}
 	}
-	waiters := o.waiters(c.Name)
-	free := len(waiters) == 0 && o.fits(c)
-	if !free && !c.Wait {
+	if taken != "" && !c.Wait {
 		s.over[c.Request] = true
-		o.want(c.Name)
-		holder := o.view(o.holders(c.Name)[0])
-		return Outcome{Code: CodeHeld, Holder: &holder, Waiters: len(waiters)}
+		out := Outcome{Code: CodeHeld, Waiters: len(o.waiters(taken))}
+		if held := o.holders(taken); len(held) > 0 {
+			o.want(taken)
+			holder := o.view(held[0])
+			out.Holder = &holder
+		}
+		return out
 	}
-	x := &naiveClaim{Acquire: c, s: s, arrived: o.index, index: o.index, queued: !free}
+	if taken != "" && c.Refuse && o.leads(x, c.While[0], make(map[*naiveClaim]bool)) {
+		s.over[c.Request] = true
+		return Outcome{Code: CodeDeadlock}
+	}
+	x.queued = taken != ""
 	o.claims = append(o.claims, x)
-	if !free {
-		o.tell(x, EventQueued, ReasonNone)
-		o.want(c.Name)
+	if taken != "" {
+		for _, name := range x.names() {
+			o.tell(x, name, EventQueued, ReasonNone)
+			o.want(name)
+		}
+		o.settle(taken)
+	} else {
+		o.settle(c.Name)
 	}
-	o.settle(c.Name)
 	return answer(x)
+}
+
+// limit is that of the permits of a lock, 0 if there are none.
+func (o *naive) limit(name string) (limit uint32) {
+	for _, x := range o.of(name) {
+		limit = max(limit, x.Limit)
+	}
+	for _, r := range o.restsOf(name) {
+		limit = max(limit, r.limit)
+	}
+	return limit
 }
 
 func answer(c *naiveClaim) Outcome {
@@ -127,65 +179,112 @@ func answer(c *naiveClaim) Outcome {
 	return Outcome{Code: CodeGranted, Token: c.token}
 }
 
-// settle grants to the first waiter for as long as it fits, and tells new holders of the others.
+// settle serves the waiters of a lock, then those of the other locks of sets that were granted, the last first.
 func (o *naive) settle(name string) {
-	var fresh []*naiveClaim
-	for {
-		waiting := o.waiters(name)
-		if len(waiting) == 0 || !o.fits(waiting[0].Acquire) {
-			break
-		}
-		c := waiting[0]
-		o.counter++
-		c.token, c.index = o.counter, o.index
-		o.last[name] = c.token
-		o.tell(c, EventGranted, ReasonNone)
-		o.events[len(o.events)-1].Waited = c.queued
-		if c.HasValue {
-			o.write(c, c.Value)
-		}
-		fresh = append(fresh, c)
+	type visit struct {
+		name   string
+		before uint64
 	}
-	if len(o.holders(name)) == 0 {
-		o.told[name] = false
-	}
-	if len(fresh) > 0 {
-		o.told[name] = len(o.waiters(name)) > 0
-		for _, c := range fresh {
-			if o.told[name] {
-				o.tell(c, EventWanted, ReasonNone)
+	for stack := []visit{{name, o.counter}}; len(stack) > 0; {
+		v := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, c := range o.serve(v.name) {
+			for _, other := range c.names() {
+				if other != v.name {
+					stack = append(stack, visit{other, c.token - 1})
+				}
 			}
 		}
+		if len(o.waiters(v.name)) > 0 && !o.told[v.name] {
+			o.told[v.name] = true
+			for _, h := range o.holders(v.name) {
+				if h.token > v.before {
+					o.tell(h, v.name, EventWanted, ReasonNone)
+				}
+			}
+		}
+	}
+}
+
+// serve grants to the first waiter for as long as it is first everywhere and fits.
+func (o *naive) serve(name string) (granted []*naiveClaim) {
+	for {
+		waiting := o.waiters(name)
+		if len(waiting) == 0 || !o.fits(waiting[0]) {
+			return granted
+		}
+		c := waiting[0]
+		for _, other := range c.names() {
+			if o.waiters(other)[0] != c {
+				return granted
+			}
+		}
+		o.counter++
+		c.token, c.index = o.counter, o.index
+		for _, n := range c.names() {
+			o.last[n] = c.token
+			o.told[n] = false
+			o.tell(c, n, EventGranted, ReasonNone)
+			o.events[len(o.events)-1].Waited = c.queued
+			if c.HasValue && n == c.Name {
+				o.write(c, n, c.Value)
+			}
+		}
+		granted = append(granted, c)
 	}
 }
 
 func (o *naive) want(name string) {
 	if !o.told[name] {
 		for _, h := range o.holders(name) {
-			o.tell(h, EventWanted, ReasonNone)
+			o.tell(h, name, EventWanted, ReasonNone)
 		}
 	}
 	o.told[name] = true
 }
 
-func (o *naive) write(c *naiveClaim, value []byte) {
-	delete(o.values, c.Name)
+func (o *naive) write(c *naiveClaim, name string, value []byte) {
+	delete(o.values, name)
 	if value != nil {
-		o.values[c.Name] = string(value)
+		o.values[name] = string(value)
 	}
-	o.tell(c, EventValueSet, ReasonNone)
+	o.tell(c, name, EventValueSet, ReasonNone)
 	o.events[len(o.events)-1].Value = value
 }
 
-func (o *naive) remove(c *naiveClaim, kind EventKind, reason Reason) {
-	o.claims = slices.DeleteFunc(o.claims, func(x *naiveClaim) bool { return x == c })
-	o.tell(c, kind, reason)
+// finish removes a claim and serves others.
+func (o *naive) finish(c *naiveClaim, kind EventKind, reason Reason, rest time.Duration) {
+	o.remove(c, kind, reason, rest)
+	for _, name := range c.names() {
+		o.settle(name)
+	}
 }
 
-func (o *naive) tell(c *naiveClaim, kind EventKind, reason Reason) {
+func (o *naive) remove(c *naiveClaim, kind EventKind, reason Reason, rest time.Duration) {
+	o.claims = slices.DeleteFunc(o.claims, func(x *naiveClaim) bool { return x == c })
+	for _, name := range c.names() {
+		o.tell(c, name, kind, reason)
+		if c.token != 0 {
+			h := o.view(c)
+			h.Request, h.Priority = 0, 0
+			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, kind, reason}})
+		}
+		if rest > 0 {
+			r := Rest{name, c.token, o.index, rest, c.Mode}
+			o.rests = append(o.rests, naiveRest{r, c.Weight, c.Limit})
+			slices.SortStableFunc(o.rests, func(a, b naiveRest) int { return cmp.Compare(a.Token, b.Token) })
+			o.say(Event{Kind: EventResting, Name: name, Token: c.token, TTL: rest, Mode: c.Mode, Weight: c.Weight})
+		}
+		if len(o.holders(name)) == 0 {
+			o.told[name] = len(o.waiters(name)) > 0
+		}
+	}
+}
+
+func (o *naive) tell(c *naiveClaim, name string, kind EventKind, reason Reason) {
 	h := o.view(c)
 	o.say(Event{
-		Kind: kind, Name: c.Name, Reason: reason, Session: h.Session, Request: h.Request, Token: h.Token,
+		Kind: kind, Name: name, Reason: reason, Session: h.Session, Request: h.Request, Token: h.Token,
 		NodeName: h.NodeName, Label: h.Label, Mode: h.Mode, Weight: h.Weight, Priority: h.Priority,
 	})
 }
@@ -212,8 +311,7 @@ func (o *naive) withdraw(c Withdraw) Outcome {
 		if x.token == 0 {
 			kind = EventWithdrawn
 		}
-		o.remove(x, kind, ReasonWithdrawn)
-		o.settle(x.Name)
+		o.finish(x, kind, ReasonWithdrawn, 0)
 	}
 	s.acked = max(s.acked, c.Acked)
 	return Outcome{}
@@ -241,8 +339,7 @@ func (o *naive) release(c Release) Outcome {
 			continue
 		}
 		s.over[x.Request] = true
-		o.remove(x, EventReleased, ReasonReleased)
-		o.settle(g.Name)
+		o.finish(x, EventReleased, ReasonReleased, c.Rest)
 	}
 	s.acked = max(s.acked, c.Acked)
 	return out
@@ -268,6 +365,6 @@ func (o *naive) setValue(c SetValue) Outcome {
 		return Outcome{Code: CodeStaleToken}
 	}
 	s.over[c.Request] = true
-	o.write(x, c.Value)
+	o.write(x, c.Name, c.Value)
 	return Outcome{}
 }

@@ -19,7 +19,26 @@ type naive struct {
 	values         map[string]string
 	last           map[string]uint64 // of locks in use
 	told           map[string]bool
+	rests          []naiveRest // in the order of their tokens
+	keys           map[string]naiveKey
+	turns          map[uint64][]uint64 // of classes of keys, all of them
+	past           []naivePast
 	events         []Event
+}
+
+type naiveRest struct {
+	Rest
+	weight, limit uint32
+}
+
+type naiveKey struct {
+	Holder
+	keep uint64
+}
+
+type naivePast struct {
+	name string
+	PastGrant
 }
 
 type naiveNode struct {
@@ -47,6 +66,7 @@ func newNaive() *naive {
 	return &naive{
 		nodes: make(map[Node]*naiveNode), values: make(map[string]string),
 		last: make(map[string]uint64), told: make(map[string]bool),
+		keys: make(map[string]naiveKey), turns: make(map[uint64][]uint64),
 	}
 }
 
@@ -54,7 +74,7 @@ func (o *naive) apply(index uint64, c Command) (Outcome, []Event) {
 	o.index, o.events = index, nil
 	out := o.do(c)
 	for name := range o.last {
-		if _, value := o.values[name]; !value && len(o.of(name)) == 0 {
+		if !o.used(name) {
 			delete(o.last, name)
 			delete(o.told, name)
 		}
@@ -93,7 +113,11 @@ func (o *naive) do(c Command) Outcome {
 		if s == nil {
 			return Outcome{Code: o.retire(c.Session)}
 		}
-		o.endSessions(ReasonClosed, func(x *naiveSession) bool { return x == s })
+		reason := ReasonClosed
+		if c.Lost {
+			reason = ReasonAbandoned
+		}
+		o.endSessions(reason, func(x *naiveSession) bool { return x == s })
 	case Expire:
 		s := o.session(c.Session)
 		switch {
@@ -228,14 +252,14 @@ func (o *naive) endSessions(reason Reason, match func(*naiveSession) bool) {
 		mine := slices.DeleteFunc(slices.Clone(o.claims), func(c *naiveClaim) bool { return c.s != s })
 		slices.SortFunc(mine, func(a, b *naiveClaim) int { return cmp.Compare(a.Request, b.Request) })
 		for _, c := range mine {
-			kind := EventLost
+			kind, rest := EventLost, c.Delay
 			if c.token == 0 {
-				kind = EventWithdrawn
+				kind, rest = EventWithdrawn, 0
 			} else if reason == ReasonClosed {
-				kind = EventReleased
+				kind, rest = EventReleased, 0
 			}
-			o.remove(c, kind, reason)
-			names = append(names, c.Name)
+			o.remove(c, kind, reason, rest)
+			names = append(names, c.names()...)
 		}
 		o.sessions = slices.DeleteFunc(o.sessions, func(x *naiveSession) bool { return x == s })
 	}

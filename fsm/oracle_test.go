@@ -3,7 +3,6 @@ package fsm
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -77,6 +76,10 @@ func (w *world) possible(c Command) bool {
 		id = c.Session
 	case SetValue:
 		id = c.Session
+	case Finish:
+		id = c.Session
+	case EndRest:
+		return slices.ContainsFunc(w.o.rests, func(r naiveRest) bool { return r.Name == c.Name && r.Token == c.Token })
 	default:
 		return true
 	}
@@ -163,24 +166,30 @@ func (w *world) seen() (text string) {
 	for l := range w.m.Locks("") {
 		text += fmt.Sprintln(l)
 	}
-	return text
+	for _, name := range names() {
+		l, ok := w.m.Lock(name)
+		text += fmt.Sprintln(l, ok, w.m.Past(name, 100))
+	}
+	h, ok := w.m.Key("k")
+	return text + fmt.Sprintln(h, ok, w.m.Classes(), i.Keys, i.Rests)
 }
 
 // expected is the same by the naive machine.
 func (w *world) expected() (text string) {
 	o := w.o
-	grants, values := 0, 0
+	grants, waiters, values := 0, 0, 0
 	for _, c := range o.claims {
 		if c.token != 0 {
-			grants++
+			grants += len(c.names())
 		} else {
+			waiters += len(c.names())
 			values += len(c.Value)
 		}
 	}
 	for _, v := range o.values {
 		values += len(v)
 	}
-	text = fmt.Sprintln(o.born, o.serving, o.level, o.counter, o.index, grants, len(o.claims)-grants, values)
+	text = fmt.Sprintln(o.born, o.serving, o.level, o.counter, o.index, grants, waiters, values)
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
 		if n := o.nodes[id]; n != nil && !n.gone {
 			text += fmt.Sprintln(id, n.incarnation, n.name)
@@ -192,14 +201,22 @@ func (w *world) expected() (text string) {
 			text += o.fate(s, r+1)
 		}
 	}
-	names := maps.Clone(o.last)
-	for name := range o.values {
-		names[name] = o.last[name]
+	all := names()
+	slices.Sort(all)
+	for _, name := range all {
+		if !isOnce(name) && o.used(name) {
+			text += fmt.Sprintln(o.lock(name))
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		text += fmt.Sprintln(o.lock(name))
+	for _, name := range names() {
+		l := Lock{}
+		if o.used(name) {
+			l = o.lock(name)
+		}
+		text += fmt.Sprintln(l, o.used(name), o.pastOf(name))
 	}
-	return text
+	k, ok := o.keys[OnceName("k")]
+	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests))
 }
 
 func (o *naive) fate(s *naiveSession, r uint64) string {
@@ -215,12 +232,18 @@ func (o *naive) fate(s *naiveSession, r uint64) string {
 	return fmt.Sprint(RequestUnknown, 0, " ")
 }
 
+// used says whether there is anything to be known about a lock.
+func (o *naive) used(name string) bool {
+	_, value := o.values[name]
+	return value || len(o.of(name)) > 0 || len(o.restsOf(name)) > 0
+}
+
 func (o *naive) lock(name string) Lock {
 	l := Lock{Name: name, LastToken: o.last[name], Wanted: o.told[name], Holders: []Holder{}, Waiters: []Holder{}}
-	for _, c := range o.of(name) {
-		if c.Mode == Permit {
-			l.Limit = c.Limit
-		}
+	l.Limit = o.limit(name)
+	for _, r := range o.restsOf(name) {
+		l.Mode = r.Mode
+		l.Rests = append(l.Rests, r.Rest)
 	}
 	for _, c := range o.holders(name) {
 		l.Mode = c.Mode
@@ -251,7 +274,9 @@ func (w *world) request() uint64 {
 func (w *world) command() Command {
 	t := w.T
 	id := SessionID{w.node(), uint64(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "incarnation")), w.draw("session", 3)}
-	switch rapid.IntRange(0, 34).Draw(t, "command") {
+	switch rapid.IntRange(0, 39).Draw(t, "command") {
+	case 35, 36, 37, 38, 39:
+		return w.kind(id)
 	case 0:
 		return Birth{Cluster: [16]byte{byte(w.draw("cluster", 2))}}
 	case 1:
@@ -269,7 +294,8 @@ func (w *world) command() Command {
 		}
 		return Withdraw{id, w.draw("acked", 4), []uint64{w.draw("request", requests), w.draw("request", requests)}}
 	case 6, 7, 8:
-		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}}
+		rest := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "rest")
+		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}, rest}
 	case 9:
 		value := rapid.SampledFrom([][]byte{nil, {}, []byte("new")}).Draw(t, "value")
 		g := w.grant()
@@ -277,7 +303,7 @@ func (w *world) command() Command {
 	case 10:
 		return Keep{id.Node, id.Incarnation, w.draw("seq", 5), w.draw("lowest", 2) - 1, []uint64{id.Number, w.draw("session", 3)}}
 	case 11:
-		return CloseSession{id}
+		return CloseSession{id, rapid.Bool().Draw(t, "lost")}
 	case 12:
 		renewed := w.draw("renewed", int(w.index))
 		if s := w.o.session(id); s != nil && rapid.Bool().Draw(t, "right") {
@@ -288,11 +314,31 @@ func (w *world) command() Command {
 		g := w.grant()
 		return ForceRelease{g.Name, g.Token, "because"}
 	}
+	return w.acquire(id)
+}
+
+func (w *world) acquire(id SessionID) Acquire {
+	t := w.T
 	c := Acquire{
 		Session: id, TTL: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 0}).Draw(t, "ttl"),
 		Request: w.request(), Acked: w.draw("acked", 3) - 1, Name: w.name(),
 		Wait: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "wait"), Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
 		Mode: Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
+	}
+	c.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "delay")
+	if rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
+		c.While = []uint64{w.grant().Token}
+		c.Refuse = rapid.Bool().Draw(t, "refuse")
+	}
+	switch {
+	case isOnce(c.Name):
+		c.Mode = Exclusive
+	case c.Mode != Permit && rapid.IntRange(0, 3).Draw(t, "set") == 0:
+		for _, name := range rapid.Permutation([]string{"x", "y", "z"}).Draw(t, "names")[:rapid.IntRange(1, 3).Draw(t, "size")] {
+			if name != c.Name {
+				c.Others = append(c.Others, name)
+			}
+		}
 	}
 	if c.Mode == Permit {
 		c.Limit, c.Weight = uint32(rapid.SampledFrom([]int{3, 3, 2}).Draw(t, "limit")), uint32(w.draw("weight", 3))
@@ -303,13 +349,57 @@ func (w *world) command() Command {
 	return c
 }
 
+// kind draws a command about Once keys and rests.
+func (w *world) kind(id SessionID) Command {
+	t := w.T
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 0, 1, 2:
+		g := w.keyGrant()
+		keep := rapid.SampledFrom([]time.Duration{1, 150, 70_001}).Draw(t, "keep") * time.Millisecond
+		if c := w.o.holders(g.Name); len(c) > 0 && rapid.IntRange(0, 3).Draw(t, "owner") > 0 {
+			id = c[0].Session
+		}
+		return Finish{id, w.draw("acked", 2), g.Name, g.Token, keep}
+	case 3:
+		if all := w.o.classes(); len(all) > 0 {
+			k := rapid.SampledFrom(all).Draw(t, "class")
+			if rapid.Bool().Draw(t, "sweep") {
+				return Sweep{k.Keep, k.Over}
+			}
+			return Turn{k.Keep, k.Last}
+		}
+		return Turn{time.Millisecond, w.index}
+	default:
+		if len(w.o.rests) > 0 {
+			r := rapid.SampledFrom(w.o.rests).Draw(t, "rest")
+			return EndRest{r.Name, r.Token}
+		}
+		return EndRest{w.name(), w.draw("token", 5)}
+	}
+}
+
 func (w *world) draw(what string, highest int) uint64 {
 	return uint64(rapid.IntRange(1, highest).Draw(w.T, what))
 }
 
 func (w *world) node() Node { return Node{rapid.SampledFrom([]byte("aaabbc")).Draw(w.T, "node")} }
 
-func (w *world) name() string { return rapid.SampledFrom([]string{"x", "x", "y"}).Draw(w.T, "lock") }
+func (w *world) name() string {
+	return rapid.SampledFrom([]string{"x", "x", "x", "y", "z", OnceName("k")}).Draw(w.T, "lock")
+}
+
+// names are all that may be drawn.
+func names() []string { return []string{"x", "y", "z", OnceName("k")} }
+
+// keyGrant is mostly the current one of the Once key.
+func (w *world) keyGrant() Grant {
+	for _, c := range w.o.holders(OnceName("k")) {
+		if rapid.IntRange(0, 3).Draw(w.T, "current") > 0 {
+			return Grant{c.Name, c.token}
+		}
+	}
+	return Grant{OnceName("k"), uint64(rapid.IntRange(0, int(w.o.counter)).Draw(w.T, "token"))}
+}
 
 // grant is mostly a current one.
 func (w *world) grant() Grant {

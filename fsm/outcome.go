@@ -31,6 +31,9 @@ const (
 	CodeTooManyNodes                 // NodesMax
 	CodeTooManyRequests              // SpansMax, SpansTotalMax
 	CodeValuesFull                   // ValuesBytesMax
+	CodeDone                         // the Once key is finished; Token, Holder: of the run that finished it
+	CodeTooManyKeys                  // KeysMax
+	CodeDeadlock                     // refused: it would wait for itself
 	codeEnd
 )
 
@@ -40,7 +43,8 @@ func (c Code) String() string {
 		"ok", "granted", "queued", "held", "not held", "session lost", "finished", "stale token",
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
-		"too many requests", "values full",
+		"too many requests", "values full", "done", "too many keys",
+		"deadlock",
 	}
 	if int(c) < len(names) {
 		return names[c]
@@ -51,9 +55,9 @@ func (c Code) String() string {
 // Outcome is what Apply answers to the proposer.
 type Outcome struct {
 	Code    Code
-	Token   uint64   // of CodeGranted
+	Token   uint64   // of CodeGranted and CodeDone
 	Lost    []uint64 // of Keep: sessions that do not exist
-	Holder  *Holder  // of CodeHeld: the first holder
+	Holder  *Holder  // of CodeHeld: the first holder, if there is one; of CodeDone
 	Waiters int      // of CodeHeld
 }
 

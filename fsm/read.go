@@ -15,10 +15,12 @@ func (m *Machine) Info() Info {
 		Counter: m.counter, Applied: m.applied,
 		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
 		Sessions: m.sessions.Len(), Nodes: m.nodes.Len() - m.forgotten, ValueBytes: m.values,
+		Rests: m.rests.Len(), Keys: m.keys.Len(),
 	}
 }
 
-// Lock is all that is known about one name; false if nobody holds it or waits for it and it has no value.
+// Lock is all that is known about one name; false if nobody holds it or waits for it, nothing of it rests and
+// it has no value.
 // The slices are the caller's.
 func (m *Machine) Lock(name string) (Lock, bool) {
 	l, ok := m.locks.Get(name)
@@ -28,11 +30,11 @@ func (m *Machine) Lock(name string) (Lock, bool) {
 	return m.view(l), true
 }
 
-// Locks are the locks whose names start with prefix, in the order of their names. The machine must not
-// change meanwhile: iterate over a Fork.
+// Locks are the locks whose names start with prefix, in the order of their names; Once keys are not among them.
+// The machine must not change meanwhile: iterate over a Fork.
 func (m *Machine) Locks(prefix string) iter.Seq[Lock] {
 	return func(yield func(Lock) bool) {
-		m.locks.Ascend(prefix, func(name string, l *lock) bool {
+		m.locks.Ascend(max(prefix, afterOnce), func(name string, l *lock) bool {
 			return strings.HasPrefix(name, prefix) && yield(m.view(l))
 		})
 	}
@@ -73,6 +75,15 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 	return RequestUnknown, 0
 }
 
+// Session is one open session; false if there is none of that id.
+func (m *Machine) Session(id SessionID) (Session, bool) {
+	ref, ok := m.sessions.Get(sessionRef{id: id})
+	if !ok {
+		return Session{}, false
+	}
+	return Session{ID: id, TTL: ref.s.ttl, Renewed: ref.s.renewed}, true
+}
+
 // Sessions are the open sessions by node, incarnation and number. The machine must not change meanwhile.
 func (m *Machine) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
@@ -108,8 +119,13 @@ func (m *Machine) view(l *lock) Lock {
 	for c := range m.waitersOf(l) {
 		v.Waiters = append(v.Waiters, c.view())
 	}
-	if l.hasValue {
-		v.Value = []byte(l.value)
+	if l.value != nil {
+		v.Value = []byte(l.value.text)
+	}
+	if l.resting > 0 {
+		for r := range m.restsOf(l) {
+			v.Rests = append(v.Rests, r.view())
+		}
 	}
 	return v
 }

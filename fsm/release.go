@@ -1,7 +1,9 @@
 package fsm
 
+import "time"
+
 func (m *Machine) release(c *Release) Outcome {
-	if !c.Session.valid() {
+	if !c.Session.valid() || c.Rest > RestMax {
 		return Outcome{Code: CodeInvalid}
 	}
 	s := m.session(c.Session)
@@ -16,7 +18,7 @@ func (m *Machine) release(c *Release) Outcome {
 			o.Code = CodeNotHeld
 			continue
 		}
-		m.end(s, held, EventReleased, ReasonReleased)
+		m.endResting(s, held, EventReleased, ReasonReleased, uint64(c.Rest/time.Millisecond))
 	}
 	return o
 }
@@ -56,12 +58,16 @@ func (m *Machine) setValue(c *SetValue) Outcome {
 		return Outcome{Code: CodeStaleToken} // for ever: no need to remember it
 	}
 	m.finish(s, c.Request)
-	grows := int64(len(c.Value)) - int64(len(l.value))
+	grows := int64(len(c.Value)) - l.value.size()
 	if grows > 0 && m.values+grows > m.limits.values {
 		return Outcome{Code: CodeValuesFull}
 	}
 	m.values += int64(len(c.Value))
-	m.write(l, held, c.Value != nil, string(c.Value))
+	if c.Value == nil {
+		m.write(l, held, nil)
+	} else {
+		m.write(l, held, &value{string(c.Value)})
+	}
 	return Outcome{}
 }
 
@@ -75,6 +81,8 @@ func (m *Machine) forceRelease(c *ForceRelease) Outcome {
 	}
 	at := len(m.events)
 	m.end(m.session(held.owner.id), held, EventForced, ReasonForced)
-	m.events[at].Detail = c.Reason
+	for ; at < len(m.events) && m.events[at].Kind == EventForced; at++ { // one for each name of a set
+		m.events[at].Detail = c.Reason
+	}
 	return Outcome{}
 }

@@ -27,11 +27,15 @@ func ReadSnapshot(r io.Reader) (*Machine, error) {
 	}
 	in := restorer{
 		Machine: New(), nodeByIndex: make(map[uint64]Node), sessionByIndex: make(map[uint64]*session),
+		sets: make(map[request]*set),
 	}
 	for in.kind != frameEnd {
 		if err := in.frame(r); err != nil {
 			return nil, readError(err)
 		}
+	}
+	if err := in.whole(); err != nil {
+		return nil, readError(err)
 	}
 	if err := in.Check(); err != nil {
 		return nil, readError(err)
@@ -53,7 +57,9 @@ type restorer struct {
 	records        uint64
 	nodeByIndex    map[uint64]Node
 	sessionByIndex map[uint64]*session
-	current        *lock  // the claims that come are this one's
+	current        *lock            // the claims that come are this one's
+	sets           map[request]*set // by session and number
+	owners         []*owner
 	payload        []byte // room for the next frame
 }
 
@@ -112,6 +118,16 @@ func (in *restorer) record(b []byte) error {
 		return in.span(b)
 	case frameLocks:
 		return in.lockOrClaim(b)
+	case frameRests:
+		return in.rest(b)
+	case frameOwners:
+		return in.owner(b)
+	case framePast:
+		return in.pastGrant(b)
+	case frameClasses:
+		return in.class(b)
+	case frameKeys:
+		return in.key(b)
 	}
 	f := fields{rest: b}
 	records := uint64(0)
@@ -249,7 +265,8 @@ func (in *restorer) session(b []byte) error {
 func (in *restorer) lockOrClaim(b []byte) error {
 	var l lock
 	var c claim
-	opened := uint64(0)
+	var x more
+	opened, part := uint64(0), partOf{}
 	f := fields{rest: b}
 	for f.next() {
 		switch f.number {
@@ -260,9 +277,19 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		case 3:
 			l.wanted = f.bool()
 		case 4:
-			l.hasValue, l.value = true, f.text()
+			l.value = &value{f.text()}
 		case 5:
 			opened = f.uint64()
+		case 14:
+			x.value = &value{f.text()}
+		case 15:
+			x.delay = f.uint64()
+		case 16:
+			part.at = f.uint64()
+		case 17:
+			part.of = f.uint64()
+		case 18:
+			x.while = f.appendUints(x.while)
 		default:
 			c.decodeField(&f)
 		}
@@ -272,7 +299,7 @@ func (in *restorer) lockOrClaim(b []byte) error {
 	}
 	if l.name != "" {
 		in.current = &l
-		in.values += int64(len(l.value))
+		in.values += l.value.size()
 		in.locks.Set(l.name, &l)
 		return nil
 	}
@@ -281,6 +308,14 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		return fmt.Errorf("claim of no session or lock: %w", ErrMalformed)
 	}
 	c.owner, c.name = s.owner, in.current.name
+	if x.value != nil || x.delay != 0 || x.while != nil || part.of > 0 {
+		c.more = &x
+	}
+	if part.of > 0 {
+		if err := in.member(&c, part); err != nil {
+			return err
+		}
+	}
 	return in.claim(&c)
 }
 
@@ -302,8 +337,6 @@ func (c *claim) decodeField(f *fields) {
 		c.priority = f.sint32()
 	case 13:
 		c.label = f.text()
-	case 14:
-		c.hasValue, c.value = true, f.text()
 	}
 }
 
@@ -311,7 +344,10 @@ func (c *claim) decodeField(f *fields) {
 func (in *restorer) claim(c *claim) error {
 	l := in.current
 	in.add(l, c)
-	in.requests.Set(request{c.owner.opened, c.request, c})
+	in.nest(c)
+	if c.leads() {
+		in.requests.Set(request{c.owner.opened, c.request, c})
+	}
 	if c.token == 0 {
 		l.waiters++
 		in.waiters.Set(c)

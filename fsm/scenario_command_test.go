@@ -12,13 +12,15 @@ import (
 //
 //	birth, serve, level N, hello NODE inc=N name=S, forget NODE inc=N
 //	acquire SESSION r=N lock=S [ttl=D] [acked=N] [mode=M] [limit=N] [weight=N] [prio=N] [label=S] [value=S]
+//		[others=S,S] [delay=D] [while=N,N] [refuse=true]
 //	try ... (the same, without waiting)
-//	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ...; set SESSION r=N LOCK#TOKEN [value=S]
-//	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION; expire SESSION renewed=N; force LOCK#TOKEN reason=S
+//	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D]; set SESSION r=N LOCK#TOKEN [value=S]
+//	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S
+//	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN
 //	again N|all: apply the command at an index, or all so far, once more
-//	show LOCK; sessions; info; ask SESSION r=N; reload: go on from a snapshot
+//	show LOCK; past LOCK; cycles LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
 //
-// A node is a letter, with its newest incarnation unless inc= says another. A session is NODE/NUMBER.
+// The lock of a Once key is written once:KEY. A node is a letter, with its newest incarnation unless inc= says another. A session is NODE/NUMBER.
 type stage struct {
 	m           *Machine
 	index       uint64
@@ -27,20 +29,20 @@ type stage struct {
 }
 
 func (s *stage) run(line string) string {
-	words := strings.Fields(line)
+	fields := strings.Fields(line)
 	args := make(map[string]string)
 	var bare []string
-	for _, w := range words[1:] {
+	for _, w := range fields[1:] {
 		if k, v, ok := strings.Cut(w, "="); ok {
 			args[k] = v
 		} else {
 			bare = append(bare, w)
 		}
 	}
-	if out, ok := s.look(words[0], bare, args); ok {
+	if out, ok := s.look(fields[0], bare, args); ok {
 		return out
 	}
-	c := s.command(words[0], bare, args)
+	c := s.command(fields[0], bare, args)
 	if c == nil {
 		return "unknown command\n"
 	}
@@ -105,8 +107,12 @@ func tale(e Event) string {
 		text += fmt.Sprintf(" %s %v", short(e.Session), e.TTL)
 	case EventSessionEnded:
 		text += " " + short(e.Session)
+	case EventResting:
+		text += fmt.Sprintf(" %s#%d for %v", said(e.Name), e.Token, e.TTL)
+	case EventRested:
+		text += fmt.Sprintf(" %s#%d", said(e.Name), e.Token)
 	default:
-		text += fmt.Sprintf(" %s: %s", e.Name, who(e.Holder()))
+		text += fmt.Sprintf(" %s: %s", said(e.Name), who(e.Holder()))
 	}
 	if e.Kind == EventValueSet {
 		text += fmt.Sprintf(" %q", e.Value)
@@ -117,11 +123,35 @@ func tale(e Event) string {
 	return text
 }
 
+// said is the inverse of lockName.
+func said(name string) string {
+	if key, ok := OnceKey(name); ok {
+		return "once:" + key
+	}
+	return name
+}
+
 // look answers the commands that change nothing.
 func (s *stage) look(verb string, bare []string, args map[string]string) (string, bool) {
 	switch verb {
 	case "show":
-		return s.show(bare[0]), true
+		return s.show(lockName(bare[0])), true
+	case "past":
+		return s.past(lockName(bare[0])), true
+	case "cycles":
+		var b strings.Builder
+		for _, cycle := range s.m.Cycles(bare[0]) {
+			for _, w := range cycle {
+				fmt.Fprintf(&b, "%s waits for %s; ", who(w.Holder), w.Name)
+			}
+			b.WriteString("\n")
+		}
+		return b.String(), true
+	case "key":
+		h, ok := s.m.Key(bare[0])
+		return fmt.Sprintf("%v %s at %d\n", ok, who(h), h.Granted), true
+	case "classes":
+		return fmt.Sprintf("%+v, %d keys\n", s.m.Classes(), s.m.Info().Keys), true
 	case "sessions":
 		var b strings.Builder
 		for x := range s.m.Sessions() {
@@ -169,14 +199,33 @@ func (s *stage) show(name string) string {
 		return "nothing\n"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s last #%d limit %d value %q wanted %v\n", l.Name, l.LastToken, l.Limit, l.Value, l.Wanted)
+	fmt.Fprintf(&b, "%s last #%d limit %d value %q wanted %v\n", said(l.Name), l.LastToken, l.Limit, l.Value, l.Wanted)
 	for _, h := range l.Holders {
 		fmt.Fprintf(&b, "   held by %s\n", who(h))
+	}
+	for _, r := range l.Rests {
+		fmt.Fprintf(&b, "   #%d rests %v since %d\n", r.Token, r.For, r.Since)
 	}
 	for _, h := range l.Waiters {
 		fmt.Fprintf(&b, "   waits: %s\n", who(h))
 	}
 	return b.String()
+}
+
+func (s *stage) past(name string) string {
+	var b strings.Builder
+	for _, g := range s.m.Past(name, 10) {
+		fmt.Fprintf(&b, "%s from %d to %d: %v (%v)\n", who(g.Holder), g.Granted, g.Ended, g.Kind, g.Reason)
+	}
+	return b.String()
+}
+
+// lockName reads once:KEY, or a lock's name.
+func lockName(text string) string {
+	if key, ok := strings.CutPrefix(text, "once:"); ok {
+		return OnceName(key)
+	}
+	return text
 }
 
 func (s *stage) command(verb string, bare []string, args map[string]string) Command {
@@ -197,14 +246,16 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 		value, has := args["value"]
 		return Acquire{
 			Session: s.session(bare[0], args), TTL: duration(args["ttl"]), Request: number(args["r"]),
-			Acked: number(args["acked"]), Name: args["lock"], Wait: verb == "acquire", Mode: mode(args["mode"]),
+			Acked: number(args["acked"]), Name: lockName(args["lock"]), Wait: verb == "acquire", Mode: mode(args["mode"]),
 			Limit: uint32(number(args["limit"])), Weight: uint32(number(args["weight"])),
 			Priority: int32(signed(args["prio"])), Label: args["label"], HasValue: has, Value: []byte(value),
+			Others: words(args["others"]), Delay: duration(args["delay"]),
+			While: list(args["while"]), Refuse: args["refuse"] == "true",
 		}
 	case "withdraw":
 		return Withdraw{s.session(bare[0], args), number(args["acked"]), list(args["r"])}
 	case "release":
-		c := Release{Session: s.session(bare[0], args), Acked: number(args["acked"])}
+		c := Release{Session: s.session(bare[0], args), Acked: number(args["acked"]), Rest: duration(args["rest"])}
 		for _, g := range bare[1:] {
 			c.Grants = append(c.Grants, grantOf(g))
 		}
@@ -219,12 +270,28 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 	case "keep":
 		return Keep{Node{bare[0][0]}, s.inc(bare[0][0], args), number(args["seq"]), number(args["lowest"]), list(args["n"])}
 	case "close":
-		return CloseSession{s.session(bare[0], args)}
+		return CloseSession{s.session(bare[0], args), args["lost"] == "true"}
 	case "expire":
 		return Expire{s.session(bare[0], args), number(args["renewed"])}
 	case "force":
 		g := grantOf(bare[0])
 		return ForceRelease{g.Name, g.Token, args["reason"]}
+	}
+	return s.kind(verb, bare, args)
+}
+
+func (s *stage) kind(verb string, bare []string, args map[string]string) Command {
+	switch verb {
+	case "finish":
+		g := grantOf(bare[1])
+		return Finish{s.session(bare[0], args), number(args["acked"]), g.Name, g.Token, duration(args["keep"])}
+	case "turn":
+		return Turn{duration(args["keep"]), number(args["last"])}
+	case "sweep":
+		return Sweep{duration(args["keep"]), number(args["upto"])}
+	case "endrest":
+		g := grantOf(bare[0])
+		return EndRest(g)
 	}
 	return nil
 }
@@ -242,7 +309,7 @@ func (s *stage) inc(node byte, args map[string]string) uint64 {
 
 func grantOf(text string) Grant {
 	name, token, _ := strings.Cut(text, "#")
-	return Grant{name, number(token)}
+	return Grant{lockName(name), number(token)}
 }
 
 func mode(text string) Mode {
@@ -252,6 +319,15 @@ func mode(text string) Mode {
 		}
 	}
 	return Exclusive
+}
+
+func words(text string) (names []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part != "" {
+			names = append(names, part)
+		}
+	}
+	return names
 }
 
 func list(text string) (numbers []uint64) {

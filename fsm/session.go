@@ -158,7 +158,11 @@ func (m *Machine) closeSession(c *CloseSession) Outcome {
 		return Outcome{Code: m.retire(c.Session)}
 	}
 	m.ended = append(m.ended, s)
-	m.endSessions(m.ended, ReasonClosed)
+	reason := ReasonClosed
+	if c.Lost {
+		reason = ReasonAbandoned
+	}
+	m.endSessions(m.ended, reason)
 	return Outcome{}
 }
 
@@ -208,15 +212,27 @@ func (m *Machine) dropClaims(s *session, reason Reason) {
 		return true
 	})
 	for _, c := range m.claims {
-		kind := EventLost
-		switch {
-		case c.token == 0:
-			kind = EventWithdrawn
-		case reason == ReasonClosed:
-			kind = EventReleased
+		if c.alone() {
+			m.dropClaim(c, reason)
+			continue
 		}
-		m.drop(m.lock(c.name), c)
-		m.emit(kind, c, reason)
-		m.names = append(m.names, c.name)
+		for _, c := range c.more.set.claims {
+			m.dropClaim(c, reason)
+		}
 	}
+}
+
+// dropClaim removes one claim at the end of its session. What is lost may rest.
+func (m *Machine) dropClaim(c *claim, reason Reason) {
+	kind, rest := EventLost, uint64(0)
+	switch {
+	case c.token == 0:
+		kind = EventWithdrawn
+	case reason == ReasonClosed:
+		kind = EventReleased
+	case c.more != nil:
+		rest = c.more.delay
+	}
+	m.remove(c, kind, reason, rest)
+	m.names = append(m.names, c.name)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -30,6 +31,11 @@ const (
 	frameSessions
 	frameFinished
 	frameLocks
+	frameRests
+	frameOwners
+	framePast
+	frameClasses
+	frameKeys
 	frameEnd
 )
 
@@ -53,6 +59,9 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 	m.finished.tree.Scan(func(s span) bool { return f.add(s.record(f.record[:0])) })
 	f.begin(frameLocks)
 	m.locks.Scan(func(_ string, l *lock) bool { return m.addLock(f, l) })
+	f.begin(frameRests)
+	m.rests.Scan(func(r *rest) bool { return f.add(r.record(f.record[:0])) })
+	m.addRemembered(f)
 	f.begin(frameEnd)
 	f.add(appendUint(nil, 1, f.records))
 	f.flush()
@@ -162,8 +171,8 @@ func (l *lock) record(b []byte) []byte {
 	b = appendText(b, 1, l.name)
 	b = appendUint(b, 2, l.last)
 	b = appendBool(b, 3, l.wanted)
-	if l.hasValue {
-		b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), l.value)
+	if l.value != nil {
+		b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), l.value.text)
 	}
 	return b
 }
@@ -178,8 +187,16 @@ func (c *claim) record(b []byte) []byte {
 	b = appendUint(b, 11, uint64(c.limit))
 	b = appendUint(b, 12, protowire.EncodeZigZag(int64(c.priority)))
 	b = appendText(b, 13, c.label)
-	if c.hasValue {
-		b = protowire.AppendString(protowire.AppendTag(b, 14, protowire.BytesType), c.value)
+	if c.more == nil {
+		return b
 	}
-	return b
+	if v := c.more.value; v != nil {
+		b = protowire.AppendString(protowire.AppendTag(b, 14, protowire.BytesType), v.text)
+	}
+	b = appendUint(b, 15, c.more.delay)
+	if all := c.more.set; all != nil {
+		b = appendUint(b, 16, uint64(slices.Index(all.claims, c)+1))
+		b = appendUint(b, 17, uint64(len(all.claims)))
+	}
+	return appendPacked(b, 18, c.more.while)
 }

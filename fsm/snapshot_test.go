@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -94,7 +95,7 @@ func TestAForkIsApartFromWhatItWasMadeFrom(t *testing.T) {
 	other := &bench{t, fork.Fork()} // a fork may go on as well
 	done := make(chan []byte)
 	go func() { done <- snapshot(fork) }()
-	b.must(CloseSession{sessionOf('a', 1)}, CodeOK)
+	b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK)
 	b.must(Hello{Node{'b'}, 2, ""}, CodeOK)
 	if !bytes.Equal(<-done, then) {
 		t.Fatal("the fork changed while it was written")
@@ -174,12 +175,32 @@ func small(t testing.TB) *Machine {
 		c.Mode, c.Limit, c.Weight = Exclusive, 0, 0
 		b.must(c, CodeQueued)
 	}
+	smallKinds(b)
 	b.must(Keep{Node: Node{'a'}, Incarnation: 1, Seq: 3, Lowest: 1, Sessions: []uint64{1, 7}}, CodeOK)
 	b.must(Withdraw{Session: sessionOf('a', 1), Acked: 2, Requests: []uint64{30}}, CodeOK)
 	b.must(Forget{Node{'b'}, 1}, CodeOK)
 	b.must(Level{2}, CodeOK)
 	return b.m
 }
+
+// smallKinds adds a set that holds and one that waits, a rest, a Once key and its class, and their past.
+func smallKinds(b *bench) {
+	c := acquire(11, "set/1")
+	c.Others, c.Delay, c.HasValue, c.Value = []string{"set/3", "set/2"}, time.Second, true, []byte("s")
+	b.must(c, CodeGranted)
+	c.Request, c.Name, c.Others, c.While = 12, "set/2", []string{"set/1"}, []uint64{1, 2}
+	b.must(c, CodeQueued)
+	token := b.must(acquire(13, "rests"), CodeGranted).Token
+	b.must(Release{Session: c.Session, Grants: []Grant{{"rests", token}}, Rest: time.Second}, CodeOK)
+	for i := range uint64(2) {
+		name := OnceName(fmt.Sprint("key/", i))
+		token = b.must(acquire(14+i, name), CodeGranted).Token
+		b.must(Finish{Session: c.Session, Name: name, Token: token, Keep: time.Hour}, CodeOK)
+	}
+	b.must(Turn{Keep: keepOf(classOf(time.Hour)), Last: b.m.Classes()[0].Last}, CodeOK)
+}
+
+func keepOf(millis uint64) time.Duration { return time.Duration(millis) * time.Millisecond }
 
 func TestADamagedSnapshotIsRefused(t *testing.T) {
 	t.Parallel()
@@ -224,11 +245,28 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		"waiters untold":        func(m *Machine) { m.lock("exclusive").wanted = false },
 		"another limit":         func(m *Machine) { c := m.firstHolder(m.lock("permit")); c.limit = 1 },
 		"unused lock":           func(m *Machine) { m.locks.Set("unused", &lock{name: "unused"}) },
-		"bad name":              func(m *Machine) { m.locks.Set("\n", &lock{name: "\n", hasValue: true}) },
+		"bad name":              func(m *Machine) { m.locks.Set("\n", &lock{name: "\n", value: &value{}}) },
 		"session without TTL":   func(m *Machine) { m.session(sessionOf('a', 1)).ttl = 0 },
 		"renewed in the future": func(m *Machine) { m.session(sessionOf('a', 1)).renewed = 1 << 40 },
 		"serving unborn":        func(m *Machine) { m.born = false },
 		"grants before serving": func(m *Machine) { m.serving = false },
+		"a set without a claim": func(m *Machine) {
+			l := m.lock("set/3")
+			l.holder, l.holders = nil, 0
+			m.locks.Delete("set/3")
+			m.grants--
+		},
+		"a set with two tokens": func(m *Machine) { m.lock("set/3").holder.token-- },
+		"a set of one":          func(m *Machine) { m.lock("set/1").holder.more.set.claims = m.lock("set/1").holder.more.set.claims[:1] },
+		"rest above the last":   func(m *Machine) { firstRest(m).token = 1 << 40 },
+		"rest without time":     func(m *Machine) { firstRest(m).millis = 0 },
+		"key of no class":       func(m *Machine) { m.classes.Clear() },
+		"key that runs":         func(m *Machine) { m.locks.Set(OnceName("key/0"), &lock{name: OnceName("key/0"), value: &value{}}) },
+		"key of the future":     func(m *Machine) { r, _ := m.keys.Get(&onceRecord{name: OnceName("key/0")}); r.index = 1 << 40 },
+		"turns that go back":    func(m *Machine) { k, _ := m.classes.Get(classOf(time.Hour)); slices.Reverse(k.turns) },
+		"class of no key":       func(m *Machine) { m.classes.Set(1, class{turns: []uint64{1}}) },
+		"past of the future":    func(m *Machine) { m.past.at(0).ended = 1 << 40 },
+		"past without token":    func(m *Machine) { m.past.at(0).token = 0 },
 	} {
 		m := small(t)
 		change(m)
@@ -237,6 +275,8 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func firstRest(m *Machine) *rest { r, _ := m.rests.Min(); return r }
 
 func TestASnapshotThatLacksAFrameIsRefused(t *testing.T) {
 	t.Parallel()

@@ -78,13 +78,14 @@ type Holder struct {
 // Lock is what is known about one name.
 type Lock struct {
 	Name      string
-	Mode      Mode     // of the holders
-	Limit     uint32   // of the permits held and waited for, 0 if there are none
+	Mode      Mode     // of the holders and rests
+	Limit     uint32   // of the permits held, resting and waited for, 0 if there are none
 	Holders   []Holder // in the order of their tokens; none: free
 	Waiters   []Holder // in the order in which they will be served
 	Value     []byte   // nil: none
 	LastToken uint64   // highest token granted, as far as it is remembered
 	Wanted    bool     // the present holders have been told that somebody wants it
+	Rests     []Rest   // places that stay taken though their holder is gone, in the order of their tokens
 }
 
 // Session is an open session.
@@ -115,6 +116,8 @@ type Info struct {
 	Sessions   int
 	Nodes      int
 	ValueBytes int64 // values of locks and of waiters
+	Rests      int
+	Keys       int // Once keys that are remembered as finished
 }
 
 // RequestState is what became of a request number.

@@ -8,6 +8,14 @@ import (
 // validName says whether s can name a lock: 1 to NameBytesMax bytes of UTF-8 without control characters.
 func validName(s string) bool { return s != "" && validText(s, NameBytesMax) }
 
+// validLock says whether s can be in a command: a lock's name, or a Once key with its mark.
+func validLock(s string) bool {
+	if isOnce(s) {
+		return validName(s[len(onceMark):])
+	}
+	return validName(s)
+}
+
 // validText says whether s is UTF-8 without control characters, of at most limit bytes.
 func validText(s string, limit int) bool {
 	if len(s) > limit {
@@ -44,8 +52,11 @@ func (id *SessionID) valid() bool {
 }
 
 func (c *Acquire) valid() bool {
-	if !c.Session.valid() || c.Request == 0 || !validName(c.Name) || !validLabel(c.Label) ||
-		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 {
+	if !c.Session.valid() || c.Request == 0 || !validLock(c.Name) || !validLabel(c.Label) ||
+		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 || c.Delay > RestMax || len(c.While) > WhileMax {
+		return false
+	}
+	if isOnce(c.Name) && (c.Mode != Exclusive || len(c.Others) > 0) || len(c.Others) > 0 && !c.validSet() {
 		return false
 	}
 	if c.Mode == Permit {
@@ -64,7 +75,7 @@ func (c *Withdraw) valid() bool {
 }
 
 func (c *SetValue) valid() bool {
-	return c.Session.valid() && c.Request != 0 && validName(c.Name) && len(c.Value) <= ValueBytesMax
+	return c.Session.valid() && c.Request != 0 && validLock(c.Name) && len(c.Value) <= ValueBytesMax
 }
 
 func (c *Keep) valid() bool {
@@ -77,5 +88,5 @@ func (c *Keep) valid() bool {
 }
 
 func (c *ForceRelease) valid() bool {
-	return validName(c.Name) && c.Reason != "" && validLabel(c.Reason)
+	return validLock(c.Name) && c.Reason != "" && validLabel(c.Reason)
 }

@@ -15,6 +15,11 @@ func appendUint(b []byte, n protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
 }
 
+// appendMillis appends a duration in whole milliseconds; one that is not positive is left out.
+func appendMillis(b []byte, n protowire.Number, d time.Duration) []byte {
+	return appendUint(b, n, uint64(max(d, 0)/time.Millisecond))
+}
+
 func appendBool(b []byte, n protowire.Number, v bool) []byte {
 	return appendUint(b, n, protowire.EncodeBool(v))
 }
@@ -144,14 +149,16 @@ func (f *fields) sint32() int32 {
 
 func (f *fields) bool() bool { return protowire.DecodeBool(f.uint64()) }
 
-func (f *fields) mode() Mode {
+func (f *fields) uint8() uint8 {
 	v := f.uint64()
 	if v > math.MaxUint8 {
 		f.fail()
 		return 0
 	}
-	return Mode(v)
+	return uint8(v)
 }
+
+func (f *fields) mode() Mode { return Mode(f.uint8()) }
 
 // millis reads a duration of whole milliseconds.
 func (f *fields) millis() time.Duration {

@@ -1,0 +1,49 @@
+package holdfast
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// AcquireAll waits until all names are free for this caller and is granted them together, by one command: never
+// some of them. The set stands in the queue of each name, in order with everybody else, and nobody who comes later passes
+// it in any of them: sets never wait for each other in a circle, and are not starved by single holders. One lease and one token
+// are for the whole: Release, loss and ForceRelease of one name end all. WithValue and Lease.Set write the value of the first name.
+//
+// names are 1 to 64 different ones; more than one share a {tag}: the first part of each in braces is the same,
+// as in "{order-7}/stock" and "{order-7}/bill". WithLimit is ErrInvalid; WithShared shares all of them. Otherwise it is like Acquire.
+func (c *Cluster) AcquireAll(ctx context.Context, names []string, opts ...Option) (*Lease, error) {
+	if len(names) == 0 || len(names) > NamesMax {
+		return nil, invalid("names", "%d, not 1 to %d", len(names), NamesMax)
+	}
+	for i, name := range names {
+		if err := checkCall(ctx, name); err != nil {
+			return nil, err
+		}
+		switch {
+		case slices.Contains(names[:i], name):
+			return nil, invalid("names", "%q is there twice", name)
+		case i > 0 && (tag(name) == "" || tag(name) != tag(names[0])):
+			return nil, invalid("names", "%q and %q share no {tag}", names[0], name)
+		}
+	}
+	others := slices.Clone(names[1:])
+	return c.acquire(ctx, names[0], true, append(slices.Clone(opts), optionFunc(func(o *options) error {
+		if o.limit > 0 {
+			return invalid("WithLimit", "goes not together with AcquireAll")
+		}
+		o.others = others
+		return nil
+	})))
+}
+
+// tag is what stands in the first braces of a name, "" if nothing does.
+func tag(name string) string {
+	_, rest, _ := strings.Cut(name, "{")
+	tag, _, ok := strings.Cut(rest, "}")
+	if !ok {
+		return ""
+	}
+	return tag
+}

@@ -1,0 +1,224 @@
+package holdfast
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Leader is who leads an election: the holder of its lock and its value. Without a NodeID it is a vacancy.
+type Leader struct {
+	Holder
+	Name string // of the election
+}
+
+const (
+	campaignPause    = 100 * time.Millisecond // the first pause before a candidate campaigns again; it doubles
+	campaignPauseMax = 5 * time.Second
+)
+
+// Lead campaigns for the election name and runs fn whenever this node leads it. An election is a lock: the
+// candidates wait in order, the leader's token fences its writes, WithValue and Lease.Set publish its metadata,
+// WithPriority prefers some candidates. fn's context ends when the leadership is lost or ctx ends; fn resigns by
+// returning.
+//
+// fn returning while it still leads ends Lead with fn's error: the leadership is handed over to the next
+// candidate, by one command. After a loss fn's error is ignored, and Lead campaigns again after a pause: 100 ms, doubled
+// up to 5 s after losses in quick succession, of which between a half and the whole is taken by chance. Lead returns when
+// ctx ends, with the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
+// stops. It releases also when fn panics, and never before fn has returned: a candidate that is gone, or that has stopped waiting,
+// is never elected. A refusal because of a limit is tried again; ErrInvalid and ErrLimitMismatch are returned.
+func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
+	if err := checkCall(ctx, name); err != nil {
+		return err
+	}
+	if fn == nil {
+		return invalid("fn", "is nil")
+	}
+	o, err := gather(c.cfg.TTL, opts)
+	if err != nil {
+		return err
+	}
+	if err := c.stopped(); err != nil {
+		return err
+	}
+	if o.spectator {
+		return c.stand(ctx)
+	}
+	for losses := 0; ; losses++ {
+		l, err := c.ask(ctx, name, true, o)
+		began := time.Now()
+		if err == nil {
+			var again bool
+			if again, err = l.lead(ctx, fn); !again {
+				return err
+			}
+		} else if !errors.Is(err, ErrLimit) {
+			return err
+		}
+		if ctx.Err() != nil || c.stopped() != nil {
+			return err
+		}
+		if time.Since(began) > campaignPauseMax {
+			losses = 0
+		}
+		d := min(campaignPause<<min(losses, 10), campaignPauseMax)
+		if e := c.sleep(ctx, d/2+rand.N(d/2)); e != nil {
+			return errors.Join(err, e)
+		}
+	}
+}
+
+// lead runs fn and releases. It reports whether the leadership was lost.
+func (l *Lease) lead(ctx context.Context, fn func(context.Context, *Lease) error) (lost bool, err error) {
+	defer func() {
+		end, done := l.endTime(ctx)
+		defer done()
+		if e := l.Release(end); errors.Is(e, ErrLost) {
+			lost, err = true, errors.Join(err, e)
+		}
+	}()
+	return false, l.run(ctx, fn)
+}
+
+// stand waits for the end of ctx or of the node.
+func (c *Cluster) stand(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closing:
+		return c.stopped()
+	}
+}
+
+func (c *Cluster) sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closing:
+		return c.stopped()
+	}
+}
+
+// Leader tells who leads the election name, a linearizable read; ErrNoLeader if nobody does.
+func (c *Cluster) Leader(ctx context.Context, name string) (Leader, error) {
+	if err := checkCall(ctx, name); err != nil {
+		return Leader{}, err
+	}
+	var s seat
+	if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
+		return Leader{}, err
+	}
+	l := s.leader(name)
+	if l.NodeID == "" {
+		return Leader{}, ErrNoLeader
+	}
+	return l, nil
+}
+
+// Observe tells who leads the election name: now (a linearizable read), and then every change of the leader or
+// its value in the order of the log, vacancies too. A leader that follows another in one command leaves no
+// vacancy between them. It begins with the call, and is bounded as Watch is: for a consumer that does not keep up, changes
+// are left out, the latest is not. The end of ctx and of the node is an error, which ends the iteration. It can be iterated once.
+func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
+	err := checkCall(ctx, name)
+	var w *watch
+	if err == nil {
+		w, err = c.feed.open(ctx, name, true)
+	}
+	return func(yield func(Leader, error) bool) {
+		if err != nil {
+			yield(Leader{}, err)
+			return
+		}
+		defer w.close()
+		defer w.stop()
+		err = invalid("Observe", "was iterated before")
+		var s seat
+		if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
+			yield(Leader{}, err)
+			return
+		}
+		told := s.leader(name)
+		if !yield(told, nil) {
+			return
+		}
+		for {
+			events, missed, err := w.next(ctx)
+			if err != nil {
+				yield(Leader{}, err)
+				return
+			}
+			for len(events) > 0 {
+				events = s.apply(events)
+				if now := s.leader(name); !now.same(told) {
+					if told = now; !yield(told, nil) {
+						return
+					}
+				}
+			}
+			if missed == 0 {
+				continue
+			}
+			group, _ := c.proposer.current()
+			group.Read(func(m *fsm.Machine) { s.read(m, name) })
+			if now := s.leader(name); !now.same(told) {
+				if told = now; !yield(told, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// seat is what an observer knows of the lock of an election.
+type seat struct {
+	index   uint64 // of the state that it was read from
+	holders []fsm.Holder
+	value   []byte
+}
+
+func (s *seat) read(m *fsm.Machine, name string) {
+	l, _ := m.Lock(name)
+	*s = seat{m.Applied(), l.Holders, l.Value}
+}
+
+// apply takes the events of one command and answers the rest.
+func (s *seat) apply(events []fsm.Event) []fsm.Event {
+	index := events[0].Index
+	for len(events) > 0 && events[0].Index == index {
+		e := events[0]
+		events = events[1:]
+		if index <= s.index {
+			continue // it was in the state already
+		}
+		switch e.Kind {
+		case fsm.EventGranted:
+			s.holders = append(s.holders, e.Holder())
+		case fsm.EventReleased, fsm.EventLost, fsm.EventForced:
+			s.holders = slices.DeleteFunc(s.holders, func(h fsm.Holder) bool { return h.Token == e.Token })
+		case fsm.EventValueSet:
+			s.value = e.Value
+		}
+	}
+	return events
+}
+
+func (s *seat) leader(name string) Leader {
+	if len(s.holders) == 0 {
+		return Leader{Name: name}
+	}
+	return Leader{Holder: holder(s.holders[0], bytes.Clone(s.value)), Name: name}
+}
+
+func (l Leader) same(o Leader) bool { return l.Token == o.Token && bytes.Equal(l.Value, o.Value) }

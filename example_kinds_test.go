@@ -1,0 +1,176 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func open(ctx context.Context) *holdfast.Cluster {
+	c, err := holdfast.Open(ctx, holdfast.Config{}) // a single node, in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	return c
+}
+
+// The leader publishes where it can be reached, and resigns by returning.
+func ExampleCluster_Lead() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	err := c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
+		leader, err := c.Leader(ctx, "scheduler")
+		fmt.Printf("the leader is at %s\n", leader.Value)
+		return err // ctx would have ended with the leadership
+	}, holdfast.WithValue([]byte("10.0.0.7:8080")))
+	fmt.Println(err)
+	_, err = c.Leader(ctx, "scheduler")
+	fmt.Println(errors.Is(err, holdfast.ErrNoLeader))
+	// Output:
+	// the leader is at 10.0.0.7:8080
+	// <nil>
+	// true
+}
+
+// Who routes to the leader follows its changes.
+func ExampleCluster_Observe() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	changes := c.Observe(ctx, "scheduler") // begins here
+	go func() {
+		_ = c.Lead(ctx, "scheduler", func(context.Context, *holdfast.Lease) error { return nil },
+			holdfast.WithValue([]byte("10.0.0.7:8080")))
+	}()
+	seen := 0
+	for leader, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if leader.NodeID != "" {
+			fmt.Printf("to %s\n", leader.Value)
+			seen++
+		} else if seen > 0 {
+			fmt.Println("nobody leads")
+			break
+		}
+	}
+	// Output:
+	// to 10.0.0.7:8080
+	// nobody leads
+}
+
+// A webhook may be delivered several times, to any process of the fleet. It is handled once.
+func ExampleCluster_Once() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	for range 3 {
+		r, err := c.Once(ctx, "webhook/7f3a", func(ctx context.Context, l *holdfast.Lease) error {
+			fmt.Println("handled")
+			return nil
+		}, holdfast.KeepFor(72*time.Hour))
+		fmt.Println(r.Ran, r.Finished, err)
+	}
+	// Output:
+	// handled
+	// true true <nil>
+	// false true <nil>
+	// false true <nil>
+}
+
+// Every node wakes for every tick, by a clock of its own; one of them runs it.
+func ExampleSlot() {
+	tick := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	fmt.Println(holdfast.Slot("report", tick, time.Hour))
+	fmt.Println(holdfast.Slot("report", tick.Add(-20*time.Second), time.Hour)) // a clock that is slow
+	// Output:
+	// report@2026-03-01T12:00:00Z
+	// report@2026-03-01T12:00:00Z
+}
+
+// Two locks together, in whatever order others want them.
+func ExampleCluster_AcquireAll() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	l, err := c.AcquireAll(ctx, []string{"{account}/7", "{account}/8"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = c.TryAcquire(ctx, "{account}/8")
+	fmt.Println("taken:", errors.Is(err, holdfast.ErrHeld))
+	fmt.Println(l.Release(ctx))
+	// Output:
+	// taken: true
+	// <nil>
+}
+
+// What happens to all locks whose names begin with "job/".
+func ExampleCluster_Watch() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	events := c.Watch(ctx, "job/") // begins here
+	err := c.Do(ctx, "job/report", func(ctx context.Context, l *holdfast.Lease) error {
+		return l.Set(ctx, []byte("half"))
+	}, holdfast.WithLabel("nightly"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for e, err := range events {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%v %s %s %q\n", e.Kind, e.Name, e.Holder.Label, e.Holder.Value)
+		if e.Kind == holdfast.EventReleased {
+			break
+		}
+	}
+	// Output:
+	// granted job/report nightly ""
+	// value job/report nightly "half"
+	// released job/report nightly ""
+}
+
+// Why does this take so long? Ask who has the lock.
+func ExampleCluster_WhyBlocked() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	if _, err := c.Acquire(ctx, "report", holdfast.WithLabel("nightly, started by cron")); err != nil {
+		log.Fatal(err)
+	}
+	why, err := c.WhyBlocked(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, h := range why.Holders {
+		fmt.Println(h.Label, "- free in a TTL if it died now:", h.Remaining > 0 && h.Remaining <= 15*time.Second)
+	}
+	fmt.Println("circles:", len(why.Cycles))
+	// Output:
+	// nightly, started by cron - free in a TTL if it died now: true
+	// circles: 0
+}
+
+// A library that wants a sync.Locker gets one, and the program says what happens when the lock is lost.
+func ExampleCluster_Locker() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	mu, err := c.Locker("index", func(err error) { log.Fatal(err) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	mu.Lock()
+	fmt.Println("mine:", mu.Token() > 0)
+	mu.Unlock()
+	// Output:
+	// mine: true
+}

@@ -1,0 +1,189 @@
+package fsm
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// doKind carries out what belongs to Once keys and rests.
+func (o *naive) doKind(c Command) Outcome {
+	switch c := c.(type) {
+	case Finish:
+		return o.finishKey(c)
+	case Turn:
+		keep := uint64(c.Keep / time.Millisecond)
+		turns := o.turns[keep]
+		if len(turns) == 0 || turns[len(turns)-1] != c.Last {
+			return Outcome{Code: CodeFinished}
+		}
+		o.turns[keep] = append(turns, o.index)
+		return Outcome{}
+	case Sweep:
+		o.forgetKeys(uint64(c.Keep/time.Millisecond), c.Upto, SweepMax)
+		return Outcome{}
+	case EndRest:
+		for i, r := range o.rests {
+			if r.Name == c.Name && r.Token == c.Token {
+				o.rests = slices.Delete(o.rests, i, i+1)
+				o.say(Event{Kind: EventRested, Name: r.Name, Token: r.Token, Mode: r.Mode, Weight: r.weight})
+				if len(o.holders(r.Name)) == 0 {
+					o.told[r.Name] = len(o.waiters(r.Name)) > 0
+				}
+				o.settle(r.Name)
+				return Outcome{}
+			}
+		}
+		return Outcome{Code: CodeFinished}
+	}
+	panic("unknown command")
+}
+
+func (o *naive) restsOf(name string) (rests []naiveRest) {
+	for _, r := range o.rests {
+		if r.Name == name {
+			rests = append(rests, r)
+		}
+	}
+	return rests
+}
+
+func (o *naive) finishKey(c Finish) Outcome {
+	s := o.session(c.Session)
+	if s != nil {
+		s.acked = max(s.acked, c.Acked)
+	}
+	x := o.holding(s, c.Name, c.Token)
+	if s == nil || x == nil {
+		if k, done := o.keys[c.Name]; done && k.Token == c.Token {
+			return Outcome{}
+		}
+		return Outcome{Code: CodeNotHeld}
+	}
+	s.over[x.Request] = true
+	o.remove(x, EventReleased, ReasonFinished, 0)
+	delete(o.values, c.Name)
+	for _, w := range o.waiters(c.Name) {
+		w.s.over[w.Request] = true
+		o.remove(w, EventWithdrawn, ReasonFinished, 0)
+	}
+	h := o.view(x)
+	h.Request, h.Priority, h.Label, h.Granted = 0, 0, "", o.index
+	keep := naiveClass(c.Keep)
+	o.keys[c.Name] = naiveKey{h, keep}
+	if len(o.turns[keep]) == 0 {
+		o.turns[keep] = []uint64{o.index}
+	}
+	o.forgetKeys(keep, o.index, 2)
+	return Outcome{}
+}
+
+// naiveClass keeps the five highest bits and rounds up.
+func naiveClass(keep time.Duration) uint64 {
+	millis, unit := uint64(keep/time.Millisecond), uint64(1)
+	for millis/unit >= 32 {
+		unit *= 2
+	}
+	for millis%unit != 0 {
+		millis++
+	}
+	return millis
+}
+
+// due says whether enough turns came after a key was finished.
+func (o *naive) due(k naiveKey) bool {
+	keep := time.Duration(k.keep) * time.Millisecond
+	period := max(keep/64, 100*time.Millisecond)
+	need := 1
+	for sum := time.Duration(0); sum < keep; sum += period {
+		need++
+	}
+	for _, turn := range o.turns[k.keep] {
+		if turn > k.Granted {
+			need--
+		}
+	}
+	return need <= 0
+}
+
+// inClass are the names of the keys of a class, the oldest first.
+func (o *naive) inClass(keep uint64) []string {
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(o.keys)), func(name string) bool { return o.keys[name].keep != keep })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(o.keys[a].Granted, o.keys[b].Granted) })
+	return names
+}
+
+func (o *naive) forgetKeys(keep, upto uint64, most int) {
+	for _, name := range o.inClass(keep) {
+		if k := o.keys[name]; most > 0 && o.due(k) && k.Granted <= upto {
+			delete(o.keys, name)
+			most--
+		}
+	}
+	if len(o.inClass(keep)) == 0 {
+		delete(o.turns, keep)
+	}
+}
+
+func (o *naive) classes() (all []Class) {
+	for _, keep := range slices.Sorted(maps.Keys(o.turns)) {
+		c := Class{Keep: time.Duration(keep) * time.Millisecond, Last: o.turns[keep][len(o.turns[keep])-1]}
+		for _, name := range o.inClass(keep) {
+			if o.due(o.keys[name]) {
+				c.Over = o.keys[name].Granted
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// pastOf are the grants of a lock that have ended, the last first.
+func (o *naive) pastOf(name string) (grants []PastGrant) {
+	for _, g := range slices.Backward(o.past) {
+		if g.name == name {
+			grants = append(grants, g.PastGrant)
+		}
+	}
+	return grants
+}
+
+// leads says whether somebody who waits, or wants to, waits for what is held under a token.
+func (o *naive) leads(c *naiveClaim, token uint64, seen map[*naiveClaim]bool) bool {
+	if seen[c] {
+		return false
+	}
+	seen[c] = true
+	for _, name := range c.names() {
+		for _, other := range o.of(name) {
+			before := other.token != 0 || other.Priority > c.Priority || other.Priority == c.Priority && other.arrived < c.arrived
+			switch {
+			case other == c || !before:
+			case other.token == 0 && o.leads(other, token, seen), other.token != 0 && o.keeps(other, token, seen):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keeps says whether a holder has the token, or is kept by something that leads to it.
+func (o *naive) keeps(h *naiveClaim, token uint64, seen map[*naiveClaim]bool) bool {
+	if h.token == token {
+		return true
+	}
+	if seen[h] {
+		return false
+	}
+	seen[h] = true
+	for _, c := range o.claims {
+		if len(c.While) == 0 || c.While[0] != h.token {
+			continue
+		}
+		if c.token == 0 && o.leads(c, token, seen) || c.token != 0 && o.keeps(c, token, seen) {
+			return true
+		}
+	}
+	return false
+}

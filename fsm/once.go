@@ -1,0 +1,232 @@
+package fsm
+
+import (
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// A Once key is a lock of a space of its own while it runs: it has the sessions, tokens, queue and loss of any
+// other. Finish turns it into a record, which is kept for a time.
+//
+// That time is counted without a clock in the log. Keys that are kept equally long make a class. Replicas
+// propose a Turn of the class when one period, a small part of that time, went by on their own clock since they
+// applied the last. A key's time is over when enough whole periods lie between its end and the last turn:
+// never early, later by a period at most, and a restart of all replicas loses one period, not all.
+const (
+	onceMark  = "\x00" // before a Once key; no lock's name has it
+	afterOnce = "\x01" // the lowest name that is not a Once key
+
+	// PeriodsMax is into how many periods the time of a key is divided; fewer if they would be shorter than PeriodMin.
+	PeriodsMax = 64
+	PeriodMin  = 100 * time.Millisecond
+	// SweepMax is how many keys one Sweep forgets.
+	SweepMax = 256
+	// sweepAlong is how many keys each Finish forgets of its class: more than it adds, so that what is
+	// added steadily is forgotten steadily.
+	sweepAlong = 2
+)
+
+// OnceName is the name that a Once key has in commands and events.
+func OnceName(key string) string { return onceMark + key }
+
+// OnceKey is the key of such a name; false if it is that of a lock.
+func OnceKey(name string) (key string, ok bool) { return strings.CutPrefix(name, onceMark) }
+
+func isOnce(name string) bool { return strings.HasPrefix(name, onceMark) }
+
+// OncePeriod is the period of the keys that are kept for a time.
+func OncePeriod(keep time.Duration) time.Duration { return max(keep/PeriodsMax, PeriodMin) }
+
+// onceRecord is a key that is finished.
+type onceRecord struct {
+	name  string
+	owner *owner // of the run that finished it
+	token uint64
+	index uint64 // of Finish
+	keep  uint64 // milliseconds: its class
+}
+
+func lessByKey(a, b *onceRecord) bool { return a.name < b.name }
+
+func lessByAge(a, b *onceRecord) bool {
+	return a.keep < b.keep || a.keep == b.keep && a.index < b.index
+}
+
+// class is the keys that are kept equally long.
+type class struct {
+	turns []uint64 // indexes of its beginning or oldest turn that matters to the last. Never changed
+	count int      // of keys
+}
+
+// classOf rounds a time up, by a sixteenth at most, so that there are not many classes.
+func classOf(keep time.Duration) uint64 {
+	millis := uint64(keep / time.Millisecond)
+	unit := uint64(1) << max(bits.Len64(millis)-5, 0)
+	return (millis + unit - 1) / unit * unit
+}
+
+// turnsFor is how many turns make the time of a class go by: its periods, and the one that a key came into.
+func turnsFor(keep uint64) int {
+	time, period := time.Duration(keep)*time.Millisecond, OncePeriod(time.Duration(keep)*time.Millisecond)
+	return int((time+period-1)/period) + 1
+}
+
+// over is the index up to which the keys of a class have been kept for long enough, 0 if none has.
+func (c class) over(keep uint64) uint64 {
+	if len(c.turns) < turnsFor(keep) {
+		return 0
+	}
+	return c.turns[0] - 1
+}
+
+// begin says whether a key that nobody runs may be run.
+func (m *Machine) begin(name string) Outcome {
+	if r, ok := m.keys.Get(&onceRecord{name: name}); ok {
+		h := r.view()
+		return Outcome{Code: CodeDone, Token: r.token, Holder: &h}
+	}
+	if m.keys.Len() >= m.limits.keys {
+		return Outcome{Code: CodeTooManyKeys}
+	}
+	return Outcome{}
+}
+
+func (r *onceRecord) view() Holder {
+	return Holder{
+		Session: r.owner.id, NodeName: r.owner.nodeName, Token: r.token, Mode: Exclusive, Weight: 1, Granted: r.index,
+	}
+}
+
+func (m *Machine) finishKey(c *Finish) Outcome {
+	if !c.Session.valid() || !isOnce(c.Name) || !validLock(c.Name) || c.Keep < time.Millisecond || c.Keep > KeepMax {
+		return Outcome{Code: CodeInvalid}
+	}
+	s := m.session(c.Session)
+	if s != nil {
+		m.ack(s, c.Acked)
+		if l := m.lock(c.Name); m.heldBy(s, l, c.Token) != nil {
+			m.close(s, l, classOf(c.Keep))
+			return Outcome{}
+		}
+	}
+	if r, ok := m.keys.Get(&onceRecord{name: c.Name}); ok && r.token == c.Token {
+		return Outcome{} // it was this run that finished it
+	}
+	return Outcome{Code: CodeNotHeld}
+}
+
+// close turns the lock of a key into its record, and sends away who waits for it.
+func (m *Machine) close(s *session, l *lock, keep uint64) {
+	held := l.holder
+	m.finish(s, held.request)
+	m.remove(held, EventReleased, ReasonFinished, 0)
+	m.values -= l.value.size()
+	l.value = nil
+	m.claims = m.claims[:0]
+	for c := range m.waitersOf(l) {
+		m.claims = append(m.claims, c)
+	}
+	for _, c := range m.claims {
+		m.finish(m.session(c.owner.id), c.request)
+		m.remove(c, EventWithdrawn, ReasonFinished, 0)
+	}
+	m.locks.Delete(l.name)
+	m.remember(&onceRecord{name: l.name, owner: s.owner, token: held.token, index: m.applied, keep: keep})
+	m.forgetKeys(keep, m.applied, sweepAlong)
+}
+
+func (m *Machine) remember(r *onceRecord) {
+	m.keys.Set(r)
+	m.aged.Set(r)
+	k, ok := m.classes.Get(r.keep)
+	if !ok {
+		k.turns = []uint64{m.applied}
+	}
+	k.count++
+	m.classes.Set(r.keep, k)
+}
+
+// forgetKeys forgets keys of a class whose time is over, those finished up to an index, and at most so many.
+func (m *Machine) forgetKeys(keep, upto uint64, most int) {
+	k, ok := m.classes.Get(keep)
+	if !ok {
+		return
+	}
+	upto = min(upto, k.over(keep))
+	for ; most > 0; most-- {
+		var oldest *onceRecord
+		m.aged.Ascend(&onceRecord{keep: keep}, func(r *onceRecord) bool {
+			oldest = r
+			return false
+		})
+		if oldest == nil || oldest.keep != keep || oldest.index > upto {
+			break
+		}
+		m.aged.Delete(oldest)
+		m.keys.Delete(oldest)
+		k.count--
+	}
+	if k.count == 0 {
+		m.classes.Delete(keep)
+	} else {
+		m.classes.Set(keep, k)
+	}
+}
+
+func (m *Machine) turn(c *Turn) Outcome {
+	keep := uint64(c.Keep / time.Millisecond)
+	k, ok := m.classes.Get(keep)
+	if !ok || k.turns[len(k.turns)-1] != c.Last {
+		return Outcome{Code: CodeFinished}
+	}
+	from := max(0, len(k.turns)+1-turnsFor(keep))
+	k.turns = append(append(make([]uint64, 0, len(k.turns)+1-from), k.turns[from:]...), m.applied)
+	m.classes.Set(keep, k)
+	return Outcome{}
+}
+
+func (m *Machine) sweep(c *Sweep) Outcome {
+	m.forgetKeys(uint64(c.Keep/time.Millisecond), c.Upto, SweepMax)
+	return Outcome{}
+}
+
+// Key is who finished a Once key; Granted is the log index of that. False if it is not remembered as finished.
+func (m *Machine) Key(key string) (Holder, bool) {
+	r, ok := m.keys.Get(&onceRecord{name: OnceName(key)})
+	if !ok {
+		return Holder{}, false
+	}
+	return r.view(), true
+}
+
+// Class is the Once keys that are remembered equally long.
+type Class struct {
+	Keep time.Duration
+	Last uint64 // log index of its last turn
+	Over uint64 // if not 0, that of the last key that a Sweep may forget now
+}
+
+// Classes are the classes of Once keys by how long they are kept. They are few: less than a thousand.
+func (m *Machine) Classes() (all []Class) {
+	m.classes.Scan(func(keep uint64, k class) bool {
+		all = append(all, Class{
+			Keep: time.Duration(keep) * time.Millisecond, Last: k.turns[len(k.turns)-1], Over: m.overdue(keep, k.over(keep)),
+		})
+		return true
+	})
+	return all
+}
+
+// overdue is the index of the last key of a class that one Sweep may forget.
+func (m *Machine) overdue(keep, upto uint64) (last uint64) {
+	n := 0
+	m.aged.Ascend(&onceRecord{keep: keep}, func(r *onceRecord) bool {
+		if n++; n > SweepMax || r.keep != keep || r.index > upto {
+			return false
+		}
+		last = r.index
+		return true
+	})
+	return last
+}

@@ -1,0 +1,104 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+)
+
+// Locker is a lock of the fleet as a sync.Locker, for code that asks for one. Such code cannot be told that it
+// has lost its lock while it works: the policy for that is a function, and there is none by default. It is safe for
+// concurrent use; the callers of one process exclude each other as those of different ones do.
+type Locker struct {
+	c      *Cluster
+	name   string
+	onLoss func(error)
+	opts   []Option
+
+	mu    sync.Mutex
+	lease *Lease
+}
+
+// Locker makes a sync.Locker of the lock name. onLoss, which must not be nil, is called, on a goroutine of its own,
+// when a lease ends before Unlock, with an error that is ErrLost: what the lock guards may have another holder from then
+// on. A program that cannot stop its work there ends itself. onLoss is also told why Lock could not be granted, and of
+// an Unlock without a Lock. Errors: ErrInvalid for name, onLoss and opts; WithManualRenew and WithSpectator are not for it.
+func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Locker, error) {
+	if err := checkText("name", name, 1, NameMax); err != nil {
+		return nil, err
+	}
+	if onLoss == nil {
+		return nil, invalid("onLoss", "is nil")
+	}
+	o, err := gather(c.cfg.TTL, opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.manual || o.spectator:
+		return nil, invalid("option", "WithManualRenew and WithSpectator are not for a Locker")
+	}
+	return &Locker{c: c, name: name, onLoss: onLoss, opts: opts}, nil
+}
+
+// Lock waits for the lock for as long as it takes. It never returns without it: when the lock cannot be had any
+// more, because the node was closed or has failed, or because of a limit, onLoss is told, and then the calling goroutine ends, with its deferred calls
+// (runtime.Goexit).
+func (k *Locker) Lock() {
+	l, err := k.c.Acquire(context.Background(), k.name, k.opts...)
+	if err != nil {
+		k.onLoss(err)
+		runtime.Goexit()
+	}
+	k.keep(l)
+}
+
+// TryLock reports whether the lock was free and is held now.
+func (k *Locker) TryLock() bool {
+	l, err := k.c.TryAcquire(context.Background(), k.name, k.opts...)
+	if err == nil {
+		k.keep(l)
+		return true
+	}
+	if !errors.Is(err, ErrHeld) {
+		k.onLoss(err)
+	}
+	return false
+}
+
+func (k *Locker) keep(l *Lease) {
+	k.mu.Lock()
+	k.lease = l
+	k.mu.Unlock()
+	context.AfterFunc(l.Context(), func() {
+		if err := l.Err(); errors.Is(err, ErrLost) {
+			k.onLoss(err)
+		}
+	})
+}
+
+// Unlock gives the lock back. It returns when the group has confirmed it, or after a TTL, when that goes on in the
+// background. After a loss, of which onLoss was told, it does nothing.
+func (k *Locker) Unlock() {
+	k.mu.Lock()
+	l := k.lease
+	k.lease = nil
+	k.mu.Unlock()
+	if l == nil {
+		k.onLoss(invalid("Unlock", "%q is not locked", k.name))
+		return
+	}
+	end, done := l.endTime(context.Background())
+	defer done()
+	_ = l.Release(end) // a loss was told when it happened; what is left is done in the background
+}
+
+// Token is the fencing token under which the lock is held, zero if it is not.
+func (k *Locker) Token() Token {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lease == nil {
+		return 0
+	}
+	return k.lease.token
+}

@@ -1,0 +1,199 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+const (
+	keepDefault = 24 * time.Hour
+	// KeepMax is the longest that a finished key can be remembered.
+	KeepMax = fsm.KeepMax
+)
+
+// OnceOption changes how a key is run once.
+type OnceOption interface{ applyOnce(*onceOptions) error }
+
+type onceOptions struct {
+	options
+	keep time.Duration
+	wait bool
+}
+
+type onceFunc func(*onceOptions) error
+
+func (f onceFunc) applyOnce(o *onceOptions) error { return f(o) }
+
+// KeepFor sets how long a finished key is remembered: for at least d, and an eighth longer at most where a
+// majority lives (at least a tenth of a second; a restart of all nodes prolongs it by a sixty-fourth of d). 1 ms to ten years. Default 24 h.
+func KeepFor(d time.Duration) OnceOption {
+	return onceFunc(func(o *onceOptions) error {
+		if d < time.Millisecond || d > KeepMax {
+			return invalid("KeepFor", "%v is not 1ms to %v", d, KeepMax)
+		}
+		o.keep = d
+		return nil
+	})
+}
+
+// WaitForRunner makes Once wait while the key runs elsewhere, until it is finished or this call's turn to run
+// it has come. Without it, Once returns at once then.
+func WaitForRunner() OnceOption {
+	return onceFunc(func(o *onceOptions) error { o.wait = true; return nil })
+}
+
+// OnceTTL sets the TTL of the run, 100 ms to 24 h: about so long after the death of its node another call may
+// run the key again. Default: Config.TTL.
+func OnceTTL(d time.Duration) OnceOption {
+	return onceFunc(func(o *onceOptions) error {
+		o.ttl = d
+		return checkTTL("OnceTTL", d)
+	})
+}
+
+// OnceLabel says to people who runs it: 1,024 bytes of UTF-8 at most.
+func OnceLabel(s string) OnceOption {
+	return onceFunc(func(o *onceOptions) error {
+		o.label = s
+		return checkText("OnceLabel", s, 0, LabelMax)
+	})
+}
+
+// OnceResult is what became of a key.
+type OnceResult struct {
+	Ran      bool   // by this call
+	Finished bool   // by this call or before
+	Token    Token  // of the run, this call's or the one that By is about; zero if there was none
+	By       Holder // who ran it, or runs it now
+}
+
+// doneError says that a Once key is finished.
+type doneError struct{ by fsm.Holder }
+
+func (e *doneError) Error() string {
+	return fmt.Sprintf("holdfast: finished with token %d", e.by.Token)
+}
+
+// Once runs fn at most once for key among all nodes of the fleet, for as long as the key is remembered (KeepFor).
+// At most one call runs it at a time. nil from fn finishes the key: later calls answer Finished and do not run. An
+// error from fn leaves it open: Once answers the error, and another call may run it. If the node that runs
+// it dies or loses its lease, another call may run it again, with a higher token: what fn does must be
+// guarded by the token, or be done twice without harm. A call that finds the key running elsewhere answers
+// neither Ran nor Finished and no error, or waits with WaitForRunner.
+//
+// key has 1 to 512 bytes of UTF-8 without control characters, and has nothing to do with the lock of that name. fn's context
+// ends with the lease or with ctx. A runner that lost its lease answers ErrLost and not Finished, though what fn did may
+// have been done; ErrUnknownOutcome means that fn returned nil and that the group may or may not know. That a key is finished may
+// be answered by this node's own replica, without asking the group. A run costs two commands, as a lock does.
+func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...OnceOption) (OnceResult, error) {
+	if err := checkCall(ctx, key); err != nil {
+		return OnceResult{}, err
+	}
+	if fn == nil {
+		return OnceResult{}, invalid("fn", "is nil")
+	}
+	o := onceOptions{options: options{ttl: c.cfg.TTL}, keep: keepDefault}
+	for i, opt := range opts {
+		if opt == nil {
+			return OnceResult{}, invalid(fmt.Sprintf("option %d", i), "is nil")
+		}
+		if err := opt.applyOnce(&o); err != nil {
+			return OnceResult{}, err
+		}
+	}
+	if err := c.stopped(); err != nil {
+		return OnceResult{}, err
+	}
+	l, err := c.ask(ctx, fsm.OnceName(key), o.wait, o.options)
+	var done *doneError
+	var held *HeldError
+	switch {
+	case errors.As(err, &done):
+		return OnceResult{Finished: true, Token: Token(done.by.Token), By: holder(done.by, nil)}, nil
+	case errors.As(err, &held) && !o.wait:
+		return OnceResult{Token: held.Token, By: held.Holder}, nil
+	case err != nil:
+		return OnceResult{}, err
+	}
+	return l.once(ctx, o.keep, fn)
+}
+
+// once runs fn and finishes its key, or leaves it open.
+func (l *Lease) once(ctx context.Context, keep time.Duration, fn func(context.Context, *Lease) error) (r OnceResult, err error) {
+	r = OnceResult{Ran: true, Token: l.token, By: Holder{
+		NodeID: l.c.ID(), Node: l.c.cfg.Name, Label: l.label, Token: l.token, Weight: 1,
+	}}
+	returned := false
+	defer func() {
+		end, done := l.endTime(ctx)
+		defer done()
+		if returned && err == nil && l.Err() == nil {
+			r.Finished, err = l.finish(end, keep)
+			return
+		}
+		if e := l.Release(end); errors.Is(e, ErrLost) {
+			err = errors.Join(err, e)
+		}
+	}()
+	err = l.run(ctx, fn)
+	returned = true
+	return r, err
+}
+
+// finish tells the group that the key is finished, which ends the lease.
+func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
+	s := l.session
+	out, _, err := l.c.proposer.propose(ctx, fsm.Finish{
+		Session: s.id, Acked: s.acked(), Name: l.name, Token: uint64(l.token),
+		Keep: (keep + time.Millisecond - 1).Truncate(time.Millisecond),
+	})
+	switch {
+	case err != nil:
+		if l.end(ErrReleased) {
+			l.c.keeper.releaseLater(l)
+		}
+		return false, err
+	case out.Code == fsm.CodeOK:
+		l.end(ErrReleased)
+		return true, nil
+	}
+	l.end(lost(ErrExpired))
+	return false, l.Err()
+}
+
+// finished answers a *doneError if name is that of a Once key that this node's replica knows to be finished.
+func (c *Cluster) finished(name string) error {
+	key, once := fsm.OnceKey(name)
+	group, _ := c.proposer.current()
+	if !once || group == nil {
+		return nil
+	}
+	var by fsm.Holder
+	var done bool
+	group.Read(func(m *fsm.Machine) { by, done = m.Key(key) })
+	if !done {
+		return nil
+	}
+	return &doneError{by}
+}
+
+// Slot makes the key of one tick of a schedule for Once, the same on every node: at is the instant that the
+// schedule names, not the time at which a timer woke. It is rounded to the nearest multiple of every since the Unix epoch, so
+// that clocks up to half of every apart agree; choose an every that all instants of the schedule are multiples
+// of (30 minutes for "hourly at :30"). An every of zero or less answers the instant itself.
+func Slot(job string, at time.Time, every time.Duration) string {
+	nanos := at.UnixNano()
+	if every > 0 {
+		step := int64(every)
+		rest := ((nanos % step) + step) % step
+		nanos -= rest
+		if rest >= step-rest {
+			nanos += step
+		}
+	}
+	return job + "@" + time.Unix(0, nanos).UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,134 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Event is one change of a lock.
+type Event struct {
+	Index  uint64 // log index: the order of events; those of one command have the same
+	Kind   EventKind
+	Name   string // of the lock
+	Holder Holder // who holds, held or waits. Value: of EventValue, the value that was written, nil when it was removed
+	Reason string // how it ended, for people; of EventForced, the operator's words
+}
+
+// EventKind says what happened.
+type EventKind uint8
+
+// Kinds of events. A new leader of an election is an EventGranted of its name.
+const (
+	EventGranted   EventKind = iota + 1 // the lock was granted
+	EventReleased                       // its holder gave it back
+	EventExpired                        // its holder did not renew it in time
+	EventLost                           // its holder's node left, was closed or came back as a new process
+	EventForced                         // an operator took it
+	EventQueued                         // somebody began to wait
+	EventWithdrawn                      // somebody waits no more
+	EventValue                          // the lock's value was written or removed
+	EventResync                         // events are missing before the next one: read the state anew
+)
+
+// String is the kind in lower case.
+func (k EventKind) String() string {
+	names := [...]string{
+		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync",
+	}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// Watch tells every change of the locks whose names begin with prefix, from the call on, in the order of the
+// log, as this node applies it. It begins with the call, not with the iteration. A consumer that keeps up misses
+// nothing; for one that does not, 4,096 events or 4 MiB of values wait at most, further ones are dropped, and
+// an EventResync with the prefix as its name stands in their place, as it does where this node
+// caught up by a snapshot: then read the state with Locks, and go on with what follows.
+//
+// The end of ctx and of the node is an error, which ends the iteration; so does *LimitError when this node has
+// 1,024 watches. A watch that is never iterated ends with ctx. It can be iterated once.
+func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error] {
+	w, err := c.feed.open(ctx, prefix, false)
+	return func(yield func(Event, error) bool) {
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer w.close()
+		defer w.stop()
+		err = invalid("Watch", "was iterated before")
+		for {
+			events, missed, err := w.next(ctx)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for i := range events {
+				if !yield(event(&events[i]), nil) {
+					return
+				}
+			}
+			if missed != 0 && !yield(Event{Index: missed, Kind: EventResync, Name: prefix}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// kindOf is the public kind of an event, 0 if it is not told.
+func kindOf(e *fsm.Event) EventKind {
+	switch e.Kind {
+	case fsm.EventGranted:
+		return EventGranted
+	case fsm.EventReleased:
+		return EventReleased
+	case fsm.EventLost:
+		if e.Reason == fsm.ReasonExpired {
+			return EventExpired
+		}
+		return EventLost
+	case fsm.EventForced:
+		return EventForced
+	case fsm.EventQueued:
+		return EventQueued
+	case fsm.EventWithdrawn:
+		return EventWithdrawn
+	case fsm.EventValueSet:
+		return EventValue
+	}
+	return 0
+}
+
+func event(e *fsm.Event) Event {
+	told := Event{Index: e.Index, Kind: kindOf(e), Name: e.Name, Holder: holder(e.Holder(), append([]byte(nil), e.Value...))}
+	if e.Value != nil && told.Holder.Value == nil {
+		told.Holder.Value = []byte{}
+	}
+	told.Reason = reasonOf(e.Reason)
+	if e.Detail != "" {
+		told.Reason = e.Detail
+	}
+	return told
+}
+
+// reasonOf says to people how something ended.
+func reasonOf(r fsm.Reason) string {
+	switch r {
+	case fsm.ReasonNone:
+		return ""
+	case fsm.ReasonExpired:
+		return "not renewed in time"
+	case fsm.ReasonIncarnation:
+		return "its node's process started anew"
+	case fsm.ReasonForgotten:
+		return "its node left or was closed"
+	case fsm.ReasonAbandoned:
+		return "its node could not rely on it any more"
+	}
+	return r.String()
+}
