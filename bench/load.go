@@ -315,7 +315,7 @@ func (d *duel) profile(ctx context.Context) error {
 	if d.profiles == "" {
 		return nil
 	}
-	const span = 10 * time.Second
+	span := max(10*time.Second, 10*d.span)
 	return d.both(func(f *fleet, op string) error {
 		for _, callers := range []int{1, 64, 256} {
 			var taken []func() (answer, error)
