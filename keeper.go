@@ -366,10 +366,16 @@ func (k *keeper) release(ctx context.Context, l *Lease) error {
 	if s.manual && rest == 0 {
 		return k.closeNow(ctx, s)
 	}
-	out, tried, err := k.c.proposer.propose(ctx, fsm.Release{
-		Session: s.id, Acked: s.acked(), Rest: rest,
-		Grants: []fsm.Grant{{Name: l.name, Token: uint64(l.token)}},
-	})
+	p := k.c.proposer
+	if err := p.enter(ctx, p.holders); err != nil {
+		k.clean.release(l)
+		return err
+	}
+	grant := [1]fsm.Grant{{Name: l.name, Token: uint64(l.token)}}
+	room := p.room()
+	cmd := fsm.Release{Session: s.id, Acked: s.acked(), Rest: rest, Grants: grant[:]}.AppendTo((*room)[:0])
+	out, tried, err := p.admitted(ctx, p.holders, cmd)
+	p.rooms.Put(room)
 	if s.manual && err == nil {
 		k.lose(s, ErrReleased)
 	}

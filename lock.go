@@ -102,12 +102,15 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	} else if err != nil {
 		return nil, errAgain
 	}
-	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, fsm.Acquire{
+	room := c.proposer.room()
+	cmd := fsm.Acquire{
 		Session: s.id, TTL: s.ttl, Request: request, Acked: acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
 		While: c.within(ctx), Refuse: o.refuse,
-	})
+	}.AppendTo((*room)[:0])
+	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, cmd)
+	c.proposer.rooms.Put(room)
 	if err != nil {
 		c.giveUp(s, request, tried.unknown)
 		return nil, err

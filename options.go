@@ -196,6 +196,9 @@ func WithPriority(p int) Option {
 
 // gather applies opts to the defaults and checks how they go together.
 func gather(ttl time.Duration, opts []Option) (options, error) {
+	if len(opts) == 0 {
+		return options{ttl: ttl}, nil
+	}
 	o := options{ttl: ttl}
 	for i, opt := range opts {
 		if opt == nil {

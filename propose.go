@@ -23,6 +23,8 @@ type proposer struct {
 	cause   func() error    // why, once closing is closed
 	removed func()          // called when the group turns out to have removed this node's replica
 
+	rooms sync.Pool // of *[]byte: for the commands of those who acquire and release
+
 	mu   sync.Mutex // of who replaces view
 	view atomic.Pointer[groupView]
 }
@@ -79,7 +81,16 @@ func (p *proposer) propose(ctx context.Context, cmd fsm.Command) (fsm.Outcome, a
 	if err := p.enter(ctx, p.holders); err != nil {
 		return fsm.Outcome{}, attempts{}, err
 	}
-	return p.admitted(ctx, p.holders, cmd)
+	return p.admitted(ctx, p.holders, fsm.Encode(cmd))
+}
+
+// room is where a command can be encoded. It can be given back to rooms when the command has its outcome.
+func (p *proposer) room() *[]byte {
+	if room, ok := p.rooms.Get().(*[]byte); ok {
+		return room
+	}
+	room := make([]byte, 0, 256)
+	return &room
 }
 
 // enter waits for a turn.
@@ -92,9 +103,9 @@ func (p *proposer) enter(ctx context.Context, queue *admission) error {
 }
 
 // admitted is propose after enter.
-func (p *proposer) admitted(ctx context.Context, queue *admission, cmd fsm.Command) (fsm.Outcome, attempts, error) {
+func (p *proposer) admitted(ctx context.Context, queue *admission, cmd []byte) (fsm.Outcome, attempts, error) {
 	began := time.Now()
-	out, tried, err := p.insist(ctx, fsm.Encode(cmd))
+	out, tried, err := p.insist(ctx, cmd)
 	queue.leave(began, err == nil)
 	return out, tried, err
 }

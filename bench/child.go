@@ -126,6 +126,8 @@ func (w *worker) do(o order) (a answer) {
 		a.Figures = measure(o.What == "collect")
 		a.Figures.Goroutines -= w.before.Goroutines + 1 // and the one that measures
 		a.Figures.Descriptors -= w.before.Descriptors
+	case "garbage":
+		litter(ctx, o.Count, o.Span)
 	case "profile":
 		err = profile(o.What, o.Span)
 	case "admit":
@@ -190,6 +192,23 @@ func (w *worker) load(ctx context.Context, o order) (took time.Duration, times [
 	}
 	work.Wait()
 	return time.Since(began), times, stamps, err
+}
+
+// litter keeps the collector busy: so many goroutines hold a heap full of pointers each and replace it all the time.
+func litter(ctx context.Context, count int, span time.Duration) {
+	const live = 1 << 19 // allocations that each holds, of some hundred bytes
+	end := time.Now().Add(span)
+	var work sync.WaitGroup
+	for range count {
+		work.Go(func() {
+			heap := make([]*[12]*int, live)
+			for i := 0; i%1024 != 0 || time.Now().Before(end) && ctx.Err() == nil; i++ {
+				heap[i%live] = new([12]*int)
+			}
+			runtime.KeepAlive(heap)
+		})
+	}
+	work.Wait()
 }
 
 func measure(collect bool) usage {

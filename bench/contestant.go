@@ -17,8 +17,9 @@ import (
 // Contestants.
 const (
 	kindHoldfast = "holdfast"
-	kindEngine   = "engine" // dragonboat alone: an empty state machine, the same settings, one fsync for each commit
-	kindEmpty    = "empty"  // a process that does nothing
+	kindEngine   = "engine"     // dragonboat alone: an empty state machine, the same settings, one fsync for each commit
+	kindTan      = "engine-tan" // the same with its other log store
+	kindEmpty    = "empty"      // a process that does nothing
 )
 
 // startup says how a child begins. Peers is a file that a fleet of Holdfast joins through; Addrs are the raft
@@ -58,7 +59,7 @@ func start(s startup) (contestant, error) {
 	switch s.Kind {
 	case kindHoldfast:
 		return startHoldfast(s)
-	case kindEngine:
+	case kindEngine, kindTan:
 		return startEngine(s)
 	case kindEmpty:
 		return nothing{}, nil

@@ -43,11 +43,14 @@ func startEngine(s startup) (*engine, error) {
 	}
 	logDB := config.GetTinyMemLogDBConfig()
 	logDB.Shards = 1
+	if s.Kind == kindTan {
+		logDB.KVWriteBufferSize = 256 << 10 // tan takes so much at once
+	}
 	hostConfig := config.NodeHostConfig{
 		DeploymentID: 7, NodeHostDir: s.DataDir, RTTMillisecond: uint64(tick / time.Millisecond), RaftAddress: s.Addrs[s.Index],
 		MaxSendQueueSize: 64 << 20, MaxReceiveQueueSize: 64 << 20,
 		Expert: config.ExpertConfig{
-			LogDBFactory: oneSyncFactory{},
+			LogDBFactory: oneSyncFactory{tan: s.Kind == kindTan},
 			LogDB:        logDB,
 			Engine:       config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 1, SnapshotShards: 2, CloseShards: 2},
 		},

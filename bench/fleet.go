@@ -146,7 +146,7 @@ func newFleet(ctx context.Context, s settings, kind string, onDisk bool) (_ *fle
 	if onDisk {
 		f.dir = dir
 	}
-	if kind == kindEngine {
+	if kind == kindEngine || kind == kindTan {
 		if f.base.Addrs, err = freePorts(votersOfFleet + 1); err != nil {
 			return nil, err
 		}

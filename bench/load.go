@@ -51,7 +51,7 @@ func measureLoad(ctx context.Context, s settings, r *report, onDisk bool) (err e
 		run  func(context.Context) error
 	}{
 		{"latency", d.voters}, {"hand-over", d.handOver}, {"throughput", d.throughput}, {"spread", d.spread},
-		{"profile", d.profile}, {"non-voter", d.nonVoter},
+		{"pressure", d.pressure}, {"profile", d.profile}, {"non-voter", d.nonVoter},
 	} {
 		if !s.wants(d.section + "/" + step.name) {
 			continue
@@ -262,6 +262,33 @@ func (d *duel) handOver(ctx context.Context) error {
 	return nil
 }
 
+// pressure is full load while all nodes' processes produce garbage: the raft leader must stay.
+func (d *duel) pressure(ctx context.Context) error {
+	span := 4 * d.span
+	for f, op := range d.contestants(opPair, opWrite) {
+		before, err := f.term(ctx)
+		if err != nil {
+			return err
+		}
+		var waits []func() (answer, error)
+		for _, p := range f.procs {
+			waits = append(waits, p.begin(ctx, order{Op: "garbage", Count: 2, Span: span}))
+		}
+		rate, err := f.loadAll(ctx, op, 256, span)
+		for _, wait := range waits {
+			_, e := wait()
+			err = errors.Join(err, e)
+		}
+		after, e := f.term(ctx)
+		if err := errors.Join(err, e); err != nil {
+			return err
+		}
+		d.add(d.section, op+"s among garbage, 256 callers on 3 nodes", f.kind, unitRate, rate)
+		d.add(d.section, "raft leaders lost among garbage", f.kind, unitCount, float64(after-before))
+	}
+	return nil
+}
+
 // proposal is the median time of the engine's proposals on the raft leader and on a follower, with a pause before each.
 func (d *duel) proposal(ctx context.Context, pause time.Duration) (lead, follow float64, err error) {
 	for _, x := range []struct {
@@ -315,7 +342,7 @@ func (d *duel) profile(ctx context.Context) error {
 	if d.profiles == "" {
 		return nil
 	}
-	const span = 10 * time.Second
+	span := max(10*time.Second, 10*d.span)
 	return d.both(func(f *fleet, op string) error {
 		for _, callers := range []int{1, 64, 256} {
 			var taken []func() (answer, error)

@@ -128,6 +128,7 @@ func sections() []section {
 		{"disk", func(ctx context.Context, s settings, r *report) error { return measureLoad(ctx, s, r, true) }},
 		{"idle", measureIdle},
 		{"failover", measureFailover},
+		{"stores", measureStores},
 	}
 }
 

@@ -41,6 +41,9 @@ func (r *report) judgeLoad(section string) {
 			})
 		}
 	}
+	for _, when := range []string{"under load", "among garbage"} {
+		r.most(section+": raft leaders lost "+when, "none", 0, section, "raft leaders lost "+when, kindHoldfast, 1)
+	}
 	for _, where := range []string{"on the raft leader", "between 3 nodes"} {
 		for _, kind := range []string{"waiters ready", "back to back"} {
 			name := "hand-over over proposal, " + where + ", " + kind

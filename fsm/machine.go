@@ -49,6 +49,7 @@ type Machine struct {
 
 	// Room that Apply uses again and again; no part of the state.
 	scratch scratch
+	recent  *session // the one found last, unless it has ended: commands of a node come in a row
 	pivot   claim
 	events  []Event
 	claims  []*claim

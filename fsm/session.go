@@ -22,6 +22,9 @@ type owner struct {
 
 // session finds an open session and makes it this machine's own to change; nil if there is none.
 func (m *Machine) session(id SessionID) *session {
+	if s := m.recent; s != nil && s.epoch == m.epoch && s.id == id {
+		return s
+	}
 	ref, ok := m.sessions.Get(sessionRef{id: id})
 	if !ok {
 		return nil
@@ -32,6 +35,7 @@ func (m *Machine) session(id SessionID) *session {
 		ref.s = &mine
 		m.sessions.Set(ref)
 	}
+	m.recent = ref.s
 	return ref.s
 }
 
@@ -193,6 +197,7 @@ func (m *Machine) endSessions(ended []*session, reason Reason) {
 		m.dropClaims(s, reason)
 		m.finished.drop(s.opened)
 		m.sessions.Delete(sessionRef{id: s.id})
+		m.recent = nil
 	}
 	for _, name := range m.names {
 		if l := m.lock(name); l != nil {
