@@ -97,6 +97,24 @@ func (f *File) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return f.check(ctx, resource, t, true)
 }
 
+// Do runs fn if Check admits t, and lets nobody else pass a check of the file before fn has returned, so
+// that check and write are one step among all who use the file. It answers fn's error; the mark has
+// risen then all the same. fn may not use this guard.
+func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error) error {
+	if err := validate(ctx, resource, t); err != nil {
+		return err
+	}
+	if fn == nil {
+		return fmt.Errorf("%w: fn is nil", ErrInvalid)
+	}
+	return f.locked(ctx, func() error {
+		if err := f.raise(resource, t, false); err != nil {
+			return err
+		}
+		return fn()
+	})
+}
+
 // Close closes the file; later checks answer an error (errors.Is fs.ErrClosed). It waits for a check
 // under way. Idempotent.
 func (f *File) Close() error {
@@ -139,21 +157,24 @@ func (f *File) check(ctx context.Context, resource string, t Token, once bool) e
 	if err := validate(ctx, resource, t); err != nil {
 		return err
 	}
-	return f.locked(ctx, func() error {
-		highest := f.marks[resource]
-		if err := judge(resource, t, highest, once); err != nil {
-			return err
-		}
-		if t == highest && !f.doubtful {
-			return nil
-		}
-		next := maps.Clone(f.marks)
-		next[resource] = t
-		if err := f.replace(next); err != nil {
-			return fmt.Errorf("holdfast: fence file %s: %w", f.path, err)
-		}
+	return f.locked(ctx, func() error { return f.raise(resource, t, once) })
+}
+
+// raise judges t and writes its mark. The lock is held before.
+func (f *File) raise(resource string, t Token, once bool) error {
+	highest := f.marks[resource]
+	if err := judge(resource, t, highest, once); err != nil {
+		return err
+	}
+	if t == highest && !f.doubtful {
 		return nil
-	})
+	}
+	next := maps.Clone(f.marks)
+	next[resource] = t
+	if err := f.replace(next); err != nil {
+		return fmt.Errorf("holdfast: fence file %s: %w", f.path, err)
+	}
+	return nil
 }
 
 // locked runs fn while nobody else uses the file and its marks are loaded.
@@ -275,7 +296,7 @@ func (f *File) load() error {
 	return nil
 }
 
-// replace writes marks and makes them f's. The lock is held before; with the name it goes to the new file.
+// replace writes marks and makes them f's. The lock is held before and after.
 func (f *File) replace(marks map[string]Token) error {
 	temp := f.name + ".tmp"
 	if err := f.dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that died here
@@ -288,6 +309,10 @@ func (f *File) replace(marks map[string]Token) error {
 	file, err := f.write(temp, old.Mode().Perm(), marks)
 	if err != nil {
 		return err
+	}
+	// The lock goes with the name: without it on the new file, others would come in before Do's fn has run.
+	if ok, err := flock(file); !ok {
+		return errors.Join(errors.New("the new file is locked"), err, file.Close())
 	}
 	if err := f.dir.Rename(temp, f.name); err != nil {
 		return errors.Join(err, file.Close())

@@ -96,12 +96,33 @@ func top(marks map[string]Token) (highest Token) {
 	return highest
 }
 
+// Do runs fn if Check admits t, and lets nobody else pass a check before fn has returned, so that check and
+// write are one step. It answers fn's error; the mark has risen then all the same. fn may not use this guard.
+func (m *Memory) Do(ctx context.Context, resource string, t Token, fn func() error) error {
+	if err := validate(ctx, resource, t); err != nil {
+		return err
+	}
+	if fn == nil {
+		return fmt.Errorf("%w: fn is nil", ErrInvalid)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.raise(resource, t, false); err != nil {
+		return err
+	}
+	return fn()
+}
+
 func (m *Memory) check(ctx context.Context, resource string, t Token, once bool) error {
 	if err := validate(ctx, resource, t); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.raise(resource, t, once)
+}
+
+func (m *Memory) raise(resource string, t Token, once bool) error {
 	if err := judge(resource, t, m.marks[resource], once); err != nil {
 		return err
 	}

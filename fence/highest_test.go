@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // reader is what every guard of this package can also do.
@@ -77,12 +78,65 @@ func TestLoggedShowsRefusalsAndFailuresAndNothingElse(t *testing.T) {
 		t.Errorf("refused: log %q", log)
 	}
 	out.Reset()
+	if err := Logged(nil, slog.New(slog.NewTextHandler(&out, nil))).CheckOnce(t.Context(), "r", 9); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a nil guard: %v", err)
+	}
+	out.Reset()
 	if err := Logged(broken{}, slog.New(slog.NewTextHandler(&out, nil))).Check(t.Context(), "r", 9); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	if log := out.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "unexpected EOF") {
 		t.Errorf("failed: log %q", log)
 	}
+}
+
+// doer is a guard that check and write can be one step with.
+type doer interface {
+	Guard
+	Do(ctx context.Context, resource string, t Token, fn func() error) error
+}
+
+// Between a check and a write that are two steps, the next holder can come and write first. The first
+// version of File.Do lost its lock with the file that it replaced, which this test found.
+func TestDoLetsNobodyPassWhileItsFunctionRuns(t *testing.T) {
+	eachGuard(t, func(t *testing.T, g Guard) {
+		ctx, d := t.Context(), g.(doer)
+		passed := make(chan error, 1)
+		var next doer = d
+		if f, ok := g.(*File); ok {
+			next = openFile(t, f.path) // as another process
+		}
+		err := d.Do(ctx, "r", 5, func() error {
+			go func() { passed <- next.Check(ctx, "r", 6) }()
+			select {
+			case err := <-passed:
+				t.Errorf("the next holder passed: %v", err)
+				passed <- err
+				return io.ErrUnexpectedEOF
+			case <-time.After(20 * time.Millisecond):
+				return io.ErrUnexpectedEOF
+			}
+		})
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Error(err)
+		}
+		if err := <-passed; err != nil {
+			t.Errorf("the next holder afterwards: %v", err)
+		}
+		wantStale(t, d.Do(ctx, "r", 5, func() error { t.Error("a stale token ran"); return nil }), "r", 5, 6)
+		for _, err := range []error{d.Do(ctx, "r", 7, nil), d.Do(ctx, strings.Repeat("r", ResourceMax+1), 7, func() error { return nil })} {
+			if !errors.Is(err, ErrInvalid) {
+				t.Error(err)
+			}
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = d.Do(ctx, "r", 7, func() error { panic("in the middle") })
+		}()
+		if err := d.Check(ctx, "r", 8); err != nil {
+			t.Errorf("after a panic: %v", err)
+		}
+	})
 }
 
 // broken is a guard whose storage has failed.

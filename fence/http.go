@@ -37,9 +37,9 @@ type Problem struct {
 // the URL.
 //
 // It looks before next, so two requests that were both let in, an older and a newer one, may still
-// overtake each other inside next. Where that matters, next asks its storage once more as it writes:
-// CheckTx with the token of the context, or g.Check under the lock that its writes are made under, and Refuse.
-// Wrap reads too that writes depend on: the first request of a new holder then shuts out the former.
+// overtake each other inside next. Where that matters, next asks once more in one step with its write, by
+// the guard's Do with the token of the context, and answers an error by Refuse. Wrap reads that writes
+// depend on too: the first request of a new holder then shuts out the former.
 func Handler(g Guard, resource func(*http.Request) string, next http.Handler) http.Handler {
 	if resource == nil {
 		resource = func(r *http.Request) string { return r.URL.Path }

@@ -5,6 +5,10 @@
 // the next holder has been there, the former one is too late. That is a Guard. It protects as much as
 // it is asked: check with every write, and where possible inside the write's own transaction.
 //
+// Memory, File, SQL, Rows and Redis are guards; each has a way to make check and write one step (Do, Update,
+// Eval). Handler and Transport carry tokens over HTTP. Which to use, what they cost and what to do
+// where none is possible is in docs/fencing.md.
+//
 // The package imports the standard library alone, so a service that guards a resource does not link Raft.
 package fence
 

@@ -68,11 +68,16 @@ func (s *service) run(ctx context.Context) error {
 }
 
 func (s *service) edit(ctx context.Context) error {
-	documents, end, err := s.documents()
+	db, err := sql.Open(s.where.driver, s.where.dsn)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer db.Close()
+	guard, err := fence.NewSQL(db, fence.Dialect(s.dialect), "fence")
+	if err != nil {
+		return err
+	}
+	documents := s.documents(db, guard)
 	peers := filepath.Join(s.dir, "peers")
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "fencedstore",
@@ -80,7 +85,9 @@ func (s *service) edit(ctx context.Context) error {
 		DataDir: filepath.Join(s.dir, s.name),
 		Join:    []string{"file+" + peers},
 		TTL:     s.ttl,
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		// Should all processes lose their data, the tokens of the new group begin above those that were seen.
+		TokenFloor: guard.Floor,
+		Logger:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	if err != nil {
 		return err
@@ -145,24 +152,15 @@ func (s *service) addLine(ctx context.Context, lease *holdfast.Lease, documents 
 	return nil
 }
 
-// documents opens all four.
-func (s *service) documents() (map[string]document, func(), error) {
-	db, err := sql.Open(s.where.driver, s.where.dsn)
-	if err != nil {
-		return nil, nil, err
-	}
-	guard, err := fence.NewSQL(db, fence.Dialect(s.dialect), "fence")
-	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
+// documents are all four.
+func (s *service) documents(db *sql.DB, guard *fence.SQL) map[string]document {
 	client := &http.Client{Transport: fence.Transport(nil)}
-	all := map[string]document{
+	return map[string]document{
 		"sql":        row{db},
 		"sql+guard":  guardedRow{db, guard},
 		"http":       page{client, s.url + "http"},
 		"http+guard": page{client, s.url + "http+guard"},
 	}
-	return all, func() { _ = db.Close() }, nil
 }
 
 // announce adds an address to the file that all processes join through.

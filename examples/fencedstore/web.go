@@ -17,6 +17,7 @@ type web struct {
 	url    string
 	server *http.Server
 	done   chan error
+	guard  *fence.Memory // lives and dies with the documents, which are in memory too
 
 	mu     sync.Mutex
 	bodies map[string]string
@@ -27,40 +28,65 @@ func serve() (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &web{url: "http://" + listener.Addr().String() + "/", done: make(chan error, 1), bodies: make(map[string]string)}
-	guard := fence.NewMemory() // lives and dies with the documents, which are in memory too
+	w := &web{url: "http://" + listener.Addr().String() + "/", done: make(chan error, 1),
+		guard: fence.NewMemory(), bodies: make(map[string]string)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/http", func(out http.ResponseWriter, r *http.Request) { w.edit(out, r, nil) })
-	mux.Handle("/http+guard", fence.Handler(guard, nil, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		w.edit(out, r, guard)
-	})))
+	mux.HandleFunc("/http", w.plain)
+	mux.Handle("/http+guard", fence.Handler(w.guard, nil, http.HandlerFunc(w.guarded)))
 	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { w.done <- w.server.Serve(listener) }()
 	return w, nil
 }
 
-// edit answers one request. Two requests that the Handler has let in may overtake each other on the way
-// here, so the guard is asked once more under the lock that orders the writes.
-func (w *web) edit(out http.ResponseWriter, r *http.Request, guard fence.Guard) {
+func (w *web) plain(out http.ResponseWriter, r *http.Request) {
+	if data, ok := content(out, r); ok {
+		answer(out, w.edit(r, data))
+	}
+}
+
+// guarded is plain under the guard. Two requests that the Handler has let in may overtake each other on the
+// way here, so the guard is asked once more, in one step with the write.
+func (w *web) guarded(out http.ResponseWriter, r *http.Request) {
+	data, ok := content(out, r)
+	if !ok {
+		return
+	}
+	token, _ := fence.FromContext(r.Context())
+	var body string
+	err := w.guard.Do(r.Context(), r.URL.Path, token, func() error {
+		body = w.edit(r, data)
+		return nil
+	})
+	if err != nil {
+		fence.Refuse(out, err)
+		return
+	}
+	answer(out, body)
+}
+
+// content reads the whole request before anything is locked: it comes as slowly as its sender likes.
+func content(out http.ResponseWriter, r *http.Request) (string, bool) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
-		return
 	}
+	return string(data), err == nil
+}
+
+// answer sends a body when nothing is locked any more: it goes as slowly as its reader likes.
+func answer(out http.ResponseWriter, body string) {
+	_, _ = io.WriteString(out, body) // who does not hear it has gone
+}
+
+// edit is the request's effect; it answers what a GET asks for.
+func (w *web) edit(r *http.Request, data string) (body string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if guard != nil {
-		token, _ := fence.FromContext(r.Context())
-		if err := guard.Check(r.Context(), r.URL.Path, token); err != nil {
-			fence.Refuse(out, err)
-			return
-		}
-	}
 	if r.Method == http.MethodPut {
-		w.bodies[r.URL.Path] = string(data)
-		return
+		w.bodies[r.URL.Path] = data
+		return ""
 	}
-	_, _ = io.WriteString(out, w.bodies[r.URL.Path]) // who does not hear it has gone
+	return w.bodies[r.URL.Path]
 }
 
 func (w *web) close() error {
