@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
@@ -29,14 +30,10 @@ func (s *slot) wipe() {
 // fillDisk fills the small disk of a node until it parks, makes room again, and restarts the process.
 func (x *nemesis) fillDisk(ctx context.Context) {
 	var candidates []int
-	for i := range x.f.slots {
-		if x.disks[i] {
-			candidates = append(candidates, i)
-		}
+	for i := range x.disks {
+		candidates = append(candidates, i)
 	}
-	if len(candidates) == 0 {
-		return
-	}
+	slices.Sort(candidates)
 	i := candidates[x.r.IntN(len(candidates))]
 	x.one(ctx, "full disk", i, func(ctx context.Context, s *slot) {
 		f := x.f

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,6 +40,10 @@ func main() {
 	flag.IntVar(&run.Nodes, "nodes", 5, "how many processes, 3 to 9")
 	flag.DurationVar(&run.Duration, "duration", time.Minute, "how long there are faults, 10s at least")
 	flag.DurationVar(&run.TTL, "ttl", 2*time.Second, "how long a lease lives without renewal")
+	flag.Func("faults", "these kinds alone, separated by commas, to look closely at one: \"reset,kill\"; such a run has no teeth", func(s string) error {
+		run.Faults = strings.Split(s, ",")
+		return nil
+	})
 	out := flag.String("out", "", "directory for the record, the logs and the report; default: a new one in the system's temporary directory")
 	check := flag.String("check", "", "judge the record in this directory again, and run nothing")
 	flag.Parse()

@@ -20,6 +20,36 @@ type nemesis struct {
 	disks map[int]bool
 }
 
+// deed is one kind of harm, and how often it is chosen beside the others.
+type deed[F any] struct {
+	name   string
+	weight int
+	do     F
+}
+
+// choose chooses one of the deeds by weight.
+func choose[F any](r *rand.Rand, all []deed[F]) deed[F] {
+	sum := 0
+	for _, d := range all {
+		sum += d.weight
+	}
+	n := r.IntN(sum)
+	for _, d := range all {
+		if n -= d.weight; n < 0 {
+			return d
+		}
+	}
+	return all[0]
+}
+
+// only leaves out what is not named; no names leave everything.
+func only[F any](names []string, all []deed[F]) []deed[F] {
+	if len(names) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(d deed[F]) bool { return !slices.Contains(names, d.name) })
+}
+
 // harm does harm until ctx ends, and returns when all of it has been undone.
 func harm(ctx context.Context, f *fleet, disks map[int]bool) {
 	x := &nemesis{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 1)), disks: disks}
@@ -69,38 +99,41 @@ func (s *slot) claim() bool {
 
 func (s *slot) unclaim() { <-s.busy }
 
-// lives kills, stops, restarts and replaces processes. What the run cannot do without comes first.
+// deeds are what is done to the lives of processes.
+func (x *nemesis) deeds() []deed[func(context.Context)] {
+	all := []deed[func(context.Context)]{
+		{"kill", 15, func(ctx context.Context) { x.one(ctx, "kill", x.any(), x.kill) }},
+		{"kill", 10, x.killLeader},
+		{"stop", 15, func(ctx context.Context) { x.one(ctx, "stop", x.victim(), x.stop) }},
+		{"stop holder", 15, x.stopHolder},
+		{"restart", 10, func(ctx context.Context) { x.one(ctx, "restart", x.victim(), x.restart) }},
+		{"wipe", 10, func(ctx context.Context) { x.replaceNode(ctx, "wipe") }},
+		{"leave", 8, func(ctx context.Context) { x.replaceNode(ctx, "leave") }},
+		{"roll", 4, x.roll},
+		{"kill all", 4, x.killAll},
+	}
+	if len(x.disks) > 0 {
+		all = append(all, deed[func(context.Context)]{"full disk", 9, x.fillDisk})
+	}
+	return only(x.f.run.Faults, all)
+}
+
+// lives does things to the lives of processes. What a run has no teeth without comes first.
 func (x *nemesis) lives(ctx context.Context) {
-	first := []func(context.Context){x.stopHolder, x.killLeader, x.stopHolder}
-	for _, do := range first {
-		if !wait(ctx, rand1(x.r, 1500*time.Millisecond)) {
-			return
+	deeds := x.deeds()
+	if len(deeds) == 0 {
+		return
+	}
+	if len(x.f.run.Faults) == 0 {
+		for _, do := range []func(context.Context){x.stopHolder, x.killLeader, x.stopHolder} {
+			if !wait(ctx, rand1(x.r, 1500*time.Millisecond)) {
+				return
+			}
+			do(ctx)
 		}
-		do(ctx)
 	}
 	for wait(ctx, rand1(x.r, 3*time.Second)) {
-		switch what := x.r.IntN(100); {
-		case what < 15:
-			x.one(ctx, "kill", x.any(), x.kill)
-		case what < 25:
-			x.killLeader(ctx)
-		case what < 40:
-			x.stopHolder(ctx)
-		case what < 55:
-			x.one(ctx, "stop", x.victim(), x.stop)
-		case what < 65:
-			x.one(ctx, "restart", x.victim(), x.restart)
-		case what < 75:
-			x.replaceNode(ctx, "wipe")
-		case what < 83:
-			x.replaceNode(ctx, "leave")
-		case what < 87:
-			x.roll(ctx)
-		case what < 91:
-			x.killAll(ctx)
-		default:
-			x.fillDisk(ctx)
-		}
+		choose(x.r, deeds).do(ctx)
 	}
 }
 

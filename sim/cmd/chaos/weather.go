@@ -24,12 +24,14 @@ type weather struct {
 
 // change makes bad weather again and again until ctx ends, and leaves it fine.
 func (w *weather) change(ctx context.Context) {
-	for wait(ctx, 300*time.Millisecond+rand1(w.r, 4*time.Second)) {
+	kinds := only(w.f.run.Faults, w.kinds())
+	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+rand1(w.r, 4*time.Second)) {
 		touched := w.touched()
-		name, text, spoil := w.choose(touched)
-		w.f.fault(name, text, touched, func() {
+		kind := choose(w.r, kinds)
+		text, spoil := kind.do(touched)
+		w.f.fault(kind.name, text, touched, func() {
 			spoil()
-			if name != reset { // which is over at once
+			if kind.name != reset { // which is over at once
 				wait(ctx, 300*time.Millisecond+rand1(w.r, 3*w.f.run.TTL))
 			}
 			w.f.relay.Calm()
@@ -53,50 +55,60 @@ func (w *weather) touched() []int {
 	return touched
 }
 
-// choose chooses what is done to the touched nodes, and says so.
-func (w *weather) choose(touched []int) (name, text string, spoil func()) {
-	var others []int
+// front is what is done to the touched nodes: how to say it, and how to do it.
+type front = func(touched []int) (text string, spoil func())
+
+// kinds are the kinds of weather.
+func (w *weather) kinds() []deed[front] {
+	cut := transport.Faults{Cut: true}
+	return []deed[front]{
+		{"partition", 3, func(touched []int) (string, func()) {
+			others := w.others(touched)
+			return fmt.Sprint(touched, " from ", others), func() { w.each(touched, others, cut); w.each(others, touched, cut) }
+		}},
+		{"isolate", 1, func(touched []int) (string, func()) {
+			return fmt.Sprint("each of ", touched), func() { w.each(touched, w.others(nil), cut); w.each(w.others(nil), touched, cut) }
+		}},
+		{"deaf", 1, func(touched []int) (string, func()) {
+			return fmt.Sprint(touched, " hear nobody else"), func() { w.each(w.others(touched), touched, cut) }
+		}},
+		{"mute", 1, func(touched []int) (string, func()) {
+			return fmt.Sprint("nobody else hears ", touched), func() { w.each(touched, w.others(touched), cut) }
+		}},
+		{reset, 1, func(touched []int) (string, func()) {
+			return "all connections", func() {
+				for _, i := range touched {
+					w.f.relay.Break(i)
+				}
+			}
+		}},
+		{story.Storm, 3, func(touched []int) (string, func()) {
+			f := w.storm()
+			return fmt.Sprintf("loss %.0f %%, twice %.0f %%, delay %v to %v, resets %.1f %%", 100*f.Drop, 100*f.Duplicate, f.Delay, f.Delay+f.Jitter, 100*f.Reset),
+				func() { w.each(touched, w.others(nil), f); w.each(w.others(nil), touched, f) }
+		}},
+	}
+}
+
+// each sets the faults of every direction from one of the first to one of the second.
+func (w *weather) each(from, to []int, f transport.Faults) {
+	for _, i := range from {
+		for _, j := range to {
+			if i != j {
+				w.f.relay.Set(i, j, f)
+			}
+		}
+	}
+}
+
+// others are all nodes but the touched ones.
+func (w *weather) others(touched []int) (others []int) {
 	for k := range w.f.slots {
 		if !slices.Contains(touched, k) {
 			others = append(others, k)
 		}
 	}
-	each := func(from, to []int, f transport.Faults) {
-		for _, i := range from {
-			for _, j := range to {
-				if i != j {
-					w.f.relay.Set(i, j, f)
-				}
-			}
-		}
-	}
-	cut := transport.Faults{Cut: true}
-	switch what := w.r.IntN(10); {
-	case what < 3:
-		return "partition", fmt.Sprint(touched, " from ", others), func() { each(touched, others, cut); each(others, touched, cut) }
-	case what < 4:
-		return "isolate", fmt.Sprint("each of ", touched), func() { all := w.all(); each(touched, all, cut); each(all, touched, cut) }
-	case what < 5:
-		return "deaf", fmt.Sprint(touched, " hear nobody"), func() { each(others, touched, cut) }
-	case what < 6:
-		return "mute", fmt.Sprint("nobody hears ", touched), func() { each(touched, others, cut) }
-	case what < 7:
-		return reset, "all connections", func() {
-			for _, i := range touched {
-				w.f.relay.Break(i)
-			}
-		}
-	}
-	f := w.storm()
-	text = fmt.Sprintf("loss %.0f %%, twice %.0f %%, delay %v to %v, resets %.1f %%", 100*f.Drop, 100*f.Duplicate, f.Delay, f.Delay+f.Jitter, 100*f.Reset)
-	return story.Storm, text, func() { all := w.all(); each(touched, all, f); each(all, touched, f) }
-}
-
-func (w *weather) all() (all []int) {
-	for k := range w.f.slots {
-		all = append(all, k)
-	}
-	return all
+	return others
 }
 
 func (w *weather) storm() transport.Faults {

@@ -27,14 +27,13 @@ const (
 
 // picture draws a run: time from left to right, faults above, then the processes, then the locks.
 type picture struct {
-	v       story.Verdict
-	scale   float64 // pixels per second
-	width   float64
-	y       float64
-	bars    strings.Builder // what the overview shows too
-	texts   strings.Builder
-	labels  strings.Builder
-	defined strings.Builder
+	v      story.Verdict
+	scale  float64 // pixels per second
+	width  float64
+	y      float64
+	bars   strings.Builder // what the overview shows too
+	texts  strings.Builder
+	labels strings.Builder
 }
 
 // x is where a moment is.

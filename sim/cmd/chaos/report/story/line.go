@@ -64,6 +64,7 @@ type Run struct {
 	Voters   int
 	TTL      time.Duration
 	Duration time.Duration // of the faults
+	Faults   []string      `json:",omitempty"` // these kinds alone; empty: all
 	Skipped  []string      // what the machine does not allow
 }
 
