@@ -83,7 +83,6 @@ func newFleet(run story.Run, dir string) (*fleet, error) {
 		}
 		f.slots = append(f.slots, &slot{f: f, i: i, data: data, busy: make(chan struct{}, 1)})
 	}
-	f.add(story.Line{Kind: story.KindRun, Node: -1, Run: &run})
 	return f, nil
 }
 

@@ -39,8 +39,9 @@ func play(ctx context.Context, run story.Run, dir string) (err error) {
 	disks, unmount, err := f.smallDisks(smallCount)
 	if err != nil {
 		fmt.Println("skipped:", err)
-		f.add(story.Line{Kind: story.KindRun, Node: -1, Run: skip(run, err)})
+		f.run.Skipped = append(f.run.Skipped, err.Error())
 	}
+	f.add(story.Line{Kind: story.KindRun, Node: -1, Run: &f.run})
 	defer func() { err = errors.Join(err, unmount()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -50,11 +51,6 @@ func play(ctx context.Context, run story.Run, dir string) (err error) {
 	cancel()
 	watching.Wait()
 	return errors.Join(err, f.end())
-}
-
-func skip(run story.Run, why error) *story.Run {
-	run.Skipped = append(run.Skipped, why.Error())
-	return &run
 }
 
 // play lets the callers and the faults loose, ends the faults, and demands service of everybody.

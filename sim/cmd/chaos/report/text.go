@@ -32,7 +32,7 @@ func Text(v story.Verdict) string {
 	line("processes", "%d deaths, %d raft leaders in office; well %.0f %% of their time, a majority %.0f %%, stood still for %v together",
 		f.Deaths, f.Leaders, 100*f.WellShare, 100*f.QuorumShare, f.Stalled.Round(time.Second))
 	line("calls", "%d for locks, %d grants, %d releases, %d leases expired, %d ended otherwise", f.Calls, f.Grants, f.Releases, f.Expired, f.Ended)
-	line("gap", "at most %v without any grant while the well nodes were a majority", f.Gap.Round(time.Millisecond))
+	line("gap", "a fit node among a fit majority was not served for %v at most", f.Unserved.Round(time.Millisecond))
 	line("asked", "%d tokens verified, %d looks at a queue, %d values set", f.Verified, f.Looked, f.Values)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)

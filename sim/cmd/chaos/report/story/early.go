@@ -45,7 +45,7 @@ func tenures(h []history.Event) map[string][]*tenure {
 				all[e.Lock] = append(all[e.Lock], t)
 			}
 		case history.Held:
-			if t != nil {
+			if t != nil && e.Remaining != 0 { // not told for a lease with a maximum hold time
 				t.horizon = e.At + e.Remaining
 			}
 		case history.Release:

@@ -8,10 +8,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
-// A node is well while nothing is done to it, its process runs and gets processor and disk, and it has answered
-// since then that it serves. The well nodes are a majority when each of them, as far as it knows the voters, counts one,
-// and no storm is about their raft leader: a cut makes them elect another, and that must be quick, but a slow
-// one may stay in office and serve badly.
+// A node is fit while nothing is done to it, its process runs and gets processor and disk, and it has answered
+// since then that it serves. It is well while it goes on answering that. The fit nodes are a majority when each of them,
+// as far as it knows the voters, counts one, and no storm is about their raft leader: a cut makes them elect
+// another, and that must be quick, but a slow one may stay in office and serve badly. The history says who was well and
+// when those were a majority, because a node that is not served loses its sessions in time, by right. That fit nodes
+// are not served for long is a violation of its own.
 
 // Storm is the fault that makes a network slow and lossy and does not cut it.
 const Storm = "storm"
@@ -83,65 +85,103 @@ func points(lines []Line) []point {
 
 // patient is one node's health.
 type patient struct {
-	ill   int
-	storm int
-	since time.Duration // the last illness ended
-	well  bool
-	last  *Status
+	ill       int
+	storm     int
+	since     time.Duration // the last illness ended
+	fit, well bool
+	waits     time.Duration // since when it is fit among a fit majority and not served; negative: it is not so
+	last      *Status
 }
 
-// health answers Well, Ill and Quorum as they follow from a record.
-func health(lines []Line) (out []history.Event) {
-	all := make(map[int]*patient)
-	quorum := false
+// Unserved is a stretch of time in which a fit node among a fit majority was not served.
+type Unserved struct {
+	Node     int
+	From, To time.Duration
+}
+
+// ward follows the health of all nodes.
+type ward struct {
+	all      map[int]*patient
+	quorum   bool
+	events   []history.Event
+	unserved []Unserved
+}
+
+// health answers Well, Ill and Quorum as they follow from a record, and when fit nodes were not served.
+func health(lines []Line) ([]history.Event, []Unserved) {
+	w := &ward{all: make(map[int]*patient)}
+	end := time.Duration(0)
 	for _, p := range points(lines) {
-		x := all[p.node]
-		if x == nil {
-			x = &patient{}
-			all[p.node] = x
+		if w.all[p.node] == nil {
+			w.all[p.node] = &patient{waits: -1}
 		}
-		was := x.well
-		x.ill, x.storm = x.ill+p.add, x.storm+p.storm
-		switch {
-		case p.status != nil:
-			x.last = p.status
-			x.well = x.well || x.ill == 0 && p.from >= x.since && p.status.Ready
-		case p.add < 0:
-			x.since = p.at
-		}
-		x.well = x.well && x.ill == 0
-		if x.well != was {
-			kind := history.Ill
-			if x.well {
-				kind = history.Well
-			}
-			out = append(out, history.Event{At: p.at, Kind: kind, Node: p.node})
-		}
-		if q := majority(all); q != quorum {
-			quorum = q
-			out = append(out, history.Event{At: p.at, Kind: history.Quorum, OK: q})
-		}
+		w.step(p)
+		end = p.at
 	}
-	return out
+	for node, x := range w.all {
+		w.wait(node, x, end, -1)
+	}
+	return w.events, w.unserved
 }
 
-// majority reports whether the well nodes are one of the voters, as each of them sees those.
-func majority(all map[int]*patient) bool {
-	well := make(map[string]bool)
-	for _, x := range all {
-		if x.well && x.last != nil {
-			well[x.last.ID] = true
+// step takes one change of one node's health.
+func (w *ward) step(p point) {
+	x := w.all[p.node]
+	x.ill, x.storm = x.ill+p.add, x.storm+p.storm
+	at := p.at
+	switch {
+	case p.status != nil:
+		x.last = p.status
+		x.fit = x.fit || x.ill == 0 && p.from >= x.since && p.status.Ready
+		if !p.status.Ready {
+			at = p.from // it was not served from when it asked
+		}
+	case p.add < 0:
+		x.since = p.at
+	}
+	x.fit = x.fit && x.ill == 0
+	if well := x.fit && x.last.Ready; well != x.well {
+		x.well = well
+		kind := history.Ill
+		if well {
+			kind = history.Well
+		}
+		w.events = append(w.events, history.Event{At: at, Kind: kind, Node: p.node})
+	}
+	if q := w.majority(func(x *patient) bool { return x.well }); q != w.quorum {
+		w.quorum = q
+		w.events = append(w.events, history.Event{At: at, Kind: history.Quorum, OK: q})
+	}
+	fit := w.majority(func(x *patient) bool { return x.fit })
+	for node, x := range w.all {
+		if !fit || !x.fit || x.last.Ready {
+			w.wait(node, x, p.at, -1)
+		} else if x.waits < 0 {
+			w.wait(node, x, p.at, max(at, x.since))
 		}
 	}
-	slow := make(map[string]bool)
-	for _, x := range all {
-		if x.storm > 0 && x.last != nil {
-			slow[x.last.ID] = true
+}
+
+// wait ends a stretch in which a node is not served, and begins another at from unless that is negative.
+func (w *ward) wait(node int, x *patient, now, from time.Duration) {
+	if x.waits >= 0 {
+		w.unserved = append(w.unserved, Unserved{node, x.waits, now})
+	}
+	x.waits = from
+}
+
+// majority reports whether the nodes that are fine are one of the voters, as each of them sees those.
+func (w *ward) majority(fine func(*patient) bool) bool {
+	among, slow := make(map[string]bool), make(map[string]bool)
+	for _, x := range w.all {
+		if x.last != nil {
+			among[x.last.ID] = fine(x)
+			slow[x.last.ID] = x.storm > 0
 		}
 	}
 	views := 0
-	for _, x := range all {
-		if !x.well || x.last == nil {
+	for _, x := range w.all {
+		if x.last == nil || !fine(x) {
 			continue
 		}
 		if slow[x.last.RaftLeader] {
@@ -150,7 +190,7 @@ func majority(all map[int]*patient) bool {
 		views++
 		count := 0
 		for _, id := range x.last.Voters {
-			if well[id] {
+			if among[id] {
 				count++
 			}
 		}

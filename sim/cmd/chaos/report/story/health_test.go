@@ -56,6 +56,10 @@ func TestANodeIsWellOnceItHasServedAfterItsFault(t *testing.T) {
 				one(status(1, 4*time.Second, 4*time.Second, "a", true))),
 			"well at 1s ill at 2s well at 4s ", "from 1s ",
 		},
+		"it stops being served, from when it asked": {
+			join(begun(), one(status(1, 2*time.Second, 2500*ms, "a", false)), one(status(1, 3*time.Second, 3100*ms, "a", true))),
+			"well at 1s ill at 2s well at 3.1s ", "from 1s ",
+		},
 		"no processor": {
 			join(begun(), one(kindSpan(1, 2*time.Second, 3*time.Second, story.KindStall)), one(status(1, 4*time.Second, 4*time.Second, "a", true))),
 			"well at 1s ill at 2s well at 4s ", "from 1s ",
@@ -81,6 +85,41 @@ func TestANodeIsWellOnceItHasServedAfterItsFault(t *testing.T) {
 		well, majority := health(c.lines, 1)
 		if well != c.well || c.majority != "" && majority != c.majority {
 			t.Errorf("%s: node 1 %s, majority %s; want %s, %s", name, well, majority, c.well, c.majority)
+		}
+	}
+}
+
+func TestAFitMajorityHasToServe(t *testing.T) {
+	t.Parallel()
+	silent := func(until time.Duration, faults ...story.Line) []story.Line {
+		lines := join(begun(), faults)
+		for i := range 3 {
+			lines = append(lines, status(i, 2*time.Second, 2500*ms, "", false), status(i, until, until, "b", true))
+		}
+		return lines
+	}
+	for name, c := range map[string]struct {
+		lines []story.Line
+		wrong int
+		most  time.Duration
+	}{
+		"in time":    {silent(2*time.Second + story.ServeMax), 0, story.ServeMax},
+		"too late":   {silent(3*time.Second + story.ServeMax), 3, story.ServeMax + time.Second},
+		"a minority": {silent(time.Minute, join(fault(1, 1500*ms, time.Minute, "stop", 0), fault(2, 1500*ms, time.Minute, "stop", 1))...), 0, 0},
+		"a majority": {silent(time.Minute, fault(1, 1500*ms, time.Minute, "stop", 0)...), 2, 58 * time.Second},
+	} {
+		v, err := story.Judge(c.lines, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := 0
+		for _, rule := range rulesOf(v) {
+			if rule == "a fit majority serves" {
+				wrong++
+			}
+		}
+		if wrong != c.wrong || v.Figures.Unserved != c.most {
+			t.Errorf("%s: %d violations, at most %v; want %d, %v", name, wrong, v.Figures.Unserved, c.wrong, c.most)
 		}
 	}
 }

@@ -39,7 +39,8 @@ func Merge(lines []Line) []history.Event {
 			m.event(l)
 		}
 	}
-	m.out = append(m.out, health(lines)...)
+	events, _ := health(lines)
+	m.out = append(m.out, events...)
 	slices.SortStableFunc(m.out, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	return m.out
 }

@@ -14,11 +14,13 @@ import (
 const LedgerLock = "ledger"
 
 // The bounds of a run, beside the TTL. The first two are those of shared/design.md L2 and L3 at default
-// timing; the last allows for a machine that runs more processes than it has processors.
+// timing; the two others allow for a machine that runs more processes than it has processors.
 const (
-	LateMax   = 2 * time.Second
-	ResumeMax = 20 * time.Second
-	answerMax = 500 * time.Millisecond
+	LateMax     = 2 * time.Second
+	ResumeMax   = 20 * time.Second
+	ServeMax    = 5 * time.Second // a fit node among a fit majority is served again, whoever was raft leader
+	majorityMin = 10              // per cent of the time: order and lateness are demanded only then
+	answerMax   = 500 * time.Millisecond
 )
 
 // Verdict is what a run has shown.
@@ -44,7 +46,7 @@ type Figures struct {
 	Leaders                           int // raft leaders in office, by term
 	Deaths                            int // processes that ended
 	WellShare, QuorumShare            float64
-	Gap                               time.Duration // the longest without any grant, with a majority
+	Unserved                          time.Duration // the longest that a fit node among a fit majority was not served
 	Stalled                           time.Duration // of all processes together, by SIGSTOP or for want of processor and disk
 	Fenced, Unfenced                  int           // writes to the two ledgers
 	FencedLost, UnfencedLost, Refused int
@@ -82,12 +84,27 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 			v.Violations = append(v.Violations, violation("nothing fails by itself", l.To, "", "node %d: %s", l.Node, l.Text))
 		}
 	}
+	v.unserved()
 	slices.SortStableFunc(v.Violations, func(a, b history.Violation) int { return cmp.Compare(a.At, b.At) })
 	v.Waits = Waits(v.History)
 	v.count(guarded, unguarded)
 	v.recovery()
 	v.Blunt = v.blunt()
 	return v, nil
+}
+
+// unserved looks for fit nodes that were not served for too long.
+func (v *Verdict) unserved() {
+	end := v.took()
+	_, all := health(v.Lines)
+	for _, u := range all {
+		long := min(u.To, end) - u.From
+		v.Figures.Unserved = max(v.Figures.Unserved, long)
+		if long > ServeMax {
+			v.Violations = append(v.Violations, violation("a fit majority serves", u.From, "",
+				"node %d was not served for %v", u.Node, long))
+		}
+	}
 }
 
 // count fills in the figures.
@@ -137,26 +154,6 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 	}
 	f.Leaders = len(Tenures(v.Lines))
 	f.WellShare, f.QuorumShare = v.shares()
-	f.Gap = v.gap()
-}
-
-// gap is the longest time without any grant in which the well nodes were a majority all along.
-func (v *Verdict) gap() (most time.Duration) {
-	quorum, since := false, time.Duration(0)
-	for _, e := range v.History {
-		switch {
-		case e.At > v.Figures.Took:
-			return most
-		case e.Kind == history.Quorum:
-			quorum, since = e.OK, e.At
-		case e.Kind == history.Granted:
-			if quorum {
-				most = max(most, e.At-since)
-			}
-			since = e.At
-		}
-	}
-	return most
 }
 
 // took is when the last order but that to end had been carried out, or else the end of the record.
@@ -238,6 +235,7 @@ func (v *Verdict) blunt() (why []string) {
 	want("looks at the queue", f.Looked, 1)
 	want("updates lost without a guard", f.UnfencedLost, 1)
 	want("stale writes refused", f.Refused, 1)
+	want("per cent of the time in which well nodes were a majority", int(100*f.QuorumShare), majorityMin)
 	want("nodes that served after the faults", len(v.Recovery), v.Run.Nodes)
 	return why
 }
