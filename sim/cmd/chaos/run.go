@@ -20,7 +20,8 @@ const (
 	recordFile = "record.jsonl"
 	pageFile   = "report.html"
 	textFile   = "report.txt"
-	smallCount = 2 // nodes on small disks, where the machine allows it
+	healFrom   = time.Minute // a run of that length waits until the fleet is whole again
+	smallCount = 2           // nodes on small disks, where the machine allows it
 )
 
 // play runs a fleet from its first process to its last and leaves the record in dir.
@@ -75,7 +76,9 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	serving, cancel := context.WithTimeout(ctx, 2*story.ResumeMax)
 	defer cancel()
 	f.count(serving, func(l story.Line) bool { return l.From >= over && l.Event != nil && l.Event.Kind == history.Served })
-
+	if f.run.Duration >= healFrom {
+		f.heal(ctx, over)
+	}
 	f.tell(orderRest)
 	for _, s := range f.slots {
 		draining, cancel := context.WithTimeout(ctx, 2*story.ResumeMax)
@@ -87,6 +90,23 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 		cancel()
 	}
 	return nil
+}
+
+// heal demands that the group has all its voters again and every node is ready.
+func (f *fleet) heal(ctx context.Context, over time.Duration) {
+	healing, cancel := context.WithTimeout(ctx, story.HealMax)
+	defer cancel()
+	if f.until(healing, f.allReady(over)) || ctx.Err() != nil {
+		return
+	}
+	for _, s := range f.slots {
+		f.mu.Lock()
+		ready, voters := s.ready(over), s.status.Voters
+		f.mu.Unlock()
+		if !ready {
+			f.wrong(s.i, "not ready %v after the end of the faults; it knows the voters %v", story.HealMax, voters)
+		}
+	}
 }
 
 // allReady answers a condition: every process serves since then.

@@ -44,6 +44,11 @@ func Text(v story.Verdict) string {
 			line("recovery", "node %d never served again", i)
 		}
 	}
+	if f.Healed >= 0 {
+		line("recovery", "every node was ready %v after the end of the faults", f.Healed.Round(time.Millisecond))
+	} else {
+		line("recovery", "not every node was ready before the run ended")
+	}
 	for _, why := range v.Blunt {
 		line("no teeth", "%s", why)
 	}

@@ -14,12 +14,13 @@ import (
 const LedgerLock = "ledger"
 
 // The bounds of a run, beside the TTL. The first two are those of shared/design.md L2 and L3 at default
-// timing; the two others allow for a machine that runs more processes than it has processors.
+// timing; the others allow for a machine that runs more processes than it has processors.
 const (
 	LateMax     = 2 * time.Second
 	ResumeMax   = 20 * time.Second
-	ServeMax    = 5 * time.Second // a fit node among a fit majority is served again, whoever was raft leader
-	majorityMin = 10              // per cent of the time: order and lateness are demanded only then
+	HealMax     = 60 * time.Second // after the faults every node is ready, and failed voters have been replaced, which takes 30 s
+	ServeMax    = 5 * time.Second  // a fit node among a fit majority is served again, whoever was raft leader
+	majorityMin = 10               // per cent of the time: order and lateness are demanded only then
 	answerMax   = 500 * time.Millisecond
 )
 
@@ -46,6 +47,7 @@ type Figures struct {
 	Leaders                           int // raft leaders in office, by term
 	Deaths                            int // processes that ended
 	WellShare, QuorumShare            float64
+	Healed                            time.Duration // from the end of the faults until every node had answered that it is ready; negative: never
 	Unserved                          time.Duration // the longest that a fit node among a fit majority was not served
 	Stalled                           time.Duration // of all processes together, by SIGSTOP or for want of processor and disk
 	Fenced, Unfenced                  int           // writes to the two ledgers
@@ -91,6 +93,20 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	v.recovery()
 	v.Blunt = v.blunt()
 	return v, nil
+}
+
+// healed answers how long after the faults every node had answered that it is ready; negative: never.
+func (v *Verdict) healed() (most time.Duration) {
+	for i := range v.Run.Nodes {
+		first := slices.IndexFunc(v.Lines, func(l Line) bool {
+			return l.Status != nil && l.Node == i && l.Status.Ready && l.From >= v.Figures.Over
+		})
+		if first < 0 || v.Figures.Over == 0 {
+			return -1
+		}
+		most = max(most, v.Lines[first].To-v.Figures.Over)
+	}
+	return most
 }
 
 // unserved looks for fit nodes that were not served for too long.
@@ -153,6 +169,7 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 		}
 	}
 	f.Leaders = len(Tenures(v.Lines))
+	f.Healed = v.healed()
 	f.WellShare, f.QuorumShare = v.shares()
 }
 
