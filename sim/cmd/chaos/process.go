@@ -263,14 +263,15 @@ func (p *process) serve() {
 
 // drain acquires every lock whole: nothing may be stuck.
 func (p *process) drain() {
+	patience := p.plan.TTL + story.LateMax + callLimit
 	for _, k := range kinds() {
-		l, err := p.c.Acquire(within(p.plan.TTL+story.LateMax+callLimit), k.name, k.whole()...)
+		l, err := p.c.Acquire(within(patience), k.name, k.whole()...)
 		if err != nil {
 			info, _ := p.c.Inspect(within(callLimit), k.name)
 			p.wrong("at the end %s cannot be had: %v; %+v", k.name, err, info)
 			continue
 		}
-		if err := l.Release(within(callLimit)); err != nil {
+		if err := l.Release(within(patience)); err != nil {
 			p.wrong("at the end %s cannot be released: %v", k.name, err)
 		}
 	}
@@ -291,6 +292,6 @@ func (p *process) resting() bool {
 // within is a context that ends after d. Its timer goes with it.
 func within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
-	time.AfterFunc(d, cancel)
+	context.AfterFunc(ctx, cancel)
 	return ctx
 }

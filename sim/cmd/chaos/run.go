@@ -81,7 +81,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	}
 	f.tell(orderRest)
 	for _, s := range f.slots {
-		draining, cancel := context.WithTimeout(ctx, 2*story.ResumeMax)
+		draining, cancel := context.WithTimeout(ctx, 4*story.ResumeMax)
 		mark := f.mark()
 		s.order(orderDrain)
 		if _, ok := f.seen(draining, mark, func(l story.Line) bool { return l.Text == story.Drained && l.Node == s.i }); !ok && ctx.Err() == nil {
