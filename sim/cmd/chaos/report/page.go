@@ -25,7 +25,7 @@ func Page(v story.Verdict) []byte {
 	b.WriteString(`<h2>What happened</h2>` + legend(v.Run.Nodes))
 	b.WriteString(draw(v))
 	b.WriteString(`<div class="columns"><div><h2>How late a lost lock was granted again</h2>`)
-	histogram(&b, v.Waits)
+	latenessChart(&b, v.Waits)
 	b.WriteString(`</div><div><h2>Recovery after the end of the faults</h2><table>`)
 	for i := range v.Run.Nodes {
 		d, ok := v.Recovery[i]
@@ -44,7 +44,7 @@ func Page(v story.Verdict) []byte {
 // tiles are the figures that say most.
 func tiles(b *strings.Builder, v story.Verdict) {
 	f := v.Figures
-	_, most, _, _ := bins(v.Waits)
+	_, latest, _ := lateness(v.Waits)
 	b.WriteString(`<div class="tiles">`)
 	for _, t := range []struct{ value, name string }{
 		{fmt.Sprint(len(v.Violations)), "violations"},
@@ -54,7 +54,7 @@ func tiles(b *strings.Builder, v story.Verdict) {
 		{fmt.Sprint(f.Leaders), "raft leaders in office"},
 		{fmt.Sprint(f.Grants), "grants"},
 		{fmt.Sprint(f.Expired), "leases expired"},
-		{most.Late.Round(time.Millisecond).String(), "latest grant after a loss"},
+		{latest.Late.Round(time.Millisecond).String(), "latest grant after a loss"},
 		{fmt.Sprintf("%d / %d", f.FencedLost, f.UnfencedLost), "updates lost with / without a guard"},
 		{fmt.Sprint(f.Refused), "stale writes refused"},
 	} {
@@ -106,22 +106,20 @@ func legend(nodes int) string {
 	return b.String()
 }
 
-// histogram draws the lateness.
-func histogram(b *strings.Builder, waits []story.Wait) {
+// latenessChart draws the lateness.
+func latenessChart(b *strings.Builder, waits []story.Wait) {
 	const width = 260
-	all, most, counted, excused := bins(waits)
-	fmt.Fprintf(b, `<p>%d grants after a lost lease with a majority, %d without one. Latest: %v`, counted, excused, most.Late.Round(time.Millisecond))
-	if counted > 0 {
-		fmt.Fprintf(b, ` (%s, at %.1f s)`, html.EscapeString(most.Lock), most.At.Seconds())
+	h, latest, excused := lateness(waits)
+	fmt.Fprintf(b, `<p>%d grants after a lost lease with a majority, %d without one.`, h.Count, excused)
+	if h.Count > 0 {
+		fmt.Fprintf(b, ` Latest: %v (%s, at %.1f s).`, latest.Late.Round(time.Millisecond), html.EscapeString(latest.Lock), latest.At.Seconds())
 	}
-	fmt.Fprintf(b, `.</p><svg width="%d" height="%d">`, width+140, len(all)*20)
+	all := barsOf(h)
+	fmt.Fprintf(b, `</p><svg width="%d" height="%d">`, width+140, len(all)*20)
 	for i, x := range all {
-		class := "rate"
-		if x.upTo == 0 {
-			class = "loss"
-		}
-		fmt.Fprintf(b, `<text class="name" x="70" y="%d">%s</text><rect class="%s" x="78" y="%d" width="%d" height="14"/><text class="count" x="%d" y="%d">%d</text>`,
-			i*20+13, html.EscapeString(x.name()), class, i*20+2, x.count*width/max(counted, 1), 84+x.count*width/max(counted, 1), i*20+13, x.count)
+		w := x.count * width / int(h.Count)
+		fmt.Fprintf(b, `<text class="name" x="70" y="%d">%s</text><rect class="rate" x="78" y="%d" width="%d" height="14"/><text class="count" x="%d" y="%d">%d</text>`,
+			i*20+13, html.EscapeString(x.name), i*20+2, w, 84+w, i*20+13, x.count)
 	}
 	b.WriteString(`</svg>`)
 }

@@ -50,7 +50,7 @@ func small(more ...story.Line) []story.Line {
 		lines = append(lines, at(i, 0, 0, story.Line{Kind: story.KindStart}), status(i, second, "a", true))
 	}
 	lines = append(lines, fault(1, 2*second, 6*second, "stop holder", "of the ledger's lock", 0)...)
-	lines = append(lines, fault(2, 3*second, 5*second, "partition", "[2] from [0 1]", 2)...)
+	lines = append(lines, fault(2, 4700*time.Millisecond, 5500*time.Millisecond, "partition", "[2] from [0 1]", 2)...)
 	lines = append(lines, fault(3, 7*second, 9*second, "kill", "", 2)...)
 	ask := history.Event{Kind: history.Asked, Lock: story.LedgerLock, Wait: true, Until: 9 * second, Weight: 1, Limit: 1}
 	for op := range uint64(2) {

@@ -3,7 +3,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ func Text(v story.Verdict) string {
 	line("asked", "%d tokens verified, %d looks at a queue, %d values set", f.Verified, f.Looked, f.Values)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)
-	b.WriteString(lateness(v.Waits))
+	b.WriteString(histogram(v.Waits))
 	for i := range v.Run.Nodes {
 		if d, ok := v.Recovery[i]; ok {
 			line("recovery", "node %d served %v after the end of the faults", i, d.Round(time.Millisecond))
@@ -80,46 +79,48 @@ func Headline(v story.Verdict) string {
 	return "passed: no violations"
 }
 
-// bin is one bar of the histogram.
-type bin struct {
-	upTo  time.Duration // 0: everything above
-	count int
-}
-
-// bins counts how late locks were granted after a lost lease, a majority being well, and finds the maximum.
-func bins(waits []story.Wait) (all []bin, most story.Wait, counted, excused int) {
-	for _, d := range []time.Duration{50, 100, 200, 500, 1000, 2000, 0} {
-		all = append(all, bin{upTo: d * time.Millisecond})
-	}
+// lateness counts how late locks were granted after a lost lease, a majority being well, and finds the latest.
+func lateness(waits []story.Wait) (h history.Histogram, latest story.Wait, excused int) {
 	for _, w := range waits {
 		if w.Excused {
 			excused++
 			continue
 		}
-		counted++
-		i := slices.IndexFunc(all, func(b bin) bool { return b.upTo == 0 || w.Late <= b.upTo })
-		all[i].count++
-		if w.Late >= most.Late {
-			most = w
+		h.Add(w.Late)
+		if w.Late >= latest.Late {
+			latest = w
 		}
 	}
-	return all, most, counted, excused
+	return h, latest, excused
 }
 
-// lateness is the histogram as text.
-func lateness(waits []story.Wait) string {
-	all, most, counted, excused := bins(waits)
+// bar is one bar of a histogram.
+type bar struct {
+	name  string
+	count int
+}
+
+// barsOf answers the bars of a histogram from the first to the last that is not empty.
+func barsOf(h history.Histogram) (all []bar) {
+	last := 0
+	for i, n := range h.Buckets {
+		if n > 0 {
+			last = i
+		}
+		if len(all) > 0 || n > 0 {
+			all = append(all, bar{fmt.Sprint("< ", time.Millisecond<<i), int(n)})
+		}
+	}
+	return all[:max(0, len(all)-(len(h.Buckets)-1-last))]
+}
+
+// histogram is the lateness as text.
+func histogram(waits []story.Wait) string {
+	h, latest, excused := lateness(waits)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-11s %d grants after a lost lease with a majority, at most %v late; %d without one\n", "lateness", counted, most.Late.Round(time.Millisecond), excused)
-	for _, x := range all {
-		fmt.Fprintf(&b, "%-11s %8s %5d %s\n", "", x.name(), x.count, strings.Repeat("#", (x.count*40+counted)/max(1, counted+1)))
+	fmt.Fprintf(&b, "%-11s %d grants after a lost lease with a majority, at most %v late; %d without one\n", "lateness", h.Count, latest.Late.Round(time.Millisecond), excused)
+	for _, x := range barsOf(h) {
+		fmt.Fprintf(&b, "%-11s %9s %5d %s\n", "", x.name, x.count, strings.Repeat("#", (x.count*40+int(h.Count)-1)/int(h.Count)))
 	}
 	return b.String()
-}
-
-func (b bin) name() string {
-	if b.upTo == 0 {
-		return "more"
-	}
-	return "≤ " + b.upTo.String()
 }
