@@ -9,9 +9,10 @@ import (
 )
 
 // Detour is the network of one process of the fleet: what it sends to one of the addresses in routes goes to
-// the relay's port for it instead, and nothing can be sent to any other address.
-func Detour(network transport.Network, routes map[string]string) transport.Network {
-	d := detour{network: network, routes: make(map[string]string, 2*len(routes))}
+// the relay's port for it instead, and nothing can be sent to any other address. bound is told the real
+// address that the process listens at, for Relay.Serve; it may be nil.
+func Detour(network transport.Network, routes map[string]string, bound func(addr string)) transport.Network {
+	d := detour{network: network, routes: make(map[string]string, 2*len(routes)), bound: bound}
 	for name, at := range routes {
 		d.routes[name] = at
 		d.routes[at] = at // answers go to where a packet came from
@@ -22,6 +23,7 @@ func Detour(network transport.Network, routes map[string]string) transport.Netwo
 type detour struct {
 	network transport.Network
 	routes  map[string]string
+	bound   func(string)
 }
 
 // Listen opens an endpoint of the real network whose ways out lead through the relay.
@@ -29,6 +31,9 @@ func (d detour) Listen(ctx context.Context, bind string, opts transport.Options)
 	e, err := d.network.Listen(ctx, bind, opts)
 	if err != nil {
 		return nil, err
+	}
+	if d.bound != nil {
+		d.bound(e.Addr())
 	}
 	return endpoint{e, d.routes}, nil
 }

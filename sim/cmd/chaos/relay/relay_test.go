@@ -323,13 +323,12 @@ func TestADetourLeadsThroughTheRelayAndNowhereElse(t *testing.T) {
 	t.Parallel()
 	r, all := fleet(t, 2)
 	const name = "127.77.0.2:7643" // nothing is bound there
-	n := Detour(transport.TCP(), map[string]string{name: r.Addr(0, 1)})
+	n := Detour(transport.TCP(), map[string]string{name: r.Addr(0, 1)}, func(addr string) { r.Serve(0, addr) })
 	e, err := n.Listen(t.Context(), "127.0.0.1:0", transport.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	r.Serve(0, e.Addr())
 	if err := e.WritePacket([]byte("ping"), name); err != nil {
 		t.Fatal(err)
 	}

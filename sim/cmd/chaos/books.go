@@ -1,0 +1,170 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+)
+
+// The shared resource, twice: a ledger whose writes a guard admits by their tokens, and its twin that trusts
+// the lock alone. Both are used in the same way by the same holders, who do not look whether they still hold
+// the lock before they write. Where a holder was stopped for longer than its lease lives, the twin
+// loses an update and the guarded one must not: the twin shows that the run could have seen it.
+
+const (
+	guardedFile   = "guarded.ledger"
+	unguardedFile = "unguarded.ledger"
+	guardFile     = "guarded.mark"
+	bookLimit     = 2 * time.Second // for the ledger's own lock, which a stopped process may have
+	thinkMin      = 30 * time.Millisecond
+	thinkMax      = 250 * time.Millisecond
+)
+
+// books are the two ledgers as a process has them open.
+type books struct {
+	turn               chan struct{} // the file's lock does not tell callers of one process apart
+	guard              *fence.File
+	guarded, unguarded *os.File
+}
+
+func openBooks(dir string) (*books, error) {
+	guard, err := fence.OpenFile(filepath.Join(dir, guardFile))
+	if err != nil {
+		return nil, err
+	}
+	b := &books{guard: guard, turn: make(chan struct{}, 1)}
+	for name, file := range map[string]**os.File{guardedFile: &b.guarded, unguardedFile: &b.unguarded} {
+		if *file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
+			b.close()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (b *books) close() {
+	_ = b.guard.Close()
+	for _, f := range []*os.File{b.guarded, b.unguarded} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// last answers the number of the last entry, 0 if there is none.
+func last(f *os.File) (uint64, error) {
+	const lineMax = 100
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	tail := make([]byte, min(size, lineMax))
+	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	line := ""
+	for i, n := len(tail)-2, len(tail); n > 0; i-- {
+		if i < 0 || tail[i] == '\n' {
+			line = string(tail[i+1:])
+			break
+		}
+	}
+	if line == "" {
+		return 0, nil
+	}
+	var n uint64
+	_, err = fmt.Sscan(line, &n)
+	return n, err
+}
+
+// guardedly does something with the guarded ledger while nobody else does, if the guard admits the token.
+func (b *books) guardedly(ctx context.Context, token fence.Token, do func() error) error {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	fd := int(b.guarded.Fd())
+	for {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer unix.Flock(fd, unix.LOCK_UN)
+	if err := b.guard.Check(ctx, "ledger", token); err != nil {
+		return err
+	}
+	return do()
+}
+
+// book reads the last numbers of both ledgers, thinks, and writes the next ones.
+func (p *process) book(h *holding, r *rand.Rand) {
+	token, node := h.l.Token(), p.plan.Node
+	var guarded uint64
+	err := p.books.guardedly(within(bookLimit), token, func() (err error) {
+		guarded, err = last(p.books.guarded)
+		return err
+	})
+	if err != nil {
+		p.blot("reading", err)
+		return
+	}
+	unguarded, err := last(p.books.unguarded)
+	if err != nil {
+		p.blot("reading", err)
+		return
+	}
+	p.add(p.now(), story.Line{Kind: story.KindRead})
+	time.Sleep(thinkMin + rand1(r, thinkMax-thinkMin)) // and does not look at the lease again
+
+	e := story.Entry{N: unguarded + 1, Based: unguarded, Token: uint64(token), Node: node}
+	if _, err := p.books.unguarded.WriteString(e.String()); err != nil {
+		p.blot("writing", err)
+	}
+	from := p.now()
+	err = p.books.guardedly(within(bookLimit), token, func() error {
+		e := story.Entry{N: guarded + 1, Based: guarded, Token: uint64(token), Node: node}
+		_, err := p.books.guarded.WriteString(e.String())
+		return err
+	})
+	line := story.Line{Kind: story.KindWrite}
+	if err != nil {
+		line.Text = p.blot("writing", err)
+	}
+	p.add(from, line)
+	p.probe(h)
+}
+
+// blot says in a word why the ledger could not be used, and complains where nobody would expect it.
+func (p *process) blot(what string, err error) string {
+	switch {
+	case errors.Is(err, fence.ErrStale):
+		return story.Stale
+	case errors.Is(err, context.DeadlineExceeded):
+		return "busy" // a stopped process has the file's own lock
+	}
+	p.wrong("%s the ledger: %v", what, err)
+	return "failed"
+}

@@ -1,0 +1,285 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+)
+
+// failLimit is how long a node may take to end that answers that it has failed.
+const failLimit = 5 * time.Second
+
+// kind is a lock of the workload.
+type kind struct {
+	name   string
+	limit  int  // what an exclusive holder weighs
+	shared bool // readers share it, a writer has it alone
+}
+
+func kinds() []kind {
+	return []kind{{story.LedgerLock, 1, false}, {"b", 1, false}, {"c", 1, false}, {"permits", 4, false}, {"readers", 1000, true}}
+}
+
+// whole is how to have the lock alone.
+func (k kind) whole() []holdfast.Option {
+	if k.limit > 1 && !k.shared {
+		return []holdfast.Option{holdfast.WithLimit(k.limit), holdfast.WithWeight(k.limit)}
+	}
+	return nil
+}
+
+// options is how to ask for so much of it.
+func (k kind) options(weight int) []holdfast.Option {
+	switch {
+	case weight == k.limit:
+		return k.whole()
+	case k.shared:
+		return []holdfast.Option{holdfast.WithShared()}
+	}
+	return []holdfast.Option{holdfast.WithLimit(k.limit), holdfast.WithWeight(weight)}
+}
+
+// weigh chooses how much of the lock to ask for.
+func (k kind) weigh(r *rand.Rand) int {
+	switch {
+	case !k.shared:
+		return 1 + r.IntN(k.limit)
+	case chance(r, 70):
+		return 1
+	}
+	return k.limit
+}
+
+func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
+
+func pause(r *rand.Rand, max time.Duration) { time.Sleep(time.Millisecond + rand1(r, max)) }
+
+// rand1 is a random time up to max.
+func rand1(r *rand.Rand, max time.Duration) time.Duration { return time.Duration(r.Int64N(int64(max))) }
+
+// op numbers a call: no other process and no other life of this one uses the number.
+func (p *process) op() uint64 {
+	return uint64(p.plan.Node+1)<<48 | uint64(p.plan.Life)<<32 | p.ops.Add(1)
+}
+
+// caller asks for locks and holds them, again and again.
+func (p *process) caller(r *rand.Rand) {
+	for {
+		pause(r, 250*time.Millisecond)
+		if p.resting() {
+			return
+		}
+		p.call(r)
+	}
+}
+
+// holding is a lease and how it was asked for.
+type holding struct {
+	l      *holdfast.Lease
+	kind   kind
+	weight int
+	manual bool
+	capped bool // by WithMaxHold, which Remaining does not know of
+	over   bool // and that was told
+}
+
+// event begins an event about the lease.
+func (h *holding) event(k history.Kind) history.Event {
+	return history.Event{Kind: k, Lock: h.kind.name, Token: uint64(h.l.Token())}
+}
+
+func (p *process) call(r *rand.Rand) {
+	h := &holding{kind: kinds()[r.IntN(len(kinds()))]}
+	if h.kind.name != story.LedgerLock { // whose stopped holders are to lose their leases in the ordinary way
+		h.manual, h.capped = chance(r, 10), chance(r, 10)
+	}
+	h.weight = h.kind.weigh(r)
+	op := p.op()
+	opts := append(h.kind.options(h.weight), holdfast.WithLabel(strconv.FormatUint(op, 10)))
+	if h.manual {
+		opts = append(opts, holdfast.WithManualRenew())
+	}
+	if h.capped {
+		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+rand1(r, 2*p.plan.TTL)))
+	}
+	patience := 50*time.Millisecond + rand1(r, 4*p.plan.TTL)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ask, wait := p.c.Acquire, chance(r, 80)
+	if !wait {
+		ask = p.c.TryAcquire
+	}
+	e := history.Event{Kind: history.Asked, Op: op, Lock: h.kind.name}
+	asked := e
+	from := p.now()
+	asked.Wait, asked.Until, asked.Weight, asked.Limit = wait, from+patience, h.weight, h.kind.limit
+	p.event(from, asked)
+	l, err := ask(ctx, h.kind.name, opts...)
+	if err != nil {
+		p.understand(p.c, "acquiring", err, holdfast.ErrHeld)
+		e.Kind, e.Cause = history.Refused, err.Error()
+		p.event(p.now(), e)
+		return
+	}
+	h.l = l
+	e.Kind, e.Token = history.Granted, uint64(l.Token())
+	p.event(p.now(), e)
+	p.hold(h, r)
+}
+
+// understand complains about errors that no caller expects when processes die and networks break.
+func (p *process) understand(c *holdfast.Cluster, what string, err error, also ...error) {
+	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, context.Canceled, context.DeadlineExceeded) {
+		if errors.Is(err, allowed) {
+			return
+		}
+	}
+	select {
+	case <-c.Done(): // it has failed, which is told
+	case <-time.After(failLimit):
+		p.wrong("%s answered %v", what, err)
+	}
+}
+
+// hold does what holders do, and releases the lease.
+func (p *process) hold(h *holding, r *rand.Rand) {
+	if !p.probe(h) {
+		return
+	}
+	if h.kind.name == story.LedgerLock {
+		p.book(h, r)
+	} else {
+		long := p.plan.TTL / 8
+		if chance(r, 25) {
+			long = p.plan.TTL
+		}
+		for end := p.now() + rand1(r, long); p.now() < end; {
+			pause(r, 100*time.Millisecond)
+			if !p.probe(h) {
+				break
+			}
+			p.use(h, r)
+		}
+	}
+	p.release(h)
+}
+
+// probe looks at a lease; false: it is over, which is told once.
+func (p *process) probe(h *holding) bool {
+	from := p.now()
+	if left := h.l.Remaining(); h.l.Valid() {
+		e := h.event(history.Held)
+		if !h.capped {
+			e.Remaining = left
+		}
+		p.event(from, e)
+		return true
+	}
+	if !h.over {
+		h.over = true
+		e := h.event(history.Ended)
+		e.Cause = cause(h)
+		p.event(from, e)
+	}
+	return false
+}
+
+func cause(h *holding) string {
+	err := h.l.Err()
+	switch {
+	case errors.Is(err, holdfast.ErrReleased):
+		return history.CauseReleased
+	case err != nil && errors.Is(err, holdfast.ErrExpired) && !h.manual && !strings.Contains(err.Error(), "this node"):
+		return history.CauseExpired // and not because of a newer process, or because the node was removed
+	}
+	return fmt.Sprint(err)
+}
+
+func (p *process) release(h *holding) {
+	valid := p.probe(h)
+	if valid {
+		p.event(p.now(), h.event(history.Release))
+	}
+	if err := h.l.Release(within(callLimit)); err != nil {
+		p.understand(p.c, "releasing", err, holdfast.ErrLost)
+	} else if valid {
+		p.event(p.now(), h.event(history.Released))
+	}
+}
+
+// use does one of the things that a holder can do.
+func (p *process) use(h *holding, r *rand.Rand) {
+	switch what := r.IntN(10); {
+	case what < 2 && h.weight == h.kind.limit:
+		e := h.event(history.Set)
+		e.Op = p.op()
+		e.Value = fmt.Sprint("value ", e.Op)
+		p.event(p.now(), e)
+		err := h.l.Set(within(callLimit), []byte(e.Value))
+		if err != nil {
+			p.understand(p.c, "setting a value", err, holdfast.ErrLost)
+		}
+		e.Kind, e.OK = history.Done, err == nil
+		p.event(p.now(), e)
+	case what < 4:
+		p.verify(h.kind.name, uint64(h.l.Token()))
+	case what < 5 || h.manual && what < 9:
+		if err := h.l.Renew(within(callLimit)); err != nil {
+			p.understand(p.c, "renewing", err, holdfast.ErrLost, holdfast.ErrReleased)
+		}
+	}
+}
+
+// verify asks the group whether a token is current.
+func (p *process) verify(lock string, token uint64) {
+	e := history.Event{Kind: history.Verify, Op: p.op(), Lock: lock, Token: token}
+	p.event(p.now(), e)
+	err := p.c.Verify(within(callLimit), lock, holdfast.Token(token))
+	if err != nil {
+		p.understand(p.c, "verifying", err, holdfast.ErrStaleToken)
+	}
+	if err == nil || errors.Is(err, holdfast.ErrStaleToken) {
+		e.Kind, e.OK = history.Verified, err == nil
+		p.event(p.now(), e)
+	}
+}
+
+// watch looks at the locks, and asks about the tokens of their holders, until the callers rest.
+func (p *process) watch(r *rand.Rand) {
+	for {
+		pause(r, time.Second)
+		if p.resting() {
+			return
+		}
+		k := kinds()[r.IntN(len(kinds()))]
+		e := history.Event{Kind: history.Look, Op: p.op(), Lock: k.name}
+		p.event(p.now(), e)
+		info, err := p.c.Inspect(within(callLimit), k.name)
+		if err != nil {
+			p.understand(p.c, "inspecting", err)
+			continue
+		}
+		e.Kind, e.Value = history.Looked, string(info.Value)
+		for _, w := range info.Waiters {
+			op, err := strconv.ParseUint(w.Label, 10, 64)
+			if err != nil {
+				continue // a call without a number: orderDrain
+			}
+			e.Queue = append(e.Queue, op)
+		}
+		p.event(p.now(), e)
+		for _, holder := range info.Holders {
+			p.verify(k.name, uint64(holder.Token))
+		}
+	}
+}

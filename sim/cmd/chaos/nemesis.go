@@ -1,0 +1,337 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+)
+
+// nemesis does harm by seed. One hand has the lives of the processes, the other the network between them.
+type nemesis struct {
+	f     *fleet
+	r     *rand.Rand // of the lives
+	disks map[int]bool
+}
+
+// deed is one kind of harm, and how often it is chosen beside the others.
+type deed[F any] struct {
+	name   string
+	weight int
+	do     F
+}
+
+// choose chooses one of the deeds by weight.
+func choose[F any](r *rand.Rand, all []deed[F]) deed[F] {
+	sum := 0
+	for _, d := range all {
+		sum += d.weight
+	}
+	n := r.IntN(sum)
+	for _, d := range all {
+		if n -= d.weight; n < 0 {
+			return d
+		}
+	}
+	return all[0]
+}
+
+// only leaves out what is not named; no names leave everything.
+func only[F any](names []string, all []deed[F]) []deed[F] {
+	if len(names) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(d deed[F]) bool { return !slices.Contains(names, d.name) })
+}
+
+// harm does harm until ctx ends, and returns when all of it has been undone.
+func harm(ctx context.Context, f *fleet, disks map[int]bool) {
+	x := &nemesis{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 1)), disks: disks}
+	w := &weather{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 2))}
+	var hands sync.WaitGroup
+	hands.Go(func() { x.lives(ctx) })
+	hands.Go(func() { w.change(ctx) })
+	hands.Go(func() { f.replace(ctx) })
+	hands.Wait()
+}
+
+// spareWait is how long to look for a moment at which a node may lose its data.
+const spareWait = 5 * time.Second
+
+// wait waits for d; false: ctx has ended before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// fault records that something is done to nodes, does it, and records that it is undone.
+func (f *fleet) fault(name, text string, nodes []int, do func()) {
+	f.mu.Lock()
+	f.faults++
+	fault := story.Fault{ID: f.faults, Name: name, Nodes: nodes, Text: text}
+	f.mu.Unlock()
+	f.add(story.Line{Kind: story.KindFault, Node: -1, Fault: &fault})
+	do()
+	f.add(story.Line{Kind: story.KindFaultEnd, Node: -1, Fault: &fault})
+}
+
+// claim takes the life of a slot's process in hand, if nobody else has it.
+func (s *slot) claim() bool {
+	select {
+	case s.busy <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *slot) unclaim() { <-s.busy }
+
+// deeds are what is done to the lives of processes.
+func (x *nemesis) deeds() []deed[func(context.Context)] {
+	all := []deed[func(context.Context)]{
+		{"kill", 15, func(ctx context.Context) { x.one(ctx, "kill", x.any(), x.kill) }},
+		{"kill", 10, x.killLeader},
+		{"stop", 15, func(ctx context.Context) { x.one(ctx, "stop", x.victim(), x.stop) }},
+		{"stop holder", 15, x.stopHolder},
+		{"restart", 10, func(ctx context.Context) { x.one(ctx, "restart", x.victim(), x.restart) }},
+		{"wipe", 10, func(ctx context.Context) { x.replaceNode(ctx, "wipe") }},
+		{"leave", 8, func(ctx context.Context) { x.replaceNode(ctx, "leave") }},
+		{"roll", 4, x.roll},
+		{"kill all", 4, x.killAll},
+	}
+	if len(x.disks) > 0 {
+		all = append(all, deed[func(context.Context)]{"full disk", 9, x.fillDisk})
+	}
+	return only(x.f.run.Faults, all)
+}
+
+// lives does things to the lives of processes. What a run has no teeth without comes first.
+func (x *nemesis) lives(ctx context.Context) {
+	deeds := x.deeds()
+	if len(deeds) == 0 {
+		return
+	}
+	if len(x.f.run.Faults) == 0 {
+		for _, do := range []func(context.Context){x.stopHolder, x.killLeader, x.stopHolder} {
+			if !wait(ctx, rand1(x.r, 1500*time.Millisecond)) {
+				return
+			}
+			do(ctx)
+		}
+	}
+	for wait(ctx, rand1(x.r, 3*time.Second)) {
+		choose(x.r, deeds).do(ctx)
+	}
+}
+
+func (x *nemesis) any() int { return x.r.IntN(len(x.f.slots)) }
+
+// victim is more often than not the raft leader.
+func (x *nemesis) victim() int {
+	if leader := x.f.leader(); leader >= 0 && chance(x.r, 60) {
+		return leader
+	}
+	return x.any()
+}
+
+// lasts is how long a fault is in force.
+func (x *nemesis) lasts() time.Duration { return 100*time.Millisecond + rand1(x.r, 2*x.f.run.TTL) }
+
+// one does something to one node, if its life is in nobody's hands.
+func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.Context, *slot)) {
+	s := x.f.slots[i]
+	if !s.claim() {
+		return
+	}
+	defer s.unclaim()
+	x.f.fault(name, "", []int{i}, func() { do(ctx, s) })
+}
+
+func (x *nemesis) killLeader(ctx context.Context) {
+	if leader := x.f.leader(); leader >= 0 {
+		x.one(ctx, "kill", leader, x.kill)
+	}
+}
+
+func (x *nemesis) kill(ctx context.Context, s *slot) {
+	d := x.lasts()
+	s.kill()
+	wait(ctx, d)
+	x.begin(s)
+}
+
+// begin starts a process; one that cannot be started is told of.
+func (x *nemesis) begin(s *slot) {
+	if err := s.start(); err != nil {
+		x.f.wrong(s.i, "starting a process: %v", err)
+	}
+}
+
+func (x *nemesis) stop(ctx context.Context, s *slot) {
+	s.signal(syscall.SIGSTOP)
+	wait(ctx, x.lasts())
+	s.signal(syscall.SIGCONT)
+}
+
+func (x *nemesis) restart(ctx context.Context, s *slot) {
+	d := x.lasts() / 4
+	s.stop(orderClose)
+	wait(ctx, d)
+	x.begin(s)
+}
+
+// stopHolder stops a holder of the ledger's lock between its reading and its writing, until others have written.
+func (x *nemesis) stopHolder(ctx context.Context) {
+	f, ttl := x.f, x.f.run.TTL
+	looking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	l, ok := f.seen(looking, f.mark(), func(l story.Line) bool { return l.Kind == story.KindRead })
+	if !ok || !f.slots[l.Node].claim() {
+		return
+	}
+	s := f.slots[l.Node]
+	defer s.unclaim()
+	s.signal(syscall.SIGSTOP) // before anything is written about it
+	f.fault("stop holder", "of the ledger's lock, between reading and writing", []int{s.i}, func() {
+		mark := f.mark()
+		writing, cancel := context.WithTimeout(ctx, 3*ttl)
+		defer cancel()
+		for range 2 {
+			f.seen(writing, mark, func(l story.Line) bool { mark++; return l.Kind == story.KindWrite && l.Node != s.i })
+		}
+		s.signal(syscall.SIGCONT)
+	})
+}
+
+// replaceNode takes a node away for good: its process leaves the group, or its directory is wiped. Another
+// node begins in its place. That is done only while no other voter is missing.
+func (x *nemesis) replaceNode(ctx context.Context, how string) {
+	s := x.f.slots[x.any()]
+	if !s.claim() {
+		return
+	}
+	defer s.unclaim()
+	calm, cancel := context.WithTimeout(ctx, spareWait)
+	defer cancel()
+	if !x.f.until(calm, x.f.spare) {
+		return
+	}
+	x.f.fault(how, "", []int{s.i}, func() {
+		if how == "leave" {
+			s.stop(orderLeave)
+		} else {
+			s.kill()
+			s.wipe()
+		}
+		wait(ctx, x.lasts())
+		x.begin(s)
+	})
+}
+
+// roll restarts all processes, one after the other, each when that before it serves again.
+func (x *nemesis) roll(ctx context.Context) {
+	for _, i := range x.r.Perm(len(x.f.slots)) {
+		x.one(ctx, "roll", i, func(ctx context.Context, s *slot) {
+			s.stop(orderClose)
+			x.begin(s)
+			since := x.f.now()
+			ready, cancel := context.WithTimeout(ctx, readyWait)
+			defer cancel()
+			x.f.until(ready, func() bool { return s.ready(since) })
+		})
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// killAll kills every process at once and starts them again.
+func (x *nemesis) killAll(ctx context.Context) {
+	var all []*slot
+	var nodes []int
+	for _, s := range x.f.slots {
+		if s.claim() {
+			all, nodes = append(all, s), append(nodes, s.i)
+		}
+	}
+	x.f.fault("kill all", "", nodes, func() {
+		for _, s := range all {
+			x.f.mu.Lock()
+			s.expected = true
+			x.f.mu.Unlock()
+			s.signal(syscall.SIGKILL)
+		}
+		for _, s := range all {
+			s.kill()
+		}
+		wait(ctx, x.lasts()/4)
+		for _, s := range all {
+			x.begin(s)
+			s.unclaim()
+		}
+	})
+}
+
+// spare reports whether the group can lose the data of any one node: every voter has its own, and all serve. The
+// caller has the lock.
+func (f *fleet) spare() bool {
+	recent := f.now() - 5*statusEvery
+	var ids, voters []string
+	for _, s := range f.slots {
+		if !s.ready(recent) {
+			return false
+		}
+		ids = append(ids, s.status.ID)
+		voters = append(voters, s.status.Voters...)
+	}
+	return len(voters) > 0 && !slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ids, id) })
+}
+
+// replace starts nodes again that the group has removed while they were away, as their error asks for; a node that failed in any
+// other way, while nothing was done to its disk, is told of.
+func (f *fleet) replace(ctx context.Context) {
+	mark := 0
+	for {
+		l, ok := f.seen(ctx, mark, func(l story.Line) bool { mark++; return l.Kind == story.KindDone })
+		if !ok {
+			return
+		}
+		s := f.slots[l.Node]
+		f.mu.Lock()
+		expected := l.Text == removed || s.ill
+		f.mu.Unlock()
+		if !expected {
+			f.wrong(s.i, "the node has failed: %s", l.Text)
+		}
+		select {
+		case s.busy <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		f.mu.Lock()
+		same := s.up && s.life == l.Life
+		f.mu.Unlock()
+		if same {
+			f.fault("reopen", l.Text, []int{s.i}, func() {
+				s.stop(orderClose)
+				if err := s.start(); err != nil {
+					f.wrong(s.i, "starting a process: %v", err)
+				}
+			})
+		}
+		s.unclaim()
+	}
+}

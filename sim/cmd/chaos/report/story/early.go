@@ -1,0 +1,122 @@
+package story
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// Wait is how long after the end of a lost lease's validity the next one of the same lock was granted.
+type Wait struct {
+	Lock    string
+	Token   uint64        // of the next one
+	At      time.Duration // of the next grant
+	Late    time.Duration // after both the horizon of the lost one and the call of the next
+	Excused bool          // there was no majority all the while
+}
+
+// tenure is one grant of an exclusive lock.
+type tenure struct {
+	token            uint64
+	asked, granted   time.Duration
+	release, horizon time.Duration // 0: never released, or never found valid
+	ended            time.Duration // was found over; 0: never
+	cause            string
+}
+
+// tenures gathers the grants of locks that are always exclusive, by lock and in the order of their tokens.
+func tenures(h []history.Event) map[string][]*tenure {
+	asked := make(map[uint64]history.Event)
+	byToken := make(map[uint64]*tenure)
+	all := make(map[string][]*tenure)
+	mixed := make(map[string]bool)
+	for _, e := range h {
+		t := byToken[e.Token]
+		switch e.Kind {
+		case history.Asked:
+			asked[e.Op] = e
+		case history.Granted:
+			if a := asked[e.Op]; a.Weight != a.Limit {
+				mixed[e.Lock] = true
+			} else {
+				t = &tenure{token: e.Token, asked: a.At, granted: e.At}
+				byToken[e.Token] = t
+				all[e.Lock] = append(all[e.Lock], t)
+			}
+		case history.Held:
+			if t != nil && e.Remaining != 0 { // not told for a lease with a maximum hold time
+				t.horizon = e.At + e.Remaining
+			}
+		case history.Release:
+			if t != nil {
+				t.release = e.At
+			}
+		case history.Ended:
+			if t != nil && t.ended == 0 {
+				t.ended, t.cause = e.At, e.Cause
+			}
+		}
+	}
+	for lock, list := range all {
+		if mixed[lock] {
+			delete(all, lock)
+			continue
+		}
+		slices.SortFunc(list, func(a, b *tenure) int { return int(int64(a.token) - int64(b.token)) })
+	}
+	return all
+}
+
+// clockSlack is what two readings of one machine's clocks may differ by.
+const clockSlack = 2 * time.Millisecond
+
+// Early finds grants of an exclusive lock that came while an earlier holder had been told that its lease is
+// valid for longer, although that one had neither given it back nor died.
+func Early(h []history.Event) (found []history.Violation) {
+	for lock, list := range tenures(h) {
+		for i, next := range list {
+			for _, t := range list[:i] {
+				over := t.release > 0 && t.release <= next.granted ||
+					t.ended > 0 && t.ended <= next.granted && t.cause != history.CauseExpired
+				if !over && t.horizon > next.granted+clockSlack {
+					found = append(found, violation("no grant before the holder's horizon", next.granted, lock,
+						"token %d was granted %v before token %d was over", next.token, t.horizon-next.granted, t.token))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// Waits answers how late exclusive locks were granted after a lease that was lost.
+func Waits(h []history.Event) (all []Wait) {
+	var without []span // a majority
+	lost := time.Duration(0)
+	quorum := false
+	for _, e := range h {
+		if e.Kind != history.Quorum {
+			continue
+		}
+		if e.OK && !quorum {
+			without = append(without, span{lost, e.At})
+		}
+		quorum, lost = e.OK, e.At
+	}
+	if !quorum && len(h) > 0 {
+		without = append(without, span{lost, h[len(h)-1].At})
+	}
+	for lock, list := range tenures(h) {
+		for i, next := range list {
+			if i == 0 || list[i-1].release > 0 || list[i-1].horizon == 0 {
+				continue
+			}
+			since := max(list[i-1].horizon, next.asked)
+			w := Wait{Lock: lock, Token: next.token, At: next.granted, Late: max(next.granted-since, 0)}
+			w.Excused = slices.ContainsFunc(without, func(s span) bool { return s.from < next.granted && s.to > since })
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b Wait) int { return int(a.At - b.At) })
+	return all
+}

@@ -1,0 +1,105 @@
+// Package story makes sense of the record of a run: what every process of a fleet saw and what was done to
+// it becomes one history in true time, which the checkers of internal/history and those here judge.
+//
+//	line.go     what is recorded
+//	merge.go    the record becomes a history
+//	health.go   who was well, and whether a majority was
+//	early.go    grants against the horizons of earlier holders: early ones, and how late the others were
+//	ledger.go   the shared resource
+//	verdict.go  violations, figures, and whether the run had teeth
+package story
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// Kind is what a line tells.
+type Kind string
+
+// The kinds.
+const (
+	KindRun      Kind = "run"       // what the run was asked for: the first line
+	KindEvent    Kind = "event"     // what a caller of the locks saw
+	KindStatus   Kind = "status"    // a node about itself
+	KindStall    Kind = "stall"     // the process, or with Node -1 the disk of all, stood still from From to To
+	KindRead     Kind = "read"      // a holder has read the ledger and will write to it
+	KindWrite    Kind = "write"     // a write to the ledger; Text is empty, or why it was refused
+	KindStart    Kind = "start"     // a process was started
+	KindExit     Kind = "exit"      // a process has ended; Text says how
+	KindClosing  Kind = "closing"   // the node is about to close or to leave, and gives its leases back
+	KindDone     Kind = "done"      // a node has stopped serving for good; Text says why
+	KindFault    Kind = "fault"     // a fault begins
+	KindFaultEnd Kind = "fault end" // it has been undone
+	KindWrong    Kind = "wrong"     // something that must never happen; Text says what
+	KindNote     Kind = "note"      // for people
+)
+
+// Line is one line of the record. Times are those of the machine's clock since the run began: it is the same
+// for all processes.
+type Line struct {
+	Kind Kind
+	From time.Duration // read before what the line tells happened
+	To   time.Duration // read after it
+	Node int           // number of the process; -1: the fleet
+	Life int           `json:",omitempty"` // which process of that number, from 1
+
+	Run    *Run           `json:",omitempty"`
+	Event  *history.Event `json:",omitempty"` // its At is not set
+	Status *Status        `json:",omitempty"`
+	Fault  *Fault         `json:",omitempty"`
+	Text   string         `json:",omitempty"`
+}
+
+// Run is what was asked for.
+type Run struct {
+	Seed     uint64
+	Nodes    int
+	Voters   int
+	TTL      time.Duration
+	Duration time.Duration // of the faults
+	Faults   []string      `json:",omitempty"` // these kinds alone; empty: all
+	Skipped  []string      // what the machine does not allow
+}
+
+// Status is what a node says about itself.
+type Status struct {
+	ID, RaftLeader string
+	Term           uint64
+	Voters         []string
+	Ready          bool // it has just answered so
+}
+
+// Fault is something that is done to the fleet.
+type Fault struct {
+	ID    int
+	Name  string
+	Nodes []int  // whom it touches
+	Text  string // details
+}
+
+// Read reads a record. A last line that was cut short is left out.
+func Read(r io.Reader) ([]Line, error) {
+	var lines []Line
+	in := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var l Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return nil, fmt.Errorf("line %d of the record: %w", n, err)
+		}
+		lines = append(lines, l)
+	}
+}

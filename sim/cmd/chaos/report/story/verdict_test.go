@@ -1,0 +1,158 @@
+package story_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+)
+
+// handover is a lock that goes from node 0 to node 1 at one moment; last is the last look of node 0 at its lease.
+func handover(last history.Event, lastAt, next time.Duration, between ...story.Line) []history.Event {
+	return story.Merge(join(begun(), []story.Line{
+		event(0, 1*time.Second, 1*time.Second, asked(1, time.Minute)),
+		event(1, 1*time.Second, 1*time.Second, asked(2, time.Minute)),
+		event(0, 1100*ms, 1100*ms, granted(1, 10)),
+		event(0, 1200*ms, 1200*ms, held(10, 1900*ms)),
+		event(0, lastAt, lastAt, last),
+		event(1, next, next, granted(2, 11)),
+	}, between))
+}
+
+func TestNobodyIsGrantedWhatAnotherMayStillRelyOn(t *testing.T) {
+	t.Parallel()
+	last := held(10, 1900*ms) // at 2 s: until 3.9 s
+	for name, c := range map[string]struct {
+		h     []history.Event
+		early bool
+	}{
+		"within the horizon":          {handover(last, 2*time.Second, 3800*ms), true},
+		"after it":                    {handover(last, 2*time.Second, 4*time.Second), false},
+		"a stopped holder finds out":  {handover(last, 2*time.Second, 3800*ms, event(0, 6*time.Second, 6*time.Second, ended(10, history.CauseExpired))), true},
+		"it was released":             {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, of(history.Release, 10))), false},
+		"it was released afterwards":  {handover(last, 2*time.Second, 3*time.Second, event(0, 3500*ms, 3500*ms, of(history.Release, 10))), true},
+		"the holder's process died":   {handover(last, 2*time.Second, 3*time.Second, kind(0, 2500*ms, story.KindExit, "")), false},
+		"it died afterwards":          {handover(last, 2*time.Second, 3*time.Second, kind(0, 3500*ms, story.KindExit, "")), true},
+		"its time under a cap was up": {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, ended(10, "max hold"))), false},
+	} {
+		if found := story.Early(c.h); (len(found) > 0) != c.early {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
+func TestLatenessCountsFromTheHorizonAndFromTheCall(t *testing.T) {
+	t.Parallel()
+	last := held(10, 1900*ms) // at 2 s: until 3.9 s
+	waits := story.Waits(handover(last, 2*time.Second, 5*time.Second))
+	if len(waits) != 1 || waits[0].Late != 1100*ms || waits[0].Excused {
+		t.Errorf("%+v", waits)
+	}
+	without := handover(last, 2*time.Second, 5*time.Second, join(fault(1, 4*time.Second, 4500*ms, "stop", 0), fault(2, 4*time.Second, 4500*ms, "stop", 2))...)
+	if waits := story.Waits(without); len(waits) != 1 || !waits[0].Excused {
+		t.Errorf("%+v: nobody can grant without a majority", waits)
+	}
+	released := handover(last, 2*time.Second, 5*time.Second, event(0, 3*time.Second, 3*time.Second, of(history.Release, 10)))
+	if waits := story.Waits(released); len(waits) != 0 {
+		t.Errorf("%+v: nothing was lost", waits)
+	}
+}
+
+func TestTheLedgersTellLostUpdates(t *testing.T) {
+	t.Parallel()
+	ledger, err := story.ReadLedger(strings.NewReader("1 0 5 0\n2 1 6 1\n3 2 6 1\n2 1 5 0\n3 2 7 2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := story.Lost(ledger); n != 1 {
+		t.Errorf("%d lost updates: one entry is based on the first although two more had been written", n)
+	}
+	v, err := story.Judge(begun(), ledger, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := rulesOf(v)
+	for _, rule := range []string{"no stale token writes", "no update is lost behind the guard"} {
+		if !slices.Contains(rules, rule) {
+			t.Errorf("%q was not found in %v", rule, rules)
+		}
+	}
+	if v, _ := story.Judge(begun(), nil, ledger); len(v.Violations) > 0 || v.Figures.UnfencedLost != 1 {
+		t.Errorf("%v: the twin without a guard promises nothing", v.Violations)
+	}
+	if _, err := story.ReadLedger(strings.NewReader("1 0 5\n")); err == nil {
+		t.Error("a damaged ledger was read")
+	}
+}
+
+func rulesOf(v story.Verdict) (all []string) {
+	for _, x := range v.Violations {
+		all = append(all, x.Rule)
+	}
+	return all
+}
+
+func TestWhatFailsByItselfIsAViolation(t *testing.T) {
+	t.Parallel()
+	v, err := story.Judge(append(begun(), kind(2, time.Second, story.KindWrong, "the process ended by itself")), nil, nil)
+	if err != nil || len(v.Violations) != 1 || v.OK() {
+		t.Errorf("%v, %v: a library must not take its host down", v.Violations, err)
+	}
+}
+
+func TestTwoHoldersAtOnceAreFound(t *testing.T) {
+	t.Parallel()
+	v, err := story.Judge(join(begun(), []story.Line{
+		event(0, 1*time.Second, 1*time.Second, asked(1, time.Minute)),
+		event(0, 1100*ms, 1100*ms, granted(1, 10)),
+		event(0, 1100*ms, 1100*ms, held(10, 1900*ms)),
+		event(1, 1*time.Second, 1*time.Second, asked(2, time.Minute)),
+		event(1, 1200*ms, 1200*ms, granted(2, 11)),
+		event(1, 1200*ms, 1200*ms, held(11, 1900*ms)),
+		event(0, 1300*ms, 1300*ms, held(10, 1700*ms)),
+		event(0, 1400*ms, 1400*ms, of(history.Release, 10)),
+		event(1, 1400*ms, 1400*ms, of(history.Release, 11)),
+	}), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []string{"mutual exclusion", "no grant before the holder's horizon"} {
+		if !slices.Contains(rulesOf(v), rule) {
+			t.Errorf("%q was not found in %v", rule, v.Violations)
+		}
+	}
+}
+
+func TestARunInWhichNothingHappensHasNoTeeth(t *testing.T) {
+	t.Parallel()
+	v, err := story.Judge(begun(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.OK() || len(v.Violations) > 0 {
+		t.Errorf("passed, or %v", v.Violations)
+	}
+	for _, what := range []string{"grants", "faults", "raft leaders", "expired", "without a guard", "stale writes", "served after"} {
+		if !slices.ContainsFunc(v.Blunt, func(s string) bool { return strings.Contains(s, what) }) {
+			t.Errorf("%q is not missed in %v", what, v.Blunt)
+		}
+	}
+	if _, err := story.Judge(nil, nil, nil); err == nil {
+		t.Error("an empty record was judged")
+	}
+}
+
+func TestRaftLeadersAreThoseWhoSayItOfThemselves(t *testing.T) {
+	t.Parallel()
+	got := story.Tenures([]story.Line{
+		status(0, 1*time.Second, 1*time.Second, "a", true), status(1, 1*time.Second, 1*time.Second, "a", true),
+		status(0, 2*time.Second, 2*time.Second, "a", true), status(1, 3*time.Second, 3*time.Second, "b", true),
+	})
+	want := []story.Tenure{{Node: 0, Term: 1, From: time.Second, To: 2 * time.Second}, {Node: 1, Term: 1, From: 3 * time.Second, To: 3 * time.Second}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,176 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+)
+
+const (
+	recordFile = "record.jsonl"
+	pageFile   = "report.html"
+	textFile   = "report.txt"
+	healFrom   = time.Minute // a run of that length waits until the fleet is whole again
+	smallCount = 2           // nodes on small disks, where the machine allows it
+)
+
+// play runs a fleet from its first process to its last and leaves the record in dir.
+func play(ctx context.Context, run story.Run, dir string) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	run.Voters = []int{3, 3, 5}[run.Seed%3]
+	if run.Nodes < run.Voters {
+		run.Voters = 3
+	}
+	f, err := newFleet(run, dir)
+	if err != nil {
+		return err
+	}
+	disks, unmount, err := f.smallDisks(smallCount)
+	if err != nil {
+		fmt.Println("skipped:", err)
+		f.run.Skipped = append(f.run.Skipped, err.Error())
+	}
+	f.add(story.Line{Kind: story.KindRun, Node: -1, Run: &f.run})
+	defer func() { err = errors.Join(err, unmount()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { f.probeDisk(ctx) })
+	err = f.play(ctx, disks)
+	err = errors.Join(err, ctx.Err()) // an interrupted run shows nothing
+	cancel()
+	watching.Wait()
+	return errors.Join(err, f.end())
+}
+
+// play lets the callers and the faults loose, ends the faults, and demands service of everybody.
+func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
+	for _, s := range f.slots {
+		if err := s.start(); err != nil {
+			return err
+		}
+	}
+	forming, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if !f.until(forming, f.allReady(0)) {
+		return errors.New("the fleet has not formed a group that serves")
+	}
+	faults, end := context.WithTimeout(ctx, f.run.Duration)
+	defer end()
+	harm(faults, f, disks)
+	f.relay.Calm()
+	f.over()
+	over := f.now()
+	f.tell(orderServe)
+	serving, cancel := context.WithTimeout(ctx, 2*story.ResumeMax)
+	defer cancel()
+	f.count(serving, func(l story.Line) bool { return l.From >= over && l.Event != nil && l.Event.Kind == history.Served })
+	if f.run.Duration >= healFrom {
+		f.heal(ctx, over)
+	}
+	f.tell(orderRest)
+	for _, s := range f.slots {
+		draining, cancel := context.WithTimeout(ctx, 4*story.ResumeMax)
+		mark := f.mark()
+		s.order(orderDrain)
+		if _, ok := f.seen(draining, mark, func(l story.Line) bool { return l.Text == story.Drained && l.Node == s.i }); !ok && ctx.Err() == nil {
+			f.wrong(s.i, "the locks could not be taken one after the other at the end")
+		}
+		cancel()
+	}
+	return nil
+}
+
+// heal demands that the group has all its voters again and every node is ready.
+func (f *fleet) heal(ctx context.Context, over time.Duration) {
+	healing, cancel := context.WithTimeout(ctx, story.HealMax)
+	defer cancel()
+	if f.until(healing, f.allReady(over)) || ctx.Err() != nil {
+		return
+	}
+	for _, s := range f.slots {
+		f.mu.Lock()
+		ready, voters := s.ready(over), s.status.Voters
+		f.mu.Unlock()
+		if !ready {
+			f.wrong(s.i, "not ready %v after the end of the faults; it knows the voters %v", story.HealMax, voters)
+		}
+	}
+}
+
+// allReady answers a condition: every process serves since then.
+func (f *fleet) allReady(since time.Duration) func() bool {
+	return func() bool {
+		for _, s := range f.slots {
+			if !s.ready(since) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func (f *fleet) tell(order string) {
+	for _, s := range f.slots {
+		s.order(order)
+	}
+}
+
+// count waits until every node has said a line that fits.
+func (f *fleet) count(ctx context.Context, fits func(story.Line) bool) {
+	who := make(map[int]bool)
+	f.seen(ctx, 0, func(l story.Line) bool {
+		if fits(l) {
+			who[l.Node] = true
+		}
+		return len(who) == len(f.slots)
+	})
+}
+
+// judge reads the record in dir and judges it.
+func judge(dir string) (v story.Verdict, err error) {
+	file, err := os.Open(filepath.Join(dir, recordFile))
+	if err != nil {
+		return v, err
+	}
+	defer file.Close()
+	lines, err := story.Read(file)
+	if err != nil {
+		return v, err
+	}
+	var books [2][]story.Entry
+	for i, name := range []string{guardedFile, unguardedFile} {
+		if books[i], err = readBook(filepath.Join(dir, "book", name)); err != nil {
+			return v, err
+		}
+	}
+	return story.Judge(lines, books[0], books[1])
+}
+
+func readBook(name string) ([]story.Entry, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return story.ReadLedger(file)
+}
+
+// save writes the report beside the record and answers where the page is.
+func save(dir string, v story.Verdict) (page string, err error) {
+	page = filepath.Join(dir, pageFile)
+	return page, errors.Join(
+		os.WriteFile(filepath.Join(dir, textFile), []byte(report.Text(v)), 0o644),
+		os.WriteFile(page, report.Page(v), 0o644))
+}
