@@ -6,6 +6,8 @@
 //	grants.go   mutual exclusion, tokens, nothing forgotten, nothing ended early
 //	waiting.go  order, deadlines, lateness, service after the faults
 //	values.go   the locks' values
+//	once.go     what runs once
+//	lateness.go, figures.go   how late, how much: what a run without teeth lacks
 package history
 
 import (
@@ -39,13 +41,16 @@ const (
 	Quorum                   // OK: the well nodes have a majority of the voters from now on. It begins with none
 	Over                     // all faults have ended
 	Served                   // Node has acquired and released Lock since then
+	Led                      // Node has become raft leader
+	Begun                    // the function of the Once key Lock begins to run under Token
+	Finished                 // its caller was told that it ran (OK), which is remembered until Until (0: for ever)
 )
 
 // String is the kind in lower case.
 func (k Kind) String() string {
 	names := []string{
 		"asked", "granted", "refused", "held", "ended", "release", "released", "verify", "verified", "look", "looked",
-		"set", "done", "well", "ill", "quorum", "over", "served",
+		"set", "done", "well", "ill", "quorum", "over", "served", "led", "begun", "finished",
 	}
 	if i := int(k) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -171,7 +176,7 @@ func Check(h []Event, b Bounds) []Violation {
 	var found []Violation
 	for _, check := range []func([]Event, Bounds) []Violation{
 		MutualExclusion, Tokens, NothingForgotten, NothingEarly, NoHealthyHolderLoses,
-		InOrder, InTime, NotLate, ServedAgain, Values,
+		InOrder, InTime, NotLate, ServedAgain, Values, RunOnce,
 	} {
 		found = append(found, check(h, b)...)
 	}

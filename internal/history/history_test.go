@@ -150,6 +150,9 @@ func TestEachCheckRejectsItsHistory(t *testing.T) {
 		{"values are current", script(op(1, value("a", on(history.Set, 0, 10))), ok(op(1, on(history.Done, 0, 10))),
 			op(2, value("b", on(history.Set, 0, 10))), ok(op(2, on(history.Done, 0, 10))),
 			op(5, on(history.Look, 0, 0)), value("a", op(5, on(history.Looked, 0, 0))))},
+		{"a finished key is not run again", script(on(history.Begun, 0, 10), ok(on(history.Finished, 0, 10)), on(history.Begun, 1, 11))},
+		{"runs of a key have rising tokens", script(on(history.Begun, 0, 10), on(history.Begun, 1, 10))},
+		{"a run that was given up does not finish", script(on(history.Begun, 0, 10), on(history.Begun, 1, 11), ok(on(history.Finished, 0, 10)))},
 	} {
 		found := history.Check(c.h, bounds())
 		if len(found) != 1 || found[0].Rule != c.rule {
@@ -178,6 +181,9 @@ func TestWhatMayBeIsNoViolation(t *testing.T) {
 			on(history.Ill, 0, 0), grant(2, 1, 10))...),
 		"a holder that is ill holds on": script(join(well(0, 1, 2), ask(1, 0), grant(1, 0, 10), held(0, 10), ask(2, 1), on(history.Ill, 0, 0),
 			at(11*time.Second, held(0, 10)), at(16*time.Second, grant(2, 1, 11)))...),
+		"a key is run again when its runner died, and when it was forgotten": script(on(history.Begun, 0, 10), on(history.Begun, 1, 11),
+			on(history.Finished, 0, 10), with(ok(on(history.Finished, 1, 11)), func(e *history.Event) { e.Until = time.Minute }),
+			at(time.Minute, on(history.Begun, 1, 12)), other(on(history.Begun, 0, 13))),
 		"nobody is late without a quorum": script(join(well(0, 1, 2), ask(1, 0), history.Event{Kind: history.Quorum},
 			at(30*time.Second, history.Event{Kind: history.Quorum, OK: true}), grant(1, 0, 10))...),
 		"a release ends a lease before its time": script(ask(1, 0), grant(1, 0, 10), held(0, 10), on(history.Release, 0, 10),

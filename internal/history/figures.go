@@ -1,0 +1,108 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Figures are a history in numbers: how much was tried, and how well it went.
+type Figures struct {
+	Calls, Grants, Refused int
+	Expired                int // leases that ended for want of renewal
+	Verified, Looked, Sets int
+	Runs                   int // of Once keys
+	Ills                   int // times at which a node fell ill
+	Leaders                int // raft leaders that followed the first one
+	// Late is how long after the end of its holder's validity, as far as that was seen, a lock of a holder
+	// that did not release it was granted to somebody who waited by then.
+	Late Histogram
+	// Resumed is the time from the end of all faults until every node had served; 0 if not all did.
+	Resumed time.Duration
+}
+
+// Measure counts what is in a history.
+func Measure(h []Event) (f Figures) {
+	all := grants(h)
+	asked := make(map[uint64]Event)
+	last := make(map[string]*grant) // exclusive, by lock
+	for _, e := range h {
+		switch e.Kind {
+		case Asked:
+			f.Calls++
+			asked[e.Op] = e
+		case Refused:
+			f.Refused++
+		case Granted:
+			f.Grants++
+			g := all[e.Token]
+			if g.Weight < g.Limit {
+				continue
+			}
+			if p := last[e.Lock]; p != nil && p.release < 0 && p.last >= 0 && asked[e.Op].Wait {
+				if due := h[p.last].At + h[p.last].Remaining; asked[e.Op].At <= due {
+					f.Late.Add(e.At - due)
+				}
+			}
+			last[e.Lock] = g
+		case Ended:
+			if e.Cause == CauseExpired {
+				f.Expired++
+			}
+		case Verified:
+			f.Verified++
+		case Looked:
+			f.Looked++
+		case Done:
+			f.Sets++
+		case Begun:
+			f.Runs++
+		case Ill:
+			f.Ills++
+		case Led:
+			f.Leaders++
+		}
+	}
+	f.Leaders = max(0, f.Leaders-1)
+	f.Resumed = resumed(h)
+	return f
+}
+
+// resumed is the time from Over until the last node served.
+func resumed(h []Event) (longest time.Duration) {
+	over, nodes, served := time.Duration(-1), make(map[int]bool), make(map[int]bool)
+	for _, e := range h {
+		switch {
+		case e.Kind == Well || e.Kind == Ill:
+			nodes[e.Node] = true
+		case e.Kind == Over:
+			over = e.At
+		case e.Kind == Served && over >= 0 && !served[e.Node]:
+			served[e.Node] = true
+			longest = e.At - over
+		}
+	}
+	if over < 0 || len(served) < len(nodes) {
+		return 0
+	}
+	return longest
+}
+
+// Toothless says what a history lacks without which it could not have shown a violation; "" if it lacks
+// nothing. A zero in least asks for nothing; Late and Resumed are not looked at.
+func Toothless(h []Event, least Figures) string {
+	f := Measure(h)
+	for _, need := range []struct {
+		what     string
+		n, least int
+	}{
+		{"calls", f.Calls, least.Calls}, {"grants", f.Grants, least.Grants}, {"refusals", f.Refused, least.Refused},
+		{"leases expired", f.Expired, least.Expired}, {"tokens verified", f.Verified, least.Verified},
+		{"looks at queues", f.Looked, least.Looked}, {"values set", f.Sets, least.Sets}, {"runs", f.Runs, least.Runs},
+		{"nodes that fell ill", f.Ills, least.Ills}, {"changes of raft leader", f.Leaders, least.Leaders},
+	} {
+		if need.n < need.least {
+			return fmt.Sprintf("%d %s, at least %d wanted", need.n, need.what, need.least)
+		}
+	}
+	return ""
+}
