@@ -57,7 +57,7 @@ func (w *world) heal() {
 
 // whole is a call that takes all of a lock.
 func (w *world) whole(n *node, lock int, patience time.Duration) Call {
-	c := Call{Caller: -1, Node: n.i, Lock: lock, Wait: true, Patience: patience}
+	c := Call{Caller: -1, Asker: -1, Node: n.i, Lock: lock, Wait: true, Patience: patience}
 	if k := w.plan.Locks[lock]; k.Permits > 0 {
 		c.Mode, c.Weight = fsm.Permit, k.Permits
 	}
@@ -142,7 +142,7 @@ func (w *world) judge() {
 		TTL: w.plan.longest() + slack, Late: lateMax, Answer: releasePatience + time.Second, Resume: w.resumeMax(),
 	}
 	checks := []func([]history.Event, history.Bounds) []history.Violation{
-		history.Tokens, history.ServedAgain,
+		history.Tokens, history.ServedAgain, history.NothingForgotten,
 	}
 	if !w.plan.Wild && !w.plan.Operators {
 		checks = append(checks, history.MutualExclusion, history.NothingEarly)

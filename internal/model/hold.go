@@ -119,6 +119,9 @@ func (t *tenure) work() {
 		return
 	}
 	t.works++
+	if spec.Asker >= 0 {
+		t.verify(w.nodes[spec.Asker])
+	}
 	if t.weight < t.limit {
 		w.after(t.n, spec.Think, t.work)
 		return
@@ -134,6 +137,26 @@ func (t *tenure) work() {
 			}
 			w.after(t.n, spec.Think, func() { t.write(r, admitted, fenced, unfenced) })
 		})
+	})
+}
+
+// verify asks on a node whether the token is current: it reads the state that the node's replica has once
+// everything is applied that was committed before.
+func (t *tenure) verify(n *node) {
+	w := t.n.w
+	if !n.up || n.paused {
+		return
+	}
+	w.ops++
+	e := t.event(history.Verify)
+	e.Op, e.Node = w.ops, n.i
+	w.record(e)
+	ctx := &patience{}
+	w.after(n, releasePatience, ctx.expire)
+	var current bool
+	n.read(ctx, func(m *fsm.Machine) { current = m.Granted(e.Lock, e.Token) }, func() {
+		e.Kind, e.OK = history.Verified, current
+		w.record(e)
 	})
 }
 

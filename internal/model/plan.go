@@ -11,6 +11,7 @@ import (
 
 // Plan is all that decides a run. Leaving out calls or faults leaves a plan that can be run, too.
 type Plan struct {
+	Story     string `json:",omitempty"` // what a stored plan found once
 	Seed      uint64 // of what is not written here: delays, losses, election timeouts
 	Nodes     int
 	Voters    int // the first nodes
@@ -65,6 +66,7 @@ type Call struct {
 	Stall                   time.Duration // between looking at the lease and writing
 	Hold                    time.Duration // after the last update
 	MaxHold                 time.Duration // 0: none
+	Asker                   int           // this node asks whether the token is current, with each update; -1: none
 }
 
 // sharesMax stands for all of a lock without permits.
@@ -150,14 +152,14 @@ func (p *Plan) calls(r *rand.Rand) (calls []Call) {
 	tries, manual, values := pick(r, 0, 20, 60), pick(r, 0, 0, 30), chance(r, 30)
 	maxHold, priority := pick(r, 0, 0, 20), pick(r, 0, 0, 30)
 	callers := pick(r, 2, 4, 8, 12)
-	hasty := chance(r, 20)
+	hasty, askers := chance(r, 20), pick(r, 1, p.Nodes, 10*p.Nodes)
 	for caller := range callers {
 		for at := ms(r, 0, pace); at < p.Duration && len(calls) < 3000; {
 			c := Call{
 				Caller: caller, Node: r.IntN(p.Nodes), Lock: r.IntN(len(p.Locks)), TTL: r.IntN(len(p.TTLs)),
 				At: at, Wait: !chance(r, tries), Manual: chance(r, manual), Value: values && chance(r, 30),
 				Patience: ms(r, 50, int(4*ttl/time.Millisecond)), Works: r.IntN(3), Think: ms(r, 0, 50), Stall: ms(r, 0, 20),
-				Hold: ms(r, 0, int(ttl/4/time.Millisecond)),
+				Hold: ms(r, 0, int(ttl/4/time.Millisecond)), Asker: r.IntN(p.Nodes+askers) - askers,
 			}
 			if hasty {
 				c.Patience = ms(r, 1, 60)

@@ -6,6 +6,17 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
+// read looks at the state when an entry of its own is applied: everything that was committed before is, too.
+// then is called if that happens before ctx ends.
+func (n *node) read(ctx *patience, look func(*fsm.Machine), then func()) {
+	n.insist(ctx, fsm.Level{}, func(_ fsm.Outcome, known, _ bool) {
+		if known {
+			look(n.machine)
+			then()
+		}
+	})
+}
+
 // attempt is consensus.Group.Propose: a command on its way to the log, once.
 type attempt struct {
 	done func(out fsm.Outcome, known bool) // nil: nobody waits

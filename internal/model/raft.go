@@ -3,6 +3,8 @@ package model
 import (
 	"math/bits"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/history"
 )
 
 type role uint8
@@ -164,6 +166,7 @@ func (r *raft) lead() {
 	r.role, r.leader = leading, r.i
 	r.round++
 	r.w.stats.Leaders++
+	r.w.record(history.Event{Kind: history.Led, Node: r.i})
 	if r.w.trace != nil {
 		r.w.tell("node %d is raft leader of term %d", r.i, r.term)
 	}

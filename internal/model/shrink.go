@@ -88,6 +88,11 @@ func (p *Plan) fewer(nodes int) {
 	p.Nodes, p.Rates = nodes, p.Rates[:nodes]
 	p.Calls = slices.DeleteFunc(p.Calls, func(c Call) bool { return c.Node >= nodes })
 	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Node >= nodes || f.Other >= nodes })
+	for i := range p.Calls {
+		if p.Calls[i].Asker >= nodes {
+			p.Calls[i].Asker = -1
+		}
+	}
 }
 
 // remove leaves out parts of a list, large ones first, as long as the rule is broken.
@@ -140,6 +145,7 @@ func (s *shrinker) simplify() {
 			func(c *Call) { c.Value = false },
 			func(c *Call) { c.Priority = 0 },
 			func(c *Call) { c.Works = 0 },
+			func(c *Call) { c.Asker = -1 },
 			func(c *Call) { c.TTL = 0 },
 		} {
 			p := s.best
