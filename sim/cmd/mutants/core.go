@@ -1,0 +1,104 @@
+package main
+
+func mutants() []mutant {
+	var all []mutant
+	for _, part := range []func() []mutant{locks, sessions, snapshots, horizons, shell, around} {
+		all = append(all, part()...)
+	}
+	return all
+}
+
+// of gives a part's mutants their suites, where they have none of their own.
+func of(list []mutant, suites ...string) []mutant {
+	for i := range list {
+		if list[i].suites == nil {
+			list[i].suites = suites
+		}
+	}
+	return list
+}
+
+// locks are defects of who gets a lock.
+func locks() []mutant {
+	const lock, acquire, release = "fsm/lock.go", "fsm/acquire.go", "fsm/release.go"
+	return of([]mutant{
+		{name: "reuse a token", file: lock, old: "\tm.counter++\n\tm.grants++", new: "\tif m.counter == l.last {\n\t\tm.counter++\n\t}\n\tm.grants++"},
+		{name: "wake two waiters", file: lock, old: "if !m.fits(l, c.mode, c.weight) {\n\t\t\tbreak", new: "if !m.fits(l, c.mode, c.weight) && m.counter != before+1 {\n\t\t\tbreak"},
+		{name: "last in, first out", file: lock, old: "return a.index < b.index", new: "return a.index > b.index"},
+		{name: "low priority first", file: lock, old: "return a.priority > b.priority", new: "return a.priority < b.priority"},
+		{name: "one permit too many", file: lock, old: "uint64(l.used)+uint64(weight) <= uint64(l.limit)", new: "uint64(l.used)+uint64(weight) <= uint64(l.limit)+1"},
+		{name: "a writer joins readers", file: lock, old: "mode != l.mode || mode == Exclusive ||", new: "mode != l.mode && mode != Exclusive ||"},
+		{name: "permits are not given back", file: lock, old: "\t\tl.used -= c.weight\n", new: ""},
+		{name: "the holder is not told that it is wanted", file: lock, old: "\tif !l.wanted {\n\t\tm.tell(l, 0)\n\t}\n", new: ""},
+		{name: "a release serves nobody", file: lock, old: "for l.waiters > 0 {", new: "for l.waiters > 1 {"},
+		{name: "release by name", file: lock, old: "if l.holder.token == token {", new: "if l.holder != nil {"},
+		{name: "release by any session", file: release, old: "c != nil && c.owner == s.owner", new: "c != nil"},
+		{name: "overtake the queue", file: acquire, old: "free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, weight)", new: "free := l == nil || m.fits(l, c.Mode, weight)"},
+		{name: "a late duplicate is carried out again", file: acquire, old: "if m.over(s, c.Request) {\n\t\treturn Outcome{Code: CodeFinished}\n\t}\n\tif !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place", new: "if !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place"},
+		{name: "a duplicate waits twice", file: acquire, old: "; live {\n\t\tif r.claim.name != c.Name {", new: "; live && r.claim.token != 0 {\n\t\tif r.claim.name != c.Name {"},
+		{name: "a request that was given up is carried out when it comes", file: acquire, old: "\t\tcase m.roomForRequest(s):\n\t\t\tm.finish(s, number)\n", new: "\t\tcase m.roomForRequest(s):\n"},
+		{name: "giving up leaves the grant", file: acquire, old: "m.end(s, r.claim, EventReleased, ReasonWithdrawn)", new: "_ = r"},
+		{name: "a released request is forgotten at once", file: acquire, old: "\tm.drop(l, c)\n\tm.finish(s, c.request)\n", new: "\tm.drop(l, c)\n"},
+		{name: "a group that is not whole serves locks", file: acquire, old: "\tif !m.serving {\n\t\treturn Outcome{Code: CodeNotServing}\n\t}\n\ts, code", new: "\ts, code"},
+	}, "fsm", "model", "small")
+}
+
+// sessions are defects of who is alive.
+func sessions() []mutant {
+	const session, group = "fsm/session.go", "fsm/group.go"
+	return of([]mutant{
+		{name: "forget to check the renewal index", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed == 0 {"},
+		{name: "an expiry by an older renewal counts", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed > s.renewed {"},
+		{name: "nothing expires", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed == s.renewed {"},
+		{name: "a session that ended opens again", file: session, old: "\tcase m.used(n, id.Number):\n", new: "\tcase m.used(n, id.Number) && m.sessions.Len() > 1<<20:\n"},
+		{name: "a late keepalive renews", file: session, old: "case c.Seq > s.seq:", new: "case c.Seq > 0:"},
+		{name: "a session said to be lost opens later", file: session, old: "\t\t\tm.retire(id) // the client", new: "\t\t\t// the client"},
+		{name: "renewals are not heard of", file: session, old: "s.seq, s.renewed = c.Seq, m.applied", new: "s.seq = c.Seq"},
+		{name: "grant to a dead waiter", file: session, old: "\t\tm.names = append(m.names, c.name)\n", new: "\t\tif l := m.lock(c.name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n"},
+		{name: "the end of a session serves nobody", file: session, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
+		{name: "the answered floor takes one too many", file: session, old: "m.finished.prune(s.opened, acked)", new: "m.finished.prune(s.opened, acked+1)"},
+		{name: "a closed session goes on", file: session, old: "\tm.ended = append(m.ended, s)\n\tm.endSessions(m.ended, ReasonClosed)\n", new: "\t_ = s\n"},
+		{name: "a restart frees nothing", file: group, old: "\t\tm.endNode(n, ReasonIncarnation)\n", new: ""},
+		{name: "an older process is welcome", file: group, old: "case known && c.Incarnation < n.incarnation,\n", new: "case known && c.Incarnation > n.incarnation+1<<40,\n"},
+		{name: "an older process may act", file: group, old: "case incarnation < n.incarnation || n.forgotten != 0:", new: "case n.forgotten != 0:"},
+		{name: "a late farewell ends the next process", file: group, old: "\t\tif c.Incarnation < n.incarnation {\n\t\t\treturn Outcome{Code: CodeStaleIncarnation}\n\t\t}\n", new: ""},
+	}, "fsm", "model", "small")
+}
+
+// snapshots are defects of what is kept, and of copies.
+func snapshots() []mutant {
+	const snapshot, span = "fsm/snapshot.go", "fsm/span.go"
+	return of([]mutant{
+		{name: "snapshot without the queue", file: snapshot, old: "if l.waiters == 0 {\n\t\treturn true", new: "if l.waiters >= 0 {\n\t\treturn true"},
+		{name: "snapshot without finished requests", file: snapshot, old: "\tm.finished.tree.Scan(func(s span) bool { return f.add(s.record(f.record[:0])) })\n", new: ""},
+		{name: "snapshot without used session numbers", file: snapshot, old: "\tm.numbers.tree.Scan(func(s span) bool { return f.add(s.record(f.record[:0])) })\n", new: ""},
+		{name: "snapshot without the token counter", file: snapshot, old: "\tb = appendUint(b, 5, g.counter)\n", new: ""},
+		{name: "snapshot without the number of the last keepalive", file: snapshot, old: "\tb = appendUint(b, 5, s.seq)\n", new: ""},
+		{name: "a snapshot shares locks that go on changing", file: "fsm/lock.go", old: "if l.epoch != m.epoch {", new: "if l.epoch > m.epoch {"},
+		{name: "a snapshot shares sessions that go on changing", file: "fsm/session.go", old: "if ref.s.epoch != m.epoch {", new: "if ref.s.epoch > m.epoch {"},
+		{name: "the last number of a run is forgotten", file: span, old: "return ok && n <= s.high", new: "return ok && n < s.high"},
+		{name: "an entry is applied twice", file: "fsm/machine.go", old: "if index <= m.applied {", new: "if index < m.applied {"},
+	}, "fsm", "model", "small")
+}
+
+// horizons are defects of the arithmetic of time.
+func horizons() []mutant {
+	const horizon, plan, expiries, numbers = "internal/lease/lease.go", "internal/lease/plan.go", "internal/lease/expiries.go", "internal/lease/numbers.go"
+	return of([]mutant{
+		{name: "clocks do not drift", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-0*lost-Margin(ttl))"},
+		{name: "no margin", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-lost)"},
+		{name: "the holder relies on twice the TTL", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, 2*ttl-lost-Margin(ttl))"},
+		{name: "count from the reply instead of the send", file: plan, old: "p.extend(s, min(sent, now))", new: "p.extend(s, max(sent, now))"},
+		{name: "a lost session is renewed", file: plan, old: "if s == nil || now >= s.horizon {", new: "if s == nil {"},
+		{name: "renew once and never again", file: plan, old: "\ts.renew = sent.Add(time.Duration(third", new: "\ts.renew = horizon.Add(time.Duration(third"},
+		{name: "a lease ends when its renewal is due", file: plan, old: "if now >= s.horizon {\n\t\t\ta.Lost", new: "if now >= s.renew {\n\t\t\ta.Lost"},
+		{name: "the plan looks too late", file: plan, old: "\tat := s.horizon\n", new: "\tat := s.horizon.Add(s.ttl)\n"},
+		{name: "a renewal does not restart the replica's clock", file: expiries, old: "\ts.applied = max(s.applied, applied)\n", new: ""},
+		{name: "replicas are impatient", file: expiries, old: "s.due = s.applied.Add(max(0, ttl))", new: "s.due = s.applied.Add(max(0, ttl/2))"},
+		{name: "only the raft leader ever proposes an expiry", file: expiries, old: "\tlag := e.stagger\n", new: "\tlag := e.stagger + 1000*time.Hour\n", suites: []string{"internal/lease"}},
+		{name: "restart the TTL on a new raft leader", file: expiries, old: "\tif raftLeader {\n\t\tlag = 0\n", new: "\tif raftLeader {\n\t\tlag = 0\n\t\tfor _, s := range e.sessions {\n\t\t\ts.applied, s.due = now, now.Add(s.ttl)\n\t\t}\n"},
+		{name: "an expiry that was lost is not proposed again", file: expiries, old: "s.due = now.Add(e.retry)", new: "s.due = Never"},
+		{name: "the lowest number in use is too high", file: numbers, old: "return n.floor + 1 }", new: "return n.last + 1 }"},
+		{name: "finished numbers are never forgotten", file: numbers, old: "\t\tn.floor++\n", new: "\t\tbreak\n", suites: []string{"internal/lease"}},
+	}, "internal/lease", "model")
+}
