@@ -40,7 +40,7 @@ func locks() []mutant {
 		{name: "giving up leaves the grant", file: acquire, old: "m.end(s, r.claim, EventReleased, ReasonWithdrawn)", new: "_ = r"},
 		{name: "a released request is forgotten at once", file: acquire, old: "\tm.drop(l, c)\n\tm.finish(s, c.request)\n", new: "\tm.drop(l, c)\n"},
 		{name: "a group that is not whole serves locks", file: acquire, old: "\tif !m.serving {\n\t\treturn Outcome{Code: CodeNotServing}\n\t}\n\ts, code", new: "\ts, code"},
-	}, "fsm", "model", "small")
+	}, "model", "small", "fsm")
 }
 
 // sessions are defects of who is alive.
@@ -62,7 +62,7 @@ func sessions() []mutant {
 		{name: "an older process is welcome", file: group, old: "case known && c.Incarnation < n.incarnation,\n", new: "case known && c.Incarnation > n.incarnation+1<<40,\n"},
 		{name: "an older process may act", file: group, old: "case incarnation < n.incarnation || n.forgotten != 0:", new: "case n.forgotten != 0:"},
 		{name: "a late farewell ends the next process", file: group, old: "\t\tif c.Incarnation < n.incarnation {\n\t\t\treturn Outcome{Code: CodeStaleIncarnation}\n\t\t}\n", new: ""},
-	}, "fsm", "model", "small")
+	}, "model", "small", "fsm")
 }
 
 // snapshots are defects of what is kept, and of copies.
@@ -78,7 +78,7 @@ func snapshots() []mutant {
 		{name: "a snapshot shares sessions that go on changing", file: "fsm/session.go", old: "if ref.s.epoch != m.epoch {", new: "if ref.s.epoch > m.epoch {"},
 		{name: "the last number of a run is forgotten", file: span, old: "return ok && n <= s.high", new: "return ok && n < s.high"},
 		{name: "an entry is applied twice", file: "fsm/machine.go", old: "if index <= m.applied {", new: "if index < m.applied {"},
-	}, "fsm", "model", "small")
+	}, "model", "small", "fsm")
 }
 
 // horizons are defects of the arithmetic of time.
@@ -100,5 +100,5 @@ func horizons() []mutant {
 		{name: "an expiry that was lost is not proposed again", file: expiries, old: "s.due = now.Add(e.retry)", new: "s.due = Never"},
 		{name: "the lowest number in use is too high", file: numbers, old: "return n.floor + 1 }", new: "return n.last + 1 }"},
 		{name: "finished numbers are never forgotten", file: numbers, old: "\t\tn.floor++\n", new: "\t\tbreak\n", suites: []string{"internal/lease"}},
-	}, "internal/lease", "model")
+	}, "model", "internal/lease")
 }

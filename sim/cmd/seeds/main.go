@@ -114,9 +114,13 @@ func (b *batch) work() {
 }
 
 func report(s *model.Stats, took time.Duration) {
-	fmt.Printf("%d seeds in %v: %.1f simulated hours (%.0f times real time), %d commands applied (%.0f a second), %d steps\n",
+	fmt.Printf("%d seeds in %v: %.1f simulated hours (%.0f times real time), %d commands applied (%.0f a second), %d steps (%.0f a second)\n",
 		s.Runs, took.Round(time.Millisecond), s.Simulated.Hours(), s.Simulated.Seconds()/took.Seconds(),
-		s.Applied, float64(s.Applied)/took.Seconds(), s.Steps)
+		s.Applied, float64(s.Applied)/took.Seconds(), s.Steps, float64(s.Steps)/took.Seconds())
+	if cpu := processorTime().Seconds(); cpu > 0 {
+		fmt.Printf("in %.1f s of one processor: %.0f times real time, %.0f commands and %.0f steps a second of it\n",
+			cpu, s.Simulated.Seconds()/cpu, float64(s.Applied)/cpu, float64(s.Steps)/cpu)
+	}
 	fmt.Printf("%d entries, %d checks of whole states, %d calls, %d grants, %d expired, %d raft leaders, %d restarts, %d snapshots installed, %d faults, %d unknown outcomes\n",
 		s.Commands, s.Checks, s.Calls, s.Grants, s.Expired, s.Leaders, s.Restarts, s.Snapshots, s.Faults, s.Unknown)
 	fmt.Printf("%d writes: %d updates lost by the unfenced resource, none by the fenced one, which refused %d\n",
