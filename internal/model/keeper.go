@@ -197,6 +197,9 @@ func (n *node) noteSession(e *fsm.Event) {
 	}
 	switch e.Kind {
 	case fsm.EventGranted:
+		if !e.Waited {
+			return // the call has it from its outcome
+		}
 		if c := s.claim(e.Request); c != nil && c.call != nil {
 			c.call.granted(e.Token)
 		}

@@ -207,6 +207,9 @@ func (n *node) wakeExpiry() {
 
 // leaderChanged is observer.LeaderChanged.
 func (n *node) leaderChanged() {
+	if n.raft.leader >= 0 {
+		n.unsettle()
+	}
 	waiting := n.changed
 	n.changed = nil
 	for _, p := range waiting {

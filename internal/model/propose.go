@@ -1,6 +1,8 @@
 package model
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -17,13 +19,18 @@ func (n *node) read(ctx *patience, look func(*fsm.Machine), then func()) {
 	})
 }
 
+// settling is consensus.Config.settling as a part of the election timeout.
+const settling = 10
+
 // attempt is consensus.Group.Propose: a command on its way to the log, once.
 type attempt struct {
 	done func(out fsm.Outcome, known bool) // nil: nobody waits
+	lost bool                              // the raft leader that it was sent to may be gone
 }
 
 // attempt brings a command to the raft leader that this node knows. The outcome comes from this node's own
-// replica, or after one and a half of the longest election timeout it is unknown.
+// replica. After one and a half of the longest election timeout, or soon after there is a new raft leader,
+// it is unknown.
 func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
 	r := &n.raft
 	if r.leader < 0 {
@@ -32,14 +39,8 @@ func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
 	n.w.attempts++
 	id := n.w.attempts
 	if done != nil {
-		n.pending[id] = &attempt{done}
-		n.w.after(n, 3*n.w.plan.Election, func() {
-			if a := n.pending[id]; a != nil {
-				delete(n.pending, id)
-				n.w.stats.Unknown++
-				a.done(fsm.Outcome{}, false)
-			}
-		})
+		n.pending[id] = &attempt{done: done}
+		n.w.after(n, 3*n.w.plan.Election, func() { n.giveUp(id) })
 	}
 	if r.role == leading {
 		r.propose(id, cmd)
@@ -48,6 +49,25 @@ func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
 	leader := n.w.nodes[r.leader]
 	n.w.send(n.i, r.leader, func() { leader.raft.propose(id, cmd) })
 	return true
+}
+
+// giveUp ends an attempt that got no answer.
+func (n *node) giveUp(id uint64) {
+	if a := n.pending[id]; a != nil {
+		delete(n.pending, id)
+		n.w.stats.Unknown++
+		a.done(fsm.Outcome{}, false)
+	}
+}
+
+// unsettle lets the attempts that were sent to an earlier raft leader end soon.
+func (n *node) unsettle() {
+	for _, id := range slices.Sorted(maps.Keys(n.pending)) {
+		if a := n.pending[id]; !a.lost {
+			a.lost = true
+			n.w.after(n, n.w.plan.Election/settling, func() { n.giveUp(id) })
+		}
+	}
 }
 
 // answer gives an applied entry's outcome to who proposed it.

@@ -143,7 +143,7 @@ func (m *mutant) try(dir string, all bool) (caught []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.WriteFile(path, source, 0o644)) }()
-	if out, err := command(dir, time.Minute, "go", "build", "./"+filepath.Dir(m.file)); err != nil {
+	if out, err := command(dir, 10*time.Minute, "go", "build", "./"+filepath.Dir(m.file)); err != nil {
 		return nil, fmt.Errorf("it does not build: %v %s", err, firstLine(out))
 	}
 	for _, name := range m.suites {
@@ -166,18 +166,20 @@ func (m *mutant) try(dir string, all bool) (caught []string, err error) {
 }
 
 // suite is the command of a suite, and how long it may take: a mutant that hangs is caught, too. A name is
-// a package directory, "model", "small" (the exhaustive exploration), or "root:" and the tests of the root.
+// "model", "small" (the exhaustive exploration), or a package directory ("root" is the root) and, after a
+// colon, a pattern of its tests.
 func suite(name string) (args []string, patience time.Duration) {
-	tests, isRoot := strings.CutPrefix(name, "root:")
+	const limit = 10 * time.Minute
+	pkg, tests, _ := strings.Cut(name, ":")
 	switch {
 	case name == "model":
-		return []string{"go", "run", "./sim/cmd/seeds", "-seed", "1", "-n", "100", "-shrink", "0"}, 4 * time.Minute
+		return []string{"go", "run", "./sim/cmd/seeds", "-seed", "1", "-n", "100", "-shrink", "0"}, limit
 	case name == "small":
-		return []string{"go", "test", "-short", "-run", "EveryHistory", "./internal/model"}, 4 * time.Minute
-	case isRoot:
-		return []string{"go", "test", "-short", "-timeout", "170s", "-run", tests, "."}, 5 * time.Minute
+		return []string{"go", "test", "-short", "-run", "EveryHistory", "./internal/model"}, limit
+	case pkg == "root":
+		pkg = "."
 	}
-	return []string{"go", "test", "-short", "-timeout", "170s", "./" + name}, 5 * time.Minute
+	return []string{"go", "test", "-short", "-timeout", "9m", "-run", tests, "./" + pkg}, limit
 }
 
 func command(dir string, patience time.Duration, args ...string) ([]byte, error) {
