@@ -158,8 +158,7 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 	select {
 	case w := <-wake:
 		if w.err != nil {
-			s.abandon(request)
-			s.finish(request)
+			c.giveUp(s, request, false) // the session may live on, and the request alone be over
 			if err := c.stopped(); err != nil {
 				return nil, err
 			}

@@ -186,6 +186,7 @@ func (c *call) woken(token uint64, ok bool) {
 	c.waits = false
 	switch {
 	case !ok:
+		c.giveUp(false) // the session may live on, and the request alone be over
 		c.again()
 	case c.s.manual:
 		c.n.keeper.handOver(c.s, func() { c.take(token) })

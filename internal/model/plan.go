@@ -174,7 +174,7 @@ func (p *Plan) calls(r *rand.Rand) (calls []Call) {
 				c.Priority = int32(r.IntN(3) - 1)
 			}
 			switch k := p.Locks[c.Lock]; {
-			case k.Permits > 0:
+			case k.Permits > 0 && !chance(r, 10):
 				c.Mode, c.Weight = fsm.Permit, 1+r.Uint32N(k.Permits)
 			case k.Shared && chance(r, 60):
 				c.Mode = fsm.Shared
