@@ -57,6 +57,10 @@ func (k *keeper) note(e *fsm.Event) {
 		if !e.Waited {
 			return // the call has it from its outcome
 		}
+	case fsm.EventWithdrawn:
+		if e.Reason != fsm.ReasonFinished {
+			return
+		}
 	case fsm.EventSessionEnded, fsm.EventForced, fsm.EventWanted:
 	default:
 		return
@@ -69,9 +73,7 @@ func (k *keeper) note(e *fsm.Event) {
 	case fsm.EventGranted:
 		s.granted(e.Request, e.Token)
 	case fsm.EventWithdrawn:
-		if e.Reason == fsm.ReasonFinished {
-			s.dismiss(e.Request)
-		}
+		s.dismiss(e.Request)
 	case fsm.EventSessionEnded:
 		s.judge(endCause(e.Reason))
 		k.mu.Lock()

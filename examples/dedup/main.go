@@ -1,0 +1,236 @@
+//go:build unix
+
+// Command dedup shows an HTTP service that gets each webhook several times and handles it once. Three processes
+// serve; the program delivers 60 webhooks, each four times, to whichever process, and again where it gets no good
+// answer; and it kills one process in the middle. It exits with 0 only if every webhook was handled once: only
+// those that the killed process had in its hands may have been handled a second time.
+//
+//	go run ./examples/dedup
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const (
+	webhooks   = 60
+	deliveries = 4
+	inHand     = 12 // deliveries at a time
+	patience   = 30 * time.Second
+)
+
+func main() {
+	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
+	dir := flag.String("dir", "", "directory of the fleet")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := show
+	if *name != "" {
+		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "dedup:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// serve is one process of the service.
+func serve(ctx context.Context, name, dir string) error {
+	ctx, c, err := join(ctx, name, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: webhook(c, name, dir), ReadHeaderTimeout: time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	tell("serves", 0, listener.Addr().String())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// webhook handles each id once. 200 means that it was handled, here or elsewhere, now or before.
+func webhook(c *holdfast.Cluster, name, dir string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := io.ReadAll(io.LimitReader(r.Body, 100))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		result, err := c.Once(r.Context(), "webhook/"+string(id), func(context.Context, *holdfast.Lease) error {
+			return handle(dir, string(id), name)
+		}, holdfast.WaitForRunner(), holdfast.KeepFor(72*time.Hour))
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		case !result.Finished:
+			http.Error(w, "not finished", http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// handle is what must not happen twice.
+func handle(dir, id, name string) error {
+	time.Sleep(10 * time.Millisecond) // it is some work
+	f, err := os.OpenFile(filepath.Join(dir, "handled"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s %s\n", id, name)
+	return err
+}
+
+// story is what the program knows of the processes.
+type story struct {
+	*crew
+	mu     sync.Mutex
+	addrs  map[string]string
+	killed string
+}
+
+// show plays the story and checks it.
+func show(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "holdfast-dedup-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s := &story{crew: newCrew(dir), addrs: make(map[string]string)}
+	defer s.stopAll()
+	s.say("three processes start")
+	for _, name := range []string{"amber", "birch", "cedar"} {
+		if err := s.start(name); err != nil {
+			return err
+		}
+	}
+	for len(s.addrs) < 3 {
+		r, err := s.next(ctx, patience)
+		if err != nil {
+			return err
+		}
+		s.addrs[r.from] = r.Text
+		s.say("%s serves at %s", r.from, r.Text)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	delivered, err := s.deliverAll(ctx)
+	if err != nil {
+		return err
+	}
+	s.say("%d webhooks were delivered %d times each, in %d requests", webhooks, deliveries, delivered)
+	return s.check()
+}
+
+// deliverAll delivers every webhook, and kills a process when a third of them is through.
+func (s *story) deliverAll(ctx context.Context) (requests int, err error) {
+	var all sync.WaitGroup
+	var first error
+	room := make(chan struct{}, inHand)
+	for n := range webhooks * deliveries {
+		if n == webhooks*deliveries/3 {
+			s.mu.Lock()
+			s.killed = "birch"
+			s.mu.Unlock()
+			if err := s.kill(s.killed); err != nil {
+				return 0, err
+			}
+			s.say("%s is killed", s.killed)
+		}
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			tries, err := s.deliver(ctx, fmt.Sprintf("%03d", n/deliveries))
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			requests += tries
+			first = errors.Join(first, err)
+		})
+	}
+	all.Wait()
+	return requests, first
+}
+
+// deliver posts a webhook until it is answered 200.
+func (s *story) deliver(ctx context.Context, id string) (tries int, err error) {
+	for tries = 1; ctx.Err() == nil; tries++ {
+		s.mu.Lock()
+		var addrs []string
+		for name, addr := range s.addrs {
+			if name != s.killed || rand.IntN(10) == 0 { // the sender does not know at once
+				addrs = append(addrs, addr)
+			}
+		}
+		s.mu.Unlock()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addrs[rand.IntN(len(addrs))], bytes.NewBufferString(id))
+		if err != nil {
+			return tries, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return tries, nil
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return tries, fmt.Errorf("webhook %s was not delivered: %w", id, ctx.Err())
+}
+
+func (s *story) check() error {
+	s.stopAll()
+	text, err := os.ReadFile(filepath.Join(s.dir, "handled"))
+	if err != nil {
+		return err
+	}
+	handled := make(map[string][]string)
+	for line := range strings.Lines(string(text)) {
+		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		handled[id] = append(handled[id], name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	twice := 0
+	for n := range webhooks {
+		id := fmt.Sprintf("%03d", n)
+		by := handled[id]
+		switch {
+		case len(by) == 0:
+			return fmt.Errorf("webhook %s was not handled", id)
+		case len(by) == 2 && by[0] == s.killed:
+			twice++ // it was killed after the work and before the group knew
+		case len(by) > 1:
+			return fmt.Errorf("webhook %s was handled by %v", id, by)
+		}
+	}
+	if twice > inHand {
+		return fmt.Errorf("%d webhooks were handled twice: more than one process can have had in its hands", twice)
+	}
+	fmt.Printf("\n%d webhooks were handled, %d of them twice because a process was killed with them in its hands\n", len(handled), twice)
+	return nil
+}

@@ -1,0 +1,156 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// report is a line on the standard output of a process.
+type report struct {
+	Event string `json:"event"`
+	N     int    `json:"n,omitempty"`
+	Text  string `json:"text,omitempty"`
+	from  string
+}
+
+// crew is the processes of the service, as their parent sees them.
+type crew struct {
+	dir     string
+	begin   time.Time
+	members map[string]*member
+	reports chan report
+}
+
+type member struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	exited chan struct{}
+}
+
+func newCrew(dir string) *crew {
+	return &crew{dir: dir, begin: time.Now(), members: make(map[string]*member), reports: make(chan report, 1024)}
+}
+
+func (c *crew) say(format string, args ...any) {
+	fmt.Printf("%6.2fs  %s\n", time.Since(c.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// start runs this program again as one process of the service.
+func (c *crew) start(name string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	m := &member{cmd: exec.Command(self, "-service", name, "-dir", c.dir), exited: make(chan struct{})}
+	m.cmd.Stderr = os.Stderr
+	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := m.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	c.members[name] = m
+	go func() {
+		defer close(m.exited)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			r := report{from: name}
+			if json.Unmarshal(lines.Bytes(), &r) == nil {
+				c.reports <- r
+			}
+		}
+		_ = m.cmd.Wait() // a killed process has no good exit
+	}()
+	return nil
+}
+
+// next returns the next report, or an error when none comes in time.
+func (c *crew) next(ctx context.Context, patience time.Duration) (report, error) {
+	select {
+	case r := <-c.reports:
+		return r, nil
+	case <-time.After(patience):
+		return report{}, fmt.Errorf("no process reported anything for %v", patience)
+	case <-ctx.Done():
+		return report{}, ctx.Err()
+	}
+}
+
+// kill ends a process with SIGKILL and waits for its end.
+func (c *crew) kill(name string) error {
+	m := c.members[name]
+	if err := m.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-m.exited
+	return nil
+}
+
+// stop ends a process politely: its standard input ends.
+func (c *crew) stop(name string) {
+	m := c.members[name]
+	_ = m.stdin.Close()
+	select {
+	case <-m.exited:
+	case <-time.After(10 * time.Second):
+		_ = m.cmd.Process.Kill()
+		<-m.exited
+	}
+}
+
+func (c *crew) stopAll() {
+	for name := range c.members {
+		c.stop(name)
+	}
+}
+
+// join opens the node of one process. They find each other through a file of addresses. The context that comes
+// back ends with the standard input, which happens also when the parent dies.
+func join(ctx context.Context, name, dir string) (context.Context, *holdfast.Cluster, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	peers := filepath.Join(dir, "peers")
+	c, err := holdfast.Open(ctx, holdfast.Config{
+		Cluster: "example", Name: name, DataDir: filepath.Join(dir, name), Join: []string{"file+" + peers}, TTL: 2 * time.Second,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, c.Addr())
+		f.Close()
+	}
+	if err == nil {
+		err = c.Ready(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return ctx, c, nil
+}
+
+// tell writes a report to the parent.
+func tell(event string, n int, text string) {
+	line, _ := json.Marshal(report{Event: event, N: n, Text: text})
+	_, _ = os.Stdout.Write(append(line, '\n'))
+}

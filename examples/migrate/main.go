@@ -1,0 +1,167 @@
+//go:build unix
+
+// Command migrate shows a database migration that runs on one node while the others wait. Three processes of a
+// service start at once and all want the newest schema. One of them migrates step by step and notes each step in the
+// value of the lock, as a checkpoint. The program kills it in the middle: another one goes on with the next step,
+// not with the first. It exits with 0 only if every step ran once, in order, and no process served before the last.
+//
+//	go run ./examples/migrate
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const (
+	lockName = "schema"
+	target   = 8 // the newest schema
+	stepTime = 200 * time.Millisecond
+	patience = 30 * time.Second
+)
+
+func main() {
+	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
+	dir := flag.String("dir", "", "directory of the fleet")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := show
+	if *name != "" {
+		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "migrate:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// serve is one process: it migrates, or waits for who does, and then serves.
+func serve(ctx context.Context, name, dir string) error {
+	ctx, c, err := join(ctx, name, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = c.Do(ctx, lockName, func(ctx context.Context, l *holdfast.Lease) error {
+		info, err := c.Inspect(ctx, lockName)
+		if err != nil {
+			return err
+		}
+		version, _ := strconv.Atoi(string(info.Value)) // none: 0
+		for version < target {
+			if err := migrate(ctx, dir, version+1); err != nil {
+				return err
+			}
+			version++
+			if err := l.Set(ctx, []byte(strconv.Itoa(version))); err != nil { // refused if the lease is lost
+				return err
+			}
+			tell("migrated", version, "")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	tell("serves", 0, "")
+	<-ctx.Done()
+	return nil
+}
+
+// migrate is one step. A real one runs in the database's transaction, which also tests the fencing token.
+func migrate(ctx context.Context, dir string, version int) error {
+	select {
+	case <-time.After(stepTime):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "schema"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, version)
+	return err
+}
+
+// show plays the story and checks it.
+func show(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "holdfast-migrate-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	crew := newCrew(dir)
+	defer crew.stopAll()
+	crew.say("three processes start, all want schema %d", target)
+	names := []string{"amber", "birch", "cedar"}
+	for _, name := range names {
+		if err := crew.start(name); err != nil {
+			return err
+		}
+	}
+	killed, migrators, done, serving := "", make(map[string]bool), 0, 0
+	for serving < len(names) {
+		r, err := crew.next(ctx, patience)
+		if err != nil {
+			return err
+		}
+		switch r.Event {
+		case "migrated":
+			migrators[r.from], done = true, r.N
+			crew.say("%s has migrated to schema %d", r.from, r.N)
+			if r.N == target/2 && killed == "" {
+				killed = r.from
+				crew.say("%s is killed in the middle", killed)
+				if err := crew.kill(killed); err != nil {
+					return err
+				}
+				crew.say("%s starts again", killed)
+				if err := crew.start(killed); err != nil {
+					return err
+				}
+			}
+		case "serves":
+			serving++
+			crew.say("%s serves", r.from)
+			if done != target {
+				return fmt.Errorf("%s serves at schema %d", r.from, done)
+			}
+		}
+	}
+	if killed == "" || len(migrators) < 2 {
+		return fmt.Errorf("the story did not happen: %d processes migrated", len(migrators))
+	}
+	return check(dir)
+}
+
+// check reads what was done to the schema. The program kills right after a checkpoint, while the next step has
+// just begun; a step killed between its write and its checkpoint would run twice without a transaction.
+func check(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "schema"))
+	if err != nil {
+		return err
+	}
+	steps := strings.Fields(string(text))
+	want := make([]string, target)
+	for i := range want {
+		want[i] = strconv.Itoa(i + 1)
+	}
+	if strings.Join(steps, " ") != strings.Join(want, " ") {
+		return fmt.Errorf("the steps were %v", steps)
+	}
+	fmt.Printf("\nEvery step ran once and in order: %s\n", strings.Join(steps, " "))
+	return nil
+}

@@ -1,0 +1,211 @@
+//go:build unix
+
+// Command scheduler shows a leader-elected cron: three processes know the same schedule (robfig/cron's), one of
+// them leads and runs the ticks. Each tick runs under Once with the key of its Slot, and the leader notes the last tick
+// in its election's value: the next leader makes good what nobody ran in between. The program kills the leader,
+// starts it again, and lets the next one hand over in good order. It exits with 0 only if every tick ran exactly once.
+//
+//	cd examples/scheduler && go run .
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const (
+	job      = "report"
+	spec     = "* * * * * *" // every second
+	every    = time.Second
+	patience = 30 * time.Second
+)
+
+func main() {
+	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
+	dir := flag.String("dir", "", "directory of the fleet")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := show
+	if *name != "" {
+		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "scheduler:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// serve is one process: a candidate, and the scheduler while it leads.
+func serve(ctx context.Context, name, dir string) error {
+	schedule, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(spec)
+	if err != nil {
+		return err
+	}
+	ctx, c, err := join(ctx, name, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
+		tell("leads", 0, "")
+		return lead(ctx, c, l, schedule, func(key string) error { return work(dir, key, name) })
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lead runs every tick after the last one that was noted, until ctx ends.
+func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule cron.Schedule, work func(key string) error) error {
+	last := time.Now().UTC()
+	info, err := c.Inspect(ctx, l.Name())
+	if err != nil {
+		return err
+	}
+	if len(info.Value) > 0 { // what a leader before this one has noted
+		if err := last.UnmarshalText(info.Value); err != nil {
+			return err
+		}
+	}
+	for {
+		tick := schedule.Next(last)
+		select {
+		case <-time.After(time.Until(tick)): // at once for one that was missed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		key := holdfast.Slot(job, tick, every)
+		r, err := c.Once(ctx, key, func(context.Context, *holdfast.Lease) error { return work(key) }, holdfast.WaitForRunner())
+		if err != nil {
+			return err
+		}
+		note, err := tick.MarshalText()
+		if err != nil {
+			return err
+		}
+		if err := l.Set(ctx, note); err != nil { // refused if the leadership is lost
+			return err
+		}
+		if r.Ran {
+			tell("ran", 0, key)
+		}
+		last = tick
+	}
+}
+
+// work is what must happen exactly once for each tick.
+func work(dir, key, name string) error {
+	f, err := os.OpenFile(filepath.Join(dir, "ticks"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, key, name)
+	return err
+}
+
+// show plays the story and checks it.
+func show(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "holdfast-scheduler-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	crew := newCrew(dir)
+	defer crew.stopAll()
+	crew.say("three processes start")
+	for _, name := range []string{"amber", "birch", "cedar"} {
+		if err := crew.start(name); err != nil {
+			return err
+		}
+	}
+	first, err := ticks(ctx, crew, 3, "")
+	if err != nil {
+		return err
+	}
+	// Right after a tick: one that is killed in the middle of its work may have done it all the same, and only
+	// the resource can know.
+	crew.say("%s is killed", first)
+	if err := crew.kill(first); err != nil {
+		return err
+	}
+	if _, err = ticks(ctx, crew, 5, first); err != nil {
+		return err
+	}
+	crew.say("%s starts again", first)
+	if err := crew.start(first); err != nil {
+		return err
+	}
+	second, err := ticks(ctx, crew, 3, "")
+	if err != nil {
+		return err
+	}
+	crew.say("%s stops in good order", second)
+	crew.stop(second)
+	if _, err = ticks(ctx, crew, 3, second); err != nil {
+		return err
+	}
+	crew.stopAll()
+	return check(dir)
+}
+
+// ticks waits for so many ticks by others than not, and returns who ran the last.
+func ticks(ctx context.Context, crew *crew, n int, not string) (string, error) {
+	for {
+		r, err := crew.next(ctx, patience)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case r.Event == "leads":
+			crew.say("%s leads", r.from)
+		case r.from != not:
+			crew.say("%s ran %s", r.from, r.Text)
+			if n--; n == 0 {
+				return r.from, nil
+			}
+		}
+	}
+}
+
+// check reads what was done: every second from the first tick to the last, once each, in order.
+func check(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "ticks"))
+	if err != nil {
+		return err
+	}
+	var last time.Time
+	count, runners := 0, make(map[string]bool)
+	for line := range strings.Lines(string(text)) {
+		key, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		at, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(key, job+"@"))
+		if err != nil {
+			return err
+		}
+		if count > 0 && at.Sub(last) != every {
+			return fmt.Errorf("%s came after %v", key, last)
+		}
+		count, last = count+1, at
+		runners[name] = true
+	}
+	if len(runners) < 2 {
+		return errors.New("the story did not happen: one process ran all ticks")
+	}
+	fmt.Printf("\n%d ticks in %d processes, every second one, each once\n", count, len(runners))
+	return nil
+}
