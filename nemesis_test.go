@@ -21,13 +21,13 @@ import (
 // The random test: a fleet with callers on every node, faults by seed, and a history of all that the
 // callers saw, checked for every promise. In the environment:
 //
-//	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it
+//	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it (make sim-exact does exactly)
 //	HOLDFAST_SEEDS=100    runs that many seeds
 //	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
 //	HOLDFAST_LOG=file     file.seed takes what the nodes log, and the history
+//
+// A run that fails is stored and repeated: see sim.Options.
 const (
-	seedVar    = "HOLDFAST_SEED"
-	seedsVar   = "HOLDFAST_SEEDS"
 	minutesVar = "HOLDFAST_MINUTES"
 	logVar     = "HOLDFAST_LOG"
 
@@ -39,17 +39,9 @@ const (
 
 func TestRandomFaultsBreakNoPromise(t *testing.T) {
 	t.Parallel()
-	seed, seeds := uint64(time.Now().UnixNano()%1e9), fromEnv(t, seedsVar, seedsDefault)
-	if s := fromEnv(t, seedVar, 0); s > 0 {
-		seed = uint64(s)
-		seeds = fromEnv(t, seedsVar, 1)
-	}
-	for i := range uint64(seeds) {
-		t.Run(fmt.Sprint("seed ", seed+i), func(t *testing.T) {
-			t.Parallel()
-			nemesisRun(t, seed+i, time.Duration(fromEnv(t, minutesVar, minutesDefault))*time.Minute)
-		})
-	}
+	sim.Seeds(t, seedsDefault, func(t *testing.T, seed uint64) {
+		nemesisRun(t, seed, time.Duration(fromEnv(t, minutesVar, minutesDefault))*time.Minute)
+	})
 }
 
 func fromEnv(t *testing.T, name string, value int) int {
@@ -96,7 +88,7 @@ type nemesis struct {
 }
 
 func nemesisRun(t *testing.T, seed uint64, d time.Duration) {
-	fmt.Fprintf(os.Stderr, "%s=%d\n", seedVar, seed)
+	fmt.Fprintf(os.Stderr, "%s=%d\n", sim.SeedVar, seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	x := &nemesis{
 		t: t, log: io.Discard, ttl: []time.Duration{2 * time.Second, 4 * time.Second}[r.IntN(2)],
@@ -116,15 +108,26 @@ func nemesisRun(t *testing.T, seed uint64, d time.Duration) {
 	x.ill, x.well, x.busy = make([]int, opts.Nodes), make([]bool, opts.Nodes), make([]bool, opts.Nodes)
 	x.rates, x.ids = make([]float64, opts.Nodes), make([]string, opts.Nodes)
 	began := time.Now()
-	var took time.Duration
+	var figures string
 	sim.Run(t, opts, func(s *sim.Sim) {
 		x.s, x.begin = s, time.Now()
 		x.stop, x.rest = make(chan struct{}), make(chan struct{})
 		x.rec = history.NewRecorder(func() time.Duration { return time.Since(x.begin) })
+		s.Attach("calls", x.write)
 		x.run(r, d)
-		took = time.Since(x.begin)
+		figures = x.report(seed, opts.Nodes, time.Since(x.begin))
 	})
-	x.report(seed, opts.Nodes, took, time.Since(began))
+	t.Logf("%s; in %v", figures, time.Since(began).Round(time.Millisecond))
+}
+
+// write writes what the callers saw.
+func (x *nemesis) write(w io.Writer) error {
+	for _, e := range x.rec.Events() {
+		if _, err := fmt.Fprintln(w, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
@@ -209,15 +212,15 @@ func (x *nemesis) takeAll() {
 	}
 }
 
-// report checks the history, and that the run could have found something.
-func (x *nemesis) report(seed uint64, nodes int, took, real time.Duration) {
+// report checks the history, and that the run could have found something, and answers the figures.
+func (x *nemesis) report(seed uint64, nodes int, took time.Duration) string {
 	h := x.rec.Events()
-	for _, e := range h {
-		fmt.Fprintln(x.log, e)
+	if err := x.write(x.log); err != nil {
+		x.t.Error(err)
 	}
 	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: lateMax, Answer: 100 * time.Millisecond, Resume: resumeMax})
 	for i, v := range found {
-		x.t.Errorf("%s=%d: %v", seedVar, seed, v)
+		x.t.Errorf("%s=%d: %v", sim.SeedVar, seed, v)
 		if i == 0 {
 			for _, e := range history.About(h, v.Lock, v.At, 60) {
 				x.t.Log(e)
@@ -232,13 +235,13 @@ func (x *nemesis) report(seed uint64, nodes int, took, real time.Duration) {
 			expired++
 		}
 	}
-	figures := fmt.Sprintf("seed %d: %d nodes, %v in %v: %d calls, %d grants, %d expired, %d verified, %d looks, %d values, %d faults, %d changes of raft leader, %d violations",
-		seed, nodes, took.Round(time.Second), real.Round(time.Millisecond), count[history.Asked], count[history.Granted], expired,
+	figures := fmt.Sprintf("seed %d: %d nodes, %v: %d calls, %d grants, %d expired, %d verified, %d looks, %d values, %d faults, %d changes of raft leader, %d violations",
+		seed, nodes, took.Round(time.Second), count[history.Asked], count[history.Granted], expired,
 		count[history.Verified], count[history.Looked], count[history.Done], x.faults.Load(), x.leaders.Load(), len(found))
-	x.t.Log(figures)
 	if count[history.Granted] < 50 || expired == 0 || x.leaders.Load() <= int64(nodes) || count[history.Verified] == 0 || count[history.Looked] == 0 {
 		x.t.Errorf("a run without teeth: %s", figures)
 	}
+	return figures
 }
 
 // sleep lets virtual time pass.

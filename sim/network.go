@@ -16,6 +16,7 @@ func newWeather() weather {
 // Partition cuts the network between nodes of different groups, in both directions. A node in no group stays
 // connected to all. It adds to the cuts that there are; Heal ends them.
 func (s *Sim) Partition(groups ...[]int) {
+	s.fault("the network parts into %v", groups)
 	s.change(func() {
 		for a, group := range groups {
 			for b, other := range groups {
@@ -34,17 +35,20 @@ func (s *Sim) Partition(groups ...[]int) {
 
 // Cut cuts the direction from node i to node j and leaves the other one. Heal ends it, and Node.Rejoin of either.
 func (s *Sim) Cut(i, j int) {
+	s.fault("the network is cut from node %d to node %d", i, j)
 	s.change(func() { s.weather.cuts[[2]int{i, j}] = true })
 }
 
 // Faults sets the faults of the network from node i to node j, one direction: loss, duplication, delay
 // and so on. The zero value ends them; cuts are separate.
 func (s *Sim) Faults(i, j int, f transport.Faults) {
+	s.fault("the network from node %d to node %d: %+v", i, j, f)
 	s.change(func() { s.weather.faults[[2]int{i, j}] = f })
 }
 
 // FaultsEverywhere sets the same faults from every node to every other one.
 func (s *Sim) FaultsEverywhere(f transport.Faults) {
+	s.fault("the network: %+v", f)
 	s.change(func() {
 		for i := range s.nodes {
 			for j := range s.nodes {
@@ -56,6 +60,7 @@ func (s *Sim) FaultsEverywhere(f transport.Faults) {
 
 // Heal ends all cuts and other faults of the network. A paused node stays cut off until it is resumed.
 func (s *Sim) Heal() {
+	s.fault("the network is healed")
 	s.change(func() {
 		s.weather = newWeather()
 		for _, n := range s.nodes {
@@ -65,10 +70,14 @@ func (s *Sim) Heal() {
 }
 
 // Isolate cuts the node off from all others, in both directions.
-func (n *Node) Isolate() { n.s.change(func() { n.isolated = true }) }
+func (n *Node) Isolate() {
+	n.s.fault("node %d is isolated", n.i)
+	n.s.change(func() { n.isolated = true })
+}
 
 // Rejoin ends all cuts of the network at this node.
 func (n *Node) Rejoin() {
+	n.s.fault("node %d is connected again", n.i)
 	n.s.change(func() {
 		n.isolated = false
 		for pair := range n.s.weather.cuts {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -15,6 +16,9 @@ import (
 const (
 	port      = "7643"
 	readyTime = 2 * time.Minute // virtual
+
+	ttlDefault   = 15 * time.Second // of holdfast.Config
+	driftDefault = 0.01
 )
 
 // Node is one node of the fleet: a host with a clock and a disk, on which a Cluster runs or not.
@@ -25,9 +29,12 @@ type Node struct {
 	host  string
 	clock *clock.Skew
 
-	mu      sync.Mutex
-	disk    *disk
-	cluster *holdfast.Cluster
+	mu   sync.Mutex
+	disk *disk
+	life *life // of what runs, nil if nothing does
+	// Of its configuration:
+	ttl   time.Duration
+	drift float64
 
 	// Under Sim.mu:
 	isolated bool
@@ -44,9 +51,16 @@ func (n *Node) Index() int { return n.i }
 
 // Cluster is what runs on the node, nil if nothing does.
 func (n *Node) Cluster() *holdfast.Cluster {
+	if l := n.running(); l != nil {
+		return l.cluster
+	}
+	return nil
+}
+
+func (n *Node) running() *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cluster
+	return n.life
 }
 
 // Open starts the node on its disk. It fails the test if the node does not open.
@@ -83,9 +97,11 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.s.note("node %d is opened as %s", n.i, c.ID())
 	n.mu.Lock()
-	n.cluster = c
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	n.ttl, n.drift = cmp.Or(cfg.TTL, ttlDefault), cmp.Or(cfg.MaxClockDrift, driftDefault)
+	n.life = n.begin(c)
 	return c, nil
 }
 
@@ -99,40 +115,52 @@ func (n *Node) Ready() {
 	}
 }
 
-// take returns what runs and leaves nothing.
-func (n *Node) take() *holdfast.Cluster {
+// take returns the life of what runs and leaves nothing.
+func (n *Node) take() *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c := n.cluster
-	n.cluster = nil
-	return c
+	l := n.life
+	n.life = nil
+	return l
 }
 
-// Close closes what runs on the node, in good order. It ends a pause.
+// Close closes what runs on the node, in good order: first the service, then the Cluster. It ends a pause.
 func (n *Node) Close() {
 	n.Resume()
-	if c := n.take(); c != nil {
-		_ = c.Close()
+	if l := n.take(); l != nil {
+		n.s.fault("node %d is closed", n.i)
+		l.end()
+		_ = l.cluster.Close()
 	}
+}
+
+// Restart closes what runs on the node and starts it again. It fails the test if the node does not open.
+func (n *Node) Restart() *holdfast.Cluster {
+	n.s.t.Helper()
+	n.Close()
+	return n.Open()
 }
 
 // Crash ends what runs on the node as a power cut does: from one moment to the next nothing of it reaches
 // the network, and what was not synced is gone from its disk. It returns, some virtual seconds later, once
 // the node can be opened again.
-func (n *Node) Crash() { n.die(false) }
+func (n *Node) Crash() { n.die("crashes: its power fails", false) }
 
 // Kill ends what runs on the node as SIGKILL does: like Crash, but the disk keeps all that was written.
-func (n *Node) Kill() { n.die(true) }
+func (n *Node) Kill() { n.die("is killed", true) }
 
-func (n *Node) die(written bool) {
-	c := n.take()
-	if c == nil {
+func (n *Node) die(how string, written bool) {
+	l := n.take()
+	if l == nil {
 		return
 	}
-	n.s.change(func() { n.dying = true })
+	n.s.fault("node %d %s", n.i, how)
+	n.s.change(func() { n.dying, l.dead = true, true })
 	restore := n.storage().lose(written)
-	n.Resume()
-	_ = c.Close()
+	n.wake()
+	l.cancel()
+	_ = l.cluster.Close()
+	l.end()
 	n.s.net.Break(n.host, "*") // or what its zombie wrote meanwhile would arrive when the cut ends
 	restore()
 	n.s.change(func() { n.dying = false })
@@ -148,22 +176,31 @@ func (n *Node) storage() *disk {
 func (n *Node) Wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.s.fault("node %d loses its disk", n.i)
 	n.disk = newDisk(n.i, n.s.trace)
 }
 
 // SlowDisk makes every sync of the node's Raft log take d, until it is set to 0.
-func (n *Node) SlowDisk(d time.Duration) { n.storage().slow(d) }
+func (n *Node) SlowDisk(d time.Duration) {
+	n.s.fault("node %d: a sync of its log takes %v", n.i, d)
+	n.storage().slow(d)
+}
 
 // FullDisk makes every write to the node's disk fail for want of room, until it is called with false. A node
 // that meets it stops serving for good (see holdfast.Cluster.Done) and may only be closed: it leaves
 // goroutines behind, which testing/synctest reports as a deadlock at the end of the test, so this is for
 // tests that run in a process of their own.
-func (n *Node) FullDisk(full bool) { n.storage().fill(full) }
+func (n *Node) FullDisk(full bool) {
+	n.s.fault("node %d: its disk is full: %v", n.i, full)
+	n.storage().fill(full)
+}
 
 // Pause stops the node as SIGSTOP does, as nearly as a part of a process can be stopped: its clock shows
 // no progress to it, nothing goes to or from it (streams are held, packets are lost), and nothing gets
-// into its Raft log. The test must hold what it does itself on the node's behalf: see Awake.
+// into its Raft log. Goroutines cannot be stopped from outside: the test must hold what it does on the node's behalf,
+// see Awake. Section.Enter does.
 func (n *Node) Pause() {
+	n.s.fault("node %d is paused", n.i)
 	n.s.change(func() {
 		if n.paused == nil {
 			n.paused = make(chan struct{})
@@ -175,14 +212,22 @@ func (n *Node) Pause() {
 
 // Resume ends Pause: the node's clock shows at once how long it was.
 func (n *Node) Resume() {
+	if n.wake() {
+		n.s.fault("node %d is resumed", n.i)
+	}
+}
+
+// wake ends a pause and reports whether there was one.
+func (n *Node) wake() (paused bool) {
 	n.clock.Thaw()
 	n.s.change(func() {
-		if n.paused != nil {
+		if paused = n.paused != nil; paused {
 			close(n.paused)
 			n.paused = nil
 		}
 	})
 	n.storage().unstick()
+	return paused
 }
 
 // Awake returns a channel that is closed when the node is not paused, at once if it is not now.
@@ -198,8 +243,14 @@ func (n *Node) Awake() <-chan struct{} {
 }
 
 // Drift sets the rate of the node's clock, 1 being right.
-func (n *Node) Drift(rate float64) { n.clock.Rate(rate) }
+func (n *Node) Drift(rate float64) {
+	n.s.fault("node %d: its clock runs at a rate of %v", n.i, rate)
+	n.clock.Rate(rate)
+}
 
 // Suspend moves the node's clock forward at once, as it looks to a process when its machine was suspended
 // for d.
-func (n *Node) Suspend(d time.Duration) { n.clock.Suspend(d) }
+func (n *Node) Suspend(d time.Duration) {
+	n.s.fault("node %d: its machine was suspended for %v", n.i, d)
+	n.clock.Suspend(d)
+}

@@ -2,21 +2,40 @@
 // the locks are the real ones; the network and the disks are in memory and can be cut, crashed and
 // wiped; an hour takes seconds. Users test their own services on it:
 //
-//	func TestMyService(t *testing.T) {
-//		sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
-//			lease, _ := s.Node(0).Cluster().Acquire(t.Context(), "leader")
-//			s.Node(0).Isolate()
-//			<-lease.Done() // at the end of its validity, by virtual time
+//	func TestTwoNeverBillAtOnce(t *testing.T) {
+//		sim.Run(t, sim.Options{Nodes: 3, Service: func(ctx context.Context, n *sim.Node, c *holdfast.Cluster) error {
+//			return billing.Run(ctx, c, ledgerOf(n)) // the service under test, with a ledger that enters the section
+//		}}, func(s *sim.Sim) {
+//			s.Nemesis(time.Hour) // of virtual time, with faults by the seed
 //		})
 //	}
 //
-// Computation takes no virtual time, so a starved processor is not seen here; processes are for that.
-// What happens is decided by the seed only in part: the Go scheduler has a say too.
+// The ledger says when the service is in its critical section, and that is the check that two never were:
+//
+//	defer n.Section("billing").Enter(ctx, lease.Token())()
+//
+// # Faults
+//
+// Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss, duplicates, reordering,
+// resets). Of a node: [Node.Pause] (its clock goes on), [Node.Kill] (the process ends), [Node.Crash] (the power fails),
+// [Node.Wipe] (the disk is lost), [Node.Restart], [Node.SlowDisk], [Node.FullDisk], [Node.Drift] (of the
+// clock), [Node.Suspend] (of the machine). [Sim.Nemesis] does them by the seed.
+//
+// # When a run fails
+//
+// Its schedule of faults, its history and the logs are stored and the directory is printed; and the run is repeated some
+// times to learn how often it fails, because what happens is decided by the seed only in part: the Go scheduler
+// has a say too. In this repository, sim/exact replays a run exactly.
+//
+// Computation takes no virtual time, so a starved processor is not seen here; processes are for that. See
+// docs/simulation.md.
 package sim
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,26 +50,40 @@ import (
 type Options struct {
 	// Nodes is how many nodes there are. Default 1.
 	Nodes int
-	// Seed decides the faults of the network. Default 1.
+	// Seed decides the faults of the network and of Nemesis. Default: HOLDFAST_SEED in the environment, else 1.
 	Seed uint64
 	// Config may change the configuration of node i; Bind, Join and DataDir are the simulation's own.
 	Config func(i int, cfg *holdfast.Config)
+	// Service is what runs on each node beside its Cluster, from each Open on. ctx ends with the node's process: when
+	// it is closed, in good order, before the Cluster is; when it crashes, at the same moment. Service must return
+	// then. An error while the node lives fails the test. Default: nothing.
+	Service func(ctx context.Context, n *Node, c *holdfast.Cluster) error
 	// Late leaves the nodes unopened: the test opens each with Node.Open.
 	Late bool
-	// Logger receives what the nodes log. Default: nothing.
+	// Logger receives what the nodes log. Default: nothing. What is Info or more is in the stored history anyway.
 	Logger *slog.Logger
+	// Dir is where a failed run is stored, in a directory of its own. Default: HOLDFAST_SIM_DIR, else holdfast-sim
+	// in the directory for temporary files.
+	Dir string
+	// Repeat is how often a failed run is repeated, in processes of their own, to learn how often it fails; less than 0
+	// is not at all. It takes five minutes of real time at most. Default: HOLDFAST_REPEAT, else 5.
+	Repeat int
 }
 
 // Sim is a fleet under virtual time. Use it only inside the function given to Run.
 type Sim struct {
-	t     *testing.T
-	opts  Options
-	trace *tracer
-	net   *transport.Memory
-	nodes []*Node
+	t       *testing.T
+	opts    Options
+	trace   *tracer
+	history *history
+	begin   time.Time
+	net     *transport.Memory
+	nodes   []*Node
+	lots    *rand.Rand // of Nemesis
 
-	mu      sync.Mutex
-	weather weather
+	mu       sync.Mutex
+	weather  weather
+	sections map[string]*Section
 }
 
 // start is where virtual time begins: certificates and the birth of tokens want a year after 2000.
@@ -59,36 +92,28 @@ func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // ending is how long gossip's own goroutines may live on after a node was closed.
 const ending = time.Minute
 
-// Run runs f in a bubble of virtual time with a fleet of nodes, opened and ready unless Options.Late, and
-// closes them afterwards. f must not call t.Run, t.Parallel or t.Fatal of a subtest, and must end the goroutines it starts.
+// Run runs f in a bubble of virtual time (testing/synctest) with a fleet of nodes, opened and ready unless
+// Options.Late, and closes them afterwards. f must not call t.Run or t.Parallel, and must end the goroutines it starts.
+// If the test fails meanwhile, the run is stored and repeated as Options say.
 func Run(t *testing.T, opts Options, f func(s *Sim)) {
 	t.Helper()
-	if opts.Nodes == 0 {
-		opts.Nodes = 1
-	}
-	if opts.Seed == 0 {
-		opts.Seed = 1
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts = opts.withDefaults(t)
+	failedBefore, finished := t.Failed(), false
+	h := &history{}
+	defer func() { // also when f gives up, and when the bubble panics because of a deadlock
+		if !failedBefore && !t.Skipped() && (t.Failed() || !finished) {
+			h.told(t, opts)
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(start()))
 		seedRuntime(opts.Seed)
-		trace, err := newTracer(t.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newSim(t, opts, h)
 		defer func() {
-			if err := trace.close(); err != nil {
+			if err := s.trace.close(); err != nil {
 				t.Error(err)
 			}
 		}()
-		opts.Logger = slog.New(trace.handler(opts.Logger.Handler()))
-		s := &Sim{t: t, opts: opts, trace: trace, net: transport.NewMemory(opts.Seed), weather: newWeather()}
-		for i := range opts.Nodes {
-			s.nodes = append(s.nodes, newNode(s, i))
-		}
 		defer s.close()
 		if !opts.Late {
 			for _, n := range s.nodes {
@@ -100,13 +125,43 @@ func Run(t *testing.T, opts Options, f func(s *Sim)) {
 		}
 		f(s)
 	})
+	finished = true
+}
+
+func newSim(t *testing.T, opts Options, h *history) *Sim {
+	t.Helper()
+	trace, err := newTracer(t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Sim{
+		t: t, opts: opts, trace: trace, history: h, begin: time.Now(), net: transport.NewMemory(opts.Seed),
+		lots: rand.New(rand.NewPCG(opts.Seed, 0)), weather: newWeather(), sections: make(map[string]*Section),
+	}
+	logs := slog.DiscardHandler
+	if opts.Logger != nil {
+		logs = opts.Logger.Handler()
+	}
+	s.opts.Logger = slog.New(trace.handler(s.handler(logs)))
+	for i := range opts.Nodes {
+		s.nodes = append(s.nodes, newNode(s, i))
+	}
+	return s
 }
 
 // close ends the nodes and lets what is left of them end.
 func (s *Sim) close() {
 	s.Heal()
+	var services sync.WaitGroup // they end while all nodes are there
 	for _, n := range s.nodes {
 		n.SlowDisk(0)
+		n.Resume()
+		if l := n.running(); l != nil {
+			services.Go(l.end)
+		}
+	}
+	services.Wait()
+	for _, n := range s.nodes {
 		n.Close()
 	}
 	time.Sleep(ending)
@@ -142,3 +197,6 @@ func (s *Sim) RaftLeader() *Node {
 }
 
 func host(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
+
+// Chance returns a number from 0 to n-1 by the seed, for a test's own choices. It is for one goroutine at a time.
+func (s *Sim) Chance(n int) int { return s.lots.IntN(n) }

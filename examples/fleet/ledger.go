@@ -11,15 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-go/holdfast/examples/fleet/scheduler"
 	"github.com/holdfast-go/holdfast/fence"
 )
-
-// tick is one line of the shared file.
-type tick struct {
-	Token fence.Token
-	Node  string
-	N     int
-}
 
 // ledger is the protected resource: a file that all processes append to. Each write presents the
 // fencing token of its writer, and a token lower than the highest seen is refused. The check and the write happen
@@ -44,8 +38,8 @@ func openLedger(dir string) (*ledger, error) {
 
 func ledgerPath(dir string) string { return filepath.Join(dir, "ticks") }
 
-// append writes t unless its token is stale.
-func (l *ledger) append(ctx context.Context, t tick) error {
+// Append writes t as a line unless its token is stale.
+func (l *ledger) Append(ctx context.Context, t scheduler.Tick) error {
 	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX); err != nil {
 		return err
 	}
@@ -63,16 +57,16 @@ func (l *ledger) close() {
 }
 
 // readLedger returns all ticks in the order in which they were written.
-func readLedger(dir string) ([]tick, error) {
+func readLedger(dir string) ([]scheduler.Tick, error) {
 	f, err := os.Open(ledgerPath(dir))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var all []tick
+	var all []scheduler.Tick
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var t tick
+		var t scheduler.Tick
 		if _, err := fmt.Sscan(lines.Text(), (*uint64)(&t.Token), &t.Node, &t.N); err != nil {
 			return nil, fmt.Errorf("line %d of the ledger: %w", len(all)+1, err)
 		}

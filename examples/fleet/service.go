@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,15 +13,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/fleet/scheduler"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-const (
-	lockName  = "scheduler/leader"
-	tickEvery = 100 * time.Millisecond
-)
-
-// service is one process of the scheduler. It embeds holdfast and ticks while it holds the lock.
+// service is one process: the scheduler with a node of its own.
 type service struct {
 	name, dir string
 	ttl       time.Duration
@@ -31,7 +26,7 @@ type service struct {
 
 // report is a line on the standard output of a service: what it tells the story-teller.
 type report struct {
-	Event string      `json:"event"` // ready, leading, tick, lost, rejected, accepted
+	Event string      `json:"event"` // ready, or a scheduler.Event's kind
 	Token fence.Token `json:"token,omitempty"`
 	N     int         `json:"n,omitempty"`
 	Text  string      `json:"text,omitempty"`
@@ -78,54 +73,10 @@ func (s *service) run(ctx context.Context) error {
 		return err
 	}
 	defer book.close()
-	for ctx.Err() == nil {
-		if err := s.lead(ctx, c, book); err != nil {
-			return ignoreEnd(ctx, err)
-		}
-	}
-	return nil
-}
-
-// lead waits for the lock and ticks for as long as it is held.
-func (s *service) lead(ctx context.Context, c *holdfast.Cluster, book *ledger) error {
-	lease, err := c.Acquire(ctx, lockName, holdfast.WithLabel("tick every "+tickEvery.String()))
-	if err != nil {
-		return err
-	}
-	defer lease.Release(context.WithoutCancel(ctx))
-	s.say(report{Event: "leading", Token: lease.Token()})
-
-	for n := 1; ; n++ {
-		if !lease.Valid() {
-			return s.lost(ctx, lease, book)
-		}
-		if err := book.append(ctx, tick{lease.Token(), s.name, n}); errors.Is(err, fence.ErrStale) {
-			return s.lost(ctx, lease, book)
-		} else if err != nil {
-			return err
-		}
-		s.say(report{Event: "tick", Token: lease.Token(), N: n})
-		select {
-		case <-time.After(tickEvery):
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// lost is what a careless service does after the loss of its lease: it writes once more. The guard
-// of the resource is what stops it.
-func (s *service) lost(ctx context.Context, lease *holdfast.Lease, book *ledger) error {
-	s.say(report{Event: "lost", Token: lease.Token(), Text: fmt.Sprint(lease.Err())})
-	err := book.append(ctx, tick{lease.Token(), s.name, 0})
-	switch {
-	case errors.Is(err, fence.ErrStale):
-		s.say(report{Event: "rejected", Token: lease.Token(), Text: err.Error()})
-		return nil
-	case err == nil:
-		s.say(report{Event: "accepted", Token: lease.Token()})
-	}
-	return err
+	err = scheduler.Service{Name: s.name, Ledger: book, Tell: func(e scheduler.Event) {
+		s.say(report{Event: e.Kind, Token: e.Token, N: e.N, Text: e.Text})
+	}}.Run(ctx, c)
+	return ignoreEnd(ctx, err)
 }
 
 // announce adds an address to the file that all processes join through.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/examples/fleet/scheduler"
 )
 
 const (
@@ -33,7 +35,7 @@ func (f *fleet) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.printf("%s holds %s with token %d and ticks", holder.from, lockName, holder.Token)
+	f.printf("%s holds %s with token %d and ticks", holder.from, scheduler.LockName, holder.Token)
 
 	next, err := f.kill(ctx, holder)
 	if err != nil {

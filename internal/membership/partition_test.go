@@ -156,6 +156,25 @@ func TestNodeThatLosesAllOthersSeeksAtOnce(t *testing.T) {
 	})
 }
 
+// Found by seed 380755514 of the random test: a node that lost its disk came back as another at its old address. Who had
+// failed was sought without a pause, and where there is no time but the virtual one that is for ever.
+func TestNodeThatCameBackAsAnotherIsNotSought(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b, c := f.trio()
+		c.crash()
+		within(t, time.Minute, "c has failed", func() bool { return a.sees("c", Failed) && b.sees("c", Failed) })
+		d := f.start("d", 1, "10.0.0.3:7643", nil, "10.0.0.1:7643")
+		together(t, 20*time.Second, a, b, d)
+		time.Sleep(10 * time.Minute)
+		if a.incomplete() {
+			t.Error("whose place was taken is missed")
+		}
+		together(t, 0, a, b, d)
+	})
+}
+
 func TestForgottenNodeIsNoLongerSought(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (g *Gossip) seek() {
 			continue
 		}
 		pause = seekMin
-		every, early := seekEvery, g.table.incomplete
+		every, early := seekEvery, g.incomplete
 		if missing {
 			every, early = seekMissing, g.table.alone
 		}
@@ -76,10 +76,10 @@ func (g *Gossip) exchange() {
 	exchanges.Wait()
 }
 
-// rest waits for d, or until early answers true; that is asked now and then. It
-// returns false when seeking is over.
+// rest waits for d, or less if early answers true, which is asked now and then,
+// but not at once. It returns false when seeking is over.
 func (g *Gossip) rest(d time.Duration, early func() bool) bool {
-	for d > 0 && !early() {
+	for d > 0 {
 		step := min(d, seekMissing)
 		select {
 		case <-time.After(step):
@@ -87,8 +87,23 @@ func (g *Gossip) rest(d time.Duration, early func() bool) bool {
 		case <-g.seeking.Done():
 			return false
 		}
+		if early() {
+			break
+		}
 	}
 	return g.seeking.Err() == nil
+}
+
+// incomplete tells whether somebody has failed whose address nobody else has
+// taken, or no other member is here.
+func (g *Gossip) incomplete() bool {
+	here := g.here()
+	for _, m := range g.table.list() {
+		if m.State == Failed && !here[m.Addr] {
+			return true
+		}
+	}
+	return g.table.alone()
 }
 
 // jitter spreads a pause over 75 to 125 percent.

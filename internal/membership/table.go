@@ -197,16 +197,6 @@ func (t *table) list() []Member {
 	return members
 }
 
-// incomplete tells whether a member has failed, or none is here but this one.
-func (t *table) incomplete() bool {
-	for _, m := range t.list() {
-		if m.State == Failed {
-			return true
-		}
-	}
-	return t.alone()
-}
-
 // alone tells whether no other member is here.
 func (t *table) alone() bool {
 	t.mu.Lock()

@@ -51,7 +51,7 @@ func main() {
 	flag.StringVar(&j.test, "run", "^TestRandomFaultsBreakNoPromise$", "the test, as for go test")
 	flag.BoolVar(&j.race, "race", false, "with the race detector")
 	flag.StringVar(&j.dir, "dir", "", "keep the trace here. Default: a new directory")
-	flag.StringVar(&j.binary, "c", "", "only build the test, into this file, for scripts and debuggers; run it with GOMAXPROCS=1 and GOGC=off")
+	flag.StringVar(&j.binary, "c", "", "only build the test, into this file, for scripts and debuggers; run it with GOMAXPROCS=1 GOGC=off GODEBUG=gcstoptheworld=2")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -157,7 +157,7 @@ func (j *job) once(ctx context.Context, binary string, n int) (string, error) {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", j.test, "-test.v", "-test.timeout", "0")
 	cmd.Dir = j.pkg
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "HOLDFAST_REPEAT=0", "HOLDFAST_TRACE="+dir,
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GODEBUG=gcstoptheworld=2", "HOLDFAST_REPEAT=0", "HOLDFAST_TRACE="+dir,
 		"HOLDFAST_SEED="+strconv.FormatUint(j.seed, 10), "HOLDFAST_SEEDS=1", "HOLDFAST_MINUTES="+strconv.Itoa(j.minutes))
 	out, err := cmd.CombinedOutput()
 	if n == 1 || err != nil {

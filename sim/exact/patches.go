@@ -25,9 +25,9 @@ func chance() []patch {
 		"	id      uint64 // unique id\n",
 		"	id      uint64 // unique id\n	lots    uint64 // state of the generator\n	collect int64  // fake time of the next collection\n",
 	}, {
-		"runtime/rand.go", "rand draws from the bubble's generator",
+		"runtime/rand.go", "rand draws from the bubble's generator, and outside from one of the whole process, whatever the thread",
 		"	mp := getg().m\n	c := &mp.chacha8\n",
-		"	if b := exactBubble(); b != nil {\n		return b.draw()\n	}\n	mp := getg().m\n	c := &mp.chacha8\n",
+		"	if b := exactBubble(); b != nil {\n		return b.draw()\n	}\n	mp := getg().m\n	if getg() == mp.curg {\n		return exactMix(exactDrawn.Add(1))\n	}\n	c := &mp.chacha8\n",
 	}, {
 		"runtime/rand.go", "maps made outside of bubbles, by the variables of packages, have the same seeds in every process",
 		"func maps_rand() uint64 {\n	return rand()\n}",
@@ -65,6 +65,22 @@ func scheduling() []patch {
 		"runtime/proc.go", "nobody else loses it within ten seconds",
 		"const forcePreemptNS = 10 * 1000 * 1000 // 10ms",
 		"const forcePreemptNS = 10 * 1000 * 1000 * 1000 // 10s",
+	}, {
+		"runtime/proc.go", "nor in a system call: another thread would be made, and memory laid out in another way",
+		"!sysretake && int64(pd.syscalltick) != syst",
+		"!sysretake",
+	}, {
+		"runtime/proc.go", "no thread is made while another is about to be free, for the same reason",
+		"	nmp := mget()\n",
+		"	nmp := mget()\n	for i := 0; nmp == nil && !lockheld && i < 100; i++ {\n		unlock(&sched.lock)\n		usleep(200)\n		lock(&sched.lock)\n		nmp = mget()\n	}\n",
+	}, {
+		"runtime/proc.go", "the turns of a bubble's goroutines are counted apart from everybody else's",
+		"		mp.p.ptr().schedtick++\n",
+		"		mp.p.ptr().schedtick++\n		if gp.bubble != nil {\n			exactTurns++\n		}\n",
+	}, {
+		"runtime/proc.go", "and by their count they look at the global queue, where those wait who gave up the processor",
+		"	if pp.schedtick%61 == 0 && !sched.runq.empty() {\n",
+		"	if exactTurns%61 == 0 && !sched.runq.empty() {\n",
 	}, {
 		"runtime/proc.go", "the race detector does not shuffle the queue",
 		"const randomizeScheduler = raceenabled",

@@ -52,6 +52,9 @@ func exactSelect(n uint32) uint32 {
 	return uint32(uint64(uint32(b.draw())) * uint64(n) >> 32)
 }
 
+// exactTurns counts how often goroutines of bubbles got the processor.
+var exactTurns uint32
+
 // exactRuns reports whether a goroutine of a bubble has the processor. The answer may be out of date.
 func exactRuns(pp *p) bool {
 	mp := pp.m.ptr()

@@ -1,0 +1,244 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// Fault is a kind of harm that Nemesis does.
+type Fault uint8
+
+// The kinds.
+const (
+	FaultPartition Fault = iota + 1 // the network parts into two
+	FaultCut                        // one direction between a node and the others is cut
+	FaultNetwork                    // delay, loss, duplicates and reordering, around one node
+	FaultPause                      // a node stops, its clock goes on
+	FaultKill                       // a node's process ends
+	FaultCrash                      // the power of a node fails
+	FaultBlackout                   // the power of all nodes fails
+	FaultWipe                       // a node loses its disk with its process, while the group can spare it
+	FaultRestart                    // a node is closed in good order and opened again
+	FaultSlowDisk                   // a node's log is slow
+	FaultDrift                      // a node's clock is fast or slow, within Config.MaxClockDrift
+	FaultSuspend                    // a node's machine was suspended
+)
+
+// String is the kind in words.
+func (f Fault) String() string {
+	names := []string{
+		"partition", "one-way cut", "bad network", "pause", "kill", "crash", "blackout", "wipe", "restart", "slow disk",
+		"clock drift", "suspension",
+	}
+	if i := int(f) - 1; i >= 0 && i < len(names) {
+		return names[i]
+	}
+	return "unknown"
+}
+
+// allFaults are what Nemesis chooses from.
+func allFaults() []Fault {
+	var all []Fault
+	for f := FaultPartition; f <= FaultSuspend; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+// Nemesis does harm for d of virtual time, one fault after another, as the seed says: of the given kinds, or, if none
+// is given, of about half of all kinds, so that different seeds find different things. Each fault lasts up to
+// two TTLs, now and then so long that the group replaces the node. Then it ends all faults, opens the nodes that are
+// closed, and waits until all can serve, which fails the test if it takes more than two virtual minutes.
+func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
+	s.t.Helper()
+	r := rand.New(rand.NewPCG(s.lots.Uint64(), s.lots.Uint64()))
+	for len(kinds) == 0 {
+		for _, f := range allFaults() {
+			if r.IntN(2) == 0 {
+				kinds = append(kinds, f)
+			}
+		}
+	}
+	s.note("nemesis for %v: %v", d, kinds)
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(upTo(r, 5*time.Second))
+		n := s.nodes[r.IntN(len(s.nodes))]
+		s.harm(r, kinds[r.IntN(len(kinds))], n, s.lasts(r, n))
+		s.revive()
+	}
+	s.Heal()
+	for _, n := range s.nodes {
+		n.SlowDisk(0)
+		n.Drift(1)
+	}
+	s.settle()
+}
+
+// settle waits until all nodes can serve, and opens anew those that the group removes meanwhile.
+func (s *Sim) settle() {
+	s.t.Helper()
+	for end := time.Now().Add(readyTime); ; {
+		s.revive()
+		ready := 0
+		for _, n := range s.nodes {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			if n.Cluster().Ready(ctx) == nil {
+				ready++
+			}
+			cancel()
+		}
+		if ready == len(s.nodes) {
+			return
+		}
+		if time.Now().After(end) {
+			s.fail("%v after the end of all faults %d of %d nodes can serve", readyTime, ready, len(s.nodes))
+			return
+		}
+	}
+}
+
+// revive opens the nodes on which nothing runs, and those that the group has removed, as new nodes.
+func (s *Sim) revive() {
+	s.t.Helper()
+	for _, n := range s.nodes {
+		c := n.Cluster()
+		if c != nil && errors.Is(c.Err(), holdfast.ErrRemoved) {
+			n.Close()
+			c = nil
+		}
+		if c == nil {
+			n.Open()
+		}
+	}
+}
+
+// upTo is a random time of at most max.
+func upTo(r *rand.Rand, max time.Duration) time.Duration {
+	return time.Millisecond + time.Duration(r.Int64N(int64(max)))
+}
+
+// lasts is how long a fault lasts.
+func (s *Sim) lasts(r *rand.Rand, n *Node) time.Duration {
+	if r.IntN(20) == 0 {
+		return 40 * time.Second // a failed voter is replaced after 30
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return upTo(r, 2*n.ttl)
+}
+
+// harm does one fault, from its beginning to its end, but for drift, which stays.
+func (s *Sim) harm(r *rand.Rand, what Fault, n *Node, d time.Duration) {
+	switch what {
+	case FaultPartition, FaultCut, FaultNetwork:
+		s.spoil(r, what, n)
+		time.Sleep(d)
+		s.Heal()
+	case FaultPause:
+		n.Pause()
+		time.Sleep(d)
+		n.Resume()
+	case FaultKill:
+		n.Kill()
+		time.Sleep(d)
+	case FaultCrash:
+		n.Crash()
+		time.Sleep(d)
+	case FaultBlackout:
+		s.blackout()
+		time.Sleep(d)
+	case FaultWipe:
+		if s.spare(n) {
+			n.Kill()
+			n.Wipe()
+			time.Sleep(d)
+		}
+	case FaultRestart:
+		n.Restart()
+	case FaultSlowDisk:
+		n.SlowDisk(upTo(r, 500*time.Millisecond))
+		time.Sleep(d)
+		n.SlowDisk(0)
+	case FaultDrift:
+		n.mu.Lock()
+		bound := n.drift / 2 // of two clocks
+		n.mu.Unlock()
+		n.Drift(1 + bound*(2*r.Float64()-1))
+	case FaultSuspend:
+		n.Suspend(d)
+	}
+}
+
+// spoil does harm to the network.
+func (s *Sim) spoil(r *rand.Rand, what Fault, n *Node) {
+	var others []int
+	for i := range s.nodes {
+		if i != n.i {
+			others = append(others, i)
+		}
+	}
+	switch what {
+	case FaultPartition:
+		all := r.Perm(len(s.nodes))
+		k := r.IntN(len(all) + 1)
+		s.Partition(all[:k], all[k:])
+	case FaultCut:
+		deaf := r.IntN(2) == 0
+		for _, i := range others {
+			if deaf {
+				s.Cut(i, n.i)
+			} else {
+				s.Cut(n.i, i)
+			}
+		}
+	case FaultNetwork:
+		f := transport.Faults{
+			Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
+			Delay: upTo(r, 100*time.Millisecond), Jitter: upTo(r, 300*time.Millisecond),
+		}
+		for _, i := range others {
+			s.Faults(n.i, i, f)
+			s.Faults(i, n.i, f)
+		}
+	}
+}
+
+// blackout ends all nodes at once.
+func (s *Sim) blackout() {
+	done := make(chan struct{})
+	for _, n := range s.nodes {
+		go func() {
+			n.Crash()
+			done <- struct{}{}
+		}()
+	}
+	for range s.nodes {
+		<-done
+	}
+}
+
+// spare reports whether the group can lose the data of node n: all its voters are nodes that can serve now.
+func (s *Sim) spare(n *Node) bool {
+	var ids []string
+	for _, o := range s.nodes {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		if o.Cluster().Ready(ctx) == nil {
+			ids = append(ids, o.Cluster().ID())
+		}
+		cancel()
+	}
+	for _, o := range s.nodes {
+		if o == n {
+			continue
+		}
+		voters := o.Cluster().Status().Voters
+		return len(voters) > 2 && !slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ids, id) })
+	}
+	return false
+}
