@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/env"
 	"github.com/holdfast-go/holdfast/internal/history"
@@ -59,15 +57,6 @@ type plan struct {
 	Advertise         string
 	Join, Secrets     []string
 	Routes            map[string]string // where the relay finds the others
-}
-
-// boot is the machine's clock: the same for all processes, and it goes on while they are stopped.
-func boot() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err) // it cannot
-	}
-	return ts.Nano()
 }
 
 // process is one process of the fleet.
