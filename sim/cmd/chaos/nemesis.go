@@ -247,9 +247,9 @@ func (x *nemesis) roll(ctx context.Context) {
 			s.stop(orderClose)
 			x.begin(s)
 			since := x.f.now()
-			ready, cancel := context.WithTimeout(ctx, readyWait)
+			serving, cancel := context.WithTimeout(ctx, readyWait)
 			defer cancel()
-			x.f.until(ready, func() bool { return s.ready(since) })
+			x.f.until(serving, func() bool { return s.served(since) })
 		})
 		if ctx.Err() != nil {
 			return

@@ -30,7 +30,8 @@ const processVar = "HOLDFAST_CHAOS_PROCESS"
 const (
 	callers     = 3 // of each process
 	statusEvery = 200 * time.Millisecond
-	readyLimit  = 500 * time.Millisecond
+	servedLimit = 500 * time.Millisecond
+	readyLimit  = 100 * time.Millisecond
 	pulse       = 20 * time.Millisecond
 	stallMin    = 200 * time.Millisecond // a process that was not run for so long stood still
 	leaveLimit  = 15 * time.Second
@@ -206,10 +207,11 @@ func (p *process) status(stop <-chan struct{}) {
 	defer ticker.Stop()
 	for {
 		from := p.now()
-		ready := p.c.Ready(within(readyLimit)) == nil
+		err := p.c.Verify(within(servedLimit), "status", 1) // which was never granted
 		s := p.c.Status()
 		p.add(from, story.Line{Kind: story.KindStatus, Status: &story.Status{
-			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: s.Voters, Ready: ready,
+			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: s.Voters,
+			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(within(readyLimit)) == nil,
 		}})
 		select {
 		case <-ticker.C:
