@@ -137,7 +137,7 @@ func (p *process) book(h *holding, r *rand.Rand) {
 		return
 	}
 	p.add(p.now(), story.Line{Kind: story.KindRead})
-	time.Sleep(thinkMin + rand1(r, thinkMax-thinkMin)) // and does not look at the lease again
+	time.Sleep(thinkMin + upTo(r, thinkMax-thinkMin)) // and does not look at the lease again
 
 	e := story.Entry{N: unguarded + 1, Based: unguarded, Token: uint64(token), Node: node}
 	if _, err := p.books.unguarded.WriteString(e.String()); err != nil {

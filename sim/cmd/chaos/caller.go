@@ -62,10 +62,10 @@ func (k kind) weigh(r *rand.Rand) int {
 
 func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
 
-func pause(r *rand.Rand, max time.Duration) { time.Sleep(time.Millisecond + rand1(r, max)) }
+func pause(r *rand.Rand, max time.Duration) { time.Sleep(time.Millisecond + upTo(r, max)) }
 
-// rand1 is a random time up to max.
-func rand1(r *rand.Rand, max time.Duration) time.Duration { return time.Duration(r.Int64N(int64(max))) }
+// upTo is a random time up to max.
+func upTo(r *rand.Rand, max time.Duration) time.Duration { return time.Duration(r.Int64N(int64(max))) }
 
 // op numbers a call: no other process and no other life of this one uses the number.
 func (p *process) op() uint64 {
@@ -110,9 +110,9 @@ func (p *process) call(r *rand.Rand) {
 		opts = append(opts, holdfast.WithManualRenew())
 	}
 	if h.capped {
-		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+rand1(r, 2*p.plan.TTL)))
+		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+upTo(r, 2*p.plan.TTL)))
 	}
-	patience := 50*time.Millisecond + rand1(r, 4*p.plan.TTL)
+	patience := 50*time.Millisecond + upTo(r, 4*p.plan.TTL)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ask, wait := p.c.Acquire, chance(r, 80)
@@ -163,7 +163,7 @@ func (p *process) hold(h *holding, r *rand.Rand) {
 		if chance(r, 25) {
 			long = p.plan.TTL
 		}
-		for end := p.now() + rand1(r, long); p.now() < end; {
+		for end := p.now() + upTo(r, long); p.now() < end; {
 			pause(r, 100*time.Millisecond)
 			if !p.probe(h) {
 				break

@@ -321,8 +321,11 @@ func (s *slot) order(text string) {
 	}
 }
 
-// ready reports whether the process has answered after that time that it serves. The caller has the lock.
+// ready reports whether the process has answered after that time that it is ready. The caller has the lock.
 func (s *slot) ready(after time.Duration) bool { return s.up && s.status.Ready && s.asked >= after }
+
+// served reports whether the group has answered the process after that time. The caller has the lock.
+func (s *slot) served(after time.Duration) bool { return s.up && s.status.Served && s.asked >= after }
 
 // leader answers the raft leader, as most of the processes see it; -1 if they do not agree.
 func (f *fleet) leader() int {

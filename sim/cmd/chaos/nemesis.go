@@ -57,7 +57,6 @@ func harm(ctx context.Context, f *fleet, disks map[int]bool) {
 	var hands sync.WaitGroup
 	hands.Go(func() { x.lives(ctx) })
 	hands.Go(func() { w.change(ctx) })
-	hands.Go(func() { f.replace(ctx) })
 	hands.Wait()
 }
 
@@ -126,13 +125,13 @@ func (x *nemesis) lives(ctx context.Context) {
 	}
 	if len(x.f.run.Faults) == 0 {
 		for _, do := range []func(context.Context){x.stopHolder, x.killLeader, x.stopHolder} {
-			if !wait(ctx, rand1(x.r, 1500*time.Millisecond)) {
+			if !wait(ctx, upTo(x.r, 1500*time.Millisecond)) {
 				return
 			}
 			do(ctx)
 		}
 	}
-	for wait(ctx, rand1(x.r, 3*time.Second)) {
+	for wait(ctx, upTo(x.r, 3*time.Second)) {
 		choose(x.r, deeds).do(ctx)
 	}
 }
@@ -148,7 +147,7 @@ func (x *nemesis) victim() int {
 }
 
 // lasts is how long a fault is in force.
-func (x *nemesis) lasts() time.Duration { return 100*time.Millisecond + rand1(x.r, 2*x.f.run.TTL) }
+func (x *nemesis) lasts() time.Duration { return 100*time.Millisecond + upTo(x.r, 2*x.f.run.TTL) }
 
 // one does something to one node, if its life is in nobody's hands.
 func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.Context, *slot)) {
@@ -248,9 +247,9 @@ func (x *nemesis) roll(ctx context.Context) {
 			s.stop(orderClose)
 			x.begin(s)
 			since := x.f.now()
-			ready, cancel := context.WithTimeout(ctx, readyWait)
+			serving, cancel := context.WithTimeout(ctx, readyWait)
 			defer cancel()
-			x.f.until(ready, func() bool { return s.ready(since) })
+			x.f.until(serving, func() bool { return s.served(since) })
 		})
 		if ctx.Err() != nil {
 			return
@@ -300,9 +299,9 @@ func (f *fleet) spare() bool {
 	return len(voters) > 0 && !slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ids, id) })
 }
 
-// replace starts nodes again that the group has removed while they were away, as their error asks for; a node that failed in any
-// other way, while nothing was done to its disk, is told of.
-func (f *fleet) replace(ctx context.Context) {
+// reopen starts nodes again that the group has removed while they were away, as their error asks for, until ctx
+// ends; a node that failed in any other way, while nothing was done to its disk, is told of.
+func (f *fleet) reopen(ctx context.Context) {
 	mark := 0
 	for {
 		l, ok := f.seen(ctx, mark, func(l story.Line) bool { mark++; return l.Kind == story.KindDone })

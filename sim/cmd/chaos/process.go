@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/env"
 	"github.com/holdfast-go/holdfast/internal/history"
@@ -32,7 +30,8 @@ const processVar = "HOLDFAST_CHAOS_PROCESS"
 const (
 	callers     = 3 // of each process
 	statusEvery = 200 * time.Millisecond
-	readyLimit  = 500 * time.Millisecond
+	servedLimit = 500 * time.Millisecond
+	readyLimit  = 100 * time.Millisecond
 	pulse       = 20 * time.Millisecond
 	stallMin    = 200 * time.Millisecond // a process that was not run for so long stood still
 	leaveLimit  = 15 * time.Second
@@ -59,15 +58,6 @@ type plan struct {
 	Advertise         string
 	Join, Secrets     []string
 	Routes            map[string]string // where the relay finds the others
-}
-
-// boot is the machine's clock: the same for all processes, and it goes on while they are stopped.
-func boot() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err) // it cannot
-	}
-	return ts.Nano()
 }
 
 // process is one process of the fleet.
@@ -217,10 +207,11 @@ func (p *process) status(stop <-chan struct{}) {
 	defer ticker.Stop()
 	for {
 		from := p.now()
-		ready := p.c.Ready(within(readyLimit)) == nil
+		err := p.c.Verify(within(servedLimit), "status", 1) // which was never granted
 		s := p.c.Status()
 		p.add(from, story.Line{Kind: story.KindStatus, Status: &story.Status{
-			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: s.Voters, Ready: ready,
+			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: s.Voters,
+			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(within(readyLimit)) == nil,
 		}})
 		select {
 		case <-ticker.C:

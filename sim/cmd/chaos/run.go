@@ -21,7 +21,8 @@ const (
 	pageFile   = "report.html"
 	textFile   = "report.txt"
 	healFrom   = time.Minute // a run of that length waits until the fleet is whole again
-	smallCount = 2           // nodes on small disks, where the machine allows it
+	serveAgain = 5 * time.Second
+	smallCount = 2 // nodes on small disks, where the machine allows it
 )
 
 // play runs a fleet from its first process to its last and leaves the record in dir.
@@ -66,20 +67,41 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	if !f.until(forming, f.allReady(0)) {
 		return errors.New("the fleet has not formed a group that serves")
 	}
+	living, die := context.WithCancel(ctx)
+	var reopening sync.WaitGroup
+	reopening.Go(func() { f.reopen(living) })
+	defer reopening.Wait()
+	defer die()
 	faults, end := context.WithTimeout(ctx, f.run.Duration)
 	defer end()
 	harm(faults, f, disks)
 	f.relay.Calm()
 	f.over()
+	f.serve(ctx)
+	f.tell(orderRest)
+	f.drain(ctx)
+	return nil
+}
+
+// serve demands that every node serves, and, after a longer run, that the fleet is whole.
+func (f *fleet) serve(ctx context.Context) {
 	over := f.now()
-	f.tell(orderServe)
-	serving, cancel := context.WithTimeout(ctx, 2*story.ResumeMax)
-	defer cancel()
-	f.count(serving, func(l story.Line) bool { return l.From >= over && l.Event != nil && l.Event.Kind == history.Served })
+	for f.now() < over+2*story.ResumeMax && ctx.Err() == nil {
+		f.tell(orderServe) // again, as a process may have been replaced meanwhile
+		serving, cancel := context.WithTimeout(ctx, serveAgain)
+		served := f.everybody(serving, func(l story.Line) bool { return l.From >= over && l.Event != nil && l.Event.Kind == history.Served })
+		cancel()
+		if served {
+			break
+		}
+	}
 	if f.run.Duration >= healFrom {
 		f.heal(ctx, over)
 	}
-	f.tell(orderRest)
+}
+
+// drain demands that every node can take every lock, one node after the other.
+func (f *fleet) drain(ctx context.Context) {
 	for _, s := range f.slots {
 		draining, cancel := context.WithTimeout(ctx, 4*story.ResumeMax)
 		mark := f.mark()
@@ -89,7 +111,6 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 		}
 		cancel()
 	}
-	return nil
 }
 
 // heal demands that the group has all its voters again and every node is ready.
@@ -127,15 +148,16 @@ func (f *fleet) tell(order string) {
 	}
 }
 
-// count waits until every node has said a line that fits.
-func (f *fleet) count(ctx context.Context, fits func(story.Line) bool) {
+// everybody waits until every node has said a line that fits; false: ctx has ended before.
+func (f *fleet) everybody(ctx context.Context, fits func(story.Line) bool) bool {
 	who := make(map[int]bool)
-	f.seen(ctx, 0, func(l story.Line) bool {
+	_, ok := f.seen(ctx, 0, func(l story.Line) bool {
 		if fits(l) {
 			who[l.Node] = true
 		}
 		return len(who) == len(f.slots)
 	})
+	return ok
 }
 
 // judge reads the record in dir and judges it.

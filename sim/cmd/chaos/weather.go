@@ -25,14 +25,14 @@ type weather struct {
 // change makes bad weather again and again until ctx ends, and leaves it fine.
 func (w *weather) change(ctx context.Context) {
 	kinds := only(w.f.run.Faults, w.kinds())
-	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+rand1(w.r, 4*time.Second)) {
+	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+upTo(w.r, 4*time.Second)) {
 		touched := w.touched()
 		kind := choose(w.r, kinds)
 		text, spoil := kind.do(touched)
 		w.f.fault(kind.name, text, touched, func() {
 			spoil()
 			if kind.name != reset { // which is over at once
-				wait(ctx, 300*time.Millisecond+rand1(w.r, 3*w.f.run.TTL))
+				wait(ctx, 300*time.Millisecond+upTo(w.r, 3*w.f.run.TTL))
 			}
 			w.f.relay.Calm()
 		})

@@ -92,7 +92,7 @@ func legend(nodes int) string {
 	var b strings.Builder
 	b.WriteString(`<p class="legend">`)
 	for _, x := range []struct{ class, name string }{
-		{"up", "serves"}, {"starting", "not ready yet"}, {"stuck", "does not serve"}, {"dead", "no process"}, {"stopped", "stopped (SIGSTOP)"},
+		{"up", "serves"}, {"starting", "starts"}, {"stuck", "does not serve"}, {"dead", "no process"}, {"stopped", "stopped (SIGSTOP)"},
 		{"network", "network cut or bad"}, {"disk", "disk full"}, {"leader", "raft leader, as it sees itself"}, {"stall", "got no processor or disk"},
 		{"loss", "lease lost"}, {"violation", "violation"},
 	} {

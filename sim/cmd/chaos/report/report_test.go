@@ -32,7 +32,7 @@ func event(node int, when time.Duration, e history.Event) story.Line {
 
 func status(node int, when time.Duration, leader string, ready bool) story.Line {
 	return at(node, when, when, story.Line{Kind: story.KindStatus, Status: &story.Status{
-		ID: string(rune('a' + node)), RaftLeader: leader, Term: 1, Voters: []string{"a", "b", "c"}, Ready: ready,
+		ID: string(rune('a' + node)), RaftLeader: leader, Term: 1, Voters: []string{"a", "b", "c"}, Served: ready, Ready: ready,
 	}})
 }
 

@@ -57,7 +57,7 @@ func states(v story.Verdict) (all []Span) {
 			case l.Kind == story.KindExit:
 				turn(StateDead, l.To)
 			case l.Kind != story.KindStatus || now.State == StateDead:
-			case l.Status.Ready:
+			case l.Status.Served:
 				turn(StateUp, l.To)
 			case now.State == StateUp:
 				turn(StateStuck, l.From)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
-// A node is fit while nothing is done to it, its process runs and gets processor and disk, and it has answered
-// since then that it serves. It is well while it goes on answering that. The fit nodes are a majority when each of them,
+// A node is fit while nothing is done to it, its process runs and gets processor and disk, and the group has
+// answered it since then. It is well while the group goes on answering it. The fit nodes are a majority when each of them,
 // as far as it knows the voters, counts one, and no storm is about their raft leader: a cut makes them elect
 // another, and that must be quick, but a slow one may stay in office and serve badly. The history says who was well and
 // when those were a majority, because a node that is not served loses its sessions in time, by right. That fit nodes
@@ -132,15 +132,15 @@ func (w *ward) step(p point) {
 	switch {
 	case p.status != nil:
 		x.last = p.status
-		x.fit = x.fit || x.ill == 0 && p.from >= x.since && p.status.Ready
-		if !p.status.Ready {
+		x.fit = x.fit || x.ill == 0 && p.from >= x.since && p.status.Served
+		if !p.status.Served {
 			at = p.from // it was not served from when it asked
 		}
 	case p.add < 0:
 		x.since = p.at
 	}
 	x.fit = x.fit && x.ill == 0
-	if well := x.fit && x.last.Ready; well != x.well {
+	if well := x.fit && x.last.Served; well != x.well {
 		x.well = well
 		kind := history.Ill
 		if well {
@@ -154,7 +154,7 @@ func (w *ward) step(p point) {
 	}
 	fit := w.majority(func(x *patient) bool { return x.fit })
 	for node, x := range w.all {
-		if !fit || !x.fit || x.last.Ready {
+		if !fit || !x.fit || x.last.Served {
 			w.wait(node, x, p.at, -1)
 		} else if x.waits < 0 {
 			w.wait(node, x, p.at, max(at, x.since))

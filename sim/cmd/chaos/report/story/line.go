@@ -73,7 +73,8 @@ type Status struct {
 	ID, RaftLeader string
 	Term           uint64
 	Voters         []string
-	Ready          bool // it has just answered so
+	Served         bool // the group has just answered it
+	Ready          bool // and it says that it is ready: it may wait for the voters to be complete
 }
 
 // Fault is something that is done to the fleet.

@@ -93,7 +93,9 @@ func (m *merger) event(l Line) {
 			e.At = l.From
 		}
 		m.seen[e.Token] = true
-		e.Remaining -= l.To - l.From
+		if e.Remaining != 0 { // else it is not known
+			e.Remaining -= l.To - l.From
+		}
 	case history.Ended:
 		delete(o.grants, e.Token)
 	}

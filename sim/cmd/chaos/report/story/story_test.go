@@ -31,7 +31,7 @@ func kind(node int, from time.Duration, k story.Kind, text string) story.Line {
 // status is a node that answers that it serves; the voters are all three.
 func status(node int, from, to time.Duration, leader string, ready bool) story.Line {
 	return at(node, from, to, story.Line{Kind: story.KindStatus, Status: &story.Status{
-		ID: id(node), RaftLeader: leader, Term: 1, Voters: []string{id(0), id(1), id(2)}, Ready: ready,
+		ID: id(node), RaftLeader: leader, Term: 1, Voters: []string{id(0), id(1), id(2)}, Served: ready,
 	}})
 }
 
