@@ -140,9 +140,19 @@ func (b *book) outcome(out fsm.Outcome) {
 			if alive := a != nil && !a.ended; out.Code == fsm.CodeOK && alive == lost {
 				b.wrong("a keepalive is told which sessions are lost", "number %d is open: %v, told lost: %v", number, alive, lost)
 			}
+			if lost {
+				b.never(fsm.SessionID{Node: c.Node, Incarnation: c.Incarnation, Number: number})
+			}
 		}
 	case fsm.Withdraw:
 		b.acked(c.Session, c.Acked)
+		if a := b.sessions[c.Session]; out.Code == fsm.CodeSessionLost {
+			b.never(c.Session)
+		} else if a != nil && !a.ended && out.Code == fsm.CodeOK {
+			for _, r := range c.Requests {
+				a.requests[r] = finished // also one that has not come yet
+			}
+		}
 	case fsm.Release:
 		b.acked(c.Session, c.Acked)
 		for _, g := range c.Grants {
@@ -158,6 +168,16 @@ func (b *book) outcome(out fsm.Outcome) {
 		if a := b.sessions[c.Session]; a != nil && !a.ended {
 			b.wrong("a closed session is over", "%v", out.Code)
 		}
+		if out.Code == fsm.CodeOK {
+			b.never(c.Session)
+		}
+	}
+}
+
+// never notes that a client takes a session for lost: one that was not opened may not open any more.
+func (b *book) never(id fsm.SessionID) {
+	if b.sessions[id] == nil {
+		b.sessions[id] = &account{ended: true}
 	}
 }
 

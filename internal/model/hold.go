@@ -265,8 +265,9 @@ func (t *tenure) end() {
 	t.s.abandon(t.c.request)
 }
 
-// lost is the end of the lease from outside.
+// lost is the end of the lease from outside, of which its holder is told.
 func (t *tenure) lost() {
+	t.see(history.CauseExpired)
 	t.over = true
 	l := &t.n.w.valid[t.c.spec.Lock]
 	*l = slices.DeleteFunc(*l, func(o *tenure) bool { return o == t })
@@ -274,13 +275,8 @@ func (t *tenure) lost() {
 
 // gone is the end of the process.
 func (t *tenure) gone() {
+	t.see("the process crashed")
 	t.lost()
-	if !t.ended && !t.released {
-		e := t.event(history.Ended)
-		e.Cause = "the process crashed"
-		t.n.w.record(e)
-		t.ended = true
-	}
 	t.stop()
 }
 

@@ -2,24 +2,24 @@ package main
 
 // shell are defects of the root package, which carries out what the core decides. Its tests run real nodes.
 func shell() []mutant {
-	const virtual = "root:Isolated|Suspended|Restarted|DeadHolder|Drift|Manually"
 	return of([]mutant{
-		{name: "Valid does not look at the clock", file: "lease.go", old: "if l.c.clock.Now() < until {", new: "if until != never {"},
 		{name: "validity of the first grant counts from the reply", file: "keeper.go", old: "first := s.first\n", new: "first := k.c.clock.Now()\n"},
-		{name: "a lease that lapsed is renewed", file: "session.go", old: "\t\tif lease.Instant(old) == never {\n\t\t\treturn false\n\t\t}\n", new: "", suites: []string{"root:Lapse|Sticky|Suspended|Stopped|NeverToldYes|TestRandomFaults"}},
-		{name: "the group's word does not end a lease at once", file: "session.go", old: "\ts.verdict.CompareAndSwap(nil, &cause)\n\ts.horizon.Store(int64(never))\n", new: "\ts.verdict.CompareAndSwap(nil, &cause)\n", suites: []string{"root:Verdict|TestRandomFaults|Crashed"}},
-		{name: "a call that gave up is not withdrawn", file: "lock.go", old: "\t\tc.keeper.clean.withdraw(s, request)\n", new: "\t\ts.finish(request)\n", suites: []string{"root:DeadWaiter|Context|Deadline|Gives|TestRandomFaults"}},
+		{name: "validity of a renewal counts from the reply", file: "keeper.go", old: "k.plan.Renewed(s.id.Number, sent, k.c.clock.Now())", new: "k.plan.Renewed(s.id.Number, k.c.clock.Now(), k.c.clock.Now())"},
+		{name: "a lease that lapsed is renewed", file: "session.go", old: "\t\tif lease.Instant(old) == never {\n\t\t\treturn false\n\t\t}\n", new: ""},
+		{name: "the group's word does not end a lease at once", file: "session.go", old: "\ts.verdict.CompareAndSwap(nil, &cause)\n\ts.horizon.Store(int64(never))\n", new: "\ts.verdict.CompareAndSwap(nil, &cause)\n"},
 		{name: "a call that gave up unheard leaves its session", file: "lock.go", old: "\t\tc.keeper.discard(s)\n", new: "", suites: []string{"root:Unheard"}},
-		{name: "sessions are not renewed", file: "keeper.go", old: "\t\t\t\tk.keepalive(ctx, batch)\n", new: "", suites: []string{"root:Manually|Jeopardy|Drift|TestRandomFaults"}},
-		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:Suspended|Isolated|Forgotten|TestRandomFaults"}},
+		{name: "a request that is over stays open", file: "lock.go", old: "\t\t\tc.giveUp(s, request, false) // the session may live on", new: "\t\t\t// the session may live on", suites: []string{"root:ASnapshotShows"}},
+		{name: "Valid does not look at the clock", file: "lease.go", old: "if l.c.clock.Now() < until {", new: "if until != never {", suites: []string{"root:Isolated|Suspended"}},
+		{name: "a grant wakes nobody", file: "dispatch.go", old: "\t\ts.granted(e.Request, e.Token)\n\tcase fsm.EventSessionEnded:", new: "\tcase fsm.EventSessionEnded:", suites: []string{"root:Waiters"}},
 		{name: "a restored replica knows how old renewals are", file: "expirer.go", old: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now)", new: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now.Add(-s.TTL))", suites: []string{"root:RestartedReplica"}},
 		{name: "only what the raft leader applied is timed", file: "expirer.go", old: "\t\tx.table.Renewed(e.Session, e.Index, e.TTL, now)\n", new: "\t\tif g, _ := x.c.proposer.current(); g != nil && g.IsRaftLeader() {\n\t\t\tx.table.Renewed(e.Session, e.Index, e.TTL, now)\n\t\t}\n", suites: []string{"root:DeadHolder"}},
-		{name: "the raft leader alone looks at expiry, and at nothing else", file: "expirer.go", old: "due, next := x.table.Step(now, group.IsRaftLeader())", new: "due, next := x.table.Step(now-lease.Instant(time.Hour), group.IsRaftLeader())", suites: []string{"root:DeadHolder"}},
-		{name: "a grant wakes nobody", file: "dispatch.go", old: "\t\ts.granted(e.Request, e.Token)\n\tcase fsm.EventSessionEnded:", new: "\tcase fsm.EventSessionEnded:", suites: []string{"root:Waiters"}},
+		{name: "sessions are not renewed", file: "keeper.go", old: "\t\t\t\tk.keepalive(ctx, batch)\n", new: "", suites: []string{"root:Jeopardy|Drift"}},
+		{name: "a call that gave up is not withdrawn", file: "lock.go", old: "\t\tc.keeper.clean.withdraw(s, request)\n", new: "\t\ts.finish(request)\n", suites: []string{"root:DeadWaiter|TheContextOfAcquire|TestRandomFaults"}},
 		{name: "a forced release is not told to the holder", file: "dispatch.go", old: "\t\tk.revoke(s, e.Request, fmt.Errorf(\"%w: %s\", ErrForced, e.Detail))\n", new: "", suites: []string{"root:ForceRelease"}},
-		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:Snapshot|Restored|Lagging|TestRandomFaults"}},
-		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s)\n", new: "", suites: []string{"root:Release|Close|TestRandomFaults"}},
-	}, virtual)
+		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:Suspended|Isolated|TestRandomFaults"}},
+		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:ASnapshotTells"}},
+		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s)\n", new: "", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
+	}, "root:Validity")
 }
 
 // around are defects of what the root stands on.
