@@ -38,7 +38,7 @@ func startEngine(s startup) (*engine, error) {
 		election = uint64(s.Election / tick)
 	}
 	log.SetOutput(io.Discard) // the store's complaints about the file system in memory
-	for _, name := range []string{"dragonboat", "raft", "rsm", "transport", "logdb", "config"} {
+	for _, name := range []string{"dragonboat", "raft", "raftpb", "rsm", "transport", "logdb", "tan", "config"} {
 		logger.GetLogger(name).SetLevel(logger.ERROR)
 	}
 	logDB := config.GetTinyMemLogDBConfig()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,8 +60,12 @@ func measureLoad(ctx context.Context, s settings, r *report, onDisk bool) (err e
 		if err := d.warm(ctx); err != nil {
 			return err
 		}
+		before, _ := d.holdfast.term(ctx)
 		if err := step.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		if after, _ := d.holdfast.term(ctx); after != before {
+			fmt.Fprintf(os.Stderr, "bench: during %s/%s the term of holdfast went from %d to %d\n", d.section, step.name, before, after)
 		}
 	}
 	for f := range d.contestants("", "") {

@@ -48,6 +48,7 @@ func main() {
 
 func run() (err error) {
 	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10}
+	from := flag.String("markdown", "", "measure nothing: print the figures of this file as tables in Markdown")
 	out := flag.String("json", "bench.json", "file to write the figures to; empty: none")
 	flag.BoolVar(&s.short, "short", false, "every figure once and quickly")
 	flag.StringVar(&s.only, "only", "", "what to run, by comma: "+strings.Join(sectionNames(), ", ")+"; or a step, such as disk/throughput")
@@ -58,6 +59,9 @@ func run() (err error) {
 	kills := flag.Int("kills", 0, "raft leaders and followers to kill; 0: as -short says")
 	span := flag.Duration("span", 0, "time of one measurement; 0: as -short says")
 	flag.Parse()
+	if *from != "" {
+		return markdown(os.Stdout, *from)
+	}
 	if s.short {
 		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
 	}
