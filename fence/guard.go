@@ -47,6 +47,35 @@ type Guard interface {
 	CheckOnce(ctx context.Context, resource string, t Token) error
 }
 
+// Once is g with CheckOnce in the place of Check, for Handler and others that call Check: each token is
+// admitted once for a resource, and a repeated request is refused.
+func Once(g Guard) Guard { return once{present(g)} }
+
+type once struct{ Guard }
+
+func (o once) Check(ctx context.Context, resource string, t Token) error {
+	return o.CheckOnce(ctx, resource, t)
+}
+
+// present is g, or one that fails in the place of a nil one.
+func present(g Guard) Guard {
+	if g == nil {
+		return missing{}
+	}
+	return g
+}
+
+// missing stands for a guard that is nil.
+type missing struct{}
+
+func (missing) Check(context.Context, string, Token) error {
+	return fmt.Errorf("%w: the guard is nil", ErrInvalid)
+}
+
+func (m missing) CheckOnce(ctx context.Context, resource string, t Token) error {
+	return m.Check(ctx, resource, t)
+}
+
 // Memory is a Guard in this process: it starts without marks, so it protects only a resource that lives
 // and dies with it. Each resource takes memory for good.
 type Memory struct {

@@ -102,6 +102,19 @@ func TestHandlerLetsThroughOnlyOneGoodToken(t *testing.T) {
 	}
 }
 
+func TestHandlerLetsATokenThroughOnceIfItsGuardDoes(t *testing.T) {
+	t.Parallel()
+	srv, through := guarded(t, Once(NewMemory()))
+	for i, status := range []int{200, 412, 412} {
+		if resp, _ := send(t, srv, "r", "5"); resp.StatusCode != status {
+			t.Errorf("request %d: status %d", i, resp.StatusCode)
+		}
+	}
+	if resp, _ := send(t, srv, "r", "6"); resp.StatusCode != 200 || fmt.Sprint(through()) != "[5 6]" {
+		t.Errorf("the next token: status %d, next saw %v", resp.StatusCode, through())
+	}
+}
+
 func TestHandlerAnswersThatTheGuardHasFailedWithoutSayingHow(t *testing.T) {
 	t.Parallel()
 	srv, through := guarded(t, broken{})

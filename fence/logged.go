@@ -3,7 +3,6 @@ package fence
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 )
 
@@ -13,10 +12,7 @@ func Logged(g Guard, log *slog.Logger) Guard {
 	if log == nil {
 		log = slog.Default()
 	}
-	if g == nil {
-		g = missing{}
-	}
-	return &logged{g, log}
+	return &logged{present(g), log}
 }
 
 type logged struct {
@@ -41,15 +37,4 @@ func (l *logged) note(ctx context.Context, resource string, t Token, err error) 
 		l.log.ErrorContext(ctx, "fencing guard failed", "resource", resource, "token", t, "error", err)
 	}
 	return err
-}
-
-// missing stands for a guard that is nil.
-type missing struct{}
-
-func (missing) Check(context.Context, string, Token) error {
-	return fmt.Errorf("%w: the guard is nil", ErrInvalid)
-}
-
-func (m missing) CheckOnce(ctx context.Context, resource string, t Token) error {
-	return m.Check(ctx, resource, t)
 }

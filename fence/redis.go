@@ -61,11 +61,20 @@ func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
 // a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a script that
 // fails leaves what it did before, and the mark.
 func (r *Redis) Eval(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
-	body := "local user_keys, user_args = {}, {}\n" +
+	return r.run(ctx, resource, t, false, wrapped(script), keys, args)
+}
+
+// EvalOnce is Eval that begins with CheckOnce.
+func (r *Redis) EvalOnce(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
+	return r.run(ctx, resource, t, true, wrapped(script), keys, args)
+}
+
+// wrapped makes a function of a user's script, whose KEYS and ARGV are those after the guard's.
+func wrapped(script string) string {
+	return "local user_keys, user_args = {}, {}\n" +
 		"for i = 2, #KEYS do user_keys[i - 1] = KEYS[i] end\n" +
 		"for i = 3, #ARGV do user_args[i - 2] = ARGV[i] end\n" +
 		"return {'admitted', (function(KEYS, ARGV)\n" + script + "\nend)(user_keys, user_args)}"
-	return r.run(ctx, resource, t, false, body, keys, args)
 }
 
 func (r *Redis) run(ctx context.Context, resource string, t Token, once bool, body string, keys []string, args []any) (any, error) {

@@ -103,6 +103,14 @@ func guardedScripts(t *testing.T, s *servers.Server) {
 	if got, err := g.Eval(ctx, "r", 9, "return redis.call('GET', 'scripts:none')", nil); err != nil || got != nil {
 		t.Errorf("nothing as the answer: %v, %v", got, err)
 	}
+	if got, err := g.EvalOnce(ctx, "once", 9, set, []string{"value"}, "once"); err != nil || fmt.Sprint(got) != "[value 1 1]" {
+		t.Errorf("%v, %v", got, err)
+	}
+	_, err = g.EvalOnce(ctx, "once", 9, set, []string{"value"}, "twice")
+	wantStale(t, err, "once", 9, 9)
+	if got, err := client.Get(ctx, "value").Result(); err != nil || got != "once" {
+		t.Errorf("the value is %q (%v)", got, err)
+	}
 	for _, script := range []string{"error('broken')", "this is not Lua"} {
 		if _, err := g.Eval(ctx, "r", 10, script, nil); err == nil || errors.Is(err, fence.ErrStale) {
 			t.Errorf("%s: %v", script, err)
