@@ -141,6 +141,8 @@ func (p *process) run() error {
 	}
 	r := rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|callers))
 	p.work.Go(func() { p.watch(r) })
+	own := rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|callers+1))
+	p.work.Go(func() { p.runner(own) })
 
 	leave := p.obey()
 	p.closing.Store(true)

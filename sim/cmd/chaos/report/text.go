@@ -32,7 +32,7 @@ func Text(v story.Verdict) string {
 		f.Deaths, f.Leaders, 100*f.WellShare, 100*f.QuorumShare, f.Stalled.Round(time.Second))
 	line("calls", "%d for locks, %d grants, %d releases, %d leases expired, %d ended otherwise", f.Calls, f.Grants, f.Releases, f.Expired, f.Ended)
 	line("gap", "a fit node among a fit majority was not served for %v at most", f.Unserved.Round(time.Millisecond))
-	line("asked", "%d tokens verified, %d looks at a queue, %d values set", f.Verified, f.Looked, f.Values)
+	line("asked", "%d tokens verified, %d looks at a queue, %d values set, %d jobs run once", f.Verified, f.Looked, f.Values, f.Runs)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)
 	b.WriteString(histogram(v.Waits))

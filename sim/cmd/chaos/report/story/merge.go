@@ -27,7 +27,7 @@ func Merge(lines []Line) []history.Event {
 	}
 	for _, l := range lines {
 		switch {
-		case l.Event != nil && l.Event.Token > 0 && !told[l.Event.Token]:
+		case l.Event != nil && (l.Event.Kind == history.Verify || l.Event.Kind == history.Verified) && !told[l.Event.Token]:
 			// Somebody asked about a grant that died with its holder's process before that could tell.
 		case l.Kind == KindExit:
 			m.exit(l)
@@ -76,7 +76,7 @@ func (m *merger) event(l Line) {
 	case history.Asked:
 		e.At = l.From
 		o.asked[e.Op] = e
-	case history.Release, history.Verify, history.Look, history.Set:
+	case history.Release, history.Verify, history.Look, history.Set, history.Begun:
 		e.At = l.From
 	case history.Granted, history.Refused:
 		until := o.asked[e.Op].Until

@@ -42,7 +42,7 @@ type Figures struct {
 	Took                              time.Duration // until nothing was asked of the processes but to end
 	Calls, Grants, Releases           int
 	Expired, Ended                    int // leases lost because they were not renewed; of those ended in any other way but release
-	Verified, Looked, Values          int
+	Verified, Looked, Values, Runs    int // Runs of jobs that run once
 	Faults                            map[string]int
 	Leaders                           int // raft leaders in office, by term
 	Deaths                            int // processes that ended
@@ -145,6 +145,8 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 			f.Looked++
 		case history.Done:
 			f.Values++
+		case history.Begun:
+			f.Runs++
 		case history.Ended:
 			if e.Cause == history.CauseExpired {
 				f.Expired++
@@ -250,6 +252,7 @@ func (v *Verdict) blunt() (why []string) {
 	want("leases that expired", f.Expired, 1)
 	want("tokens verified", f.Verified, 1)
 	want("looks at the queue", f.Looked, 1)
+	want("jobs run once", f.Runs, 1)
 	want("updates lost without a guard", f.UnfencedLost, 1)
 	want("stale writes refused", f.Refused, 1)
 	want("per cent of the time in which well nodes were a majority", int(100*f.QuorumShare), majorityMin)
