@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,12 +230,12 @@ func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 	for kind := sim.FaultPartition; kind <= sim.FaultSuspend; kind++ {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			var lives int
+			var lives atomic.Int64
 			sim.Run(t, sim.Options{
 				Nodes: 3, Seed: uint64(kind),
 				Config: func(_ int, c *holdfast.Config) { c.TTL = ttl },
 				Service: func(ctx context.Context, _ *sim.Node, _ *holdfast.Cluster) error {
-					lives++
+					lives.Add(1)
 					<-ctx.Done()
 					return nil
 				},
@@ -245,8 +246,8 @@ func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 				}
 			})
 			deadly := kind >= sim.FaultKill && kind <= sim.FaultRestart
-			if died := lives > 3; died != deadly {
-				t.Errorf("%d processes were started on 3 nodes", lives)
+			if died := lives.Load() > 3; died != deadly {
+				t.Errorf("%d processes were started on 3 nodes", lives.Load())
 			}
 		})
 	}

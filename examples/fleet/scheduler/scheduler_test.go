@@ -27,9 +27,9 @@ func TestTwoProcessesNeverTickAtOnceWhateverHappensToTheFleet(t *testing.T) {
 		}, func(s *sim.Sim) {
 			s.Nemesis(5 * time.Minute)
 			time.Sleep(time.Minute)
-			file.check(t)
+			refused := file.check(t)
 			section := s.Section("ticks")
-			t.Logf("%d writes, %d of them overtaken while their process was stopped, %d refused", section.Entered(), section.Overtaken(), file.refused)
+			t.Logf("%d writes, %d of them overtaken while their process was stopped, %d refused", section.Entered(), section.Overtaken(), refused)
 			if section.Entered() < 1000 {
 				t.Errorf("only %d writes: the service did not do its work", section.Entered())
 			}
@@ -77,8 +77,9 @@ func (f *file) write(ctx context.Context, t scheduler.Tick) error {
 	return nil
 }
 
-// check looks at what was written: no tick under a stale token, and no token of two processes.
-func (f *file) check(t *testing.T) {
+// check looks at what was written: no tick under a stale token, and no token of two processes. It answers how
+// many writes were refused.
+func (f *file) check(t *testing.T) int {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,4 +96,5 @@ func (f *file) check(t *testing.T) {
 	if len(owner) < 3 {
 		t.Errorf("%d tenures: nothing happened", len(owner))
 	}
+	return f.refused
 }
