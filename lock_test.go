@@ -190,6 +190,15 @@ func TestAValueOutlivesItsHolderAndOnlyTheHolderWritesIt(t *testing.T) {
 	if info, err = c.Inspect(ctx, "value"); err != nil || info.Value != nil || info.LastToken != 0 {
 		t.Errorf("a deleted value leaves %+v, %v", info, err)
 	}
+	// At the grant nil removes the value as well; it used to write an empty one, which kept the name for ever.
+	release(t, acquire(t, c, "value", holdfast.WithValue([]byte{})))
+	if info, err = c.Inspect(ctx, "value"); err != nil || info.Value == nil || len(info.Value) != 0 {
+		t.Errorf("an empty value: %+v, %v", info, err)
+	}
+	release(t, acquire(t, c, "value", holdfast.WithValue(nil)))
+	if info, err = c.Inspect(ctx, "value"); err != nil || info.Value != nil || info.LastToken != 0 {
+		t.Errorf("WithValue(nil) leaves %+v, %v", info, err)
+	}
 }
 
 func TestForceReleaseFreesALockAndTellsItsHolder(t *testing.T) {

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"time"
@@ -147,7 +148,7 @@ func WithValue(v []byte) Option {
 		if len(v) > ValueMax {
 			return invalid("WithValue", "%d bytes, at most %d", len(v), ValueMax)
 		}
-		o.hasValue, o.value = true, append([]byte(nil), v...)
+		o.hasValue, o.value = true, bytes.Clone(v) // nil stays nil
 		return nil
 	})
 }

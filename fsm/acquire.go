@@ -87,7 +87,8 @@ func (c *Acquire) more() *more {
 		return nil
 	}
 	x := &more{delay: uint64(c.Delay / time.Millisecond), while: c.While}
-	if c.HasValue {
+	x.clear = c.HasValue && c.Value == nil
+	if c.HasValue && c.Value != nil {
 		x.value = &value{string(c.Value)}
 	}
 	return x

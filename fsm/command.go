@@ -60,7 +60,7 @@ type Acquire struct {
 	Weight   uint32 // Permit only: 1 to Limit; 0 counts as 1
 	Priority int32  // higher first
 	Label    string
-	HasValue bool // set the lock's value at the grant
+	HasValue bool // set the lock's value at the grant; nil removes it
 	Value    []byte
 	Others   []string      // further names of a set, which is granted as a whole under one token. Not for Permit
 	Delay    time.Duration // whole milliseconds: what is lost, not released, rests for so long

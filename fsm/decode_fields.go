@@ -94,6 +94,8 @@ func (c *Acquire) decode(b []byte) error {
 			c.While = f.appendUints(c.While)
 		case 16:
 			c.Refuse = f.bool()
+		case 17:
+			c.HasValue = c.HasValue || f.bool()
 		}
 	}
 	return f.err

@@ -96,7 +96,7 @@ func (c Acquire) AppendTo(b []byte) []byte {
 	b = appendUint(b, 9, uint64(c.Weight))
 	b = appendUint(b, 10, protowire.EncodeZigZag(int64(c.Priority)))
 	b = appendText(b, 11, c.Label)
-	if c.HasValue {
+	if c.HasValue && c.Value != nil {
 		b = appendBytes(b, 12, c.Value)
 	}
 	for _, name := range c.Others {
@@ -104,7 +104,8 @@ func (c Acquire) AppendTo(b []byte) []byte {
 	}
 	b = appendMillis(b, 14, c.Delay)
 	b = appendPacked(b, 15, c.While)
-	return appendBool(b, 16, c.Refuse)
+	b = appendBool(b, 16, c.Refuse)
+	return appendBool(b, 17, c.HasValue && c.Value == nil)
 }
 
 // AppendTo implements Command.

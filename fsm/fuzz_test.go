@@ -35,6 +35,7 @@ func everyCommand() []Command {
 		EndRest{"x", 101},
 		// presence counts
 		Acquire{Session: id, HasValue: true, Value: []byte{}},
+		Acquire{Session: id, HasValue: true},
 		SetValue{Session: id, Value: []byte{}},
 		SetValue{Session: id},
 	}

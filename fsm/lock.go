@@ -46,7 +46,8 @@ type claim struct {
 
 // more is what few claims have.
 type more struct {
-	value *value   // to be set at the grant; nil: none
+	value *value   // to be set at the grant
+	clear bool     // the lock's value is to be removed then
 	delay uint64   // milliseconds: what is lost rests for so long
 	set   *set     // the claims that wait and hold together with it
 	while []uint64 // tokens that its caller holds meanwhile
@@ -150,7 +151,7 @@ func (m *Machine) hold(l *lock, c *claim) {
 	l.used += c.weight
 	m.emit(EventGranted, c, ReasonNone).Waited = waited
 	if c.more != nil {
-		if c.more.value != nil {
+		if c.more.value != nil || c.more.clear {
 			m.write(l, c, c.more.value)
 		}
 		c.more = c.more.holding()

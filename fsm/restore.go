@@ -290,6 +290,8 @@ func (in *restorer) lockOrClaim(b []byte) error {
 			part.of = f.uint64()
 		case 18:
 			x.while = f.appendUints(x.while)
+		case 19:
+			x.clear = f.bool()
 		default:
 			c.decodeField(&f)
 		}
@@ -308,7 +310,7 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		return fmt.Errorf("claim of no session or lock: %w", ErrMalformed)
 	}
 	c.owner, c.name = s.owner, in.current.name
-	if x.value != nil || x.delay != 0 || x.while != nil || part.of > 0 {
+	if x.value != nil || x.delay != 0 || x.while != nil || x.clear || part.of > 0 {
 		c.more = &x
 	}
 	if part.of > 0 {

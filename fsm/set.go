@@ -49,7 +49,7 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 		if own := c.more(); own != nil {
 			x.delay, x.while = own.delay, own.while
 			if i == 0 {
-				x.value = own.value
+				x.value, x.clear = own.value, own.clear
 			}
 		}
 		locks = append(locks, l)

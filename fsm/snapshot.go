@@ -198,5 +198,6 @@ func (c *claim) record(b []byte) []byte {
 		b = appendUint(b, 16, uint64(slices.Index(all.claims, c)+1))
 		b = appendUint(b, 17, uint64(len(all.claims)))
 	}
-	return appendPacked(b, 18, c.more.while)
+	b = appendPacked(b, 18, c.more.while)
+	return appendBool(b, 19, c.more.clear)
 }
