@@ -180,7 +180,11 @@ func (b *book) ended(e *fsm.Event) {
 		}
 		b.w.expired(e.Session, a.at, a.ttl)
 	case fsm.CloseSession:
-		allowed = e.Reason == fsm.ReasonClosed && c.Session == e.Session
+		want := fsm.ReasonClosed
+		if c.Lost {
+			want = fsm.ReasonAbandoned
+		}
+		allowed = e.Reason == want && c.Session == e.Session
 	case fsm.Hello:
 		allowed = e.Reason == fsm.ReasonIncarnation && c.Node == e.Session.Node && c.Incarnation > e.Session.Incarnation
 	case fsm.Forget:

@@ -142,10 +142,10 @@ func (w *world) judge() {
 		TTL: w.plan.longest() + slack, Late: lateMax, Answer: releasePatience + time.Second, Resume: w.resumeMax(),
 	}
 	checks := []func([]history.Event, history.Bounds) []history.Violation{
-		history.Tokens, history.ServedAgain, history.NothingForgotten,
+		history.Tokens, history.ServedAgain,
 	}
 	if !w.plan.Wild && !w.plan.Operators {
-		checks = append(checks, history.MutualExclusion, history.NothingEarly)
+		checks = append(checks, history.MutualExclusion, history.NothingEarly, history.NothingForgotten)
 	}
 	if w.plan.Gentle {
 		checks = append(checks, history.NoHealthyHolderLoses, history.NotLate)

@@ -65,7 +65,8 @@ func (k *keeper) lose(s *session) {
 		k.forget(s)
 		return
 	}
-	k.n.insist(nil, fsm.CloseSession{Session: s.id}, func(fsm.Outcome, bool, bool) { k.forget(s) })
+	cmd := fsm.CloseSession{Session: s.id, Lost: s.opened && k.n.now() >= s.horizon}
+	k.n.insist(nil, cmd, func(fsm.Outcome, bool, bool) { k.forget(s) })
 }
 
 // discard drops a session that was never opened, once nothing hangs on it.

@@ -16,7 +16,7 @@ import (
 func TestFreshSeedsBreakNoPromise(t *testing.T) {
 	t.Parallel()
 	runs := uint64(60)
-	if testing.Short() {
+	if testing.Short() || raced {
 		runs = 15
 	}
 	first := uint64(time.Now().UnixNano()) % 1e9
@@ -91,6 +91,9 @@ func liar(seed uint64) model.Plan {
 
 func TestAPlanThatBreaksAPromiseIsMadeSmallEnoughToRead(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("thousands of runs")
+	}
 	found := 0
 	for seed := range uint64(30) {
 		p := liar(seed)
@@ -125,6 +128,9 @@ func TestAPlanThatBreaksAPromiseIsMadeSmallEnoughToRead(t *testing.T) {
 // their write, or the model has no teeth; the one with a guard loses none, which every run demands.
 func TestStoppedHoldersDestroyTheUnfencedResourceAndNotTheFencedOne(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("sixty runs")
+	}
 	var s model.Stats
 	for seed := range uint64(60) {
 		r := model.Run(model.Random(seed))

@@ -10,15 +10,15 @@ func shell() []mutant {
 		{name: "a call that gave up unheard leaves its session", file: "lock.go", old: "\t\tc.keeper.discard(s)\n", new: "", suites: []string{"root:Unheard"}},
 		{name: "a request that is over stays open", file: "lock.go", old: "\t\t\tc.giveUp(s, request, false) // the session may live on", new: "\t\t\t// the session may live on", suites: []string{"root:ASnapshotShows"}},
 		{name: "Valid does not look at the clock", file: "lease.go", old: "if l.c.clock.Now() < until {", new: "if until != never {", suites: []string{"root:Isolated|Suspended"}},
-		{name: "a grant wakes nobody", file: "dispatch.go", old: "\t\ts.granted(e.Request, e.Token)\n\tcase fsm.EventSessionEnded:", new: "\tcase fsm.EventSessionEnded:", suites: []string{"root:Waiters"}},
-		{name: "a restored replica knows how old renewals are", file: "expirer.go", old: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now)", new: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now.Add(-s.TTL))", suites: []string{"root:RestartedReplica"}},
+		{name: "a grant wakes nobody", file: "dispatch.go", old: "\t\ts.granted(e.Request, e.Token)\n", new: "", suites: []string{"root:Waiters"}},
+		{name: "a restored replica knows how old renewals are", file: "expirer.go", old: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now)", new: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now.Add(-s.TTL))", suites: []string{"root:StartsEverySessionAnew|RestartedReplica"}},
 		{name: "only what the raft leader applied is timed", file: "expirer.go", old: "\t\tx.table.Renewed(e.Session, e.Index, e.TTL, now)\n", new: "\t\tif g, _ := x.c.proposer.current(); g != nil && g.IsRaftLeader() {\n\t\t\tx.table.Renewed(e.Session, e.Index, e.TTL, now)\n\t\t}\n", suites: []string{"root:DeadHolder"}},
-		{name: "sessions are not renewed", file: "keeper.go", old: "\t\t\t\tk.keepalive(ctx, batch)\n", new: "", suites: []string{"root:Jeopardy|Drift"}},
+		{name: "sessions are not renewed", file: "keeper.go", old: "\t\t\t\tk.keepalive(ctx, batch)\n", new: "\t\t\t\t_ = batch\n", suites: []string{"root:Jeopardy|Drift"}},
 		{name: "a call that gave up is not withdrawn", file: "lock.go", old: "\t\tc.keeper.clean.withdraw(s, request)\n", new: "\t\ts.finish(request)\n", suites: []string{"root:DeadWaiter|TheContextOfAcquire|TestRandomFaults"}},
 		{name: "a forced release is not told to the holder", file: "dispatch.go", old: "\t\tk.revoke(s, e.Request, fmt.Errorf(\"%w: %s\", ErrForced, e.Detail))\n", new: "", suites: []string{"root:ForceRelease"}},
 		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:Suspended|Isolated|TestRandomFaults"}},
 		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:ASnapshotTells"}},
-		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s)\n", new: "", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
+		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s, !errors.Is(cause, ErrReleased))\n", new: "\t\t_ = errors.Is(cause, ErrReleased)\n", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
 	}, "root:Validity")
 }
 
