@@ -23,6 +23,7 @@ type Lease struct {
 
 	others  []string      // further names, of AcquireAll
 	granted lease.Instant // when this node learnt of it
+	most    lease.Instant // when WithMaxHold ends it
 	label   string
 	minHold time.Duration
 	delay   time.Duration
@@ -109,12 +110,13 @@ func (l *Lease) Valid() bool {
 	return false
 }
 
-// Remaining is the validity that the holder may rely on without any further renewal, 0 once it is over.
+// Remaining is the validity that the holder may rely on without any further renewal, 0 once it is over. It is never
+// more than what WithMaxHold leaves.
 func (l *Lease) Remaining() time.Duration {
 	if l.over.Load() {
 		return 0
 	}
-	return max(0, time.Duration(l.session.until()-l.c.clock.Now()))
+	return max(0, time.Duration(min(l.session.until(), l.most)-l.c.clock.Now()))
 }
 
 // Jeopardy sends when half of the validity is gone without a renewal, and again when it is safe.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // Acquire waits, first in, first out over the whole fleet, until the lock is granted or ctx ends.
@@ -181,6 +182,10 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 func (c *Cluster) take(ctx context.Context, s *session, request uint64, name string, token uint64, o options) (*Lease, error) {
 	l := newLease(ctx, c, s, request, name, Token(token))
 	l.label, l.others, l.minHold, l.delay, l.granted = o.label, o.others, o.minHold, o.delay, c.clock.Now()
+	l.most = lease.Never
+	if o.maxHold > 0 {
+		l.most = l.granted.Add(o.maxHold)
+	}
 	if s.adopt(l) != nil {
 		return nil, errAgain
 	}

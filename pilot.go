@@ -35,14 +35,33 @@ type pilot struct {
 }
 
 func newPilot(c *Cluster) *pilot {
-	p := &pilot{c: c, wakeup: make(chan struct{}, 1)}
+	p := &pilot{c: c, wakeup: make(chan struct{}, 1), well: make(map[string]lease.Instant), ill: make(map[string]lease.Instant)}
 	p.reset()
 	return p
 }
 
-// reset forgets what was seen: it means nothing to a later time as raft leader.
+// watch notes on every node since when the replicas are well or ill, as all replicas time all sessions: where raft
+// leaders change more often than a failed voter is replaced, none ever would be if each began to count anew.
+func (p *pilot) watch(group *consensus.Group) {
+	p.reset()
+	if group == nil {
+		return
+	}
+	members := group.Members()
+	in := p.input(members, true, departed(group, members))
+	alive := 0
+	for _, r := range in.Voters {
+		if r.Alive || r.Node == in.Self {
+			alive++
+		}
+	}
+	if 2*alive <= len(in.Voters) { // it may be this node that is cut off
+		p.ill = make(map[string]lease.Instant)
+	}
+}
+
+// reset forgets what means nothing to a later time as raft leader.
 func (p *pilot) reset() {
-	p.well, p.ill = make(map[string]lease.Instant), make(map[string]lease.Instant)
 	p.gone, p.stray = make(map[string]lease.Instant), make(map[string]lease.Instant)
 	p.refused = make(map[string]lease.Instant)
 }
@@ -71,7 +90,7 @@ func (p *pilot) run(ctx context.Context) {
 				pause = time.Millisecond // there may be more to do
 			}
 		} else {
-			p.reset()
+			p.watch(group)
 		}
 		timer.Reset(pause)
 	}

@@ -195,3 +195,39 @@ func TestAFailedVoterIsReplacedAfterHalfAMinute(t *testing.T) {
 		get(t, c, "own")
 	})
 }
+
+// Found by sim/cmd/chaos: each new raft leader counted the half minute from its own beginning, so that where raft leaders
+// changed more often a failed voter was never replaced.
+func TestAFailedVoterIsReplacedAlsoWhereRaftLeadersChange(t *testing.T) {
+	t.Parallel()
+	five := func(_ int, cfg *holdfast.Config) { cfg.Voters = 5 }
+	sim.Run(t, sim.Options{Nodes: 6, Config: five}, func(s *sim.Sim) {
+		spare := follower(s, holdfast.RoleNonVoter)
+		dead := follower(s, holdfast.RoleVoter)
+		rest := others(s, spare, dead)
+		dead.Crash()
+		began := time.Now()
+		replaced := func() bool {
+			return slices.Contains(spare.Cluster().Status().Voters, spare.Cluster().ID())
+		}
+		changes := 0
+		for !replaced() && time.Since(began) < 2*time.Minute {
+			leader := s.RaftLeader()
+			leader.Pause()
+			time.Sleep(time.Second)
+			leader.Resume()
+			if s.RaftLeader() != leader {
+				changes++
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("replaced after %v and %d raft leaders", took, changes)
+		}
+		get(t, rest[0].Cluster(), "lock")
+		if changes < 3 {
+			t.Errorf("the raft leader changed %d times only", changes)
+		}
+		t.Logf("replaced after %v and %d changes of the raft leader", time.Since(began), changes)
+	})
+}

@@ -350,6 +350,20 @@ func TestMaxHoldEndsItsLeaseAndNoOther(t *testing.T) {
 	})
 }
 
+// Found by sim/cmd/chaos: a lease that was to end in 30 ms said that 1.9 s remained.
+func TestRemainingKnowsOfMaxHold(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
+		const hold = 10 * time.Second
+		l := get(t, s.Node(0).Cluster(), "capped", holdfast.WithTTL(8*time.Second), holdfast.WithMaxHold(hold))
+		for began := time.Now(); time.Since(began) < hold; time.Sleep(time.Second) {
+			if left, most := l.Remaining(), hold-time.Since(began); left > most {
+				t.Errorf("%v remain, at most %v do", left, most)
+			}
+		}
+	})
+}
+
 func TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{}, func(s *sim.Sim) {

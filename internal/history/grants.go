@@ -129,7 +129,7 @@ func NothingForgotten(h []Event, _ Bounds) (found []Violation) {
 	highest := make(map[string]uint64) // exclusive grants by lock
 	over := make(map[uint64]string)    // by op of Verify: why the token cannot be current
 	for i, e := range h {
-		g := all[e.Token]
+		g := all[e.Token] // nil: of a grant that nobody recorded
 		switch e.Kind {
 		case Granted:
 			if g.Weight == g.Limit {
@@ -148,7 +148,7 @@ func NothingForgotten(h []Event, _ Bounds) (found []Violation) {
 				found = append(found, broken("reads are current", e.At, e.Lock,
 					"token %d was confirmed although %s before", e.Token, over[e.Op]))
 			}
-			if !e.OK && g.last > i && (g.release < 0 || g.release > i) {
+			if !e.OK && g != nil && g.last > i && (g.release < 0 || g.release > i) {
 				found = append(found, broken("no grant is forgotten", e.At, e.Lock,
 					"token %d of node %d was denied, and the lease was valid still at %v", e.Token, g.Node, h[g.last].At))
 			}
