@@ -148,7 +148,7 @@ func TestInspectTellsTheLastGrantsThatAreOver(t *testing.T) {
 		if p := info.Past[1]; p.Token != second.Token() || p.NodeID != b.ID() || p.How != holdfast.EventForced || !about(p.Held, 5*time.Second) {
 			t.Errorf("%+v", p)
 		}
-		if p := info.Past[0]; p.Token != third.Token() || p.How != holdfast.EventExpired || p.Reason == "" || p.Held < ttl || p.Held > ttl+lateMax {
+		if p := info.Past[0]; p.Token != third.Token() || p.How != holdfast.EventExpired || p.Reason == "" || p.Held < ttl-time.Second || p.Held > ttl+lateMax { // this node may have heard of the grant late
 			t.Errorf("%+v", p)
 		}
 		a.Rejoin()
