@@ -126,6 +126,7 @@ func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 			cl.c.keeper.lose(s, ErrExpired)
 			return
 		}
+		cl.c.keeper.discard(s) // nobody heard that it was opened: nothing renews it, and its end may come in a snapshot
 	}
 	for len(j.release) > 0 {
 		batch := j.release[:min(len(j.release), cleanMax)]

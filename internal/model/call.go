@@ -244,6 +244,7 @@ func (c *call) giveUp(sent bool) {
 			if out.Code == fsm.CodeSessionLost {
 				c.n.keeper.lose(s)
 			}
+			c.n.keeper.discard(s)
 		})
 	default:
 		s.finish(request)
