@@ -112,7 +112,12 @@ func (e *endpoint) deliver(c *conn, kind Kind) bool {
 		outcast.abandon()
 		e.reportRefusal(outcast, fmt.Errorf("holdfast: too many %v connections, this one was silent the longest", kind))
 	}
-	return l.offer(c)
+	outcast := l.offer(c)
+	if outcast != nil && outcast != c {
+		outcast.abandon()
+		e.reportRefusal(outcast, fmt.Errorf("holdfast: too many %v connections wait to be accepted", kind))
+	}
+	return outcast != c
 }
 
 // looksLikePlainHTTP: what TLS took for a record's header is the beginning of an HTTP request.

@@ -2,36 +2,64 @@ package transport
 
 import (
 	"net"
+	"slices"
 	"sync"
 )
 
 // listener hands out the connections of one kind.
 type listener struct {
-	kind  Kind
-	addr  address
-	queue chan net.Conn
-	done  chan struct{}
+	kind    Kind
+	addr    address
+	backlog int
+	ready   chan struct{} // capacity 1: something may be in the queue
+	done    chan struct{}
 
 	mu     sync.Mutex
+	queue  []*conn // that wait for Accept
 	closed bool
 }
 
 func newListener(kind Kind, addr string, backlog int) *listener {
 	return &listener{
-		kind:  kind,
-		addr:  address(addr),
-		queue: make(chan net.Conn, backlog),
-		done:  make(chan struct{}),
+		kind:    kind,
+		addr:    address(addr),
+		backlog: backlog,
+		ready:   make(chan struct{}, 1),
+		done:    make(chan struct{}),
 	}
 }
 
 // Accept waits for the next connection; after Close it answers ErrClosed.
 func (l *listener) Accept() (net.Conn, error) {
+	for {
+		if c := l.next(); c != nil {
+			return c, nil
+		}
+		select {
+		case <-l.ready:
+		case <-l.done:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// next takes the first of the queue, nil if there is none.
+func (l *listener) next() *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return nil
+	}
+	first := l.queue[0]
+	l.queue = slices.Delete(l.queue, 0, 1)
+	l.signal() // there may be more, and another who accepts
+	return first
+}
+
+func (l *listener) signal() {
 	select {
-	case c := <-l.queue:
-		return c, nil
-	case <-l.done:
-		return nil, ErrClosed
+	case l.ready <- struct{}{}:
+	default:
 	}
 }
 
@@ -47,14 +75,11 @@ func (l *listener) Close() error {
 	}
 	l.closed = true
 	close(l.done)
-	for {
-		select {
-		case c := <-l.queue:
-			c.Close()
-		default:
-			return nil
-		}
+	for _, c := range l.queue {
+		c.Close()
 	}
+	l.queue = nil
+	return nil
 }
 
 func (l *listener) isClosed() bool {
@@ -63,19 +88,28 @@ func (l *listener) isClosed() bool {
 	return l.closed
 }
 
-// offer queues c unless the listener is closed or its queue is full.
-func (l *listener) offer(c net.Conn) bool {
+// offer queues c and answers the connection that has to go for it, c itself where the listener is closed. As in a
+// crowd, where there is no room it is the oldest of the host that has the most.
+func (l *listener) offer(c *conn) (outcast *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return false
+	if l.closed || l.backlog == 0 {
+		return c
 	}
-	select {
-	case l.queue <- c:
-		return true
-	default:
-		return false
+	if len(l.queue) >= l.backlog {
+		count, fullest := make(map[string]int), l.queue[0].host
+		for _, waiting := range l.queue {
+			if count[waiting.host]++; count[waiting.host] > count[fullest] {
+				fullest = waiting.host
+			}
+		}
+		i := slices.IndexFunc(l.queue, func(waiting *conn) bool { return waiting.host == fullest })
+		outcast = l.queue[i]
+		l.queue = slices.Delete(l.queue, i, i+1)
 	}
+	l.queue = append(l.queue, c)
+	l.signal()
+	return outcast
 }
 
 // address is a host:port as a net.Addr.

@@ -102,7 +102,8 @@ type Options struct {
 	// Beyond HostMax the one of that host is closed that was silent the longest, beyond ConnsMax that of the
 	// host that has the most. Default 2048 and 512.
 	ConnsMax, HostMax int
-	// Backlog bounds, per kind, the connections that wait for Accept; more are closed. Default 128.
+	// Backlog bounds, per kind, the connections that wait for Accept. Beyond it the oldest one of the host that
+	// has the most of them is closed. Default 128.
 	Backlog int
 }
 
