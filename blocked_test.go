@@ -46,7 +46,7 @@ func TestWhyBlockedTellsWhoHasALockForHowLongAndWhoComesBefore(t *testing.T) {
 			switch held := why.Holders[0].Held; {
 			case held >= 59*time.Second && held <= 61*time.Second:
 				known++
-			case held != 0: // a replica that was given a snapshot meanwhile does not know
+			case held != 0: // a replica that had just begun, or was given a snapshot, does not know
 				t.Errorf("held for %v", held)
 			}
 		}
