@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -64,5 +65,19 @@ func TestValidityThatWasDeniedDoesNotComeBack(t *testing.T) {
 		if s.extend(now.Now().Add(time.Hour)) || s.until() != never {
 			t.Errorf("%s: a renewal made it valid until %v", name, s.until())
 		}
+	}
+}
+
+// The local apply tells of the end of a session that there was. Of one that the group has never known, because the command
+// that was to open it got lost, the outcome of a keepalive alone does.
+func TestASessionThatTheGroupDoesNotKnowIsOver(t *testing.T) {
+	t.Parallel()
+	k, s, now, _ := timed(t)
+	k.c.ctx, k.c.cancel = context.WithCancel(t.Context())
+	k.c.cancel() // nobody cleans up here
+	k.opened(s, false)
+	k.renewed([]*session{s}, now.Now(), fsm.Outcome{Lost: []uint64{s.id.Number}})
+	if _, _, err := s.begin(nil, now.Now()); !errors.Is(err, ErrExpired) {
+		t.Errorf("a further call was told %v", err)
 	}
 }

@@ -16,7 +16,7 @@ func shell() []mutant {
 		{name: "sessions are not renewed", file: "keeper.go", old: "\t\t\t\tk.keepalive(ctx, batch)\n", new: "\t\t\t\t_ = batch\n", suites: []string{"root:MaxHoldEndsItsLeaseAndNoOther"}},
 		{name: "a call that gave up is not withdrawn", file: "lock.go", old: "\t\tc.keeper.clean.withdraw(s, request)\n", new: "\t\ts.finish(request)\n", suites: []string{"root:DeadWaiter|TheContextOfAcquire|TestRandomFaults"}},
 		{name: "a forced release is not told to the holder", file: "dispatch.go", old: "\t\tk.revoke(s, e.Request, fmt.Errorf(\"%w: %s\", ErrForced, e.Detail))\n", new: "", suites: []string{"root:ForceRelease"}},
-		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:Suspended|Isolated|TestRandomFaults"}},
+		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:DoesNotKnow"}},
 		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:ASnapshotTells"}},
 		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s, !errors.Is(cause, ErrReleased))\n", new: "\t\t_ = errors.Is(cause, ErrReleased)\n", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
 	}, "root:Validity")
