@@ -80,6 +80,10 @@ func (p *Plan) faults(r *rand.Rand) (list []Fault) {
 			f.Delay, dozed[f.Node] = ms(r, 1, int(lease.MarginMin/time.Millisecond)-1), true
 		case f.Kind == Jump:
 			f.Delay = ms(r, 1, 10_000)
+		case p.Gentle && (f.Kind == Deaf || f.Kind == Part):
+			// This Raft has no pre-vote, as the real one has: who hears no raft leader, and is heard, would depose
+			// each of them, and healthy holders would lose their leases by the model's fault.
+			f.Kind = Cut
 		}
 		if p.Wild {
 			f.Rate = pick(r, 0.5, 0.9, 1, 1.1, 2, 0.01)

@@ -148,7 +148,9 @@ func (w *world) judge() {
 		checks = append(checks, history.MutualExclusion, history.NothingEarly, history.NothingForgotten)
 	}
 	if w.plan.Gentle {
-		checks = append(checks, history.NoHealthyHolderLoses, history.NotLate)
+		// Not history.NotLate: a holder on an ill node may go on renewing, and the model's holders do not say so between
+		// grant and release. How late an expiry comes is measured by the renewals themselves, see watch.go.
+		checks = append(checks, history.NoHealthyHolderLoses)
 	}
 	var found []history.Violation
 	for _, check := range checks {
