@@ -51,16 +51,17 @@ func (s *spares) with(connect func() (net.Conn, error)) (net.Conn, error) {
 		s.fill()
 		return c, nil
 	}
-	if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || !s.lend() {
-		return nil, err
-	}
-	c, err = connect()
-	if err != nil {
+	for n := 0; n < sparesMax && lacking(err) && s.lend(); n++ { // somebody else in this process may be quicker to take what is freed
+		if c, err = connect(); err == nil {
+			return &borrowed{Conn: c, back: sync.OnceFunc(s.takeBack)}, nil
+		}
 		s.takeBack()
-		return nil, err
 	}
-	return &borrowed{Conn: c, back: sync.OnceFunc(s.takeBack)}, nil
+	return nil, err
 }
+
+// lacking says whether there was no descriptor to be had.
+func lacking(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
 
 // lend frees a descriptor.
 func (s *spares) lend() bool {
