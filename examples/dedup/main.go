@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 )
 
 const (
@@ -55,7 +56,7 @@ func main() {
 
 // serve is one process of the service.
 func serve(ctx context.Context, name, dir string) error {
-	ctx, c, err := join(ctx, name, dir)
+	ctx, c, err := crew.Join(ctx, name, dir)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func serve(ctx context.Context, name, dir string) error {
 	}
 	server := &http.Server{Handler: webhook(c, name, dir), ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	tell("serves", 0, listener.Addr().String())
+	crew.Tell("serves", 0, listener.Addr().String())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -107,7 +108,8 @@ func handle(dir, id, name string) error {
 
 // story is what the program knows of the processes.
 type story struct {
-	*crew
+	*crew.Crew
+	dir    string
 	mu     sync.Mutex
 	addrs  map[string]string
 	killed string
@@ -120,21 +122,21 @@ func show(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s := &story{crew: newCrew(dir), addrs: make(map[string]string)}
-	defer s.stopAll()
-	s.say("three processes start")
+	s := &story{Crew: crew.New(dir), dir: dir, addrs: make(map[string]string)}
+	defer s.StopAll()
+	s.Say("three processes start")
 	for _, name := range []string{"amber", "birch", "cedar"} {
-		if err := s.start(name); err != nil {
+		if err := s.Start(name); err != nil {
 			return err
 		}
 	}
 	for len(s.addrs) < 3 {
-		r, err := s.next(ctx, patience)
+		r, err := s.Next(ctx, patience)
 		if err != nil {
 			return err
 		}
-		s.addrs[r.from] = r.Text
-		s.say("%s serves at %s", r.from, r.Text)
+		s.addrs[r.From] = r.Text
+		s.Say("%s serves at %s", r.From, r.Text)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -142,7 +144,7 @@ func show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("%d webhooks were delivered %d times each, in %d requests", webhooks, deliveries, delivered)
+	s.Say("%d webhooks were delivered %d times each, in %d requests", webhooks, deliveries, delivered)
 	return s.check()
 }
 
@@ -156,10 +158,10 @@ func (s *story) deliverAll(ctx context.Context) (requests int, err error) {
 			s.mu.Lock()
 			s.killed = "birch"
 			s.mu.Unlock()
-			if err := s.kill(s.killed); err != nil {
+			if err := s.Kill(s.killed); err != nil {
 				return 0, err
 			}
-			s.say("%s is killed", s.killed)
+			s.Say("%s is killed", s.killed)
 		}
 		room <- struct{}{}
 		all.Go(func() {
@@ -203,7 +205,7 @@ func (s *story) deliver(ctx context.Context, id string) (tries int, err error) {
 }
 
 func (s *story) check() error {
-	s.stopAll()
+	s.StopAll()
 	text, err := os.ReadFile(filepath.Join(s.dir, "handled"))
 	if err != nil {
 		return err

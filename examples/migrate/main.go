@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 )
 
 const (
@@ -49,7 +50,7 @@ func main() {
 
 // serve is one process: it migrates, or waits for who does, and then serves.
 func serve(ctx context.Context, name, dir string) error {
-	ctx, c, err := join(ctx, name, dir)
+	ctx, c, err := crew.Join(ctx, name, dir)
 	if err != nil {
 		return err
 	}
@@ -68,14 +69,14 @@ func serve(ctx context.Context, name, dir string) error {
 			if err := l.Set(ctx, []byte(strconv.Itoa(version))); err != nil { // refused if the lease is lost
 				return err
 			}
-			tell("migrated", version, "")
+			crew.Tell("migrated", version, "")
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	tell("serves", 0, "")
+	crew.Tell("serves", 0, "")
 	<-ctx.Done()
 	return nil
 }
@@ -103,41 +104,41 @@ func show(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	crew := newCrew(dir)
-	defer crew.stopAll()
-	crew.say("three processes start, all want schema %d", target)
+	team := crew.New(dir)
+	defer team.StopAll()
+	team.Say("three processes start, all want schema %d", target)
 	names := []string{"amber", "birch", "cedar"}
 	for _, name := range names {
-		if err := crew.start(name); err != nil {
+		if err := team.Start(name); err != nil {
 			return err
 		}
 	}
 	killed, migrators, done, serving := "", make(map[string]bool), 0, 0
 	for serving < len(names) {
-		r, err := crew.next(ctx, patience)
+		r, err := team.Next(ctx, patience)
 		if err != nil {
 			return err
 		}
 		switch r.Event {
 		case "migrated":
-			migrators[r.from], done = true, r.N
-			crew.say("%s has migrated to schema %d", r.from, r.N)
+			migrators[r.From], done = true, r.N
+			team.Say("%s has migrated to schema %d", r.From, r.N)
 			if r.N == target/2 && killed == "" {
-				killed = r.from
-				crew.say("%s is killed in the middle", killed)
-				if err := crew.kill(killed); err != nil {
+				killed = r.From
+				team.Say("%s is killed in the middle", killed)
+				if err := team.Kill(killed); err != nil {
 					return err
 				}
-				crew.say("%s starts again", killed)
-				if err := crew.start(killed); err != nil {
+				team.Say("%s starts again", killed)
+				if err := team.Start(killed); err != nil {
 					return err
 				}
 			}
 		case "serves":
 			serving++
-			crew.say("%s serves", r.from)
+			team.Say("%s serves", r.From)
 			if done != target {
-				return fmt.Errorf("%s serves at schema %d", r.from, done)
+				return fmt.Errorf("%s serves at schema %d", r.From, done)
 			}
 		}
 	}

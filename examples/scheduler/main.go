@@ -23,6 +23,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 )
 
 const (
@@ -55,13 +56,13 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	ctx, c, err := join(ctx, name, dir)
+	ctx, c, err := crew.Join(ctx, name, dir)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	err = c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
-		tell("leads", 0, "")
+		crew.Tell("leads", 0, "")
 		return lead(ctx, c, l, schedule, func(key string) error { return work(dir, key, name) })
 	})
 	if ctx.Err() != nil {
@@ -102,7 +103,7 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 			return err
 		}
 		if r.Ran {
-			tell("ran", 0, key)
+			crew.Tell("ran", 0, key)
 		}
 		last = tick
 	}
@@ -126,58 +127,58 @@ func show(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	crew := newCrew(dir)
-	defer crew.stopAll()
-	crew.say("three processes start")
+	team := crew.New(dir)
+	defer team.StopAll()
+	team.Say("three processes start")
 	for _, name := range []string{"amber", "birch", "cedar"} {
-		if err := crew.start(name); err != nil {
+		if err := team.Start(name); err != nil {
 			return err
 		}
 	}
-	first, err := ticks(ctx, crew, 3, "")
+	first, err := ticks(ctx, team, 3, "")
 	if err != nil {
 		return err
 	}
 	// Right after a tick: one that is killed in the middle of its work may have done it all the same, and only
 	// the resource can know.
-	crew.say("%s is killed", first)
-	if err := crew.kill(first); err != nil {
+	team.Say("%s is killed", first)
+	if err := team.Kill(first); err != nil {
 		return err
 	}
-	if _, err = ticks(ctx, crew, 5, first); err != nil {
+	if _, err = ticks(ctx, team, 5, first); err != nil {
 		return err
 	}
-	crew.say("%s starts again", first)
-	if err := crew.start(first); err != nil {
+	team.Say("%s starts again", first)
+	if err := team.Start(first); err != nil {
 		return err
 	}
-	second, err := ticks(ctx, crew, 3, "")
+	second, err := ticks(ctx, team, 3, "")
 	if err != nil {
 		return err
 	}
-	crew.say("%s stops in good order", second)
-	crew.stop(second)
-	if _, err = ticks(ctx, crew, 3, second); err != nil {
+	team.Say("%s stops in good order", second)
+	team.Stop(second)
+	if _, err = ticks(ctx, team, 3, second); err != nil {
 		return err
 	}
-	crew.stopAll()
+	team.StopAll()
 	return check(dir)
 }
 
 // ticks waits for so many ticks by others than not, and returns who ran the last.
-func ticks(ctx context.Context, crew *crew, n int, not string) (string, error) {
+func ticks(ctx context.Context, team *crew.Crew, n int, not string) (string, error) {
 	for {
-		r, err := crew.next(ctx, patience)
+		r, err := team.Next(ctx, patience)
 		if err != nil {
 			return "", err
 		}
 		switch {
 		case r.Event == "leads":
-			crew.say("%s leads", r.from)
-		case r.from != not:
-			crew.say("%s ran %s", r.from, r.Text)
+			team.Say("%s leads", r.From)
+		case r.From != not:
+			team.Say("%s ran %s", r.From, r.Text)
 			if n--; n == 0 {
-				return r.from, nil
+				return r.From, nil
 			}
 		}
 	}

@@ -44,10 +44,11 @@ func floor(path string) (int, bool) {
 		"internal/lease":   18, // the others of its floor use its Instant
 		"internal/forming": 20, "internal/autopilot": 20,
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
-		"internal/env": 35, // carries a clock and a data directory
-		".":            40,
-		"sim":          45, // imports the root
-		"examples":     50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
+		"internal/env":      35, // carries a clock and a data directory
+		".":                 40,
+		"sim":               45, // imports the root
+		"examples/internal": 48,
+		"examples":          50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/house":   0, // imports none
 		"internal/history": 10,
 		"internal/model":   25, // runs the pure core, and nothing runs it but tests and sim/cmd

@@ -1,6 +1,8 @@
 //go:build unix
 
-package main
+// Package crew runs an example as several processes of one service: a parent that starts this program again for each of
+// them, kills and restarts them, and hears on their standard output what they report.
+package crew
 
 import (
 	"bufio"
@@ -17,20 +19,20 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// report is a line on the standard output of a process.
-type report struct {
+// Report is a line on the standard output of a process.
+type Report struct {
 	Event string `json:"event"`
 	N     int    `json:"n,omitempty"`
 	Text  string `json:"text,omitempty"`
-	from  string
+	From  string `json:"-"` // the process that said it
 }
 
-// crew is the processes of the service, as their parent sees them.
-type crew struct {
+// Crew is the processes of the service, as their parent sees them.
+type Crew struct {
 	dir     string
 	begin   time.Time
 	members map[string]*member
-	reports chan report
+	reports chan Report
 }
 
 type member struct {
@@ -39,16 +41,18 @@ type member struct {
 	exited chan struct{}
 }
 
-func newCrew(dir string) *crew {
-	return &crew{dir: dir, begin: time.Now(), members: make(map[string]*member), reports: make(chan report, 1024)}
+// New is a crew whose processes keep their data below dir.
+func New(dir string) *Crew {
+	return &Crew{dir: dir, begin: time.Now(), members: make(map[string]*member), reports: make(chan Report, 1024)}
 }
 
-func (c *crew) say(format string, args ...any) {
+// Say prints a line of the story, with its time.
+func (c *Crew) Say(format string, args ...any) {
 	fmt.Printf("%6.2fs  %s\n", time.Since(c.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// start runs this program again as one process of the service.
-func (c *crew) start(name string) error {
+// Start runs this program again as one process of the service.
+func (c *Crew) Start(name string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -69,7 +73,7 @@ func (c *crew) start(name string) error {
 	go func() {
 		defer close(m.exited)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r := report{from: name}
+			r := Report{From: name}
 			if json.Unmarshal(lines.Bytes(), &r) == nil {
 				c.reports <- r
 			}
@@ -79,20 +83,20 @@ func (c *crew) start(name string) error {
 	return nil
 }
 
-// next returns the next report, or an error when none comes in time.
-func (c *crew) next(ctx context.Context, patience time.Duration) (report, error) {
+// Next returns the next report, or an error when none comes in time.
+func (c *Crew) Next(ctx context.Context, patience time.Duration) (Report, error) {
 	select {
 	case r := <-c.reports:
 		return r, nil
 	case <-time.After(patience):
-		return report{}, fmt.Errorf("no process reported anything for %v", patience)
+		return Report{}, fmt.Errorf("no process reported anything for %v", patience)
 	case <-ctx.Done():
-		return report{}, ctx.Err()
+		return Report{}, ctx.Err()
 	}
 }
 
-// kill ends a process with SIGKILL and waits for its end.
-func (c *crew) kill(name string) error {
+// Kill ends a process with SIGKILL and waits for its end.
+func (c *Crew) Kill(name string) error {
 	m := c.members[name]
 	if err := m.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -101,8 +105,8 @@ func (c *crew) kill(name string) error {
 	return nil
 }
 
-// stop ends a process politely: its standard input ends.
-func (c *crew) stop(name string) {
+// Stop ends a process politely: its standard input ends.
+func (c *Crew) Stop(name string) {
 	m := c.members[name]
 	_ = m.stdin.Close()
 	select {
@@ -113,15 +117,16 @@ func (c *crew) stop(name string) {
 	}
 }
 
-func (c *crew) stopAll() {
+// StopAll is Stop for all processes.
+func (c *Crew) StopAll() {
 	for name := range c.members {
-		c.stop(name)
+		c.Stop(name)
 	}
 }
 
-// join opens the node of one process. They find each other through a file of addresses. The context that comes
+// Join opens the node of one process. They find each other through a file of addresses. The context that comes
 // back ends with the standard input, which happens also when the parent dies.
-func join(ctx context.Context, name, dir string) (context.Context, *holdfast.Cluster, error) {
+func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Cluster, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -149,8 +154,8 @@ func join(ctx context.Context, name, dir string) (context.Context, *holdfast.Clu
 	return ctx, c, nil
 }
 
-// tell writes a report to the parent.
-func tell(event string, n int, text string) {
-	line, _ := json.Marshal(report{Event: event, N: n, Text: text})
+// Tell writes a report to the parent.
+func Tell(event string, n int, text string) {
+	line, _ := json.Marshal(Report{Event: event, N: n, Text: text})
 	_, _ = os.Stdout.Write(append(line, '\n'))
 }
