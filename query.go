@@ -59,8 +59,8 @@ func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 }
 
 // Inspect tells who has a lock and who waits for it: a linearizable read. A name that nobody uses
-// answers a LockInfo with its name alone. Past has up to 16 grants that are over, as far as they are among the
-// last 4,096 of all locks and Once keys of the group.
+// answers a LockInfo with its name alone. Past has up to 16 grants that are over (the group remembers them of the
+// 4,096 locks of which one ended last).
 func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return LockInfo{}, err
@@ -78,11 +78,9 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	return info, nil
 }
 
-const pastMax = 16 // grants in LockInfo.Past
-
 func (c *Cluster) past(m *fsm.Machine, name string) (list []Past) {
 	now := c.clock.Now()
-	for _, g := range m.Past(name, pastMax) {
+	for _, g := range m.Past(name) {
 		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason), Held: c.ages.between(g.Granted, g.Ended, now)}
 		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
 		list = append(list, p)

@@ -74,16 +74,24 @@ func (m *Machine) checkKeys() (err error) {
 	return err
 }
 
-func (m *Machine) checkPast() error {
-	for i := range m.past.len() {
-		g := m.past.at(i)
+func (m *Machine) checkPast() (err error) {
+	name, last := "", uint64(0)
+	m.past.scan(func(of string, g *pastGrant) bool {
+		if of != name {
+			name, last = of, 0
+		}
 		ended := g.kind == EventReleased || g.kind == EventLost || g.kind == EventForced
 		switch {
-		case !validLock(g.name) || !validLabel(g.label) || !g.owner.id.valid() || !ended || g.mode > Permit || g.reason > ReasonAbandoned:
-			return broken(7, "a past grant of %q is out of bounds", g.name)
-		case g.token == 0 || g.token > m.counter || g.granted > g.ended || g.ended > m.applied:
-			return broken(2, "a past grant of %q had token %d from %d to %d", g.name, g.token, g.granted, g.ended)
+		case !validLock(name) || isOnce(name) || !validLabel(g.label) || !g.owner.id.valid() || !ended || g.mode > Permit || g.reason > ReasonAbandoned:
+			err = broken(7, "a past grant of %q is out of bounds", name)
+		case g.token == 0 || g.token > m.counter || g.granted > g.ended || g.ended > m.applied || g.ended < last:
+			err = broken(2, "a past grant of %q had token %d from %d to %d", name, g.token, g.granted, g.ended)
 		}
+		last = g.ended
+		return err == nil
+	})
+	if m.past.locks.Len() != m.past.aged.Len() {
+		return broken(7, "%d locks with past grants, counted %d", m.past.aged.Len(), m.past.locks.Len())
 	}
-	return nil
+	return err
 }

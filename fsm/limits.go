@@ -30,7 +30,8 @@ const (
 	SpansTotalMax  = 4_000_000 // the same for all sessions: CodeTooManyRequests
 	ValuesBytesMax = 256 << 20 // all values, those of waiters included: CodeValuesFull
 	KeysMax        = 4_000_000 // Once keys that are remembered: CodeTooManyKeys
-	PastMax        = 4096      // grants that are over and remembered, of all locks: the oldest is dropped
+	PastMax        = 16        // grants of one lock that are over and remembered: the oldest is dropped
+	PastLocksMax   = 4096      // locks with such grants: the one whose last grant ended first is dropped
 )
 
 // Limits are lower bounds on the state than this package's own, for tests of what stands on it: all machines

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -280,28 +281,41 @@ func TestRestsAreBoundedWithTheGrants(t *testing.T) {
 	b.must(Release{Session: sessionOf('a', 1), Rest: RestMax + time.Millisecond}, CodeInvalid)
 }
 
-func TestThePastHoldsTheLastGrantsOfAllLocks(t *testing.T) {
+// A lock that is taken all the time does not push the past of a quiet one out.
+func TestThePastHoldsTheLastGrantsOfEachLock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	pass := func(i uint64, name string) {
-		c := acquire(i, name)
-		c.Acked = i
-		token := b.must(c, CodeGranted).Token
+	number := uint64(0)
+	pass := func(name string) (token uint64) {
+		number++
+		c := acquire(number, name)
+		c.Acked = number
+		token = b.must(c, CodeGranted).Token
 		b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{name, token}}}, CodeOK)
+		return token
 	}
-	pass(1, "first")
-	for i := range uint64(PastMax - 1) {
-		pass(i+2, "other")
-	}
+	pass("quiet")
 	fork := b.m.Fork()
-	if len(b.m.Past("first", 5)) != 1 || len(b.m.Past("other", 5)) != 5 {
-		t.Fatal("something is missing")
+	first := pass("busy")
+	for range PastLocksMax {
+		pass("busy")
 	}
-	pass(PastMax+1, "other")
-	if len(b.m.Past("first", 5)) != 0 || len(fork.Past("first", 5)) != 1 {
+	past := b.m.Past("busy")
+	if len(b.m.Past("quiet")) != 1 || len(past) != PastMax || past[PastMax-1].Token != first+PastLocksMax-PastMax+1 {
+		t.Fatalf("something is missing: %d of the busy lock: %+v", len(past), past)
+	}
+	if last := past[0]; last.Kind != EventReleased || last.Token != b.m.Info().Counter || last.Ended != last.Granted+1 {
+		t.Fatalf("%+v", last)
+	}
+	for i := range PastLocksMax - 1 {
+		pass(fmt.Sprint("other", i))
+	}
+	if len(b.m.Past("quiet")) != 0 || len(b.m.Past("busy")) != PastMax || len(fork.Past("quiet")) != 1 || len(fork.Past("busy")) != 0 {
 		t.Fatal("the oldest is not the one that was forgotten, or a fork forgot it too")
 	}
-	if last := b.m.Past("other", 1)[0]; last.Kind != EventReleased || last.Token != b.m.Info().Counter || last.Ended != last.Granted+1 {
-		t.Fatalf("%+v", last)
+	pass("busy") // the youngest again
+	pass("one more")
+	if len(b.m.Past("busy")) != PastMax || len(b.m.Past("other0")) != 0 {
+		t.Fatal("not the lock whose last grant ended first was forgotten")
 	}
 }

@@ -142,7 +142,7 @@ func (o *naive) classes() (all []Class) {
 // pastOf are the grants of a lock that have ended, the last first.
 func (o *naive) pastOf(name string) (grants []PastGrant) {
 	for _, g := range slices.Backward(o.past) {
-		if g.name == name {
+		if g.name == name && len(grants) < PastMax {
 			grants = append(grants, g.PastGrant)
 		}
 	}

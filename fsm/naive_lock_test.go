@@ -264,7 +264,7 @@ func (o *naive) remove(c *naiveClaim, kind EventKind, reason Reason, rest time.D
 	o.claims = slices.DeleteFunc(o.claims, func(x *naiveClaim) bool { return x == c })
 	for _, name := range c.names() {
 		o.tell(c, name, kind, reason)
-		if c.token != 0 {
+		if c.token != 0 && !isOnce(name) {
 			h := o.view(c)
 			h.Request, h.Priority = 0, 0
 			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, kind, reason}})

@@ -168,7 +168,7 @@ func (w *world) seen() (text string) {
 	}
 	for _, name := range names() {
 		l, ok := w.m.Lock(name)
-		text += fmt.Sprintln(l, ok, w.m.Past(name, 100))
+		text += fmt.Sprintln(l, ok, w.m.Past(name))
 	}
 	h, ok := w.m.Key("k")
 	return text + fmt.Sprintln(h, ok, w.m.Classes(), i.Keys, i.Rests)

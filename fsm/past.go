@@ -1,21 +1,26 @@
 package fsm
 
-// past remembers the last PastMax grants that have ended, of all locks, in a ring of chunks. A chunk that was
-// written since the last Fork is this machine's own.
+import (
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// past remembers the last PastMax grants of a lock that have ended, for the PastLocksMax locks of which one
+// has ended last: a busy lock takes no room from a quiet one. Once keys have records instead.
 type past struct {
-	chunks [PastMax / pastChunk]*pastGrants
-	count  uint64 // of all that ever ended
+	locks *btree.Map[string, *pastLock]
+	aged  *btree.BTreeG[*pastLock] // the same by their last end
 }
 
-const pastChunk = 128
-
-type pastGrants struct {
+type pastLock struct {
+	name   string
 	epoch  uint64
-	grants [pastChunk]pastGrant
+	grants []pastGrant // the oldest first
 }
 
 type pastGrant struct {
-	name, label    string
+	label          string
 	owner          *owner
 	token          uint64
 	granted, ended uint64 // log indexes
@@ -33,43 +38,78 @@ type PastGrant struct {
 	Reason Reason
 }
 
+func newPast() past {
+	return past{btree.NewMap[string, *pastLock](0), newTree(lessByEnd)}
+}
+
+func (p *past) fork() past { return past{p.locks.Copy(), p.aged.Copy()} }
+
+func lessByEnd(a, b *pastLock) bool {
+	if x, y := a.last(), b.last(); x != y {
+		return x < y
+	}
+	return strings.Compare(a.name, b.name) < 0
+}
+
+// last is the index of its last end.
+func (l *pastLock) last() uint64 { return l.grants[len(l.grants)-1].ended }
+
 func (p *past) add(epoch uint64, c *claim, kind EventKind, reason Reason, index uint64) {
-	p.put(epoch, &pastGrant{
-		name: c.name, label: c.label, owner: c.owner, token: c.token, granted: c.index, ended: index,
+	if isOnce(c.name) {
+		return
+	}
+	p.put(epoch, c.name, pastGrant{
+		label: c.label, owner: c.owner, token: c.token, granted: c.index, ended: index,
 		weight: c.weight, mode: c.mode, kind: kind, reason: reason,
 	})
 }
 
-func (p *past) put(epoch uint64, g *pastGrant) {
-	at := p.count % PastMax
-	chunk := &p.chunks[at/pastChunk]
-	if *chunk == nil {
-		*chunk = &pastGrants{epoch: epoch}
-	} else if (*chunk).epoch != epoch {
-		mine := **chunk
-		mine.epoch = epoch
-		*chunk = &mine
+func (p *past) put(epoch uint64, name string, g pastGrant) {
+	l, ok := p.locks.Get(name)
+	if ok {
+		p.aged.Delete(l)
 	}
-	(*chunk).grants[at%pastChunk] = *g
-	p.count++
-}
-
-// len is how many are remembered.
-func (p *past) len() uint64 { return min(p.count, PastMax) }
-
-// at is one of those remembered, the oldest being 0.
-func (p *past) at(i uint64) *pastGrant {
-	i = (p.count - p.len() + i) % PastMax
-	return &p.chunks[i/pastChunk].grants[i%pastChunk]
-}
-
-// Past are the last grants of a lock that have ended, the last first, at most so many: as far as they are among
-// the last PastMax of all locks.
-func (m *Machine) Past(name string, most int) (grants []PastGrant) {
-	for i := m.past.len(); i > 0 && len(grants) < most; i-- {
-		if g := m.past.at(i - 1); g.name == name {
-			grants = append(grants, g.view())
+	if !ok || l.epoch != epoch {
+		mine := &pastLock{name: name, epoch: epoch}
+		if ok {
+			mine.grants = append(mine.grants, l.grants...)
 		}
+		l = mine
+		p.locks.Set(name, l)
+	}
+	if len(l.grants) == PastMax {
+		l.grants = l.grants[:copy(l.grants, l.grants[1:])]
+	}
+	l.grants = append(l.grants, g)
+	p.aged.Set(l)
+	if p.locks.Len() > PastLocksMax {
+		oldest, _ := p.aged.PopMin()
+		p.locks.Delete(oldest.name)
+	}
+}
+
+// scan visits every grant that is remembered, by the names of the locks, until visit answers false.
+func (p *past) scan(visit func(name string, g *pastGrant) bool) {
+	p.locks.Scan(func(name string, l *pastLock) bool {
+		for i := range l.grants {
+			if !visit(name, &l.grants[i]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Past are the last grants of a lock that have ended, the last first: PastMax at most, and none if the last of
+// PastLocksMax other locks ended later.
+func (m *Machine) Past(name string) []PastGrant {
+	l, ok := m.past.locks.Get(name)
+	if !ok {
+		return nil
+	}
+	grants := make([]PastGrant, len(l.grants))
+	for i := range l.grants {
+		grants[len(grants)-1-i] = l.grants[i].view()
 	}
 	return grants
 }

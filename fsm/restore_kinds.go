@@ -94,12 +94,12 @@ func (in *restorer) ownerAt(place uint64) (*owner, error) {
 
 func (in *restorer) pastGrant(b []byte) (err error) {
 	var g pastGrant
-	place := uint64(0)
+	name, place := "", uint64(0)
 	f := fields{rest: b}
 	for f.next() {
 		switch f.number {
 		case 1:
-			g.name = f.text()
+			name = f.text()
 		case 2:
 			place = f.uint64()
 		case 3:
@@ -126,7 +126,7 @@ func (in *restorer) pastGrant(b []byte) (err error) {
 	if g.owner, err = in.ownerAt(place); err != nil {
 		return err
 	}
-	in.past.put(in.epoch, &g)
+	in.past.put(in.epoch, name, g)
 	return nil
 }
 

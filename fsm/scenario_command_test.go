@@ -214,7 +214,7 @@ func (s *stage) show(name string) string {
 
 func (s *stage) past(name string) string {
 	var b strings.Builder
-	for _, g := range s.m.Past(name, 10) {
+	for _, g := range s.m.Past(name) {
 		fmt.Fprintf(&b, "%s from %d to %d: %v (%v)\n", who(g.Holder), g.Granted, g.Ended, g.Kind, g.Reason)
 	}
 	return b.String()

@@ -13,9 +13,7 @@ func (m *Machine) addRemembered(f *frameWriter) {
 			owners = append(owners, o)
 		}
 	}
-	for i := range m.past.len() {
-		note(m.past.at(i).owner)
-	}
+	m.past.scan(func(_ string, g *pastGrant) bool { note(g.owner); return true })
 	m.keys.Scan(func(r *onceRecord) bool { note(r.owner); return true })
 	slices.SortFunc(owners, func(a, b *owner) int {
 		if lessSession(&a.id, &b.id) {
@@ -29,12 +27,7 @@ func (m *Machine) addRemembered(f *frameWriter) {
 		f.add(o.record(f.record[:0]))
 	}
 	f.begin(framePast)
-	for i := range m.past.len() {
-		g := m.past.at(i)
-		if !f.add(g.record(f.record[:0], places[g.owner.id])) {
-			return
-		}
-	}
+	m.past.scan(func(name string, g *pastGrant) bool { return f.add(g.record(f.record[:0], name, places[g.owner.id])) })
 	f.begin(frameClasses)
 	m.classes.Scan(func(keep uint64, k class) bool {
 		return f.add(appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns))
@@ -59,8 +52,8 @@ func (o *owner) record(b []byte) []byte {
 	return appendText(b, 3, o.nodeName)
 }
 
-func (g *pastGrant) record(b []byte, owner uint64) []byte {
-	b = appendText(b, 1, g.name)
+func (g *pastGrant) record(b []byte, name string, owner uint64) []byte {
+	b = appendText(b, 1, name)
 	b = appendUint(b, 2, owner)
 	b = appendText(b, 3, g.label)
 	b = appendUint(b, 4, g.token)

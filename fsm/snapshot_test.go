@@ -265,8 +265,8 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		"key of the future":     func(m *Machine) { r, _ := m.keys.Get(&onceRecord{name: OnceName("key/0")}); r.index = 1 << 40 },
 		"turns that go back":    func(m *Machine) { k, _ := m.classes.Get(classOf(time.Hour)); slices.Reverse(k.turns) },
 		"class of no key":       func(m *Machine) { m.classes.Set(1, class{turns: []uint64{1}}) },
-		"past of the future":    func(m *Machine) { m.past.at(0).ended = 1 << 40 },
-		"past without token":    func(m *Machine) { m.past.at(0).token = 0 },
+		"past of the future":    func(m *Machine) { firstPast(m).ended = 1 << 40 },
+		"past without token":    func(m *Machine) { firstPast(m).token = 0 },
 	} {
 		m := small(t)
 		change(m)
@@ -277,6 +277,8 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 }
 
 func firstRest(m *Machine) *rest { r, _ := m.rests.Min(); return r }
+
+func firstPast(m *Machine) *pastGrant { l, _ := m.past.aged.Min(); return &l.grants[0] }
 
 func TestASnapshotThatLacksAFrameIsRefused(t *testing.T) {
 	t.Parallel()
