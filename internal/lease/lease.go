@@ -1,6 +1,6 @@
 // Package lease is the arithmetic of a time-bounded right: until when a holder may rely on a session
-// (Plan), and when a replica may propose that a session has expired (Expiries). It has no clock, no
-// goroutine and no lock of its own: time is an argument, and the caller serialises the calls.
+// (Plan), when a replica may propose that a session has expired (Expiries), and that other time is over (Elapses).
+// It has no clock, no goroutine and no lock of its own: time is an argument, and the caller serialises the calls.
 //
 // The two sides never compare clocks. The holder counts from before it sent the renewal, every replica
 // from after it applied it, and the holder stops earlier by the drift bound and a margin. So, in true

@@ -1,0 +1,173 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"pgregory.net/rapid"
+)
+
+func place(token uint64) fsm.Grant { return fsm.Grant{Name: "x", Token: token} }
+
+func TestARestIsDueAtItsTimeOnTheRaftLeaderAndStaggerLaterElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, leads := range []bool{true, false} {
+		e := lease.NewElapses(stagger, retry)
+		e.Resting(place(1), ttl, 0)
+		first := lease.Instant(ttl)
+		if !leads {
+			first += lease.Instant(stagger)
+		}
+		if due, next := e.Rests(first-1, leads, 64); len(due) != 0 || next != first {
+			t.Errorf("raft leader %v, before: due %v, next %v", leads, due, next)
+		}
+		if due, next := e.Rests(first, leads, 64); len(due) != 1 || due[0] != fsm.EndRest(place(1)) || next <= first {
+			t.Errorf("raft leader %v, at: due %v, next %v", leads, due, next)
+		}
+		e.Rested(place(1))
+		if due, next := e.Rests(lease.Never-1, leads, 64); len(due) != 0 || next != lease.Never || e.Len() != 0 {
+			t.Errorf("raft leader %v, after its end: due %v, next %v", leads, due, next)
+		}
+	}
+}
+
+// A replica that was restored does not know how old a rest is: it must not end it by what it knew before.
+func TestARestThatIsTimedAnewIsOnlyLate(t *testing.T) {
+	t.Parallel()
+	e := lease.NewElapses(stagger, retry)
+	e.Resting(place(1), ttl, 0)
+	e.Reset()
+	e.Resting(place(1), ttl, 1000*ms)
+	if due, next := e.Rests(lease.Instant(ttl), true, 64); len(due) != 0 || next != lease.Instant(ttl)+1000*ms {
+		t.Errorf("due %v, next %v", due, next)
+	}
+}
+
+func TestNoMoreRestsAreDueAtATimeThanTheCallerTakes(t *testing.T) {
+	t.Parallel()
+	e := lease.NewElapses(stagger, retry)
+	for token := range uint64(5) {
+		e.Resting(place(token+1), ttl, 0)
+	}
+	now := lease.Instant(ttl)
+	due, next := e.Rests(now, true, 3)
+	if len(due) != 3 || next != now {
+		t.Fatalf("%d due, next %v", len(due), next)
+	}
+	if due, next = e.Rests(now, true, 3); len(due) != 2 || next != now.Add(retry) {
+		t.Errorf("%d due, next %v", len(due), next)
+	}
+}
+
+// A turn that is proposed before its period is over lets keys be forgotten early; one that nobody proposes lets
+// them be remembered for ever. A new raft leader goes on with what it has timed all along.
+func TestATurnIsDueOnePeriodAfterTheOneBefore(t *testing.T) {
+	t.Parallel()
+	e := lease.NewElapses(stagger, retry)
+	class := []fsm.Class{{Keep: time.Second, Last: 7}}
+	period := lease.Instant(fsm.OncePeriod(time.Second))
+	e.Turns(0, false, class)
+	if due, _ := e.Turns(period-1, true, class); len(due) != 0 {
+		t.Fatalf("early: %v", due)
+	}
+	due, next := e.Turns(period, true, class)
+	if len(due) != 1 || due[0] != fsm.Command(fsm.Turn{Keep: time.Second, Last: 7}) || next != period.Add(retry) {
+		t.Fatalf("due %v, next %v", due, next)
+	}
+	if due, _ = e.Turns(next-1, true, class); len(due) != 0 {
+		t.Errorf("at once again: %v", due)
+	}
+	if due, _ = e.Turns(next, true, class); len(due) != 1 {
+		t.Error("a turn that was lost is not proposed again")
+	}
+	class[0].Last = 9
+	at := next + 10*ms
+	e.Turns(at, true, class)
+	if due, _ = e.Turns(at+period-1, true, class); len(due) != 0 {
+		t.Errorf("the next one is early: %v", due)
+	}
+	if due, _ = e.Turns(at+period, true, class); len(due) != 1 {
+		t.Error("the next one does not come")
+	}
+}
+
+// A node that stood still for minutes must not flood the group with turns: one, and then one for each retry.
+func TestAfterALongPauseOneTurnIsProposedAtATime(t *testing.T) {
+	t.Parallel()
+	e := lease.NewElapses(stagger, retry)
+	class := []fsm.Class{{Keep: time.Second, Last: 7}}
+	e.Turns(0, true, class)
+	proposed := 0
+	for now := lease.Instant(0).Add(time.Minute); now < lease.Instant(0).Add(time.Minute+retry); now += ms {
+		due, _ := e.Turns(now, true, class)
+		proposed += len(due)
+	}
+	if proposed != 1 {
+		t.Errorf("%d turns within the time of one retry", proposed)
+	}
+}
+
+func TestOnlyTheRaftLeaderSweeps(t *testing.T) {
+	t.Parallel()
+	for _, leads := range []bool{true, false} {
+		e := lease.NewElapses(stagger, retry)
+		due, _ := e.Turns(0, leads, []fsm.Class{{Keep: time.Second, Last: 7, Over: 5}})
+		if swept := len(due) == 1 && due[0] == fsm.Command(fsm.Sweep{Keep: time.Second, Upto: 5}); swept != leads {
+			t.Errorf("raft leader %v: %v", leads, due)
+		}
+	}
+}
+
+// For every rest: never due before its time, and due at the latest stagger+retry after that and after each
+// proposal before, if Rests is called when it asked to be and whoever leads raft.
+func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
+	t.Parallel()
+	type model struct{ over, quiet lease.Instant }
+	rapid.Check(t, func(t *rapid.T) {
+		e := lease.NewElapses(stagger, retry)
+		live := map[fsm.Grant]*model{}
+		now, next, token, leads := lease.Instant(0), lease.Instant(0), uint64(0), false
+		step := func(t *rapid.T) {
+			var due []fsm.EndRest
+			due, next = e.Rests(now, leads, 64)
+			for _, d := range due {
+				m := live[fsm.Grant(d)]
+				if m == nil || now < m.over {
+					t.Fatalf("due %+v at %v, model %+v", d, now, m)
+				}
+				m.quiet = now
+			}
+			for g, m := range live {
+				if late := now - max(m.over, m.quiet); late > lease.Instant(stagger+retry) {
+					t.Fatalf("%v is %v late", g, time.Duration(late))
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"resting": func(t *rapid.T) {
+				token++
+				d := time.Millisecond * time.Duration(rapid.IntRange(1, 1000).Draw(t, "time"))
+				e.Resting(place(token), d, now)
+				live[place(token)] = &model{over: now.Add(d), quiet: now}
+				step(t)
+			},
+			"rested": func(t *rapid.T) {
+				g := place(rapid.Uint64Range(1, 5).Draw(t, "token"))
+				e.Rested(g)
+				delete(live, g)
+			},
+			"elected or deposed": func(t *rapid.T) { leads = !leads; step(t) },
+			"time passes": func(t *rapid.T) {
+				until := now.Add(time.Millisecond * time.Duration(rapid.IntRange(1, 2000).Draw(t, "pause")))
+				for next <= until && len(live) > 0 {
+					now = max(now, next)
+					step(t)
+				}
+				now = until
+				step(t)
+			},
+		})
+	})
+}
