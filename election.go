@@ -34,6 +34,7 @@ const (
 // ctx ends, with the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
 // stops. It releases also when fn panics, and never before fn has returned: a candidate that is gone, or that has stopped waiting,
 // is never elected. A refusal because of a limit is tried again; ErrInvalid and ErrLimitMismatch are returned.
+// WithShared and WithLimit are ErrInvalid: an election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -48,9 +49,13 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 	if err := c.stopped(); err != nil {
 		return err
 	}
+	if o.mode() != fsm.Exclusive {
+		return invalid("Lead", "has one leader: WithShared and WithLimit make several")
+	}
 	if o.spectator {
 		return c.stand(ctx)
 	}
+	o.election = true
 	for losses := 0; ; losses++ {
 		l, err := c.ask(ctx, name, true, o)
 		began := time.Now()

@@ -114,6 +114,16 @@ func TestLeadReleasesWhenItsFunctionPanicsAndCampaignsAgainAfterALoss(t *testing
 	}
 }
 
+func TestAnElectionHasOneLeader(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	for _, several := range []holdfast.Option{holdfast.WithShared(), holdfast.WithLimit(2)} {
+		if err := c.Lead(t.Context(), "one", nothing, several); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestASpectatorNeverLeads(t *testing.T) {
 	t.Parallel()
 	c := single(t)

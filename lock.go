@@ -108,7 +108,7 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		Session: s.id, TTL: s.ttl, Request: request, Acked: acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
-		While: c.within(ctx), Refuse: o.refuse,
+		While: c.within(ctx), Refuse: o.refuse, Election: o.election,
 	}.AppendTo((*room)[:0])
 	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, cmd)
 	c.proposer.rooms.Put(room)

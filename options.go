@@ -40,6 +40,7 @@ type options struct {
 	priority int32
 
 	others    []string // of AcquireAll
+	election  bool     // of Lead
 	spectator bool     // of Lead
 	refuse    bool     // to wait in a circle
 }

@@ -20,7 +20,7 @@ type Event struct {
 // EventKind says what happened.
 type EventKind uint8
 
-// Kinds of events. A new leader of an election is an EventGranted of its name.
+// Kinds of events. Those of an election are followed by an EventLeader where its leader changed.
 const (
 	EventGranted   EventKind = iota + 1 // the lock was granted
 	EventReleased                       // its holder gave it back
@@ -31,12 +31,13 @@ const (
 	EventWithdrawn                      // somebody waits no more
 	EventValue                          // the lock's value was written or removed
 	EventResync                         // events are missing before the next one: read the state anew
+	EventLeader                         // an election has another leader, or none: then Holder is empty
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
-		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync",
+		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -70,6 +71,9 @@ func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, err
 			}
 			for i := range events {
 				if !yield(event(&events[i]), nil) {
+					return
+				}
+				if e, changed := leaderAfter(events[i:]); changed && !yield(e, nil) {
 					return
 				}
 			}
@@ -114,6 +118,31 @@ func event(e *fsm.Event) Event {
 		told.Reason = e.Detail
 	}
 	return told
+}
+
+// leaderAfter is who leads an election after the first of some events, if that has changed the leader and no
+// other event of the same command gives it the next.
+func leaderAfter(events []fsm.Event) (Event, bool) {
+	e := &events[0]
+	told := Event{Index: e.Index, Kind: EventLeader, Name: e.Name}
+	switch {
+	case !e.Election:
+		return Event{}, false
+	case e.Kind == fsm.EventGranted:
+		told.Holder = holder(e.Holder(), nil)
+		return told, true
+	case e.Kind != fsm.EventReleased && e.Kind != fsm.EventLost && e.Kind != fsm.EventForced:
+		return Event{}, false
+	}
+	for _, later := range events[1:] {
+		if later.Index != e.Index {
+			break
+		}
+		if later.Kind == fsm.EventGranted && later.Election && later.Name == e.Name {
+			return Event{}, false
+		}
+	}
+	return told, true
 }
 
 // reasonOf says to people how something ended.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,51 @@ func TestWatchTellsEveryChangeOfItsPrefixInLogOrderWithHolderTokenAndReason(t *t
 			t.Errorf("%d: %s, want %s; %+v", i, got, want, e)
 		}
 		last = e.Index
+	}
+}
+
+// A leader that follows another in one command leaves no vacancy; a plain holder of the lock is no leader.
+func TestWatchTellsWhoLeadsAnElectionAndWhenNobodyDoes(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	ctx := within(t, 30*time.Second)
+	next := pull(t, c.Watch(ctx, ""))
+	var changes []string
+	until := func(kind holdfast.EventKind, label string) (e holdfast.Event) {
+		t.Helper()
+		for e.Kind != kind || e.Holder.Label != label {
+			if e = next(); e.Kind == holdfast.EventLeader {
+				changes = append(changes, e.Holder.Label)
+				if e.Name != "boss" || (e.Holder.NodeID == "") != (e.Holder.Token == 0) {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		return e
+	}
+	lead := func(label string) (resign func()) {
+		leave, left := make(chan struct{}), make(chan error, 1)
+		go func() {
+			left <- c.Lead(ctx, "boss", func(context.Context, *holdfast.Lease) error { <-leave; return nil }, holdfast.WithLabel(label))
+		}()
+		return func() {
+			close(leave)
+			if err := <-left; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	first := lead("first")
+	until(holdfast.EventLeader, "first")
+	second := lead("second")
+	until(holdfast.EventQueued, "second")
+	first()
+	second()
+	until(holdfast.EventReleased, "second")
+	release(t, acquire(t, c, "boss", holdfast.WithLabel("no leader")))
+	until(holdfast.EventReleased, "no leader")
+	if want := []string{"first", "second", ""}; !slices.Equal(changes, want) {
+		t.Errorf("leaders %q, want %q", changes, want)
 	}
 }
 

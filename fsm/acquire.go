@@ -67,7 +67,8 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	}
 	claim := &claim{
 		name: l.name, label: c.Label, owner: s.owner, request: c.Request,
-		priority: c.Priority, weight: weight, limit: c.Limit, mode: c.Mode, more: c.more(),
+		priority: c.Priority, weight: weight, limit: c.Limit, mode: c.Mode, election: c.Election,
+		more: c.more(),
 	}
 	m.add(l, claim)
 	if free {

@@ -131,5 +131,5 @@ func (c *claim) valid() bool {
 	if c.mode == Permit {
 		return c.limit <= LimitMax && c.weight <= c.limit
 	}
-	return c.weight == 1 && c.limit == 0
+	return c.weight == 1 && c.limit == 0 && !(c.election && (c.mode != Exclusive || isOnce(c.name) || !c.alone()))
 }

@@ -66,6 +66,7 @@ type Acquire struct {
 	Delay    time.Duration // whole milliseconds: what is lost, not released, rests for so long
 	While    []uint64      // tokens that the caller holds and does not let go while it waits, the innermost first
 	Refuse   bool          // answer CodeDeadlock instead of waiting in a circle
+	Election bool          // the holder is the leader of an election, as its events say. Exclusive only, not for a set or Once key
 }
 
 // Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not seen

@@ -96,6 +96,8 @@ func (c *Acquire) decode(b []byte) error {
 			c.Refuse = f.bool()
 		case 17:
 			c.HasValue = c.HasValue || f.bool()
+		case 18:
+			c.Election = f.bool()
 		}
 	}
 	return f.err

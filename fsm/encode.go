@@ -105,7 +105,8 @@ func (c Acquire) AppendTo(b []byte) []byte {
 	b = appendMillis(b, 14, c.Delay)
 	b = appendPacked(b, 15, c.While)
 	b = appendBool(b, 16, c.Refuse)
-	return appendBool(b, 17, c.HasValue && c.Value == nil)
+	b = appendBool(b, 17, c.HasValue && c.Value == nil)
+	return appendBool(b, 18, c.Election)
 }
 
 // AppendTo implements Command.

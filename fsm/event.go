@@ -84,6 +84,7 @@ type Event struct {
 	Mode     Mode
 	Weight   uint32
 	Priority int32
+	Election bool   // the grant or waiter is of a candidate
 	Value    []byte // of EventValueSet: nil when it was deleted. Not to be changed
 }
 

@@ -20,7 +20,7 @@ func everyCommand() []Command {
 		Acquire{
 			Session: id, TTL: 15 * time.Second, Request: 9, Acked: 8, Name: "orders/ä", Wait: true, Mode: Permit,
 			Limit: 5, Weight: 2, Priority: -3, Label: "a\nb", HasValue: true, Value: []byte{0, 255},
-			Others: []string{"x", "y"}, Delay: 3 * time.Second, While: []uint64{100, 99}, Refuse: true,
+			Others: []string{"x", "y"}, Delay: 3 * time.Second, While: []uint64{100, 99}, Refuse: true, Election: true,
 		},
 		Withdraw{id, 3, []uint64{1, 1 << 60}},
 		Release{id, 4, []Grant{{"x", 1}, {"y", TokenMax}}, time.Second},

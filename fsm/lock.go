@@ -42,6 +42,7 @@ type claim struct {
 	weight   uint32
 	limit    uint32
 	mode     Mode
+	election bool // who holds it leads
 }
 
 // more is what few claims have.

@@ -220,7 +220,7 @@ func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
 	m.events = append(m.events, Event{
 		Index: m.applied, Kind: kind, Session: c.owner.id, Request: c.request, Name: c.name,
 		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Label: c.label,
-		Mode: c.mode, Weight: c.weight, Priority: c.priority,
+		Mode: c.mode, Weight: c.weight, Priority: c.priority, Election: c.election,
 	})
 	if kind == EventReleased || kind == EventLost || kind == EventForced {
 		m.past.add(m.epoch, c, kind, reason, m.applied)

@@ -285,7 +285,7 @@ func (o *naive) tell(c *naiveClaim, name string, kind EventKind, reason Reason) 
 	h := o.view(c)
 	o.say(Event{
 		Kind: kind, Name: name, Reason: reason, Session: h.Session, Request: h.Request, Token: h.Token,
-		NodeName: h.NodeName, Label: h.Label, Mode: h.Mode, Weight: h.Weight, Priority: h.Priority,
+		NodeName: h.NodeName, Label: h.Label, Mode: h.Mode, Weight: h.Weight, Priority: h.Priority, Election: c.Election,
 	})
 }
 

@@ -340,6 +340,7 @@ func (w *world) acquire(id SessionID) Acquire {
 			}
 		}
 	}
+	c.Election = c.Mode == Exclusive && len(c.Others) == 0 && !isOnce(c.Name) && rapid.Bool().Draw(t, "election")
 	if c.Mode == Permit {
 		c.Limit, c.Weight = uint32(rapid.SampledFrom([]int{3, 3, 2}).Draw(t, "limit")), uint32(w.draw("weight", 3))
 	}

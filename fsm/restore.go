@@ -339,6 +339,8 @@ func (c *claim) decodeField(f *fields) {
 		c.priority = f.sint32()
 	case 13:
 		c.label = f.text()
+	case 20:
+		c.election = f.bool()
 	}
 }
 

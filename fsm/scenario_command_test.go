@@ -114,6 +114,9 @@ func tale(e Event) string {
 	default:
 		text += fmt.Sprintf(" %s: %s", said(e.Name), who(e.Holder()))
 	}
+	if e.Election {
+		text += " election"
+	}
 	if e.Kind == EventValueSet {
 		text += fmt.Sprintf(" %q", e.Value)
 	}
@@ -250,7 +253,7 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 			Limit: uint32(number(args["limit"])), Weight: uint32(number(args["weight"])),
 			Priority: int32(signed(args["prio"])), Label: args["label"], HasValue: has, Value: []byte(value),
 			Others: words(args["others"]), Delay: duration(args["delay"]),
-			While: list(args["while"]), Refuse: args["refuse"] == "true",
+			While: list(args["while"]), Refuse: args["refuse"] == "true", Election: args["election"] == "true",
 		}
 	case "withdraw":
 		return Withdraw{s.session(bare[0], args), number(args["acked"]), list(args["r"])}

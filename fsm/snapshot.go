@@ -186,7 +186,7 @@ func (c *claim) record(b []byte) []byte {
 	b = appendUint(b, 10, uint64(c.weight))
 	b = appendUint(b, 11, uint64(c.limit))
 	b = appendUint(b, 12, protowire.EncodeZigZag(int64(c.priority)))
-	b = appendText(b, 13, c.label)
+	b = appendBool(appendText(b, 13, c.label), 20, c.election)
 	if c.more == nil {
 		return b
 	}

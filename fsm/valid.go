@@ -56,7 +56,8 @@ func (c *Acquire) valid() bool {
 		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 || c.Delay > RestMax || len(c.While) > WhileMax {
 		return false
 	}
-	if isOnce(c.Name) && (c.Mode != Exclusive || len(c.Others) > 0) || len(c.Others) > 0 && !c.validSet() {
+	plain := c.Mode == Exclusive && len(c.Others) == 0
+	if isOnce(c.Name) && (!plain || c.Election) || c.Election && !plain || len(c.Others) > 0 && !c.validSet() {
 		return false
 	}
 	if c.Mode == Permit {
