@@ -11,6 +11,13 @@ type Figures struct {
 	Expired                int // leases that ended for want of renewal
 	Verified, Looked, Sets int
 	Runs                   int // of Once keys
+	Wholes                 int // grants of sets
+	Rests                  int // grants whose place stays taken for a while: a minimum hold time or a lock delay
+	Freed                  int // grants that were freed by force
+	LeaderReads            int
+	Observed               int // times at which an observer was told of a leader or a vacancy
+	Told                   int // changes that watchers were told of
+	Resyncs                int // gaps that they were told of
 	Ills                   int // times at which a node fell ill
 	Leaders                int // raft leaders that followed the first one
 	// Late is how long after the end of its holder's validity, as far as that was seen, a lock of a holder
@@ -25,21 +32,33 @@ func Measure(h []Event) (f Figures) {
 	all := grants(h)
 	asked := make(map[uint64]Event)
 	last := make(map[string]*grant) // exclusive, by lock
+	joined := make(map[string]bool) // names that sets are had of: who waits may wait for another one
 	for _, e := range h {
 		switch e.Kind {
 		case Asked:
 			f.Calls++
 			asked[e.Op] = e
+			if len(e.Others) > 0 {
+				for _, name := range e.Names() {
+					joined[name] = true
+				}
+			}
 		case Refused:
 			f.Refused++
 		case Granted:
 			f.Grants++
 			g := all[e.Token]
-			if g.Weight < g.Limit {
+			if len(g.Others) > 0 {
+				f.Wholes++
+			}
+			if g.MinHold > 0 || g.LockDelay > 0 {
+				f.Rests++
+			}
+			if g.Weight < g.Limit || joined[e.Lock] {
 				continue
 			}
 			if p := last[e.Lock]; p != nil && p.release < 0 && p.last >= 0 && asked[e.Op].Wait {
-				if due := h[p.last].At + h[p.last].Remaining; asked[e.Op].At <= due {
+				if due := h[p.last].At + h[p.last].Remaining + p.LockDelay; asked[e.Op].At <= due {
 					f.Late.Add(e.At - due)
 				}
 			}
@@ -56,6 +75,19 @@ func Measure(h []Event) (f Figures) {
 			f.Sets++
 		case Begun:
 			f.Runs++
+		case Forced:
+			if e.OK {
+				f.Freed++
+			}
+		case Leads:
+			f.LeaderReads++
+		case Observed:
+			f.Observed++
+		case Told:
+			f.Told++
+			if e.Change == ChangeResync {
+				f.Resyncs++
+			}
 		case Ill:
 			f.Ills++
 		case Led:
@@ -98,6 +130,9 @@ func Toothless(h []Event, least Figures) string {
 		{"calls", f.Calls, least.Calls}, {"grants", f.Grants, least.Grants}, {"refusals", f.Refused, least.Refused},
 		{"leases expired", f.Expired, least.Expired}, {"tokens verified", f.Verified, least.Verified},
 		{"looks at queues", f.Looked, least.Looked}, {"values set", f.Sets, least.Sets}, {"runs", f.Runs, least.Runs},
+		{"grants of sets", f.Wholes, least.Wholes}, {"grants that rest", f.Rests, least.Rests}, {"grants freed by force", f.Freed, least.Freed},
+		{"reads of leaders", f.LeaderReads, least.LeaderReads}, {"leaders observed", f.Observed, least.Observed},
+		{"changes told", f.Told, least.Told}, {"gaps told", f.Resyncs, least.Resyncs},
 		{"nodes that fell ill", f.Ills, least.Ills}, {"changes of raft leader", f.Leaders, least.Leaders},
 	} {
 		if need.n < need.least {

@@ -69,6 +69,10 @@ func TestARunWithoutTeethIsRefused(t *testing.T) {
 		"refusals": func(f *history.Figures) { f.Refused = 1 }, "leases expired": func(f *history.Figures) { f.Expired++ },
 		"tokens verified": func(f *history.Figures) { f.Verified++ }, "looks at queues": func(f *history.Figures) { f.Looked++ },
 		"values set": func(f *history.Figures) { f.Sets++ }, "runs": func(f *history.Figures) { f.Runs = 1 },
+		"grants of sets": func(f *history.Figures) { f.Wholes = 1 }, "grants that rest": func(f *history.Figures) { f.Rests = 1 },
+		"grants freed by force": func(f *history.Figures) { f.Freed = 1 }, "reads of leaders": func(f *history.Figures) { f.LeaderReads = 1 },
+		"leaders observed": func(f *history.Figures) { f.Observed = 1 }, "changes told": func(f *history.Figures) { f.Told = 1 },
+		"gaps told":           func(f *history.Figures) { f.Resyncs = 1 },
 		"nodes that fell ill": func(f *history.Figures) { f.Ills++ }, "changes of raft leader": func(f *history.Figures) { f.Leaders = 1 },
 	} {
 		f := least

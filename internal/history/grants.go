@@ -8,23 +8,27 @@ import (
 
 // grant is all that a history tells of one token.
 type grant struct {
-	Event            // Granted
+	Event            // Granted, with what was asked for
+	asked       int  // index of the event
 	granted     int  // index of the event; -1 if it was never seen
 	first, last int  // indexes of Held; -1 if never
 	release     int  // index of Release; -1 if never
 	released    int  // index of Released; -1 if never
+	force       int  // index of Force; -1 if never
+	forced      int  // index of Forced, if it was; -1 if never
 	ended       int  // index of Ended; -1 if never
 	weighs      bool // first and last are set
 }
 
 // grants gathers the grants by token.
 func grants(h []Event) map[uint64]*grant {
-	asked := make(map[uint64]Event)
+	asked := make(map[uint64]int)
+	force := make(map[uint64]uint64) // token by op
 	all := make(map[uint64]*grant)
 	get := func(token uint64) *grant {
 		g := all[token]
 		if g == nil {
-			g = &grant{granted: -1, first: -1, last: -1, release: -1, released: -1, ended: -1}
+			g = &grant{granted: -1, first: -1, last: -1, release: -1, released: -1, force: -1, forced: -1, ended: -1}
 			all[token] = g
 		}
 		return g
@@ -32,14 +36,19 @@ func grants(h []Event) map[uint64]*grant {
 	for i, e := range h {
 		switch e.Kind {
 		case Asked:
-			asked[e.Op] = e
+			asked[e.Op] = i
 		case Granted:
 			g := get(e.Token)
 			if g.granted >= 0 {
 				continue // Tokens says so
 			}
-			g.Event, g.granted = e, i
-			g.Weight, g.Limit = asked[e.Op].Weight, asked[e.Op].Limit
+			at, ok := asked[e.Op]
+			if !ok {
+				at = i
+			}
+			a := h[at]
+			g.Event, g.asked, g.granted = e, at, i
+			g.Weight, g.Limit, g.Others, g.MinHold, g.LockDelay = a.Weight, a.Limit, a.Others, a.MinHold, a.LockDelay
 		case Held:
 			g := get(e.Token)
 			if !g.weighs {
@@ -50,6 +59,13 @@ func grants(h []Event) map[uint64]*grant {
 			get(e.Token).release = i
 		case Released:
 			get(e.Token).released = i
+		case Force:
+			force[e.Op] = e.Token
+			get(e.Token).force = i
+		case Forced:
+			if e.OK {
+				get(force[e.Op]).forced = i
+			}
 		case Ended:
 			get(e.Token).ended = i
 		}
@@ -57,32 +73,62 @@ func grants(h []Event) map[uint64]*grant {
 	return all
 }
 
+// exclusive says whether nobody else fits beside the grant.
+func (g *grant) exclusive() bool { return g.granted >= 0 && g.Weight == g.Limit }
+
+// excludes says whether two grants have a name in common that has no room for both.
+func (g *grant) excludes(o *grant) bool {
+	if g.Weight+o.Weight <= g.Limit {
+		return false
+	}
+	for _, name := range g.Names() {
+		if name == o.Lock || slices.Contains(o.Others, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// over is the index at which the grant was known to have ended by the will of somebody; -1 if it was not.
+func (g *grant) over() int {
+	if g.released >= 0 && g.forced >= 0 {
+		return min(g.released, g.forced)
+	}
+	return max(g.released, g.forced)
+}
+
+// heldAfter says whether the grant cannot have ended by i: its lease was valid later, and nobody had begun to
+// release it or to take it away.
+func (g *grant) heldAfter(i int) bool {
+	return g.last > i && (g.release < 0 || g.release > i) && (g.force < 0 || g.force > i)
+}
+
 // MutualExclusion finds moments at which the leases that were valid weigh more than their lock allows. A
-// lease counts from the first moment at which it was found valid to the last.
+// lease counts from the first moment at which it was found valid to the last, or until somebody takes it by force: who
+// is robbed hears of it later.
 func MutualExclusion(h []Event, _ Bounds) (found []Violation) {
 	all := grants(h)
 	valid := make(map[string][]*grant)
 	for i, e := range h {
-		if e.Kind != Held {
-			continue
-		}
 		g := all[e.Token]
-		if g.granted < 0 {
+		if e.Kind != Held && e.Kind != Force || g.granted < 0 {
 			continue
 		}
-		if g.first == i {
-			sum := g.Weight
-			for _, other := range valid[e.Lock] {
-				sum += other.Weight
+		for _, name := range g.Names() {
+			if e.Kind == Held && g.first == i && (g.force < 0 || g.force > i) {
+				sum := g.Weight
+				for _, other := range valid[name] {
+					sum += other.Weight
+				}
+				if sum > g.Limit {
+					found = append(found, broken("mutual exclusion", e.At, name,
+						"token %d of node %d is valid beside %s: together they weigh %d of %d", e.Token, g.Node, list(valid[name]), sum, g.Limit))
+				}
+				valid[name] = append(valid[name], g)
 			}
-			if sum > g.Limit {
-				found = append(found, broken("mutual exclusion", e.At, e.Lock,
-					"token %d of node %d is valid beside %s: together they weigh %d of %d", e.Token, g.Node, list(valid[e.Lock]), sum, g.Limit))
+			if e.Kind == Force || g.last == i {
+				valid[name] = slices.DeleteFunc(valid[name], func(o *grant) bool { return o == g })
 			}
-			valid[e.Lock] = append(valid[e.Lock], g)
-		}
-		if g.last == i {
-			valid[e.Lock] = slices.DeleteFunc(valid[e.Lock], func(o *grant) bool { return o == g })
 		}
 	}
 	return found
@@ -99,12 +145,16 @@ func list(gs []*grant) (s string) {
 // there and has no higher token.
 func Tokens(h []Event, _ Bounds) (found []Violation) {
 	seen := make(map[uint64]Event)     // by token
-	highest := make(map[string]uint64) // by lock
-	floor := make(map[uint64]uint64)   // by op
+	highest := make(map[string]uint64) // by name
+	asked := make(map[uint64]Event)    // by op
+	floor := make(map[uint64]uint64)
 	for _, e := range h {
 		switch e.Kind {
 		case Asked:
-			floor[e.Op] = highest[e.Lock]
+			asked[e.Op] = e
+			for _, name := range e.Names() {
+				floor[e.Op] = max(floor[e.Op], highest[name])
+			}
 		case Granted:
 			if before, ok := seen[e.Token]; ok {
 				found = append(found, broken("tokens are unique", e.At, e.Lock,
@@ -115,32 +165,41 @@ func Tokens(h []Event, _ Bounds) (found []Violation) {
 					"token %d was asked for when %d had been granted", e.Token, floor[e.Op]))
 			}
 			seen[e.Token] = e
-			highest[e.Lock] = max(highest[e.Lock], e.Token)
+			e.Others = asked[e.Op].Others
+			for _, name := range e.Names() {
+				highest[name] = max(highest[name], e.Token)
+			}
 		}
 	}
 	return found
 }
 
 // NothingForgotten finds leases that are valid after the group denied them, and tokens that the group
-// confirmed after their lock was released or, where it is exclusive, granted to another.
+// confirmed after their lock was released, freed by force or, where it is exclusive, granted to another, or after
+// it had denied them.
 func NothingForgotten(h []Event, _ Bounds) (found []Violation) {
 	all := grants(h)
-	released := make(map[uint64]bool)
-	highest := make(map[string]uint64) // exclusive grants by lock
+	ended := make(map[uint64]string)   // by token: how
+	highest := make(map[string]uint64) // exclusive grants by name
 	over := make(map[uint64]string)    // by op of Verify: why the token cannot be current
 	for i, e := range h {
 		g := all[e.Token] // nil: of a grant that nobody recorded
 		switch e.Kind {
 		case Granted:
-			if g.Weight == g.Limit {
-				highest[e.Lock] = max(highest[e.Lock], e.Token)
+			if g.exclusive() {
+				for _, name := range g.Names() {
+					highest[name] = max(highest[name], e.Token)
+				}
 			}
 		case Released:
-			released[e.Token] = true
+			ended[e.Token] = "it was released"
+		case Forced:
+			if e.OK {
+				ended[e.Token] = "it was freed by force"
+			}
 		case Verify:
-			if released[e.Token] {
-				over[e.Op] = "it was released"
-			} else if highest[e.Lock] > e.Token {
+			over[e.Op] = ended[e.Token]
+			if over[e.Op] == "" && highest[e.Lock] > e.Token {
 				over[e.Op] = fmt.Sprintf("%d had been granted", highest[e.Lock])
 			}
 		case Verified:
@@ -148,9 +207,12 @@ func NothingForgotten(h []Event, _ Bounds) (found []Violation) {
 				found = append(found, broken("reads are current", e.At, e.Lock,
 					"token %d was confirmed although %s before", e.Token, over[e.Op]))
 			}
-			if !e.OK && g != nil && g.last > i && (g.release < 0 || g.release > i) {
-				found = append(found, broken("no grant is forgotten", e.At, e.Lock,
-					"token %d of node %d was denied, and the lease was valid still at %v", e.Token, g.Node, h[g.last].At))
+			if !e.OK {
+				ended[e.Token] = "it was denied"
+				if g != nil && g.heldAfter(i) {
+					found = append(found, broken("no grant is forgotten", e.At, e.Lock,
+						"token %d of node %d was denied, and the lease was valid still at %v", e.Token, g.Node, h[g.last].At))
+				}
 			}
 		}
 	}

@@ -2,18 +2,22 @@
 // in true time, and pure functions that look for what must not be in it. It knows nothing of how
 // Holdfast works inside; what is not in the history cannot excuse a violation.
 //
-//	history.go  what is recorded
+//	history.go  what is recorded; recorder.go by whom
 //	grants.go   mutual exclusion, tokens, nothing forgotten, nothing ended early
 //	waiting.go  order, deadlines, lateness, service after the faults
+//	reads.go    who holds, as reads tell it
+//	sets.go     names that are had together
+//	rests.go    places that stay taken
 //	values.go   the locks' values
 //	once.go     what runs once
+//	observe.go  what observers of an election are told
+//	watch.go, fold.go  what watchers are told, and what follows from it
 //	lateness.go, figures.go   how late, how much: what a run without teeth lacks
 package history
 
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -23,27 +27,36 @@ type Kind uint8
 // What a caller does comes in pairs of the same Op: the call and its answer. "Well" is a node that runs, is
 // connected to the other well nodes by a faultless network, and has a faultless disk.
 const (
-	Asked    Kind = iota + 1 // for a lock: Wait or not, Until when, Weight of Limit
-	Granted                  // answer: a lease with Token; it came at Until, and was noticed later if the node was paused
-	Refused                  // answer: none, for Cause; at Until
-	Held                     // the lease with Token was found valid, with Remaining
-	Ended                    // the lease with Token was found not valid for the first time, for Cause
-	Release                  // the holder of Token begins to release it
-	Released                 // it was told that the lock is free
-	Verify                   // somebody asks whether Token is current
-	Verified                 // answer: OK or not
-	Look                     // somebody asks who waits, and for the value
-	Looked                   // answer: Queue (the Op of each waiter, the first to be served first) and Value
-	Set                      // the holder of Token begins to set Value
-	Done                     // answer: OK, or it may or may not be written
-	Well                     // Node is well from now on. All begin ill
-	Ill                      // Node is not
-	Quorum                   // OK: the well nodes have a majority of the voters from now on. It begins with none
-	Over                     // all faults have ended
-	Served                   // Node has acquired and released Lock since then
-	Led                      // Node has become raft leader
-	Begun                    // the function of the Once key Lock begins to run under Token
-	Finished                 // its caller was told that it ran (OK), which is remembered until Until (0: for ever)
+	Asked     Kind = iota + 1 // for a lock, or a set of Others as well: Wait or not, Until when, Weight of Limit, Value, …
+	Granted                   // answer: a lease with Token; it came at Until, and was noticed later if the node was paused
+	Refused                   // answer: none, for Cause; at Until
+	Held                      // the lease with Token was found valid, with Remaining
+	Ended                     // the lease with Token was found not valid for the first time, for Cause
+	Release                   // the holder of Token begins to release it
+	Released                  // it was told that the lock is free
+	Verify                    // somebody asks whether Token is current
+	Verified                  // answer: OK or not
+	Look                      // somebody asks who waits, and for the value
+	Looked                    // answer: Queue (the Op of each waiter, the first to be served first), Tokens and Value
+	Set                       // the holder of Token begins to set Value
+	Done                      // answer: OK, or it may or may not be written
+	Well                      // Node is well from now on. All begin ill
+	Ill                       // Node is not
+	Quorum                    // OK: the well nodes have a majority of the voters from now on. It begins with none
+	Over                      // all faults have ended
+	Served                    // Node has acquired and released Lock since then
+	Led                       // Node has become raft leader
+	Begun                     // the function of the Once key Lock begins to run under Token
+	Finished                  // its caller was told that it ran (OK), which is remembered until Until (0: for ever)
+	Force                     // an operator begins to free the grant with Token
+	Forced                    // answer: OK, or it may or may not be free
+	Who                       // somebody asks who leads the election Lock
+	Leads                     // answer: Token (0: nobody) and its Value
+	Observing                 // Op begins to observe the election Lock on Node
+	Observed                  // Op is told: Token (0: nobody) and its Value. The first answer is a read
+	Watching                  // Op begins to watch the locks whose names begin with Lock on Node
+	Told                      // Op is told a Change of Lock at Index: Token, Of, Value
+	Unheard                   // Op observes or watches no more
 )
 
 // String is the kind in lower case.
@@ -51,6 +64,7 @@ func (k Kind) String() string {
 	names := []string{
 		"asked", "granted", "refused", "held", "ended", "release", "released", "verify", "verified", "look", "looked",
 		"set", "done", "well", "ill", "quorum", "over", "served", "led", "begun", "finished",
+		"force", "forced", "who", "leads", "observing", "observed", "watching", "told", "unheard",
 	}
 	if i := int(k) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -64,23 +78,49 @@ const (
 	CauseExpired  = "expired"  // the group, or the holder's clock, ended it for want of renewal
 )
 
-// Event is one thing that happened. Only the fields that its Kind names are set.
+// Changes of Told, in the words of holdfast.EventKind. Any other text is allowed.
+const (
+	ChangeGranted   = "granted"
+	ChangeReleased  = "released"
+	ChangeExpired   = "expired"
+	ChangeLost      = "lost"
+	ChangeForced    = "forced"
+	ChangeQueued    = "queued"
+	ChangeWithdrawn = "withdrawn"
+	ChangeValue     = "value"
+	ChangeResync    = "resync" // changes up to Index may be missing
+)
+
+// Event is one thing that happened. Only the fields that its Kind names are set. What happens to a set is one
+// event, of its first name; Asked alone has Others. Several Looked of one Op are of one moment.
 type Event struct {
 	At        time.Duration // true time since the beginning
 	Kind      Kind
 	Op        uint64
 	Node      int
 	Lock      string
+	Others    []string // the further names of a set
 	Token     uint64
+	Tokens    []uint64 // of the holders; nil: not looked at
 	Wait, OK  bool
 	Until     time.Duration // the end of the call's context, or when the answer came; 0: none
 	Weight    int           // an exclusive holder weighs as much as the limit
 	Limit     int
+	Priority  int
+	MinHold   time.Duration // the place stays taken until so long after the grant
+	LockDelay time.Duration // and for so long after a loss
+	Pause     time.Duration // of Asked: the caller may think for so long before it asks, as candidates do after a loss
 	Remaining time.Duration // in true time
 	Cause     string
 	Queue     []uint64
 	Value     string
+	Index     uint64 // of the log
+	Change    string
+	Of        uint64 // the Op of who holds, held or waits; 0: unknown
 }
+
+// Names are all names of a set, or the one of a lock.
+func (e Event) Names() []string { return append([]string{e.Lock}, e.Others...) }
 
 // String is the event in one line.
 func (e Event) String() string {
@@ -93,57 +133,21 @@ func (e Event) String() string {
 	add(e.Op != 0, "op %d", e.Op)
 	add(e.Kind != Quorum && e.Kind != Over, "node %d", e.Node)
 	add(e.Lock != "", "%q", e.Lock)
+	add(e.Others != nil, "with %q", e.Others)
+	add(e.Index != 0, "index %d", e.Index)
+	add(e.Change != "", "%s", e.Change)
+	add(e.Of != 0, "of op %d", e.Of)
 	add(e.Token != 0, "token %d", e.Token)
-	add(e.Kind == Quorum || e.Kind == Verified || e.Kind == Done, "ok=%v", e.OK)
+	add(e.Kind == Quorum || e.Kind == Verified || e.Kind == Done || e.Kind == Forced, "ok=%v", e.OK)
 	add(e.Until != 0, "until %v", e.Until)
 	add(e.Remaining != 0, "%v remain", e.Remaining)
+	add(e.MinHold != 0, "min hold %v", e.MinHold)
+	add(e.LockDelay != 0, "lock delay %v", e.LockDelay)
 	add(e.Cause != "", "(%s)", e.Cause)
 	add(e.Queue != nil, "queue %v", e.Queue)
+	add(e.Tokens != nil, "tokens %v", e.Tokens)
 	add(e.Value != "", "value %s", e.Value)
 	return s
-}
-
-// Recorder collects events in the order in which they happened. It is safe for concurrent use.
-type Recorder struct {
-	now func() time.Duration
-
-	mu     sync.Mutex
-	ops    uint64
-	events []Event
-}
-
-// NewRecorder returns an empty recorder that goes by now, the true time.
-func NewRecorder(now func() time.Duration) *Recorder { return &Recorder{now: now} }
-
-// Op returns a new number for a call.
-func (r *Recorder) Op() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ops++
-	return r.ops
-}
-
-// Add records e at this moment.
-func (r *Recorder) Add(e Event) {
-	r.Observe(func() (Event, bool) { return e, true })
-}
-
-// Observe records what look sees. Nothing else is recorded meanwhile, so that what is seen did not change
-// in between; look must be quick. It records nothing if look answers false.
-func (r *Recorder) Observe(look func() (Event, bool)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e, ok := look(); ok {
-		e.At = r.now()
-		r.events = append(r.events, e)
-	}
-}
-
-// Events returns all events so far, in order.
-func (r *Recorder) Events() []Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.events)
 }
 
 // Bounds are what the checks go by.
@@ -152,6 +156,7 @@ type Bounds struct {
 	Late   time.Duration // a dead holder's lock is granted again after the TTL and this, a majority being well
 	Answer time.Duration // a call answers this long after the end of its context
 	Resume time.Duration // all nodes serve again this long after all faults have ended
+	Drift  float64       // two clocks differ by this part at most: what no holder times may end so much early
 }
 
 // Violation is a broken promise.
@@ -177,6 +182,7 @@ func Check(h []Event, b Bounds) []Violation {
 	for _, check := range []func([]Event, Bounds) []Violation{
 		MutualExclusion, Tokens, NothingForgotten, NothingEarly, NoHealthyHolderLoses,
 		InOrder, InTime, NotLate, ServedAgain, Values, RunOnce,
+		ReadsAreCurrent, NeverInPart, Rests, Observers, Watchers, Folds,
 	} {
 		found = append(found, check(h, b)...)
 	}
@@ -188,7 +194,7 @@ func Check(h []Event, b Bounds) []Violation {
 func About(h []Event, lock string, at time.Duration, n int) []Event {
 	var list []Event
 	for _, e := range h {
-		if e.At <= at && (e.Lock == "" || e.Lock == lock) {
+		if e.At <= at && (e.Lock == "" || e.Lock == lock || slices.Contains(e.Others, lock)) {
 			list = append(list, e)
 		}
 	}

@@ -82,8 +82,11 @@ func InTime(h []Event, b Bounds) (found []Violation) {
 	return found
 }
 
-// lateness follows one lock: who waits for it, who has it, and since when nothing excuses that it is not granted.
+// lateness follows one lock, or all that are had together with it: who waits, who has one, and since when nothing
+// excuses that none is granted.
 type lateness struct {
+	name    string
+	pause   time.Duration  // the longest time for which a caller asked the place to stay taken, or may think
 	waiting map[uint64]int // op: node
 	holders map[uint64]int // token: node
 	since   time.Duration
@@ -121,38 +124,68 @@ func (l *lateness) late(now time.Duration, well map[int]bool, b Bounds) bool {
 	if !waits {
 		l.excuse(now)
 	}
-	if l.told || now-l.since <= b.TTL+b.Late {
+	if l.told || now-l.since <= b.TTL+b.Late+l.pause {
 		return false
 	}
 	l.told = true
 	return true
 }
 
+// latenesses are those of all locks by name. Locks that a set joins are one: who waits for one of them may stand
+// behind a set that waits for another.
+func latenesses(h []Event) map[string]*lateness {
+	locks := make(map[string]*lateness)
+	for _, e := range h {
+		if e.Lock == "" || e.Kind == Watching || e.Kind == Unheard {
+			continue
+		}
+		var one *lateness
+		for _, name := range e.Names() {
+			l := locks[name]
+			switch {
+			case l == nil && one == nil:
+				one = &lateness{name: name, since: e.At, waiting: make(map[uint64]int), holders: make(map[uint64]int)}
+			case one == nil:
+				one = l
+			case l != nil && l != one:
+				for other, joined := range locks {
+					if joined == l {
+						locks[other] = one
+					}
+				}
+			}
+			locks[name] = one
+		}
+	}
+	return locks
+}
+
 // NotLate finds locks that stayed without a holder for longer than the TTL and Bounds.Late although somebody
 // waited, a majority being well all the time. The time begins again when the health of a node changes that
-// waits or holds; it does not for others, so an election of a raft leader has to fit in.
+// waits or holds; it does not for others, so an election of a raft leader has to fit in. Where a caller asked that the
+// place stays taken, that is added.
 func NotLate(h []Event, b Bounds) (found []Violation) {
-	locks := make(map[string]*lateness)
+	locks := latenesses(h)
+	each := make(map[*lateness]bool)
+	for _, l := range locks {
+		each[l] = true
+	}
 	well := make(map[int]bool)
 	quorum := false
 	for _, e := range h {
-		for name, l := range locks {
+		for l := range each {
 			if !quorum {
 				l.excuse(e.At)
 			} else if l.late(e.At, well, b) {
-				found = append(found, broken("a dead holder's lock is granted in time", e.At, name,
+				found = append(found, broken("a dead holder's lock is granted in time", e.At, l.name,
 					"somebody waits, and nobody has it since %v", l.since))
 			}
 		}
 		l := locks[e.Lock]
-		if l == nil && e.Lock != "" {
-			l = &lateness{waiting: make(map[uint64]int), holders: make(map[uint64]int), since: e.At}
-			locks[e.Lock] = l
-		}
 		switch e.Kind {
 		case Well, Ill:
 			well[e.Node] = e.Kind == Well
-			for _, l := range locks {
+			for l := range each {
 				if l.concerns(e.Node) {
 					l.excuse(e.At)
 				}
@@ -160,6 +193,7 @@ func NotLate(h []Event, b Bounds) (found []Violation) {
 		case Quorum:
 			quorum = e.OK
 		case Asked:
+			l.pause = max(l.pause, e.MinHold, e.LockDelay, e.Pause)
 			if e.Wait {
 				l.waiting[e.Op] = e.Node
 			}
