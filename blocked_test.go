@@ -132,6 +132,35 @@ func TestACircleOfWaitersIsSeenAndRefusedToTheYoungestIfItAsks(t *testing.T) {
 	})
 }
 
+// A caller that holds two leases, one within the other, keeps both while it waits.
+func TestACircleThroughTheOuterOfTwoLeasesIsSeen(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		a, b := s.Node(0).Cluster(), s.Node(1).Cluster()
+		held, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- a.Do(until(time.Minute), "x", func(ctx context.Context, _ *holdfast.Lease) error {
+				return a.Do(ctx, "y", func(ctx context.Context, _ *holdfast.Lease) error {
+					close(held)
+					return a.Do(ctx, "z", nothing)
+				})
+			})
+		}()
+		err := b.Do(until(time.Minute), "z", func(ctx context.Context, l *holdfast.Lease) error {
+			<-held
+			<-l.Wanted()
+			_, err := b.Acquire(ctx, "x", holdfast.WithDeadlockCheck())
+			return err
+		})
+		if !errors.Is(err, holdfast.ErrDeadlock) {
+			t.Errorf("who would close the circle was told %v", err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestInspectTellsTheLastGrantsThatAreOver(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {

@@ -135,6 +135,27 @@ func TestALostLockIsFreeOfHoldersForItsDelayAndAReleasedOneIsNot(t *testing.T) {
 	})
 }
 
+// While the group has no majority nobody can end a rest; what was tried then must be tried again.
+func TestARestThatEndsWithoutAMajorityEndsWhenThereIsOneAgain(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		const hold = 20 * time.Second
+		l := get(t, s.Node(0).Cluster(), "rationed", holdfast.WithMinHold(hold))
+		if err := l.Release(until(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(hold / 4)
+		s.Partition([]int{0}, []int{1}, []int{2}) // long before, so that no raft leader is left to take the proposal
+		time.Sleep(2 * hold)
+		s.Heal()
+		began := time.Now()
+		get(t, s.Node(1).Cluster(), "rationed")
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("granted again %v after the heal", took)
+		}
+	})
+}
+
 func TestHoldTimesOutOfRangeAreRefused(t *testing.T) {
 	t.Parallel()
 	c := single(t)

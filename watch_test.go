@@ -130,6 +130,7 @@ func TestAWatcherThatDoesNotKeepUpIsToldToReadAnewAndHoldsUpNobody(t *testing.T)
 			t.Fatal(err)
 		}
 	}
+	release(t, l) // would fit: but it comes after what did not
 	if e := next(); e.Kind != holdfast.EventGranted {
 		t.Errorf("%v", e.Kind)
 	}
@@ -142,14 +143,31 @@ func TestAWatcherThatDoesNotKeepUpIsToldToReadAnewAndHoldsUpNobody(t *testing.T)
 			}
 			break
 		}
+		if e.Kind != holdfast.EventValue {
+			t.Errorf("%v of what came after the gap is told before it", e.Kind)
+		}
 		values++
 	}
 	if values >= writes || values == 0 {
 		t.Errorf("%d of %d values came", values, writes)
 	}
-	release(t, l)
-	if e := next(); e.Kind != holdfast.EventReleased {
+	release(t, acquire(t, c, "w"))
+	if e := next(); e.Kind != holdfast.EventGranted {
 		t.Errorf("after the resync: %v", e.Kind)
+	}
+}
+
+func TestAWatchOfEverythingTellsNothingOfOnceKeys(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	ctx := within(t, 20*time.Second)
+	next := pull(t, c.Watch(ctx, ""))
+	if _, err := c.Once(ctx, "key", nothing); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, c, "x")
+	if e := next(); e.Name != "x" {
+		t.Errorf("%+v", e)
 	}
 }
 

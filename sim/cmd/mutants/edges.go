@@ -42,3 +42,76 @@ func around() []mutant {
 		{name: "a node's identity is not synced", file: "internal/datadir/identity.go", old: "\t\terr = f.Sync()\n", new: "", suites: []string{"internal/datadir"}},
 	})
 }
+
+// calls are defects of the root's other calls: elections, Once, sets, watching, holds.
+func calls() []mutant {
+	const election, once, all, feed, watch = "election.go", "once.go", "all.go", "feed.go", "watch.go"
+	return of([]mutant{
+		{name: "a leader that lost does not campaign again", file: election, old: "err = l.lead(ctx, fn); !again {", new: "err = l.lead(ctx, fn); !again || err != nil {", suites: []string{"root:CampaignsAgainAfterALoss"}},
+		{name: "candidates campaign again without a pause", file: election, old: "c.sleep(ctx, d/2+rand.N(d/2))", new: "c.sleep(ctx, 0*d+rand.N(time.Microsecond))", suites: []string{"root:PausesLonger"}},
+		{name: "the pause of a candidate never begins anew", file: election, old: "\t\t\tlosses = 0\n", new: "\t\t\t_ = losses\n", suites: []string{"root:PausesLonger"}},
+		{name: "all candidates pause for the same time", file: election, old: "d/2+rand.N(d/2)", new: "d/2+0*rand.N(d/2)", suites: []string{"root:PausesLonger"}},
+		{name: "a leader that resigns keeps the lock", file: election, old: "if e := l.Release(end); errors.Is(e, ErrLost) {", new: "if e := end.Err(); errors.Is(e, ErrLost) {", suites: []string{"root:ResignsByReturning"}},
+		{name: "a leader that panics keeps the lock", file: election, old: "\tdefer func() {\n\t\tend, done := l.endTime(ctx)", new: "\tdefer func() {\n\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tend, done := l.endTime(ctx)", suites: []string{"root:LeadReleasesWhenItsFunctionPanics"}},
+		{name: "the function of a lost lease is not told", file: "lease.go", old: "func() { cancel(context.Cause(l.Context())) }", new: "func() { _ = cancel }", suites: []string{"root:CampaignsAgainAfterALoss"}},
+		{name: "a spectator is a candidate", file: election, old: "if o.spectator {", new: "if o.spectator && c == nil {", suites: []string{"root:SpectatorNeverLeads"}},
+		{name: "an observer is told no vacancy", file: election, old: "!now.same(told) {\n\t\t\t\t\tif told = now;", new: "!now.same(told) && now.NodeID != \"\" {\n\t\t\t\t\tif told = now;", suites: []string{"root:ObserveTellsEvery"}},
+		{name: "an observer is told no change of the value", file: election, old: "o.Token && bytes.Equal(l.Value, o.Value)", new: "o.Token && bytes.Equal(l.Value, l.Value)", suites: []string{"root:ObserveTellsEvery"}},
+		{name: "an observer that missed events believes what it knew", file: election, old: "\t\t\tgroup.Read(func(m *fsm.Machine) { s.read(m, name) })\n", new: "\t\t\tgroup.Read(func(m *fsm.Machine) { _ = m })\n", suites: []string{"root:AnObserverThatDoesNotKeepUp"}},
+		{name: "an observer misses what comes between its first answer and the next", file: election, old: "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tfor {\n", new: "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tw.mu.Lock()\n\t\tw.events = nil\n\t\tw.mu.Unlock()\n\t\tfor {\n", suites: []string{"root:ObserveTellsEvery"}},
+		{name: "an observer is told again what was before its first answer", file: election, old: "if index <= s.index {", new: "if index < 1 {", suites: []string{"root:BeforeItsFirstAnswer"}},
+		{name: "an observer takes a step of one command for a change", file: election, old: "for len(events) > 0 && events[0].Index == index {", new: "for one := true; one && events[0].Index == index; one = false {", suites: []string{"root:ObserveTellsEvery"}},
+		{name: "Leader tells the first who waits", file: election, old: "*s = seat{m.Applied(), l.Holders, l.Value}", new: "*s = seat{m.Applied(), append(l.Holders, l.Waiters...), l.Value}", suites: []string{"root:AnElectionWithoutALeader"}},
+
+		{name: "a feed drops without a word", file: feed, old: "\t\t\tw.missed = e.Index\n", new: "", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
+		{name: "a feed waits for its slowest consumer", file: feed, old: "\tw.mu.Lock()\n\tfor i := range events {", new: "\tfor full := true; full; {\n\t\tw.mu.Lock()\n\t\tfull = w.bytes > watchBytesMax-ValueMax\n\t\tw.mu.Unlock()\n\t}\n\tw.mu.Lock()\n\tfor i := range events {", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
+		{name: "a feed keeps all that its consumer does not read", file: feed, old: " || len(w.events) >= watchEventsMax", new: "", suites: []string{"root:AWatchKeepsSoMuchAndNoMore"}},
+		{name: "what comes after a gap is told before it", file: feed, old: "w.missed != 0 || len(w.events)", new: "len(w.events)", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
+		{name: "a state that came as a whole is not told to those who watch", file: feed, old: "\t\tw.missed = index\n", new: "\t\t_ = index\n", suites: []string{"root:AStateThatComesAsAWhole"}},
+		{name: "a watch that nobody iterates lives for ever", file: feed, old: "context.AfterFunc(ctx, w.close)", new: "context.AfterFunc(ctx, func() {})", suites: []string{"root:AWatchEndsWithItsContext"}},
+		{name: "Watch tells of Once keys", file: feed, old: "return !once && ", new: "return !(once && w.exact) && ", suites: []string{"root:AWatchOfEverything"}},
+		{name: "an event of a longer name is that of the election", file: feed, old: "\t\treturn e.Name == w.name\n", new: "\t\treturn strings.HasPrefix(e.Name, w.name)\n", suites: []string{"root:ObserveTellsEvery"}},
+		{name: "what expired is told as lost", file: watch, old: "if e.Reason == fsm.ReasonExpired {", new: "if e.Reason != fsm.ReasonExpired && e.Kind == 0 {", suites: []string{"root:AWatcherMissesNothing"}},
+
+		{name: "a finished key is not said to be", file: once, old: "r.Finished, err = l.finish(end, keep)", new: "r.Finished, err = true, l.Release(end)", suites: []string{"root:AKeyRunsOnce"}},
+		{name: "a run that lost its lease says that it finished", file: once, old: "if returned && err == nil && l.Err() == nil {\n\t\t\tr.Finished, err = l.finish(end, keep)", new: "if returned && err == nil {\n\t\t\t_, err = l.finish(end, keep)\n\t\t\tr.Finished = true", suites: []string{"root:ARunnerThatLoses"}},
+		{name: "an error finishes a key", file: once, old: "if returned && err == nil && l", new: "if returned && l", suites: []string{"root:AnErrorOrAPanic"}},
+		{name: "a panic finishes a key", file: once, old: "if returned && err == nil && l", new: "if (returned || err == nil) && l", suites: []string{"root:AnErrorOrAPanic"}},
+		{name: "WaitForRunner does not wait", file: once, old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), false, o.options)", suites: []string{"root:WhileAKeyRuns"}},
+		{name: "Once waits though nobody asked it to", file: once, old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), true, o.options)", suites: []string{"root:WhileAKeyRuns"}},
+		{name: "a key is kept for the default time", file: once, old: "Keep: (keep + ", new: "Keep: (keepDefault + 0*keep + ", suites: []string{"root:AKeyIsForgotten"}},
+		{name: "a slot rounds down", file: once, old: "if rest >= step-rest {", new: "if rest >= step {", suites: []string{"root:SlotRounds"}},
+
+		{name: "a set asks for its first name alone", file: all, old: "\t\to.others = others\n", new: "\t\to.others = others[:0]\n", suites: []string{"root:ASetIsHad"}},
+		{name: "a set may name a lock twice", file: all, old: "case slices.Contains(names[:i], name):", new: "case slices.Contains(names[:i], name) && i > NamesMax:", suites: []string{"root:TheNamesOfASet"}},
+		{name: "a set may be of several tags", file: all, old: "tag(name) != tag(names[0])):", new: "tag(names[0]) == \"\"):", suites: []string{"root:TheNamesOfASet"}},
+	})
+}
+
+// holds are defects of places that stay taken, of what their time is measured by, and of the answer to why.
+func holds() []mutant {
+	const elapser, blocked, locker = "elapser.go", "blocked.go", "locker.go"
+	return of([]mutant{
+		{name: "a minimum hold is forgotten at the release", file: "lease.go", old: "left := l.minHold - time", new: "left := 0*l.minHold - time", suites: []string{"root:MinimumHoldTime"}},
+		{name: "a minimum hold counts from the release", file: "lease.go", old: "l.minHold - time.Duration(l.c.clock.Now()-l.granted)", new: "l.minHold - 0*time.Duration(l.c.clock.Now()-l.granted)", suites: []string{"root:HeldForLonger"}},
+		{name: "a delay follows a release, too", file: "lease.go", old: "if errors.Is(l.err, ErrLost) {\n\t\tleft", new: "if l.err != nil {\n\t\tleft", suites: []string{"root:FreeOfHoldersForItsDelay"}},
+		{name: "what its holder gives up as lost has no delay", file: "lease.go", old: "left = max(left, l.delay)", new: "left = max(left, 0*l.delay)", suites: []string{"root:FreeOfHoldersForItsDelay"}},
+		{name: "the group is not told of the delay", file: "lock.go", old: "Delay: o.delay,", new: "Delay: 0 * o.delay,", suites: []string{"root:FreeOfHoldersForItsDelay"}},
+		{name: "a rest ends early", file: elapser, old: "now.Add(e.TTL))", new: "now.Add(e.TTL/2))", suites: []string{"root:MinimumHoldTime"}},
+		{name: "only who was raft leader then knows of a rest", file: elapser, old: "\t\tnow := x.c.clock.Now()\n\t\tx.mu.Lock()\n\t\tx.add", new: "\t\tnow := x.c.clock.Now()\n\t\tif g, _ := x.c.proposer.current(); g == nil || !g.IsRaftLeader() {\n\t\t\treturn\n\t\t}\n\t\tx.mu.Lock()\n\t\tx.add", suites: []string{"root:MinimumHoldTime"}},
+		{name: "a restored replica takes rests for over", file: elapser, old: "now.Add(r.For))", new: "now.Add(0*r.For))", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
+		{name: "a restored replica knows no rests", file: elapser, old: "for r := range m.Rests() {", new: "for r := range fsm.New().Rests() {", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
+		{name: "an end of a rest that was lost is not told again", file: elapser, old: "first.due = now.Add(expireRetry)", new: "first.due = lease.Never", suites: []string{"root:ARestThatEndsWithoutAMajority"}},
+		{name: "Once keys are forgotten early", file: elapser, old: "left := fsm.OncePeriod(k.Keep) + lag", new: "left := fsm.OncePeriod(k.Keep)/8 + lag", suites: []string{"root:AKeyIsForgotten"}},
+		{name: "Once keys are never forgotten", file: elapser, old: "if k.Over != 0 && leads {", new: "if k.Over != 0 && !leads {", suites: []string{"root:ManyKeysAreForgotten"}},
+		{name: "a circle is not told", file: blocked, old: "range m.Cycles(name) {", new: "range m.Cycles(name)[:0] {", suites: []string{"root:ACircleOfWaiters"}},
+		{name: "nobody knows what a caller holds while it waits", file: "lock.go", old: "While: c.within(ctx),", new: "While: c.within(ctx)[:0],", suites: []string{"root:ACircleOfWaiters"}},
+		{name: "a deadlock is not refused to who asked for that", file: "lock.go", old: "Refuse: o.refuse,", new: "Refuse: o.refuse && name == \"\",", suites: []string{"root:ACircleOfWaiters"}},
+		{name: "only the innermost lease is held while one waits", file: blocked, old: "\t\tctx = l.asked\n", new: "\t\treturn tokens\n", suites: []string{"root:ACircleThroughTheOuter"}},
+		{name: "who comes after this node is said to come before", file: blocked, old: "} else if b.Waiting == 0 {", new: "} else if b.Waiting >= 0 {", suites: []string{"root:WhyBlockedTells"}},
+		{name: "a rest is said to last its whole time", file: blocked, old: "c.left(r.Since, r.For, now)", new: "c.left(0, r.For, now)", suites: []string{"root:WhyBlockedTells"}},
+		{name: "Lock returns without the lock", file: locker, old: "\t\truntime.Goexit()\n", new: "\t\tif !errors.Is(err, ErrClosed) {\n\t\t\truntime.Goexit()\n\t\t}\n\t\treturn\n", suites: []string{"root:ALockersLoss"}},
+		{name: "a locker keeps its loss to itself", file: locker, old: "errors.Is(err, ErrLost) {\n\t\t\tk.onLoss(err)", new: "errors.Is(err, ErrLost) {\n\t\t\t_ = err", suites: []string{"root:ALockersLoss"}},
+		{name: "a locker unlocks twice", file: locker, old: "\tk.lease = nil\n", new: "", suites: []string{"root:ALocker"}},
+	})
+}
