@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 func watching(t *testing.T, name string) (*feed, *watch) {
@@ -63,32 +61,5 @@ func TestAStateThatComesAsAWholeIsToldToThoseWhoWatch(t *testing.T) {
 	cancel()
 	if _, _, err := w.next(ended); !errors.Is(err, context.Canceled) {
 		t.Error(err)
-	}
-}
-
-// A replica that takes a state as a whole does not know how old the rests in it are. It may only be late; and it
-// must know them, or a place would stay taken for ever once the others are gone.
-func TestASnapshotStartsEveryRestAnew(t *testing.T) {
-	t.Parallel()
-	now := clock.NewManual()
-	now.Advance(24 * time.Hour)
-	x := newElapser(&Cluster{clock: now})
-	session := fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}
-	m := fsm.New()
-	index := uint64(0)
-	apply := func(cmd fsm.Command) fsm.Outcome {
-		index++
-		out, _ := m.Apply(index, fsm.Encode(cmd))
-		return out
-	}
-	apply(fsm.Birth{Cluster: [16]byte{1}})
-	apply(fsm.Serve{})
-	apply(fsm.Hello{Node: fsm.Node{1}, Incarnation: 1})
-	out := apply(fsm.Acquire{Session: session, TTL: time.Hour, Request: 1, Name: "rationed"})
-	grant := fsm.Grant{Name: "rationed", Token: out.Token}
-	apply(fsm.Release{Session: session, Grants: []fsm.Grant{grant}, Rest: time.Minute})
-	x.restore(m)
-	if r := x.rests[grant]; len(x.queue) != 1 || r == nil || r.due != now.Now().Add(time.Minute) {
-		t.Errorf("%+v of %d rests, due a minute after %v wanted", r, len(x.queue), now.Now())
 	}
 }

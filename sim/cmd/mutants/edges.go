@@ -73,6 +73,9 @@ func calls() []mutant {
 		{name: "an event of a longer name is that of the election", file: feed, old: "\t\treturn e.Name == w.name\n", new: "\t\treturn strings.HasPrefix(e.Name, w.name)\n", suites: []string{"root:ObserveTellsEvery"}},
 		{name: "what expired is told as lost", file: watch, old: "if e.Reason == fsm.ReasonExpired {", new: "if e.Reason != fsm.ReasonExpired && e.Kind == 0 {", suites: []string{"root:AWatcherMissesNothing"}},
 
+		{name: "a hand-over is told as a vacancy", file: watch, old: "if later.Kind == fsm.EventGranted && later.Election", new: "if later.Kind == fsm.EventQueued && later.Election", suites: []string{"root:WatchTellsWhoLeads"}},
+		{name: "a plain holder is told as a leader", file: watch, old: "case !e.Election:", new: "case e.Name == \"\":", suites: []string{"root:WatchTellsWhoLeads"}},
+
 		{name: "a finished key is not said to be", file: once, old: "r.Finished, err = l.finish(end, keep)", new: "r.Finished, err = true, l.Release(end)", suites: []string{"root:AKeyRunsOnce"}},
 		{name: "a run that lost its lease says that it finished", file: once, old: "if returned && err == nil && l.Err() == nil {\n\t\t\tr.Finished, err = l.finish(end, keep)", new: "if returned && err == nil {\n\t\t\t_, err = l.finish(end, keep)\n\t\t\tr.Finished = true", suites: []string{"root:ARunnerThatLoses"}},
 		{name: "an error finishes a key", file: once, old: "if returned && err == nil && l", new: "if returned && l", suites: []string{"root:AnErrorOrAPanic"}},
@@ -90,20 +93,21 @@ func calls() []mutant {
 
 // holds are defects of places that stay taken, of what their time is measured by, and of the answer to why.
 func holds() []mutant {
-	const elapser, blocked, locker = "elapser.go", "blocked.go", "locker.go"
+	const elapser, elapses, blocked, locker = "elapser.go", "internal/lease/elapses.go", "blocked.go", "locker.go"
 	return of([]mutant{
 		{name: "a minimum hold is forgotten at the release", file: "lease.go", old: "left := l.minHold - time", new: "left := 0*l.minHold - time", suites: []string{"root:MinimumHoldTime"}},
 		{name: "a minimum hold counts from the release", file: "lease.go", old: "l.minHold - time.Duration(l.c.clock.Now()-l.granted)", new: "l.minHold - 0*time.Duration(l.c.clock.Now()-l.granted)", suites: []string{"root:HeldForLonger"}},
 		{name: "a delay follows a release, too", file: "lease.go", old: "if errors.Is(l.err, ErrLost) {\n\t\tleft", new: "if l.err != nil {\n\t\tleft", suites: []string{"root:FreeOfHoldersForItsDelay"}},
 		{name: "what its holder gives up as lost has no delay", file: "lease.go", old: "left = max(left, l.delay)", new: "left = max(left, 0*l.delay)", suites: []string{"root:FreeOfHoldersForItsDelay"}},
 		{name: "the group is not told of the delay", file: "lock.go", old: "Delay: o.delay,", new: "Delay: 0 * o.delay,", suites: []string{"root:FreeOfHoldersForItsDelay"}},
-		{name: "a rest ends early", file: elapser, old: "now.Add(e.TTL))", new: "now.Add(e.TTL/2))", suites: []string{"root:MinimumHoldTime"}},
-		{name: "only who was raft leader then knows of a rest", file: elapser, old: "\t\tnow := x.c.clock.Now()\n\t\tx.mu.Lock()\n\t\tx.add", new: "\t\tnow := x.c.clock.Now()\n\t\tif g, _ := x.c.proposer.current(); g == nil || !g.IsRaftLeader() {\n\t\t\treturn\n\t\t}\n\t\tx.mu.Lock()\n\t\tx.add", suites: []string{"root:MinimumHoldTime"}},
-		{name: "a restored replica takes rests for over", file: elapser, old: "now.Add(r.For))", new: "now.Add(0*r.For))", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
+		{name: "a rest ends early", file: elapser, old: "e.TTL, now)", new: "e.TTL/2, now)", suites: []string{"root:MinimumHoldTime"}},
+		{name: "only who was raft leader then knows of a rest", file: elapser, old: "\t\tnow := x.c.clock.Now()\n\t\tx.mu.Lock()\n\t\tx.table", new: "\t\tnow := x.c.clock.Now()\n\t\tif g, _ := x.c.proposer.current(); g == nil || !g.IsRaftLeader() {\n\t\t\treturn\n\t\t}\n\t\tx.mu.Lock()\n\t\tx.table", suites: []string{"root:MinimumHoldTime"}},
+		{name: "a restored replica takes rests for over", file: elapser, old: "r.For, now)", new: "0*r.For, now)", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
 		{name: "a restored replica knows no rests", file: elapser, old: "for r := range m.Rests() {", new: "for r := range fsm.New().Rests() {", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
-		{name: "an end of a rest that was lost is not told again", file: elapser, old: "first.due = now.Add(expireRetry)", new: "first.due = lease.Never", suites: []string{"root:ARestThatEndsWithoutAMajority"}},
-		{name: "Once keys are forgotten early", file: elapser, old: "left := fsm.OncePeriod(k.Keep) + lag", new: "left := fsm.OncePeriod(k.Keep)/8 + lag", suites: []string{"root:AKeyIsForgotten"}},
-		{name: "Once keys are never forgotten", file: elapser, old: "if k.Over != 0 && leads {", new: "if k.Over != 0 && !leads {", suites: []string{"root:ManyKeysAreForgotten"}},
+		{name: "a rest that has ended is proposed for ever", file: elapser, old: "\t\tx.table.Rested(", new: "\t\t_ = (fsm.Grant)(", suites: []string{"root:ARestThatIsOverIsForgotten"}},
+		{name: "an end of a rest that was lost is not told again", file: elapses, old: "e.queue.move(r, now.Add(e.retry))", new: "e.queue.move(r, Never)", suites: []string{"root:ARestThatEndsWithoutAMajority"}},
+		{name: "Once keys are forgotten early", file: elapses, old: "last.at.Add(fsm.OncePeriod(k.Keep))", new: "last.at.Add(fsm.OncePeriod(k.Keep) / 8)", suites: []string{"root:AKeyIsForgotten"}},
+		{name: "Once keys are never swept away", file: elapses, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"root:ManyKeysAreForgotten"}},
 		{name: "a circle is not told", file: blocked, old: "range m.Cycles(name) {", new: "range m.Cycles(name)[:0] {", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "nobody knows what a caller holds while it waits", file: "lock.go", old: "While: c.within(ctx),", new: "While: c.within(ctx)[:0],", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "a deadlock is not refused to who asked for that", file: "lock.go", old: "Refuse: o.refuse,", new: "Refuse: o.refuse && name == \"\",", suites: []string{"root:ACircleOfWaiters"}},
