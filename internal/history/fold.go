@@ -35,6 +35,7 @@ func (s stretch) fold(h []Event, asked map[uint64]Event) (found []Violation) {
 	holds := make(map[string]uint64)    // the exclusive holder whose grant was told
 	over := make(map[string]uint64)     // the highest token whose end was told
 	queues := make(map[string][]uint64) // ops, in the order of their arrival
+	twice := make(map[uint64]bool)      // ops that stood in a queue in two places
 	wrong := func(e Event, rule, format string, args ...any) {
 		found = append(found, broken(rule, e.At, e.Lock, format, args...))
 	}
@@ -50,11 +51,14 @@ func (s stretch) fold(h []Event, asked map[uint64]Event) (found []Violation) {
 			if known && a.Weight == a.Limit {
 				holds[e.Lock] = e.Token
 			}
+			// A call whose session ended asks again, and may stand in the queue a second time meanwhile. What a
+			// restarted node is told may be older than its watch, and the arrival of who is granted older still.
+			placed := known && !twice[e.Of] && (slices.Contains(queue, e.Of) || a.At > s.At)
 			for _, other := range queue {
 				if other == e.Of {
 					break
 				}
-				if known && asked[other].Priority >= a.Priority {
+				if placed && asked[other].Priority >= a.Priority {
 					wrong(e, "waiters are served in order", "op %d was granted before op %d, which had come before it, as op %d was told",
 						e.Of, other, s.Op)
 				}
@@ -69,7 +73,9 @@ func (s stretch) fold(h []Event, asked map[uint64]Event) (found []Violation) {
 				delete(holds, e.Lock)
 			}
 		case ChangeQueued:
-			if e.Of != 0 && known {
+			if slices.Contains(queue, e.Of) {
+				twice[e.Of] = true
+			} else if e.Of != 0 && known {
 				queues[e.Lock] = append(queue, e.Of)
 			}
 		case ChangeWithdrawn:
