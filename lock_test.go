@@ -305,6 +305,45 @@ func TestLocksListsByPrefixInOrder(t *testing.T) {
 	}
 }
 
+// Two names are taken and released as a set while others are listed: the list is the picture of when it began,
+// however long it is read, and holds up no command.
+func TestLocksIsOnePictureHoweverLongItIsRead(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	ctx := within(t, 30*time.Second)
+	for i := range 10 {
+		acquire(t, c, fmt.Sprintf("{set}/m/%d", i))
+	}
+	var taken *holdfast.Lease
+	turn := func() {
+		if taken != nil {
+			release(t, taken)
+			taken = nil
+			return
+		}
+		var err error
+		if taken, err = c.AcquireAll(ctx, []string{"{set}/a", "{set}/z"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		before, seen := taken != nil, 0
+		for info, err := range c.Locks(ctx, "{set}/") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Name == "{set}/a" || info.Name == "{set}/z" {
+				seen++
+			}
+			turn()
+		}
+		if want := map[bool]int{false: 0, true: 2}[before]; seen != want {
+			t.Errorf("%d of two names in a list that began when they were taken: %v", seen, before)
+		}
+		turn()
+	}
+}
+
 // eventually waits for something that happens in the background of this process.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

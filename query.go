@@ -37,7 +37,7 @@ type LockInfo struct {
 type Past struct {
 	Holder               // without Value
 	How    EventKind     // EventReleased, EventExpired, EventLost or EventForced
-	Reason string        // for people
+	Reason string        // for people; of EventForced, the operator's words
 	Held   time.Duration // about, by this node's clock; zero if it began before this node's memory
 }
 
@@ -83,6 +83,9 @@ func (c *Cluster) past(m *fsm.Machine, name string) (list []Past) {
 	for _, g := range m.Past(name) {
 		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason), Held: c.ages.between(g.Granted, g.Ended, now)}
 		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
+		if g.Detail != "" {
+			p.Reason = g.Detail
+		}
 		list = append(list, p)
 	}
 	return list

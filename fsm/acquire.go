@@ -153,9 +153,9 @@ func (m *Machine) withdraw(c *Withdraw) Outcome {
 		r, live := m.requests.Get(request{opened: s.opened, number: number})
 		switch {
 		case live && r.claim.token == 0:
-			m.end(s, r.claim, EventWithdrawn, ReasonWithdrawn)
+			m.end(s, r.claim, ending{kind: EventWithdrawn, reason: ReasonWithdrawn})
 		case live:
-			m.end(s, r.claim, EventReleased, ReasonWithdrawn)
+			m.end(s, r.claim, ending{kind: EventReleased, reason: ReasonWithdrawn})
 		case m.over(s, number):
 		case m.roomForRequest(s):
 			m.finish(s, number)
@@ -166,35 +166,41 @@ func (m *Machine) withdraw(c *Withdraw) Outcome {
 	return o
 }
 
-// end finishes one claim of a session, or its whole set, and serves who waits behind it.
-func (m *Machine) end(s *session, c *claim, kind EventKind, reason Reason) {
-	m.endResting(s, c, kind, reason, 0)
+// ending is how a claim ends.
+type ending struct {
+	kind   EventKind
+	reason Reason
+	detail string
+	rest   uint64 // milliseconds for which the place of a holder stays taken
 }
 
-// endResting is end, after which the place of a holder stays taken for so many milliseconds.
-func (m *Machine) endResting(s *session, c *claim, kind EventKind, reason Reason, millis uint64) {
+// end finishes one claim of a session, or its whole set, and serves who waits behind it.
+func (m *Machine) end(s *session, c *claim, how ending) {
 	m.finish(s, c.request)
-	if !c.alone() {
-		for _, c := range c.more.set.claims {
-			m.remove(c, kind, reason, millis)
-		}
-		for _, c := range c.more.set.claims {
-			if l := m.lock(c.name); l != nil {
-				m.settle(l)
-			}
-		}
+	if c.alone() {
+		m.settle(m.remove(c, how))
 		return
 	}
-	m.settle(m.remove(c, kind, reason, millis))
+	for _, c := range c.more.set.claims {
+		m.remove(c, how)
+	}
+	for _, c := range c.more.set.claims {
+		if l := m.lock(c.name); l != nil {
+			m.settle(l)
+		}
+	}
 }
 
 // remove takes a claim out of its lock, says so, and lets its place rest. It answers the lock.
-func (m *Machine) remove(c *claim, kind EventKind, reason Reason, millis uint64) *lock {
+func (m *Machine) remove(c *claim, how ending) *lock {
 	l := m.lock(c.name)
 	m.drop(l, c)
-	m.emit(kind, c, reason)
-	if millis > 0 {
-		m.letRest(l, c, millis)
+	m.emit(how.kind, c, how.reason).Detail = how.detail
+	if c.token != 0 {
+		m.past.add(m.epoch, c, how, m.applied)
+	}
+	if how.rest > 0 {
+		m.letRest(l, c, how.rest)
 	}
 	return l
 }

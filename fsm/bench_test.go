@@ -113,23 +113,42 @@ func BenchmarkForkWithAMillionHeld(b *testing.B) {
 	}
 }
 
-// A snapshot of a million locks is written while commands go on; the metrics are what an apply costs
-// meanwhile.
+// A snapshot of a million locks is written while commands go on.
 func BenchmarkSnapshotOfAMillionWhileApplying(b *testing.B) {
+	size := new(counter)
+	besideApplies(b, func(m *Machine) error { return m.WriteSnapshot(size, nil) })
+	b.ReportMetric(float64(*size)/float64(b.N), "B/snapshot")
+}
+
+// A million locks are listed while commands go on.
+func BenchmarkLocksOfAMillionWhileApplying(b *testing.B) {
+	besideApplies(b, func(m *Machine) error {
+		n := 0
+		for range m.Locks("orders/") {
+			n++
+		}
+		if n < million {
+			return fmt.Errorf("%d locks", n)
+		}
+		return nil
+	})
+}
+
+// besideApplies reads forks of a machine with a million locks; the metrics are what an apply costs meanwhile.
+func besideApplies(b *testing.B, read func(*Machine) error) {
 	m, index, id := held(b, million, scattered)
 	var applied, worst, spent time.Duration
-	size := new(counter)
 	b.ResetTimer()
 	for range b.N {
 		fork, done := m.Fork(), make(chan error, 1)
-		go func() { done <- fork.WriteSnapshot(size, nil) }()
-		for writing := true; writing; {
+		go func() { done <- read(fork) }()
+		for reading := true; reading; {
 			select {
 			case err := <-done:
 				if err != nil {
 					b.Fatal(err)
 				}
-				writing = false
+				reading = false
 			default:
 			}
 			r := *index
@@ -143,7 +162,6 @@ func BenchmarkSnapshotOfAMillionWhileApplying(b *testing.B) {
 	}
 	b.ReportMetric(float64(spent)/float64(applied), "ns/apply")
 	b.ReportMetric(float64(worst), "ns-worst-apply")
-	b.ReportMetric(float64(*size)/float64(b.N), "B/snapshot")
 }
 
 type counter int

@@ -222,8 +222,5 @@ func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
 		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Label: c.label,
 		Mode: c.mode, Weight: c.weight, Priority: c.priority, Election: c.election,
 	})
-	if kind == EventReleased || kind == EventLost || kind == EventForced {
-		m.past.add(m.epoch, c, kind, reason, m.applied)
-	}
 	return &m.events[len(m.events)-1]
 }

@@ -26,6 +26,11 @@ func (o *naive) doLock(c Command) Outcome {
 						o.events[i].Detail = c.Reason
 					}
 				}
+				for i, p := range o.past {
+					if p.Ended == o.index {
+						o.past[i].Detail = c.Reason
+					}
+				}
 				return Outcome{}
 			}
 		}
@@ -267,7 +272,7 @@ func (o *naive) remove(c *naiveClaim, kind EventKind, reason Reason, rest time.D
 		if c.token != 0 && !isOnce(name) {
 			h := o.view(c)
 			h.Request, h.Priority = 0, 0
-			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, kind, reason}})
+			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, kind, reason, ""}})
 		}
 		if rest > 0 {
 			r := Rest{name, c.token, o.index, rest, c.Mode}

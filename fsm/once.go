@@ -120,7 +120,7 @@ func (m *Machine) finishKey(c *Finish) Outcome {
 func (m *Machine) close(s *session, l *lock, keep uint64) {
 	held := l.holder
 	m.finish(s, held.request)
-	m.remove(held, EventReleased, ReasonFinished, 0)
+	m.remove(held, ending{kind: EventReleased, reason: ReasonFinished})
 	m.values -= l.value.size()
 	l.value = nil
 	m.claims = m.claims[:0]
@@ -129,7 +129,7 @@ func (m *Machine) close(s *session, l *lock, keep uint64) {
 	}
 	for _, c := range m.claims {
 		m.finish(m.session(c.owner.id), c.request)
-		m.remove(c, EventWithdrawn, ReasonFinished, 0)
+		m.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
 	}
 	m.locks.Delete(l.name)
 	m.remember(&onceRecord{name: l.name, owner: s.owner, token: held.token, index: m.applied, keep: keep})

@@ -21,6 +21,7 @@ type pastLock struct {
 
 type pastGrant struct {
 	label          string
+	detail         string // of EventForced: the operator's words
 	owner          *owner
 	token          uint64
 	granted, ended uint64 // log indexes
@@ -36,6 +37,7 @@ type PastGrant struct {
 	Ended  uint64    // log index
 	Kind   EventKind // EventReleased, EventLost or EventForced
 	Reason Reason
+	Detail string // of EventForced: the operator's words
 }
 
 func newPast() past {
@@ -54,13 +56,13 @@ func lessByEnd(a, b *pastLock) bool {
 // last is the index of its last end.
 func (l *pastLock) last() uint64 { return l.grants[len(l.grants)-1].ended }
 
-func (p *past) add(epoch uint64, c *claim, kind EventKind, reason Reason, index uint64) {
+func (p *past) add(epoch uint64, c *claim, how ending, index uint64) {
 	if isOnce(c.name) {
 		return
 	}
 	p.put(epoch, c.name, pastGrant{
-		label: c.label, owner: c.owner, token: c.token, granted: c.index, ended: index,
-		weight: c.weight, mode: c.mode, kind: kind, reason: reason,
+		label: c.label, detail: how.detail, owner: c.owner, token: c.token, granted: c.index, ended: index,
+		weight: c.weight, mode: c.mode, kind: how.kind, reason: how.reason,
 	})
 }
 
@@ -120,6 +122,6 @@ func (g *pastGrant) view() PastGrant {
 			Session: g.owner.id, NodeName: g.owner.nodeName, Label: g.label, Token: g.token,
 			Mode: g.mode, Weight: g.weight, Granted: g.granted,
 		},
-		Ended: g.ended, Kind: g.kind, Reason: g.reason,
+		Ended: g.ended, Kind: g.kind, Reason: g.reason, Detail: g.detail,
 	}
 }

@@ -18,7 +18,7 @@ func (m *Machine) release(c *Release) Outcome {
 			o.Code = CodeNotHeld
 			continue
 		}
-		m.endResting(s, held, EventReleased, ReasonReleased, uint64(c.Rest/time.Millisecond))
+		m.end(s, held, ending{kind: EventReleased, reason: ReasonReleased, rest: uint64(c.Rest / time.Millisecond)})
 	}
 	return o
 }
@@ -79,10 +79,6 @@ func (m *Machine) forceRelease(c *ForceRelease) Outcome {
 	if held == nil {
 		return Outcome{Code: CodeStaleToken}
 	}
-	at := len(m.events)
-	m.end(m.session(held.owner.id), held, EventForced, ReasonForced)
-	for ; at < len(m.events) && m.events[at].Kind == EventForced; at++ { // one for each name of a set
-		m.events[at].Detail = c.Reason
-	}
+	m.end(m.session(held.owner.id), held, ending{kind: EventForced, reason: ReasonForced, detail: c.Reason})
 	return Outcome{}
 }

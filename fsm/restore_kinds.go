@@ -118,6 +118,8 @@ func (in *restorer) pastGrant(b []byte) (err error) {
 			g.kind = EventKind(f.uint8())
 		case 10:
 			g.reason = Reason(f.uint8())
+		case 11:
+			g.detail = f.text()
 		}
 	}
 	if f.err != nil {

@@ -218,7 +218,7 @@ func (s *stage) show(name string) string {
 func (s *stage) past(name string) string {
 	var b strings.Builder
 	for _, g := range s.m.Past(name) {
-		fmt.Fprintf(&b, "%s from %d to %d: %v (%v)\n", who(g.Holder), g.Granted, g.Ended, g.Kind, g.Reason)
+		fmt.Fprintf(&b, "%s from %d to %d: %v (%s)\n", who(g.Holder), g.Granted, g.Ended, g.Kind, strings.TrimSpace(g.Reason.String()+" "+g.Detail))
 	}
 	return b.String()
 }

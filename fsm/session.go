@@ -229,15 +229,15 @@ func (m *Machine) dropClaims(s *session, reason Reason) {
 
 // dropClaim removes one claim at the end of its session. What is lost may rest.
 func (m *Machine) dropClaim(c *claim, reason Reason) {
-	kind, rest := EventLost, uint64(0)
+	how := ending{kind: EventLost, reason: reason}
 	switch {
 	case c.token == 0:
-		kind = EventWithdrawn
+		how.kind = EventWithdrawn
 	case reason == ReasonClosed:
-		kind = EventReleased
+		how.kind = EventReleased
 	case c.more != nil:
-		rest = c.more.delay
+		how.rest = c.more.delay
 	}
-	m.remove(c, kind, reason, rest)
+	m.remove(c, how)
 	m.names = append(m.names, c.name)
 }

@@ -62,7 +62,8 @@ func (g *pastGrant) record(b []byte, name string, owner uint64) []byte {
 	b = appendUint(b, 7, uint64(g.mode))
 	b = appendUint(b, 8, uint64(g.weight))
 	b = appendUint(b, 9, uint64(g.kind))
-	return appendUint(b, 10, uint64(g.reason))
+	b = appendUint(b, 10, uint64(g.reason))
+	return appendText(b, 11, g.detail)
 }
 
 func (r *onceRecord) record(b []byte, owner uint64) []byte {

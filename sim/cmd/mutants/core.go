@@ -38,8 +38,8 @@ func locks() []mutant {
 		{name: "a late duplicate is carried out again", file: acquire, old: "if m.over(s, c.Request) {\n\t\treturn Outcome{Code: CodeFinished}\n\t}\n\tif !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place", new: "if !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place"},
 		{name: "a duplicate waits twice", file: acquire, old: "; live {\n\t\tif r.claim.name != c.Name {", new: "; live && r.claim.token != 0 {\n\t\tif r.claim.name != c.Name {"},
 		{name: "a request that was given up is carried out when it comes", file: acquire, old: "\t\tcase m.roomForRequest(s):\n\t\t\tm.finish(s, number)\n", new: "\t\tcase m.roomForRequest(s):\n"},
-		{name: "giving up leaves the grant", file: acquire, old: "m.end(s, r.claim, EventReleased, ReasonWithdrawn)", new: "_ = r"},
-		{name: "a released request is forgotten at once", file: acquire, old: "\tm.finish(s, c.request)\n\tif !c.alone() {", new: "\tif !c.alone() {"},
+		{name: "giving up leaves the grant", file: acquire, old: "m.end(s, r.claim, ending{kind: EventReleased, reason: ReasonWithdrawn})", new: "_ = r"},
+		{name: "a released request is forgotten at once", file: acquire, old: "\tm.finish(s, c.request)\n\tif c.alone() {", new: "\tif c.alone() {"},
 		{name: "a group that is not whole serves locks", file: acquire, old: "\tif !m.serving {\n\t\treturn Outcome{Code: CodeNotServing}\n\t}\n\ts, code", new: "\ts, code"},
 	}, "model", "small", "fsm")
 }
@@ -55,7 +55,7 @@ func sessions() []mutant {
 		{name: "a late keepalive renews", file: session, old: "case c.Seq > s.seq:", new: "case c.Seq > 0:"},
 		{name: "a session said to be lost opens later", file: session, old: "\t\t\tm.retire(id) // the client", new: "\t\t\t// the client"},
 		{name: "renewals are not heard of", file: session, old: "s.seq, s.renewed = c.Seq, m.applied", new: "s.seq = c.Seq"},
-		{name: "grant to a dead waiter", file: session, old: "\tm.remove(c, kind, reason, rest)\n\tm.names = append(m.names, c.name)\n", new: "\tm.remove(c, kind, reason, rest)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
+		{name: "grant to a dead waiter", file: session, old: "\tm.remove(c, how)\n\tm.names = append(m.names, c.name)\n", new: "\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
 		{name: "the end of a session serves nobody", file: session, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
 		{name: "the answered floor takes one too many", file: session, old: "m.finished.prune(s.opened, acked)", new: "m.finished.prune(s.opened, acked+1)"},
 		{name: "a closed session goes on", file: session, old: "\tm.endSessions(m.ended, reason)\n", new: "\t_ = reason\n"},

@@ -16,7 +16,7 @@ func kinds() []mutant {
 		{name: "a rest takes no room", file: rest, old: "\tl.used += r.weight\n", new: ""},
 		{name: "the end of a rest serves nobody", file: rest, old: "\tm.settle(l)\n\treturn Outcome{}", new: "\treturn Outcome{}"},
 		{name: "a rest ends though its grant was another", file: rest, old: "m.rests.Delete(&rest{name: c.Name, token: c.Token})", new: "m.rests.Delete(&rest{name: c.Name, token: m.counter})"},
-		{name: "what is lost does not rest", file: session, old: "\t\trest = c.more.delay\n", new: "\t\t_ = c.more.delay\n"},
+		{name: "what is lost does not rest", file: session, old: "\t\thow.rest = c.more.delay\n", new: "\t\t_ = c.more.delay\n"},
 		{name: "snapshot without the turns of Once keys", file: snapshot, old: "appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns)", new: "appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns[:1])"},
 		{name: "snapshot without the weight of a rest", file: snapshot, old: "\tb = appendUint(b, 6, uint64(r.weight))\n\treturn appendUint(b, 7, uint64(r.limit))", new: "\treturn appendUint(b, 7, uint64(r.limit))"},
 	}, "fsm")
