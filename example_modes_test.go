@@ -66,14 +66,16 @@ func ExampleWithPriority() {
 	l := take(ctx, c, "press")
 	served := make(chan string, 2)
 	queue := func(label string, priority int) {
-		before := waiters(ctx, c, "press")
+		changes := c.Watch(ctx, "press") // begins here
 		go func() {
 			l := take(ctx, c, "press", holdfast.WithPriority(priority))
 			served <- label
 			_ = l.Release(ctx)
 		}()
-		for waiters(ctx, c, "press") == before {
-			time.Sleep(time.Millisecond)
+		for change := range changes {
+			if change.Kind == holdfast.EventQueued {
+				break
+			}
 		}
 	}
 	queue("batch", 0)
@@ -84,14 +86,6 @@ func ExampleWithPriority() {
 	// Output:
 	// a customer waits
 	// batch
-}
-
-func waiters(ctx context.Context, c *holdfast.Cluster, name string) int {
-	info, err := c.Inspect(ctx, name)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return len(info.Waiters)
 }
 
 // The report is made once in a while, however many ask for it.
