@@ -217,7 +217,7 @@ func (c *Cluster) answered(ctx context.Context, group *consensus.Group) bool {
 			continue
 		}
 		all.Go(func() {
-			conn, err := c.endpoint.Dial(ctx, m.Addr, transport.KindHTTP)
+			conn, err := c.endpoint.Dial(ctx, m.Addr, transport.KindProbe)
 			if err != nil {
 				silent.Store(true)
 				return

@@ -102,7 +102,7 @@ func (e *endpoint) WritePacket(b []byte, addr string) error {
 	return nil
 }
 
-// Listener yields the connections of the kind.
+// Listener yields the connections of the kind; of KindProbe there are none.
 func (e *endpoint) Listener(kind Kind) net.Listener {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +110,7 @@ func (e *endpoint) Listener(kind Kind) net.Listener {
 		return l
 	}
 	l := newListener(kind, e.Addr(), e.opts.Backlog)
-	if e.closed || !kind.valid() {
+	if e.closed || !kind.valid() || kind == KindProbe {
 		l.Close()
 		return l
 	}

@@ -293,3 +293,27 @@ func (w *failingWire) Accept() (net.Conn, error) {
 	}
 	return w.wire.Accept()
 }
+
+// Each node that starts asks its peers so whether they are there; their users read no warning of it.
+func TestAProbeIsClosedWithoutAWord(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		var log bytes.Buffer
+		quiet := opts
+		quiet.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		a, b := listen(t, network, opts), listen(t, network, quiet)
+		c, err := a.Dial(t.Context(), b.Addr(), KindProbe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		if err := b.Close(); err != nil { // whatever writes to the log has ended
+			t.Fatal(err)
+		}
+		if log.Len() > 0 {
+			t.Error(log.String())
+		}
+	})
+}

@@ -18,6 +18,7 @@ const (
 	KindRaft   Kind = 1 // replica to replica
 	KindGossip Kind = 2 // member to member, the streams of it
 	KindHTTP   Kind = 3 // HTTP/1 or HTTP/2 with prior knowledge
+	KindProbe  Kind = 4 // to see whether the node takes connections: the other side just closes it
 )
 
 // String names the kind for logs.
@@ -29,11 +30,13 @@ func (k Kind) String() string {
 		return "gossip"
 	case KindHTTP:
 		return "http"
+	case KindProbe:
+		return "probe"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-func (k Kind) valid() bool { return k >= KindRaft && k <= KindHTTP }
+func (k Kind) valid() bool { return k >= KindRaft && k <= KindProbe }
 
 // PacketMax is the size in bytes of the largest packet: what fits into one UDP datagram over IPv4.
 const PacketMax = 65507
