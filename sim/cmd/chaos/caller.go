@@ -21,13 +21,27 @@ const failLimit = 5 * time.Second
 
 // kind is a lock of the workload.
 type kind struct {
-	name   string
-	limit  int  // what an exclusive holder weighs
-	shared bool // readers share it, a writer has it alone
+	name    string
+	limit   int           // what an exclusive holder weighs
+	shared  bool          // readers share it, a writer has it alone
+	minHold time.Duration // all holders ask for it
+	delay   time.Duration // all holders ask for it
+	set     bool          // holders may have others of the set with it
 }
 
+// restTime is for how long a place stays taken where its holders ask for that.
+const restTime = 700 * time.Millisecond
+
 func kinds() []kind {
-	return []kind{{story.LedgerLock, 1, false}, {"b", 1, false}, {"c", 1, false}, {"permits", 4, false}, {"readers", 1000, true}}
+	all := []kind{
+		{name: story.LedgerLock, limit: 1}, {name: "b", limit: 1}, {name: "c", limit: 1}, {name: "permits", limit: 4},
+		{name: "readers", limit: 1000, shared: true}, {name: story.CheckpointLock, limit: 1},
+		{name: "rationed", limit: 1, minHold: restTime}, {name: "delayed", limit: 1, delay: restTime},
+	}
+	for _, name := range setNames() {
+		all = append(all, kind{name: name, limit: 1, set: true})
+	}
+	return all
 }
 
 // whole is how to have the lock alone.
@@ -41,6 +55,10 @@ func (k kind) whole() []holdfast.Option {
 // options is how to ask for so much of it.
 func (k kind) options(weight int) []holdfast.Option {
 	switch {
+	case k.minHold > 0:
+		return []holdfast.Option{holdfast.WithMinHold(k.minHold)}
+	case k.delay > 0:
+		return []holdfast.Option{holdfast.WithLockDelay(k.delay)}
 	case weight == k.limit:
 		return k.whole()
 	case k.shared:
@@ -87,6 +105,7 @@ func (p *process) caller(r *rand.Rand) {
 type holding struct {
 	l      *holdfast.Lease
 	kind   kind
+	others []string // further names of a set
 	weight int
 	manual bool
 	capped bool // by WithMaxHold, which Remaining does not know of
@@ -100,8 +119,12 @@ func (h *holding) event(k history.Kind) history.Event {
 
 func (p *process) call(r *rand.Rand) {
 	h := &holding{kind: kinds()[r.IntN(len(kinds()))]}
-	if h.kind.name != story.LedgerLock { // whose stopped holders are to lose their leases in the ordinary way
+	if h.kind.name != story.LedgerLock && h.kind.name != story.CheckpointLock { // whose stopped holders are to lose their leases in the ordinary way
 		h.manual, h.capped = chance(r, 10), chance(r, 10)
+	}
+	capMax := 2 * p.plan.TTL
+	if h.kind.delay > 0 { // some are to be lost every few seconds
+		h.capped, capMax = chance(r, 50), p.plan.TTL/4
 	}
 	h.weight = h.kind.weigh(r)
 	op := p.op()
@@ -110,19 +133,26 @@ func (p *process) call(r *rand.Rand) {
 		opts = append(opts, holdfast.WithManualRenew())
 	}
 	if h.capped {
-		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+upTo(r, 2*p.plan.TTL)))
+		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+upTo(r, capMax)))
 	}
 	patience := 50*time.Millisecond + upTo(r, 4*p.plan.TTL)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ask, wait := p.c.Acquire, chance(r, 80)
-	if !wait {
+	switch {
+	case h.kind.set && chance(r, 60):
+		h.others, wait = others(r, h.kind.name), true
+		ask = func(ctx context.Context, name string, opts ...holdfast.Option) (*holdfast.Lease, error) {
+			return p.c.AcquireAll(ctx, append([]string{name}, h.others...), opts...)
+		}
+	case !wait:
 		ask = p.c.TryAcquire
 	}
 	e := history.Event{Kind: history.Asked, Op: op, Lock: h.kind.name}
 	asked := e
 	from := p.now()
 	asked.Wait, asked.Until, asked.Weight, asked.Limit = wait, from+patience, h.weight, h.kind.limit
+	asked.Others, asked.MinHold, asked.LockDelay = h.others, h.kind.minHold, h.kind.delay
 	p.event(from, asked)
 	l, err := ask(ctx, h.kind.name, opts...)
 	if err != nil {
@@ -156,11 +186,14 @@ func (p *process) hold(h *holding, r *rand.Rand) {
 	if !p.probe(h) {
 		return
 	}
-	if h.kind.name == story.LedgerLock {
+	switch h.kind.name {
+	case story.LedgerLock:
 		p.book(h, r)
-	} else {
+	case story.CheckpointLock:
+		p.checkpoint(h, r)
+	default:
 		long := p.plan.TTL / 8
-		if chance(r, 25) {
+		if chance(r, 25) || h.capped {
 			long = p.plan.TTL
 		}
 		for end := p.now() + upTo(r, long); p.now() < end; {
@@ -221,23 +254,30 @@ func (p *process) release(h *holding) {
 func (p *process) use(h *holding, r *rand.Rand) {
 	switch what := r.IntN(10); {
 	case what < 2 && h.weight == h.kind.limit:
-		e := h.event(history.Set)
-		e.Op = p.op()
-		e.Value = fmt.Sprint("value ", e.Op)
-		p.event(p.now(), e)
-		err := h.l.Set(within(callLimit), []byte(e.Value))
-		if err != nil {
-			p.understand(p.c, "setting a value", err, holdfast.ErrLost)
-		}
-		e.Kind, e.OK = history.Done, err == nil
-		p.event(p.now(), e)
+		op := p.op()
+		_ = p.set(h, op, fmt.Sprint("value ", op))
 	case what < 4:
-		p.verify(h.kind.name, uint64(h.l.Token()))
+		names := append([]string{h.kind.name}, h.others...)
+		p.verify(names[r.IntN(len(names))], uint64(h.l.Token()))
 	case what < 5 || h.manual && what < 9:
 		if err := h.l.Renew(within(callLimit)); err != nil {
 			p.understand(p.c, "renewing", err, holdfast.ErrLost, holdfast.ErrReleased)
 		}
 	}
+}
+
+// set writes the lock's value; every value is written once at most.
+func (p *process) set(h *holding, op uint64, value string) error {
+	e := h.event(history.Set)
+	e.Op, e.Value = op, value
+	p.event(p.now(), e)
+	err := h.l.Set(within(callLimit), []byte(value))
+	if err != nil {
+		p.understand(p.c, "setting a value", err, holdfast.ErrLost)
+	}
+	e.Kind, e.OK = history.Done, err == nil
+	p.event(p.now(), e)
+	return err
 }
 
 // verify asks the group whether a token is current.
@@ -251,35 +291,5 @@ func (p *process) verify(lock string, token uint64) {
 	if err == nil || errors.Is(err, holdfast.ErrStaleToken) {
 		e.Kind, e.OK = history.Verified, err == nil
 		p.event(p.now(), e)
-	}
-}
-
-// watch looks at the locks, and asks about the tokens of their holders, until the callers rest.
-func (p *process) watch(r *rand.Rand) {
-	for {
-		pause(r, time.Second)
-		if p.resting() {
-			return
-		}
-		k := kinds()[r.IntN(len(kinds()))]
-		e := history.Event{Kind: history.Look, Op: p.op(), Lock: k.name}
-		p.event(p.now(), e)
-		info, err := p.c.Inspect(within(callLimit), k.name)
-		if err != nil {
-			p.understand(p.c, "inspecting", err)
-			continue
-		}
-		e.Kind, e.Value = history.Looked, string(info.Value)
-		for _, w := range info.Waiters {
-			op, err := strconv.ParseUint(w.Label, 10, 64)
-			if err != nil {
-				continue // a call without a number: orderDrain
-			}
-			e.Queue = append(e.Queue, op)
-		}
-		p.event(p.now(), e)
-		for _, holder := range info.Holders {
-			p.verify(k.name, uint64(holder.Token))
-		}
 	}
 }

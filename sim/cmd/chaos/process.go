@@ -40,11 +40,12 @@ const (
 
 // Orders to a process, each a line on its standard input. The end of the input is orderClose.
 const (
-	orderRest  = "rest"  // the callers of locks finish
-	orderServe = "serve" // acquire a lock of your own until it works, and say so
-	orderDrain = "drain" // acquire every lock whole, once; story.Drained answers
-	orderLeave = "leave" // leave the group, and end
-	orderClose = "close" // close, and end
+	orderRest   = "rest"   // the callers of locks finish
+	orderServe  = "serve"  // acquire a lock of your own until it works, and say so
+	orderDrain  = "drain"  // acquire every lock whole, once; story.Drained answers
+	orderSettle = "settle" // compare what the watcher knows with the locks; story.Settled answers
+	orderLeave  = "leave"  // leave the group, and end
+	orderClose  = "close"  // close, and end
 )
 
 // plan is what a process of the fleet is told.
@@ -66,10 +67,12 @@ type process struct {
 	c     *holdfast.Cluster
 	books *books
 
-	rest    chan struct{} // closed by orderRest
+	rest    context.Context // ended by orderRest
+	relax   context.CancelFunc
 	closing atomic.Bool
 	work    sync.WaitGroup
 	ops     atomic.Uint64
+	fold    fold
 
 	mu  sync.Mutex
 	out io.Writer
@@ -77,7 +80,9 @@ type process struct {
 
 // runProcess is the main function of a process of the fleet.
 func runProcess() int {
-	p := &process{out: os.Stdout, rest: make(chan struct{})}
+	p := &process{out: os.Stdout}
+	p.rest, p.relax = context.WithCancel(context.Background())
+	defer p.relax()
 	if err := json.Unmarshal([]byte(os.Getenv(processVar)), &p.plan); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -135,14 +140,18 @@ func (p *process) run() error {
 	watching.Go(func() { p.pulse(stop) })
 	watching.Go(func() { p.status(stop) })
 	watching.Go(func() { p.watchEnd(stop) })
-	for i := range callers {
-		r := rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|uint64(i)))
-		p.work.Go(func() { p.caller(r) })
+	own := func(i int) *rand.Rand {
+		return rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|uint64(i)))
 	}
-	r := rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|callers))
-	p.work.Go(func() { p.watch(r) })
-	own := rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|callers+1))
-	p.work.Go(func() { p.runner(own) })
+	for i := range callers {
+		p.work.Go(func() { p.caller(own(i)) })
+	}
+	p.work.Go(func() { p.watch(own(callers)) })
+	p.work.Go(func() { p.runner(own(callers + 1)) })
+	p.work.Go(func() { p.candidate(own(callers + 2)) })
+	hearing, deaf := context.WithCancel(ctx)
+	watching.Go(func() { p.observe(hearing, own(callers+3)) })
+	watching.Go(func() { p.follow(hearing, p.prefix()) })
 
 	leave := p.obey()
 	p.closing.Store(true)
@@ -156,6 +165,7 @@ func (p *process) run() error {
 	}
 	err = c.Close()
 	close(stop)
+	deaf()
 	watching.Wait()
 	return err
 }
@@ -169,13 +179,13 @@ func (p *process) obey() bool {
 	for lines.Scan() {
 		switch lines.Text() {
 		case orderRest:
-			if !p.resting() {
-				close(p.rest)
-			}
+			p.relax()
 		case orderServe:
 			go p.serve()
 		case orderDrain:
 			go p.drain()
+		case orderSettle:
+			go p.settle()
 		case orderLeave:
 			return true
 		case orderClose:
@@ -257,7 +267,7 @@ func (p *process) serve() {
 // drain acquires every lock whole: nothing may be stuck.
 func (p *process) drain() {
 	patience := p.plan.TTL + story.LateMax + callLimit
-	for _, k := range kinds() {
+	for _, k := range append(kinds(), kind{name: seat, limit: 1}) {
 		l, err := p.c.Acquire(within(patience), k.name, k.whole()...)
 		if err != nil {
 			info, _ := p.c.Inspect(within(callLimit), k.name)
@@ -273,7 +283,7 @@ func (p *process) drain() {
 
 func (p *process) resting() bool {
 	select {
-	case <-p.rest:
+	case <-p.rest.Done():
 		return true
 	case <-p.c.Done():
 		return true

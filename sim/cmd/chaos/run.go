@@ -80,6 +80,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	f.serve(ctx)
 	f.tell(orderRest)
 	f.drain(ctx)
+	f.settle(ctx)
 	return nil
 }
 
@@ -110,6 +111,16 @@ func (f *fleet) drain(ctx context.Context) {
 			f.wrong(s.i, "the locks could not be taken one after the other at the end")
 		}
 		cancel()
+	}
+}
+
+// settle demands that what each process was told of the locks comes to what they are.
+func (f *fleet) settle(ctx context.Context) {
+	settling, cancel := context.WithTimeout(ctx, story.ResumeMax)
+	defer cancel()
+	f.tell(orderSettle)
+	if !f.everybody(settling, func(l story.Line) bool { return l.Text == story.Settled }) && ctx.Err() == nil {
+		f.wrong(-1, "not every process has said that what it watched adds up")
 	}
 }
 

@@ -18,8 +18,11 @@ const (
 	jobTime  = 150 * time.Millisecond  // that a job takes, at most
 )
 
-// errTooLate is the answer of a job whose lease was over before it could begin.
-var errTooLate = errors.New("the lease is over")
+// The answers of a job whose lease was over before it could begin, and of one that fails: it stays open.
+var (
+	errTooLate = errors.New("the lease is over")
+	errFailed  = errors.New("the job has failed")
+)
 
 // runner runs the job of each slot of time once among all processes, until the callers rest.
 func (p *process) runner(r *rand.Rand) {
@@ -34,7 +37,11 @@ func (p *process) runner(r *rand.Rand) {
 
 func (p *process) job(r *rand.Rand, key string) {
 	e := history.Event{Kind: history.Begun, Lock: key}
-	begun := false
+	begun, fails := false, chance(r, 20)
+	opts := []holdfast.OnceOption{holdfast.OnceTTL(p.plan.TTL)}
+	if chance(r, 30) {
+		opts = append(opts, holdfast.WaitForRunner())
+	}
 	result, err := p.c.Once(within(p.plan.TTL+callLimit), key, func(_ context.Context, l *holdfast.Lease) error {
 		from := p.now()
 		if !l.Valid() {
@@ -43,10 +50,13 @@ func (p *process) job(r *rand.Rand, key string) {
 		begun, e.Token = true, uint64(l.Token())
 		p.event(from, e)
 		time.Sleep(upTo(r, jobTime))
+		if fails {
+			return errFailed
+		}
 		return nil
-	}, holdfast.OnceTTL(p.plan.TTL))
+	}, opts...)
 	if err != nil {
-		p.understand(p.c, "running a job", err, errTooLate, holdfast.ErrLost)
+		p.understand(p.c, "running a job", err, errTooLate, errFailed, holdfast.ErrLost)
 	}
 	if begun {
 		e.Kind, e.OK = history.Finished, err == nil && result.Finished

@@ -54,6 +54,9 @@ func tiles(b *strings.Builder, v story.Verdict) {
 		{fmt.Sprint(f.Leaders), "raft leaders in office"},
 		{fmt.Sprint(f.Grants), "grants"},
 		{fmt.Sprint(f.Expired), "leases expired"},
+		{fmt.Sprint(f.Kinds.Tenures), "tenures of leaders"},
+		{fmt.Sprint(f.Kinds.Sets), "sets had together"},
+		{fmt.Sprint(f.Kinds.Told), "changes told to watchers"},
 		{latest.Late.Round(time.Millisecond).String(), "latest grant after a loss"},
 		{fmt.Sprintf("%d / %d", f.FencedLost, f.UnfencedLost), "updates lost with / without a guard"},
 		{fmt.Sprint(f.Refused), "stale writes refused"},
@@ -94,7 +97,7 @@ func legend(nodes int) string {
 	for _, x := range []struct{ class, name string }{
 		{"up", "serves"}, {"starting", "starts"}, {"stuck", "does not serve"}, {"dead", "no process"}, {"stopped", "stopped (SIGSTOP)"},
 		{"network", "network cut or bad"}, {"disk", "disk full"}, {"leader", "raft leader, as it sees itself"}, {"stall", "got no processor or disk"},
-		{"loss", "lease lost"}, {"violation", "violation"},
+		{"loss", "lease lost"}, {"rest", "stays taken as its holder asked"}, {"violation", "violation"},
 	} {
 		fmt.Fprintf(&b, `<span><svg width="18" height="12"><rect class="%s" x="1" y="1" width="16" height="10"/></svg>%s</span> `, x.class, x.name)
 	}

@@ -228,11 +228,14 @@ func (p *picture) locks() {
 				how = "lost: " + g.lost
 			}
 			title := fmt.Sprintf("%s: token %d of node %d from %.2f s for %.2f s, %s",
-				name, g.token, g.node, g.from.Seconds(), (g.to - g.from).Seconds(), how)
+				strings.Join(g.names, " with "), g.token, g.node, g.from.Seconds(), (g.to - g.from).Seconds(), how)
 			valid := min(g.to, max(g.valid, g.from))
 			p.bar(fmt.Sprint("n", g.node), g.from, valid, y, height-2, title)
 			if g.to > valid {
 				p.bar(fmt.Sprint("belief n", g.node), valid, g.to, y, height-2, title+"; not valid any more")
+			}
+			if g.rest > g.to {
+				p.bar("rest", g.to, g.rest, y+height/3, height/3-2, title+"; its place stays taken")
 			}
 			if g.lost == history.CauseExpired || g.lost == story.CauseDied {
 				fmt.Fprintf(&p.bars, `<rect class="loss" x="%.1f" y="%.1f" width="3.5" height="%.1f"><title>%s</title></rect>`+"\n",

@@ -143,36 +143,26 @@ func overlays(v story.Verdict) (all []Span) {
 
 // hold is one grant as the picture shows it.
 type hold struct {
+	names    []string
 	node     int
 	token    uint64
 	from, to time.Duration
 	valid    time.Duration // until then, as its holder was told
 	lost     string        // why, unless it was released
+	rest     time.Duration // until then its place stays taken, as it had asked; 0: it is free at once
+	minHold  time.Duration
+	delay    time.Duration
 	lane     int
 }
 
-// holds answers the grants of every lock in the order of time, each on a lane of its own, and the locks by name.
+// holds answers the grants of every lock in the order of time, each on a lane of its own, and the locks by name. A
+// set is drawn at each of its names.
 func holds(v story.Verdict) (byLock map[string][]*hold, lanes map[string]int, names []string) {
 	byLock, lanes = make(map[string][]*hold), make(map[string]int)
-	byToken := make(map[uint64]*hold)
-	ops := make(map[uint64]bool) // locks that are asked for only at the end are of no interest
-	for _, e := range v.History {
-		g := byToken[e.Token]
-		switch {
-		case e.Kind == history.Asked:
-			ops[e.Op] = true
-		case e.Kind == history.Granted && ops[e.Op]:
-			g = &hold{node: e.Node, token: e.Token, from: e.At, to: e.At}
-			byToken[e.Token] = g
-			byLock[e.Lock] = append(byLock[e.Lock], g)
-		case g == nil:
-		case e.Kind == history.Held:
-			g.to, g.valid = e.At, e.At+e.Remaining
-		case e.Kind == history.Release:
-			g.to, g.valid = e.At, max(e.At, g.valid)
-			delete(byToken, e.Token)
-		case e.Kind == history.Ended && e.Cause != history.CauseReleased && g.lost == "":
-			g.to, g.lost = e.At, e.Cause
+	for _, h := range grants(v) {
+		for _, name := range h.names {
+			one := *h
+			byLock[name] = append(byLock[name], &one)
 		}
 	}
 	for name, list := range byLock {
@@ -188,4 +178,37 @@ func holds(v story.Verdict) (byLock map[string][]*hold, lanes map[string]int, na
 		return cmp.Or(cmp.Compare(lanes[a], lanes[b]), cmp.Compare(a, b))
 	})
 	return byLock, lanes, names
+}
+
+// grants answers all grants. Locks that are asked for only at the end are of no interest.
+func grants(v story.Verdict) (all []*hold) {
+	byToken := make(map[uint64]*hold)
+	asked := make(map[uint64]history.Event)
+	for _, e := range v.History {
+		g := byToken[e.Token]
+		a, known := asked[e.Op]
+		switch {
+		case e.Kind == history.Asked:
+			asked[e.Op] = e
+		case e.Kind == history.Granted && known:
+			g = &hold{names: a.Names(), node: e.Node, token: e.Token, from: e.At, to: e.At, minHold: a.MinHold, delay: a.LockDelay}
+			byToken[e.Token] = g
+			all = append(all, g)
+		case g == nil:
+		case e.Kind == history.Held:
+			g.to, g.valid = e.At, e.At+e.Remaining
+		case e.Kind == history.Release:
+			g.to, g.valid = e.At, max(e.At, g.valid)
+			if g.minHold > 0 {
+				g.rest = g.from + g.minHold
+			}
+			delete(byToken, e.Token)
+		case e.Kind == history.Ended && e.Cause != history.CauseReleased && g.lost == "":
+			g.to, g.lost = e.At, e.Cause
+			if g.delay > 0 {
+				g.rest = g.to + g.delay
+			}
+		}
+	}
+	return all
 }

@@ -31,7 +31,7 @@ text{font:11px system-ui,sans-serif;fill:var(--ink)}text.tick,text.axis,text.fai
 .network{fill:url(#h-network)}.disk{fill:var(--disk)}.leader{fill:var(--leader)}.stall{fill:var(--faint)}.minority{fill:var(--minority)}
 .fault{fill:var(--fault)}.f-stopped{fill:var(--stopped)}.f-network{fill:var(--network)}.f-disk{fill:var(--disk)}
 .loss{fill:var(--bad)}.rate{fill:var(--rate)}.violation{stroke:var(--bad);stroke-width:2;fill:var(--bad)}
-.p-h-dead{fill:var(--ground)}.s-h-dead{fill:var(--line)}.p-h-network{fill:var(--network)}.s-h-network{fill:var(--network2)}
+.rest{fill:var(--faint)}.p-h-dead{fill:var(--ground)}.s-h-dead{fill:var(--line)}.p-h-network{fill:var(--network)}.s-h-network{fill:var(--network2)}
 .p-h-lost{fill:none}.s-h-lost{fill:var(--bad)}
 `
 }

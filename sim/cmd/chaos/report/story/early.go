@@ -23,6 +23,7 @@ type tenure struct {
 	release, horizon time.Duration // 0: never released, or never found valid
 	ended            time.Duration // was found over; 0: never
 	cause            string
+	delay            time.Duration // for which the place stays taken after a loss
 }
 
 // tenures gathers the grants of locks that are always exclusive, by lock and in the order of their tokens.
@@ -40,9 +41,11 @@ func tenures(h []history.Event) map[string][]*tenure {
 			if a := asked[e.Op]; a.Weight != a.Limit {
 				mixed[e.Lock] = true
 			} else {
-				t = &tenure{token: e.Token, asked: a.At, granted: e.At}
+				t = &tenure{token: e.Token, asked: a.At, granted: e.At, delay: a.LockDelay}
 				byToken[e.Token] = t
-				all[e.Lock] = append(all[e.Lock], t)
+				for _, name := range a.Names() {
+					all[name] = append(all[name], t)
+				}
 			}
 		case history.Held:
 			if t != nil && e.Remaining != 0 { // not told for a lease with a maximum hold time
@@ -89,7 +92,8 @@ func Early(h []history.Event) (found []history.Violation) {
 	return found
 }
 
-// Waits answers how late exclusive locks were granted after a lease that was lost.
+// Waits answers how late exclusive locks were granted after a lease that was lost. Locks of a set are left out: who
+// asks for one may stand behind a set that waits for another.
 func Waits(h []history.Event) (all []Wait) {
 	var without []span // a majority
 	lost := time.Duration(0)
@@ -106,12 +110,23 @@ func Waits(h []history.Event) (all []Wait) {
 	if !quorum && len(h) > 0 {
 		without = append(without, span{lost, h[len(h)-1].At})
 	}
+	linked := make(map[string]bool)
+	for _, e := range h {
+		if len(e.Others) > 0 {
+			for _, name := range e.Names() {
+				linked[name] = true
+			}
+		}
+	}
 	for lock, list := range tenures(h) {
+		if linked[lock] {
+			continue
+		}
 		for i, next := range list {
 			if i == 0 || list[i-1].release > 0 || list[i-1].horizon == 0 {
 				continue
 			}
-			since := max(list[i-1].horizon, next.asked)
+			since := max(list[i-1].horizon+list[i-1].delay, next.asked)
 			w := Wait{Lock: lock, Token: next.token, At: next.granted, Late: max(next.granted-since, 0)}
 			w.Excused = slices.ContainsFunc(without, func(s span) bool { return s.from < next.granted && s.to > since })
 			all = append(all, w)

@@ -52,6 +52,7 @@ type life struct{ node, number int }
 type open struct {
 	asked  map[uint64]history.Event // by op
 	grants map[uint64]history.Event // by token
+	hears  map[uint64]history.Event // who observes or watches, by op
 }
 
 type merger struct {
@@ -64,7 +65,9 @@ type merger struct {
 func (m *merger) of(l Line) *open {
 	key := life{l.Node, l.Life}
 	if m.lives[key] == nil {
-		m.lives[key] = &open{make(map[uint64]history.Event), make(map[uint64]history.Event)}
+		m.lives[key] = &open{
+			asked: make(map[uint64]history.Event), grants: make(map[uint64]history.Event), hears: make(map[uint64]history.Event),
+		}
 	}
 	return m.lives[key]
 }
@@ -76,8 +79,13 @@ func (m *merger) event(l Line) {
 	case history.Asked:
 		e.At = l.From
 		o.asked[e.Op] = e
-	case history.Release, history.Verify, history.Look, history.Set, history.Begun:
+	case history.Release, history.Verify, history.Look, history.Set, history.Begun, history.Who, history.Unheard:
 		e.At = l.From
+	case history.Observing:
+		e.At = l.From
+		o.hears[e.Op] = e
+	case history.Watching: // what happens after the call is told
+		o.hears[e.Op] = e
 	case history.Granted, history.Refused:
 		until := o.asked[e.Op].Until
 		e.Until = m.answered(l.Node, until, l.To)
@@ -98,6 +106,9 @@ func (m *merger) event(l Line) {
 		}
 	case history.Ended:
 		delete(o.grants, e.Token)
+	}
+	if e.Kind == history.Unheard {
+		delete(o.hears, e.Op)
 	}
 	if e.Kind == history.Release {
 		delete(o.grants, e.Token) // over for its holder, whatever the group answers
@@ -132,6 +143,9 @@ func (m *merger) exit(l Line) {
 	}
 	for _, e := range o.grants {
 		m.out = append(m.out, over(e, l.To, CauseDied))
+	}
+	for _, e := range o.hears {
+		m.out = append(m.out, history.Event{At: l.From, Kind: history.Unheard, Op: e.Op, Node: e.Node, Lock: e.Lock})
 	}
 	delete(m.lives, life{l.Node, l.Life})
 }

@@ -10,8 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
-// LedgerLock is the lock of the shared resource.
-const LedgerLock = "ledger"
+// The locks that the judgement knows by name: that of the shared resource, that whose value is a number which
+// every holder takes over from the one before it, and that of the election.
+const (
+	LedgerLock     = "ledger"
+	CheckpointLock = "checkpoint"
+	SeatLock       = "seat"
+)
 
 // The bounds of a run, beside the TTL. The first two are those of shared/design.md L2 and L3 at default
 // timing; the others allow for a machine that runs more processes than it has processors.
@@ -22,6 +27,7 @@ const (
 	ServeMax    = 5 * time.Second  // a fit node among a fit majority is served again, whoever was raft leader
 	majorityMin = 10               // per cent of the time: order and lateness are demanded only then
 	answerMax   = 500 * time.Millisecond
+	driftMax    = 0.01 // that of the nodes' default
 )
 
 // Verdict is what a run has shown.
@@ -43,6 +49,7 @@ type Figures struct {
 	Calls, Grants, Releases           int
 	Expired, Ended                    int // leases lost because they were not renewed; of those ended in any other way but release
 	Verified, Looked, Values, Runs    int // Runs of jobs that run once
+	Kinds                             Kinds
 	Faults                            map[string]int
 	Leaders                           int // raft leaders in office, by term
 	Deaths                            int // processes that ended
@@ -78,9 +85,10 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 		return v, fmt.Errorf("the record does not say what was asked for")
 	}
 	v.History = Merge(lines)
-	v.Violations = history.Check(v.History, history.Bounds{TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax})
+	v.Violations = history.Check(v.History, history.Bounds{TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax, Drift: driftMax})
 	v.Violations = append(v.Violations, Early(v.History)...)
 	v.Violations = append(v.Violations, fenced(guarded)...)
+	v.Violations = append(v.Violations, Checkpoints(v.History)...)
 	for _, l := range lines {
 		if l.Kind == KindWrong {
 			v.Violations = append(v.Violations, violation("nothing fails by itself", l.To, "", "node %d: %s", l.Node, l.Text))
@@ -171,6 +179,7 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 		}
 	}
 	f.Leaders = len(Tenures(v.Lines))
+	f.Kinds = kindsOf(v.History)
 	f.Healed = v.healed()
 	f.WellShare, f.QuorumShare = v.shares()
 }
@@ -178,7 +187,7 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 // took is when the last order but that to end had been carried out, or else the end of the record.
 func (v *Verdict) took() (end time.Duration) {
 	for _, l := range v.Lines {
-		if l.Text == Drained {
+		if l.Text == Drained || l.Text == Settled {
 			end = l.To
 		}
 	}
@@ -190,6 +199,9 @@ func (v *Verdict) took() (end time.Duration) {
 
 // Drained is the note of a process that has taken every lock at the end.
 const Drained = "drained"
+
+// Settled is the note of a process whose watcher knows what the locks are, when nothing happens any more.
+const Settled = "settled"
 
 // Stale is the text of a write that the guard refused.
 const Stale = "stale"
@@ -253,6 +265,7 @@ func (v *Verdict) blunt() (why []string) {
 	want("tokens verified", f.Verified, 1)
 	want("looks at the queue", f.Looked, 1)
 	want("jobs run once", f.Runs, 1)
+	why = append(why, f.Kinds.blunt(seconds)...)
 	want("updates lost without a guard", f.UnfencedLost, 1)
 	want("stale writes refused", f.Refused, 1)
 	want("per cent of the time in which well nodes were a majority", int(100*f.QuorumShare), majorityMin)

@@ -1,0 +1,98 @@
+package story
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// Kinds count what happened of each kind of lock beside the plain one.
+type Kinds struct {
+	Sets        int // had together
+	Tenures     int // of leaders of the election
+	Observed    int // leaders and vacancies that observers were told of
+	MinHolds    int // locks released before their minimum hold time
+	Delays      int // locks lost that stayed taken for a while
+	Checkpoints int // written over the one before
+	Told        int // changes that watchers were told of
+	Resyncs     int // gaps that they were told of
+}
+
+// kindsOf counts.
+func kindsOf(h []history.Event) (k Kinds) {
+	asked := make(map[uint64]history.Event)
+	grants := make(map[uint64]history.Event) // Asked by token
+	for _, e := range h {
+		switch e.Kind {
+		case history.Asked:
+			asked[e.Op] = e
+		case history.Granted:
+			a := asked[e.Op]
+			grants[e.Token] = a
+			if len(a.Others) > 0 {
+				k.Sets++
+			}
+			if a.Lock == SeatLock {
+				k.Tenures++
+			}
+		case history.Released:
+			if grants[e.Token].MinHold > 0 {
+				k.MinHolds++
+			}
+		case history.Ended:
+			if grants[e.Token].LockDelay > 0 && e.Cause != history.CauseReleased {
+				k.Delays++
+			}
+		case history.Done:
+			if e.OK && e.Lock == CheckpointLock {
+				k.Checkpoints++
+			}
+		case history.Observed:
+			k.Observed++
+		case history.Told:
+			k.Told++
+			if e.Change == history.ChangeResync {
+				k.Resyncs++
+			}
+		}
+	}
+	return k
+}
+
+// blunt says what there was too little of.
+func (k Kinds) blunt(seconds int) (why []string) {
+	for _, want := range []struct {
+		what     string
+		n, least int
+	}{
+		{"sets had together", k.Sets, seconds / 10}, {"tenures of leaders", k.Tenures, seconds / 10},
+		{"leaders that observers were told of", k.Observed, seconds / 5}, {"minimum hold times", k.MinHolds, seconds / 20},
+		{"lock delays", k.Delays, seconds / 60}, {"checkpoints", k.Checkpoints, seconds / 10}, {"changes that watchers were told of", k.Told, seconds},
+	} {
+		if least := max(1, want.least); want.n < least {
+			why = append(why, fmt.Sprintf("%s: %d, at least %d", want.what, want.n, least))
+		}
+	}
+	return why
+}
+
+// Checkpoints finds two checkpoints that came after the same one: the first of them was lost.
+func Checkpoints(h []history.Event) (found []history.Violation) {
+	written := make(map[int]history.Event)
+	for _, e := range h {
+		if e.Kind != history.Done || !e.OK || e.Lock != CheckpointLock {
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscan(e.Value, &n); err != nil {
+			found = append(found, violation("a checkpoint is a number", e.At, e.Lock, "%q", e.Value))
+			continue
+		}
+		if before, ok := written[n]; ok {
+			found = append(found, violation("no checkpoint is lost", e.At, e.Lock,
+				"token %d has written number %d, as token %d had at %v", e.Token, n, before.Token, before.At))
+		}
+		written[n] = e
+	}
+	return found
+}
