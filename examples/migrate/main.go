@@ -55,12 +55,13 @@ func serve(ctx context.Context, name, dir string) error {
 		return err
 	}
 	defer c.Close()
+	version := 0
 	err = c.Do(ctx, lockName, func(ctx context.Context, l *holdfast.Lease) error {
 		info, err := c.Inspect(ctx, lockName)
 		if err != nil {
 			return err
 		}
-		version, _ := strconv.Atoi(string(info.Value)) // none: 0
+		version, _ = strconv.Atoi(string(info.Value)) // none: 0
 		for version < target {
 			if err := migrate(ctx, dir, version+1); err != nil {
 				return err
@@ -76,7 +77,7 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	crew.Tell("serves", 0, "")
+	crew.Tell("serves", version, "")
 	<-ctx.Done()
 	return nil
 }
@@ -113,7 +114,7 @@ func show(ctx context.Context) error {
 			return err
 		}
 	}
-	killed, migrators, done, serving := "", make(map[string]bool), 0, 0
+	killed, migrators, serving := "", make(map[string]bool), 0
 	for serving < len(names) {
 		r, err := team.Next(ctx, patience)
 		if err != nil {
@@ -121,7 +122,7 @@ func show(ctx context.Context) error {
 		}
 		switch r.Event {
 		case "migrated":
-			migrators[r.From], done = true, r.N
+			migrators[r.From] = true
 			team.Say("%s has migrated to schema %d", r.From, r.N)
 			if r.N == target/2 && killed == "" {
 				killed = r.From
@@ -136,9 +137,9 @@ func show(ctx context.Context) error {
 			}
 		case "serves":
 			serving++
-			team.Say("%s serves", r.From)
-			if done != target {
-				return fmt.Errorf("%s serves at schema %d", r.From, done)
+			team.Say("%s serves schema %d", r.From, r.N)
+			if r.N != target {
+				return fmt.Errorf("%s serves at schema %d", r.From, r.N)
 			}
 		}
 	}
