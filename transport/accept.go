@@ -55,7 +55,7 @@ func (e *endpoint) receive(c *conn) {
 	case err == nil && kind == KindProbe:
 		c.abandon()
 	case err == nil && !e.deliver(c, kind):
-		err = fmt.Errorf("holdfast: nobody accepts %v connections", kind)
+		err = fmt.Errorf("%w: %v", errNobody, kind)
 	}
 	if err != nil {
 		c.abandon()
@@ -63,10 +63,17 @@ func (e *endpoint) receive(c *conn) {
 	}
 }
 
-// reportRefusal warns now and then. Who came and went without a word (a port check) is no news.
+// errNobody: that part of the node has not started yet, or has stopped.
+var errNobody = errors.New("holdfast: nobody accepts connections of this kind")
+
+// reportRefusal warns now and then. Who came and went without a word (a port check) is no news, nor who came too early.
 func (e *endpoint) reportRefusal(c *conn, err error) {
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		e.log.Debug("a connection closed before it said anything", "from", c.RemoteAddr())
+		return
+	case errors.Is(err, errNobody):
+		e.log.Debug("refused a connection", "from", c.RemoteAddr(), "error", err)
 		return
 	}
 	if n, ok := e.refused.allow(time.Now()); ok {

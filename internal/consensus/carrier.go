@@ -43,6 +43,7 @@ type carrier struct {
 	running  sync.WaitGroup
 	refused  atomic.Uint64 // frames that were not let in
 	warnings warnings
+	reach    reach
 	ration   ration
 }
 
@@ -166,9 +167,17 @@ func (c *carrier) silent() bool {
 func (c *carrier) GetConnection(ctx context.Context, addr string) (raftio.IConnection, error) {
 	s, err := c.dial(ctx, addr)
 	if err != nil {
+		c.lost(addr, err)
 		return nil, err
 	}
 	return s, nil
+}
+
+// lost notes that a replica could not be told something, unless that is this one's doing.
+func (c *carrier) lost(addr string, err error) {
+	if !c.silent() {
+		c.reach.failed(addr, err, time.Now())
+	}
 }
 
 // GetSnapshotConnection connects to a replica for a snapshot.

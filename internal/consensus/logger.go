@@ -86,7 +86,14 @@ func (l *engineLogger) Warningf(format string, args ...any) {
 	l.write(slog.LevelDebug, format, args)
 }
 
-func (l *engineLogger) Errorf(format string, args ...any) { l.write(slog.LevelWarn, format, args) }
+func (l *engineLogger) Errorf(format string, args ...any) {
+	level := slog.LevelWarn
+	// Said of every attempt while a replica is away; reach says it once.
+	if strings.HasPrefix(format, "send batch failed") || strings.HasSuffix(format, "failed to get a connection to %s, %v") {
+		level = slog.LevelDebug
+	}
+	l.write(level, format, args)
+}
 
 // Panicf is how the engine reports that it cannot go on, and it must not return. A goroutine of one of
 // our engines fails its group, if that was not closed and abandoned before, and is parked. Any other gets the

@@ -72,7 +72,7 @@ func newGroup(cfg Config) *Group {
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
 	g.machine.state = fsm.NewLimited(cfg.Limits)
 	g.carrier = &carrier{
-		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, failed: g.failed,
+		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, failed: g.failed,
 		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached}, expelled: g.expel,
 		roster: newRoster(cfg.Replica, g.machine.incarnation), ready: make(chan struct{}), ended: make(chan struct{}),
 	}

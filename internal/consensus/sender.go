@@ -38,8 +38,13 @@ const (
 func (s *sender) listen() {
 	defer close(s.gone)
 	var b [16]byte
+	heard := false
 	for {
 		n, err := s.conn.Read(b[:])
+		if n > 0 && !heard {
+			heard = true
+			s.carrier.reach.heard(s.addr, time.Now())
+		}
 		for _, answer := range b[:n] {
 			switch answer {
 			case answerSuperseded:
@@ -68,6 +73,14 @@ func (s *sender) Close() {
 // again: it may have come back since, and the engine would lose these messages and send no others for a second.
 // Replicas that follow have nothing to say to each other until they vote.
 func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
+	err := s.sendBatch(batch)
+	if err != nil {
+		s.carrier.lost(s.addr, err)
+	}
+	return err
+}
+
+func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
 	if s.leftIdle() {
 		s.Close()
 		if err := s.carrier.connect(s); err != nil {
