@@ -5,6 +5,8 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // Locker is a lock of the fleet as a sync.Locker, for code that asks for one. Such code cannot be told that it
@@ -18,12 +20,14 @@ type Locker struct {
 
 	mu    sync.Mutex
 	lease *Lease
+	owed  int // calls of Unlock that are still to come for leases that were lost before this one
 }
 
 // Locker makes a sync.Locker of the lock name. onLoss, which must not be nil, is called, on a goroutine of its own,
 // when a lease ends before Unlock, with an error that is ErrLost: what the lock guards may have another holder from then
 // on. A program that cannot stop its work there ends itself. onLoss is also told why Lock could not be granted, and of
-// an Unlock without a Lock. Errors: ErrInvalid for name, onLoss and opts; WithManualRenew and WithSpectator are not for it.
+// an Unlock without a Lock. Errors: ErrInvalid for name, onLoss and opts; WithManualRenew, WithSpectator, WithShared and
+// WithLimit are not for it.
 func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Locker, error) {
 	if err := checkText("name", name, 1, NameMax); err != nil {
 		return nil, err
@@ -35,8 +39,8 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 	switch {
 	case err != nil:
 		return nil, err
-	case o.manual || o.spectator:
-		return nil, invalid("option", "WithManualRenew and WithSpectator are not for a Locker")
+	case o.manual || o.spectator || o.mode() != fsm.Exclusive:
+		return nil, invalid("option", "WithManualRenew, WithSpectator, WithShared and WithLimit are not for a Locker")
 	}
 	return &Locker{c: c, name: name, onLoss: onLoss, opts: opts}, nil
 }
@@ -68,6 +72,9 @@ func (k *Locker) TryLock() bool {
 
 func (k *Locker) keep(l *Lease) {
 	k.mu.Lock()
+	if k.lease != nil {
+		k.owed++
+	}
 	k.lease = l
 	k.mu.Unlock()
 	context.AfterFunc(l.Context(), func() {
@@ -78,9 +85,15 @@ func (k *Locker) keep(l *Lease) {
 }
 
 // Unlock gives the lock back. It returns when the group has confirmed it, or after a TTL, when that goes on in the
-// background. After a loss, of which onLoss was told, it does nothing.
+// background. After a loss, of which onLoss was told, it does nothing. Who has lost the lock must still call it: as long as
+// such a call is owed, an Unlock may be that one, and the lock of the next caller stays taken.
 func (k *Locker) Unlock() {
 	k.mu.Lock()
+	if k.owed > 0 {
+		k.owed--
+		k.mu.Unlock()
+		return
+	}
 	l := k.lease
 	k.lease = nil
 	k.mu.Unlock()

@@ -91,6 +91,36 @@ func TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet(t *testing.T) {
 	})
 }
 
+// A caller that lost the lock unlocks later than another one of the same Locker was granted it. Its Unlock freed the
+// other's lock, once.
+func TestTheUnlockOfALostLockDoesNotFreeThatOfTheNextCaller(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	told := make(chan error, 10)
+	k, err := c.Locker("x", func(err error) { told <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 10*time.Second)
+	k.Lock()
+	if err := c.ForceRelease(ctx, "x", k.Token(), "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; !errors.Is(err, holdfast.ErrLost) {
+		t.Error(err)
+	}
+	k.Lock() // by another caller
+	second := k.Token()
+	k.Unlock() // by the first
+	if k.Token() != second || c.Verify(ctx, "x", second) != nil {
+		t.Error("the second caller's lock is free")
+	}
+	k.Unlock()
+	if _, err := c.TryAcquire(ctx, "x"); err != nil {
+		t.Errorf("after both: %v", err)
+	}
+}
+
 func TestALockerHasAPolicyForLoss(t *testing.T) {
 	t.Parallel()
 	c := single(t)
@@ -100,6 +130,8 @@ func TestALockerHasAPolicyForLoss(t *testing.T) {
 		"no name":   func() error { _, err := c.Locker("", ignore); return err }(),
 		"manual":    func() error { _, err := c.Locker("x", ignore, holdfast.WithManualRenew()); return err }(),
 		"spectator": func() error { _, err := c.Locker("x", ignore, holdfast.WithSpectator()); return err }(),
+		"shared":    func() error { _, err := c.Locker("x", ignore, holdfast.WithShared()); return err }(),
+		"permits":   func() error { _, err := c.Locker("x", ignore, holdfast.WithLimit(2)); return err }(),
 	} {
 		if !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
