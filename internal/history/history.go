@@ -76,6 +76,7 @@ func (k Kind) String() string {
 const (
 	CauseReleased = "released" // by its holder
 	CauseExpired  = "expired"  // the group, or the holder's clock, ended it for want of renewal
+	CauseLapsed   = "lapsed"   // as CauseExpired, and it was for its caller to renew it
 )
 
 // Changes of Told, in the words of holdfast.EventKind. Any other text is allowed.

@@ -98,6 +98,9 @@ func TestEachCheckOfRestsRejectsItsHistory(t *testing.T) {
 			at(27*time.Second, grant(3, 0, 12)))},
 		{"a lock delay is kept", script(resting(0, 20*time.Second, ask(1, 0)), grant(1, 0, 10), held(0, 10), ask(2, 1),
 			at(21*time.Second, grant(2, 1, 11)))},
+		{"a lock delay is kept", script( // from when the lease was over at the earliest
+			resting(0, 20*time.Second, ask(1, 0)), grant(1, 0, 10), held(0, 10), ask(2, 1),
+			at(25*time.Second, grant(2, 1, 11)), expired(0, 10))},
 		{"a lock delay is kept", script( // of a set, for each of its names
 			resting(0, 20*time.Second, set(1, 0)), named("{t}a", grant(1, 0, 10)), named("{t}a", held(0, 10)), named("{t}b", ask(2, 1)),
 			at(21*time.Second, named("{t}b", grant(2, 1, 11))))},
@@ -111,6 +114,8 @@ func TestEachCheckOfRestsRejectsItsHistory(t *testing.T) {
 			on(history.Release, 0, 10), on(history.Released, 0, 10), ask(2, 1), at(13*time.Second, grant(2, 1, 11))})...),
 		"a lost lease knows no minimum": script(resting(time.Hour, 0, ask(1, 0)), grant(1, 0, 10), held(0, 10), ask(2, 1),
 			at(30*time.Second, grant(2, 1, 11))),
+		"a delay from the end of what remained": script(resting(0, 20*time.Second, ask(1, 0)), grant(1, 0, 10), held(0, 10), ask(2, 1),
+			at(26*time.Second, grant(2, 1, 11)), with(expired(0, 10), func(e *history.Event) { e.Cause = history.CauseLapsed })),
 		"a released lease knows no delay": script(resting(0, time.Hour, ask(1, 0)), grant(1, 0, 10), held(0, 10), on(history.Release, 0, 10),
 			ask(2, 1), grant(2, 1, 11)),
 		"a robbed lease knows no delay, and its holder may hear of it later": script(resting(0, time.Hour, ask(1, 0)), grant(1, 0, 10), held(0, 10),

@@ -5,17 +5,18 @@ import "time"
 // Rests finds grants that came before the time was over for which the one before them had asked that its place
 // stays taken: a minimum hold time from the grant on when it was released, a delay from its end on when it was lost. A grant came
 // when it was asked for at the earliest, and not before those that it excludes were seen for the last time; a
-// loss comes after the lease was last seen valid. Clocks may make the time shorter by Bounds.Drift.
+// loss comes after the lease was last seen valid, and one for want of renewal after what then remained. Clocks may
+// make the time shorter by Bounds.Drift.
 func Rests(h []Event, b Bounds) (found []Violation) {
 	all := grants(h)
-	var order []*grant                       // as they came
-	since := make(map[*grant]time.Duration)  // the earliest time of each grant
-	latest := make(map[uint64]time.Duration) // when each token was last seen valid
+	var order []*grant                      // as they came
+	since := make(map[*grant]time.Duration) // the earliest time of each grant
+	latest := make(map[uint64]Event)        // the last Held of each token
 	for i, e := range h {
 		g := all[e.Token]
 		switch {
 		case e.Kind == Held:
-			latest[e.Token] = e.At
+			latest[e.Token] = e
 		case e.Kind == Granted && g.granted == i:
 			since[g] = h[g.asked].At
 			came := e.At
@@ -27,7 +28,7 @@ func Rests(h []Event, b Bounds) (found []Violation) {
 					continue
 				}
 				if o.force < 0 { // who is robbed hears of it later
-					since[g] = max(since[g], latest[o.Token])
+					since[g] = max(since[g], latest[o.Token].At)
 				}
 				if due, what := free(h, o, since[o], latest[o.Token], b); came < due {
 					found = append(found, broken(what, e.At, e.Lock,
@@ -41,14 +42,18 @@ func Rests(h []Event, b Bounds) (found []Violation) {
 }
 
 // free is when the place of a grant is free at the earliest, and the rule that says so. It was granted at since
-// at the earliest and last seen valid at seen.
-func free(h []Event, g *grant, since, seen time.Duration, b Bounds) (time.Duration, string) {
+// at the earliest and last seen valid by seen.
+func free(h []Event, g *grant, since time.Duration, seen Event, b Bounds) (time.Duration, string) {
 	short := func(d time.Duration) time.Duration { return d - time.Duration(b.Drift*float64(d)) }
 	switch {
 	case g.MinHold > 0 && g.released >= 0 && (g.ended < 0 || h[g.ended].Cause == CauseReleased):
 		return since + short(g.MinHold), "a minimum hold time is kept"
 	case g.LockDelay > 0 && g.release < 0 && g.force < 0:
-		return max(since, seen) + short(g.LockDelay), "a lock delay is kept"
+		end := max(since, seen.At)
+		if g.ended >= 0 && (h[g.ended].Cause == CauseExpired || h[g.ended].Cause == CauseLapsed) {
+			end += seen.Remaining - seen.Remaining/10 // as in NothingEarly
+		}
+		return end + short(g.LockDelay), "a lock delay is kept"
 	}
 	return 0, ""
 }

@@ -123,8 +123,9 @@ func (p *process) call(r *rand.Rand) {
 		h.manual, h.capped = chance(r, 10), chance(r, 10)
 	}
 	capMax := 2 * p.plan.TTL
-	if h.kind.delay > 0 { // some are to be lost every few seconds
-		h.capped, capMax = chance(r, 50), p.plan.TTL/4
+	if h.kind.delay > 0 { // many are to be lost
+		h.capped, capMax = chance(r, 40), p.plan.TTL/4
+		h.manual = !h.capped && chance(r, 40)
 	}
 	h.weight = h.kind.weigh(r)
 	op := p.op()
@@ -193,7 +194,10 @@ func (p *process) hold(h *holding, r *rand.Rand) {
 		p.checkpoint(h, r)
 	default:
 		long := p.plan.TTL / 8
-		if chance(r, 25) || h.capped {
+		switch {
+		case h.abandoned():
+			long = 4 * p.plan.TTL
+		case chance(r, 25) || h.capped:
 			long = p.plan.TTL
 		}
 		for end := p.now() + upTo(r, long); p.now() < end; {
@@ -201,7 +205,9 @@ func (p *process) hold(h *holding, r *rand.Rand) {
 			if !p.probe(h) {
 				break
 			}
-			p.use(h, r)
+			if !h.abandoned() {
+				p.use(h, r)
+			}
 		}
 	}
 	p.release(h)
@@ -232,11 +238,16 @@ func cause(h *holding) string {
 	switch {
 	case errors.Is(err, holdfast.ErrReleased):
 		return history.CauseReleased
-	case err != nil && errors.Is(err, holdfast.ErrExpired) && !h.manual && !strings.Contains(err.Error(), "this node"):
-		return history.CauseExpired // and not because of a newer process, or because the node was removed
+	case err == nil || !errors.Is(err, holdfast.ErrExpired) || strings.Contains(err.Error(), "this node"):
+		return fmt.Sprint(err) // it may be because of a newer process, or because the node was removed
+	case h.manual:
+		return history.CauseLapsed
 	}
-	return fmt.Sprint(err)
+	return history.CauseExpired
 }
+
+// abandoned says whether the holder leaves its lease to end by itself.
+func (h *holding) abandoned() bool { return h.kind.delay > 0 && h.manual }
 
 func (p *process) release(h *holding) {
 	valid := p.probe(h)

@@ -57,6 +57,9 @@ func (p *process) followOnce(ctx context.Context, prefix string) {
 			Kind: history.Told, Op: w.Op, Lock: e.Name, Index: e.Index, Change: e.Kind.String(),
 			Token: uint64(e.Holder.Token), Of: opOf(e.Holder), Value: string(e.Holder.Value),
 		})
+		if e.Kind == holdfast.EventForced && e.Reason != forceReason {
+			p.wrong("a lock was freed by force, and the reason told is %q", e.Reason)
+		}
 		if e.Kind != holdfast.EventResync {
 			p.fold.apply(e)
 		} else if !p.read(ctx, prefix) {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
@@ -52,19 +51,5 @@ func (p *process) checkpoint(h *holding, r *rand.Rand) {
 			return
 		}
 		p.probe(h)
-	}
-}
-
-// who asks who leads.
-func (p *process) who() {
-	e := history.Event{Kind: history.Who, Op: p.op(), Lock: seat}
-	p.event(p.now(), e)
-	l, err := p.c.Leader(within(callLimit), seat)
-	if err != nil {
-		p.understand(p.c, "asking for the leader", err, holdfast.ErrNoLeader)
-	}
-	if err == nil || isVacancy(err) {
-		e.Kind, e.Token, e.Value = history.Leads, uint64(l.Token), string(l.Value)
-		p.event(p.now(), e)
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/history"
 )
+
+// forceReason is what an operator says, which everybody is told.
+const forceReason = "an operator wants it"
 
 // watch looks at the locks, and asks about the tokens of their holders, until the callers rest.
 func (p *process) watch(r *rand.Rand) {
@@ -22,14 +26,17 @@ func (p *process) watch(r *rand.Rand) {
 		if k.set {
 			p.lookAtAll(setPrefix, setNames())
 		} else {
-			p.look(k.name)
+			p.look(r, k.name)
 		}
-		p.who()
+		if token := p.who(); token != 0 && chance(r, 5) {
+			p.force(seat, token)
+		}
 	}
 }
 
-// look asks who has a lock and who waits, and then whether that was true.
-func (p *process) look(name string) {
+// look asks who has a lock and who waits, and then whether that was true. Now and then it is an operator who does not
+// like what is seen.
+func (p *process) look(r *rand.Rand, name string) {
 	e := history.Event{Kind: history.Look, Op: p.op(), Lock: name}
 	p.event(p.now(), e)
 	info, err := p.c.Inspect(within(callLimit), name)
@@ -40,7 +47,22 @@ func (p *process) look(name string) {
 	p.event(p.now(), looked(e, info))
 	for _, holder := range info.Holders {
 		p.verify(name, uint64(holder.Token))
+		if chance(r, 8) {
+			p.force(name, holder.Token)
+		}
 	}
+}
+
+// force frees a lock against the will of its holder.
+func (p *process) force(name string, token holdfast.Token) {
+	e := history.Event{Kind: history.Force, Op: p.op(), Lock: name, Token: uint64(token)}
+	p.event(p.now(), e)
+	err := p.c.ForceRelease(within(callLimit), name, token, forceReason)
+	if err != nil {
+		p.understand(p.c, "freeing a lock by force", err, holdfast.ErrStaleToken)
+	}
+	e.Kind, e.OK = history.Forced, err == nil
+	p.event(p.now(), e)
 }
 
 // looked is the answer to a look.
@@ -83,4 +105,18 @@ func (p *process) lookAtAll(prefix string, names []string) {
 		e.Lock = name
 		p.event(from, looked(e, infos[name]))
 	}
+}
+
+// who asks who leads, and answers the token.
+func (p *process) who() holdfast.Token {
+	e := history.Event{Kind: history.Who, Op: p.op(), Lock: seat}
+	p.event(p.now(), e)
+	l, err := p.c.Leader(within(callLimit), seat)
+	if err != nil && !errors.Is(err, holdfast.ErrNoLeader) {
+		p.understand(p.c, "asking for the leader", err)
+		return 0
+	}
+	e.Kind, e.Token, e.Value = history.Leads, uint64(l.Token), string(l.Value)
+	p.event(p.now(), e)
+	return l.Token
 }

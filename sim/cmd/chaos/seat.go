@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -27,16 +26,17 @@ type candidacy struct {
 	deadline time.Duration
 	label    uint64        // of all its campaigns; the number of the first
 	op       uint64        // of the campaign under way; 0: none
+	token    uint64        // of the last tenure
 	since    time.Duration // the end of the last tenure; 0: there was none
 }
 
 // metadata is what the others are to know of the leader, from the moment of the grant on.
 func (x *candidacy) metadata() string { return fmt.Sprint("leader ", x.label) }
 
-// candidate campaigns for the seat again and again.
+// candidate campaigns for the seat again and again, with pauses in which there may be no other.
 func (p *process) candidate(r *rand.Rand) {
 	for {
-		pause(r, p.plan.TTL/2)
+		pause(r, 4*p.plan.TTL)
 		if p.resting() {
 			return
 		}
@@ -60,8 +60,11 @@ func (p *process) campaign(r *rand.Rand) {
 	x.label = p.op()
 	x.ask(p.now())
 	err := p.c.Lead(ctx, seat, x.lead, holdfast.WithValue([]byte(x.metadata())), holdfast.WithLabel(strconv.FormatUint(x.label, 10)))
-	if err != nil {
+	switch {
+	case err != nil:
 		p.understand(p.c, "leading", err, holdfast.ErrHeld, holdfast.ErrLost)
+	case p.now() < x.since+p.plan.TTL/2 && p.c.Err() == nil: // else Lead may have left that to the background
+		p.event(p.now(), history.Event{Kind: history.Released, Lock: seat, Token: x.token})
 	}
 	if x.op != 0 {
 		p.event(p.now(), history.Event{Kind: history.Refused, Op: x.op, Lock: seat, Cause: fmt.Sprint(err)})
@@ -86,9 +89,9 @@ func (x *candidacy) lead(ctx context.Context, l *holdfast.Lease) error {
 	}
 	h := &holding{l: l, kind: kind{name: seat, limit: 1}, weight: 1}
 	e := h.event(history.Granted)
-	e.Op, x.op = x.op, 0
+	e.Op, x.op, x.token = x.op, 0, e.Token
 	p.event(p.now(), e)
-	for end := p.now() + upTo(x.r, 2*p.plan.TTL); p.now() < end && ctx.Err() == nil && p.probe(h); {
+	for end := p.now() + upTo(x.r, p.plan.TTL); p.now() < end && ctx.Err() == nil && p.probe(h); {
 		p.use(h, x.r)
 		p.who()
 		pause(x.r, 200*time.Millisecond)
@@ -136,5 +139,3 @@ func (p *process) observe(ctx context.Context, r *rand.Rand) {
 		pause(r, 200*time.Millisecond)
 	}
 }
-
-func isVacancy(err error) bool { return errors.Is(err, holdfast.ErrNoLeader) }

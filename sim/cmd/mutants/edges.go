@@ -82,7 +82,7 @@ func calls() []mutant {
 		{name: "a panic finishes a key", file: once, old: "if returned && err == nil && l", new: "if (returned || err == nil) && l", suites: []string{"root:AnErrorOrAPanic"}},
 		{name: "WaitForRunner does not wait", file: once, old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), false, o.options)", suites: []string{"root:WhileAKeyRuns"}},
 		{name: "Once waits though nobody asked it to", file: once, old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), true, o.options)", suites: []string{"root:WhileAKeyRuns"}},
-		{name: "a key is kept for the default time", file: once, old: "Keep: (keep + ", new: "Keep: (keepDefault + 0*keep + ", suites: []string{"root:AKeyIsForgotten"}},
+		{name: "a key is kept for half of its time", file: once, old: "Keep: (keep + ", new: "Keep: (keep/2 + ", suites: []string{"root:AKeyIsForgotten"}},
 		{name: "a slot rounds down", file: once, old: "if rest >= step-rest {", new: "if rest >= step {", suites: []string{"root:SlotRounds"}},
 
 		{name: "a set asks for its first name alone", file: all, old: "\t\to.others = others\n", new: "\t\to.others = others[:0]\n", suites: []string{"root:ASetIsHad"}},

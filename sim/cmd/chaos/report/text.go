@@ -34,7 +34,7 @@ func Text(v story.Verdict) string {
 	line("gap", "a fit node among a fit majority was not served for %v at most", f.Unserved.Round(time.Millisecond))
 	line("asked", "%d tokens verified, %d looks at a queue, %d values set, %d jobs run once", f.Verified, f.Looked, f.Values, f.Runs)
 	k := f.Kinds
-	line("kinds", "%d sets had together, %d tenures of leaders, %d minimum hold times, %d lock delays, %d checkpoints", k.Sets, k.Tenures, k.MinHolds, k.Delays, k.Checkpoints)
+	line("kinds", "%d sets had together, %d tenures of leaders, %d minimum hold times, %d lock delays, %d checkpoints, %d freed by force", k.Sets, k.Tenures, k.MinHolds, k.Delays, k.Checkpoints, k.Forced)
 	line("told", "%d changes to those who watch, %d times that some are missing, %d leaders and vacancies to those who observe", k.Told-k.Resyncs, k.Resyncs, k.Observed)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)

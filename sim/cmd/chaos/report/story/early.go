@@ -23,6 +23,7 @@ type tenure struct {
 	release, horizon time.Duration // 0: never released, or never found valid
 	ended            time.Duration // was found over; 0: never
 	cause            string
+	force            time.Duration // somebody began to take it away; 0: nobody did
 	delay            time.Duration // for which the place stays taken after a loss
 }
 
@@ -55,6 +56,10 @@ func tenures(h []history.Event) map[string][]*tenure {
 			if t != nil {
 				t.release = e.At
 			}
+		case history.Force:
+			if t != nil && t.force == 0 {
+				t.force = e.At
+			}
 		case history.Ended:
 			if t != nil && t.ended == 0 {
 				t.ended, t.cause = e.At, e.Cause
@@ -75,12 +80,12 @@ func tenures(h []history.Event) map[string][]*tenure {
 const clockSlack = 2 * time.Millisecond
 
 // Early finds grants of an exclusive lock that came while an earlier holder had been told that its lease is
-// valid for longer, although that one had neither given it back nor died.
+// valid for longer, although that one had neither given it back nor died, and nobody had taken it away.
 func Early(h []history.Event) (found []history.Violation) {
 	for lock, list := range tenures(h) {
 		for i, next := range list {
 			for _, t := range list[:i] {
-				over := t.release > 0 && t.release <= next.granted ||
+				over := t.release > 0 && t.release <= next.granted || t.force > 0 && t.force <= next.granted ||
 					t.ended > 0 && t.ended <= next.granted && t.cause != history.CauseExpired
 				if !over && t.horizon > next.granted+clockSlack {
 					found = append(found, violation("no grant before the holder's horizon", next.granted, lock,
@@ -123,7 +128,7 @@ func Waits(h []history.Event) (all []Wait) {
 			continue
 		}
 		for i, next := range list {
-			if i == 0 || list[i-1].release > 0 || list[i-1].horizon == 0 {
+			if i == 0 || list[i-1].release > 0 || list[i-1].force > 0 || list[i-1].horizon == 0 {
 				continue
 			}
 			since := max(list[i-1].horizon+list[i-1].delay, next.asked)

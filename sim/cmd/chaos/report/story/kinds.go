@@ -14,6 +14,7 @@ type Kinds struct {
 	MinHolds    int // locks released before their minimum hold time
 	Delays      int // locks lost that stayed taken for a while
 	Checkpoints int // written over the one before
+	Forced      int // locks that an operator freed
 	Told        int // changes that watchers were told of
 	Resyncs     int // gaps that they were told of
 }
@@ -47,6 +48,10 @@ func kindsOf(h []history.Event) (k Kinds) {
 			if e.OK && e.Lock == CheckpointLock {
 				k.Checkpoints++
 			}
+		case history.Forced:
+			if e.OK {
+				k.Forced++
+			}
 		case history.Observed:
 			k.Observed++
 		case history.Told:
@@ -67,7 +72,8 @@ func (k Kinds) blunt(seconds int) (why []string) {
 	}{
 		{"sets had together", k.Sets, seconds / 10}, {"tenures of leaders", k.Tenures, seconds / 10},
 		{"leaders that observers were told of", k.Observed, seconds / 5}, {"minimum hold times", k.MinHolds, seconds / 20},
-		{"lock delays", k.Delays, seconds / 60}, {"checkpoints", k.Checkpoints, seconds / 10}, {"changes that watchers were told of", k.Told, seconds},
+		{"lock delays", k.Delays, seconds / 60}, {"checkpoints", k.Checkpoints, seconds / 10}, {"locks freed by force", k.Forced, seconds / 60},
+		{"changes that watchers were told of", k.Told, seconds},
 	} {
 		if least := max(1, want.least); want.n < least {
 			why = append(why, fmt.Sprintf("%s: %d, at least %d", want.what, want.n, least))

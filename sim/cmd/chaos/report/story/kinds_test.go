@@ -67,7 +67,7 @@ func TestARecordThatBreaksThePromiseOfAKindIsRejected(t *testing.T) {
 		return with(observes, func(e *history.Event) { e.Kind, e.Token = history.Observed, token })
 	}
 	for rule, record := range map[string][]story.Line{
-		"mutual exclusion":             join(begun(), seat(0, 1, 10), seat(1, 2, 11)),
+		"mutual exclusion": join(begun(), seat(0, 1, 10), seat(1, 2, 11)),
 		"no grant is forgotten": join(begun(), lines(0, time.Second, grantOf(story.SeatLock, 1, 10)...), lines(1, 1300*ms, who, nobody),
 			lines(0, 1600*ms, history.Event{Kind: history.Held, Lock: story.SeatLock, Token: 10})),
 		"an observer is told in order": join(begun(), lines(2, time.Second, observes, observed(11), observed(10))),

@@ -79,7 +79,7 @@ func (m *merger) event(l Line) {
 	case history.Asked:
 		e.At = l.From
 		o.asked[e.Op] = e
-	case history.Release, history.Verify, history.Look, history.Set, history.Begun, history.Who, history.Unheard:
+	case history.Release, history.Verify, history.Look, history.Set, history.Begun, history.Who, history.Unheard, history.Force:
 		e.At = l.From
 	case history.Observing:
 		e.At = l.From
