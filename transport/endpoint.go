@@ -26,7 +26,7 @@ type wire interface {
 	// Accept and ReadPacket block until there is something, the wire closes, or the system fails.
 	Accept() (net.Conn, error)
 	ReadPacket() (Packet, error)
-	Dial(ctx context.Context, addr string) (net.Conn, error)
+	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
 	WritePacket(ctx context.Context, b []byte, addr string) error
 	// Close ends both Accept and ReadPacket; connections live on.
 	Close() error
@@ -127,7 +127,7 @@ func (e *endpoint) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, 
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()
 
-	raw, err := e.wire.Dial(ctx, addr)
+	raw, err := e.wire.Dial(ctx, addr, kind)
 	if err != nil {
 		return nil, e.explain(fmt.Errorf("holdfast: dialing %s: %w", addr, err))
 	}

@@ -119,7 +119,7 @@ func wantEcho(t *testing.T, a, e Endpoint, kind Kind) {
 // stranger opens a connection that has said nothing yet.
 func stranger(t *testing.T, from, to Endpoint) net.Conn {
 	t.Helper()
-	c, err := from.(*endpoint).wire.Dial(t.Context(), to.Addr())
+	c, err := from.(*endpoint).wire.Dial(t.Context(), to.Addr(), KindRaft)
 	if err != nil {
 		t.Fatal(err)
 	}

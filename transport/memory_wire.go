@@ -93,7 +93,7 @@ func (w *memoryWire) arrive(p Packet) {
 
 // Dial opens a stream to the endpoint at addr. While either direction is cut, it waits like a SYN that
 // gets no answer.
-func (w *memoryWire) Dial(ctx context.Context, addr string) (net.Conn, error) {
+func (w *memoryWire) Dial(ctx context.Context, addr string, _ Kind) (net.Conn, error) {
 	host, port, err := splitAddr(addr)
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func TestStrayHTTPRequestIsToldSo(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
 		client := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return a.(*endpoint).wire.Dial(ctx, b.Addr())
+			return a.(*endpoint).wire.Dial(ctx, b.Addr(), KindRaft)
 		}}
 		defer client.CloseIdleConnections()
 		for _, method := range []string{"GET", "HEAD", "POST", "DELETE"} {

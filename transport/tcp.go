@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/spare"
 )
 
 const (
@@ -50,7 +52,7 @@ func (tcpNetwork) Listen(ctx context.Context, bind string, opts Options) (Endpoi
 type sockets struct {
 	tcp    *net.TCPListener
 	udp    *net.UDPConn
-	spares *spares
+	spares spares
 	buffer []byte // of ReadPacket
 }
 
@@ -69,7 +71,7 @@ func bindBoth(ctx context.Context, bind string) (*sockets, error) {
 	}
 	for size := receiveBuffer; size > 0 && udp.SetReadBuffer(size) != nil; size /= 2 {
 	}
-	return &sockets{tcp: tcp, udp: udp, spares: newSpares(), buffer: make([]byte, packetRead)}, nil
+	return &sockets{tcp: tcp, udp: udp, spares: setAside(), buffer: make([]byte, packetRead)}, nil
 }
 
 // keepAlive lets the system notice, after 35 s of silence, that the other machine is gone.
@@ -81,12 +83,27 @@ func keepAlive() net.KeepAliveConfig {
 func (s *sockets) Addr() string { return s.tcp.Addr().String() }
 
 // Accept takes the next TCP connection.
-func (s *sockets) Accept() (net.Conn, error) { return s.spares.with(s.tcp.Accept) }
+func (s *sockets) Accept() (net.Conn, error) {
+	c, err := s.tcp.Accept()
+	if !spare.Lacking(err) {
+		return c, err
+	}
+	// The system wants a descriptor even before there is a connection. One that is set aside would be
+	// somebody else's by then.
+	if err := s.awaitConnection(); err != nil {
+		return nil, err
+	}
+	return with(s.spares.accepted, s.tcp.Accept)
+}
 
 // Dial opens a TCP connection.
-func (s *sockets) Dial(ctx context.Context, addr string) (net.Conn, error) {
+func (s *sockets) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error) {
+	set := s.spares.dialed
+	if kind == KindRaft {
+		set = s.spares.raft
+	}
 	dialer := net.Dialer{KeepAliveConfig: keepAlive()}
-	return s.spares.with(func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
+	return with(set, func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 }
 
 // ReadPacket takes the next datagram; the buffer is one size larger than any, so none is cut short.
@@ -138,6 +155,6 @@ func lookUp(ctx context.Context, addr string) (netip.AddrPort, error) {
 
 // Close frees the port.
 func (s *sockets) Close() error {
-	s.spares.close()
+	s.spares.Close()
 	return errors.Join(s.tcp.Close(), s.udp.Close())
 }

@@ -24,6 +24,7 @@ func (g *Group) Close() error {
 		defer deadline.Stop()
 		g.handOver()
 		g.outcome = g.stop(deadline.C)
+		g.spares.Close()
 		process.leave(g.cfg.Replica, g.entry)
 	})
 	<-g.closed

@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/internal/spare"
 )
 
 // disk is the file system as the engine sees it. The engine ends the process when the disk fails it. Here a
@@ -19,13 +20,15 @@ import (
 // of the error, so it can neither panic nor acknowledge what is not on the disk. Only that something is
 // not there is an answer that it gets. Once the group has failed, for whatever reason, nothing is written any more.
 //
-// A lack of file descriptors is no failure of the disk, and passes: the engine waits for it to end.
+// A lack of file descriptors is no failure of the disk, and passes: some are set aside for it, and when those are used up,
+// the engine waits.
 //
 // disk also hides the machine's name, under which the engine keeps its data (see stamp.go).
 type disk struct {
 	vfs.FS
 	fail   func(error)
 	failed <-chan struct{}
+	spares *spare.Set
 	from   string // directory that the engine names after the machine
 	to     string // what it is called on the disk
 }
@@ -35,9 +38,9 @@ var errDisk = errors.New("disk")
 // hostDir is what the directory of the machine is called instead.
 const hostDir = "replica"
 
-func newDisk(under vfs.FS, dir, hostname string, fail func(error), failed <-chan struct{}) *disk {
+func newDisk(under vfs.FS, dir, hostname string, fail func(error), failed <-chan struct{}, spares *spare.Set) *disk {
 	return &disk{
-		FS: under, fail: fail, failed: failed,
+		FS: under, fail: fail, failed: failed, spares: spares,
 		from: filepath.Join(dir, hostname), to: filepath.Join(dir, hostDir),
 	}
 }
@@ -98,30 +101,36 @@ const (
 	descriptorsPause  = 50 * time.Millisecond
 )
 
-// patiently repeats what needs a file descriptor until there is one.
-func (d *disk) patiently(call func() error) {
+// patiently repeats what needs a file descriptor until there is one. Whoever had a spare one calls back in the end.
+func (d *disk) patiently(call func() error) (back func()) {
 	for began := time.Now(); ; {
-		err := call()
-		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || time.Since(began) > descriptorsWithin {
-			return
+		back, err := d.spares.Do(call)
+		if !spare.Lacking(err) || time.Since(began) > descriptorsWithin {
+			return back
 		}
 		select {
 		case <-d.failed:
-			return
+			return nil
 		case <-time.After(descriptorsPause):
 		}
 	}
 }
 
+// briefly is patiently for what needs a descriptor only while it lasts.
+func (d *disk) briefly(call func() error) {
+	if back := d.patiently(call); back != nil {
+		back()
+	}
+}
+
 // open opens a file.
 func (d *disk) open(name string, open func() (vfs.File, error)) (f *file, err error) {
-	d.patiently(func() error {
-		var under vfs.File
+	var under vfs.File
+	back := d.patiently(func() error {
 		under, err = open()
-		f = &file{File: under, disk: d, name: name}
 		return err
 	})
-	return f, err
+	return &file{File: under, disk: d, name: name, back: back}, err
 }
 
 // openToWrite opens a file that will be there, because it is made.
@@ -216,7 +225,7 @@ func (d *disk) RemoveAll(name string) (err error) {
 	if err := d.alive(); err != nil {
 		return err
 	}
-	d.patiently(func() error { err = d.FS.RemoveAll(name); return err })
+	d.briefly(func() error { err = d.FS.RemoveAll(name); return err })
 	return d.may("remove", name, err)
 }
 
@@ -227,13 +236,13 @@ func (d *disk) MkdirAll(name string, mode os.FileMode) error {
 
 func (d *disk) Lock(name string) (lock io.Closer, err error) {
 	name = d.path(name)
-	d.patiently(func() error { lock, err = d.FS.Lock(name); return err })
+	d.patiently(func() error { lock, err = d.FS.Lock(name); return err }) // for as long as the engine runs
 	return lock, d.must("lock", name, err)
 }
 
 func (d *disk) List(name string) (list []string, err error) {
 	name = d.path(name)
-	d.patiently(func() error { list, err = d.FS.List(name); return err })
+	d.briefly(func() error { list, err = d.FS.List(name); return err })
 	return list, d.may("list", name, err)
 }
 

@@ -14,6 +14,7 @@ type file struct {
 	vfs.File
 	disk *disk
 	name string
+	back func() // gives a spare descriptor back, nil if it has none
 }
 
 // Read and ReadAt answer the end of the file, and no other error.
@@ -83,6 +84,9 @@ func (f *file) Close() error {
 	err := f.File.Close()
 	if errors.Is(err, os.ErrClosed) {
 		return err
+	}
+	if f.back != nil {
+		f.back()
 	}
 	return f.disk.must("close", f.name, err)
 }

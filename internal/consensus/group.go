@@ -8,6 +8,7 @@ import (
 	"github.com/lni/dragonboat/v4/client"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/spare"
 )
 
 // Group is this node's replica of the group. It is safe for concurrent use.
@@ -18,7 +19,8 @@ type Group struct {
 	carrier *carrier
 	store   *logStoreFactory
 	leaders *leaders
-	entry   *member // in the process's router
+	entry   *member    // in the process's router
+	spares  *spare.Set // descriptors for files
 	session *client.Session
 	timers  sync.Pool // of *time.Timer, stopped
 

@@ -40,7 +40,8 @@ func rel(path string) string {
 // one in between stands on packages of the floor below it.
 func floor(path string) (int, bool) {
 	floors := map[string]int{
-		"fsm": 10, "transport": 10, "fence": 10,
+		"internal/spare": 5, // transport stands on it
+		"fsm":            10, "transport": 10, "fence": 10,
 		"internal/lease":   18, // the others of its floor use its Instant
 		"internal/forming": 20, "internal/autopilot": 20,
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,

@@ -1,0 +1,49 @@
+package transport
+
+import (
+	"net"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/spare"
+)
+
+// spares are the descriptors set aside for connections, apart, so that gossip and strangers do not use up what
+// replicas need to vote.
+type spares struct{ accepted, raft, dialed *spare.Set }
+
+// setAside is for a group of seven voters that all connect anew, one way and the other.
+func setAside() spares {
+	return spares{
+		accepted: spare.NewSet(12, spare.Null),
+		raft:     spare.NewSet(6, spare.Null),
+		dialed:   spare.NewSet(2, spare.Null),
+	}
+}
+
+func (s spares) Close() {
+	s.accepted.Close()
+	s.raft.Close()
+	s.dialed.Close()
+}
+
+// with makes a connection, with a spare descriptor if there is no other.
+func with(set *spare.Set, connect func() (net.Conn, error)) (c net.Conn, err error) {
+	back, err := set.Do(func() error { c, err = connect(); return err })
+	if err != nil || back == nil {
+		return c, err
+	}
+	return &borrowed{Conn: c, back: sync.OnceFunc(back)}, nil
+}
+
+// borrowed is a connection made with a spare descriptor.
+type borrowed struct {
+	net.Conn
+	back func()
+}
+
+// Close ends the connection and sets its descriptor aside again.
+func (b *borrowed) Close() error {
+	err := b.Conn.Close()
+	b.back()
+	return err
+}
