@@ -1,11 +1,12 @@
 package holdfast_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,14 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim"
 )
-
-// kind is a lock of the random test.
-type kind struct {
-	name  string
-	limit int // 1: exclusive
-}
-
-func kinds() []kind { return []kind{{"a", 1}, {"b", 1}, {"c", 1}, {"permits", 4}} }
 
 // tenure is a lease that the run looks at.
 type tenure struct {
@@ -60,14 +53,10 @@ func (x *nemesis) caller(i int, r *rand.Rand) {
 }
 
 func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
-	k := kinds()[r.IntN(len(kinds()))]
-	weight := 1 + r.IntN(k.limit)
+	k := x.kinds()[r.IntN(len(x.kinds()))]
 	t := &tenure{n: n, kind: k, manual: chance(r, 10)}
-	op := x.rec.Op()
-	opts := []holdfast.Option{holdfast.WithLabel(strconv.FormatUint(op, 10))}
-	if k.limit > 1 {
-		opts = append(opts, holdfast.WithLimit(k.limit), holdfast.WithWeight(weight))
-	}
+	e := history.Event{Kind: history.Asked, Op: x.rec.Op(), Node: n.Index()}
+	opts := k.claim(&e, r)
 	if t.manual {
 		opts = append(opts, holdfast.WithManualRenew())
 	}
@@ -81,16 +70,10 @@ func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	if chance(r, 10) {
 		time.AfterFunc(time.Duration(r.Int64N(int64(patience))), cancel)
 	}
-	ask, wait := c.Acquire, chance(r, 80)
-	if !wait {
-		ask = c.TryAcquire
-	}
-	e := history.Event{Kind: history.Asked, Op: op, Node: n.Index(), Lock: k.name}
-	asked := e
-	asked.Wait, asked.Until, asked.Weight, asked.Limit = wait, time.Since(x.begin)+patience, weight, k.limit
-	x.rec.Add(asked)
-	l, err := ask(ctx, k.name, opts...)
-	e.Until = time.Since(x.begin)
+	e.Wait, e.Until = len(k.others) > 0 || chance(r, 80), time.Since(x.begin)+patience
+	x.rec.Add(e)
+	l, err := k.ask(ctx, c, e.Wait, opts)
+	e = history.Event{Op: e.Op, Node: e.Node, Lock: e.Lock, Until: time.Since(x.begin)}
 	<-n.Awake()
 	if err != nil {
 		x.understand("acquiring", err, holdfast.ErrHeld)
@@ -101,7 +84,9 @@ func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	e.Kind, e.Token = history.Granted, uint64(l.Token())
 	x.rec.Add(e)
 	t.l = l
-	x.hold(c, t, r, capped && chance(r, 50))
+	x.hold(t, r, capped && chance(r, 50))
+	<-t.n.Awake()
+	x.release(t)
 }
 
 // understand complains about errors that no caller expects when nodes crash and networks break.
@@ -114,18 +99,18 @@ func (x *nemesis) understand(what string, err error, also ...error) {
 	x.t.Errorf("%s answered %v", what, err)
 }
 
-// hold does what holders do, and releases the lease at the end, or leaves that to its maximum hold time.
-func (x *nemesis) hold(c *holdfast.Cluster, t *tenure, r *rand.Rand, leave bool) {
+// hold does what holders do, until it has done enough or its lease is lost; or leaves its end to its maximum hold time.
+func (x *nemesis) hold(t *tenure, r *rand.Rand, leave bool) {
 	x.mu.Lock()
 	x.tenures[t] = struct{}{}
 	x.mu.Unlock()
 	defer func() {
-		x.probe(t.kind.name)
+		x.probe(t.kind)
 		x.mu.Lock()
 		delete(x.tenures, t)
 		x.mu.Unlock()
 	}()
-	x.probe(t.kind.name)
+	x.probe(t.kind)
 	end := time.Now().Add(time.Duration(r.Int64N(int64(2 * x.ttl))))
 	if chance(r, 70) {
 		end = time.Now().Add(time.Duration(r.Int64N(int64(x.ttl / 4))))
@@ -133,50 +118,69 @@ func (x *nemesis) hold(c *holdfast.Cluster, t *tenure, r *rand.Rand, leave bool)
 	for time.Now().Before(end) || leave {
 		pause(r, 300*time.Millisecond)
 		<-t.n.Awake()
-		x.probe(t.kind.name)
+		x.probe(t.kind)
 		if !t.l.Valid() {
 			break
 		}
-		x.use(c, t, r)
+		x.use(t, r)
 	}
-	<-t.n.Awake()
-	x.release(t)
+}
+
+// gives begins to release a lease, unless it was found over before.
+func (x *nemesis) gives(t *tenure) history.Event {
+	e := history.Event{Kind: history.Release, Node: t.n.Index(), Lock: t.kind.name, Token: uint64(t.l.Token())}
+	x.rec.Observe(func() (history.Event, bool) { t.released = true; return e, !t.ended })
+	e.Kind = history.Released
+	return e
 }
 
 func (x *nemesis) release(t *tenure) {
-	e := history.Event{Kind: history.Release, Node: t.n.Index(), Lock: t.kind.name, Token: uint64(t.l.Token())}
-	x.rec.Observe(func() (history.Event, bool) { t.released = true; return e, !t.ended })
+	released := x.gives(t)
 	err := t.l.Release(until(time.Second))
 	if err != nil {
 		x.understand("releasing", err, holdfast.ErrLost)
 		return
 	}
-	e.Kind = history.Released
-	x.rec.Add(e)
+	x.rec.Add(released)
 }
 
 // use does one of the things that a holder can do.
-func (x *nemesis) use(c *holdfast.Cluster, t *tenure, r *rand.Rand) {
+func (x *nemesis) use(t *tenure, r *rand.Rand) {
 	ctx := until(time.Second)
 	e := history.Event{Node: t.n.Index(), Lock: t.kind.name, Token: uint64(t.l.Token())}
 	switch what := r.IntN(10); {
 	case what < 2 && t.kind.limit == 1:
-		e.Kind, e.Op, e.Value = history.Set, x.rec.Op(), fmt.Sprint("value", x.sets.Add(1))
-		x.rec.Add(e)
-		err := t.l.Set(ctx, []byte(e.Value))
-		if err != nil {
-			x.understand("setting a value", err, holdfast.ErrLost)
-		}
-		e.Kind, e.OK = history.Done, err == nil
-		x.rec.Add(e)
+		x.set(t, nil)
 	case what < 5:
 		other := x.s.Nodes()[r.IntN(len(x.s.Nodes()))]
+		e.Lock = t.kind.names()[r.IntN(len(t.kind.names()))]
 		x.verify(other, e, r)
 	case what < 6 || t.manual && what < 9:
 		if err := t.l.Renew(ctx); err != nil {
 			x.understand("renewing", err, holdfast.ErrLost, holdfast.ErrReleased)
 		}
 	}
+}
+
+// set writes a new value, with a tail that nobody looks at.
+func (x *nemesis) set(t *tenure, tail []byte) {
+	e := history.Event{
+		Kind: history.Set, Op: x.rec.Op(), Node: t.n.Index(), Lock: t.kind.name, Token: uint64(t.l.Token()),
+		Value: fmt.Sprint("value", x.sets.Add(1)),
+	}
+	x.rec.Add(e)
+	err := t.l.Set(until(time.Second), append([]byte(e.Value), tail...))
+	if err != nil {
+		x.understand("setting a value", err, holdfast.ErrLost)
+	}
+	e.Kind, e.OK = history.Done, err == nil
+	x.rec.Add(e)
+}
+
+// valueOf is a value without its tail.
+func valueOf(v []byte) string {
+	head, _, _ := bytes.Cut(v, []byte("|"))
+	return string(head)
 }
 
 // verify asks node n about the token of e.
@@ -197,12 +201,12 @@ func (x *nemesis) verify(n *sim.Node, e history.Event, r *rand.Rand) {
 	}
 }
 
-// probe looks at all leases of a lock on nodes that are awake.
-func (x *nemesis) probe(name string) {
+// probe looks, on nodes that are awake, at all leases that have a name of a kind.
+func (x *nemesis) probe(k kind) {
 	x.mu.Lock()
 	var all []*tenure
 	for t := range x.tenures {
-		if t.kind.name == name {
+		if slices.ContainsFunc(t.kind.names(), func(name string) bool { return slices.Contains(k.names(), name) }) {
 			all = append(all, t)
 		}
 	}
@@ -215,7 +219,7 @@ func (x *nemesis) probe(name string) {
 			continue
 		}
 		x.rec.Observe(func() (history.Event, bool) {
-			e := history.Event{Node: t.n.Index(), Lock: name, Token: uint64(t.l.Token())}
+			e := history.Event{Node: t.n.Index(), Lock: t.kind.name, Token: uint64(t.l.Token())}
 			switch {
 			case t.ended || t.released && !t.l.Valid():
 				return e, false
@@ -240,36 +244,4 @@ func cause(t *tenure) string {
 		return history.CauseExpired // and not because of a newer process, or because the node was removed
 	}
 	return fmt.Sprint(err)
-}
-
-// watch looks at the locks from all nodes until the callers rest.
-func (x *nemesis) watch(r *rand.Rand) {
-	for !x.resting() {
-		pause(r, 300*time.Millisecond)
-		x.change(func() {})
-		n, k := x.s.Nodes()[r.IntN(len(x.s.Nodes()))], kinds()[r.IntN(len(kinds()))]
-		c := n.Cluster()
-		if c == nil {
-			continue
-		}
-		e := history.Event{Kind: history.Look, Op: x.rec.Op(), Node: n.Index(), Lock: k.name}
-		x.rec.Add(e)
-		info, err := c.Inspect(until(time.Second), k.name)
-		if err != nil {
-			x.understand("inspecting", err)
-			continue
-		}
-		e.Kind, e.Value = history.Looked, string(info.Value)
-		for _, w := range info.Waiters {
-			op, err := strconv.ParseUint(w.Label, 10, 64)
-			if err != nil {
-				x.t.Errorf("a waiter with the label %q", w.Label)
-			}
-			e.Queue = append(e.Queue, op)
-		}
-		x.rec.Add(e)
-		if len(info.Holders) == 0 && len(info.Waiters) > 0 {
-			x.t.Errorf("%q is free and somebody waits: %+v", k.name, info)
-		}
-	}
 }

@@ -1,11 +1,14 @@
 package holdfast_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,21 +28,24 @@ import (
 //	HOLDFAST_SEEDS=100    runs that many seeds
 //	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
 //	HOLDFAST_LOG=file     file.seed takes what the nodes log, and the history
+//	HOLDFAST_HISTORY=dir  dir takes the history, for sim/porcupine
 //
 // A run that fails is stored and repeated: see sim.Options.
 const (
 	minutesVar = "HOLDFAST_MINUTES"
 	logVar     = "HOLDFAST_LOG"
+	historyVar = "HOLDFAST_HISTORY"
 
 	seedsDefault   = 3
 	minutesDefault = 2
 	driftMax       = 0.04
+	slowMax        = 45 * time.Second // for which a slow watcher looks away
 	resumeMax      = 20 * time.Second
 )
 
 func TestRandomFaultsBreakNoPromise(t *testing.T) {
 	t.Parallel()
-	all := &teeth{count: make(map[history.Kind]int)}
+	all := &teeth{}
 	t.Cleanup(func() {
 		if lack := all.lack(); lack != "" && os.Getenv(sim.SeedVar) == "" {
 			t.Errorf("runs without teeth: %s in all of them", lack)
@@ -52,37 +58,24 @@ func TestRandomFaultsBreakNoPromise(t *testing.T) {
 
 // teeth is what happened in all runs together: a single one may well lack something.
 type teeth struct {
-	mu                     sync.Mutex
-	count                  map[history.Kind]int
-	expired, jobs, leaders int
+	mu      sync.Mutex
+	figures history.Figures
 }
 
-func (a *teeth) add(count map[history.Kind]int, expired, jobs, leaders int) {
+func (a *teeth) add(f history.Figures) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for kind, n := range count {
-		a.count[kind] += n
-	}
-	a.expired, a.jobs, a.leaders = a.expired+expired, a.jobs+jobs, a.leaders+leaders
+	a.figures.Merge(f)
 }
 
 // lack is what has happened too seldom to have shown anything.
 func (a *teeth) lack() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.count[history.Granted] < 50:
-		return "few grants"
-	case a.expired == 0:
-		return "no lease expired"
-	case a.leaders < 10:
-		return "few changes of the raft leader"
-	case a.count[history.Verified] == 0 || a.count[history.Looked] == 0:
-		return "no reads"
-	case a.jobs == 0:
-		return "no jobs"
-	}
-	return ""
+	return a.figures.Lacks(history.Figures{
+		Calls: 500, Grants: 100, Refused: 50, Expired: 1, Verified: 20, Looked: 100, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
+		Wholes: 20, Rests: 10, Freed: 3, LeaderReads: 20, Observed: 30, Told: 2000, Resyncs: 1,
+	})
 }
 
 func fromEnv(t *testing.T, name string, value int) int {
@@ -107,16 +100,17 @@ type nemesis struct {
 	rec   *history.Recorder
 	begin time.Time
 
-	stop     chan struct{} // of the faults
-	rest     chan struct{} // of the callers
-	healing  sync.WaitGroup
-	watching sync.WaitGroup
+	stop      chan struct{}   // of the faults
+	rest      chan struct{}   // of the callers
+	listening context.Context // of observers and watchers: they hear what the callers did last
+	healing   sync.WaitGroup
+	watching  sync.WaitGroup
 
 	leaders atomic.Int64 // changes of the raft leader, as all nodes saw them
 	faults  atomic.Int64
 	running atomic.Int64 // faults in force
 	sets    atomic.Int64
-	jobs    atomic.Int64 // that were run
+	napped  atomic.Uint64 // the index at which the slow watcher slept last
 
 	mu      sync.Mutex
 	ill     []int // faults that touch each node
@@ -191,17 +185,10 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 		x.recover(i)
 	}
 	x.healing.Wait()
-	var callers sync.WaitGroup
-	for i := range x.s.Nodes() {
-		for range 3 {
-			own := rand.New(rand.NewPCG(r.Uint64(), 2))
-			callers.Go(func() { x.caller(i, own) })
-		}
-		running := rand.New(rand.NewPCG(r.Uint64(), 4))
-		callers.Go(func() { x.runner(i, running) })
-	}
-	watching := rand.New(rand.NewPCG(r.Uint64(), 3))
-	callers.Go(func() { x.watch(watching) })
+	listening, deaf := context.WithCancel(context.Background())
+	x.listening = listening
+	var callers, listeners sync.WaitGroup
+	x.begins(r, &callers, &listeners)
 	x.harm(r, d)
 
 	x.calm()
@@ -216,6 +203,35 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	x.healing.Wait()
 	x.watching.Wait()
 	x.takeAll()
+	x.sleep(lateMax + time.Second)
+	deaf()
+	listeners.Wait()
+}
+
+// begins lets all callers loose, and all who listen to what they do.
+func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
+	lot := func() *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 2)) }
+	nodes := len(x.s.Nodes())
+	for i := range nodes {
+		prefix := []string{"", "{t}", crown}[r.IntN(3)]
+		if i < 2 {
+			prefix = ""
+		}
+		listeners.Go(func() { x.watcher(i, prefix, 0) })
+		listeners.Go(func() { x.observer(i) })
+		for range 4 {
+			own := lot()
+			callers.Go(func() { x.caller(i, own) })
+		}
+		running, leading := lot(), lot()
+		callers.Go(func() { x.runner(i, running) })
+		callers.Go(func() { x.candidate(i, leading) })
+	}
+	slow, burdened := r.IntN(nodes), r.IntN(nodes)
+	listeners.Go(func() { x.watcher(slow, ballast, slowMax) })
+	looking, writing := lot(), lot()
+	callers.Go(func() { x.burden(burdened, writing) })
+	callers.Go(func() { x.look(looking) })
 }
 
 // serve takes and releases a lock of the node's own until that works once.
@@ -232,37 +248,22 @@ func (x *nemesis) serve(i int) {
 	}
 }
 
-// takeAll acquires every lock whole on every node: nothing may be stuck.
-func (x *nemesis) takeAll() {
-	for i, n := range x.s.Nodes() {
-		if n.Cluster() == nil {
-			continue // it could not be opened, which was told
-		}
-		for _, k := range kinds() {
-			opts := []holdfast.Option{}
-			if k.limit > 1 {
-				opts = append(opts, holdfast.WithLimit(k.limit), holdfast.WithWeight(k.limit))
-			}
-			l, err := n.Cluster().Acquire(until(x.ttl+lateMax), k.name, opts...)
-			if err != nil {
-				info, _ := n.Cluster().Inspect(until(time.Second), k.name)
-				x.t.Errorf("at the end %s cannot be had on node %d: %v\n%+v", k.name, i, err, info)
-				continue
-			}
-			if err := l.Release(until(time.Second)); err != nil {
-				x.t.Errorf("at the end %s cannot be released on node %d: %v", k.name, i, err)
-			}
-		}
-	}
-}
-
 // report checks the history, adds what happened to that of the other runs, and answers the figures.
 func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth) string {
 	h := x.rec.Events()
 	if err := x.write(x.log); err != nil {
 		x.t.Error(err)
 	}
-	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: lateMax, Answer: 100 * time.Millisecond, Resume: resumeMax})
+	if dir := os.Getenv(historyVar); dir != "" {
+		text, err := json.Marshal(h)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprint(seed, ".json")), text, 0o600)
+		}
+		if err != nil {
+			x.t.Error(err)
+		}
+	}
+	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: lateMax, Answer: 100 * time.Millisecond, Resume: resumeMax, Drift: driftMax})
 	for i, v := range found {
 		x.t.Errorf("%s=%d: %v", sim.SeedVar, seed, v)
 		if i == 0 {
@@ -271,18 +272,13 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth)
 			}
 		}
 	}
-	count := make(map[history.Kind]int)
-	expired := 0
-	for _, e := range h {
-		count[e.Kind]++
-		if e.Kind == history.Ended && e.Cause == history.CauseExpired {
-			expired++
-		}
-	}
-	all.add(count, expired, int(x.jobs.Load()), int(x.leaders.Load()))
-	return fmt.Sprintf("seed %d: %d nodes, %v: %d calls, %d grants, %d expired, %d verified, %d looks, %d values, %d jobs, %d faults, %d changes of raft leader, %d violations",
-		seed, nodes, took.Round(time.Second), count[history.Asked], count[history.Granted], expired,
-		count[history.Verified], count[history.Looked], count[history.Done], x.jobs.Load(), x.faults.Load(), x.leaders.Load(), len(found))
+	f := history.Measure(h)
+	f.Leaders = int(x.leaders.Load())
+	all.add(f)
+	return fmt.Sprintf("seed %d: %d nodes, %v: %d calls, %d grants (%d sets, %d rests), %d expired, %d freed, %d verified, %d looks, %d values, %d jobs, "+
+		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d changes of raft leader, %d violations",
+		seed, nodes, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Expired, f.Freed, f.Verified, f.Looked, f.Sets, f.Runs,
+		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), f.Leaders, len(found))
 }
 
 // sleep lets virtual time pass.

@@ -119,25 +119,45 @@ func resumed(h []Event) (longest time.Duration) {
 	return longest
 }
 
-// Toothless says what a history lacks without which it could not have shown a violation; "" if it lacks
-// nothing. A zero in least asks for nothing; Late and Resumed are not looked at.
-func Toothless(h []Event, least Figures) string {
-	f := Measure(h)
-	for _, need := range []struct {
-		what     string
-		n, least int
-	}{
-		{"calls", f.Calls, least.Calls}, {"grants", f.Grants, least.Grants}, {"refusals", f.Refused, least.Refused},
-		{"leases expired", f.Expired, least.Expired}, {"tokens verified", f.Verified, least.Verified},
-		{"looks at queues", f.Looked, least.Looked}, {"values set", f.Sets, least.Sets}, {"runs", f.Runs, least.Runs},
-		{"grants of sets", f.Wholes, least.Wholes}, {"grants that rest", f.Rests, least.Rests}, {"grants freed by force", f.Freed, least.Freed},
-		{"reads of leaders", f.LeaderReads, least.LeaderReads}, {"leaders observed", f.Observed, least.Observed},
-		{"changes told", f.Told, least.Told}, {"gaps told", f.Resyncs, least.Resyncs},
-		{"nodes that fell ill", f.Ills, least.Ills}, {"changes of raft leader", f.Leaders, least.Leaders},
-	} {
-		if need.n < need.least {
-			return fmt.Sprintf("%d %s, at least %d wanted", need.n, need.what, need.least)
+// Merge adds what was counted in another history. Resumed becomes the longer one.
+func (f *Figures) Merge(o Figures) {
+	mine, others := f.counts(Figures{}), o.counts(Figures{})
+	for i := range mine {
+		*mine[i].n += *others[i].n
+	}
+	f.Late.Merge(&o.Late)
+	f.Resumed = max(f.Resumed, o.Resumed)
+}
+
+// count is one of the numbers, and how much of it is wanted.
+type count struct {
+	what  string
+	n     *int
+	least int
+}
+
+func (f *Figures) counts(least Figures) []count {
+	return []count{
+		{"calls", &f.Calls, least.Calls}, {"grants", &f.Grants, least.Grants}, {"refusals", &f.Refused, least.Refused},
+		{"leases expired", &f.Expired, least.Expired}, {"tokens verified", &f.Verified, least.Verified},
+		{"looks at queues", &f.Looked, least.Looked}, {"values set", &f.Sets, least.Sets}, {"runs", &f.Runs, least.Runs},
+		{"grants of sets", &f.Wholes, least.Wholes}, {"grants that rest", &f.Rests, least.Rests},
+		{"grants freed by force", &f.Freed, least.Freed}, {"reads of leaders", &f.LeaderReads, least.LeaderReads},
+		{"leaders observed", &f.Observed, least.Observed}, {"changes told", &f.Told, least.Told}, {"gaps told", &f.Resyncs, least.Resyncs},
+		{"nodes that fell ill", &f.Ills, least.Ills}, {"changes of raft leader", &f.Leaders, least.Leaders},
+	}
+}
+
+// Lacks says what there is too little of to have shown a violation; "" if nothing is. A zero in least asks for
+// nothing; Late and Resumed are not looked at.
+func (f Figures) Lacks(least Figures) string {
+	for _, c := range f.counts(least) {
+		if *c.n < c.least {
+			return fmt.Sprintf("%d %s, at least %d wanted", *c.n, c.what, c.least)
 		}
 	}
 	return ""
 }
+
+// Toothless says what a history lacks: see Figures.Lacks.
+func Toothless(h []Event, least Figures) string { return Measure(h).Lacks(least) }

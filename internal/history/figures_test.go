@@ -81,6 +81,12 @@ func TestARunWithoutTeethIsRefused(t *testing.T) {
 			t.Errorf("%s: %q", want, what)
 		}
 	}
+	twice := history.Measure(h)
+	twice.Merge(history.Measure(h))
+	least.Grants *= 2
+	if what := twice.Lacks(least); what != "" {
+		t.Error(what)
+	}
 	leaders := script(on(history.Led, 0, 0), on(history.Led, 1, 0))
 	if what := history.Toothless(leaders, history.Figures{Leaders: 1}); what != "" {
 		t.Error(what)

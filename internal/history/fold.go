@@ -7,15 +7,13 @@ import (
 )
 
 // Folds follows from what each watcher was told who holds a lock and who waits for it, and finds what cannot be: two
-// exclusive holders, an end of what had ended, a grant to somebody who did not stand first, a set that is granted in
-// part; and reads that contradict it.
+// exclusive holders, an end of what had ended, a leader who does not hold or of whom nothing was said, a grant to
+// somebody who did not stand first, a set that is granted in part; and reads that contradict it.
 func Folds(h []Event, _ Bounds) (found []Violation) {
-	asked := make(map[uint64]Event)
-	for _, e := range h {
-		if e.Kind == Asked {
-			if _, ok := asked[e.Op]; !ok {
-				asked[e.Op] = e
-			}
+	asked := make(map[uint64]*question)
+	for i, e := range h {
+		if e.Kind == Asked && asked[e.Op] == nil {
+			asked[e.Op] = &question{e, i}
 		}
 	}
 	all := grants(h)
@@ -25,40 +23,44 @@ func Folds(h []Event, _ Bounds) (found []Violation) {
 			whole = append(whole, s)
 			found = append(found, s.fold(h, asked)...)
 			found = append(found, s.parts(h, all)...)
+			found = append(found, s.leaders(h, asked)...)
 		}
 	}
 	return append(found, contradicted(h, all, whole)...)
 }
 
+// question is an Asked and its index.
+type question struct {
+	Event
+	at int
+}
+
 // fold follows one stretch.
-func (s stretch) fold(h []Event, asked map[uint64]Event) (found []Violation) {
+func (s stretch) fold(h []Event, asked map[uint64]*question) (found []Violation) {
 	holds := make(map[string]uint64)    // the exclusive holder whose grant was told
 	over := make(map[string]uint64)     // the highest token whose end was told
 	queues := make(map[string][]uint64) // ops, in the order of their arrival
-	twice := make(map[uint64]bool)      // ops that stood in a queue in two places
+	twice := make(map[uint64]bool)      // ops that waited under two sessions at a time: which of them ends is not told
 	wrong := func(e Event, rule, format string, args ...any) {
 		found = append(found, broken(rule, e.At, e.Lock, format, args...))
 	}
 	for _, i := range s.told {
 		e := h[i]
-		a, known := asked[e.Of]
+		a := asked[e.Of]
 		queue := queues[e.Lock]
 		switch e.Change {
 		case ChangeGranted:
-			if holds[e.Lock] != 0 && known && a.Weight == a.Limit {
+			if holds[e.Lock] != 0 && a != nil && a.Weight == a.Limit {
 				wrong(e, "what is told adds up", "op %d was told of the grant of token %d while %d held", s.Op, e.Token, holds[e.Lock])
 			}
-			if known && a.Weight == a.Limit {
+			if a != nil && a.Weight == a.Limit {
 				holds[e.Lock] = e.Token
 			}
-			// A call whose session ended asks again, and may stand in the queue a second time meanwhile. What a
-			// restarted node is told may be older than its watch, and the arrival of who is granted older still.
-			placed := known && !twice[e.Of] && (slices.Contains(queue, e.Of) || a.At > s.At)
 			for _, other := range queue {
-				if other == e.Of {
+				if other == e.Of || twice[e.Of] || a == nil || a.at < s.from { // its place may be from before the stretch
 					break
 				}
-				if placed && asked[other].Priority >= a.Priority {
+				if !twice[other] && asked[other].Priority >= a.Priority {
 					wrong(e, "waiters are served in order", "op %d was granted before op %d, which had come before it, as op %d was told",
 						e.Of, other, s.Op)
 				}
@@ -73,9 +75,8 @@ func (s stretch) fold(h []Event, asked map[uint64]Event) (found []Violation) {
 				delete(holds, e.Lock)
 			}
 		case ChangeQueued:
-			if slices.Contains(queue, e.Of) {
-				twice[e.Of] = true
-			} else if e.Of != 0 && known {
+			if a != nil {
+				twice[e.Of] = twice[e.Of] || slices.Contains(queue, e.Of)
 				queues[e.Lock] = append(queue, e.Of)
 			}
 		case ChangeWithdrawn:
@@ -84,6 +85,47 @@ func (s stretch) fold(h []Event, asked map[uint64]Event) (found []Violation) {
 	}
 	return found
 }
+
+// leaders demands that the leader who is told is the candidate who holds then, and that every one is told.
+func (s stretch) leaders(h []Event, asked map[uint64]*question) (found []Violation) {
+	leads := make(map[string]uint64) // 0: nobody, once somebody did
+	elected := make(map[string]bool) // by a grant or an end that was not followed yet
+	wrong := func(e Event, told string) {
+		found = append(found, broken("a watch tells who leads", e.At, e.Lock,
+			"op %d on node %d was told at index %d %s, and token %d leads (0: nobody)", s.Op, s.Node, e.Index, told, leads[e.Lock]))
+	}
+	for n, i := range s.told {
+		e := h[i]
+		led, known := leads[e.Lock]
+		switch e.Change {
+		case ChangeLeader:
+			if known && (e.Token != led || !elected[e.Lock]) || !known && e.Token != 0 {
+				wrong(e, "that another one does")
+			}
+			leads[e.Lock], elected[e.Lock] = led, false
+		case ChangeGranted:
+			if a := asked[e.Of]; a != nil && a.Election {
+				leads[e.Lock], elected[e.Lock] = e.Token, true
+			}
+		case ChangeReleased, ChangeExpired, ChangeLost, ChangeForced:
+			if led != 0 && led == e.Token {
+				leads[e.Lock], elected[e.Lock] = 0, true
+			}
+		}
+		if n+1 == len(s.told) || h[s.told[n+1]].Index == e.Index || e.Index >= s.last {
+			continue
+		}
+		for lock, not := range elected {
+			if not {
+				wrong(named(e, lock), "nothing of it")
+			}
+			delete(elected, lock)
+		}
+	}
+	return found
+}
+
+func named(e Event, lock string) Event { e.Lock = lock; return e }
 
 // parts demands that all names of a set that are watched change hands at one index.
 func (s stretch) parts(h []Event, all map[uint64]*grant) (found []Violation) {
@@ -95,7 +137,7 @@ func (s stretch) parts(h []Event, all map[uint64]*grant) (found []Violation) {
 	for _, i := range s.told {
 		e := h[i]
 		g := all[e.Token]
-		if g == nil || g.granted < 0 || len(g.Others) == 0 || e.Change == ChangeValue || e.Index >= s.last {
+		if g == nil || g.granted < 0 || len(g.Others) == 0 || e.Change == ChangeValue || e.Change == ChangeLeader || e.Index >= s.last {
 			continue
 		}
 		k := hand{e.Token, e.Change != ChangeGranted}

@@ -89,6 +89,7 @@ const (
 	ChangeQueued    = "queued"
 	ChangeWithdrawn = "withdrawn"
 	ChangeValue     = "value"
+	ChangeLeader    = "leader" // an election has another leader, or none: Token 0
 	ChangeResync    = "resync" // changes up to Index may be missing
 )
 
@@ -110,7 +111,8 @@ type Event struct {
 	Priority  int
 	MinHold   time.Duration // the place stays taken until so long after the grant
 	LockDelay time.Duration // and for so long after a loss
-	Pause     time.Duration // of Asked: the caller may think for so long before it asks, as candidates do after a loss
+	Election  bool          // of Asked: by a candidate
+	Pause     time.Duration // of Asked: the caller may think for so long first, as candidates do after a loss; of Watching: it may be so late
 	Remaining time.Duration // in true time
 	Cause     string
 	Queue     []uint64

@@ -19,6 +19,7 @@ type watcher struct {
 type stretch struct {
 	*watcher
 	first, last uint64
+	from        int // index in the history: what was asked for later is told whole
 	told        []int
 }
 
@@ -42,12 +43,12 @@ func watchers(h []Event) (all []*watcher) {
 // stretches cuts what a watcher was told where it was told that something may be missing. The changes of the last
 // index may not all be there.
 func (w *watcher) stretches(h []Event) (all []stretch) {
-	s := stretch{watcher: w}
+	s := stretch{watcher: w, from: w.begun}
 	for _, i := range w.told {
 		e := h[i]
 		if e.Change == ChangeResync {
 			all = append(all, s)
-			s = stretch{watcher: w, first: e.Index + 1, last: e.Index + 1}
+			s = stretch{watcher: w, first: e.Index + 1, last: e.Index + 1, from: i}
 			continue
 		}
 		if s.first == 0 {
@@ -163,7 +164,7 @@ func untold(h []Event, b Bounds, all []*watcher) (found []Violation) {
 		}
 		demand := func(lock string, c change, since int, known time.Duration) {
 			at, ok := told[c]
-			due := known + b.Late
+			due := known + b.Late + w.Pause
 			if !strings.HasPrefix(lock, w.Lock) || since < w.begun || due > w.until || ok && at <= due || !x.fine(w.Node, h[since].At, due) {
 				return
 			}

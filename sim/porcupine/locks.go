@@ -3,16 +3,13 @@ package porcupine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
 // Locks are all locks that are held by weight: exclusive ones, whose holder weighs as much as the limit, shared
-// ones and permits.
-//
-// A call without a grant is left out: whatever it did is over again, and nobody saw it. The end of a lease
-// for another reason than its release is an operation of its own that nobody called: it happens at some time
-// after the grant, and before the next exclusive grant is heard of.
+// ones and permits; a set is one grant of each of its names.
 type Locks struct{}
 
 // Name is for people.
@@ -21,66 +18,122 @@ func (Locks) Name() string { return "lock" }
 // Init is a free lock without a past.
 func (Locks) Init() State { return lockState{} }
 
-// taken, freed and verified are what can happen to a lock.
+// taken, freed, verified and listed are what can happen to a lock, or to several that share a tag.
 type (
 	taken struct {
 		token         uint64
 		weight, limit int
+		names         []string
 	}
 	freed    struct{ token uint64 } // released, or ended by the group; the second time changes nothing
 	verified struct {
+		name    string
 		token   uint64
 		current bool
 	}
+	listed map[string][]uint64 // the holders of some names, at one moment
 )
 
 // Ops lists what is known of each lock.
 func (Locks) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
-	asked, begun := make(map[uint64]int), make(map[uint64]int) // by op
-	release, released := make(map[uint64]int), make(map[uint64]int)
-	granted := make(map[string][]int) // events, by lock
+	all := tenures(h)
+	for _, t := range all {
+		for _, name := range t.asked.Names() {
+			ops[name] = append(ops[name], Op{t.grant.call, t.grant.ret, taken{t.token, t.asked.Weight, t.asked.Limit, []string{name}}})
+			for _, s := range t.ends {
+				ops[name] = append(ops[name], Op{s.call, s.ret, freed{t.token}})
+			}
+		}
+	}
+	for _, v := range verdicts(h) {
+		ops[v.name] = append(ops[v.name], Op{v.call, v.ret, v.verified})
+	}
+	for _, a := range answers(h, all) {
+		ops[a.lock] = append(ops[a.lock], Op{a.call, a.ret, listed{a.lock: a.tokens}})
+	}
+	return ops
+}
+
+// verdict is what somebody was told of a token.
+type verdict struct {
+	span
+	verified
+}
+
+func verdicts(h []history.Event) (list []verdict) {
+	begun := make(map[uint64]int)
 	for i, e := range h {
 		switch e.Kind {
-		case history.Asked:
-			asked[e.Op] = i
-		case history.Granted:
-			a := h[asked[e.Op]]
-			ops[e.Lock] = append(ops[e.Lock], Op{asked[e.Op], i, taken{e.Token, a.Weight, a.Limit}})
-			granted[e.Lock] = append(granted[e.Lock], i)
-		case history.Release:
-			release[e.Token] = i
-		case history.Released:
-			released[e.Token] = i
 		case history.Verify:
 			begun[e.Op] = i
 		case history.Verified:
-			ops[e.Lock] = append(ops[e.Lock], Op{begun[e.Op], i, verified{e.Token, e.OK}})
+			list = append(list, verdict{span{begun[e.Op], i}, verified{e.Lock, e.Token, e.OK}})
 		}
 	}
-	for lock, events := range granted {
-		slices.SortFunc(events, func(a, b int) int { return int(int64(h[a].Token - h[b].Token)) })
-		for n, i := range events {
-			token := h[i].Token
-			end := Op{asked[h[i].Op], Never, freed{token}}
-			if at, ok := released[token]; ok {
-				// Who is told that it released may have lost the lease before: the end came by then.
-				ops[lock] = append(ops[lock], Op{release[token], at, freed{token}})
-				end.Return = at
-			}
-			for _, later := range events[n+1:] {
-				if a := h[asked[h[later].Op]]; a.Weight == a.Limit {
-					end.Return = min(end.Return, later)
-					break
-				}
-			}
-			ops[lock] = append(ops[lock], end)
+	return list
+}
+
+// Tags are the locks that share a tag, all of them one object: a set is taken and freed as a whole.
+type Tags struct{}
+
+// Name is for people.
+func (Tags) Name() string { return "tag" }
+
+// Init is a tag of which everything is free.
+func (Tags) Init() State { return lockState{} }
+
+// Ops lists what is known of each tag of which a set was asked for.
+func (Tags) Ops(h []history.Event) map[string][]Op {
+	ops := make(map[string][]Op)
+	for _, e := range h {
+		if e.Kind == history.Asked && len(e.Others) > 0 {
+			ops[tag(e.Lock)] = nil
+		}
+	}
+	add := func(name string, op Op) {
+		if _, ok := ops[tag(name)]; ok {
+			ops[tag(name)] = append(ops[tag(name)], op)
+		}
+	}
+	all := tenures(h)
+	for _, t := range all {
+		add(t.asked.Lock, Op{t.grant.call, t.grant.ret, taken{t.token, t.asked.Weight, t.asked.Limit, t.asked.Names()}})
+		for _, s := range t.ends {
+			add(t.asked.Lock, Op{s.call, s.ret, freed{t.token}})
+		}
+	}
+	for _, v := range verdicts(h) {
+		add(v.name, Op{v.call, v.ret, v.verified})
+	}
+	looks := make(map[int]listed) // by the call: what is told of one call is of one moment
+	ends := make(map[int]int)
+	for _, a := range answers(h, all) {
+		if looks[a.call] == nil {
+			looks[a.call] = make(listed)
+		}
+		looks[a.call][a.lock], ends[a.call] = a.tokens, a.ret
+	}
+	for call, l := range looks {
+		for name := range l {
+			add(name, Op{call, ends[call], l})
+			break
 		}
 	}
 	return ops
 }
 
-// lockState is a lock: who has it, and the highest token.
+// tag is what stands in the first braces of a name; a name without any is its own.
+func tag(name string) string {
+	if _, rest, ok := strings.Cut(name, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return "{" + tag + "}"
+		}
+	}
+	return name
+}
+
+// lockState is a lock, or several: who has what, and the highest token.
 type lockState struct {
 	highest uint64
 	holders []taken
@@ -89,19 +142,33 @@ type lockState struct {
 // Key tells states apart.
 func (s lockState) Key() string { return fmt.Sprint(s.highest, s.holders) }
 
+// of are the tokens that hold a name, the lowest first.
+func (s lockState) of(name string) (tokens []uint64) {
+	for _, h := range s.holders {
+		if slices.Contains(h.names, name) {
+			tokens = append(tokens, h.token)
+		}
+	}
+	return tokens
+}
+
 // Step grants to who fits and only with a higher token; tells of tokens what is true; and never frees a token
 // that was not granted.
 func (s lockState) Step(what any) (State, bool) {
 	switch op := what.(type) {
 	case taken:
-		sum := op.weight
-		for _, h := range s.holders {
-			sum += h.weight
+		for _, name := range op.names {
+			sum := op.weight
+			for _, h := range s.holders {
+				if slices.Contains(h.names, name) {
+					sum += h.weight
+				}
+			}
+			if sum > op.limit {
+				return s, false
+			}
 		}
-		if sum > op.limit || op.token <= s.highest {
-			return s, false
-		}
-		return lockState{op.token, append(slices.Clone(s.holders), op)}, true
+		return lockState{op.token, append(slices.Clone(s.holders), op)}, op.token > s.highest
 	case freed:
 		if op.token > s.highest {
 			return s, false
@@ -109,8 +176,14 @@ func (s lockState) Step(what any) (State, bool) {
 		rest := slices.DeleteFunc(slices.Clone(s.holders), func(h taken) bool { return h.token == op.token })
 		return lockState{s.highest, rest}, true
 	case verified:
-		holds := slices.ContainsFunc(s.holders, func(h taken) bool { return h.token == op.token })
-		return s, holds == op.current
+		return s, slices.Contains(s.of(op.name), op.token) == op.current
+	case listed:
+		for name, tokens := range op {
+			if !slices.Equal(s.of(name), tokens) {
+				return s, false
+			}
+		}
+		return s, true
 	}
 	return s, false
 }

@@ -21,28 +21,49 @@ type (
 	register string
 )
 
-// Ops lists writes, those in doubt as well, and reads that were answered.
+// Ops lists writes, those in doubt as well, and reads that were answered. What comes with Asked is written at the grant,
+// and perhaps at one before it that its caller did not hear of, as it lost its session. A write in doubt that nobody
+// read makes no difference.
 func (Values) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
-	begun := make(map[uint64]int)
-	doubt := make(map[uint64]int)
+	begun, doubt := make(map[uint64]int), make(map[uint64]int)
+	read := make(map[string]map[string]bool) // by lock and value
 	for i, e := range h {
 		switch e.Kind {
-		case history.Set:
-			begun[e.Op], doubt[e.Op] = i, i
-		case history.Look:
-			begun[e.Op] = i
-		case history.Done:
-			if e.OK {
-				delete(doubt, e.Op)
-				ops[e.Lock] = append(ops[e.Lock], Op{begun[e.Op], i, written{h[begun[e.Op]].Value}})
+		case history.Asked, history.Set:
+			if e.Kind == history.Set || e.Value != "" {
+				doubt[e.Op] = i
 			}
-		case history.Looked:
-			ops[e.Lock] = append(ops[e.Lock], Op{begun[e.Op], i, seen{e.Value}})
+		case history.Look, history.Who, history.Observing:
+			begun[e.Op] = i
+		case history.Granted, history.Done:
+			call, ok := doubt[e.Op]
+			if ok && (e.OK || e.Kind == history.Granted) {
+				delete(doubt, e.Op)
+				ops[e.Lock] = append(ops[e.Lock], Op{call, i, written{h[call].Value}})
+				if e.Kind == history.Granted {
+					ops[e.Lock] = append(ops[e.Lock], Op{call, i, written{h[call].Value}})
+				}
+			}
+		case history.Looked, history.Leads, history.Observed:
+			call, ok := begun[e.Op]
+			if !ok || e.Kind != history.Looked && e.Token == 0 {
+				continue // without a leader the value is not told
+			}
+			if e.Kind == history.Observed {
+				delete(begun, e.Op) // what it is told later may be old
+			}
+			ops[e.Lock] = append(ops[e.Lock], Op{call, i, seen{e.Value}})
+			if read[e.Lock] == nil {
+				read[e.Lock] = make(map[string]bool)
+			}
+			read[e.Lock][e.Value] = true
 		}
 	}
 	for _, i := range doubt {
-		ops[h[i].Lock] = append(ops[h[i].Lock], Op{i, Never, written{h[i].Value}})
+		if e := h[i]; read[e.Lock][e.Value] {
+			ops[e.Lock] = append(ops[e.Lock], Op{i, Never, written{e.Value}})
+		}
 	}
 	return ops
 }

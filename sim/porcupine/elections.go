@@ -1,0 +1,133 @@
+package porcupine
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// Elections are the seats of leaders: who leads and what the leader says of itself are one object, which is written
+// by candidates when they are elected and while they lead, and read as a whole.
+type Elections struct{}
+
+// Name is for people.
+func (Elections) Name() string { return "election" }
+
+// Init is an empty seat.
+func (Elections) Init() State { return seat{} }
+
+// elected, ended, published and led are what can happen to a seat.
+type (
+	elected struct {
+		token    uint64
+		value    string // "": the one before stays
+		stranger bool   // who it is nobody knows, nor its value
+	}
+	ended     struct{ token uint64 } // the second time changes nothing
+	published struct{ value string }
+	led       struct {
+		token uint64 // 0: nobody
+		value string
+	}
+)
+
+// Ops lists what is known of each election. A leader whom only readers saw, whose call gave up before it heard, has
+// come before it was seen first, and has gone at any time; what it says of itself may be there with or without it.
+func (Elections) Ops(h []history.Event) map[string][]Op {
+	ops := make(map[string][]Op)
+	for _, e := range h {
+		if e.Kind == history.Asked && e.Election {
+			ops[e.Lock] = nil
+		}
+	}
+	add := func(name string, op Op) {
+		if _, ok := ops[name]; ok {
+			ops[name] = append(ops[name], op)
+		}
+	}
+	known := make(map[uint64]bool)
+	for _, t := range tenures(h) {
+		known[t.token] = true
+		if t.asked.Value != "" {
+			add(t.asked.Lock, Op{t.grant.call, t.grant.ret, published{t.asked.Value}}) // at a grant that was not heard of
+		}
+		add(t.asked.Lock, Op{t.grant.call, t.grant.ret, elected{token: t.token, value: t.asked.Value}})
+		for _, s := range t.ends {
+			add(t.asked.Lock, Op{s.call, s.ret, ended{t.token}})
+		}
+	}
+	begun := make(map[uint64]int)
+	read, doubt := make(map[string]bool), make(map[uint64]int)
+	for i, e := range h {
+		switch e.Kind {
+		case history.Who, history.Observing:
+			begun[e.Op] = i
+		case history.Leads, history.Observed:
+			call, ok := begun[e.Op]
+			if !ok {
+				continue
+			}
+			delete(begun, e.Op) // what an observer is told later may be old
+			add(e.Lock, Op{call, i, led{e.Token, e.Value}})
+			read[e.Value] = true
+			if e.Token != 0 && !known[e.Token] {
+				known[e.Token] = true
+				add(e.Lock, Op{0, i, elected{token: e.Token, stranger: true}})
+				add(e.Lock, Op{0, Never, ended{e.Token}})
+			}
+		case history.Asked, history.Set:
+			if e.Value != "" {
+				doubt[e.Op] = i
+			}
+		case history.Granted:
+			delete(doubt, e.Op)
+		case history.Done:
+			if e.OK {
+				add(e.Lock, Op{doubt[e.Op], i, published{h[doubt[e.Op]].Value}})
+				delete(doubt, e.Op)
+			}
+		}
+	}
+	for _, i := range doubt {
+		if read[h[i].Value] { // else it makes no difference
+			add(h[i].Lock, Op{i, Never, published{h[i].Value}})
+		}
+	}
+	return ops
+}
+
+// seat is who leads, 0 is nobody; the highest token so far; and the value, which outlives its leader.
+type seat struct {
+	leader, highest uint64
+	value           string
+	unknown         bool // the value is that of a stranger
+}
+
+// Key tells states apart.
+func (s seat) Key() string { return fmt.Sprint(s.leader, s.highest, s.value, s.unknown) }
+
+// Step elects only into an empty seat and with a higher token, and tells who leads and with which value.
+func (s seat) Step(what any) (State, bool) {
+	switch op := what.(type) {
+	case elected:
+		next := seat{op.token, op.token, s.value, s.unknown}
+		switch {
+		case op.stranger:
+			next.unknown = true
+		case op.value != "":
+			next.value, next.unknown = op.value, false
+		}
+		return next, s.leader == 0 && op.token > s.highest
+	case ended:
+		if op.token == s.leader {
+			s.leader = 0
+		}
+		return s, op.token <= s.highest
+	case published:
+		s.value, s.unknown = op.value, false
+		return s, true
+	case led:
+		return s, op.token == s.leader && (op.token == 0 || s.unknown || op.value == s.value)
+	}
+	return s, false
+}

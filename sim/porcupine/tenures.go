@@ -1,0 +1,118 @@
+package porcupine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// span is where in a history something happened, at one moment between the two.
+type span struct{ call, ret int }
+
+// tenure is one grant, as its caller and those who freed it by force saw it.
+type tenure struct {
+	asked history.Event
+	token uint64
+	grant span
+	// ends are the calls that ended it, as far as they were answered, and last the end that nobody called: it
+	// happens at some time after the grant, and before the next one that excludes it is heard of. The second end changes
+	// nothing.
+	ends []span
+}
+
+// tenures are all grants by their tokens. A call without a grant is left out: whatever it did is over again, and
+// nobody saw it.
+func tenures(h []history.Event) (all []*tenure) {
+	asked, force := make(map[uint64]int), make(map[uint64]int) // by op
+	release := make(map[uint64]int)
+	of := make(map[uint64]*tenure)
+	ends := func(token uint64, s span) {
+		if t := of[token]; t != nil {
+			t.ends = append(t.ends, s)
+		}
+	}
+	for i, e := range h {
+		switch e.Kind {
+		case history.Asked:
+			asked[e.Op] = i
+		case history.Granted:
+			t := &tenure{h[asked[e.Op]], e.Token, span{asked[e.Op], i}, nil}
+			all = append(all, t)
+			of[e.Token] = t
+		case history.Release:
+			release[e.Token] = i
+		case history.Released:
+			ends(e.Token, span{release[e.Token], i})
+		case history.Force:
+			force[e.Op] = i
+		case history.Forced:
+			if e.OK {
+				ends(h[force[e.Op]].Token, span{force[e.Op], i})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	for n, t := range all {
+		end := span{t.grant.call, Never}
+		for _, s := range t.ends { // who is told that it freed a lock may have come too late: the end came by then
+			end.ret = min(end.ret, s.ret)
+		}
+		for _, later := range all[n+1:] {
+			if later.asked.Weight == later.asked.Limit && t.meets(later) {
+				end.ret = min(end.ret, later.grant.ret)
+				break
+			}
+		}
+		t.ends = append(t.ends, end)
+	}
+	return all
+}
+
+// meets says whether two tenures have a name in common.
+func (t *tenure) meets(o *tenure) bool {
+	return slices.ContainsFunc(t.asked.Names(), func(name string) bool { return slices.Contains(o.asked.Names(), name) })
+}
+
+// answer is what somebody was told of who has a lock. Tokens that no caller of the history was granted are left out.
+type answer struct {
+	span
+	lock   string
+	tokens []uint64
+}
+
+// answers are all reads that tell who has a lock, and of the first answers to who observes it.
+func answers(h []history.Event, all []*tenure) (list []answer) {
+	known := make(map[uint64]bool)
+	for _, t := range all {
+		known[t.token] = true
+	}
+	begun := make(map[uint64]int)
+	for i, e := range h {
+		tokens := e.Tokens
+		switch e.Kind {
+		case history.Look, history.Who, history.Observing:
+			begun[e.Op] = i
+			continue
+		case history.Leads, history.Observed:
+			tokens = []uint64{}
+			if e.Token != 0 {
+				tokens = append(tokens, e.Token)
+			}
+		case history.Looked:
+		default:
+			continue
+		}
+		call, ok := begun[e.Op]
+		if !ok || tokens == nil {
+			continue
+		}
+		if e.Kind == history.Observed {
+			delete(begun, e.Op) // what it is told later may be old
+		}
+		tokens = slices.DeleteFunc(slices.Clone(tokens), func(token uint64) bool { return !known[token] })
+		slices.Sort(tokens)
+		list = append(list, answer{span{call, i}, e.Lock, tokens})
+	}
+	return list
+}
