@@ -92,13 +92,3 @@ func TestWhatIsToldAddsUpAndAgreesWithReads(t *testing.T) {
 		accepted(t, name, h)
 	}
 }
-
-// A call whose session was lost asks again under another one: for a moment it waits twice. Found by the random
-// test, which took the end of one for the end of both.
-func TestACallThatWaitsUnderTwoSessionsIsNotJudgedByItsPlace(t *testing.T) {
-	t.Parallel()
-	accepted(t, "twice in a queue", script(watching(8, "lock"), ask(1, 0), ask(2, 1),
-		told(8, 5, history.ChangeQueued, 1, 0), told(8, 6, history.ChangeQueued, 2, 0), told(8, 7, history.ChangeQueued, 1, 0),
-		told(8, 8, history.ChangeWithdrawn, 1, 0), told(8, 9, history.ChangeGranted, 2, 10), told(8, 10, history.ChangeReleased, 2, 10),
-		told(8, 11, history.ChangeGranted, 1, 11)))
-}
