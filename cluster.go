@@ -33,14 +33,16 @@ type Cluster struct {
 
 	proposer *proposer
 	limits   fsm.Limits // of the group, where tests lower them
-	keeper   *keeper
-	expirer  *expirer
-	elapser  *elapser
-	feed     *feed
-	ages     ages
-	founder  *founder
-	pilot    *pilot
-	hooks    *hooks
+	// Of the group, where tests change them: see env.Env.
+	snapshotEvery, snapshotKeep uint64
+	keeper                      *keeper
+	expirer                     *expirer
+	elapser                     *elapser
+	feed                        *feed
+	ages                        ages
+	founder                     *founder
+	pilot                       *pilot
+	hooks                       *hooks
 
 	ctx     context.Context // ends when the node stops
 	cancel  context.CancelFunc
@@ -123,7 +125,7 @@ func (c *Cluster) open(ctx context.Context, e env.Env) error {
 	if e.Network == nil {
 		e.Network = transport.TCP()
 	}
-	c.limits = e.Limits
+	c.limits, c.snapshotEvery, c.snapshotKeep = e.Limits, e.SnapshotEvery, e.SnapshotKeep
 	if err := c.openDir(e.Dir); err != nil {
 		return err
 	}

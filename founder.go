@@ -203,6 +203,7 @@ func (f *founder) startReplica() error {
 		Node: id.NodeID, Incarnation: c.self.Incarnation, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
 		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
 		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c}, Logger: c.log, Limits: c.limits,
+		SnapshotEntries: c.snapshotEvery, SnapshotKeep: c.snapshotKeep,
 	}, how)
 	if err != nil {
 		return dirError(err)

@@ -20,6 +20,9 @@ type Env struct {
 	Dir     datadir.Dir // nil: as Config.DataDir says. The node closes it
 	Names   membership.Resolver
 	Limits  fsm.Limits // of the group; the same on all nodes
+	// How many commands lie between two snapshots of the state, and how many are kept behind one for replicas that
+	// lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
+	SnapshotEvery, SnapshotKeep uint64
 }
 
 type key struct{}

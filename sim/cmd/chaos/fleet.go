@@ -162,7 +162,7 @@ func advertised(i int) string { return fmt.Sprintf("127.77.0.%d:7643", i+1) } //
 func (s *slot) plan() plan {
 	f := s.f
 	p := plan{
-		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters,
+		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, SnapshotEvery: f.run.SnapshotEvery,
 		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Book: filepath.Join(f.dir, "book"),
 		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
 		Routes: make(map[string]string),

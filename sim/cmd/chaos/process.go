@@ -55,6 +55,7 @@ type plan struct {
 	Begin             int64 // of the run, on the machine's clock
 	TTL               time.Duration
 	Voters            int
+	SnapshotEvery     uint64
 	Name, Data, Book  string // a label; the data directory; the directory of the ledgers
 	Advertise         string
 	Join, Secrets     []string
@@ -119,7 +120,7 @@ func (p *process) run() error {
 	network := relay.Detour(transport.TCP(), p.plan.Routes, func(addr string) {
 		p.add(p.now(), story.Line{Kind: story.KindNote, Text: listening + addr})
 	})
-	ctx := env.With(context.Background(), env.Env{Network: network})
+	ctx := env.With(context.Background(), env.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "chaos", Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Secrets: p.plan.Secrets, TTL: p.plan.TTL,

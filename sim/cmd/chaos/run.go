@@ -31,6 +31,7 @@ func play(ctx context.Context, run story.Run, dir string) (err error) {
 		return err
 	}
 	run.Voters = []int{3, 3, 5}[run.Seed%3]
+	run.SnapshotEvery = []uint64{300, 100, 0}[run.Seed/3%3]
 	if run.Nodes < run.Voters {
 		run.Voters = 3
 	}

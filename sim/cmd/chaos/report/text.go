@@ -24,6 +24,9 @@ func Text(v story.Verdict) string {
 	}
 	fmt.Fprintf(&b, "%s\n", Headline(v))
 	line("run", "seed %d, %d processes, %d voters, TTL %v, faults for %v, %v in all", v.Run.Seed, v.Run.Nodes, v.Run.Voters, v.Run.TTL, v.Run.Duration, f.Took.Round(time.Second))
+	if n := v.Run.SnapshotEvery; n > 0 {
+		line("snapshots", "every %d commands", n)
+	}
 	for _, s := range v.Run.Skipped {
 		line("skipped", "%s", s)
 	}

@@ -59,13 +59,14 @@ type Line struct {
 
 // Run is what was asked for.
 type Run struct {
-	Seed     uint64
-	Nodes    int
-	Voters   int
-	TTL      time.Duration
-	Duration time.Duration // of the faults
-	Faults   []string      `json:",omitempty"` // these kinds alone; empty: all
-	Skipped  []string      // what the machine does not allow
+	Seed          uint64
+	Nodes         int
+	Voters        int
+	SnapshotEvery uint64 // commands between two snapshots of the state; 0: as many as ever, more than there will be
+	TTL           time.Duration
+	Duration      time.Duration // of the faults
+	Faults        []string      `json:",omitempty"` // these kinds alone; empty: all
+	Skipped       []string      // what the machine does not allow
 }
 
 // Status is what a node says about itself.
