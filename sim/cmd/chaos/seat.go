@@ -73,7 +73,7 @@ func (p *process) campaign(r *rand.Rand) {
 
 // ask tells that a campaign began.
 func (x *candidacy) ask(from time.Duration) {
-	e := history.Event{Kind: history.Asked, Op: x.label, Lock: seat, Wait: true, Until: x.deadline, Weight: 1, Limit: 1, Value: x.metadata()}
+	e := history.Event{Kind: history.Asked, Op: x.label, Lock: seat, Election: true, Wait: true, Until: x.deadline, Weight: 1, Limit: 1, Value: x.metadata()}
 	if x.since != 0 {
 		e.Op, e.Pause = x.p.op(), pauseMax
 	}
