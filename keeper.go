@@ -59,7 +59,7 @@ func newKeeper(c *Cluster) *keeper {
 	return k
 }
 
-// session returns the session for a lease of these options: the shared one of its TTL, or one of its own.
+// session returns the session for a lease of these options: the shared one of its TTL that has room, or one of its own.
 func (k *keeper) session(ttl time.Duration, manual bool) *session {
 	if !manual {
 		k.mu.RLock()
@@ -82,6 +82,15 @@ func (k *keeper) session(ttl time.Duration, manual bool) *session {
 		k.shared[ttl] = s
 	}
 	return s
+}
+
+// unshare takes no more leases onto a session: the next lease of its TTL opens another one. Those that it has stay.
+func (k *keeper) unshare(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shared[s.ttl] == s {
+		delete(k.shared, s.ttl)
+	}
 }
 
 // opened notes that the group has the session. It answers false if its validity is over already. While its
@@ -153,11 +162,9 @@ func (k *keeper) lose(s *session, cause error) {
 	if !ok {
 		return
 	}
+	k.unshare(s)
 	k.mu.Lock()
 	k.plan.Remove(s.id.Number)
-	if k.shared[s.ttl] == s {
-		delete(k.shared, s.ttl)
-	}
 	k.mu.Unlock()
 	for _, l := range leases {
 		l.end(err)
@@ -175,11 +182,7 @@ func (k *keeper) discard(s *session) {
 	if !s.discard() {
 		return
 	}
-	k.mu.Lock()
-	if k.shared[s.ttl] == s {
-		delete(k.shared, s.ttl)
-	}
-	k.mu.Unlock()
+	k.unshare(s)
 	k.forget(s)
 }
 

@@ -98,9 +98,13 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	if err != nil {
 		c.proposer.entries.leave(time.Now(), false)
 	}
-	if errors.Is(err, ErrLimit) {
+	switch {
+	case errors.Is(err, ErrLimit):
 		return nil, err
-	} else if err != nil {
+	case errors.Is(err, errFull):
+		c.keeper.unshare(s)
+		return nil, errAgain
+	case err != nil:
 		return nil, errAgain
 	}
 	room := c.proposer.room()

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,13 @@ import (
 // openMax bounds the calls of one session that are not finished: waiting, under way, or given up
 // and not yet withdrawn.
 const openMax = 1 << 17
+
+// claimsMax bounds the leases and waiting calls of one session. The group ends a session by one command, and
+// carries out no other meanwhile: some 5 µs for each lock on a busy core.
+const claimsMax = 1 << 14
+
+// errFull: the session has claimsMax, and the call belongs on another one.
+var errFull = errors.New("holdfast: session is full")
 
 // wakeup ends the waiting of a queued call.
 type wakeup struct {
@@ -50,12 +58,15 @@ func (s *session) until() lease.Instant { return lease.Instant(s.horizon.Load())
 
 // begin takes a request number, for a command that is sent after now, and answers with it the lowest whose answer
 // has not been heard; with a wake channel its grant is waited for. The validity of the session counts from its
-// first command. begin fails when the session is over or too much of it is unfinished.
+// first command. begin fails when the session is over or full, or too much of it is unfinished.
 func (s *session) begin(wake chan wakeup, now lease.Instant) (request, acked uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over != nil {
 		return 0, 0, s.over
+	}
+	if wake != nil && len(s.claims) >= claimsMax {
+		return 0, 0, errFull
 	}
 	if s.requests.Open() >= openMax {
 		return 0, 0, &LimitError{What: "unfinished calls of this node", Limit: openMax}
