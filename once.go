@@ -144,8 +144,12 @@ func (l *Lease) once(ctx context.Context, keep time.Duration, fn func(context.Co
 	return r, err
 }
 
-// finish tells the group that the key is finished, which ends the lease.
+// finish ends the lease and tells the group that the key is finished. The lease is over before it is told: the answer
+// may come when the key is forgotten already, and runs elsewhere.
 func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
+	if !l.end(ErrReleased) {
+		return false, l.Err()
+	}
 	s := l.session
 	out, _, err := l.c.proposer.propose(ctx, fsm.Finish{
 		Session: s.id, Acked: s.acked(), Name: l.name, Token: uint64(l.token),
@@ -153,16 +157,12 @@ func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
 	})
 	switch {
 	case err != nil:
-		if l.end(ErrReleased) {
-			l.c.keeper.releaseLater(l)
-		}
+		l.c.keeper.releaseLater(l)
 		return false, err
 	case out.Code == fsm.CodeOK:
-		l.end(ErrReleased)
 		return true, nil
 	}
-	l.end(lost(ErrExpired))
-	return false, l.Err()
+	return false, lost(ErrExpired)
 }
 
 // finished answers a *doneError if name is that of a Once key that this node's replica knows to be finished.

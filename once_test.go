@@ -156,6 +156,40 @@ func TestARunnerThatLosesItsLeaseHasNotFinished(t *testing.T) {
 	})
 }
 
+// The answer that a key is finished may be long in coming. Seed 1599 of the model: meanwhile the key was forgotten
+// and run by another node, and the lease of the run that was over said still that it is valid.
+func TestTheLeaseOfARunIsOverWhenItsFunctionHasReturned(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		cut := s.Node(0)
+		returned := make(chan *holdfast.Lease, 1)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, err := cut.Cluster().Once(until(time.Minute), "k", func(_ context.Context, l *holdfast.Lease) error {
+				cut.Isolate() // nobody hears that it is finished
+				returned <- l
+				return nil
+			}, holdfast.OnceTTL(20*time.Second))
+			if !errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("%v", err)
+			}
+		}()
+		l := <-returned
+		time.Sleep(time.Second)
+		select {
+		case <-ended:
+			t.Error("it was not waited for the answer")
+		default:
+		}
+		if l.Valid() || !errors.Is(l.Err(), holdfast.ErrReleased) {
+			t.Errorf("valid %v, %v", l.Valid(), l.Err())
+		}
+		<-ended
+		cut.Rejoin()
+	})
+}
+
 // Every node runs every tick of a schedule, on clocks that are wrong, while nodes crash, the raft leader too.
 // Each tick is finished exactly once; only a run that was lost may be repeated.
 func TestEveryTickRunsOnceThoughClocksDifferAndTheRaftLeaderDies(t *testing.T) {
