@@ -28,9 +28,15 @@ type cleaner struct {
 type chores struct {
 	withdraw []uint64
 	release  []fsm.Grant
-	rest     []fsm.Release // with a rest
+	rest     []resting
 	close    bool
 	lost     bool // close is for a session that was lost
+}
+
+// resting is a release after which the place stays taken.
+type resting struct {
+	lease   *Lease
+	release fsm.Release
 }
 
 func (cl *cleaner) init(c *Cluster) {
@@ -45,12 +51,15 @@ func (cl *cleaner) withdraw(s *session, request uint64) {
 func (cl *cleaner) release(l *Lease) {
 	grant := fsm.Grant{Name: l.name, Token: uint64(l.token)}
 	rest := l.rest()
+	if rest == 0 {
+		l.left()
+	}
 	cl.add(l.session, func(j *chores) {
 		if rest == 0 {
 			j.release = append(j.release, grant)
 			return
 		}
-		j.rest = append(j.rest, fsm.Release{Session: l.session.id, Grants: []fsm.Grant{grant}, Rest: rest})
+		j.rest = append(j.rest, resting{l, fsm.Release{Session: l.session.id, Grants: []fsm.Grant{grant}, Rest: rest}})
 	})
 }
 
@@ -100,10 +109,11 @@ func (cl *cleaner) run(ctx context.Context) {
 }
 
 func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
-	for _, release := range j.rest {
-		if _, _, err := cl.insist(ctx, release); err != nil {
+	for _, r := range j.rest {
+		if _, _, err := cl.insist(ctx, r.release); err != nil {
 			return
 		}
+		r.lease.left()
 	}
 	if j.close {
 		// The end of the session ends all that hangs on it.

@@ -379,13 +379,15 @@ func (k *keeper) release(ctx context.Context, l *Lease) error {
 	cmd := fsm.Release{Session: s.id, Acked: s.acked(), Rest: rest, Grants: grant[:]}.AppendTo((*room)[:0])
 	out, tried, err := p.admitted(ctx, p.holders, cmd)
 	p.rooms.Put(room)
-	if s.manual && err == nil {
+	if err != nil {
+		k.clean.release(l)
+		return err
+	}
+	l.left()
+	if s.manual {
 		k.lose(s, ErrReleased)
 	}
 	switch {
-	case err != nil:
-		k.clean.release(l)
-		return err
 	case out.Code == fsm.CodeOK, tried.unknown:
 		return nil
 	}

@@ -171,7 +171,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return releasedTwice(err)
 	}
-	if !l.end(ErrReleased) {
+	if !l.leave(ErrReleased) {
 		return releasedTwice(l.Err())
 	}
 	return l.c.keeper.release(ctx, l)
@@ -252,6 +252,28 @@ func (l *Lease) end(err error) bool {
 	return true
 }
 
+// leave is end where a release follows: if that may leave a rest, the session lives until the group has heard it.
+func (l *Lease) leave(err error) bool {
+	if !l.mayRest() {
+		return l.end(err)
+	}
+	l.session.hold()
+	ended := l.end(err)
+	if !ended {
+		l.session.let()
+	}
+	return ended
+}
+
+// left says that the group has heard of the release, or that it leaves no rest.
+func (l *Lease) left() {
+	if l.mayRest() {
+		l.session.let()
+	}
+}
+
+func (l *Lease) mayRest() bool { return l.minHold > 0 || l.delay > 0 }
+
 // capHold ends the lease d after its grant.
 func (l *Lease) capHold(d time.Duration) {
 	l.mu.Lock()
@@ -260,7 +282,7 @@ func (l *Lease) capHold(d time.Duration) {
 		return
 	}
 	l.maxHold = time.AfterFunc(d, func() {
-		if l.end(lost(ErrMaxHold)) {
+		if l.leave(lost(ErrMaxHold)) {
 			l.c.keeper.releaseLater(l)
 		}
 	})

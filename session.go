@@ -51,6 +51,7 @@ type session struct {
 	first    lease.Instant // before its first command was sent
 	opened   bool
 	over     error // set once: why it ended
+	leaving  int   // leases that ended and may leave a rest, of which the group has not heard
 	idle     lease.Instant
 }
 
@@ -138,6 +139,20 @@ func (s *session) abandon(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.claims, request)
+}
+
+// hold keeps the session in use until let: its end could overtake a release that leaves a rest.
+func (s *session) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving++
+}
+
+// let ends what hold began.
+func (s *session) let() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving--
 }
 
 // drop forgets an ended lease.
@@ -243,7 +258,7 @@ func (s *session) counts() (held, waiting int) {
 func (s *session) unused(now lease.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.claims) > 0 || s.requests.Open() > 0 {
+	if len(s.claims) > 0 || s.requests.Open() > 0 || s.leaving > 0 {
 		s.idle = now
 		return false
 	}
