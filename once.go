@@ -28,8 +28,9 @@ type onceFunc func(*onceOptions) error
 
 func (f onceFunc) applyOnce(o *onceOptions) error { return f(o) }
 
-// KeepFor sets how long a finished key is remembered: for at least d, and an eighth longer at most where a
-// majority lives (at least a tenth of a second; a restart of all nodes prolongs it by a sixty-fourth of d). 1 ms to ten years. Default 24 h.
+// KeepFor sets how long a finished key is remembered: for at least d. Where a majority lives it is an eighth of d longer at most,
+// two tenths of a second at least, and the time of 65 commits; a restart of all nodes prolongs it by a sixty-fourth of d. 1 ms
+// to ten years. Default 24 h.
 func KeepFor(d time.Duration) OnceOption {
 	return onceFunc(func(o *onceOptions) error {
 		if d < time.Millisecond || d > KeepMax {
