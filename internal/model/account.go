@@ -15,11 +15,19 @@ func (l *ledger) room(s share) bool {
 		}
 		used += uint64(h.weight)
 	}
-	return s.mode != fsm.Permit || len(l.holders) == 0 || used+uint64(s.weight) <= uint64(s.limit)
+	for _, p := range l.rests {
+		if p.mode != s.mode || s.mode == fsm.Exclusive {
+			return false
+		}
+		used += uint64(p.weight)
+	}
+	return s.mode != fsm.Permit || len(l.holders)+len(l.rests) == 0 || used+uint64(s.weight) <= uint64(s.limit)
 }
 
-func (b *book) share(e *fsm.Event) share {
+// share is what an Acquire asks for of one name.
+func (b *book) share(c *fsm.Acquire, e *fsm.Event) share {
 	return share{
+		names: namesOf(c), delay: c.Delay, sets: c.HasValue && c.Name == e.Name, value: c.Value,
 		session: e.Session, request: e.Request, token: e.Token, mode: e.Mode, weight: e.Weight,
 		limit: b.w.limitOf(e.Name), priority: e.Priority, index: b.index,
 	}
@@ -41,15 +49,18 @@ func (b *book) queued(e *fsm.Event) {
 		return
 	}
 	c, ok := b.cmd.(fsm.Acquire)
-	if !ok || !c.Wait || c.Session != e.Session || c.Request != e.Request || c.Name != e.Name {
+	if !ok || !c.Wait || c.Session != e.Session || c.Request != e.Request || !asks(&c, e.Name) {
 		b.wrong("only an Acquire that waits is queued", "request %d of %s", e.Request, brief(e.Session))
 	}
-	if was := a.requests[e.Request]; was != 0 {
-		b.wrong("a request is carried out once", "request %d of %s is queued again", e.Request, brief(e.Session))
+	s := b.share(&c, e)
+	if b.part(e, s.names) == 0 {
+		if was := a.requests[e.Request]; was != 0 {
+			b.wrong("a request is carried out once", "request %d of %s is queued again", e.Request, brief(e.Session))
+		}
+		a.requests[e.Request] = waiting
 	}
-	a.requests[e.Request] = waiting
+	b.unfinished(e.Name)
 	l := b.lock(e.Name)
-	s := b.share(e)
 	at := len(l.waiters)
 	for at > 0 && l.waiters[at-1].priority < s.priority {
 		at--
@@ -63,35 +74,55 @@ func (b *book) grant(e *fsm.Event) {
 		return
 	}
 	l := b.lock(e.Name)
-	switch was := a.requests[e.Request]; was {
-	case waiting:
-		if first := l.waiters[0]; first.session != e.Session || first.request != e.Request {
+	var s share
+	first := func(o share) bool { return o.session == e.Session && o.request == e.Request }
+	if at := slices.IndexFunc(l.waiters, first); at >= 0 {
+		if at > 0 {
 			b.wrong("waiters are served in order", "request %d of %s for %s before request %d of %s",
-				e.Request, brief(e.Session), e.Name, first.request, brief(first.session))
+				e.Request, brief(e.Session), e.Name, l.waiters[0].request, brief(l.waiters[0].session))
 		}
-		l.waiters = slices.DeleteFunc(l.waiters, func(s share) bool { return s.session == e.Session && s.request == e.Request })
-	case 0:
+		s = l.waiters[at]
+		l.waiters = slices.Delete(l.waiters, at, at+1)
+		s.token, s.index = e.Token, b.index
+		if part := b.part(e, s.names); part == 0 && a.requests[e.Request] != waiting {
+			b.wrong("a request is carried out once", "request %d of %s is granted again", e.Request, brief(e.Session))
+		}
+	} else {
 		c, ok := b.cmd.(fsm.Acquire)
-		if !ok || c.Session != e.Session || c.Request != e.Request || c.Name != e.Name {
+		if !ok || c.Session != e.Session || c.Request != e.Request || !asks(&c, e.Name) {
 			b.wrong("nobody is granted what it did not ask for", "request %d of %s", e.Request, brief(e.Session))
 		}
 		if len(l.waiters) > 0 {
 			b.wrong("waiters are served in order", "request %d of %s overtakes for %s", e.Request, brief(e.Session), e.Name)
 		}
-	default:
-		b.wrong("a request is carried out once", "request %d of %s is granted again", e.Request, brief(e.Session))
+		s = b.share(&c, e)
+		if b.part(e, s.names) == 0 && a.requests[e.Request] != 0 {
+			b.wrong("a request is carried out once", "request %d of %s is granted again", e.Request, brief(e.Session))
+		}
 	}
-	s := b.share(e)
 	if !l.room(s) {
-		b.wrong("mutual exclusion in the log", "token %d for %s beside token %d", e.Token, e.Name, l.holders[0].token)
+		b.wrong("mutual exclusion in the log", "token %d for %q beside %v, rests %v", e.Token, e.Name, l.holders, l.rests)
 	}
-	if e.Token <= b.highest {
-		b.wrong("tokens rise", "token %d for %s after %d", e.Token, e.Name, b.highest)
-	}
-	b.highest = max(b.highest, e.Token)
-	b.grants[e.Token] = grantee{session: e.Session, request: e.Request, name: e.Name}
+	b.unfinished(e.Name)
+	b.kept(e.Name, l, s)
+	b.token(e, &s)
 	a.requests[e.Request] = holding
 	l.holders = append(l.holders, s)
+	if s.sets {
+		b.write(e.Name, e.Token, s.value)
+	}
+}
+
+// token takes the token of a grant: a new one, but one for all of a set.
+func (b *book) token(e *fsm.Event, s *share) {
+	if g, ok := b.grants[e.Token]; ok && s.names != nil && g.session == e.Session && g.request == e.Request && g.index == b.index {
+		return
+	}
+	if e.Token <= b.highest {
+		b.wrong("tokens rise", "token %d for %q after %d", e.Token, e.Name, b.highest)
+	}
+	b.highest = max(b.highest, e.Token)
+	b.grants[e.Token] = grantee{session: e.Session, request: e.Request, name: e.Name, names: s.names, index: b.index}
 }
 
 // over takes the end of a holder or waiter, and asks whether the command may do that.
@@ -105,27 +136,33 @@ func (b *book) over(e *fsm.Event) {
 	at := slices.IndexFunc(*list, func(s share) bool {
 		return s.session == e.Session && s.request == e.Request && s.token == e.Token
 	})
-	if a == nil || at < 0 || a.requests[e.Request] != want {
+	if a == nil || at < 0 || b.part(e, (*list)[at].names) == 0 && a.requests[e.Request] != want {
 		b.wrong("what ends was there", "%v of request %d of %s, token %d of %s", e.Kind, e.Request, brief(e.Session), e.Token, e.Name)
 		return
 	}
+	s := (*list)[at]
 	*list = slices.Delete(*list, at, at+1)
 	a.requests[e.Request] = finished
 	allowed := a.ended
 	switch c := b.cmd.(type) {
 	case fsm.Release:
-		allowed = c.Session == e.Session && slices.Contains(c.Grants, fsm.Grant{Name: e.Name, Token: e.Token}) && e.Kind == fsm.EventReleased
+		named := func(g fsm.Grant) bool { return g.Token == e.Token && s.of(g.Name, e.Name) }
+		allowed = c.Session == e.Session && slices.ContainsFunc(c.Grants, named) && e.Kind == fsm.EventReleased
+	case fsm.Finish:
+		allowed = c.Name == e.Name && e.Reason == fsm.ReasonFinished &&
+			(e.Kind == fsm.EventWithdrawn || e.Kind == fsm.EventReleased && c.Session == e.Session && c.Token == e.Token)
 	case fsm.Withdraw:
 		allowed = c.Session == e.Session && slices.Contains(c.Requests, e.Request) && e.Kind != fsm.EventLost
 	case fsm.ForceRelease:
 		g := b.grants[e.Token]
 		g.forced = true
 		b.grants[e.Token] = g
-		allowed = c.Name == e.Name && c.Token == e.Token && e.Kind == fsm.EventForced
+		allowed = s.of(c.Name, e.Name) && c.Token == e.Token && e.Kind == fsm.EventForced
 	}
 	if !allowed {
 		b.wrong("only its holder or the end of its session frees a lock", "%v of token %d of %s of %s", e.Kind, e.Token, e.Name, brief(e.Session))
 	}
+	b.leave(e, &s)
 }
 
 // outcome asks whether the answer to a command is what the book says.
@@ -164,6 +201,13 @@ func (b *book) outcome(out fsm.Outcome) {
 		if a := b.sessions[c.Session]; a != nil && !a.ended && a.renewed == c.Renewed {
 			b.wrong("a session that was not renewed expires", "%v", out.Code)
 		}
+	case fsm.EndRest:
+		if l := b.locks[c.Name]; l != nil && slices.ContainsFunc(l.rests, func(p place) bool { return p.token == c.Token }) {
+			b.wrong("a rest that is over ends", "%v", out.Code)
+		}
+	case fsm.SetValue:
+		b.acked(c.Session, c.Acked)
+		b.wrote(c, out)
 	case fsm.CloseSession:
 		if a := b.sessions[c.Session]; a != nil && !a.ended {
 			b.wrong("a closed session is over", "%v", out.Code)
@@ -200,15 +244,18 @@ func (b *book) asked(c fsm.Acquire, out fsm.Outcome) {
 	switch out.Code {
 	case fsm.CodeGranted:
 		g := b.grants[out.Token]
-		ok = was == holding && g.session == c.Session && g.request == c.Request && g.name == c.Name
+		ok = was == holding && g.session == c.Session && g.request == c.Request && g.name == c.Name && slices.Equal(g.names, namesOf(&c))
 	case fsm.CodeQueued:
 		ok = was == waiting
 	case fsm.CodeSessionLost, fsm.CodeStaleIncarnation:
 		a := b.sessions[c.Session]
 		ok = a == nil || a.ended
+	case fsm.CodeDone:
+		r := b.keys[c.Name]
+		ok = was != holding && was != waiting && r != nil && r.token == out.Token
 	default:
 		ok = was != holding && was != waiting
-		if out.Code == fsm.CodeHeld && c.Wait {
+		if out.Code == fsm.CodeHeld && (c.Wait || b.keys[c.Name] != nil) {
 			ok = false
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,10 @@ type book struct {
 	grants   map[uint64]grantee // by token, for ever
 	highest  uint64             // token
 	touched  []string           // names, by this entry
+	parts    []part             // of sets, by this entry
+	keys     map[string]*record // Once keys that are finished
+	promises []promise
+	values   map[string][]byte
 }
 
 // account is a session. Its record stays when it has ended: it may never come back.
@@ -43,10 +48,17 @@ const (
 )
 
 // ledger is a lock.
-type ledger struct{ holders, waiters []share }
+type ledger struct {
+	holders, waiters []share
+	rests            []place
+}
 
 // share is a holder or a waiter.
 type share struct {
+	names    []string // of its set, all of them; nil: it is of none
+	delay    time.Duration
+	sets     bool // value, at the grant
+	value    []byte
 	session  fsm.SessionID
 	request  uint64
 	token    uint64
@@ -61,12 +73,15 @@ type grantee struct {
 	session fsm.SessionID
 	request uint64
 	name    string
+	names   []string // of a set
+	index   uint64
 	forced  bool // an operator took it
 }
 
 func (b *book) init(w *world) {
 	*b = book{
 		w: w, sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
+		keys: make(map[string]*record), values: make(map[string][]byte),
 	}
 }
 
@@ -81,14 +96,16 @@ func (b *book) entry(n *node, index uint64, raw []byte, out fsm.Outcome, events 
 		b.w.broken("commands are read as they were written", "%v", err)
 		return
 	}
-	b.cmd, b.index, b.events, b.touched = cmd, index, events, b.touched[:0]
+	b.cmd, b.index, b.events, b.touched, b.parts = cmd, index, events, b.touched[:0], b.parts[:0]
 	if b.w.trace != nil {
 		b.w.tell("%4d %s: %s%s", index, describe(cmd), describeOutcome(out), describeEvents(events))
 	}
 	for i := range events {
 		b.event(&events[i])
 	}
+	b.complete()
 	b.outcome(out)
+	b.remembered(n.machine, out)
 	b.settled(n.machine)
 	b.w.stats.Checks++
 	if err := n.machine.Check(); err != nil {
@@ -102,7 +119,7 @@ func (b *book) granted(id fsm.SessionID, request uint64, name string, token uint
 	switch {
 	case !ok:
 		return "no entry granted it"
-	case g.session != id || g.request != request || g.name != name:
+	case g.session != id || g.request != request || g.name != name && !slices.Contains(g.names, name):
 		return fmt.Sprintf("it was granted to request %d of %s for %s", g.request, brief(g.session), g.name)
 	}
 	return ""
@@ -125,7 +142,9 @@ func (b *book) event(e *fsm.Event) {
 		b.wrong("events name their entry", "%v names %d", e.Kind, e.Index)
 	}
 	switch e.Kind {
-	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted, fsm.EventValueSet:
+	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted:
+	case fsm.EventValueSet:
+		b.valued(e)
 	case fsm.EventSessionRenewed:
 		b.renewed(e)
 	case fsm.EventSessionEnded:
@@ -136,6 +155,10 @@ func (b *book) event(e *fsm.Event) {
 		b.grant(e)
 	case fsm.EventReleased, fsm.EventLost, fsm.EventForced, fsm.EventWithdrawn:
 		b.over(e)
+	case fsm.EventResting:
+		b.resting(e)
+	case fsm.EventRested:
+		b.rested(e)
 	}
 }
 
@@ -204,7 +227,7 @@ func (b *book) settled(m *fsm.Machine) {
 				b.wrong("nobody has or waits for a lock without a session", "request %d of %s has %s", s.request, brief(s.session), name)
 			}
 		}
-		if len(l.waiters) > 0 && l.room(l.waiters[0]) {
+		if len(l.waiters) > 0 && b.served(name, &l.waiters[0]) {
 			b.wrong("nobody waits for what is free", "request %d of %s for %s", l.waiters[0].request, brief(l.waiters[0].session), name)
 		}
 		real, _ := m.Lock(name)
@@ -215,7 +238,14 @@ func (b *book) settled(m *fsm.Machine) {
 			b.wrong("events tell all that changes", "%s has holders %v and waiters %v, by the events %v and %v",
 				name, real.Holders, real.Waiters, l.holders, l.waiters)
 		}
-		if len(l.holders)+len(l.waiters) == 0 {
+		resting := func(p place, r fsm.Rest) bool { return p.token == r.Token && p.mode == r.Mode && p.lasts == r.For }
+		if !slices.EqualFunc(l.rests, real.Rests, resting) {
+			b.wrong("events tell all that changes", "%q has rests %v, by the events %v", name, real.Rests, l.rests)
+		}
+		if !bytes.Equal(b.values[name], real.Value) {
+			b.wrong("only its holder writes a value", "%q has %q, not %q", name, real.Value, b.values[name])
+		}
+		if len(l.holders)+len(l.waiters)+len(l.rests) == 0 {
 			delete(b.locks, name)
 		}
 	}

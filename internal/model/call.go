@@ -2,7 +2,6 @@ package model
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
@@ -39,6 +38,10 @@ func (c *caller) next() {
 			c.next()
 			return
 		}
+		if spec.Lead {
+			n.lead(spec, c.next)
+			return
+		}
 		n.call(spec, c.next)
 	})
 }
@@ -54,7 +57,10 @@ type call struct {
 	request uint64
 	waits   bool   // in the queue
 	early   uint64 // the token, if the grant came before the answer that the call is queued
+	sent    bool   // away: the Once key that it waits for is finished
 	over    bool
+	tenure  *tenure // what it came to
+	value   uint64  // number of the write that the grant brings
 }
 
 func (n *node) call(spec Call, then func()) *call {
@@ -68,7 +74,7 @@ func (n *node) call(spec Call, then func()) *call {
 	e.Weight, e.Limit = spec.share(w.plan.Locks[spec.Lock])
 	w.record(e)
 	if w.trace != nil {
-		w.tell("node %d: call %d asks for %s, %s", n.i, c.op, w.lockName(spec.Lock), spec.brief())
+		w.tell("node %d: call %d asks for %q, %s", n.i, c.op, w.lockName(spec.Lock), spec.brief())
 	}
 	w.after(n, spec.Patience, c.expire)
 	if n.joined {
@@ -103,18 +109,29 @@ func (c *call) attempt() {
 	if c.over {
 		return
 	}
-	k := &c.n.keeper
-	c.s = k.session(c.n.w.plan.TTLs[c.spec.TTL], c.spec.Manual)
+	k, w := &c.n.keeper, c.n.w
+	if w.plan.Locks[c.spec.Lock].Once && c.n.finished(w.lockName(c.spec.Lock)) {
+		c.refuse("done") // as the node's own replica knows
+		return
+	}
+	c.s = k.session(w.plan.TTLs[c.spec.TTL], c.spec.Manual)
 	c.request = c.s.requests.Begin()
 	c.s.claims = append(c.s.claims, &claim{request: c.request, call: c})
 	k.sending(c.s)
 	cmd := fsm.Acquire{
 		Session: c.s.id, TTL: c.s.ttl, Request: c.request, Acked: c.s.requests.Lowest(),
-		Name: c.n.w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
-		Mode: c.spec.Mode, Limit: c.n.w.plan.Locks[c.spec.Lock].limit(c.spec.Mode), Weight: c.spec.Weight,
+		Name: w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
+		Mode: c.spec.Mode, Limit: w.plan.Locks[c.spec.Lock].limit(c.spec.Mode), Weight: c.spec.Weight,
+		Delay: c.spec.Delay,
+	}
+	if c.spec.Others != 0 {
+		for _, l := range c.spec.locks()[1:] {
+			cmd.Others = append(cmd.Others, w.lockName(l))
+		}
 	}
 	if c.spec.Value {
-		cmd.HasValue, cmd.Value = true, strconv.AppendUint(nil, c.op, 10)
+		e := c.n.writing(c.spec.Lock, &c.value)
+		cmd.HasValue, cmd.Value = true, []byte(e.Value)
 	}
 	c.n.insist(c.ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
 		if !known {
@@ -137,17 +154,20 @@ func (c *call) answered(out fsm.Outcome) {
 		}
 	case fsm.CodeSessionLost, fsm.CodeUnknownNode:
 		s.judged = true
-		k.lose(s)
+		k.lose(s, true)
 		c.again()
 		return
 	}
 	switch out.Code {
 	case fsm.CodeGranted:
+		if c.spec.Value {
+			c.n.written(c.spec.Lock, c.value)
+		}
 		c.take(out.Token)
 	case fsm.CodeQueued:
 		c.waits = true
 		switch {
-		case s.claim(c.request) == nil:
+		case s.claim(c.request) == nil || c.sent:
 			c.woken(0, false)
 		case c.early != 0:
 			c.woken(c.early, true)
@@ -155,9 +175,25 @@ func (c *call) answered(out fsm.Outcome) {
 	case fsm.CodeFinished:
 		c.giveUp(false)
 		c.again()
+	case fsm.CodeDone:
+		c.giveUp(false)
+		c.refuse("done")
 	default:
 		c.giveUp(false)
 		c.refuse(out.Code.String())
+	}
+}
+
+// dismissed is the local apply of the end of the Once key that the call waits for.
+func (c *call) dismissed() {
+	c.sent = true
+	if c.waits {
+		request := c.request
+		c.n.w.after(c.n, 0, func() {
+			if c.waits && c.request == request {
+				c.woken(0, false)
+			}
+		})
 	}
 }
 
@@ -184,6 +220,9 @@ func (c *call) woken(token uint64, ok bool) {
 		return // the answer to the proposal will tell
 	}
 	c.waits = false
+	if ok && c.spec.Value {
+		c.n.written(c.spec.Lock, c.value)
+	}
 	switch {
 	case !ok:
 		c.giveUp(false) // the session may live on, and the request alone be over
@@ -197,7 +236,7 @@ func (c *call) woken(token uint64, ok bool) {
 
 // again asks under a new request.
 func (c *call) again() {
-	c.waits, c.early = false, 0
+	c.waits, c.early, c.sent = false, 0, false
 	if c.ctx.ended {
 		c.refuse("patience ended")
 		return
@@ -218,8 +257,8 @@ func (c *call) take(token uint64) {
 		c.again()
 		return
 	}
-	t := &tenure{n: c.n, c: c, s: s, token: token, life: c.n.life}
-	cl.tenure, cl.call = t, nil
+	t := &tenure{n: c.n, c: c, s: s, token: token, life: c.n.life, granted: c.n.now(), locks: c.spec.locks()}
+	cl.tenure, cl.call, c.tenure = t, nil, t
 	s.finish(c.request)
 	if !c.n.keeper.check(s) {
 		c.again()
@@ -236,13 +275,13 @@ func (c *call) giveUp(sent bool) {
 	s.abandon(request)
 	switch {
 	case s.manual:
-		c.n.keeper.lose(s)
+		c.n.keeper.lose(s, false)
 	case sent:
 		cmd := fsm.Withdraw{Session: s.id, Acked: s.requests.Lowest(), Requests: []uint64{request}}
 		c.n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
 			s.finish(request)
 			if out.Code == fsm.CodeSessionLost {
-				c.n.keeper.lose(s)
+				c.n.keeper.lose(s, true)
 			}
 			c.n.keeper.discard(s)
 		})

@@ -214,6 +214,7 @@ func (w *world) cut(n *node, out, in int) {
 func (w *world) clock(n *node, rate float64, jump time.Duration) {
 	n.clock.change(w.now, rate, jump)
 	n.reset(&n.expiry)
+	n.reset(&n.elapse)
 	n.reset(&n.keeper.timer)
 }
 

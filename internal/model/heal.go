@@ -50,7 +50,7 @@ func (w *world) heal() {
 	for _, n := range w.nodes {
 		w.serve(n, from)
 	}
-	w.after(nil, 2*w.resumeMax()+40*w.plan.longest(), func() {
+	w.after(nil, 2*w.resumeMax()+40*(w.plan.longest()+w.plan.longestRest())+10*w.keptMax(w.plan.longestKeep()), func() {
 		w.broken("what was begun comes to an end", "%d callers and %d nodes wait for something still", w.callers, w.unserved)
 	})
 }
@@ -58,8 +58,11 @@ func (w *world) heal() {
 // whole is a call that takes all of a lock.
 func (w *world) whole(n *node, lock int, patience time.Duration) Call {
 	c := Call{Caller: -1, Asker: -1, Node: n.i, Lock: lock, Wait: true, Patience: patience}
-	if k := w.plan.Locks[lock]; k.Permits > 0 {
+	switch k := w.plan.Locks[lock]; {
+	case k.Permits > 0:
 		c.Mode, c.Weight = fsm.Permit, k.Permits
+	case k.Once:
+		c.Keep = time.Millisecond
 	}
 	return c
 }
@@ -100,15 +103,34 @@ func (w *world) takeAll(i int) {
 		return
 	}
 	n, lock := w.nodes[i%len(w.nodes)], i/len(w.nodes)
+	w.takeOne(n, lock, w.now+w.keptMax(w.plan.longestKeep()), func() { w.takeAll(i + 1) })
+}
+
+// takeOne takes one lock, or runs one Once key, which must be forgotten by then if it is finished.
+func (w *world) takeOne(n *node, lock int, forgotten time.Duration, then func()) {
 	grants := w.stats.Grants
-	n.call(w.whole(n, lock, w.plan.longest()+lateMax), func() {
-		if w.stats.Grants == grants {
-			w.broken("nothing is stuck", "%s cannot be had on node %d at the end", w.lockName(lock), n.i)
-			return
+	n.call(w.whole(n, lock, w.plan.longest()+w.plan.longestRest()+lateMax), func() {
+		switch {
+		case w.stats.Grants > grants:
+			then()
+		case w.plan.Locks[lock].Once && w.now < forgotten:
+			w.after(nil, w.plan.Election/4, func() { w.takeOne(n, lock, forgotten, then) })
+		default:
+			w.broken("nothing is stuck", "%q cannot be had on node %d at the end", w.lockName(lock), n.i)
 		}
-		w.takeAll(i + 1)
 	})
 }
+
+// keptMax is how long a Once key may be remembered that is to be kept for a time, where a majority is well: its class is
+// longer by a sixteenth, and each of its turns waits for an entry of the log or, if the raft leader's replica lags
+// behind, for another node to propose it.
+func (w *world) keptMax(keep time.Duration) time.Duration {
+	entry := w.plan.Election + 4*(w.plan.Net.Delay+w.plan.Net.Jitter+w.plan.Sync)
+	return keep + keep/8 + (keep/fsm.OncePeriod(keep)+3)*entry + w.lateMax()
+}
+
+// lateMax is the bound on lateness with the time that this Raft may need for a raft leader: it has no pre-vote.
+func (w *world) lateMax() time.Duration { return lateMax + 10*w.plan.Election }
 
 // drained looks for what is left when nobody wants anything any more.
 func (w *world) drained() {
@@ -116,12 +138,13 @@ func (w *world) drained() {
 	var state []byte
 	for _, n := range w.nodes {
 		info := n.machine.Info()
-		if info.Grants+info.Waiters+info.Sessions > 0 {
-			w.broken("nothing is left over", "node %d has %d grants, %d waiters, %d sessions", n.i, info.Grants, info.Waiters, info.Sessions)
+		if info.Grants+info.Waiters+info.Sessions+info.Rests+info.Keys+len(n.machine.Classes()) > 0 {
+			w.broken("nothing is left over", "node %d has %d grants, %d waiters, %d sessions, %d rests, %d Once keys",
+				n.i, info.Grants, info.Waiters, info.Sessions, info.Rests, info.Keys)
 		}
-		if len(n.keeper.sessions) > 0 || len(n.pending) > 0 || n.keeper.numbers.Open() > 0 {
-			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d session numbers",
-				n.i, len(n.keeper.sessions), len(n.pending), n.keeper.numbers.Open())
+		if len(n.keeper.sessions) > 0 || len(n.pending) > 0 || n.keeper.numbers.Open() > 0 || n.elapses.Len() > 0 || len(n.leads) > 0 {
+			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d session numbers, %d rests, %d candidates",
+				n.i, len(n.keeper.sessions), len(n.pending), n.keeper.numbers.Open(), n.elapses.Len(), len(n.leads))
 		}
 		if n.applied != w.nodes[0].applied {
 			w.broken("replicas agree", "node %d has applied %d entries, node 0 %d", n.i, n.applied, w.nodes[0].applied)
@@ -142,7 +165,10 @@ func (w *world) judge() {
 		TTL: w.plan.longest() + slack, Late: lateMax, Answer: releasePatience + time.Second, Resume: w.resumeMax(),
 	}
 	checks := []func([]history.Event, history.Bounds) []history.Violation{
-		history.Tokens, history.ServedAgain,
+		history.Tokens, history.ServedAgain, history.Values,
+	}
+	if !w.plan.Wild {
+		checks = append(checks, history.RunOnce)
 	}
 	if !w.plan.Wild && !w.plan.Operators {
 		checks = append(checks, history.MutualExclusion, history.NothingEarly, history.NothingForgotten)

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // releasePatience is how long a caller waits for its release to be confirmed.
@@ -20,12 +21,15 @@ type tenure struct {
 	s        *session
 	token    uint64
 	life     uint64
+	granted  lease.Instant // when this node learnt of it
+	locks    []int         // of a set
 	weight   int
 	limit    int
 	works    int
 	over     bool // ended here
 	released bool // by its holder
 	ended    bool // and its holder has seen it
+	denied   bool // the group knew nothing of it when it was given back
 	closed   bool // the caller has gone on
 }
 
@@ -56,21 +60,24 @@ func (t *tenure) begin() {
 	w.stats.Grants++
 	t.weight, t.limit = t.c.spec.share(w.plan.Locks[t.c.spec.Lock])
 	t.n.tenures = append(t.n.tenures, t)
-	w.valid[t.c.spec.Lock] = append(w.valid[t.c.spec.Lock], t)
+	for _, l := range t.locks {
+		w.valid[l] = append(w.valid[l], t)
+	}
 	e := t.event(history.Granted)
 	e.Until = w.now
 	w.record(e)
 	if w.trace != nil {
-		w.tell("node %d: call %d has %s, token %d", t.n.i, t.c.op, w.lockName(t.c.spec.Lock), t.token)
+		w.tell("node %d: call %d has %q, token %d", t.n.i, t.c.op, w.lockName(t.c.spec.Lock), t.token)
 	}
 	w.note(5, t.token)
 	w.exclude(t)
 	w.known(t)
+	t.announce()
 	if t.c.spec.MaxHold > 0 {
 		w.after(t.n, t.c.spec.MaxHold, func() {
 			if !t.over {
 				t.end()
-				t.releaseLater()
+				t.releaseLater(true)
 			}
 		})
 	}
@@ -119,15 +126,19 @@ func (t *tenure) work() {
 		return
 	}
 	t.works++
+	lock := t.locks[t.works%len(t.locks)]
 	if spec.Asker >= 0 {
-		t.verify(w.nodes[spec.Asker])
+		t.verify(w.nodes[spec.Asker], lock)
+	}
+	if spec.Value {
+		t.set()
 	}
 	if t.weight < t.limit {
 		w.after(t.n, spec.Think, t.work)
 		return
 	}
-	r := &w.resources[spec.Lock]
-	name, token := w.lockName(spec.Lock), fence.Token(t.token)
+	r := &w.resources[lock]
+	name, token := w.lockName(lock), fence.Token(t.token)
 	w.after(nil, w.plan.Net.Delay, func() { // the request arrives at the resource
 		admitted := r.guard.Check(context.Background(), name, token) == nil
 		fenced, unfenced := r.fenced, r.unfenced
@@ -135,21 +146,24 @@ func (t *tenure) work() {
 			if !t.n.up || t.n.life != t.life {
 				return
 			}
-			w.after(t.n, spec.Think, func() { t.write(r, admitted, fenced, unfenced) })
+			w.after(t.n, spec.Think, func() { t.write(name, r, admitted, fenced, unfenced) })
 		})
 	})
 }
 
 // verify asks on a node whether the token is current: it reads the state that the node's replica has once
 // everything is applied that was committed before.
-func (t *tenure) verify(n *node) {
+func (t *tenure) verify(n *node, lock int) {
 	w := t.n.w
 	if !n.up || n.paused {
 		return
 	}
+	if w.plan.Locks[lock].Election || t.c.spec.Value {
+		w.look(n, lock)
+	}
 	w.ops++
 	e := t.event(history.Verify)
-	e.Op, e.Node = w.ops, n.i
+	e.Op, e.Node, e.Lock = w.ops, n.i, w.lockName(lock)
 	w.record(e)
 	ctx := &patience{}
 	w.after(n, releasePatience, ctx.expire)
@@ -162,13 +176,12 @@ func (t *tenure) verify(n *node) {
 
 // write sends what the holder made of its reading. It looks at the lease, and then it may be stopped for
 // any time before its write goes out: no check of the holder's own can close that gap.
-func (t *tenure) write(r *resource, admitted bool, fenced, unfenced uint64) {
+func (t *tenure) write(name string, r *resource, admitted bool, fenced, unfenced uint64) {
 	if !t.valid() {
 		t.stop()
 		return
 	}
-	w, spec := t.n.w, t.c.spec
-	name, token := w.lockName(spec.Lock), fence.Token(t.token)
+	w, spec, token := t.n.w, t.c.spec, fence.Token(t.token)
 	w.after(t.n, spec.Stall, func() {
 		w.after(nil, w.plan.Net.Delay, func() {
 			w.stats.Writes++
@@ -179,7 +192,7 @@ func (t *tenure) write(r *resource, admitted bool, fenced, unfenced uint64) {
 			if !admitted || r.guard.Check(context.Background(), name, token) != nil {
 				w.stats.Refused++
 			} else if r.fenced != fenced {
-				w.broken("a fenced resource loses no update", "token %d wrote version %d over version %d of %s",
+				w.broken("a fenced resource loses no update", "token %d wrote version %d over version %d of %q",
 					t.token, fenced+1, r.fenced, name)
 			} else {
 				r.fenced++
@@ -203,45 +216,91 @@ func (t *tenure) release() {
 		t.stop()
 		return
 	}
+	if t.c.spec.Keep > 0 && !t.c.spec.Fails {
+		t.finish()
+		return
+	}
 	w, n := t.n.w, t.n
 	w.record(t.event(history.Release))
 	t.released = true
 	t.end()
+	rest := t.rest(false)
+	if t.s.manual && rest == 0 {
+		t.closeNow()
+		return
+	}
 	ctx := &patience{}
 	w.after(n, releasePatience, ctx.expire)
-	var cmd fsm.Command = fsm.CloseSession{Session: t.s.id}
-	if !t.s.manual {
-		cmd = t.command()
-	}
-	n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
+	t.giveBack(ctx, rest, func(out fsm.Outcome, known, unknown bool) {
 		switch {
 		case !known:
-			t.releaseLater()
+			t.giveBack(nil, t.rest(false), nil)
 		case t.s.manual:
-			t.s.judged = true
-			n.keeper.lose(t.s)
+			n.keeper.lose(t.s, false)
 		}
-		if known && (out.Code == fsm.CodeOK || unknown) {
-			w.record(t.event(history.Released))
-		}
-		t.stop()
+		t.confirmed(out, known, unknown)
 	})
 }
 
-func (t *tenure) command() fsm.Release {
-	return fsm.Release{
-		Session: t.s.id, Acked: t.s.requests.Lowest(),
+// closeNow is keeper.closeNow: it ends the session of a manually renewed lease, and with it the lease.
+func (t *tenure) closeNow() {
+	ctx := &patience{}
+	t.n.w.after(t.n, releasePatience, ctx.expire)
+	t.n.insist(ctx, fsm.CloseSession{Session: t.s.id}, func(out fsm.Outcome, known, unknown bool) {
+		t.s.judged = t.s.judged || known
+		t.n.keeper.lose(t.s, false)
+		t.confirmed(out, known, unknown)
+	})
+}
+
+// confirmed takes the answer to a release.
+func (t *tenure) confirmed(out fsm.Outcome, known, unknown bool) {
+	t.denied = known && out.Code != fsm.CodeOK && !unknown
+	if known && !t.denied {
+		t.n.w.record(t.event(history.Released))
+	}
+	t.stop()
+}
+
+// giveBack tells the group that the lease is over. Its session stays in use until the group has heard of a rest.
+func (t *tenure) giveBack(ctx *patience, rest time.Duration, then func(out fsm.Outcome, known, unknown bool)) {
+	cmd := fsm.Release{
+		Session: t.s.id, Acked: t.s.requests.Lowest(), Rest: rest,
 		Grants: []fsm.Grant{{Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token}},
 	}
+	if rest > 0 {
+		t.s.leaving++
+	}
+	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
+		if then != nil {
+			then(out, known, unknown)
+		}
+		if rest > 0 {
+			t.s.leaving--
+		}
+	})
+}
+
+// rest is Lease.rest: for how long the place stays taken after the lease.
+func (t *tenure) rest(lost bool) time.Duration {
+	left := t.c.spec.MinHold - t.n.now().Sub(t.granted)
+	if lost {
+		left = max(left, t.c.spec.Delay)
+	}
+	if left <= 0 {
+		return 0
+	}
+	return left + time.Millisecond - 1
 }
 
 // releaseLater gives back a lease that has ended here, with nobody waiting for it.
-func (t *tenure) releaseLater() {
-	if t.s.manual {
-		t.n.keeper.lose(t.s)
+func (t *tenure) releaseLater(lost bool) {
+	rest := t.rest(lost)
+	if t.s.manual && rest == 0 {
+		t.n.keeper.lose(t.s, false)
 		return
 	}
-	t.n.insist(nil, t.command(), func(fsm.Outcome, bool, bool) {})
+	t.giveBack(nil, rest, nil)
 }
 
 // renew renews a manual lease at half of its TTL, as long as it lasts.
@@ -269,8 +328,10 @@ func (t *tenure) end() {
 func (t *tenure) lost() {
 	t.see(history.CauseExpired)
 	t.over = true
-	l := &t.n.w.valid[t.c.spec.Lock]
-	*l = slices.DeleteFunc(*l, func(o *tenure) bool { return o == t })
+	for _, i := range t.locks {
+		l := &t.n.w.valid[i]
+		*l = slices.DeleteFunc(*l, func(o *tenure) bool { return o == t })
+	}
 }
 
 // gone is the end of the process.

@@ -35,14 +35,15 @@ func (k *keeper) check(s *session) bool {
 		return false
 	}
 	if s.opened && (s.judged || k.n.now() >= s.horizon) {
-		k.lose(s)
+		k.lose(s, true)
 		return false
 	}
 	return true
 }
 
-// lose ends a session and everything on it; where the group may still have it, it is closed there.
-func (k *keeper) lose(s *session) {
+// lose ends a session and everything on it; where the group may still have it, it is closed there. lost says that
+// nobody here meant to let go.
+func (k *keeper) lose(s *session, lost bool) {
 	if s.over {
 		return
 	}
@@ -65,7 +66,7 @@ func (k *keeper) lose(s *session) {
 		k.forget(s)
 		return
 	}
-	cmd := fsm.CloseSession{Session: s.id, Lost: s.opened && k.n.now() >= s.horizon}
+	cmd := fsm.CloseSession{Session: s.id, Lost: lost}
 	k.n.insist(nil, cmd, func(fsm.Outcome, bool, bool) { k.forget(s) })
 }
 
@@ -94,7 +95,7 @@ func (k *keeper) step() {
 	acts := k.plan.Step(now)
 	due := k.pick(acts.Renew)
 	for _, s := range k.pick(acts.Lost) {
-		k.lose(s)
+		k.lose(s, true)
 	}
 	due = slices.DeleteFunc(due, func(s *session) bool { return k.retire(s, now) })
 	if len(due) > 0 && k.flights < keepalivesMax {
@@ -116,14 +117,14 @@ func (k *keeper) pick(numbers []uint64) (list []*session) {
 
 // retire closes a session of automatic renewal on which nothing has hung for a TTL.
 func (k *keeper) retire(s *session, now lease.Instant) bool {
-	if len(s.claims) > 0 || s.requests.Open() > 0 {
+	if len(s.claims) > 0 || s.requests.Open() > 0 || s.leaving > 0 {
 		s.idle = now
 		return false
 	}
 	if now.Sub(s.idle) <= s.ttl {
 		return false
 	}
-	k.lose(s)
+	k.lose(s, false)
 	return true
 }
 
@@ -154,7 +155,7 @@ func (k *keeper) keepalive(batch []*session) {
 func (k *keeper) renewed(batch []*session, sent lease.Instant, out fsm.Outcome) {
 	for _, s := range batch {
 		if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {
-			k.lose(s)
+			k.lose(s, true)
 			continue
 		}
 		horizon, _, ok := k.plan.Renewed(s.id.Number, sent, k.n.now())
@@ -162,7 +163,7 @@ func (k *keeper) renewed(batch []*session, sent lease.Instant, out fsm.Outcome) 
 			continue
 		}
 		if s.lapsed || s.over || s.judged {
-			k.lose(s)
+			k.lose(s, true)
 			continue
 		}
 		s.horizon = max(s.horizon, horizon)
@@ -206,7 +207,11 @@ func (n *node) noteSession(e *fsm.Event) {
 		}
 	case fsm.EventSessionEnded:
 		s.judged = true
-		n.w.after(n, 0, func() { n.keeper.lose(s); n.keeper.forget(s) })
+		n.w.after(n, 0, func() { n.keeper.lose(s, true); n.keeper.forget(s) })
+	case fsm.EventWithdrawn:
+		if c := s.claim(e.Request); e.Reason == fsm.ReasonFinished && c != nil && c.call != nil {
+			c.call.dismissed()
+		}
 	case fsm.EventForced:
 		n.keeper.revoke(s, e.Request)
 	}
@@ -239,11 +244,10 @@ func (n *node) restoreSessions() {
 				}
 			case fsm.RequestSessionLost:
 				s.judged = true
-				n.w.after(n, 0, func() { n.keeper.lose(s); n.keeper.forget(s) })
+				n.w.after(n, 0, func() { n.keeper.lose(s, true); n.keeper.forget(s) })
 			case fsm.RequestFinished:
-				if c.call != nil && c.call.waits {
-					call := c.call
-					n.w.after(n, 0, func() { call.woken(0, false) })
+				if c.call != nil {
+					c.call.dismissed()
 				} else {
 					n.keeper.revoke(s, c.request)
 				}

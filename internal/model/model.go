@@ -67,7 +67,20 @@ type Stats struct {
 	Writes     uint64 // to the fenced and to the unfenced resource, each
 	LostWrites uint64 // updates that the unfenced resource lost
 	Refused    uint64 // stale writes that the guard of the fenced resource refused
+	Sets       uint64 // grants of several names at once
+	Rests      uint64 // places that stayed taken and are free again
+	Begun      uint64 // runs of Once keys
+	Finished   uint64 // of them, as their callers heard
+	Forgotten  uint64 // Once keys
+	Elections  uint64 // leaders elected
+	Campaigns  uint64 // again, after a loss
+	Written    uint64 // values, by their holders
+	Looks      uint64 // at who holds a lock and its value
+	Folds      uint64 // states compared with what events made of an earlier one
+	Resyncs    uint64 // after events were missed
 	Late       history.Histogram
+	LateRests  history.Histogram
+	LateKeys   history.Histogram
 	Resumed    time.Duration // longest time until every node served again after the faults
 }
 
@@ -77,11 +90,16 @@ func (s *Stats) Add(o Stats) {
 	s.Simulated += o.Simulated
 	s.Resumed = max(s.Resumed, o.Resumed)
 	s.Late.Merge(&o.Late)
+	s.LateRests.Merge(&o.LateRests)
+	s.LateKeys.Merge(&o.LateKeys)
 	for _, f := range []struct{ to, from *uint64 }{
 		{&s.Steps, &o.Steps}, {&s.Applied, &o.Applied}, {&s.Commands, &o.Commands}, {&s.Checks, &o.Checks},
 		{&s.Calls, &o.Calls}, {&s.Grants, &o.Grants}, {&s.Expired, &o.Expired}, {&s.Leaders, &o.Leaders},
 		{&s.Snapshots, &o.Snapshots}, {&s.Restarts, &o.Restarts}, {&s.Faults, &o.Faults}, {&s.Unknown, &o.Unknown},
 		{&s.Writes, &o.Writes}, {&s.LostWrites, &o.LostWrites}, {&s.Refused, &o.Refused},
+		{&s.Sets, &o.Sets}, {&s.Rests, &o.Rests}, {&s.Begun, &o.Begun}, {&s.Finished, &o.Finished}, {&s.Forgotten, &o.Forgotten},
+		{&s.Elections, &o.Elections}, {&s.Campaigns, &o.Campaigns}, {&s.Written, &o.Written}, {&s.Looks, &o.Looks},
+		{&s.Folds, &o.Folds}, {&s.Resyncs, &o.Resyncs},
 	} {
 		*f.to += *f.from
 	}

@@ -39,9 +39,13 @@ type node struct {
 
 	table   *lease.Expiries
 	expiry  timer
+	elapses *lease.Elapses
+	elapse  timer
 	keeper  keeper
 	tenures []*tenure
 	calls   []*call
+	leads   []*candidacy
+	folds   []*fold
 }
 
 func newNode(w *world, i int) *node {
@@ -57,9 +61,10 @@ func (n *node) start() {
 	n.incarnation++
 	n.up, n.paused, n.joined, n.lagging = true, n.pauses > 0, false, false
 	n.pending = make(map[uint64]*attempt)
-	n.held, n.arrived, n.changed, n.tenures, n.calls = nil, nil, nil, nil, nil
+	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil
 	n.table = lease.NewExpiries(n.w.plan.Election, expireRetry)
-	n.expiry = timer{}
+	n.elapses = lease.NewElapses(n.w.plan.Election, expireRetry)
+	n.expiry, n.elapse = timer{}, timer{}
 	n.keeper.begin(n)
 	if n.w.trace != nil {
 		n.w.tell("node %d starts, incarnation %d", n.i, n.incarnation)
@@ -67,6 +72,7 @@ func (n *node) start() {
 	n.raft.restore(false)
 	n.raft.boot()
 	n.wakeExpiry()
+	n.fold()
 	n.found()
 }
 
@@ -100,7 +106,10 @@ func (n *node) crash() {
 	for _, c := range slices.Clone(n.calls) {
 		c.gone()
 	}
-	n.held, n.arrived, n.changed, n.tenures, n.calls = nil, nil, nil, nil, nil
+	for _, l := range slices.Clone(n.leads) {
+		l.gone()
+	}
+	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads, n.folds = nil, nil, nil, nil, nil, nil, nil
 	n.pending = nil
 }
 
@@ -216,4 +225,7 @@ func (n *node) leaderChanged() {
 		p.end()
 	}
 	n.wakeExpiry()
+	if n.elapse.run != nil {
+		n.wakeElapse()
+	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -10,6 +11,7 @@ import (
 type entryMark struct {
 	term, id uint64
 	answer   uint64 // digest of outcome and events
+	at       time.Duration
 	state    []byte // snapshot, where one was made
 }
 
@@ -45,7 +47,7 @@ func (r *raft) applyEntry(index uint64, e entry) {
 	answer := digestOf(out, events)
 	if index == uint64(len(w.entries)) {
 		w.stats.Commands++
-		w.entries = append(w.entries, entryMark{e.term, e.id, answer, nil})
+		w.entries = append(w.entries, entryMark{e.term, e.id, answer, w.now, nil})
 		w.note(index, e.id, answer)
 		if e.cmd != nil {
 			w.book.entry(n, index, e.cmd, out, events)
@@ -57,7 +59,11 @@ func (r *raft) applyEntry(index uint64, e entry) {
 	}
 	for i := range events {
 		n.noteExpiry(&events[i])
+		n.noteElapse(&events[i])
 		n.noteSession(&events[i])
+	}
+	for _, f := range n.folds {
+		f.take(events)
 	}
 	n.answer(e.id, out)
 }
@@ -93,8 +99,12 @@ func (r *raft) restore(running bool) {
 		r.w.broken("a restored replica is as the one that wrote the snapshot", "node %d at %d", n.i, r.snap.index)
 	}
 	n.restoreExpiries()
+	n.restoreElapses()
 	if running {
 		n.restoreSessions()
+		for _, f := range n.folds {
+			f.missed = n.applied
+		}
 	}
 }
 
@@ -123,6 +133,12 @@ func digestOf(out fsm.Outcome, events []fsm.Event) uint64 {
 		h = mix(h, e.Index^e.Session.Number<<32^uint64(e.Session.Node[0])<<56^e.Session.Incarnation<<48)
 		h = mix(h, e.Request<<32^e.Token^uint64(e.TTL)<<20)
 		h = mix(h, uint64(len(e.Name))<<32^uint64(uint32(e.Priority)))
+		if e.Waited {
+			h = mix(h, 1)
+		}
+		for _, b := range []byte(e.Name) {
+			h = mix(h, uint64(b))
+		}
 		for _, b := range []byte(e.Value) {
 			h = mix(h, uint64(b))
 		}

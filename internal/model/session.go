@@ -21,6 +21,7 @@ type session struct {
 	over     bool
 	judged   bool // ended by the group
 	horizon  lease.Instant
+	leaving  int  // leases that ended and leave a rest, of which the group has not heard
 	lapsed   bool // whoever was told that it is not valid is never told otherwise
 }
 

@@ -17,10 +17,21 @@ func (w *world) tell(format string, args ...any) {
 	}
 }
 
-func (w *world) lockName(i int) string { return string(rune('a' + i)) }
+// lockNames are the names of a plan's locks: letters, and Once keys among them.
+func lockNames(kinds []Kind) []string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		if names[i] = string(rune('a' + i)); k.Once {
+			names[i] = fsm.OnceName(names[i])
+		}
+	}
+	return names
+}
+
+func (w *world) lockName(i int) string { return w.names[i] }
 
 func (w *world) limitOf(name string) uint32 {
-	if i := int(name[0] - 'a'); len(name) == 1 && i < len(w.plan.Locks) {
+	if i := int(name[0]) - 'a'; i >= 0 && i < len(w.plan.Locks) {
 		return w.plan.Locks[i].Permits
 	}
 	return 0
@@ -38,11 +49,22 @@ func describe(c fsm.Command) string {
 		if c.Wait {
 			wait = "wait"
 		}
-		return fmt.Sprintf("Acquire(%s request %d acked %d: %s %v %s)", brief(c.Session), c.Request, c.Acked, c.Name, c.Mode, wait)
+		if c.Delay > 0 {
+			wait += fmt.Sprint(" delay ", c.Delay)
+		}
+		return fmt.Sprintf("Acquire(%s request %d acked %d: %q %v %s)", brief(c.Session), c.Request, c.Acked, append([]string{c.Name}, c.Others...), c.Mode, wait)
 	case fsm.Withdraw:
 		return fmt.Sprintf("Withdraw(%s requests %v)", brief(c.Session), c.Requests)
 	case fsm.Release:
-		return fmt.Sprintf("Release(%s %v)", brief(c.Session), c.Grants)
+		rest := ""
+		if c.Rest > 0 {
+			rest = fmt.Sprint(" rest ", c.Rest)
+		}
+		return fmt.Sprintf("Release(%s %v%s)", brief(c.Session), c.Grants, rest)
+	case fsm.SetValue:
+		return fmt.Sprintf("SetValue(%s request %d: %s token %d %q)", brief(c.Session), c.Request, c.Name, c.Token, c.Value)
+	case fsm.Finish:
+		return fmt.Sprintf("Finish(%s %q token %d keep %v)", brief(c.Session), c.Name, c.Token, c.Keep)
 	case fsm.Keep:
 		return fmt.Sprintf("Keep(%d/%d sessions %v, number %d, lowest %d)", int(c.Node[0])-1, c.Incarnation, c.Sessions, c.Seq, c.Lowest)
 	case fsm.Expire:
@@ -73,9 +95,11 @@ func describeEvents(events []fsm.Event) (s string) {
 		e := &events[i]
 		switch e.Kind {
 		case fsm.EventGranted, fsm.EventReleased, fsm.EventLost, fsm.EventForced:
-			s += fmt.Sprintf("; %s %v: %s token %d", e.Name, e.Kind, brief(e.Session), e.Token)
+			s += fmt.Sprintf("; %q %v: %s token %d", e.Name, e.Kind, brief(e.Session), e.Token)
+		case fsm.EventResting, fsm.EventRested:
+			s += fmt.Sprintf("; %q %v: token %d", e.Name, e.Kind, e.Token)
 		case fsm.EventQueued, fsm.EventWithdrawn:
-			s += fmt.Sprintf("; %s %v: %s", e.Name, e.Kind, brief(e.Session))
+			s += fmt.Sprintf("; %q %v: %s", e.Name, e.Kind, brief(e.Session))
 		case fsm.EventSessionEnded:
 			s += fmt.Sprintf("; session %s ended (%v)", brief(e.Session), e.Reason)
 		}

@@ -35,6 +35,7 @@ type world struct {
 	callers     int // that still have calls to make
 	attempts    uint64
 	ops         uint64
+	names       []string    // of the locks
 	entries     []entryMark // what stands at each index of the log, as first applied
 	valid       [][]*tenure // by lock: leases that may be valid
 	resources   []resource
@@ -46,6 +47,7 @@ func newWorld(p Plan) *world {
 	w := &world{plan: p, links: make([]link, p.Nodes*p.Nodes), entries: make([]entryMark, 1)}
 	w.stats.Runs = 1
 	w.book.init(w)
+	w.names = lockNames(p.Locks)
 	w.valid = make([][]*tenure, len(p.Locks))
 	w.resources = newResources(len(p.Locks))
 	for i := range p.Nodes {

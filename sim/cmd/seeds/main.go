@@ -125,6 +125,9 @@ func report(s *model.Stats, took time.Duration) {
 		s.Commands, s.Checks, s.Calls, s.Grants, s.Expired, s.Leaders, s.Restarts, s.Snapshots, s.Faults, s.Unknown)
 	fmt.Printf("%d writes: %d updates lost by the unfenced resource, none by the fenced one, which refused %d\n",
 		s.Writes, s.LostWrites, s.Refused)
+	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks; %d states folded from events, %d anew after missed ones\n",
+		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks, s.Folds, s.Resyncs)
+	fmt.Printf("lateness in gentle runs, of rests: %v\nof forgetting keys: %v\n", s.LateRests.String(), s.LateKeys.String())
 	fmt.Printf("lateness of expiry in gentle runs: %v\nall nodes served again after at most %v\n", s.Late.String(), s.Resumed.Round(time.Millisecond))
 }
 

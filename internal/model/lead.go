@@ -1,0 +1,159 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/history"
+)
+
+// The product's (election.go).
+const (
+	campaignPause    = 100 * time.Millisecond
+	campaignPauseMax = 5 * time.Second
+)
+
+// candidacy is Cluster.Lead: it campaigns again after every loss, until its context ends or its function returns.
+type candidacy struct {
+	n      *node
+	spec   Call
+	then   func()
+	until  time.Duration // the end of its context
+	losses int
+	began  time.Duration
+	rests  bool // between two campaigns
+}
+
+func (n *node) lead(spec Call, then func()) {
+	l := &candidacy{n: n, spec: spec, then: then, until: n.w.now + spec.Patience}
+	n.leads = append(n.leads, l)
+	l.campaign()
+}
+
+func (l *candidacy) campaign() {
+	w := l.n.w
+	l.rests = false
+	spec := l.spec
+	spec.Patience = l.until - w.now
+	var c *call
+	c = l.n.call(spec, func() { l.over(c) })
+}
+
+// over takes the end of a campaign, or of the tenure that it led to.
+func (l *candidacy) over(c *call) {
+	w := l.n.w
+	t := c.tenure
+	lost := t != nil && (!t.released || t.denied)
+	if !l.n.up || !lost || w.now >= l.until || w.healed {
+		l.end()
+		return
+	}
+	w.stats.Campaigns++
+	if w.now-l.began > campaignPauseMax {
+		l.losses = 0
+	}
+	d := min(campaignPause<<min(l.losses, 10), campaignPauseMax)
+	l.losses++
+	l.rests = true
+	w.after(l.n, d/2+within(w.chance(6, c.op), d/2), func() {
+		if w.now >= l.until || w.healed {
+			l.end()
+			return
+		}
+		l.campaign()
+	})
+}
+
+func (l *candidacy) end() {
+	l.n.leads = slices.DeleteFunc(l.n.leads, func(o *candidacy) bool { return o == l })
+	l.then()
+}
+
+// gone is the end of the process while it rests; a campaign or tenure ends by itself.
+func (l *candidacy) gone() {
+	if l.rests {
+		l.end()
+	}
+}
+
+// writing records the beginning of a write of a lock's value. Each value is written once.
+func (n *node) writing(lock int, op *uint64) history.Event {
+	n.w.ops++
+	*op = n.w.ops
+	e := history.Event{
+		Kind: history.Set, Op: n.w.ops, Node: n.i, Lock: n.w.lockName(lock), Value: strconv.FormatUint(n.w.ops, 10),
+	}
+	n.w.record(e)
+	return e
+}
+
+// written records that a write is known to have happened.
+func (n *node) written(lock int, op uint64) {
+	n.w.record(history.Event{Kind: history.Done, Op: op, Node: n.i, Lock: n.w.lockName(lock), OK: true})
+}
+
+// set is Lease.Set of a new value, for which the holder does not wait.
+func (t *tenure) set() {
+	var op uint64
+	e := t.n.writing(t.c.spec.Lock, &op)
+	ctx := &patience{}
+	t.n.w.after(t.n, releasePatience, ctx.expire)
+	t.tell(ctx, op, []byte(e.Value))
+}
+
+// tell writes the value under one request number.
+func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
+	if t.s.over {
+		return
+	}
+	request := t.s.requests.Begin()
+	cmd := fsm.SetValue{
+		Session: t.s.id, Request: request, Acked: t.s.requests.Lowest(),
+		Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token, Value: value,
+	}
+	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, _ bool) {
+		t.s.finish(request)
+		switch {
+		case !known:
+		case out.Code == fsm.CodeOK:
+			t.n.w.stats.Written++
+			t.n.written(t.c.spec.Lock, op)
+		case out.Code == fsm.CodeFinished: // the answer to an earlier attempt was lost, and may have been a refusal
+			t.tell(ctx, op, value)
+		case !t.over: // the group says that it is no holder
+			t.lost()
+			t.s.abandon(t.c.request)
+		}
+	})
+}
+
+// look reads who has a lock, and its value, on a node: a linearizable read, as Cluster.Leader is. Who holds the
+// lock alone from before the reading until after it must be found.
+func (w *world) look(n *node, lock int) {
+	var held *tenure
+	for _, t := range w.valid[lock] {
+		if weight, limit := t.c.spec.share(w.plan.Locks[lock]); weight == limit && t.s.valid(t.n.now()) {
+			held = t
+		}
+	}
+	w.ops++
+	e := history.Event{Kind: history.Look, Op: w.ops, Node: n.i, Lock: w.lockName(lock)}
+	w.record(e)
+	ctx := &patience{}
+	w.after(n, releasePatience, ctx.expire)
+	var l fsm.Lock
+	n.read(ctx, func(m *fsm.Machine) { l, _ = m.Lock(e.Lock) }, func() {
+		w.stats.Looks++
+		e.Kind, e.Value = history.Looked, string(l.Value)
+		w.record(e)
+		if held == nil || held.over || w.plan.Wild || !held.s.valid(held.n.now()) || w.book.grants[held.token].forced {
+			return
+		}
+		if len(l.Holders) != 1 || l.Holders[0].Token != held.token {
+			w.broken("who leads is found", "%q has holders %v for node %d, node %d has token %d all the time",
+				e.Lock, l.Holders, n.i, held.n.i, held.token)
+		}
+	})
+}
