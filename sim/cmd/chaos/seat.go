@@ -58,7 +58,7 @@ func (p *process) campaign(r *rand.Rand) {
 		return
 	}
 	x.label = p.op()
-	x.ask(p.now())
+	x.ask(p.now(), true)
 	err := p.c.Lead(ctx, seat, x.lead, holdfast.WithValue([]byte(x.metadata())), holdfast.WithLabel(strconv.FormatUint(x.label, 10)))
 	switch {
 	case err != nil:
@@ -66,15 +66,16 @@ func (p *process) campaign(r *rand.Rand) {
 	case p.now() < x.since+p.plan.TTL/2 && p.c.Err() == nil: // else Lead may have left that to the background
 		p.event(p.now(), history.Event{Kind: history.Released, Lock: seat, Token: x.token})
 	}
-	if x.op != 0 {
-		p.event(p.now(), history.Event{Kind: history.Refused, Op: x.op, Lock: seat, Cause: fmt.Sprint(err)})
-	}
+	p.event(p.now(), history.Event{Kind: history.Refused, Op: x.op, Lock: seat, Cause: fmt.Sprint(err)})
 }
 
-// ask tells that a campaign began.
-func (x *candidacy) ask(from time.Duration) {
-	e := history.Event{Kind: history.Asked, Op: x.label, Lock: seat, Election: true, Wait: true, Until: x.deadline, Weight: 1, Limit: 1, Value: x.metadata()}
-	if x.since != 0 {
+// ask tells that a campaign began, or may begin without another word.
+func (x *candidacy) ask(from time.Duration, begins bool) {
+	e := history.Event{
+		Kind: history.Asked, Op: x.label, Lock: seat, Election: true, Wait: begins, Until: max(from, x.deadline),
+		Weight: 1, Limit: 1, Value: x.metadata(),
+	}
+	if x.token != 0 {
 		e.Op, e.Pause = x.p.op(), pauseMax
 	}
 	x.op = e.Op
@@ -84,9 +85,6 @@ func (x *candidacy) ask(from time.Duration) {
 // lead is one tenure: it looks at its lease, now and then writes what the others are to know, and resigns.
 func (x *candidacy) lead(ctx context.Context, l *holdfast.Lease) error {
 	p := x.p
-	if x.op == 0 { // the one before ended in its resignation
-		x.ask(x.since)
-	}
 	h := &holding{l: l, kind: kind{name: seat, limit: 1}, weight: 1}
 	e := h.event(history.Granted)
 	e.Op, x.op, x.token = x.op, 0, e.Token
@@ -102,9 +100,7 @@ func (x *candidacy) lead(ctx context.Context, l *holdfast.Lease) error {
 		x.told(ctx)
 	}
 	x.since = p.now()
-	if h.over && x.since < x.deadline {
-		x.ask(x.since)
-	}
+	x.ask(x.since, h.over) // who finds that it has lost when it resigns campaigns again, too
 	return nil
 }
 

@@ -33,6 +33,12 @@ func tenures(h []history.Event) map[string][]*tenure {
 	byToken := make(map[uint64]*tenure)
 	all := make(map[string][]*tenure)
 	mixed := make(map[string]bool)
+	force := make(map[uint64]time.Duration) // by token: perhaps before its holder had heard of the grant
+	for _, e := range h {
+		if e.Kind == history.Force && force[e.Token] == 0 {
+			force[e.Token] = e.At
+		}
+	}
 	for _, e := range h {
 		t := byToken[e.Token]
 		switch e.Kind {
@@ -42,7 +48,7 @@ func tenures(h []history.Event) map[string][]*tenure {
 			if a := asked[e.Op]; a.Weight != a.Limit {
 				mixed[e.Lock] = true
 			} else {
-				t = &tenure{token: e.Token, asked: a.At, granted: e.At, delay: a.LockDelay}
+				t = &tenure{token: e.Token, asked: a.At, granted: e.At, force: force[e.Token], delay: a.LockDelay}
 				byToken[e.Token] = t
 				for _, name := range a.Names() {
 					all[name] = append(all[name], t)
@@ -55,10 +61,6 @@ func tenures(h []history.Event) map[string][]*tenure {
 		case history.Release:
 			if t != nil {
 				t.release = e.At
-			}
-		case history.Force:
-			if t != nil && t.force == 0 {
-				t.force = e.At
 			}
 		case history.Ended:
 			if t != nil && t.ended == 0 {

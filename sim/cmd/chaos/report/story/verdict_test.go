@@ -36,6 +36,7 @@ func TestNobodyIsGrantedWhatAnotherMayStillRelyOn(t *testing.T) {
 		"it was released afterwards":  {handover(last, 2*time.Second, 3*time.Second, event(0, 3500*ms, 3500*ms, of(history.Release, 10))), true},
 		"the holder's process died":   {handover(last, 2*time.Second, 3*time.Second, kind(0, 2500*ms, story.KindExit, "")), false},
 		"an operator took it":         {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, of(history.Force, 10))), false},
+		"before its holder heard":     {handover(last, 2*time.Second, 3*time.Second, event(2, 1050*ms, 1050*ms, of(history.Force, 10))), false},
 		"it was taken afterwards":     {handover(last, 2*time.Second, 3*time.Second, event(0, 3500*ms, 3500*ms, of(history.Force, 10))), true},
 		"it died afterwards":          {handover(last, 2*time.Second, 3*time.Second, kind(0, 3500*ms, story.KindExit, "")), true},
 		"its time under a cap was up": {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, ended(10, "max hold"))), false},
