@@ -49,7 +49,9 @@ func (k EventKind) String() string {
 // log, as this node applies it. It begins with the call, not with the iteration. A consumer that keeps up misses
 // nothing; for one that does not, 4,096 events or 4 MiB of values wait at most, further ones are dropped, and
 // an EventResync with the prefix as its name stands in their place, as it does where this node
-// caught up by a snapshot: then read the state with Locks, and go on with what follows.
+// caught up by a snapshot: then read the state with Locks, and go on with what follows. To begin with a state, call Locks
+// after Watch: what happens in between is in the picture and is told, which comes to the same where changes are taken
+// by their tokens. A node that was just opened tells again what it applies from its own log: call Ready before.
 //
 // The end of ctx and of the node is an error, which ends the iteration; so does *LimitError when this node has
 // 1,024 watches. A watch that is never iterated ends with ctx. It can be iterated once.
