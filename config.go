@@ -42,7 +42,8 @@ type Config struct {
 	// They are tried for ever, and names are resolved again every minute.
 	Join []string
 	// Bootstrap is how many nodes must have met before the first group forms. It matters only until a
-	// group exists: a node whose peers have a group joins it. -1: never form, only join.
+	// group exists: a node whose peers have a group joins it. The group keeps its founder's, and serves no lock
+	// before as many nodes are in it. -1: never form, only join.
 	// Default 1 if Join is empty, else 3.
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.

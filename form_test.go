@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -122,6 +123,58 @@ func TestATokenFloorIsHeardBeforeTheFirstToken(t *testing.T) {
 	sim.Run(t, sim.Options{Nodes: 3, Config: ask}, func(s *sim.Sim) {
 		if l := get(t, s.Node(1).Cluster(), "lock"); l.Token() <= floor {
 			t.Errorf("token %d, the resource has seen %d", l.Token(), floor)
+		}
+	})
+}
+
+// A group whose three founders were to meet first has lost two of them. Its raft leader leaves, and the next one's
+// Config would have one node serve alone: whatever the two had been told of the group would be forgotten.
+func TestTheGroupServesWhenAsManyHaveMetAsItsFounderWantedWhateverItsRaftLeaderIsConfiguredFor(t *testing.T) {
+	t.Parallel()
+	modest := func(i int, c *holdfast.Config) {
+		if i > 2 {
+			c.Bootstrap, c.Voters = -1, 1
+		}
+	}
+	sim.Run(t, sim.Options{Nodes: 6, Late: true, Config: modest}, func(s *sim.Sim) {
+		for _, n := range s.Nodes()[:3] {
+			n.Open()
+		}
+		var founder *sim.Node
+		for founder == nil {
+			time.Sleep(time.Millisecond)
+			for _, n := range s.Nodes()[:3] {
+				if n.Cluster().Status().ClusterID != "" {
+					founder = n
+				}
+			}
+		}
+		for _, n := range s.Nodes()[:3] {
+			if n != founder {
+				n.Crash()
+			}
+		}
+		next := s.Node(3)
+		next.Open()
+		settles(t, time.Minute, "other voter", func() bool { return slices.Contains(founder.Cluster().Status().Voters, next.Cluster().ID()) })
+		if err := founder.Cluster().Leave(until(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		settles(t, time.Minute, "other raft leader", func() bool { return next.Cluster().Status().RaftLeader == next.Cluster().ID() })
+		if l, err := next.Cluster().Acquire(until(time.Minute), "lock"); !errors.Is(err, holdfast.ErrNoQuorum) {
+			t.Errorf("a lock of a group of one, founded by three: %v, %v", l, err)
+		}
+		s.Node(4).Open()
+		if l, err := next.Cluster().Acquire(until(time.Minute), "lock"); !errors.Is(err, holdfast.ErrNoQuorum) {
+			t.Errorf("a lock of a group of two, founded by three: %v, %v", l, err)
+		}
+		s.Node(5).Open()
+		for _, n := range s.Nodes()[3:] {
+			n.Ready()
+			get(t, n.Cluster(), fmt.Sprint("own", n.Index()))
+		}
+		if voters := next.Cluster().Status().Voters; len(voters) != 3 {
+			t.Errorf("%d voters", len(voters))
 		}
 	})
 }

@@ -87,7 +87,7 @@ func (f *founder) run(ctx context.Context) error {
 		}
 	}
 	f.tell(ctx, f.c.meta(membership.PhaseStarting))
-	if f.c.dir.Identity().Bootstrap {
+	if f.c.dir.Identity().Bootstrap > 0 {
 		return f.bear(ctx)
 	}
 	return nil
@@ -125,7 +125,7 @@ func (f *founder) form(ctx context.Context) error {
 		f.complain(out.Conflict)
 		if out.Action == forming.Form {
 			return f.start(func(id *datadir.Identity) {
-				id.ClusterID, id.Bootstrap, id.Birth = newUUID(), true, out.Counter
+				id.ClusterID, id.Bootstrap, id.Birth = newUUID(), uint32(f.c.cfg.Bootstrap), out.Counter
 			})
 		}
 		if out.Cluster != wants {
@@ -196,7 +196,7 @@ func (f *founder) startReplica() error {
 	switch {
 	case id.Started:
 		how = consensus.StartRestart
-	case id.Bootstrap:
+	case id.Bootstrap > 0:
 		how = consensus.StartBootstrap
 	}
 	group, err := consensus.Open(consensus.Config{
@@ -229,7 +229,8 @@ func (c *Cluster) adopt(group *consensus.Group) bool {
 	return true
 }
 
-// bear gives the group that this node formed its birth: its id, and where its tokens begin.
+// bear gives the group that this node formed its birth: its id, where its tokens begin, and which replicas it must
+// have before it serves.
 func (f *founder) bear(ctx context.Context) error {
 	group, err := f.c.proposer.barrier(ctx)
 	if err != nil {
@@ -249,7 +250,10 @@ func (f *founder) bear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, _, err := f.c.proposer.insist(ctx, fsm.Encode(fsm.Birth{Cluster: cluster, Counter: max(id.Birth, floor)}))
+	out, _, err := f.c.proposer.insist(ctx, fsm.Encode(fsm.Birth{
+		Cluster: cluster, Counter: max(id.Birth, floor),
+		Bootstrap: id.Bootstrap, Voters: min(id.Bootstrap, uint32(f.c.cfg.Voters)),
+	}))
 	if err == nil && out.Code != fsm.CodeOK {
 		err = fmt.Errorf("holdfast: the group refused its birth: %v", out.Code)
 	}

@@ -109,7 +109,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 		}
 	})
 	members := group.Members()
-	if info.Born && !info.Serving && p.c.cfg.complete(members) {
+	if info.Born && !info.Serving && complete(info, members) {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}
@@ -117,7 +117,11 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	if p.forget(ctx, group, members, known) {
 		return true
 	}
-	change := autopilot.Next(p.input(members, info.Serving, departed(group, members)))
+	in := p.input(members, info.Serving, departed(group, members))
+	if !info.Serving {
+		in.Want = max(in.Want, int(info.Voters))
+	}
+	change := autopilot.Next(in)
 	if change.Kind == autopilot.None {
 		return false
 	}
@@ -133,14 +137,10 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	return true
 }
 
-// complete reports whether the group may serve its first lock: the bootstrap nodes have met in it, and
-// as many of them vote as may.
-func (c Config) complete(members consensus.Members) bool {
-	bootstrap := c.Bootstrap
-	if bootstrap < 0 {
-		bootstrap = c.Voters
-	}
-	return len(members.Voters) >= min(bootstrap, c.Voters) && len(members.Voters)+len(members.NonVoters) >= bootstrap
+// complete reports whether the group may serve its first lock: as many nodes have met in it as its founder wanted, and
+// as many of them vote. It is the group's to say, not the Config of the node that happens to be raft leader.
+func complete(info fsm.Info, members consensus.Members) bool {
+	return len(members.Voters) >= int(info.Voters) && len(members.Voters)+len(members.NonVoters) >= int(info.Bootstrap)
 }
 
 // write tells the nodes that the group has given a replica to start it, and those that it has removed that they

@@ -23,8 +23,10 @@ func (m *Machine) checkGroup() error {
 	switch {
 	case m.counter > m.limits.token:
 		return broken(2, "counter %d is above the limit", m.counter)
-	case !m.born && (m.serving || m.counter != 0 || m.cluster != [16]byte{}), m.born && m.cluster == [16]byte{}:
+	case !m.born && (m.serving || m.counter != 0 || m.bootstrap != 0 || m.cluster != [16]byte{}), m.born && m.cluster == [16]byte{}:
 		return broken(7, "cluster %x born %v serving %v", m.cluster, m.born, m.serving)
+	case m.voters > m.bootstrap:
+		return broken(7, "%d voters of %d replicas to start with", m.voters, m.bootstrap)
 	}
 	return nil
 }

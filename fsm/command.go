@@ -9,14 +9,17 @@ type Command interface {
 	op() op
 }
 
-// Birth is the first command of a group: its id, and where its token counter starts. A later Birth
-// changes nothing: CodeOK for the same cluster, else CodeInvalid.
+// Birth is the first command of a group: its id, where its token counter starts, and which replicas it must have
+// before a Serve is proposed: Bootstrap in all, Voters of them with a vote. CodeInvalid for more voters than
+// replicas. A later Birth changes nothing: CodeOK for the same cluster, else CodeInvalid.
 type Birth struct {
-	Cluster [16]byte
-	Counter uint64
+	Cluster   [16]byte
+	Counter   uint64
+	Bootstrap uint32
+	Voters    uint32
 }
 
-// Serve says that the group has the voters it was to start with. Until then Acquire and SetValue are
+// Serve says that the group has the replicas it was to start with, which the machine cannot know. Until then Acquire and SetValue are
 // answered CodeNotServing. CodeInvalid before Birth.
 type Serve struct{}
 

@@ -8,6 +8,10 @@ func (c *Birth) decode(b []byte) error {
 			c.Cluster = f.id()
 		case 2:
 			c.Counter = f.uint64()
+		case 3:
+			c.Bootstrap = f.uint32()
+		case 4:
+			c.Voters = f.uint32()
 		}
 	}
 	return f.err

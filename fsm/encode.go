@@ -59,7 +59,9 @@ func appendHeader(b []byte, c op) []byte { return append(b, commandVersion, byte
 // AppendTo implements Command.
 func (c Birth) AppendTo(b []byte) []byte {
 	b = appendBytes(appendHeader(b, opBirth), 1, c.Cluster[:])
-	return appendUint(b, 2, c.Counter)
+	b = appendUint(b, 2, c.Counter)
+	b = appendUint(b, 3, uint64(c.Bootstrap))
+	return appendUint(b, 4, uint64(c.Voters))
 }
 
 // AppendTo implements Command.

@@ -68,6 +68,7 @@ func TestMalformedCommandsAreRefused(t *testing.T) {
 		"length beyond the end":   "01041a7f61",
 		"field number 0":          "010300",
 		"limit above 32 bits":     "0106408080808010",
+		"bootstrap above 32 bits": "0101188080808010",
 		"priority above 32 bits":  "0106508080808020",
 		"packed number cut short": "01071a0180",
 		"group that never ends":   "01030b",

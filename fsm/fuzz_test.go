@@ -12,7 +12,7 @@ import (
 func everyCommand() []Command {
 	id := SessionID{Node{'a', 1, 2, 255}, 1, 300}
 	return []Command{
-		Birth{[16]byte{1, 2, 3}, 1 << 40},
+		Birth{[16]byte{1, 2, 3}, 1 << 40, 5, 3},
 		Serve{},
 		Level{7},
 		Hello{id.Node, 1, "alpha"},

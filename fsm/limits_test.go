@@ -217,6 +217,7 @@ func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
 		"long reason":            ForceRelease{"x", 1, strings.Repeat("r", LabelBytesMax+1)},
 		"birth of no cluster":    Birth{},
 		"another cluster":        Birth{Cluster: [16]byte{2}},
+		"more voters than nodes": Birth{[16]byte{1}, 0, 2, 3},
 	} {
 		b := newBench(t)
 		before := stateOf(b.m)

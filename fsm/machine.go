@@ -60,12 +60,14 @@ type Machine struct {
 
 // group is what the group as a whole agreed on.
 type group struct {
-	cluster [16]byte
-	born    bool
-	serving bool
-	level   uint64
-	counter uint64 // highest token granted
-	applied uint64
+	cluster   [16]byte
+	born      bool
+	serving   bool
+	level     uint64
+	counter   uint64 // highest token granted
+	applied   uint64
+	bootstrap uint32 // replicas that it was to start with
+	voters    uint32 // those of them that were to vote
 }
 
 // request finds a live claim by its session's opening index and its number.

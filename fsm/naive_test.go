@@ -12,6 +12,8 @@ type naive struct {
 	index          uint64
 	born, serving  bool
 	cluster        [16]byte
+	bootstrap      uint32
+	voters         uint32
 	counter, level uint64
 	nodes          map[Node]*naiveNode
 	sessions       []*naiveSession // in the order of their ids
@@ -85,11 +87,11 @@ func (o *naive) apply(index uint64, c Command) (Outcome, []Event) {
 func (o *naive) do(c Command) Outcome {
 	switch c := c.(type) {
 	case Birth:
-		if c.Cluster == [16]byte{} || o.born && o.cluster != c.Cluster {
+		if c.Cluster == [16]byte{} || o.born && o.cluster != c.Cluster || c.Voters > c.Bootstrap {
 			return Outcome{Code: CodeInvalid}
 		}
 		if !o.born {
-			o.born, o.cluster, o.counter = true, c.Cluster, c.Counter
+			o.born, o.cluster, o.counter, o.bootstrap, o.voters = true, c.Cluster, c.Counter, c.Bootstrap, c.Voters
 			o.say(Event{Kind: EventBorn})
 		}
 	case Serve:

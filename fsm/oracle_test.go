@@ -106,7 +106,8 @@ type world struct {
 // newWorld is a group that serves, or is about to.
 func newWorld(t *rapid.T) *world {
 	w := &world{T: t, m: New(), o: newNaive()}
-	start := []Command{Birth{Cluster: [16]byte{1}}, Serve{}, Hello{Node{'a'}, 1, "alpha"}, Hello{Node{'b'}, 1, "beta"}}
+	birth := Birth{[16]byte{1}, 0, uint32(rapid.IntRange(2, 3).Draw(t, "bootstrap")), uint32(rapid.IntRange(0, 2).Draw(t, "voters"))}
+	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha"}, Hello{Node{'b'}, 1, "beta"}}
 	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
 		w.apply(c)
 	}
@@ -152,7 +153,7 @@ func (w *world) reload() {
 // seen is the machine's state in words, by its reads.
 func (w *world) seen() (text string) {
 	i := w.m.Info()
-	text = fmt.Sprintln(i.Born, i.Serving, i.Level, i.Counter, i.Applied, i.Grants, i.Waiters, i.ValueBytes)
+	text = fmt.Sprintln(i.Born, i.Bootstrap, i.Voters, i.Serving, i.Level, i.Counter, i.Applied, i.Grants, i.Waiters, i.ValueBytes)
 	for n := range w.m.Nodes() {
 		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name)
 	}
@@ -189,7 +190,7 @@ func (w *world) expected() (text string) {
 	for _, v := range o.values {
 		values += len(v)
 	}
-	text = fmt.Sprintln(o.born, o.serving, o.level, o.counter, o.index, grants, waiters, values)
+	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.index, grants, waiters, values)
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
 		if n := o.nodes[id]; n != nil && !n.gone {
 			text += fmt.Sprintln(id, n.incarnation, n.name)
@@ -278,7 +279,7 @@ func (w *world) command() Command {
 	case 35, 36, 37, 38, 39:
 		return w.kind(id)
 	case 0:
-		return Birth{Cluster: [16]byte{byte(w.draw("cluster", 2))}}
+		return Birth{[16]byte{byte(w.draw("cluster", 2))}, 0, uint32(w.draw("bootstrap", 3)), uint32(w.draw("voters", 3))}
 	case 1:
 		return Serve{}
 	case 2:

@@ -15,7 +15,7 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	b := &bench{t, New()}
-	b.must(Birth{Cluster: [16]byte{1}}, CodeOK)
+	b.must(Birth{Cluster: [16]byte{1}, Bootstrap: 5, Voters: 3}, CodeOK)
 	b.must(Serve{}, CodeOK)
 	b.must(Hello{Node{'a'}, 1, "alpha"}, CodeOK)
 	b.must(Hello{Node{'b'}, 1, "beta"}, CodeOK)

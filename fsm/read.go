@@ -12,7 +12,7 @@ func (m *Machine) Applied() uint64 { return m.applied }
 func (m *Machine) Info() Info {
 	return Info{
 		Cluster: m.cluster, Born: m.born, Serving: m.serving, Level: m.level,
-		Counter: m.counter, Applied: m.applied,
+		Counter: m.counter, Applied: m.applied, Bootstrap: m.bootstrap, Voters: m.voters,
 		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
 		Sessions: m.sessions.Len(), Nodes: m.nodes.Len() - m.forgotten, ValueBytes: m.values,
 		Rests: m.rests.Len(), Keys: m.keys.Len(),

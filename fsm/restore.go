@@ -158,6 +158,10 @@ func (g *group) decode(b []byte) error {
 			g.counter = f.uint64()
 		case 6:
 			g.applied = f.uint64()
+		case 7:
+			g.bootstrap = f.uint32()
+		case 8:
+			g.voters = f.uint32()
 		}
 	}
 	return f.err

@@ -163,8 +163,12 @@ func (s *stage) look(verb string, bare []string, args map[string]string) (string
 		return b.String(), true
 	case "info":
 		i := s.m.Info()
-		return fmt.Sprintf("serving %v level %d counter %d: %d locks, %d grants, %d waiters, %d sessions, %d nodes, %d bytes\n",
-			i.Serving, i.Level, i.Counter, i.Locks, i.Grants, i.Waiters, i.Sessions, i.Nodes, i.ValueBytes), true
+		start := ""
+		if i.Bootstrap > 0 {
+			start = fmt.Sprintf(" with %d voters of %d", i.Voters, i.Bootstrap)
+		}
+		return fmt.Sprintf("serving %v%s level %d counter %d: %d locks, %d grants, %d waiters, %d sessions, %d nodes, %d bytes\n",
+			i.Serving, start, i.Level, i.Counter, i.Locks, i.Grants, i.Waiters, i.Sessions, i.Nodes, i.ValueBytes), true
 	case "ask":
 		state, token := s.m.Request(s.session(bare[0], args), number(args["r"]))
 		return fmt.Sprintf("%v %d\n", state, token), true
@@ -234,7 +238,7 @@ func lockName(text string) string {
 func (s *stage) command(verb string, bare []string, args map[string]string) Command {
 	switch verb {
 	case "birth":
-		return Birth{Cluster: [16]byte{1}, Counter: 100}
+		return Birth{[16]byte{1}, 100, uint32(number(args["bootstrap"])), uint32(number(args["voters"]))}
 	case "serve":
 		return Serve{}
 	case "level":

@@ -140,7 +140,9 @@ func (g group) record() []byte {
 	b = appendBool(b, 3, g.serving)
 	b = appendUint(b, 4, g.level)
 	b = appendUint(b, 5, g.counter)
-	return appendUint(b, 6, g.applied)
+	b = appendUint(b, 6, g.applied)
+	b = appendUint(b, 7, uint64(g.bootstrap))
+	return appendUint(b, 8, uint64(g.voters))
 }
 
 func (n node) record(b []byte) []byte {

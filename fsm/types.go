@@ -110,7 +110,9 @@ type Info struct {
 	Level      uint64 // feature level
 	Counter    uint64 // highest token granted
 	Applied    uint64
-	Locks      int // names that are held, waited for or have a value
+	Bootstrap  uint32 // as Birth said
+	Voters     uint32 // as Birth said
+	Locks      int    // names that are held, waited for or have a value
 	Grants     int
 	Waiters    int
 	Sessions   int

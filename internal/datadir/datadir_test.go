@@ -60,7 +60,7 @@ func TestWhatWasSavedIsThereAfterARestart(t *testing.T) {
 	want := d.Identity()
 	want.ClusterID = mint("").NodeID
 	want.Vote = Vote{Candidate: mint("").NodeID, Ballot: 1 << 63}
-	want.Started, want.Bootstrap = true, true
+	want.Started, want.Bootstrap = true, 3
 	if err := d.Save(want); err != nil {
 		t.Fatal(err)
 	}

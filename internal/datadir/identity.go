@@ -27,7 +27,7 @@ type Identity struct {
 	Incarnation uint64    `json:"incarnation"`          // how often the directory was opened
 	Vote        Vote      `json:"vote"`                 // the last vote on who bootstraps
 	Started     bool      `json:"started"`              // the replica was started: never start it as new again
-	Bootstrap   bool      `json:"bootstrap"`            // it was started as the group's first, not to join
+	Bootstrap   uint32    `json:"bootstrap,omitempty"`  // it is the group's first, and so many nodes had to meet for it; 0: it joined
 	Birth       uint64    `json:"birth,omitempty"`      // where the token counter of the group starts that it founds
 	Retired     bool      `json:"retired,omitempty"`    // it has left its group for good: the next to open is a new node
 	Created     time.Time `json:"created"`
