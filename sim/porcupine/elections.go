@@ -45,19 +45,17 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 			ops[name] = append(ops[name], op)
 		}
 	}
-	known := make(map[uint64]bool)
-	for _, t := range tenures(h) {
-		known[t.token] = true
-		if t.asked.Value != "" {
-			add(t.asked.Lock, Op{t.grant.call, t.grant.ret, published{t.asked.Value}}) // at a grant that was not heard of
-		}
+	all := tenures(h)
+	of := make(map[uint64]*tenure)
+	for _, t := range all {
+		of[t.token] = t
 		add(t.asked.Lock, Op{t.grant.call, t.grant.ret, elected{token: t.token, value: t.asked.Value}})
 		for _, s := range t.ends {
 			add(t.asked.Lock, Op{s.call, s.ret, ended{t.token}})
 		}
 	}
+	borrowed := make(map[string]bool) // values that were read of others than those who asked with them
 	begun := make(map[uint64]int)
-	read, doubt := make(map[string]bool), make(map[uint64]int)
 	for i, e := range h {
 		switch e.Kind {
 		case history.Who, history.Observing:
@@ -69,28 +67,26 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 			}
 			delete(begun, e.Op) // what an observer is told later may be old
 			add(e.Lock, Op{call, i, led{e.Token, e.Value}})
-			read[e.Value] = true
-			if e.Token != 0 && !known[e.Token] {
-				known[e.Token] = true
-				add(e.Lock, Op{0, i, elected{token: e.Token, stranger: true}})
-				add(e.Lock, Op{0, Never, ended{e.Token}})
-			}
-		case history.Asked, history.Set:
-			if e.Value != "" {
-				doubt[e.Op] = i
-			}
-		case history.Granted:
-			delete(doubt, e.Op)
-		case history.Done:
-			if e.OK {
-				add(e.Lock, Op{doubt[e.Op], i, published{h[doubt[e.Op]].Value}})
-				delete(doubt, e.Op)
+			t := of[e.Token]
+			borrowed[e.Value] = borrowed[e.Value] || t == nil || t.asked.Value != e.Value
+			if e.Token != 0 && t == nil {
+				of[e.Token] = &tenure{}
+				s := between(all, e.Token)
+				add(e.Lock, Op{s.call, min(s.ret, i), elected{token: e.Token, stranger: true}})
+				end := Op{s.call, Never, ended{e.Token}}
+				for _, later := range all {
+					if later.token > e.Token && later.asked.Lock == e.Lock {
+						end.Return = later.grant.ret
+						break
+					}
+				}
+				add(e.Lock, end)
 			}
 		}
 	}
-	for _, i := range doubt {
-		if read[h[i].Value] { // else it makes no difference
-			add(h[i].Lock, Op{i, Never, published{h[i].Value}})
+	for _, w := range writes(h) {
+		if w.sure || borrowed[w.value] { // else it makes no difference
+			add(w.lock, Op{w.call, w.ret, published{w.value}})
 		}
 	}
 	return ops

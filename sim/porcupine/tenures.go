@@ -53,6 +53,7 @@ func tenures(h []history.Event) (all []*tenure) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	narrow(all)
 	for n, t := range all {
 		end := span{t.grant.call, Never}
 		for _, s := range t.ends { // who is told that it freed a lock may have come too late: the end came by then
@@ -67,6 +68,33 @@ func tenures(h []history.Event) (all []*tenure) {
 		t.ends = append(t.ends, end)
 	}
 	return all
+}
+
+// narrow makes use of that tokens are given in the order of the grants, of all locks: a grant comes no earlier than
+// those of lower tokens can, and no later than those of higher ones. It makes the search short.
+func narrow(all []*tenure) {
+	call, ret := 0, Never
+	for _, t := range all {
+		call = max(call, t.grant.call)
+		t.grant.call = min(call, t.grant.ret)
+	}
+	for _, t := range slices.Backward(all) {
+		ret = min(ret, t.grant.ret)
+		t.grant.ret = max(ret, t.grant.call)
+	}
+}
+
+// between is where the grant of a token can have been that nobody heard of.
+func between(all []*tenure, token uint64) span {
+	n, _ := slices.BinarySearchFunc(all, token, func(t *tenure, token uint64) int { return cmp.Compare(t.token, token) })
+	s := span{0, Never}
+	if n > 0 {
+		s.call = all[n-1].grant.call
+	}
+	if n < len(all) {
+		s.ret = all[n].grant.ret
+	}
+	return s
 }
 
 // meets says whether two tenures have a name in common.

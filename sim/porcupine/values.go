@@ -21,30 +21,22 @@ type (
 	register string
 )
 
-// Ops lists writes, those in doubt as well, and reads that were answered. What comes with Asked is written at the grant,
-// and perhaps at one before it that its caller did not hear of, as it lost its session. A write in doubt that nobody
-// read makes no difference.
+// Ops lists writes, those in doubt as well, and reads that were answered. A write in doubt that nobody read makes no
+// difference.
 func (Values) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
-	begun, doubt := make(map[uint64]int), make(map[uint64]int)
+	begun, asked := make(map[uint64]int), make(map[uint64]int)
 	read := make(map[string]map[string]bool) // by lock and value
 	for i, e := range h {
 		switch e.Kind {
-		case history.Asked, history.Set:
-			if e.Kind == history.Set || e.Value != "" {
-				doubt[e.Op] = i
+		case history.Asked:
+			asked[e.Op] = i
+		case history.Granted:
+			if a := h[asked[e.Op]]; a.Value != "" {
+				ops[e.Lock] = append(ops[e.Lock], Op{asked[e.Op], i, written{a.Value}})
 			}
 		case history.Look, history.Who, history.Observing:
 			begun[e.Op] = i
-		case history.Granted, history.Done:
-			call, ok := doubt[e.Op]
-			if ok && (e.OK || e.Kind == history.Granted) {
-				delete(doubt, e.Op)
-				ops[e.Lock] = append(ops[e.Lock], Op{call, i, written{h[call].Value}})
-				if e.Kind == history.Granted {
-					ops[e.Lock] = append(ops[e.Lock], Op{call, i, written{h[call].Value}})
-				}
-			}
 		case history.Looked, history.Leads, history.Observed:
 			call, ok := begun[e.Op]
 			if !ok || e.Kind != history.Looked && e.Token == 0 {
@@ -60,12 +52,39 @@ func (Values) Ops(h []history.Event) map[string][]Op {
 			read[e.Lock][e.Value] = true
 		}
 	}
-	for _, i := range doubt {
-		if e := h[i]; read[e.Lock][e.Value] {
-			ops[e.Lock] = append(ops[e.Lock], Op{i, Never, written{e.Value}})
+	for _, w := range writes(h) {
+		if w.sure || read[w.lock][w.value] {
+			ops[w.lock] = append(ops[w.lock], Op{w.call, w.ret, written{w.value}})
 		}
 	}
 	return ops
+}
+
+// write is one write of a value. One that is not sure was not acknowledged. What comes with Asked may be written
+// before the grant that its caller heard of, as there may have been another one whose session was lost; it is written
+// at the grant in any case, which is not told here.
+type write struct {
+	span
+	lock, value string
+	sure        bool
+}
+
+func writes(h []history.Event) (list []write) {
+	open := make(map[uint64]int) // by op: its place in the list
+	for i, e := range h {
+		switch e.Kind {
+		case history.Asked, history.Set:
+			if e.Value != "" {
+				open[e.Op] = len(list)
+				list = append(list, write{span{i, Never}, e.Lock, e.Value, false})
+			}
+		case history.Granted, history.Done:
+			if n, ok := open[e.Op]; ok && (e.OK || e.Kind == history.Granted) {
+				list[n].ret, list[n].sure = i, e.Kind == history.Done
+			}
+		}
+	}
+	return list
 }
 
 // Key is the value.
