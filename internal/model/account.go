@@ -27,7 +27,7 @@ func (l *ledger) room(s share) bool {
 // share is what an Acquire asks for of one name.
 func (b *book) share(c *fsm.Acquire, e *fsm.Event) share {
 	return share{
-		names: namesOf(c), delay: c.Delay, sets: c.HasValue && c.Name == e.Name, value: c.Value,
+		names: namesOf(c), delay: c.Delay, sets: c.HasValue && c.Name == e.Name, value: c.Value, leads: c.Election,
 		session: e.Session, request: e.Request, token: e.Token, mode: e.Mode, weight: e.Weight,
 		limit: b.w.limitOf(e.Name), priority: e.Priority, index: b.index,
 	}
@@ -102,6 +102,9 @@ func (b *book) grant(e *fsm.Event) {
 	}
 	if !l.room(s) {
 		b.wrong("mutual exclusion in the log", "token %d for %q beside %v, rests %v", e.Token, e.Name, l.holders, l.rests)
+	}
+	if s.leads != e.Election {
+		b.wrong("an event says whether a leader was elected", "token %d of %q: %v", e.Token, e.Name, e.Election)
 	}
 	b.unfinished(e.Name)
 	b.kept(e.Name, l, s)

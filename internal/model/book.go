@@ -58,6 +58,7 @@ type share struct {
 	names    []string // of its set, all of them; nil: it is of none
 	delay    time.Duration
 	sets     bool // value, at the grant
+	leads    bool // is a candidate's
 	value    []byte
 	session  fsm.SessionID
 	request  uint64

@@ -72,6 +72,12 @@ func (n *node) call(spec Call, then func()) *call {
 	e := c.event(history.Asked)
 	e.Wait, e.Until = spec.Wait, w.now+spec.Patience
 	e.Weight, e.Limit = spec.share(w.plan.Locks[spec.Lock])
+	e.Priority, e.MinHold, e.LockDelay, e.Election = int(spec.Priority), spec.MinHold, spec.Delay, spec.Lead
+	if spec.Others != 0 {
+		for _, l := range spec.locks()[1:] {
+			e.Others = append(e.Others, w.lockName(l))
+		}
+	}
 	w.record(e)
 	if w.trace != nil {
 		w.tell("node %d: call %d asks for %q, %s", n.i, c.op, w.lockName(spec.Lock), spec.brief())
@@ -122,7 +128,7 @@ func (c *call) attempt() {
 		Session: c.s.id, TTL: c.s.ttl, Request: c.request, Acked: c.s.requests.Lowest(),
 		Name: w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
 		Mode: c.spec.Mode, Limit: w.plan.Locks[c.spec.Lock].limit(c.spec.Mode), Weight: c.spec.Weight,
-		Delay: c.spec.Delay,
+		Delay: c.spec.Delay, Election: c.spec.Lead,
 	}
 	if c.spec.Others != 0 {
 		for _, l := range c.spec.locks()[1:] {

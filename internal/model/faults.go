@@ -226,7 +226,13 @@ func (w *world) force(n *node, by int) {
 	for l := range n.machine.Locks("") {
 		if len(l.Holders) > 0 {
 			cmd := fsm.ForceRelease{Name: l.Name, Token: l.Holders[0].Token, Reason: "operator"}
-			n.insist(nil, cmd, func(fsm.Outcome, bool, bool) {})
+			w.ops++
+			e := history.Event{Kind: history.Force, Op: w.ops, Node: n.i, Lock: l.Name, Token: cmd.Token}
+			w.record(e)
+			n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
+				e.Kind, e.OK = history.Forced, out.Code == fsm.CodeOK
+				w.record(e)
+			})
 			return
 		}
 	}

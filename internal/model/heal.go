@@ -163,15 +163,14 @@ func (w *world) judge() {
 	slack := time.Duration(w.plan.Drift * float64(w.plan.longest()))
 	bounds := history.Bounds{
 		TTL: w.plan.longest() + slack, Late: lateMax, Answer: releasePatience + time.Second, Resume: w.resumeMax(),
+		Drift: w.plan.Drift,
 	}
 	checks := []func([]history.Event, history.Bounds) []history.Violation{
-		history.Tokens, history.ServedAgain, history.Values,
+		history.Tokens, history.ServedAgain, history.Values, history.NeverInPart,
 	}
 	if !w.plan.Wild {
-		checks = append(checks, history.RunOnce)
-	}
-	if !w.plan.Wild && !w.plan.Operators {
-		checks = append(checks, history.MutualExclusion, history.NothingEarly, history.NothingForgotten)
+		checks = append(checks, history.RunOnce, history.MutualExclusion, history.NothingEarly, history.NothingForgotten,
+			history.ReadsAreCurrent, history.Rests)
 	}
 	if w.plan.Gentle {
 		// Not history.NotLate: a holder on an ill node may go on renewing, and the model's holders do not say so between

@@ -158,8 +158,8 @@ func (t *tenure) verify(n *node, lock int) {
 	if !n.up || n.paused {
 		return
 	}
-	if w.plan.Locks[lock].Election || t.c.spec.Value {
-		w.look(n, lock)
+	if w.plan.Locks[lock].Election || t.c.spec.Value || len(t.locks) > 1 {
+		w.look(n, t.locks...)
 	}
 	w.ops++
 	e := t.event(history.Verify)

@@ -226,6 +226,7 @@ func (k *keeper) revoke(s *session, request uint64) {
 		c.revoked = true
 		return
 	}
+	c.tenure.see("forced")
 	c.tenure.lost()
 	s.abandon(request)
 }

@@ -123,37 +123,62 @@ func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
 		case out.Code == fsm.CodeFinished: // the answer to an earlier attempt was lost, and may have been a refusal
 			t.tell(ctx, op, value)
 		case !t.over: // the group says that it is no holder
+			t.see("forced")
 			t.lost()
 			t.s.abandon(t.c.request)
 		}
 	})
 }
 
-// look reads who has a lock, and its value, on a node: a linearizable read, as Cluster.Leader is. Who holds the
-// lock alone from before the reading until after it must be found.
-func (w *world) look(n *node, lock int) {
+// look reads who has a lock, and its value, on a node: a linearizable read, as Cluster.Leader and Inspect are. Who
+// holds the lock alone from before the reading until after it must be found. Of a set all locks are read at once.
+func (w *world) look(n *node, locks ...int) {
 	var held *tenure
-	for _, t := range w.valid[lock] {
-		if weight, limit := t.c.spec.share(w.plan.Locks[lock]); weight == limit && t.s.valid(t.n.now()) {
+	for _, t := range w.valid[locks[0]] {
+		if weight, limit := t.c.spec.share(w.plan.Locks[locks[0]]); weight == limit && t.s.valid(t.n.now()) {
 			held = t
 		}
 	}
 	w.ops++
-	e := history.Event{Kind: history.Look, Op: w.ops, Node: n.i, Lock: w.lockName(lock)}
+	e := history.Event{Kind: history.Look, Op: w.ops, Node: n.i, Lock: w.lockName(locks[0])}
+	elects := w.plan.Locks[locks[0]].Election && len(locks) == 1
+	if elects {
+		e.Kind = history.Who
+	}
 	w.record(e)
 	ctx := &patience{}
 	w.after(n, releasePatience, ctx.expire)
-	var l fsm.Lock
-	n.read(ctx, func(m *fsm.Machine) { l, _ = m.Lock(e.Lock) }, func() {
+	states := make([]fsm.Lock, len(locks))
+	n.read(ctx, func(m *fsm.Machine) {
+		for i := range locks {
+			states[i], _ = m.Lock(w.lockName(locks[i]))
+		}
+	}, func() {
 		w.stats.Looks++
-		e.Kind, e.Value = history.Looked, string(l.Value)
-		w.record(e)
+		for i, l := range states {
+			w.looked(e, w.lockName(locks[i]), l, elects)
+		}
 		if held == nil || held.over || w.plan.Wild || !held.s.valid(held.n.now()) || w.book.grants[held.token].forced {
 			return
 		}
-		if len(l.Holders) != 1 || l.Holders[0].Token != held.token {
+		if holders := states[0].Holders; len(holders) != 1 || holders[0].Token != held.token {
 			w.broken("who leads is found", "%q has holders %v for node %d, node %d has token %d all the time",
-				e.Lock, l.Holders, n.i, held.n.i, held.token)
+				e.Lock, holders, n.i, held.n.i, held.token)
 		}
 	})
+}
+
+// looked records what a reading found.
+func (w *world) looked(e history.Event, name string, l fsm.Lock, elects bool) {
+	e.Kind, e.Lock, e.Value, e.Tokens = history.Looked, name, string(l.Value), []uint64{}
+	for _, h := range l.Holders {
+		e.Tokens = append(e.Tokens, h.Token)
+	}
+	if elects {
+		e.Kind = history.Leads
+		if e.Tokens = nil; len(l.Holders) > 0 {
+			e.Token = l.Holders[0].Token
+		}
+	}
+	w.record(e)
 }

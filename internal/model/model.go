@@ -3,7 +3,7 @@
 // resource. Every decision comes from a Plan and every Plan from a seed, so a run can be repeated bit by
 // bit, and a Plan that breaks a promise can be made smaller until a person can read its trace.
 //
-//	plan.go      what decides a run; random plans
+//	plan.go, random.go   what decides a run; random plans
 //	world.go     true time and what happens next
 //	clock.go     what a node's clock shows
 //	network.go   messages, faults of links
@@ -11,8 +11,11 @@
 //	raft.go, elect.go, entries.go   the model of Raft
 //	replica.go   applying the log, snapshots, restarts
 //	keeper.go, session.go, propose.go   what the root package does around fsm and internal/lease, without its goroutines
+//	elapse.go    what it does around rests and Once keys
 //	call.go, hold.go   callers, and the resource that they work on
-//	book.go, account.go   the invariants of the log: a second, independent account of every lock
+//	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
+//	fold.go      callers that follow the events of a replica
+//	book.go, account.go, kinds.go   the invariants of the log: a second, independent account of every lock
 //	watch.go     the invariants of true time
 //	heal.go      the end of all faults, and what must work again
 //	shrink.go, trace.go   smaller plans, and what a person reads
@@ -116,6 +119,11 @@ func (s *Stats) Toothless() string {
 		{"calls", s.Calls, 20 * s.Runs}, {"grants", s.Grants, 5 * s.Runs}, {"raft leaders", s.Leaders, s.Runs + s.Runs/2},
 		{"expired sessions", s.Expired, 1 + s.Runs/10}, {"restarts", s.Restarts, 1 + s.Runs/10},
 		{"snapshots installed", s.Snapshots, 1}, {"unknown outcomes", s.Unknown, s.Runs},
+		{"grants of sets", s.Sets, s.Runs / 2}, {"rests that are over", s.Rests, s.Runs / 2},
+		{"runs of Once keys", s.Begun, 2 * s.Runs}, {"Once keys finished", s.Finished, s.Runs}, {"Once keys forgotten", s.Forgotten, s.Runs},
+		{"leaders elected", s.Elections, s.Runs}, {"campaigns after a loss", s.Campaigns, 1 + s.Runs/50},
+		{"values written", s.Written, s.Runs}, {"looks at who holds", s.Looks, s.Runs},
+		{"states folded from events", s.Folds, 10 * s.Runs}, {"states read anew after missed events", s.Resyncs, s.Runs / 2},
 		{"updates lost by the unfenced resource", s.LostWrites, 1}, {"stale writes refused", s.Refused, 1},
 	} {
 		if need.n < uint64(need.min) {

@@ -60,7 +60,7 @@ func (p *Plan) rate(r *rand.Rand) float64 {
 
 // habits are how often the calls of a plan have what few calls have, in percent.
 type habits struct {
-	tries, manual, values, maxHold, priority, sets, minHold, delay, fails int
+	tries, manual, values, maxHold, priority, sets, minHold, delay, fails, runs int
 
 	slow, hasty bool
 	askers      int
@@ -74,8 +74,11 @@ func (p *Plan) calls(r *rand.Rand) (calls []Call) {
 		tries: pick(r, 0, 20, 60), manual: pick(r, 0, 0, 30), values: pick(r, 0, 0, 30),
 		maxHold: pick(r, 0, 0, 20), priority: pick(r, 0, 0, 30),
 		sets: pick(r, 0, 0, 10, 50), minHold: pick(r, 0, 0, 0, 20), delay: pick(r, 0, 0, 0, 50), fails: pick(r, 0, 10, 50),
-		hasty: chance(r, 20), askers: pick(r, 1, p.Nodes, 10*p.Nodes),
+		runs: pick(r, 0, 0, 70), hasty: chance(r, 20), askers: pick(r, 1, p.Nodes, 10*p.Nodes),
 		keeps: []time.Duration{ms(r, 1, 300), ms(r, 200, 2000), ms(r, 1000, 10_000)}[:1+r.IntN(3)],
+	}
+	if h.runs > 0 {
+		h.keeps = h.keeps[:1] // soon forgotten: the key is run again, and what was late for one run meets the next
 	}
 	callers := pick(r, 2, 4, 8, 12)
 	for caller := range callers {
@@ -96,6 +99,9 @@ func (p *Plan) call(r *rand.Rand, h *habits) Call {
 		Wait: !chance(r, h.tries), Manual: chance(r, h.manual), Value: chance(r, h.values),
 		Patience: ms(r, 50, int(4*ttl/time.Millisecond)), Works: r.IntN(3), Think: ms(r, 0, 50), Stall: ms(r, 0, 20),
 		Hold: ms(r, 0, int(ttl/4/time.Millisecond)), Asker: r.IntN(p.Nodes+h.askers) - h.askers,
+	}
+	if last := len(p.Locks) - 1; p.Locks[last].Once && chance(r, h.runs) {
+		c.Lock, c.Hold = last, ms(r, 0, 200)
 	}
 	if h.hasty {
 		c.Patience = ms(r, 1, 60)

@@ -136,6 +136,9 @@ func digestOf(out fsm.Outcome, events []fsm.Event) uint64 {
 		if e.Waited {
 			h = mix(h, 1)
 		}
+		if e.Election {
+			h = mix(h, 2)
+		}
 		for _, b := range []byte(e.Name) {
 			h = mix(h, uint64(b))
 		}

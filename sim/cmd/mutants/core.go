@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, sessions, snapshots, horizons, shell, calls, holds, around} {
+	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, snapshots, horizons, shell, calls, holds, around} {
 		all = append(all, part()...)
 	}
 	return all

@@ -19,6 +19,8 @@ func shell() []mutant {
 		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:DoesNotKnow"}},
 		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:ASnapshotTells"}},
 		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s, !errors.Is(cause, ErrReleased))\n", new: "\t\t_ = errors.Is(cause, ErrReleased)\n", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
+		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.end(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\ts := l.session\n", new: "\tdefer l.end(ErrReleased)\n\ts := l.session\n", suites: []string{"root:TheLeaseOfARun"}},
+		{name: "a session is closed before the group knows of a rest", file: "session.go", old: " || s.leaving > 0", new: "", suites: []string{"root:ASessionIsNotClosed"}},
 	}, "root:Validity")
 }
 
@@ -104,9 +106,9 @@ func holds() []mutant {
 		{name: "a restored replica takes rests for over", file: elapser, old: "r.For, now)", new: "0*r.For, now)", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
 		{name: "a restored replica knows no rests", file: elapser, old: "for r := range m.Rests() {", new: "for r := range fsm.New().Rests() {", suites: []string{"root:ASnapshotStartsEveryRestAnew"}},
 		{name: "a rest that has ended is proposed for ever", file: elapser, old: "\t\tx.table.Rested(", new: "\t\t_ = (fsm.Grant)(", suites: []string{"root:ARestThatIsOverIsForgotten"}},
-		{name: "an end of a rest that was lost is not told again", file: elapses, old: "e.queue.move(r, now.Add(e.retry))", new: "e.queue.move(r, Never)", suites: []string{"root:ARestThatEndsWithoutAMajority"}},
-		{name: "Once keys are forgotten early", file: elapses, old: "last.at.Add(fsm.OncePeriod(k.Keep))", new: "last.at.Add(fsm.OncePeriod(k.Keep) / 8)", suites: []string{"root:AKeyIsForgotten"}},
-		{name: "Once keys are never swept away", file: elapses, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"root:ManyKeysAreForgotten"}},
+		{name: "an end of a rest that was lost is not told again", file: elapses, old: "e.queue.move(r, now.Add(e.retry))", new: "e.queue.move(r, Never)", suites: []string{"model", "root:ARestThatEndsWithoutAMajority"}},
+		{name: "Once keys are forgotten early", file: elapses, old: "last.at.Add(fsm.OncePeriod(k.Keep))", new: "last.at.Add(fsm.OncePeriod(k.Keep) / 8)", suites: []string{"model", "root:AKeyIsForgotten"}},
+		{name: "Once keys are never swept away", file: elapses, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"model", "root:ManyKeysAreForgotten"}},
 		{name: "a circle is not told", file: blocked, old: "range m.Cycles(name) {", new: "range m.Cycles(name)[:0] {", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "nobody knows what a caller holds while it waits", file: "lock.go", old: "While: c.within(ctx),", new: "While: c.within(ctx)[:0],", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "a deadlock is not refused to who asked for that", file: "lock.go", old: "Refuse: o.refuse,", new: "Refuse: o.refuse && name == \"\",", suites: []string{"root:ACircleOfWaiters"}},

@@ -19,5 +19,27 @@ func kinds() []mutant {
 		{name: "what is lost does not rest", file: session, old: "\t\thow.rest = c.more.delay\n", new: "\t\t_ = c.more.delay\n"},
 		{name: "snapshot without the turns of Once keys", file: snapshot, old: "appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns)", new: "appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns[:1])"},
 		{name: "snapshot without the weight of a rest", file: snapshot, old: "\tb = appendUint(b, 6, uint64(r.weight))\n\treturn appendUint(b, 7, uint64(r.limit))", new: "\treturn appendUint(b, 7, uint64(r.limit))"},
-	}, "fsm")
+		{name: "a set is granted in part", file: set, old: "\tfor _, c := range all.claims {\n\t\tm.hold(m.lock(c.name), c)\n", new: "\tfor i, c := range all.claims {\n\t\tif i > 1 {\n\t\t\tbreak\n\t\t}\n\t\tm.hold(m.lock(c.name), c)\n"},
+		{name: "each name of a set has a token of its own", file: set, old: "\tm.counter++\n\tfor _, c := range all.claims {", new: "\tfor _, c := range all.claims {\n\t\tm.counter++"},
+		{name: "a set is given back in part", file: "fsm/acquire.go", old: "\tfor _, c := range c.more.set.claims {\n\t\tm.remove(c", new: "\tfor _, c := range c.more.set.claims[:1] {\n\t\tm.remove(c"},
+		{name: "a set is lost in part", file: session, old: "\t\tfor _, c := range c.more.set.claims {\n\t\t\tm.dropClaim", new: "\t\tfor _, c := range c.more.set.claims[:1] {\n\t\t\tm.dropClaim"},
+		{name: "the other locks of a set serve nobody", file: "fsm/lock.go", old: "\tfor len(m.pending) > 0 {", new: "\tfor len(m.pending) > 1<<20 {"},
+		{name: "a stale holder writes the value", file: "fsm/release.go", old: "\tif held == nil {\n\t\treturn Outcome{Code: CodeStaleToken} // for ever", new: "\tif held == nil && l != nil {\n\t\theld = l.holder\n\t}\n\tif held == nil {\n\t\treturn Outcome{Code: CodeStaleToken} // for ever"},
+		{name: "a late duplicate writes the value again", file: "fsm/release.go", old: "\tif m.over(s, c.Request) {\n", new: "\tif m.over(s, c.Request) && c.Token == 0 {\n"},
+		{name: "the value of a grant is not told", file: "fsm/lock.go", old: "\tif v != nil {\n\t\te.Value = []byte(v.text)\n\t}", new: "\t_ = e"},
+		{name: "snapshot without rests", file: "fsm/snapshot.go", old: "\tm.rests.Scan(func(r *rest) bool { return f.add(r.record(f.record[:0])) })\n", new: ""},
+		{name: "snapshot without finished Once keys", file: snapshot, old: "\tm.keys.Scan(func(r *onceRecord) bool { return f.add(r.record(f.record[:0], places[r.owner.id])) })\n", new: "\tm.keys.Scan(func(*onceRecord) bool { return false })\n"},
+		{name: "snapshot without the delay of a lock", file: "fsm/snapshot.go", old: "\tb = appendUint(b, 15, c.more.delay)\n", new: ""},
+	}, "model", "fsm")
+}
+
+// elapses are defects of what times rests and the periods of Once keys.
+func elapses() []mutant {
+	const elapses = "internal/lease/elapses.go"
+	return of([]mutant{
+		{name: "a rest is due early", file: elapses, old: "due := applied.Add(max(0, d))", new: "due := applied.Add(max(0, d/2))"},
+		{name: "a turn counts from the one before the last", file: elapses, old: "if !ok || last.index != k.Last {\n\t\t\tlast = turned{k.Last, now}", new: "if !ok || last.index != k.Last {\n\t\t\tif !ok {\n\t\t\t\tlast.at = now\n\t\t\t}\n\t\t\tlast.index = k.Last"},
+		{name: "a turn that was lost is not proposed again", file: elapses, old: "last.at.Add(now.Sub(at) + e.retry)", new: "last.at.Add(1000 * time.Hour)"},
+		{name: "only the raft leader times what rests", file: elapses, old: "\treturn e.stagger\n", new: "\treturn e.stagger + 1000*time.Hour\n", suites: []string{"internal/lease"}},
+	}, "model", "internal/lease")
 }
