@@ -137,7 +137,7 @@ func (p *process) call(r *rand.Rand) {
 		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+upTo(r, capMax)))
 	}
 	patience := 50*time.Millisecond + upTo(r, 4*p.plan.TTL)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(p.rest, patience)
 	defer cancel()
 	ask, wait := p.c.Acquire, chance(r, 80)
 	switch {
@@ -202,7 +202,7 @@ func (p *process) hold(h *holding, r *rand.Rand) {
 		}
 		for end := p.now() + upTo(r, long); p.now() < end; {
 			pause(r, 100*time.Millisecond)
-			if !p.probe(h) {
+			if !p.probe(h) || p.resting() {
 				break
 			}
 			if !h.abandoned() {

@@ -181,6 +181,7 @@ func (p *process) obey() bool {
 		switch lines.Text() {
 		case orderRest:
 			p.relax()
+			go p.rested()
 		case orderServe:
 			go p.serve()
 		case orderDrain:
@@ -263,6 +264,12 @@ func (p *process) serve() {
 			return
 		}
 	}
+}
+
+// rested tells when the callers have finished.
+func (p *process) rested() {
+	p.work.Wait()
+	p.add(p.now(), story.Line{Kind: story.KindNote, Text: story.Rested})
 }
 
 // drain acquires every lock whole: nothing may be stuck.

@@ -79,7 +79,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	f.relay.Calm()
 	f.over()
 	f.serve(ctx)
-	f.tell(orderRest)
+	f.rest(ctx)
 	f.drain(ctx)
 	f.settle(ctx)
 	return nil
@@ -99,6 +99,22 @@ func (f *fleet) serve(ctx context.Context) {
 	}
 	if f.run.Duration >= healFrom {
 		f.heal(ctx, over)
+	}
+}
+
+// rest ends what the callers do.
+func (f *fleet) rest(ctx context.Context) {
+	for end := f.now() + story.ResumeMax; f.now() < end && ctx.Err() == nil; {
+		f.tell(orderRest) // again, as a process may have been replaced meanwhile
+		resting, cancel := context.WithTimeout(ctx, serveAgain)
+		rested := f.everybody(resting, func(l story.Line) bool { return l.Text == story.Rested })
+		cancel()
+		if rested {
+			return
+		}
+	}
+	if ctx.Err() == nil {
+		f.wrong(-1, "not every process has said that its callers have finished")
 	}
 }
 

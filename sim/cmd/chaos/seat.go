@@ -72,11 +72,11 @@ func (p *process) campaign(r *rand.Rand) {
 // ask tells that a campaign began, or may begin without another word.
 func (x *candidacy) ask(from time.Duration, begins bool) {
 	e := history.Event{
-		Kind: history.Asked, Op: x.label, Lock: seat, Election: true, Wait: begins, Until: max(from, x.deadline),
-		Weight: 1, Limit: 1, Value: x.metadata(),
+		Kind: history.Asked, Op: x.label, Lock: seat, Election: true, Wait: begins, Until: x.deadline, Weight: 1, Limit: 1, Value: x.metadata(),
 	}
 	if x.token != 0 {
 		e.Op, e.Pause = x.p.op(), pauseMax
+		e.Until = max(from, x.deadline) + x.p.plan.TTL // for so long Lead may try to release, also after its context
 	}
 	x.op = e.Op
 	x.p.event(from, e)

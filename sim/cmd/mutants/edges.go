@@ -88,6 +88,8 @@ func calls() []mutant {
 		{name: "a slot rounds down", file: once, old: "if rest >= step-rest {", new: "if rest >= step {", suites: []string{"root:SlotRounds"}},
 
 		{name: "a set asks for all its names but the last", file: all, old: "\t\to.others = others\n", new: "\t\to.others = others[:max(0, len(others)-1)]\n", suites: []string{"root:ASetIsHad"}},
+		{name: "giving back a set frees its first name alone", file: "fsm/acquire.go", old: "\tif c.alone() {\n\t\tm.settle(m.remove(c, how))", new: "\tif c.leads() {\n\t\tm.settle(m.remove(c, how))", suites: []string{"fsm", "root:ASetIsHad"}},
+		{name: "the loss of a set frees its first name alone", file: "fsm/session.go", old: "\t\tif c.alone() {\n\t\t\tm.dropClaim(c, reason)", new: "\t\tif c.leads() {\n\t\t\tm.dropClaim(c, reason)", suites: []string{"fsm", "root:SetsNever"}},
 		{name: "a set may be of several tags", file: all, old: "tag(name) != tag(names[0])):", new: "tag(names[0]) == \"\"):", suites: []string{"root:TheNamesOfASet"}},
 	})
 }
@@ -112,7 +114,7 @@ func holds() []mutant {
 		{name: "a circle is not told", file: blocked, old: "range m.Cycles(name) {", new: "range m.Cycles(name)[:0] {", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "nobody knows what a caller holds while it waits", file: "lock.go", old: "While: c.within(ctx),", new: "While: c.within(ctx)[:0],", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "a deadlock is not refused to who asked for that", file: "lock.go", old: "Refuse: o.refuse,", new: "Refuse: o.refuse && name == \"\",", suites: []string{"root:ACircleOfWaiters"}},
-		{name: "only the innermost lease is held while one waits", file: blocked, old: "\t\tctx = l.asked\n", new: "\t\treturn tokens\n", suites: []string{"root:ACircleThroughTheOuter"}},
+		{name: "only the innermost lease is held while one waits", file: blocked, old: "\t\tctx = l.asked\n", new: "\t\treturn tokens\n", suites: []string{"root:ACircleIsSeenThrough"}},
 		{name: "who comes after this node is said to come before", file: blocked, old: "} else if b.Waiting == 0 {", new: "} else if b.Waiting >= 0 {", suites: []string{"root:WhyBlockedTells"}},
 		{name: "a rest is said to last its whole time", file: blocked, old: "c.left(r.Since, r.For, now)", new: "c.left(0, r.For, now)", suites: []string{"root:WhyBlockedTells"}},
 		{name: "Lock returns without the lock", file: locker, old: "\t\truntime.Goexit()\n", new: "\t\tif !errors.Is(err, ErrClosed) {\n\t\t\truntime.Goexit()\n\t\t}\n\t\treturn\n", suites: []string{"root:ALockersLoss"}},

@@ -197,6 +197,9 @@ func (v *Verdict) took() (end time.Duration) {
 	return end
 }
 
+// Rested is the note of a process whose callers have finished at the end.
+const Rested = "rested"
+
 // Drained is the note of a process that has taken every lock at the end.
 const Drained = "drained"
 
