@@ -52,9 +52,17 @@ func TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		tell := func() error {
+			select {
+			case err := <-told:
+				return err
+			case <-time.After(time.Minute):
+				return errors.New("nothing was told")
+			}
+		}
 		k.Lock()
 		s.Node(0).Isolate()
-		if err := <-told; !errors.Is(err, holdfast.ErrLost) {
+		if err := tell(); !errors.Is(err, holdfast.ErrLost) {
 			t.Error(err)
 		}
 		k.Unlock()
@@ -65,7 +73,7 @@ func TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet(t *testing.T) {
 		}
 		k.Unlock()
 		k.Unlock()
-		if err := <-told; !errors.Is(err, holdfast.ErrInvalid) {
+		if err := tell(); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("an Unlock too many: %v", err)
 		}
 		if len(told) > 0 {
@@ -82,7 +90,7 @@ func TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet(t *testing.T) {
 		time.Sleep(time.Second)
 		s.Node(0).Close()
 		<-ended
-		if err := <-told; !errors.Is(err, holdfast.ErrClosed) {
+		if err := tell(); !errors.Is(err, holdfast.ErrClosed) {
 			t.Error(err)
 		}
 		if k.TryLock() {
