@@ -44,6 +44,7 @@ func TestEachCheckOfWatchersRejectsItsHistory(t *testing.T) {
 			told(9, 4, history.ChangeQueued, 1, 0), told(9, 5, history.ChangeResync, 0, 0), told(9, 6, history.ChangeQueued, 3, 0)),
 		"one that was told of a gap in time": script(join(well(0, 1, 2), events{a}, lead, events{told(8, 5, history.ChangeResync, 0, 0)}, late)...),
 		"one on an ill node":                 script(join(well(0, 1), events{a}, lead, late)...),
+		"two requests of one session end":    script(a, told(8, 5, history.ChangeWithdrawn, 0, 0), told(8, 5, history.ChangeWithdrawn, 0, 0)),
 	} {
 		accepted(t, name, h)
 	}

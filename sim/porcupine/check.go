@@ -40,7 +40,7 @@ type State interface {
 }
 
 // Kinds are all kinds there are.
-func Kinds() []Kind { return []Kind{Locks{}, Tags{}, Elections{}, Values{}, Onces{}} }
+func Kinds() []Kind { return []Kind{Locks{}, Sets{}, Elections{}, Values{}, Onces{}} }
 
 // Verdict is the result for one object.
 type Verdict struct {

@@ -156,7 +156,7 @@ func TestHistoriesThatMayBeAreAccepted(t *testing.T) {
 			list(4, []uint64{12}, []uint64{12}), at("{t}b", verify(5, 12, true)...)),
 		"a leader whom nobody heard of": join(events{campaign(1, "a"), campaign(2, "b"), grant(1, 10)}, who(3, 10, "a"), who(4, 11, "b"), who(5, 0, "")),
 		"a leader whom nobody heard of leads on while other locks are granted": join(events{campaign(1, "a"), grant(1, 10), on(history.Release, 10), on(history.Released, 10)},
-			at("other", ask(5), grant(5, 12)), who(3, 11, "b"), who(4, 11, "b"), events{campaign(6, "c"), grant(6, 13)}),
+			events{campaign(2, "b")}, at("other", ask(5), grant(5, 12)), who(3, 11, "b"), who(4, 11, "b"), events{campaign(6, "c"), grant(6, 13)}),
 		"the value of a leader whom nobody heard of": join(events{campaign(1, "a"), ask(2), grant(2, 11)}, who(3, 11, "a")),
 		"the value of a leader who did not hear of its first election": join(events{campaign(1, "a"), ask(2), grant(2, 11)}, who(3, 11, "a"), events{on(history.Release, 11), campaign(4, "b"), grant(4, 12)},
 			who(5, 12, "b"), events{on(history.Release, 12), grant(1, 13)}, who(6, 13, "a")),

@@ -3,7 +3,6 @@ package porcupine
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/history"
 )
@@ -18,7 +17,7 @@ func (Locks) Name() string { return "lock" }
 // Init is a free lock without a past.
 func (Locks) Init() State { return lockState{} }
 
-// taken, freed, verified and listed are what can happen to a lock, or to several that share a tag.
+// taken, freed, verified and listed are what can happen to a lock, or to several that sets join.
 type (
 	taken struct {
 		token         uint64
@@ -72,65 +71,6 @@ func verdicts(h []history.Event) (list []verdict) {
 		}
 	}
 	return list
-}
-
-// Tags are the locks that share a tag, all of them one object: a set is taken and freed as a whole.
-type Tags struct{}
-
-// Name is for people.
-func (Tags) Name() string { return "tag" }
-
-// Init is a tag of which everything is free.
-func (Tags) Init() State { return lockState{} }
-
-// Ops lists what is known of each tag of which a set was asked for.
-func (Tags) Ops(h []history.Event) map[string][]Op {
-	ops := make(map[string][]Op)
-	for _, e := range h {
-		if e.Kind == history.Asked && len(e.Others) > 0 {
-			ops[tag(e.Lock)] = nil
-		}
-	}
-	add := func(name string, op Op) {
-		if _, ok := ops[tag(name)]; ok {
-			ops[tag(name)] = append(ops[tag(name)], op)
-		}
-	}
-	all := tenures(h)
-	for _, t := range all {
-		add(t.asked.Lock, Op{t.grant.call, t.grant.ret, taken{t.token, t.asked.Weight, t.asked.Limit, t.asked.Names()}})
-		for _, s := range t.ends {
-			add(t.asked.Lock, Op{s.call, s.ret, freed{t.token}})
-		}
-	}
-	for _, v := range verdicts(h) {
-		add(v.name, Op{v.call, v.ret, v.verified})
-	}
-	looks := make(map[int]listed) // by the call: what is told of one call is of one moment
-	ends := make(map[int]int)
-	for _, a := range answers(h, all) {
-		if looks[a.call] == nil {
-			looks[a.call] = make(listed)
-		}
-		looks[a.call][a.lock], ends[a.call] = a.tokens, a.ret
-	}
-	for call, l := range looks {
-		for name := range l {
-			add(name, Op{call, ends[call], l})
-			break
-		}
-	}
-	return ops
-}
-
-// tag is what stands in the first braces of a name; a name without any is its own.
-func tag(name string) string {
-	if _, rest, ok := strings.Cut(name, "{"); ok {
-		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
-			return "{" + tag + "}"
-		}
-	}
-	return name
 }
 
 // lockState is a lock, or several: who has what, and the highest token.

@@ -15,9 +15,9 @@ type tenure struct {
 	asked history.Event
 	token uint64
 	grant span
-	// ends are the calls that ended it, as far as they were answered, and last the end that nobody called: it
-	// happens at some time after the grant, and before the next one that excludes it is heard of. The second end changes
-	// nothing.
+	// ends are the calls that ended it, as far as they were answered, and the end that nobody called, if it may have
+	// come before them: at some time after the grant, and before the next one that excludes it is heard of. The second
+	// end changes nothing.
 	ends []span
 }
 
@@ -54,20 +54,70 @@ func tenures(h []history.Event) (all []*tenure) {
 	}
 	slices.SortStableFunc(all, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
 	narrow(all)
+	denied := denials(h, all)
 	for n, t := range all {
-		end := span{t.grant.call, Never}
+		end, called := span{t.grant.call, Never}, Never
 		for _, s := range t.ends { // who is told that it freed a lock may have come too late: the end came by then
-			end.ret = min(end.ret, s.ret)
+			end.ret, called = min(end.ret, s.ret), min(called, s.call)
 		}
+		at, early := denied[t.token]
+		early = early && at < called
 		for _, later := range all[n+1:] {
-			if later.asked.Weight == later.asked.Limit && t.meets(later) {
-				end.ret = min(end.ret, later.grant.ret)
-				break
+			if later.asked.Weight+t.asked.Weight > t.asked.Limit && t.meets(later) {
+				early = early || later.grant.ret < called
+				if later.asked.Weight == later.asked.Limit {
+					end.ret = min(end.ret, later.grant.ret)
+					break
+				}
 			}
 		}
-		t.ends = append(t.ends, end)
+		if called == Never || early {
+			t.ends = append(t.ends, end)
+		}
 	}
 	return all
+}
+
+// denials are when each token was first said to be over: by who was asked for it, or by who told who holds one of its
+// names, and has heard of a later one or was asked when it had been granted.
+func denials(h []history.Event, all []*tenure) map[uint64]int {
+	first := make(map[uint64]int)
+	of := make(map[string][]*tenure)
+	for _, t := range all {
+		for _, name := range t.asked.Names() {
+			of[name] = append(of[name], t)
+		}
+	}
+	deny := func(token uint64, i int) {
+		if _, ok := first[token]; !ok {
+			first[token] = i
+		}
+	}
+	for i, e := range h {
+		tokens := e.Tokens
+		switch e.Kind {
+		case history.Verified:
+			if !e.OK {
+				deny(e.Token, i)
+			}
+			continue
+		case history.Leads, history.Observed:
+			tokens = []uint64{e.Token}
+		case history.Looked:
+			if tokens == nil {
+				continue
+			}
+		default:
+			continue
+		}
+		for _, t := range of[e.Lock] {
+			later := slices.ContainsFunc(tokens, func(token uint64) bool { return token > t.token })
+			if !slices.Contains(tokens, t.token) && (later || t.grant.ret < i) {
+				deny(t.token, i)
+			}
+		}
+	}
+	return first
 }
 
 // narrow makes use of that tokens are given in the order of the grants, of all locks: a grant comes no earlier than
