@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -24,25 +23,32 @@ func TestEveryHistoryOfTwoClientsOneLockOneCrashAndOneDuplicateIsSafe(t *testing
 	if testing.Short() || raced {
 		budget.renewals = 0
 	}
+	explore(t, budget, wish{names: []string{"x"}}, wish{names: []string{"x"}})
+}
+
+// explore goes every way that two clients with their wishes can go.
+func explore(t *testing.T, b budget, wishes ...wish) *explorer {
 	x := &explorer{t: t, seed: maphash.MakeSeed(), seen: make(map[uint64]struct{})}
-	first := newScope(budget)
+	first := newScope(b, wishes)
 	x.visit(&first)
-	t.Logf("%d states, %d steps, at most %d deep; in %d states the lock is held by nobody who knows",
+	t.Logf("%d states, %d steps, at most %d deep; in %d states a lock is held by nobody who knows",
 		len(x.seen), x.steps, x.deepest, x.orphans)
 	if x.grants == 0 || x.expired == 0 || x.orphans == 0 {
 		t.Error("nothing was granted, expired or left behind: the exploration sees nothing")
 	}
+	return x
 }
 
 // budget is what may still happen, of all clients together. A command that is lost is one that never comes:
 // every state is looked at as if it were the last.
-type budget struct{ asks, renewals, gives, crashes, dups int }
+type budget struct{ asks, renewals, gives, crashes, dups, turns int }
 
 type explorer struct {
 	t                                        *testing.T
 	seed                                     maphash.Seed
 	seen                                     map[uint64]struct{}
 	steps, deepest, orphans, grants, expired int
+	rests, runs, refused                     int // that were seen
 	path                                     []move
 }
 
@@ -57,14 +63,17 @@ type move struct {
 type scope struct {
 	m       *fsm.Machine
 	index   uint64
-	clients [2]client
+	clients []client
 	flying  []fsm.Command
 	budget  budget
 	highest uint64 // token that a client heard of
+	rest    resting
+	key     finished
 }
 
 // client is one node and its only caller.
 type client struct {
+	wish    *wish // never changed
 	id      fsm.SessionID
 	request uint64
 	asking  bool // request is under way or queued
@@ -74,15 +83,17 @@ type client struct {
 	seq     uint64
 }
 
-func newScope(b budget) scope {
-	s := scope{m: fsm.New(), budget: b}
+func newScope(b budget, wishes []wish) scope {
+	s := scope{m: fsm.New(), budget: b, clients: make([]client, len(wishes))}
 	for i := range s.clients {
+		s.clients[i].wish = &wishes[i]
 		s.clients[i].id = fsm.SessionID{Node: fsm.Node{byte(i + 1)}, Incarnation: 1, Number: 1}
 	}
-	for _, c := range []fsm.Command{
-		fsm.Birth{Cluster: [16]byte{1}}, fsm.Serve{},
-		fsm.Hello{Node: fsm.Node{1}, Incarnation: 1}, fsm.Hello{Node: fsm.Node{2}, Incarnation: 1},
-	} {
+	begin := []fsm.Command{fsm.Birth{Cluster: [16]byte{1}}, fsm.Serve{}}
+	for _, c := range s.clients {
+		begin = append(begin, fsm.Hello{Node: c.id.Node, Incarnation: 1})
+	}
+	for _, c := range begin {
 		s.index++
 		s.m.Apply(s.index, fsm.Encode(c))
 	}
@@ -93,7 +104,7 @@ func newScope(b budget) scope {
 func (s *scope) branch() *scope {
 	c := *s
 	c.m = s.m.Fork()
-	c.flying = slices.Clone(s.flying)
+	c.flying, c.clients = slices.Clone(s.flying), slices.Clone(s.clients)
 	return &c
 }
 
@@ -130,6 +141,7 @@ func (x *explorer) visit(s *scope) {
 		}
 	}
 	x.expirySteps(s, step)
+	x.timeSteps(s, step)
 }
 
 func (x *explorer) clientSteps(s *scope, i int, step func(move, func(*scope))) {
@@ -140,7 +152,7 @@ func (x *explorer) clientSteps(s *scope, i int, step func(move, func(*scope))) {
 			s.budget.asks--
 			c.request++
 			c.asking = true
-			s.send(fsm.Acquire{Session: c.id, TTL: time.Second, Request: c.request, Acked: c.request, Name: "x", Wait: true})
+			s.send(c.acquire())
 		})
 	}
 	if c.asking && s.budget.gives > 0 {
@@ -152,11 +164,12 @@ func (x *explorer) clientSteps(s *scope, i int, step func(move, func(*scope))) {
 		})
 	}
 	if c.valid {
-		step(move{who: i, what: "releases"}, func(s *scope) {
-			c := &s.clients[i]
-			c.valid = false
-			s.send(fsm.Release{Session: c.id, Grants: []fsm.Grant{{Name: "x", Token: c.token}}})
-		})
+		for _, end := range c.ends() {
+			step(move{who: i, what: "is done with it"}, func(s *scope) {
+				s.clients[i].valid = false
+				s.send(end)
+			})
+		}
 	}
 	if (c.valid || c.asking) && s.budget.renewals > 0 {
 		step(move{who: i, what: "renews"}, func(s *scope) {
@@ -222,8 +235,13 @@ func (s *scope) send(c fsm.Command) {
 // apply carries out a command and tells the clients at once: a later answer only shortens what they have.
 func (x *explorer) apply(s *scope, c fsm.Command) {
 	s.index++
-	_, events := s.m.Apply(s.index, fsm.Encode(c))
+	out, events := s.m.Apply(s.index, fsm.Encode(c))
+	x.answer(s, c, out)
 	for _, e := range events {
+		x.kind(s, &e)
+		if e.Session.Node == (fsm.Node{}) {
+			continue // of no session
+		}
 		owner := &s.clients[e.Session.Node[0]-1]
 		if e.Kind == fsm.EventGranted && e.Session == owner.id && e.Request == owner.request && owner.asking {
 			x.grants++
@@ -244,14 +262,19 @@ func (x *explorer) apply(s *scope, c fsm.Command) {
 
 // check tests what must hold in every state.
 func (x *explorer) check(s *scope) {
-	if s.clients[0].valid && s.clients[1].valid {
-		x.fail(s, "both hold the lock")
-	}
 	for i, c := range s.clients {
-		if c.valid && !s.m.Granted("x", c.token) {
-			x.fail(s, fmt.Sprintf("client %d holds token %d, which the group does not know", i, c.token))
+		for _, o := range s.clients[:i] {
+			if c.valid && o.valid && slices.ContainsFunc(c.wish.names, func(n string) bool { return slices.Contains(o.wish.names, n) }) {
+				x.fail(s, "two hold a lock that both want")
+			}
+		}
+		for _, name := range c.wish.names {
+			if c.valid && !s.m.Granted(name, c.token) {
+				x.fail(s, fmt.Sprintf("client %d holds token %d, which the group does not know for %q", i, c.token, name))
+			}
 		}
 	}
+	x.whole(s)
 	if err := s.m.Check(); err != nil {
 		x.fail(s, err.Error())
 	}
@@ -260,14 +283,15 @@ func (x *explorer) check(s *scope) {
 
 // end lets all sessions expire: nothing is left then, whatever is lost or comes too late.
 func (x *explorer) end(s *scope) {
-	if s.m.Info().Grants > 0 && !s.clients[0].valid && !s.clients[1].valid {
+	if s.m.Info().Grants > 0 && !slices.ContainsFunc(s.clients, func(c client) bool { return c.valid }) {
 		x.orphans++
 	}
 	for session := range s.m.Fork().Sessions() {
 		s.index++
 		s.m.Apply(s.index, fsm.Encode(fsm.Expire{Session: session.ID, Renewed: session.Renewed}))
 	}
-	if info := s.m.Info(); info.Grants+info.Waiters+info.Sessions+info.Locks > 0 {
+	s.pass()
+	if info := s.m.Info(); info.Grants+info.Waiters+info.Sessions+info.Locks+info.Rests+info.Keys > 0 {
 		x.fail(s, fmt.Sprintf("left over: %+v", info))
 	}
 }
@@ -307,11 +331,15 @@ func (x *explorer) hash(s *scope) uint64 {
 		c.token = 0 // known to be the current one if valid
 		maphash.WriteComparable(&h, c)
 	}
-	if l, ok := s.m.Lock("x"); ok {
-		for _, c := range slices.Concat(l.Holders, l.Waiters) {
-			w(uint64(c.Session.Node[0]), c.Session.Incarnation, c.Session.Number, c.Request, min(c.Token, 1))
+	for _, name := range s.clients[0].wish.names {
+		if l, ok := s.m.Lock(name); ok {
+			for _, c := range slices.Concat(l.Holders, l.Waiters) {
+				w(uint64(c.Session.Node[0]), c.Session.Incarnation, c.Session.Number, c.Request, min(c.Token, 1))
+			}
+			w(uint64(len(l.Holders)), uint64(len(l.Rests)))
 		}
 	}
+	w(s.kinds()...)
 	for _, c := range s.flying {
 		switch c := c.(type) {
 		case fsm.Expire:
@@ -319,7 +347,9 @@ func (x *explorer) hash(s *scope) uint64 {
 			maphash.WriteComparable(&h, s.current(c))
 		case fsm.Release:
 			w(2, uint64(c.Session.Node[0]), c.Session.Incarnation, c.Session.Number)
-			maphash.WriteComparable(&h, s.m.Granted("x", c.Grants[0].Token))
+			maphash.WriteComparable(&h, s.m.Granted(c.Grants[0].Name, c.Grants[0].Token))
+		case fsm.EndRest, fsm.Finish, fsm.Turn, fsm.Sweep:
+			w(s.standing(c)...)
 		default:
 			h.Write(fsm.Encode(c))
 		}

@@ -110,7 +110,7 @@ func holds() []mutant {
 		{name: "a rest that has ended is proposed for ever", file: elapser, old: "\t\tx.table.Rested(", new: "\t\t_ = (fsm.Grant)(", suites: []string{"root:ARestThatIsOverIsForgotten"}},
 		{name: "an end of a rest that was lost is not told again", file: elapses, old: "e.queue.move(r, now.Add(e.retry))", new: "e.queue.move(r, Never)", suites: []string{"model", "root:ARestThatEndsWithoutAMajority"}},
 		{name: "Once keys are forgotten early", file: elapses, old: "last.at.Add(fsm.OncePeriod(k.Keep))", new: "last.at.Add(fsm.OncePeriod(k.Keep) / 8)", suites: []string{"model", "root:AKeyIsForgotten"}},
-		{name: "Once keys are never swept away", file: elapses, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"model", "root:ManyKeysAreForgotten"}},
+		{name: "Once keys are never swept away", file: elapses, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"root:ManyKeysAreForgotten"}},
 		{name: "a circle is not told", file: blocked, old: "range m.Cycles(name) {", new: "range m.Cycles(name)[:0] {", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "nobody knows what a caller holds while it waits", file: "lock.go", old: "While: c.within(ctx),", new: "While: c.within(ctx)[:0],", suites: []string{"root:ACircleOfWaiters"}},
 		{name: "a deadlock is not refused to who asked for that", file: "lock.go", old: "Refuse: o.refuse,", new: "Refuse: o.refuse && name == \"\",", suites: []string{"root:ACircleOfWaiters"}},

@@ -30,7 +30,7 @@ func kinds() []mutant {
 		{name: "snapshot without rests", file: "fsm/snapshot.go", old: "\tm.rests.Scan(func(r *rest) bool { return f.add(r.record(f.record[:0])) })\n", new: ""},
 		{name: "snapshot without finished Once keys", file: snapshot, old: "\tm.keys.Scan(func(r *onceRecord) bool { return f.add(r.record(f.record[:0], places[r.owner.id])) })\n", new: "\tm.keys.Scan(func(*onceRecord) bool { return false })\n"},
 		{name: "snapshot without the delay of a lock", file: "fsm/snapshot.go", old: "\tb = appendUint(b, 15, c.more.delay)\n", new: ""},
-	}, "model", "fsm")
+	}, "model", "small", "fsm")
 }
 
 // elapses are defects of what times rests and the periods of Once keys.
