@@ -1,25 +1,17 @@
 package holdfast
 
 import (
-	"context"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// elapsesMax is how many commands the elapser has under way at a time.
-const elapsesMax = 64
-
-// elapser times what hangs on no session, on this node's clock, and tells the group when its time is over: the
-// rest of a place that stays taken, the periods of Once keys. As with sessions, the raft leader proposes at once
-// and the other voters a little later; every replica has been timing all along, and a restarted one is only late.
+// elapser times what hangs on no session: the rest of a place that stays taken, the periods of Once keys. A replica
+// that was restarted is only late.
 type elapser struct {
-	c       *Cluster
-	wakeup  chan struct{}
-	flights chan struct{}
+	timekeeper
 
 	mu    sync.Mutex
 	table *lease.Elapses
@@ -27,12 +19,9 @@ type elapser struct {
 }
 
 func newElapser(c *Cluster) *elapser {
-	return &elapser{
-		c:       c,
-		wakeup:  make(chan struct{}, 1),
-		flights: make(chan struct{}, elapsesMax),
-		table:   lease.NewElapses(c.cfg.Timing.Election, expireRetry),
-	}
+	x := &elapser{table: lease.NewElapses(c.cfg.Timing.Election, expireRetry)}
+	x.init(c, x.ends)
+	return x
 }
 
 // note takes an event from the local apply.
@@ -75,63 +64,34 @@ func (x *elapser) restore(m *fsm.Machine) {
 	x.wake()
 }
 
-func (x *elapser) wake() {
-	select {
-	case x.wakeup <- struct{}{}:
-	default:
-	}
-}
-
-// run proposes what is due until ctx ends.
-func (x *elapser) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-x.wakeup:
-		}
-		timer.Reset(x.step(ctx))
-	}
-}
-
-func (x *elapser) step(ctx context.Context) time.Duration {
-	group, _ := x.c.proposer.current()
-	if group == nil || !x.c.votes(group) {
-		return expirePause
-	}
-	leads := group.IsRaftLeader()
-	now := x.c.clock.Now()
+// ends are the rests that are over, and what is due about Once keys. next is when to look again.
+func (x *elapser) ends(group *consensus.Group, now lease.Instant, leads bool) (due []fsm.Command, next lease.Instant) {
 	x.mu.Lock()
-	rests, next := x.table.Rests(now, leads, elapsesMax)
+	rests, next := x.table.Rests(now, leads, flightsMax)
 	keys := x.keys
 	x.mu.Unlock()
 	for _, r := range rests {
-		x.propose(ctx, group, r)
+		due = append(due, r)
 	}
 	if keys {
-		next = min(next, x.turnKeys(ctx, group, now, leads))
+		turns, again := x.turnKeys(group, now, leads)
+		due, next = append(due, turns...), min(next, again)
 	}
-	return min(expirePause, max(time.Duration(next-now), time.Millisecond))
+	return due, next
 }
 
-// turnKeys proposes what is due about Once keys, and returns when there is more to do.
-func (x *elapser) turnKeys(ctx context.Context, group *consensus.Group, now lease.Instant, leads bool) lease.Instant {
+// turnKeys is what is due about Once keys, and when there is more to do.
+func (x *elapser) turnKeys(group *consensus.Group, now lease.Instant, leads bool) (due []fsm.Command, next lease.Instant) {
 	var classes []fsm.Class
 	group.Read(func(m *fsm.Machine) { classes = m.Classes() })
 	x.mu.Lock()
-	due, next := x.table.Turns(now, leads, classes)
+	due, next = x.table.Turns(now, leads, classes)
 	x.keys = len(classes) > 0
 	x.mu.Unlock()
 	if len(classes) == 0 {
 		x.recheck(group)
 	}
-	for _, cmd := range due {
-		x.propose(ctx, group, cmd)
-	}
-	return next
+	return due, next
 }
 
 // recheck makes good what note did between the look and the reset of keys.
@@ -144,18 +104,4 @@ func (x *elapser) recheck(group *consensus.Group) {
 		x.mu.Unlock()
 		x.wake()
 	}
-}
-
-// propose makes one attempt in the background: what is lost on the way is due again soon.
-func (x *elapser) propose(ctx context.Context, group *consensus.Group, cmd fsm.Command) {
-	select {
-	case x.flights <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
-	x.c.goRun(func(ctx context.Context) {
-		defer func() { <-x.flights }()
-		_, _ = group.Propose(ctx, fsm.Encode(cmd))
-		x.wake()
-	})
 }

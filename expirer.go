@@ -1,29 +1,17 @@
 package holdfast
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-const (
-	// expiresMax is how many expiries this node proposes at a time.
-	expiresMax = 64
-	// expirePause is the longest sleep of the expirer: timers stand still while a machine is suspended.
-	expirePause = time.Second
-	// expireRetry is when an expiry that did not happen is proposed again.
-	expireRetry = 200 * time.Millisecond
-)
-
-// expirer times every session of the group on this node's clock and proposes the end of those that were
-// not renewed. The raft leader does so at once, the other voters a little later, in case its clock began late.
+// expirer times every session of the group and proposes the end of those that were not renewed.
 type expirer struct {
-	c       *Cluster
-	wakeup  chan struct{}
-	flights chan struct{}
+	timekeeper
 
 	mu    sync.Mutex
 	table *lease.Expiries
@@ -38,12 +26,9 @@ type Lateness struct {
 }
 
 func newExpirer(c *Cluster) *expirer {
-	return &expirer{
-		c:       c,
-		wakeup:  make(chan struct{}, 1),
-		flights: make(chan struct{}, expiresMax),
-		table:   lease.NewExpiries(c.cfg.Timing.Election, expireRetry),
-	}
+	x := &expirer{table: lease.NewExpiries(c.cfg.Timing.Election, expireRetry)}
+	x.init(c, x.ends)
+	return x
 }
 
 // note takes an event from the local apply.
@@ -90,48 +75,13 @@ func (x *expirer) restore(m *fsm.Machine) {
 	}
 }
 
-func (x *expirer) wake() {
-	select {
-	case x.wakeup <- struct{}{}:
-	default:
-	}
-}
-
-// run proposes what is due until ctx ends.
-func (x *expirer) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-x.wakeup:
-		}
-		timer.Reset(x.step(ctx))
-	}
-}
-
-func (x *expirer) step(ctx context.Context) time.Duration {
-	group, _ := x.c.proposer.current()
-	if group == nil || !x.c.votes(group) {
-		return expirePause
-	}
-	now := x.c.clock.Now()
+// ends are the sessions that are over. When there is none, next is when to look again.
+func (x *expirer) ends(_ *consensus.Group, now lease.Instant, leads bool) (due []fsm.Command, next lease.Instant) {
 	x.mu.Lock()
-	due, next := x.table.Step(now, group.IsRaftLeader())
-	x.mu.Unlock()
-	for _, d := range due {
-		select {
-		case x.flights <- struct{}{}:
-		case <-ctx.Done():
-			return expirePause
-		}
-		x.c.goRun(func(ctx context.Context) {
-			defer func() { <-x.flights }()
-			// One attempt: what is lost on the way is due again soon.
-			_, _ = group.Propose(ctx, fsm.Encode(fsm.Expire{Session: d.ID, Renewed: d.Renewed}))
-		})
+	defer x.mu.Unlock()
+	over, next := x.table.Step(now, leads)
+	for _, d := range over {
+		due = append(due, fsm.Expire{Session: d.ID, Renewed: d.Renewed})
 	}
-	return min(expirePause, max(time.Duration(next-now), time.Millisecond))
+	return due, next
 }

@@ -26,8 +26,8 @@ const (
 // keeper owns this node's sessions: it opens them, renews them, and ends their leases at the horizon,
 // with or without a network.
 type keeper struct {
+	loop
 	c       *Cluster
-	wakeup  chan struct{}
 	flights chan struct{} // keepalives under way
 	seq     atomic.Uint64 // of keepalives: a late duplicate renews nothing
 
@@ -49,12 +49,12 @@ type ending struct {
 func newKeeper(c *Cluster) *keeper {
 	k := &keeper{
 		c:        c,
-		wakeup:   make(chan struct{}, 1),
 		flights:  make(chan struct{}, keepalivesMax),
 		plan:     lease.NewPlan(c.cfg.MaxClockDrift, rand.Float64),
 		sessions: make(map[uint64]*session),
 		shared:   make(map[time.Duration]*session),
 	}
+	k.loop = newLoop(k.step)
 	k.clean.init(c)
 	return k
 }
@@ -225,39 +225,13 @@ func (k *keeper) counts() (held, waiting int) {
 	return held, waiting
 }
 
-func (k *keeper) wake() {
-	select {
-	case k.wakeup <- struct{}{}:
-	default:
-	}
-}
-
-// run renews and ends sessions until ctx ends.
-func (k *keeper) run(ctx context.Context) {
-	timer := time.NewTimer(keeperPause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-k.wakeup:
-		}
-		k.tellEnded()
-		if next, some := k.step(ctx); some {
-			timer.Reset(min(keeperPause, max(next, time.Millisecond)))
-		} else {
-			timer.Stop()
-		}
-	}
-}
-
-// step does what is due and returns how long until something is due again, and whether there are sessions at all.
-func (k *keeper) step(ctx context.Context) (next time.Duration, some bool) {
+// step tells what the group has ended, and renews and ends the sessions that are due.
+func (k *keeper) step(context.Context) (pause time.Duration) {
+	k.tellEnded()
 	now := k.c.clock.Now()
 	k.mu.Lock()
 	acts := k.plan.Step(now)
-	some = len(k.sessions) > 0
+	some := len(k.sessions) > 0
 	lapsed, shaky := k.pick(acts.Lost), k.pick(acts.Jeopardy)
 	due := k.pick(acts.Renew)
 	k.mu.Unlock()
@@ -279,7 +253,10 @@ func (k *keeper) step(ctx context.Context) (next time.Duration, some bool) {
 		default: // the ones under way will tell; the plan asks again soon
 		}
 	}
-	return time.Duration(acts.Next - now), some
+	if !some {
+		return untilWoken
+	}
+	return min(keeperPause, time.Duration(acts.Next-now))
 }
 
 // pick returns the sessions of these numbers. The caller holds k.mu.

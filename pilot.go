@@ -23,8 +23,8 @@ const (
 // pilot is the raft leader's care for the group: it opens the service once the bootstrap voters are there, changes the
 // membership one replica at a time as the autopilot says, and forgets nodes that are gone.
 type pilot struct {
-	c      *Cluster
-	wakeup chan struct{}
+	loop
+	c *Cluster
 
 	// Only the goroutine of run uses these.
 	well    map[string]lease.Instant // since when a replica has been alive and caught up
@@ -35,7 +35,8 @@ type pilot struct {
 }
 
 func newPilot(c *Cluster) *pilot {
-	p := &pilot{c: c, wakeup: make(chan struct{}, 1), well: make(map[string]lease.Instant), ill: make(map[string]lease.Instant)}
+	p := &pilot{c: c, well: make(map[string]lease.Instant), ill: make(map[string]lease.Instant)}
+	p.loop = newLoop(p.look)
 	p.reset()
 	return p
 }
@@ -66,34 +67,17 @@ func (p *pilot) reset() {
 	p.refused = make(map[string]lease.Instant)
 }
 
-func (p *pilot) wake() {
-	select {
-	case p.wakeup <- struct{}{}:
-	default:
+// look looks after the group while this node is raft leader, else only at it.
+func (p *pilot) look(ctx context.Context) (pause time.Duration) {
+	group, _ := p.c.proposer.current()
+	if group == nil || !group.IsRaftLeader() {
+		p.watch(group)
+		return pilotPause
 	}
-}
-
-// run looks after the group, while this node is raft leader, until ctx ends.
-func (p *pilot) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-p.wakeup:
-		}
-		pause := pilotPause
-		if group, _ := p.c.proposer.current(); group != nil && group.IsRaftLeader() {
-			if p.step(ctx, group) {
-				pause = time.Millisecond // there may be more to do
-			}
-		} else {
-			p.watch(group)
-		}
-		timer.Reset(pause)
+	if p.step(ctx, group) {
+		return 0 // there may be more to do
 	}
+	return pilotPause
 }
 
 // step does at most one thing and reports whether it did one.

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// elapsesMax is the product's (elapser.go).
+// elapsesMax is the product's flightsMax (timekeeper.go).
 const elapsesMax = 64
 
 // noteElapse is elapser.note.
