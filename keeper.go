@@ -101,20 +101,15 @@ func (k *keeper) opened(s *session, queued bool) bool {
 		return true
 	}
 	s.mu.Lock()
-	if s.opened || s.over != nil {
-		ok := s.over == nil
-		s.mu.Unlock()
-		return ok
+	if !s.opened && s.over == nil {
+		s.opened = true
+		first := s.first
+		k.mu.Lock() // until the session has its horizon: a keepalive for it, too, would find it over before
+		s.begins(k.plan.Open(s.id.Number, s.ttl, first, !s.manual || queued))
+		k.mu.Unlock()
+		k.wake()
 	}
-	s.opened = true
-	first := s.first
 	s.mu.Unlock()
-
-	k.mu.Lock()
-	horizon := k.plan.Open(s.id.Number, s.ttl, first, !s.manual || queued)
-	k.mu.Unlock()
-	s.begins(horizon)
-	k.wake()
 	return k.check(s)
 }
 

@@ -45,7 +45,7 @@ type session struct {
 	horizon atomic.Int64          // a lease.Instant: until when the holder may rely on it
 	verdict atomic.Pointer[error] // why the group ended it, before the keeper got to it
 
-	mu       sync.Mutex
+	mu       sync.Mutex // taken before that of the keeper, where both are
 	requests lease.Numbers
 	claims   map[uint64]*claim
 	first    lease.Instant // before its first command was sent
@@ -265,11 +265,9 @@ func (s *session) unused(now lease.Instant) bool {
 	return now-s.idle > lease.Instant(s.ttl)
 }
 
-// begins sets the first horizon.
+// begins sets the first horizon, unless the group has ended the session already. The caller holds mu.
 func (s *session) begins(horizon lease.Instant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over == nil && s.verdict.Load() == nil {
+	if s.verdict.Load() == nil {
 		s.horizon.Store(int64(horizon))
 	}
 }

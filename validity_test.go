@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,29 @@ func TestValidityCountsFromBeforeTheFirstCommandWasSent(t *testing.T) {
 	k, s, _, sent := timed(t)
 	if !k.opened(s, false) || s.until() != lease.Horizon(sent, s.ttl, 0) {
 		t.Errorf("valid until %v after the first command was sent", s.until().Sub(sent))
+	}
+}
+
+// Many calls that open one session have their grants from one entry of the log. One that came between the first of
+// them and the horizon that it set found a session without validity, and ended it for all.
+func TestCallsThatOpenASessionAtOnceAllFindItValid(t *testing.T) {
+	t.Parallel()
+	for range 2000 {
+		k, s, _, _ := timed(t)
+		k.c.ctx, k.c.cancel = context.WithCancel(t.Context())
+		k.c.cancel() // nobody cleans up here
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if !k.opened(s, false) || !k.check(s) {
+					t.Error("not valid")
+				}
+			})
+		}
+		all.Wait()
+		if t.Failed() {
+			return
+		}
 	}
 }
 
