@@ -110,14 +110,14 @@ func (cl *cleaner) run(ctx context.Context) {
 
 func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 	for _, r := range j.rest {
-		if _, _, err := cl.insist(ctx, r.release); err != nil {
+		if _, err := cl.insist(ctx, r.release); err != nil {
 			return
 		}
 		r.lease.left()
 	}
 	if j.close {
 		// The end of the session ends all that hangs on it.
-		if _, _, err := cl.insist(ctx, fsm.CloseSession{Session: s.id, Lost: j.lost}); err == nil {
+		if _, err := cl.insist(ctx, fsm.CloseSession{Session: s.id, Lost: j.lost}); err == nil {
 			cl.c.keeper.forget(s)
 		}
 		return
@@ -125,7 +125,7 @@ func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 	for len(j.withdraw) > 0 {
 		batch := j.withdraw[:min(len(j.withdraw), cleanMax)]
 		j.withdraw = j.withdraw[len(batch):]
-		out, _, err := cl.insist(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: batch})
+		out, err := cl.insist(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: batch})
 		if err != nil {
 			return
 		}
@@ -141,12 +141,13 @@ func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 	for len(j.release) > 0 {
 		batch := j.release[:min(len(j.release), cleanMax)]
 		j.release = j.release[len(batch):]
-		if _, _, err := cl.insist(ctx, fsm.Release{Session: s.id, Acked: s.acked(), Grants: batch}); err != nil {
+		if _, err := cl.insist(ctx, fsm.Release{Session: s.id, Acked: s.acked(), Grants: batch}); err != nil {
 			return
 		}
 	}
 }
 
-func (cl *cleaner) insist(ctx context.Context, cmd fsm.Command) (fsm.Outcome, attempts, error) {
-	return cl.c.proposer.insist(ctx, fsm.Encode(cmd))
+func (cl *cleaner) insist(ctx context.Context, cmd fsm.Command) (fsm.Outcome, error) {
+	out, _, err := cl.c.proposer.insist(ctx, fsm.Encode(cmd))
+	return out, err
 }

@@ -294,10 +294,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 			return nil
 		}
 		_, changed := c.proposer.current()
-		if err := c.proposer.pause(ctx, min(n, 5), changed); err != nil {
-			if ctx.Err() != nil {
-				err = unreached(ctx, attempts{})
-			}
+		if err := c.proposer.pause(ctx, min(n, 5), changed, attempts{}); err != nil {
 			return err
 		}
 	}

@@ -75,11 +75,7 @@ func (k *keeper) note(e *fsm.Event) {
 	case fsm.EventWithdrawn:
 		s.dismiss(e.Request)
 	case fsm.EventSessionEnded:
-		s.judge(endCause(e.Reason))
-		k.mu.Lock()
-		k.verdicts = append(k.verdicts, s)
-		k.mu.Unlock()
-		k.wake()
+		k.judge(s, endCause(e.Reason))
 	case fsm.EventForced:
 		k.revoke(s, e.Request, fmt.Errorf("%w: %s", ErrForced, e.Detail))
 	case fsm.EventWanted:
@@ -97,6 +93,15 @@ func endCause(r fsm.Reason) error {
 		return fmt.Errorf("holdfast: the group has removed this node: %w", ErrExpired)
 	}
 	return ErrExpired
+}
+
+// judge ends a session that the group has ended: its validity now, its leases soon.
+func (k *keeper) judge(s *session, cause error) {
+	s.judge(cause)
+	k.mu.Lock()
+	k.verdicts = append(k.verdicts, s)
+	k.mu.Unlock()
+	k.wake()
 }
 
 // revoke ends the lease of one request that the group has ended.
@@ -139,11 +144,7 @@ func (k *keeper) restore(m *fsm.Machine) {
 			case fsm.RequestGranted:
 				s.granted(request, token)
 			case fsm.RequestSessionLost:
-				s.judge(ErrExpired)
-				k.mu.Lock()
-				k.verdicts = append(k.verdicts, s)
-				k.mu.Unlock()
-				k.wake()
+				k.judge(s, ErrExpired)
 			case fsm.RequestFinished:
 				if !s.dismiss(request) {
 					k.revoke(s, request, ErrForced)

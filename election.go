@@ -61,7 +61,7 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 		began := time.Now()
 		if err == nil {
 			var again bool
-			if again, err = l.lead(ctx, fn); !again {
+			if again, err = l.use(ctx, fn); !again {
 				return err
 			}
 		} else if !errors.Is(err, ErrLimit) {
@@ -78,18 +78,6 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 			return errors.Join(err, e)
 		}
 	}
-}
-
-// lead runs fn and releases. It reports whether the leadership was lost.
-func (l *Lease) lead(ctx context.Context, fn func(context.Context, *Lease) error) (lost bool, err error) {
-	defer func() {
-		end, done := l.endTime(ctx)
-		defer done()
-		if e := l.Release(end); errors.Is(e, ErrLost) {
-			lost, err = true, errors.Join(err, e)
-		}
-	}()
-	return false, l.run(ctx, fn)
 }
 
 // stand waits for the end of ctx or of the node.

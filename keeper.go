@@ -105,7 +105,7 @@ func (k *keeper) opened(s *session, queued bool) bool {
 		s.opened = true
 		first := s.first
 		k.mu.Lock() // until the session has its horizon: a keepalive for it, too, would find it over before
-		s.begins(k.plan.Open(s.id.Number, s.ttl, first, !s.manual || queued))
+		s.setHorizon(k.plan.Open(s.id.Number, s.ttl, first, !s.manual || queued))
 		k.mu.Unlock()
 		k.wake()
 	}
@@ -127,22 +127,19 @@ func (k *keeper) handOver(ctx context.Context, s *session) {
 // valid reports whether the session is known to live, without a lock: it has a horizon from its opening to its end.
 func (k *keeper) valid(s *session) bool { return k.c.clock.Now() < s.until() }
 
-// check ends the session if its horizon has passed, and reports whether it lives.
+// check ends the session if its horizon has passed, and reports whether it lives or is still to be opened.
 func (k *keeper) check(s *session) bool {
 	if k.valid(s) {
 		return true
 	}
 	s.mu.Lock()
-	opened, over := s.opened, s.over
+	alive := s.over == nil
+	lapsed := alive && s.opened && k.c.clock.Now() >= s.until()
 	s.mu.Unlock()
-	if over != nil {
-		return false
-	}
-	if opened && k.c.clock.Now() >= s.until() {
+	if lapsed {
 		k.lose(s, ErrExpired)
-		return false
 	}
-	return true
+	return alive && !lapsed
 }
 
 // lose ends a session and everything on it. Where the group may still have it, it is closed there, so

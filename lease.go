@@ -313,6 +313,18 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 	return fn(held, l)
 }
 
+// use calls fn as run does, and then releases, also when fn panics. It reports whether the lease was lost meanwhile.
+func (l *Lease) use(ctx context.Context, fn func(context.Context, *Lease) error) (lost bool, err error) {
+	defer func() {
+		end, done := l.endTime(ctx)
+		defer done()
+		if e := l.Release(end); errors.Is(e, ErrLost) {
+			lost, err = true, errors.Join(err, e)
+		}
+	}()
+	return false, l.run(ctx, fn)
+}
+
 // endTime is a context for the end of a lease whose own one may have ended.
 func (l *Lease) endTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), l.session.ttl)
@@ -339,6 +351,3 @@ func (l *Lease) want() {
 	}
 	l.isWanted = true
 }
-
-// never is the horizon of a session that is over.
-const never lease.Instant = 0

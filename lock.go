@@ -30,7 +30,7 @@ func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (
 // Do acquires the lock, runs fn, and releases when fn has returned, also when it panics. fn's context ends
 // when the lease is lost or ctx ends. Do answers the error of Acquire, or that of fn joined with
 // ErrLost if the lease was lost meanwhile.
-func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) (err error) {
+func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
 	}
@@ -38,14 +38,8 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		end, done := l.endTime(ctx)
-		defer done()
-		if e := l.Release(end); errors.Is(e, ErrLost) {
-			err = errors.Join(err, e)
-		}
-	}()
-	return l.run(ctx, fn)
+	_, err = l.use(ctx, fn)
+	return err
 }
 
 func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Option) (*Lease, error) {
@@ -125,15 +119,13 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		if !c.keeper.opened(s, out.Code == fsm.CodeQueued) {
 			return nil, errAgain
 		}
-	case fsm.CodeSessionLost:
+	case fsm.CodeSessionLost, fsm.CodeUnknownNode:
 		s.judge(ErrExpired)
 		c.keeper.lose(s, ErrExpired)
-		return nil, errAgain
-	case fsm.CodeUnknownNode: // the group has forgotten this node while it was away
-		s.judge(ErrExpired)
-		c.keeper.lose(s, ErrExpired)
-		if err := c.hello(ctx); err != nil {
-			return nil, err
+		if out.Code == fsm.CodeUnknownNode { // the group has forgotten this node while it was away
+			if err := c.hello(ctx); err != nil {
+				return nil, err
+			}
 		}
 		return nil, errAgain
 	}
@@ -148,8 +140,7 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	case fsm.CodeFinished:
 		return nil, errAgain
 	case fsm.CodeHeld:
-		held := heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
-		return nil, held
+		return nil, heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
 	case fsm.CodeDeadlock:
 		return nil, fmt.Errorf("%w: %q", ErrDeadlock, public(name))
 	case fsm.CodeDone:

@@ -49,19 +49,21 @@ func newProposer(good time.Duration, closing <-chan struct{}, cause func() error
 
 // start lets proposals through to g.
 func (p *proposer) start(g *consensus.Group) {
-	p.show(func(*consensus.Group) *consensus.Group { return g })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(g)
 }
 
 // wake makes everybody who waits for a change of the group look again.
 func (p *proposer) wake() {
-	p.show(func(g *consensus.Group) *consensus.Group { return g })
-}
-
-func (p *proposer) show(next func(*consensus.Group) *consensus.Group) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.view.Load()
-	p.view.Store(&groupView{group: next(old.group), changed: make(chan struct{})})
+	p.show(p.view.Load().group)
+}
+
+// show replaces the view. The caller holds mu.
+func (p *proposer) show(g *consensus.Group) {
+	old := p.view.Swap(&groupView{group: g, changed: make(chan struct{})})
 	close(old.changed)
 }
 
@@ -116,7 +118,7 @@ func (p *proposer) drain(ctx context.Context) {
 	p.holders.drain(ctx)
 }
 
-// insist is propose without admission, for what must not wait behind callers: renewal, expiry, clean-up.
+// insist is propose without admission, for what must not wait behind callers: a birth, a hello, clean-up.
 func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempts, error) {
 	var tried attempts
 	for n := 0; ; n++ {
@@ -137,17 +139,15 @@ func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempt
 				return fsm.Outcome{}, tried, p.stopped(err)
 			}
 		}
-		if err := p.pause(ctx, n, changed); err != nil {
-			if ctx.Err() != nil {
-				err = unreached(ctx, tried)
-			}
+		if err := p.pause(ctx, n, changed, tried); err != nil {
 			return fsm.Outcome{}, tried, err
 		}
 	}
 }
 
-// pause waits a little, longer after more attempts, and less if something changes.
-func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct{}) error {
+// pause waits a little, longer after more attempts, and less if something changes. It answers the error of the
+// operation if there is to be no further attempt.
+func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct{}, tried attempts) error {
 	d := min(5*time.Millisecond<<min(attempt, 8), 500*time.Millisecond)
 	t := time.NewTimer(d/2 + rand.N(d/2))
 	defer t.Stop()
@@ -155,7 +155,7 @@ func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct
 	case <-changed:
 	case <-t.C:
 	case <-ctx.Done():
-		return ctx.Err()
+		return unreached(ctx, tried)
 	case <-p.closing:
 		return p.cause()
 	}
@@ -177,10 +177,7 @@ func (p *proposer) barrier(ctx context.Context) (*consensus.Group, error) {
 				return nil, p.stopped(err)
 			}
 		}
-		if err := p.pause(ctx, n, changed); err != nil {
-			if ctx.Err() != nil {
-				err = unreached(ctx, attempts{})
-			}
+		if err := p.pause(ctx, n, changed, attempts{}); err != nil {
 			return nil, err
 		}
 	}

@@ -50,10 +50,13 @@ type session struct {
 	claims   map[uint64]*claim
 	first    lease.Instant // before its first command was sent
 	opened   bool
-	over     error // set once: why it ended
-	leaving  int   // leases that ended and may leave a rest, of which the group has not heard
-	idle     lease.Instant
+	over     error         // set once: why it ended
+	leaving  int           // leases that ended and may leave a rest, of which the group has not heard
+	idle     lease.Instant // when it was last seen in use
 }
+
+// never is the horizon of a session that is over, or not opened yet: there is no time at which it is valid.
+const never lease.Instant = 0
 
 func (s *session) until() lease.Instant { return lease.Instant(s.horizon.Load()) }
 
@@ -254,7 +257,7 @@ func (s *session) counts() (held, waiting int) {
 	return held, waiting
 }
 
-// unused reports whether nothing has hung on the session since before.
+// unused reports whether nothing has hung on the session for a TTL, as far as earlier calls have seen.
 func (s *session) unused(now lease.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,8 +268,8 @@ func (s *session) unused(now lease.Instant) bool {
 	return now-s.idle > lease.Instant(s.ttl)
 }
 
-// begins sets the first horizon, unless the group has ended the session already. The caller holds mu.
-func (s *session) begins(horizon lease.Instant) {
+// setHorizon sets the first one, unless the group has ended the session already. The caller holds mu.
+func (s *session) setHorizon(horizon lease.Instant) {
 	if s.verdict.Load() == nil {
 		s.horizon.Store(int64(horizon))
 	}

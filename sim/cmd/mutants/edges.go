@@ -49,12 +49,12 @@ func around() []mutant {
 func calls() []mutant {
 	const election, once, all, feed, watch = "election.go", "once.go", "all.go", "feed.go", "watch.go"
 	return of([]mutant{
-		{name: "a leader that lost does not campaign again", file: election, old: "err = l.lead(ctx, fn); !again {", new: "err = l.lead(ctx, fn); !again || err != nil {", suites: []string{"root:CampaignsAgainAfterALoss"}},
+		{name: "a leader that lost does not campaign again", file: election, old: "err = l.use(ctx, fn); !again {", new: "err = l.use(ctx, fn); !again || err != nil {", suites: []string{"root:CampaignsAgainAfterALoss"}},
 		{name: "candidates campaign again without a pause", file: election, old: "c.sleep(ctx, d/2+rand.N(d/2))", new: "c.sleep(ctx, 0*d+rand.N(time.Microsecond))", suites: []string{"root:PausesLonger"}},
 		{name: "the pause of a candidate never begins anew", file: election, old: "\t\t\tlosses = 0\n", new: "\t\t\t_ = losses\n", suites: []string{"root:PausesLonger"}},
 		{name: "all candidates pause for the same time", file: election, old: "d/2+rand.N(d/2)", new: "d/2+0*rand.N(d/2)", suites: []string{"root:PausesLonger"}},
-		{name: "a leader that resigns keeps the lock", file: election, old: "if e := l.Release(end); errors.Is(e, ErrLost) {", new: "if e := end.Err(); errors.Is(e, ErrLost) {", suites: []string{"root:ResignsByReturning"}},
-		{name: "a leader that panics keeps the lock", file: election, old: "\tdefer func() {\n\t\tend, done := l.endTime(ctx)", new: "\tdefer func() {\n\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tend, done := l.endTime(ctx)", suites: []string{"root:LeadReleasesWhenItsFunctionPanics"}},
+		{name: "a leader that resigns keeps the lock", file: "lease.go", old: "if e := l.Release(end); errors.Is(e, ErrLost) {", new: "if e := end.Err(); errors.Is(e, ErrLost) {", suites: []string{"root:ResignsByReturning"}},
+		{name: "a leader that panics keeps the lock", file: "lease.go", old: "\tdefer func() {\n\t\tend, done := l.endTime(ctx)", new: "\tdefer func() {\n\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tend, done := l.endTime(ctx)", suites: []string{"root:LeadReleasesWhenItsFunctionPanics"}},
 		{name: "the function of a lost lease is not told", file: "lease.go", old: "func() { cancel(context.Cause(l.Context())) }", new: "func() { _ = cancel }", suites: []string{"root:CampaignsAgainAfterALoss"}},
 		{name: "a spectator is a candidate", file: election, old: "if o.spectator {", new: "if o.spectator && c == nil {", suites: []string{"root:SpectatorNeverLeads"}},
 		{name: "an observer is told no vacancy", file: election, old: "!now.same(told) {\n\t\t\t\t\tif told = now;", new: "!now.same(told) && now.NodeID != \"\" {\n\t\t\t\t\tif told = now;", suites: []string{"root:ObserveTellsEvery"}},
