@@ -131,7 +131,7 @@ func nemesisRun(t *testing.T, seed uint64, d time.Duration, all *teeth) {
 		base:    transport.Faults{Delay: time.Duration(r.IntN(2000)) * time.Microsecond, Jitter: time.Duration(r.IntN(3000)) * time.Microsecond},
 		tenures: make(map[*tenure]struct{}),
 	}
-	opts := sim.Options{Nodes: []int{3, 3, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true}
+	opts := sim.Options{Nodes: []int{3, 3, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
 	if name := os.Getenv(logVar); name != "" {
 		f, err := os.Create(fmt.Sprint(name, ".", seed))
 		if err != nil {

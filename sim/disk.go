@@ -19,6 +19,7 @@ type disk struct {
 	mem    *vfs.MemFS
 	host   string
 	trace  *tracer
+	prompt bool // never slow or stuck
 
 	// writing is held for reading by each write, and for writing while the disk's state is taken as a whole.
 	// Nobody waits for time while holding it: that would stop the bubble's clock.
@@ -31,9 +32,11 @@ type disk struct {
 	full  bool
 }
 
-func newDisk(i int, trace *tracer) *disk {
+// newDisk makes the disk of node i. The engine compacts its log while it holds a mutex that its writers want,
+// and virtual time stands still as long as anybody waits for one: the disk is prompt where there are snapshots.
+func newDisk(s *Sim, i int) *disk {
 	mem := vfs.NewStrictMem()
-	return &disk{FS: mem, mem: mem, host: host(i), trace: trace}
+	return &disk{FS: mem, mem: mem, host: host(i), trace: s.trace, prompt: s.opts.SnapshotEvery > 0}
 }
 
 // openDir opens the data directory.
@@ -129,7 +132,7 @@ func (d *disk) wait() {
 	d.mu.Lock()
 	delay, stuck, dir := d.delay, d.stuck, d.dir
 	d.mu.Unlock()
-	if dir == nil || !dir.Identity().Started {
+	if d.prompt || dir == nil || !dir.Identity().Started {
 		return
 	}
 	if delay > 0 {

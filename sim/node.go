@@ -43,7 +43,7 @@ type Node struct {
 }
 
 func newNode(s *Sim, i int) *Node {
-	return &Node{s: s, i: i, host: host(i), disk: newDisk(i, s.trace), clock: clock.Skewed(clock.System(), 1)}
+	return &Node{s: s, i: i, host: host(i), disk: newDisk(s, i), clock: clock.Skewed(clock.System(), 1)}
 }
 
 // Index is the node's number in the fleet, from 0.
@@ -92,7 +92,10 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := env.With(context.Background(), env.Env{Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir})
+	every := uint64(max(0, n.s.opts.SnapshotEvery))
+	ctx := env.With(context.Background(), env.Env{
+		Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir, SnapshotEvery: every, SnapshotKeep: every / 8,
+	})
 	c, err := holdfast.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -177,7 +180,7 @@ func (n *Node) Wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.s.fault("node %d loses its disk", n.i)
-	n.disk = newDisk(n.i, n.s.trace)
+	n.disk = newDisk(n.s, n.i)
 }
 
 // SlowDisk makes every sync of the node's Raft log take d, until it is set to 0.

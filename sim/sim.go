@@ -58,6 +58,10 @@ type Options struct {
 	// it is closed, in good order, before the Cluster is; when it crashes, at the same moment. Service must return
 	// then. An error while the node lives fails the test. Default: nothing.
 	Service func(ctx context.Context, n *Node, c *holdfast.Cluster) error
+	// SnapshotEvery is how many commands lie between two snapshots of the replicated state: with few, a node that was away
+	// is given the state as a whole. SlowDisk does nothing then, and a node that is paused may write what it had received.
+	// Default: as many as ever, more than a short run has.
+	SnapshotEvery int
 	// Late leaves the nodes unopened: the test opens each with Node.Open.
 	Late bool
 	// Logger receives what the nodes log. Default: nothing. What is Info or more is in the stored history anyway.

@@ -119,6 +119,6 @@ func holds() []mutant {
 		{name: "a rest is said to last its whole time", file: blocked, old: "c.left(r.Since, r.For, now)", new: "c.left(0, r.For, now)", suites: []string{"root:WhyBlockedTells"}},
 		{name: "Lock returns without the lock", file: locker, old: "\t\truntime.Goexit()\n", new: "\t\tif !errors.Is(err, ErrClosed) {\n\t\t\truntime.Goexit()\n\t\t}\n\t\treturn\n", suites: []string{"root:ALockersLoss"}},
 		{name: "a locker keeps its loss to itself", file: locker, old: "errors.Is(err, ErrLost) {\n\t\t\tk.onLoss(err)", new: "errors.Is(err, ErrLost) {\n\t\t\t_ = err", suites: []string{"root:ALockersLoss"}},
-		{name: "a locker unlocks twice", file: locker, old: "\tk.lease = nil\n", new: "", suites: []string{"root:ALocker"}},
+		{name: "a locker unlocks twice", file: locker, old: "\tk.lease = nil\n", new: "", suites: []string{"root:ALockersLoss"}},
 	})
 }
