@@ -72,7 +72,7 @@ func looked(e history.Event, info holdfast.LockInfo) history.Event {
 		e.Tokens = append(e.Tokens, uint64(h.Token))
 	}
 	for _, w := range info.Waiters {
-		if op := opOf(w); op != 0 { // else a call without a number: orderDrain, a candidate
+		if op := opOf(w); op != 0 { // else a call without a number: orderDrain
 			e.Queue = append(e.Queue, op)
 		}
 	}
