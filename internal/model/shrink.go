@@ -64,6 +64,7 @@ func (s *shrinker) calm() {
 		func(p *Plan) { p.Net.Straggle = 0 },
 		func(p *Plan) { p.Net.Jitter = 0 },
 		func(p *Plan) { p.Snapshot = 1 << 30 },
+		func(p *Plan) { p.Watches = nil },
 		func(p *Plan) { p.Voters = min(p.Voters, 3) },
 		func(p *Plan) { p.fewer(3) },
 		func(p *Plan) { p.fewer(4) },
@@ -88,6 +89,7 @@ func (p *Plan) fewer(nodes int) {
 	p.Nodes, p.Rates = nodes, p.Rates[:nodes]
 	p.Calls = slices.DeleteFunc(p.Calls, func(c Call) bool { return c.Node >= nodes })
 	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Node >= nodes || f.Other >= nodes })
+	p.Watches = slices.DeleteFunc(slices.Clone(p.Watches), func(w Watch) bool { return w.Node >= nodes })
 	for i := range p.Calls {
 		if p.Calls[i].Asker >= nodes {
 			p.Calls[i].Asker = -1
@@ -147,6 +149,12 @@ func (s *shrinker) simplify() {
 			func(c *Call) { c.Works = 0 },
 			func(c *Call) { c.Asker = -1 },
 			func(c *Call) { c.TTL = 0 },
+			func(c *Call) { c.Others = 0 },
+			func(c *Call) { c.MinHold = 0 },
+			func(c *Call) { c.Delay = 0 },
+			func(c *Call) { c.Lead = false },
+			func(c *Call) { c.Fails = false },
+			func(c *Call) { c.Keep = min(c.Keep, time.Millisecond) },
 		} {
 			p := s.best
 			p.Calls = slices.Clone(p.Calls)
