@@ -71,6 +71,12 @@ func TestARunRepeatsBitByBit(t *testing.T) {
 		if len(once.History) != len(again.History) {
 			t.Errorf("seed %d: %d and %d events", seed, len(once.History), len(again.History))
 		}
+		var stored model.Plan
+		if data, err := json.Marshal(p); err != nil || json.Unmarshal(data, &stored) != nil {
+			t.Errorf("seed %d: the plan cannot be stored: %v", seed, err)
+		} else if r := model.Run(stored); r.Digest != once.Digest {
+			t.Errorf("seed %d: digest %x, of the stored plan %x", seed, once.Digest, r.Digest)
+		}
 		if twice := model.Run(p, model.Traced); !slices.Equal(traced.Trace, twice.Trace) {
 			t.Errorf("seed %d: two traces differ", seed)
 		}

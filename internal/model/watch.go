@@ -46,7 +46,10 @@ func (w *world) expired(id fsm.SessionID, renewed, ttl time.Duration) {
 		return
 	}
 	if w.plan.Gentle && w.quorum && w.quorumSince <= renewed {
-		w.stats.Late.Add(w.now - renewed - ttl)
+		late := w.now - renewed - ttl
+		if w.stats.Late.Add(late); late > w.slack(ttl)+w.lateMax() {
+			w.broken("a session that is not renewed ends in time", "session %s ended %v after its TTL", brief(id), late)
+		}
 	}
 	if !n.up || n.incarnation != id.Incarnation {
 		return
