@@ -110,8 +110,15 @@ func (x *explorer) timeSteps(s *scope, step func(move, func(*scope))) {
 	}
 }
 
+// stale says whether a command is a turn that another one came before.
+func (s *scope) stale(c fsm.Command) bool {
+	turn, ok := c.(fsm.Turn)
+	current := func(k fsm.Class) bool { return k.Keep == turn.Keep && k.Last == turn.Last }
+	return ok && !slices.ContainsFunc(s.m.Classes(), current)
+}
+
 // answer takes what a command was answered.
-func (x *explorer) answer(s *scope, c fsm.Command, out fsm.Outcome) {
+func (x *explorer) answer(s *scope, c fsm.Command, out fsm.Outcome, stale bool) {
 	switch c := c.(type) {
 	case fsm.Acquire:
 		owner := &s.clients[c.Session.Node[0]-1]
@@ -125,6 +132,9 @@ func (x *explorer) answer(s *scope, c fsm.Command, out fsm.Outcome) {
 	case fsm.Turn:
 		if out.Code == fsm.CodeOK {
 			s.key.turns++
+		}
+		if stale == (out.Code == fsm.CodeOK) {
+			x.fail(s, fmt.Sprintf("a turn is answered %v, stale: %v", out.Code, stale))
 		}
 	}
 }

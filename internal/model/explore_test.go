@@ -235,8 +235,9 @@ func (s *scope) send(c fsm.Command) {
 // apply carries out a command and tells the clients at once: a later answer only shortens what they have.
 func (x *explorer) apply(s *scope, c fsm.Command) {
 	s.index++
+	stale := s.stale(c)
 	out, events := s.m.Apply(s.index, fsm.Encode(c))
-	x.answer(s, c, out)
+	x.answer(s, c, out, stale)
 	for _, e := range events {
 		x.kind(s, &e)
 		if e.Session.Node == (fsm.Node{}) {
