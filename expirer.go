@@ -19,7 +19,7 @@ type expirer struct {
 }
 
 // Lateness is how long after the end of their TTL sessions were ended, as seen by one node since it
-// started, on its own clock. It is never negative; shared/design.md bounds it by two seconds, fail-over included.
+// started, on its own clock. It is never negative, and two seconds at most at default timing, fail-over included.
 type Lateness struct {
 	Count     int
 	Max, Last time.Duration

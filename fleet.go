@@ -144,15 +144,7 @@ func (c *Cluster) Status() Status {
 }
 
 // votes reports whether this node's replica votes, as applied here.
-func (c *Cluster) votes(group *consensus.Group) bool {
-	self := c.ID()
-	for _, node := range group.Members().Voters {
-		if node == self {
-			return true
-		}
-	}
-	return false
-}
+func (c *Cluster) votes(group *consensus.Group) bool { return group.Members().Votes(c.ID()) }
 
 const (
 	dialTime = time.Second

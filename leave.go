@@ -85,22 +85,11 @@ func (c *Cluster) member(group *consensus.Group) bool {
 	if c.founder.out.Load() {
 		return false
 	}
-	self := c.ID()
 	members := group.Members()
 	if members.Change == 0 {
 		return !errors.Is(group.Barrier(c.ctx), consensus.ErrRemoved) // the engine has dropped a removed replica
 	}
-	for _, node := range members.NonVoters {
-		if node == self {
-			return true
-		}
-	}
-	for _, node := range members.Voters {
-		if node == self {
-			return true
-		}
-	}
-	return false
+	return members.Has(c.ID())
 }
 
 // handOver makes another voter raft leader, one that gossip sees alive.

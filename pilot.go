@@ -134,23 +134,17 @@ func complete(info fsm.Info, members consensus.Members) bool {
 func (p *pilot) write(members consensus.Members) {
 	id := p.c.dir.Identity()
 	now := p.c.clock.Now()
-	in := make(map[string]bool)
-	for _, node := range members.Voters {
-		in[node] = true
-	}
-	for _, node := range members.NonVoters {
-		in[node] = true
-	}
 	var messages []forming.Message
 	for _, m := range p.c.gossip.Members() {
 		if !m.Here() || m.ClusterID != id.ClusterID {
 			continue
 		}
 		started := m.Phase == membership.PhaseStarting || m.Phase == membership.PhaseRunning
-		stray := since(p.stray, m.Node, started && !in[m.Node], now) >= goneTime || m.Phase == membership.PhaseLeaving && !in[m.Node]
+		in := members.Has(m.Node)
+		stray := since(p.stray, m.Node, started && !in, now) >= goneTime || m.Phase == membership.PhaseLeaving && !in
 		message := forming.Message{From: id.NodeID, To: m.Node, Cluster: id.ClusterID}
 		switch {
-		case in[m.Node] && m.Phase == membership.PhaseJoining:
+		case in && m.Phase == membership.PhaseJoining:
 			message.Kind = forming.Welcome
 		case stray:
 			message.Kind = forming.Dismiss
@@ -176,17 +170,10 @@ func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, members co
 
 // forget ends what a node that has no replica any more has left in the state: at most one node a call.
 func (p *pilot) forget(ctx context.Context, group *consensus.Group, members consensus.Members, known []fsm.NodeRecord) bool {
-	in := make(map[string]bool)
-	for _, node := range members.Voters {
-		in[node] = true
-	}
-	for _, node := range members.NonVoters {
-		in[node] = true
-	}
 	now := p.c.clock.Now()
 	for _, n := range known {
 		node := n.Node.String()
-		if since(p.gone, node, !in[node], now) < goneTime {
+		if since(p.gone, node, !members.Has(node), now) < goneTime {
 			continue
 		}
 		_, err := group.Propose(ctx, fsm.Encode(fsm.Forget{Node: n.Node, Incarnation: forEver}))

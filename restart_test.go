@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// lateMax is the bound of design.md (L2): a dead holder's lock is granted within its TTL and this.
+// lateMax is the bound of L2 (ARCHITECTURE.md): a dead holder's lock is granted within its TTL and this.
 const lateMax = 2 * time.Second
 
 func TestALockOfAKilledProcessIsGrantedAfterItsTTLAndNotBefore(t *testing.T) {

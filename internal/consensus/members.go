@@ -16,6 +16,12 @@ type Members struct {
 	Change    uint64 // index of the last change, which the next one must name; 0: nothing applied yet
 }
 
+// Votes reports whether a node's replica votes.
+func (m Members) Votes(node string) bool { return m.Voters[ReplicaID(node)] != "" }
+
+// Has reports whether a node has a replica.
+func (m Members) Has(node string) bool { return m.Votes(node) || m.NonVoters[ReplicaID(node)] != "" }
+
 // Members answers the membership as last applied here. It is empty before anything was applied.
 func (g *Group) Members() Members {
 	m := Members{Voters: make(map[uint64]string), NonVoters: make(map[uint64]string)}
