@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lni/vfs"
@@ -219,33 +220,36 @@ func (p *poor) List(name string) ([]string, error) {
 // the fleet ended.
 func TestTheLogGoesOnWithSpareDescriptors(t *testing.T) {
 	t.Parallel()
-	fs := &poor{FS: vfs.NewMem(), left: 3}
-	spares := spare.NewSet(3, func() (io.Closer, error) { return fs.Create("/spare") })
-	d := newDisk(fs, "/dir", "host", func(err error) { t.Error(err) }, make(chan struct{}), spares)
-	for range 4 {
-		var files []vfs.File
-		for _, name := range []string{"/a", "/b"} {
-			f, err := d.Create(name)
-			if err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) { // whoever finds no descriptor waits for a minute
+		fs := &poor{FS: vfs.NewMem(), left: 3}
+		spares := spare.NewSet(3, func() (io.Closer, error) { return fs.Create("/spare") })
+		defer spares.Close()
+		d := newDisk(fs, "/dir", "host", func(err error) { t.Fatal(err) }, make(chan struct{}), spares)
+		for range 4 {
+			var files []vfs.File
+			for _, name := range []string{"/a", "/b"} {
+				f, err := d.Create(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, f)
 			}
-			files = append(files, f)
-		}
-		for range 4 { // each for a moment only
-			if list, err := d.List("/"); err != nil || len(list) != 3 {
-				t.Errorf("%v, %v", list, err)
+			for range 4 { // each for a moment only
+				if list, err := d.List("/"); err != nil || len(list) != 3 {
+					t.Errorf("%v, %v", list, err)
+				}
+			}
+			for _, f := range files {
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
 			}
 		}
-		for _, f := range files {
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
+		spares.Close()
+		if fs.left != 3 {
+			t.Errorf("%d of 3 descriptors are there in the end", fs.left)
 		}
-	}
-	spares.Close()
-	if fs.left != 3 {
-		t.Errorf("%d of 3 descriptors are there in the end", fs.left)
-	}
+	})
 }
 
 // eventuallyTrue waits for something that nobody announces.

@@ -20,6 +20,9 @@ func shell() []mutant {
 		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:ASnapshotTells"}},
 		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s, !errors.Is(cause, ErrReleased))\n", new: "\t\t_ = errors.Is(cause, ErrReleased)\n", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
 		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.end(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\ts := l.session\n", new: "\tdefer l.end(ErrReleased)\n\ts := l.session\n", suites: []string{"root:TheLeaseOfARun"}},
+		{name: "a session is opened before it has its horizon", file: "keeper.go", old: "\t\tk.mu.Lock() // until the session has its horizon", new: "\t\ts.mu.Unlock()\n\t\tk.mu.Lock()\n\t\ts.mu.Lock() //", suites: []string{"root:CallsThatOpenASession"}},
+		{name: "a wake during a step is lost", file: "loop.go", old: "\t\ttimer.Reset(max(stepPause, l.take(ctx)))\n", new: "\t\ttimer.Reset(max(stepPause, l.take(ctx)))\n\t\tselect {\n\t\tcase <-l.wakeup:\n\t\tdefault:\n\t\t}\n", suites: []string{"root:ALoopTakes"}},
+		{name: "a raft leader lets its group serve when it pleases", file: "pilot.go", old: "return len(members.Voters) >= int(info.Voters) && ", new: "return info.Born || ", suites: []string{"root:TheGroupServesWhen"}},
 		{name: "a session is closed before the group knows of a rest", file: "session.go", old: " || s.leaving > 0", new: "", suites: []string{"root:ASessionIsNotClosed"}},
 	}, "root:Validity")
 }
@@ -31,6 +34,9 @@ func around() []mutant {
 		{name: "sleep of the machine does not count", file: "internal/clock/clock.go", old: "next.slept = max(next.slept, total-s.asleep)", new: "next.slept = max(next.slept, 0*total)", suites: []string{"internal/clock"}},
 		{name: "skip the flush", file: "internal/consensus/logstore.go", old: "content := len(u.EntriesToSave) > 0 || !raftpb.IsEmptySnapshot(u.Snapshot)", new: "content := !raftpb.IsEmptySnapshot(u.Snapshot)", suites: []string{"internal/consensus:Acknowledged"}},
 		{name: "a vote is not saved", file: "internal/consensus/logstore.go", old: "u.Term == s.saved.Term && u.Vote == s.saved.Vote {", new: "u.Term == s.saved.Term {", suites: []string{"internal/consensus:NeverKeptBack"}},
+		{name: "files have no spare descriptors", file: "internal/consensus/disk.go", old: "back, err := d.spares.Do(call)", new: "back, err := (func())(nil), call()", suites: []string{"internal/consensus:SpareDescriptors"}},
+		{name: "waiting for a connection takes a spare descriptor", file: "transport/tcp.go", old: "if err := s.awaitConnection(); err != nil {", new: "if err := error(nil); err != nil {", suites: []string{"transport:Spare"}},
+		{name: "spare descriptors that are lost are not replaced", file: "internal/spare/spare.go", old: "\t\t\ts.fillLater()\n", new: "", suites: []string{"internal/spare"}},
 		{name: "an older process of a node is heard", file: "internal/consensus/roster.go", old: "return known == 0 || next == known || next>>RunBits > known>>RunBits", new: "return true", suites: []string{"root:Copies|PutBack"}},
 		{name: "a vote is given twice", file: "internal/forming/voter.go", old: "case f.vote == Vote{}, f.vote.Candidate == m.From && f.vote.Ballot < m.Ballot:", new: "case f.vote.Ballot < m.Ballot || f.vote.Candidate != m.From:", suites: []string{"internal/forming"}},
 		{name: "a group is formed without all votes", file: "internal/forming/forming.go", old: "\tif missing > 0 {", new: "\tif missing > 1 {", suites: []string{"internal/forming"}},
