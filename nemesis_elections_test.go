@@ -70,7 +70,7 @@ func (x *nemesis) lead(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	}
 	if !over {
 		x.rec.Add(e)
-		if time.Since(x.begin) < asked.Until && asked.Pause > 0 && !errors.Is(err, holdfast.ErrClosed) && !errors.Is(err, holdfast.ErrRemoved) {
+		if time.Since(x.begin) < asked.Until && asked.Pause > 0 && n.Cluster() == c && c.Err() == nil && !errors.Is(err, holdfast.ErrClosed) {
 			x.t.Errorf("a candidate that lost does not campaign again: %v", err)
 		}
 	}

@@ -28,6 +28,7 @@ type (
 	led       struct {
 		token uint64 // 0: nobody
 		value string
+		loose bool // it may have been written right before
 	}
 )
 
@@ -54,7 +55,7 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 			add(t.asked.Lock, Op{s.call, s.ret, ended{t.token}})
 		}
 	}
-	borrowed := make(map[string]bool) // values that were read of others than those who asked with them
+	values, read := writes(h), make(map[string]bool)
 	begun := make(map[uint64]int)
 	for i, e := range h {
 		switch e.Kind {
@@ -66,9 +67,10 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 				continue
 			}
 			delete(begun, e.Op) // what an observer is told later may be old
-			add(e.Lock, Op{call, i, led{e.Token, e.Value}})
-			t := of[e.Token]
-			borrowed[e.Value] = borrowed[e.Value] || t == nil || t.asked.Value != e.Value
+			t := of[e.Token]    // who was elected with a value has written over all that was there
+			loose := (t == nil || t.asked.Value == "") && values.loose(e.Lock, e.Value, span{call, i})
+			add(e.Lock, Op{call, i, led{e.Token, e.Value, loose}})
+			read[e.Value] = true
 			if e.Token != 0 && t == nil {
 				of[e.Token] = &tenure{}
 				s := between(all, e.Token)
@@ -84,8 +86,8 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 			}
 		}
 	}
-	for _, w := range writes(h) {
-		if w.sure || borrowed[w.value] { // else it makes no difference
+	for _, w := range values {
+		if !w.asked && (w.ret != Never || read[w.value]) { // else it makes no difference
 			add(w.lock, Op{w.call, w.ret, published{w.value}})
 		}
 	}
@@ -123,7 +125,11 @@ func (s seat) Step(what any) (State, bool) {
 		s.value, s.unknown = op.value, false
 		return s, true
 	case led:
-		return s, op.token == s.leader && (op.token == 0 || s.unknown || op.value == s.value)
+		ok := op.token == s.leader && (op.token == 0 || s.unknown || op.loose || op.value == s.value)
+		if op.token != 0 {
+			s.value, s.unknown = op.value, false
+		}
+		return s, ok
 	}
 	return s, false
 }

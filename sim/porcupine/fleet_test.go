@@ -64,7 +64,7 @@ func TestStoredHistoriesAreLinearizable(t *testing.T) {
 		if err := json.Unmarshal(text, &h); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		verdicts, err := porcupine.Check(h, patience, 1000)
+		verdicts, err := porcupine.Check(h, patience, 300)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -2,6 +2,7 @@ package porcupine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/history"
 )
@@ -16,8 +17,11 @@ func (Values) Name() string { return "value" }
 func (Values) Init() State { return register("") }
 
 type (
-	written  struct{ value string }
-	seen     struct{ value string }
+	written struct{ value string }
+	seen    struct {
+		value string
+		loose bool // it may have been written right before
+	}
 	register string
 )
 
@@ -25,16 +29,11 @@ type (
 // difference.
 func (Values) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
-	begun, asked := make(map[uint64]int), make(map[uint64]int)
+	all := writes(h)
+	begun := make(map[uint64]int)
 	read := make(map[string]map[string]bool) // by lock and value
 	for i, e := range h {
 		switch e.Kind {
-		case history.Asked:
-			asked[e.Op] = i
-		case history.Granted:
-			if a := h[asked[e.Op]]; a.Value != "" {
-				ops[e.Lock] = append(ops[e.Lock], Op{asked[e.Op], i, written{a.Value}})
-			}
 		case history.Look, history.Who, history.Observing:
 			begun[e.Op] = i
 		case history.Looked, history.Leads, history.Observed:
@@ -45,46 +44,55 @@ func (Values) Ops(h []history.Event) map[string][]Op {
 			if e.Kind == history.Observed {
 				delete(begun, e.Op) // what it is told later may be old
 			}
-			ops[e.Lock] = append(ops[e.Lock], Op{call, i, seen{e.Value}})
+			ops[e.Lock] = append(ops[e.Lock], Op{call, i, seen{e.Value, all.loose(e.Lock, e.Value, span{call, i})}})
 			if read[e.Lock] == nil {
 				read[e.Lock] = make(map[string]bool)
 			}
 			read[e.Lock][e.Value] = true
 		}
 	}
-	for _, w := range writes(h) {
-		if w.sure || read[w.lock][w.value] {
+	for _, w := range all {
+		if w.ret != Never || !w.asked && read[w.lock][w.value] {
 			ops[w.lock] = append(ops[w.lock], Op{w.call, w.ret, written{w.value}})
 		}
 	}
 	return ops
 }
 
-// write is one write of a value. One that is not sure was not acknowledged. What comes with Asked may be written
-// before the grant that its caller heard of, as there may have been another one whose session was lost; it is written
-// at the grant in any case, which is not told here.
+// write is one write of a value. One that was not acknowledged never returns.
 type write struct {
 	span
 	lock, value string
-	sure        bool
+	asked       bool // with Asked: it is written at the grant
 }
 
-func writes(h []history.Event) (list []write) {
+// writeList are all writes of a history.
+type writeList []write
+
+func writes(h []history.Event) (list writeList) {
 	open := make(map[uint64]int) // by op: its place in the list
 	for i, e := range h {
 		switch e.Kind {
 		case history.Asked, history.Set:
 			if e.Value != "" {
 				open[e.Op] = len(list)
-				list = append(list, write{span{i, Never}, e.Lock, e.Value, false})
+				list = append(list, write{span{i, Never}, e.Lock, e.Value, e.Kind == history.Asked})
 			}
 		case history.Granted, history.Done:
 			if n, ok := open[e.Op]; ok && (e.OK || e.Kind == history.Granted) {
-				list[n].ret, list[n].sure = i, e.Kind == history.Done
+				list[n].ret = i
 			}
 		}
 	}
 	return list
+}
+
+// loose says whether a value may have been written any number of times until it was read: a call that loses its session
+// asks again, and does not hear of the grants before.
+func (l writeList) loose(lock, value string, read span) bool {
+	return slices.ContainsFunc(l, func(w write) bool {
+		return w.asked && w.lock == lock && w.value == value && w.call < read.ret && w.ret > read.call
+	})
 }
 
 // Key is the value.
@@ -96,7 +104,7 @@ func (r register) Step(what any) (State, bool) {
 	case written:
 		return register(op.value), true
 	case seen:
-		return r, op.value == string(r)
+		return register(op.value), op.loose || op.value == string(r)
 	}
 	return r, false
 }
