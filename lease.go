@@ -205,7 +205,8 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 		case out.Code == fsm.CodeOK:
 			return nil
 		case out.Code == fsm.CodeFinished: // the answer to an earlier attempt was lost, and may have been a refusal
-		case out.Code == fsm.CodeStaleToken, out.Code == fsm.CodeSessionLost, out.Code == fsm.CodeUnknownNode:
+		case out.Code == fsm.CodeStaleToken, out.Code == fsm.CodeSessionLost,
+			out.Code == fsm.CodeUnknownNode, out.Code == fsm.CodeStaleIncarnation:
 			l.end(lost(ErrStaleToken))
 			return l.Err()
 		default:

@@ -145,6 +145,11 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		return nil, fmt.Errorf("%w: %q", ErrDeadlock, public(name))
 	case fsm.CodeDone:
 		return nil, &doneError{*out.Holder}
+	case fsm.CodeStaleIncarnation: // the group has forgotten this process, which leaves or was removed
+		if err := c.stopped(); err != nil {
+			return nil, err
+		}
+		return nil, ErrRemoved
 	}
 	return nil, refused(out)
 }

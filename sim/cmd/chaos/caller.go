@@ -98,9 +98,9 @@ func (p *process) call(r *rand.Rand) {
 	p.event(from, asked)
 	l, err := ask(ctx, h.kind.name, opts...)
 	if err != nil {
-		p.understand(p.c, "acquiring", err, holdfast.ErrHeld)
 		e.Kind, e.Cause = history.Refused, err.Error()
 		p.event(p.now(), e)
+		p.understand(p.c, "acquiring", err, holdfast.ErrHeld)
 		return
 	}
 	h.l = l

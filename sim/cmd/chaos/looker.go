@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,6 +28,7 @@ func (p *process) watch(r *rand.Rand) {
 			p.lookAtAll(setPrefix, setNames())
 		} else {
 			p.look(r, k.name)
+			p.why(k.name)
 		}
 		if token := p.who(); token != 0 && chance(r, 5) {
 			p.force(seat, token)
@@ -45,11 +47,31 @@ func (p *process) look(r *rand.Rand, name string) {
 		return
 	}
 	p.event(p.now(), looked(e, info))
+	for _, past := range info.Past {
+		if slices.ContainsFunc(info.Holders, func(h holdfast.Holder) bool { return h.Token == past.Token }) {
+			p.wrong("token %d holds %q and stands among the grants that are over: %+v", past.Token, name, past)
+		}
+	}
 	for _, holder := range info.Holders {
 		p.verify(name, uint64(holder.Token))
 		if chance(r, 8) {
 			p.force(name, holder.Token)
 		}
+	}
+}
+
+// why asks why a lock cannot be had. Nobody here holds one lock while it waits for another, and nobody asks for
+// more time than the TTL or a rest.
+func (p *process) why(name string) {
+	b, err := p.c.WhyBlocked(within(callLimit), name)
+	if err != nil {
+		p.understand(p.c, "asking why", err)
+		return
+	}
+	long := slices.ContainsFunc(b.Holders, func(h holdfast.Hold) bool { return h.Remaining > p.plan.TTL }) ||
+		slices.ContainsFunc(b.Rests, func(r holdfast.Rest) bool { return r.Remaining > restTime+time.Millisecond })
+	if long || len(b.Cycles) > 0 {
+		p.wrong("%q is said to be blocked by what cannot be: %+v", name, b)
 	}
 }
 

@@ -4,10 +4,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +22,8 @@ const (
 	recordFile = "record.jsonl"
 	pageFile   = "report.html"
 	textFile   = "report.txt"
-	healFrom   = time.Minute // a run of that length waits until the fleet is whole again
+	mergedFile = "history.json" // for sim/porcupine, which has no use for what watchers are told
+	healFrom   = time.Minute    // a run of that length waits until the fleet is whole again
 	serveAgain = 5 * time.Second
 	smallCount = 2 // nodes on small disks, where the machine allows it
 )
@@ -217,10 +220,12 @@ func readBook(name string) ([]story.Entry, error) {
 	return story.ReadLedger(file)
 }
 
-// save writes the report beside the record and answers where the page is.
+// save writes the report and the history beside the record and answers where the page is.
 func save(dir string, v story.Verdict) (page string, err error) {
 	page = filepath.Join(dir, pageFile)
-	return page, errors.Join(
+	merged, err := json.Marshal(slices.DeleteFunc(slices.Clone(v.History), func(e history.Event) bool { return e.Kind == history.Told }))
+	return page, errors.Join(err,
+		os.WriteFile(filepath.Join(dir, mergedFile), merged, 0o644),
 		os.WriteFile(filepath.Join(dir, textFile), []byte(report.Text(v)), 0o644),
 		os.WriteFile(page, report.Page(v), 0o644))
 }

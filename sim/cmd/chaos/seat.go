@@ -60,13 +60,13 @@ func (p *process) campaign(r *rand.Rand) {
 	x.label = p.op()
 	x.ask(p.now(), true)
 	err := p.c.Lead(ctx, seat, x.lead, holdfast.WithValue([]byte(x.metadata())), holdfast.WithLabel(strconv.FormatUint(x.label, 10)))
-	switch {
-	case err != nil:
-		p.understand(p.c, "leading", err, holdfast.ErrHeld, holdfast.ErrLost)
-	case p.now() < x.since+p.plan.TTL/2 && p.c.Err() == nil: // else Lead may have left that to the background
+	if err == nil && p.now() < x.since+p.plan.TTL/2 && p.c.Err() == nil { // else Lead may have left that to the background
 		p.event(p.now(), history.Event{Kind: history.Released, Lock: seat, Token: x.token})
 	}
 	p.event(p.now(), history.Event{Kind: history.Refused, Op: x.op, Lock: seat, Cause: fmt.Sprint(err)})
+	if err != nil {
+		p.understand(p.c, "leading", err, holdfast.ErrHeld, holdfast.ErrLost)
+	}
 }
 
 // ask tells that a campaign began, or may begin without another word.
