@@ -30,7 +30,7 @@ func TestACandidateThatLosesAgainAndAgainPausesLongerEachTimeAndByChance(t *test
 			case losses:
 				time.Sleep(2 * most)
 			}
-			if err := c.ForceRelease(ctx, "seat", l.Token(), "a test"); err != nil {
+			if err := c.ForceRelease(until(time.Minute), "seat", l.Token(), "a test"); err != nil {
 				t.Error(err)
 			}
 			<-ctx.Done()
