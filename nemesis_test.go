@@ -73,8 +73,8 @@ func (a *teeth) lack() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.figures.Lacks(history.Figures{
-		Calls: 500, Grants: 100, Refused: 50, Expired: 1, Verified: 20, Looked: 100, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
-		Wholes: 20, Rests: 10, Freed: 3, LeaderReads: 20, Observed: 30, Told: 2000, Resyncs: 1,
+		Calls: 200, Grants: 50, Refused: 20, Expired: 1, Verified: 20, Looked: 50, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
+		Wholes: 5, Rests: 5, Freed: 1, LeaderReads: 10, Observed: 30, Told: 1000, Resyncs: 1,
 	})
 }
 
@@ -110,7 +110,6 @@ type nemesis struct {
 	faults  atomic.Int64
 	running atomic.Int64 // faults in force
 	sets    atomic.Int64
-	napped  atomic.Uint64 // the index at which the slow watcher slept last
 
 	mu      sync.Mutex
 	ill     []int // faults that touch each node
@@ -227,10 +226,12 @@ func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
 		callers.Go(func() { x.runner(i, running) })
 		callers.Go(func() { x.candidate(i, leading) })
 	}
-	slow, burdened := r.IntN(nodes), r.IntN(nodes)
-	listeners.Go(func() { x.watcher(slow, ballast, slowMax) })
-	looking, writing := lot(), lot()
-	callers.Go(func() { x.burden(burdened, writing) })
+	for _, i := range r.Perm(nodes)[:2] {
+		writing := lot()
+		listeners.Go(func() { x.watcher(i, ballast, slowMax) })
+		callers.Go(func() { x.burden(i, writing) })
+	}
+	looking := lot()
 	callers.Go(func() { x.look(looking) })
 }
 

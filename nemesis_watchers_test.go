@@ -27,6 +27,7 @@ func (x *nemesis) listen(i int, f func(ctx context.Context, n *sim.Node, c *hold
 
 // watcher watches all locks with a prefix from node i. One that is slow looks once in a while only.
 func (x *nemesis) watcher(i int, prefix string, slow time.Duration) {
+	var rested uint64 // the index at which a slow one looked away last
 	x.listen(i, func(ctx context.Context, n *sim.Node, c *holdfast.Cluster) {
 		e := history.Event{Kind: history.Watching, Op: x.rec.Op(), Node: i, Lock: prefix, Pause: slow}
 		x.rec.Add(e)
@@ -47,25 +48,17 @@ func (x *nemesis) watcher(i int, prefix string, slow time.Duration) {
 			if seen.Kind == holdfast.EventResync {
 				x.list(n, c, "{t}")
 			}
-			if slow > 0 {
-				x.nap(slow, told.Index)
+			if slow > 0 && told.Index >= rested+500 {
+				rested = told.Index
+				select {
+				case <-time.After(slow):
+				case <-ctx.Done():
+				}
 			}
 		}
 		e.Kind = history.Unheard
 		x.rec.Add(e)
 	})
-}
-
-// nap sleeps before a slow watcher goes on, once for each five hundred indexes.
-func (x *nemesis) nap(d time.Duration, index uint64) {
-	if before := x.napped.Load(); index < before+500 {
-		return
-	}
-	x.napped.Store(index)
-	select {
-	case <-time.After(d):
-	case <-x.listening.Done():
-	}
 }
 
 // burden writes large values on node i, which a slow watcher has no room for.
