@@ -256,7 +256,10 @@ func (t *tenure) closeNow() {
 // confirmed takes the answer to a release.
 func (t *tenure) confirmed(out fsm.Outcome, known, unknown bool) {
 	t.denied = known && out.Code != fsm.CodeOK && !unknown
-	if known && !t.denied {
+	// Where an earlier attempt may have been carried out, the caller is told that it was. Whether its lease was not lost
+	// before that, and left its place free although it had a minimum hold, nobody knows.
+	guess := out.Code != fsm.CodeOK && t.c.spec.MinHold > 0
+	if known && !t.denied && !guess {
 		t.n.w.record(t.event(history.Released))
 	}
 	t.stop()
