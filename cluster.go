@@ -38,6 +38,7 @@ type Cluster struct {
 	keeper                      *keeper
 	expirer                     *expirer
 	elapser                     *elapser
+	timekeeper                  *timekeeper
 	feed                        *feed
 	ages                        ages
 	founder                     *founder
@@ -113,7 +114,9 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 	c.proposer = newProposer(cfg.Timing.Election/2, c.closing, c.stopped, func() { c.founder.dismissed() })
 	c.keeper = newKeeper(c)
 	c.expirer = newExpirer(c)
-	c.elapser = newElapser(c)
+	c.timekeeper = newTimekeeper(c)
+	c.elapser = newElapser(c, c.timekeeper.wake)
+	c.timekeeper.tables = []timetable{c.expirer.ends, c.elapser.ends}
 	c.feed = newFeed(c.closing, c.stopped)
 	c.founder = newFounder(c)
 	c.pilot = newPilot(c)
@@ -222,8 +225,7 @@ func (c *Cluster) live(ctx context.Context) {
 		}
 		return
 	}
-	c.goRun(c.expirer.run)
-	c.goRun(c.elapser.run)
+	c.goRun(c.timekeeper.run)
 	c.goRun(c.pilot.run)
 	if err := c.hello(ctx); err != nil && ctx.Err() == nil {
 		c.fail(err)

@@ -36,8 +36,7 @@ func (o observer) Restored(m *fsm.Machine) {
 // LeaderChanged is called when another replica, or none, has become raft leader.
 func (o observer) LeaderChanged() {
 	o.c.proposer.wake()
-	o.c.expirer.wake()
-	o.c.elapser.wake()
+	o.c.timekeeper.wake()
 	o.c.pilot.wake()
 	if g, _ := o.c.proposer.current(); g != nil {
 		leader, _, _ := g.RaftLeader()

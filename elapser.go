@@ -11,17 +11,16 @@ import (
 // elapser times what hangs on no session: the rest of a place that stays taken, the periods of Once keys. A replica
 // that was restarted is only late.
 type elapser struct {
-	timekeeper
+	c    *Cluster
+	wake func() // the timekeeper
 
 	mu    sync.Mutex
 	table *lease.Elapses
 	keys  bool // there may be Once keys
 }
 
-func newElapser(c *Cluster) *elapser {
-	x := &elapser{table: lease.NewElapses(c.cfg.Timing.Election, expireRetry)}
-	x.init(c, x.ends)
-	return x
+func newElapser(c *Cluster, wake func()) *elapser {
+	return &elapser{c: c, wake: wake, table: lease.NewElapses(c.cfg.Timing.Election, expireRetry)}
 }
 
 // note takes an event from the local apply.

@@ -14,7 +14,7 @@ func TestASnapshotStartsEveryRestAnew(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual()
 	now.Advance(24 * time.Hour)
-	x := newElapser(&Cluster{clock: now})
+	x := newElapser(&Cluster{clock: now}, func() {})
 	session := fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}
 	m := fsm.New()
 	index := uint64(0)
@@ -42,7 +42,7 @@ func TestASnapshotStartsEveryRestAnew(t *testing.T) {
 // Otherwise every rest that ever was would cost memory and be proposed again for ever.
 func TestARestThatIsOverIsForgotten(t *testing.T) {
 	t.Parallel()
-	x := newElapser(&Cluster{clock: clock.NewManual()})
+	x := newElapser(&Cluster{clock: clock.NewManual()}, func() {})
 	x.note(&fsm.Event{Kind: fsm.EventResting, Name: "rationed", Token: 7, TTL: time.Minute})
 	if n := x.table.Len(); n != 1 {
 		t.Fatalf("%d rests are timed, one wanted", n)

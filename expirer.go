@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// expirer times every session of the group and proposes the end of those that were not renewed.
+// expirer times every session of the group: those that are not renewed are to end.
 type expirer struct {
-	timekeeper
+	c *Cluster
 
 	mu    sync.Mutex
 	table *lease.Expiries
@@ -26,9 +26,7 @@ type Lateness struct {
 }
 
 func newExpirer(c *Cluster) *expirer {
-	x := &expirer{table: lease.NewExpiries(c.cfg.Timing.Election, expireRetry)}
-	x.init(c, x.ends)
-	return x
+	return &expirer{c: c, table: lease.NewExpiries(c.cfg.Timing.Election, expireRetry)}
 }
 
 // note takes an event from the local apply.
