@@ -170,7 +170,7 @@ func suite(name string) (args []string, patience time.Duration) {
 	pkg, tests, _ := strings.Cut(name, ":")
 	switch {
 	case name == "model":
-		return []string{"go", "run", "./sim/cmd/seeds", "-seed", "1", "-n", "100", "-shrink", "0"}, limit
+		return []string{"go", "run", "./sim/cmd/seeds", "-seed", "1", "-n", "150", "-shrink", "0"}, limit
 	case name == "small":
 		return []string{"go", "test", "-short", "-run", "EveryHistory", "./internal/model"}, limit
 	case pkg == "root":
