@@ -213,7 +213,9 @@ func (c *carrier) connect(s *sender) error {
 		return errCarrierClosed
 	}
 	s.unhook = context.AfterFunc(s.ctx, func() { conn.Close() }) // the engine waits for its senders to return
-	if err := s.send(frameGreeting, c.self, batchTimeout); err != nil {
+	self := c.self
+	self.addr = c.nodes.address(self.node.String())
+	if err := s.send(frameGreeting, self, batchTimeout); err != nil {
 		s.Close()
 		return err
 	}

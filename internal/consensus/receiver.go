@@ -73,6 +73,7 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 	}
 	from, err := c.roster.admit(hello, func() { pace.conn.Close() })
 	if err == nil {
+		c.nodes.met(hello.node.String(), hello.addr)
 		pace.buffered = bufio.NewReaderSize(pace.conn, 64<<10)
 		frames.r = pace.buffered
 	}

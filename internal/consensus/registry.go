@@ -85,6 +85,28 @@ func (r *registry) hear(replica uint64, node string) {
 	}
 }
 
+// met notes where a node said that it is. It counts as long as gossip has not told: that says nothing of a node
+// whose life is in doubt to one that has just started, which could then not answer it.
+func (r *registry) met(node, addr string) {
+	if _, ok := r.resolve(node); ok || addr == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last) < heardMax {
+		r.last[node] = addr
+	}
+}
+
+// address is where a node is by gossip, "" if that does not know.
+func (r *registry) address(node string) string {
+	addr, ok := r.resolve(node)
+	if !ok || len(addr) > greetingAddrMax {
+		return ""
+	}
+	return addr
+}
+
 // node answers the node of a replica.
 func (r *registry) node(replica uint64) (string, bool) {
 	r.mu.RLock()

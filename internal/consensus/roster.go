@@ -41,15 +41,17 @@ type greeting struct {
 	node        fsm.Node
 	incarnation uint64
 	began       position // what the replica's directory held when this process started it
+	addr        string   // where the node is, "" if it does not know
 }
 
 const (
-	greetingVersion = 1
-	greetingBytes   = 1 + 8 + 16 + 8 + 3*8
+	greetingVersion = 2
+	greetingBytes   = 1 + 8 + 16 + 8 + 3*8 // before the address
+	greetingAddrMax = greetingMax - greetingBytes
 )
 
 // Size is that of a greeting on the wire.
-func (g greeting) Size() int { return greetingBytes }
+func (g greeting) Size() int { return greetingBytes + len(g.addr) }
 
 // MarshalTo writes the greeting.
 func (g greeting) MarshalTo(b []byte) (int, error) {
@@ -59,11 +61,11 @@ func (g greeting) MarshalTo(b []byte) (int, error) {
 	for _, v := range []uint64{g.incarnation, g.began.term, g.began.vote, g.began.index} {
 		out = binary.LittleEndian.AppendUint64(out, v)
 	}
-	return len(out), nil
+	return len(append(out, g.addr...)), nil
 }
 
 func decodeGreeting(b []byte) (g greeting, err error) {
-	if len(b) != greetingBytes || b[0] != greetingVersion {
+	if len(b) < greetingBytes || len(b) > greetingBytes+greetingAddrMax || b[0] != greetingVersion {
 		return g, fmt.Errorf("%w: greeting of %d bytes in another version", errFrame, len(b))
 	}
 	g.deployment = binary.LittleEndian.Uint64(b[1:])
@@ -73,6 +75,7 @@ func decodeGreeting(b []byte) (g greeting, err error) {
 		numbers[i] = binary.LittleEndian.Uint64(b[25+8*i:])
 	}
 	g.incarnation, g.began = numbers[0], position{numbers[1], numbers[2], numbers[3]}
+	g.addr = string(b[greetingBytes:])
 	return g, nil
 }
 

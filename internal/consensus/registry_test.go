@@ -1,0 +1,40 @@
+package consensus
+
+import (
+	"strings"
+	"testing"
+)
+
+// A voter that had just started again could not answer the vote that another one asked of it for seconds: gossip had
+// told it nothing of that node, whose life was in doubt. (Seed 604991442 of the random test.)
+func TestAReplicaAnswersWhoGreetedItThoughGossipKnowsNothingOfIt(t *testing.T) {
+	t.Parallel()
+	told := make(map[string]string)
+	r := newRegistry(func(node string) (string, bool) { addr, ok := told[node]; return addr, ok })
+	node, replica := nodeID(2), ReplicaID(nodeID(2))
+	r.hear(replica, node)
+	if addr, _, err := r.Resolve(shard, replica); err == nil {
+		t.Fatalf("it is at %s, says nobody", addr)
+	}
+	payload := make([]byte, greetingBytes+greetingAddrMax)
+	n, err := greeting{addr: "10.0.0.2:7643"}.MarshalTo(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello, err := decodeGreeting(payload[:n])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.met(node, hello.addr)
+	if addr, key, err := r.Resolve(shard, replica); err != nil || addr != "10.0.0.2:7643" || !strings.HasSuffix(key, addr) {
+		t.Errorf("after its greeting it is at %q, %v", addr, err)
+	}
+	told[node] = "10.0.0.3:7643" // it has moved, and gossip knows
+	r.met(node, "10.0.0.2:7643")
+	if addr, _, err := r.Resolve(shard, replica); err != nil || addr != "10.0.0.3:7643" {
+		t.Errorf("by gossip it is at %q, %v", addr, err)
+	}
+	if _, err := decodeGreeting(make([]byte, greetingBytes+greetingAddrMax+1)); err == nil {
+		t.Error("a greeting without end is taken")
+	}
+}
