@@ -10,12 +10,13 @@ import (
 // has ended last: a busy lock takes no room from a quiet one. Once keys have records instead.
 type past struct {
 	locks *btree.Map[string, *pastLock]
-	aged  *btree.BTreeG[*pastLock] // the same by their last end
+	aged  *btree.BTreeG[*pastLock] // the same by what was their last end when they came into it
 }
 
 type pastLock struct {
 	name   string
 	epoch  uint64
+	queued uint64      // its place in aged: of its last end, or before
 	grants []pastGrant // the oldest first
 }
 
@@ -41,14 +42,14 @@ type PastGrant struct {
 }
 
 func newPast() past {
-	return past{btree.NewMap[string, *pastLock](0), newTree(lessByEnd)}
+	return past{btree.NewMap[string, *pastLock](0), newTree(lessByQueued)}
 }
 
 func (p *past) fork() past { return past{p.locks.Copy(), p.aged.Copy()} }
 
-func lessByEnd(a, b *pastLock) bool {
-	if x, y := a.last(), b.last(); x != y {
-		return x < y
+func lessByQueued(a, b *pastLock) bool {
+	if a.queued != b.queued {
+		return a.queued < b.queued
 	}
 	return strings.Compare(a.name, b.name) < 0
 }
@@ -68,25 +69,41 @@ func (p *past) add(epoch uint64, c *claim, how ending, index uint64) {
 
 func (p *past) put(epoch uint64, name string, g pastGrant) {
 	l, ok := p.locks.Get(name)
-	if ok {
-		p.aged.Delete(l)
-	}
 	if !ok || l.epoch != epoch {
-		mine := &pastLock{name: name, epoch: epoch}
+		mine := &pastLock{name: name, epoch: epoch, queued: g.ended}
 		if ok {
 			mine.grants = append(mine.grants, l.grants...)
+			p.aged.Delete(l)
 		}
 		l = mine
 		p.locks.Set(name, l)
+		p.aged.Set(l)
 	}
 	if len(l.grants) == PastMax {
 		l.grants = l.grants[:copy(l.grants, l.grants[1:])]
 	}
 	l.grants = append(l.grants, g)
-	p.aged.Set(l)
 	if p.locks.Len() > PastLocksMax {
-		oldest, _ := p.aged.PopMin()
-		p.locks.Delete(oldest.name)
+		p.dropOldest(epoch)
+	}
+}
+
+// dropOldest drops the lock whose last grant ended first. One of which a grant has ended since it came into its
+// place takes its right place first.
+func (p *past) dropOldest(epoch uint64) {
+	for {
+		l, _ := p.aged.PopMin()
+		if l.queued == l.last() {
+			p.locks.Delete(l.name)
+			return
+		}
+		mine := *l
+		mine.epoch, mine.queued = epoch, l.last()
+		if l.epoch != epoch {
+			mine.grants = append([]pastGrant(nil), l.grants...)
+		}
+		p.locks.Set(mine.name, &mine)
+		p.aged.Set(&mine)
 	}
 }
 
