@@ -179,6 +179,7 @@ func (b *book) unfinished(name string) {
 func (b *book) remembered(m *fsm.Machine, out fsm.Outcome) {
 	switch c := b.cmd.(type) {
 	case fsm.Finish:
+		b.acked(c.Session, c.Acked)
 		b.finished(&c, out)
 	case fsm.Sweep:
 	case fsm.Turn:
