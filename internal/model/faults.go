@@ -160,6 +160,10 @@ func (w *world) harm(f Fault, by int) {
 		for i := range w.nodes {
 			w.links[n.i*w.plan.Nodes+i].slow += time.Duration(by) * f.Delay
 		}
+		if n.raft.voter(n.i) { // without pre-votes it may be elected again and again, and not hear in time that it leads
+			w.disturbed += by
+			w.health()
+		}
 	case Lag:
 		n.lag = max(0, n.lag+time.Duration(by)*f.Delay)
 	case Rate:

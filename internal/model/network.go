@@ -8,6 +8,16 @@ type link struct {
 	slow time.Duration
 }
 
+// alone says whether a voter neither reaches nor hears any other.
+func (w *world) alone(i int) bool {
+	for to := range w.plan.Voters {
+		if to != i && (w.links[i*w.plan.Nodes+to].cut == 0 || w.links[to*w.plan.Nodes+i].cut == 0) {
+			return false
+		}
+	}
+	return w.plan.Voters > 1
+}
+
 // send lets f happen on the other node when a message arrives there, which it may not do, or twice. The
 // message is whatever f holds; nobody changes it after it was sent.
 func (w *world) send(from, to int, f func()) {

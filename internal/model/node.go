@@ -37,6 +37,7 @@ type node struct {
 	pending map[uint64]*attempt
 	changed []pause // that a change of the raft leader ends
 
+	timing  time.Duration // since when it has timed all that there is
 	table   *lease.Expiries
 	expiry  timer
 	elapses *lease.Elapses

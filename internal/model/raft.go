@@ -96,6 +96,9 @@ func (r *raft) expect() {
 		r.timed = false
 	case r.w.now < r.due:
 		r.w.after(r.node, r.due-r.w.now, r.expect)
+	case r.w.alone(r.i):
+		r.timed = false
+		r.follow(r.term, -1) // by pre-votes: who reaches nobody stays in its term, and deposes nobody when it is back
 	default:
 		r.timed = false
 		r.campaign()

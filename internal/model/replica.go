@@ -98,6 +98,7 @@ func (r *raft) restore(running bool) {
 	if got := r.w.imageAt(n); !bytes.Equal(got, r.snap.state) {
 		r.w.broken("a restored replica is as the one that wrote the snapshot", "node %d at %d", n.i, r.snap.index)
 	}
+	n.timing = r.w.now
 	n.restoreExpiries()
 	n.restoreElapses()
 	if running {

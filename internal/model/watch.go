@@ -46,7 +46,7 @@ func (w *world) expired(id fsm.SessionID, renewed, ttl time.Duration) {
 		return
 	}
 	if w.plan.Gentle && w.quorum && w.quorumSince <= renewed {
-		late := w.now - renewed - ttl
+		late := w.now - w.timedSince(renewed) - ttl
 		if w.stats.Late.Add(late); late > w.slack(ttl)+w.lateMax() {
 			w.broken("a session that is not renewed ends in time", "session %s ended %v after its TTL", brief(id), late)
 		}
@@ -82,11 +82,23 @@ func (w *world) rested(p place) {
 		w.broken("a rest does not end early", "token %d rested for %v, not for %v", p.token, lasted, p.lasts)
 	}
 	if w.plan.Gentle && w.quorum && w.quorumSince <= p.at {
-		late := w.now - p.at - p.lasts
+		late := w.now - w.timedSince(p.at) - p.lasts
 		if w.stats.LateRests.Add(late); late > w.slack(p.lasts)+w.lateMax() {
-			w.broken("a rest ends in time", "token %d rested for %v, not for %v", p.token, late+p.lasts, p.lasts)
+			w.broken("a rest ends in time", "token %d rested for %v, not for %v", p.token, w.now-p.at, p.lasts)
 		}
 	}
+}
+
+// timedSince is from when some voter that is up has timed what began at a moment: a replica that was restored since, or
+// started, began anew with it.
+func (w *world) timedSince(began time.Duration) time.Duration {
+	since := w.now
+	for _, n := range w.nodes[:w.plan.Voters] {
+		if n.up {
+			since = min(since, n.timing)
+		}
+	}
+	return max(since, began)
 }
 
 // forgotten is called where a Once key is found forgotten first.

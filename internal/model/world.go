@@ -29,7 +29,7 @@ type world struct {
 	finishing   bool
 	over        bool // all is done
 	unserved    int  // nodes that have not served since
-	disturbed   int  // elections that a fault brought about
+	disturbed   int  // faults that bring about elections
 	quorum      bool // the nodes that are well are a majority
 	quorumSince time.Duration
 	callers     int // that still have calls to make
