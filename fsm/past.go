@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -69,15 +70,12 @@ func (p *past) add(epoch uint64, c *claim, how ending, index uint64) {
 
 func (p *past) put(epoch uint64, name string, g pastGrant) {
 	l, ok := p.locks.Get(name)
-	if !ok || l.epoch != epoch {
-		mine := &pastLock{name: name, epoch: epoch, queued: g.ended}
-		if ok {
-			mine.grants = append(mine.grants, l.grants...)
-			p.aged.Delete(l)
-		}
-		l = mine
-		p.locks.Set(name, l)
-		p.aged.Set(l)
+	switch {
+	case !ok:
+		l = p.place(epoch, &pastLock{name: name}, g.ended)
+	case l.epoch != epoch:
+		p.aged.Delete(l)
+		l = p.place(epoch, l, g.ended)
 	}
 	if len(l.grants) == PastMax {
 		l.grants = l.grants[:copy(l.grants, l.grants[1:])]
@@ -86,6 +84,14 @@ func (p *past) put(epoch uint64, name string, g pastGrant) {
 	if p.locks.Len() > PastLocksMax {
 		p.dropOldest(epoch)
 	}
+}
+
+// place puts a copy of a lock that is not in aged into its place there. The copy is this machine's own to change.
+func (p *past) place(epoch uint64, l *pastLock, queued uint64) *pastLock {
+	mine := &pastLock{name: l.name, epoch: epoch, queued: queued, grants: slices.Clone(l.grants)}
+	p.locks.Set(mine.name, mine)
+	p.aged.Set(mine)
+	return mine
 }
 
 // dropOldest drops the lock whose last grant ended first. One of which a grant has ended since it came into its
@@ -97,13 +103,7 @@ func (p *past) dropOldest(epoch uint64) {
 			p.locks.Delete(l.name)
 			return
 		}
-		mine := *l
-		mine.epoch, mine.queued = epoch, l.last()
-		if l.epoch != epoch {
-			mine.grants = append([]pastGrant(nil), l.grants...)
-		}
-		p.locks.Set(mine.name, &mine)
-		p.aged.Set(&mine)
+		p.place(epoch, l, l.last())
 	}
 }
 
