@@ -115,10 +115,7 @@ func event(e *fsm.Event) Event {
 	if e.Value != nil && told.Holder.Value == nil {
 		told.Holder.Value = []byte{}
 	}
-	told.Reason = reasonOf(e.Reason)
-	if e.Detail != "" {
-		told.Reason = e.Detail
-	}
+	told.Reason = reasonOf(e.Reason, e.Detail)
 	return told
 }
 
@@ -147,8 +144,11 @@ func leaderAfter(events []fsm.Event) (Event, bool) {
 	return told, true
 }
 
-// reasonOf says to people how something ended.
-func reasonOf(r fsm.Reason) string {
+// reasonOf says to people how something ended: in the operator's words, if there are any.
+func reasonOf(r fsm.Reason, detail string) string {
+	if detail != "" {
+		return detail
+	}
 	switch r {
 	case fsm.ReasonNone:
 		return ""
