@@ -6,28 +6,7 @@ import (
 )
 
 // observer is one Observe of an election.
-type observer struct {
-	Event       // Observing
-	told  []int // indexes of Observed
-	until time.Duration
-}
-
-func observers(h []Event) (all []*observer) {
-	of := make(map[uint64]*observer)
-	for i, e := range h {
-		o := of[e.Op]
-		switch {
-		case e.Kind == Observing:
-			o = &observer{Event: e, until: h[len(h)-1].At}
-			of[e.Op], all = o, append(all, o)
-		case e.Kind == Observed && o != nil:
-			o.told = append(o.told, i)
-		case e.Kind == Unheard && o != nil:
-			o.until = e.At
-		}
-	}
-	return all
-}
+type observer struct{ *hearer }
 
 // Observers finds what one who observes an election may not be told: leaders out of order or twice, the end of a
 // leader who leads on; and what it is not told although its node and the majority were well all the time:
@@ -45,7 +24,8 @@ func Observers(h []Event, b Bounds) (found []Violation) {
 	for _, gs := range of {
 		slices.SortFunc(gs, func(a, b *grant) int { return a.granted - b.granted })
 	}
-	for _, o := range observers(h) {
+	for _, heard := range hearers(h, Observing, Observed) {
+		o := observer{heard}
 		found = append(found, o.order(h)...)
 		found = append(found, o.truth(h, of[o.Lock])...)
 		if len(o.told) > 0 {
@@ -56,7 +36,7 @@ func Observers(h []Event, b Bounds) (found []Violation) {
 }
 
 // order demands that tokens rise, and that nothing is told twice.
-func (o *observer) order(h []Event) (found []Violation) {
+func (o observer) order(h []Event) (found []Violation) {
 	var last uint64
 	for n, i := range o.told {
 		e := h[i]
@@ -76,7 +56,7 @@ func (o *observer) order(h []Event) (found []Violation) {
 }
 
 // truth demands that no end is told of a leader who leads on.
-func (o *observer) truth(h []Event, of []*grant) (found []Violation) {
+func (o observer) truth(h []Event, of []*grant) (found []Violation) {
 	var last uint64
 	for _, i := range o.told {
 		e := h[i]
@@ -94,7 +74,7 @@ func (o *observer) truth(h []Event, of []*grant) (found []Violation) {
 }
 
 // at is the place in told of the first one that tells of a token, or of anything after it if later; -1 if none does.
-func (o *observer) at(h []Event, token uint64, later bool) int {
+func (o observer) at(h []Event, token uint64, later bool) int {
 	seen := false
 	for n, i := range o.told {
 		t := h[i].Token
@@ -107,7 +87,7 @@ func (o *observer) at(h []Event, token uint64, later bool) int {
 }
 
 // hears demands that leaders are told of, and that they are not any more, in time.
-func (o *observer) hears(h []Event, b Bounds, x health, of []*grant) (found []Violation) {
+func (o observer) hears(h []Event, b Bounds, x health, of []*grant) (found []Violation) {
 	begun := o.told[0]
 	late := func(g *grant, n int, since time.Duration, what string) {
 		due := since + b.Late

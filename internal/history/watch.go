@@ -7,42 +7,27 @@ import (
 	"time"
 )
 
-// watcher is one Watch.
-type watcher struct {
-	Event       // Watching
-	begun int   // index
-	told  []int // indexes of Told, those that fall under what is watched
-	until time.Duration
-}
+// watcher is one Watch. It was told what falls under what is watched.
+type watcher struct{ *hearer }
 
 // stretch is what a watcher was told without a gap: all that happened from the log index first on, and before last.
 type stretch struct {
-	*watcher
+	watcher
 	first, last uint64
 	from        int // index in the history: what was asked for later is told whole
 	told        []int
 }
 
-func watchers(h []Event) (all []*watcher) {
-	of := make(map[uint64]*watcher)
-	for i, e := range h {
-		w := of[e.Op]
-		switch {
-		case e.Kind == Watching:
-			w = &watcher{Event: e, begun: i, until: h[len(h)-1].At}
-			of[e.Op], all = w, append(all, w)
-		case e.Kind == Told && w != nil:
-			w.told = append(w.told, i)
-		case e.Kind == Unheard && w != nil:
-			w.until = e.At
-		}
+func watchers(h []Event) (all []watcher) {
+	for _, x := range hearers(h, Watching, Told) {
+		all = append(all, watcher{x})
 	}
 	return all
 }
 
 // stretches cuts what a watcher was told where it was told that something may be missing. The changes of the last
 // index may not all be there.
-func (w *watcher) stretches(h []Event) (all []stretch) {
+func (w watcher) stretches(h []Event) (all []stretch) {
 	s := stretch{watcher: w, from: w.begun}
 	for _, i := range w.told {
 		e := h[i]
@@ -97,7 +82,7 @@ func Watchers(h []Event, b Bounds) (found []Violation) {
 }
 
 // order demands that indexes rise, and that nothing is told twice.
-func (w *watcher) order(h []Event) (found []Violation) {
+func (w watcher) order(h []Event) (found []Violation) {
 	told := make(map[change]bool)
 	var last, missing uint64
 	for _, i := range w.told {
@@ -143,7 +128,7 @@ func (s stretch) misses(h []Event, changes []change) (found []Violation) {
 }
 
 // untold finds grants, ends and values that well watchers were not told of in time.
-func untold(h []Event, b Bounds, all []*watcher) (found []Violation) {
+func untold(h []Event, b Bounds, all []watcher) (found []Violation) {
 	x, tokens := healthOf(h), grants(h)
 	writes := make(map[uint64]int)
 	for _, w := range all {
