@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -219,10 +218,7 @@ func measure(collect bool) usage {
 		runtime.ReadMemStats(&m)
 		u.Heap = int64(m.HeapAlloc)
 	}
-	var r syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) == nil {
-		u.CPU = time.Duration(r.Utime.Nano() + r.Stime.Nano())
-	}
+	u.CPU = processorTime()
 	u.Goroutines = runtime.NumGoroutine()
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
 		u.Descriptors = len(open)

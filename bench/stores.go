@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -134,11 +133,4 @@ func dirSize(dir string) (total int64, err error) {
 		return err
 	})
 	return total, err
-}
-
-func allocated(info fs.FileInfo) int64 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Blocks * 512
-	}
-	return info.Size()
 }

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,15 @@ var ErrDamaged = errors.New("holdfast: fencing mark damaged")
 // ErrInvalid is in the error of a guard that was given arguments it cannot use.
 var ErrInvalid = errors.New("holdfast: invalid argument")
 
+// ErrFull is in the error of a Memory that was shown a resource it does not know and has no room left for. Those that
+// it knows are guarded as before.
+var ErrFull = errors.New("holdfast: fencing guard full")
+
 // ResourceMax is how many bytes the name of a resource has at most.
 const ResourceMax = 1024
+
+// MemoryMax is how many resources a Memory guards, unless SetLimit says otherwise: some 80 MB with the longest names.
+const MemoryMax = 1 << 16
 
 // StaleError says which token a guard refused, and because of which. errors.Is finds ErrStale in it.
 type StaleError struct {
@@ -77,16 +85,25 @@ func (m missing) CheckOnce(ctx context.Context, resource string, t Token) error 
 }
 
 // Memory is a Guard in this process: it starts without marks, so it protects only a resource that lives
-// and dies with it. Each resource takes memory for good.
+// and dies with it. Each resource takes memory for good, as forgetting a mark would let in whom it keeps out: a
+// resource too many is ErrFull. The zero value is ready.
 type Memory struct {
 	mu    sync.Mutex
 	marks map[string]Token
+	limit int // 0: MemoryMax
 }
 
 var _ Guard = (*Memory)(nil)
 
-// NewMemory returns a guard without marks.
+// NewMemory returns a guard without marks, for MemoryMax resources.
 func NewMemory() *Memory { return &Memory{} }
+
+// SetLimit bounds how many resources m guards. Those that are there stay, also beyond it. Below 1: MemoryMax.
+func (m *Memory) SetLimit(resources int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit = max(resources, 0)
+}
 
 // Check admits t unless a higher token was seen.
 func (m *Memory) Check(ctx context.Context, resource string, t Token) error {
@@ -152,8 +169,12 @@ func (m *Memory) check(ctx context.Context, resource string, t Token, once bool)
 }
 
 func (m *Memory) raise(resource string, t Token, once bool) error {
-	if err := judge(resource, t, m.marks[resource], once); err != nil {
+	mark, known := m.marks[resource]
+	if err := judge(resource, t, mark, once); err != nil {
 		return err
+	}
+	if limit := cmp.Or(m.limit, MemoryMax); !known && len(m.marks) >= limit {
+		return fmt.Errorf("%w: it guards %d resources, %.64q is none of them", ErrFull, limit, resource)
 	}
 	if m.marks == nil {
 		m.marks = make(map[string]Token)

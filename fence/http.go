@@ -36,6 +36,10 @@ type Problem struct {
 // token, 412 with a stale one, 503 if g fails or the request ends first. A nil resource is the path of
 // the URL.
 //
+// Who sends a token is believed: authenticate and authorize requests before Handler, or anybody shuts out the
+// holder, and only let through what names a resource that exists, as g keeps a mark for each name for good. Plausible
+// bounds the harm that a false token does.
+//
 // It looks before next, so two requests that were both let in, an older and a newer one, may still
 // overtake each other inside next. Where that matters, next asks once more in one step with its write, by
 // the guard's Do with the token of the context, and answers an error by Refuse. Wrap reads that writes

@@ -31,8 +31,8 @@ type Token uint64
 // TokenMax is the highest token there can be.
 const TokenMax Token = 1<<53 - 1
 
-// ErrInvalidToken is in the error of a guard that was shown zero or more than TokenMax, and of a text,
-// JSON or SQL value that is no token.
+// ErrInvalidToken is in the error of a guard that was shown zero or more than TokenMax, of Plausible, and of a
+// text, JSON or SQL value that is no token.
 var ErrInvalidToken = errors.New("holdfast: invalid fencing token")
 
 var (

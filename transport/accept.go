@@ -52,8 +52,6 @@ func (e *endpoint) receive(c *conn) {
 	case e.ctx.Err() != nil: // Close ends the connection
 	case !stayed:
 		err = errors.New("holdfast: too many connections that do not say who they are")
-	case err == nil && kind == KindProbe:
-		c.abandon()
 	case err == nil && !e.deliver(c, kind):
 		err = fmt.Errorf("%w: %v", errNobody, kind)
 	}

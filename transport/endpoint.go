@@ -44,6 +44,8 @@ type endpoint struct {
 	refused limiter
 	packets chan Packet
 
+	misnamed limiter // of dialed nodes whose certificate is another host's
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -102,7 +104,7 @@ func (e *endpoint) WritePacket(b []byte, addr string) error {
 	return nil
 }
 
-// Listener yields the connections of the kind; of KindProbe there are none.
+// Listener yields the connections of the kind.
 func (e *endpoint) Listener(kind Kind) net.Listener {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +112,7 @@ func (e *endpoint) Listener(kind Kind) net.Listener {
 		return l
 	}
 	l := newListener(kind, e.Addr(), e.opts.Backlog)
-	if e.closed || !kind.valid() || kind == KindProbe {
+	if e.closed || !kind.valid() {
 		l.Close()
 		return l
 	}
@@ -150,7 +152,7 @@ func (e *endpoint) introduce(ctx context.Context, c *conn, addr string, kind Kin
 			secure := tls.Client(c.raw, clientTLS(e.opts.TLS, addr))
 			c.secure(secure)
 			if err := handshake(ctx, secure); err != nil {
-				return err
+				return e.advise(err, addr)
 			}
 		}
 		_, err := c.Write(appendPreface(nil, kind))

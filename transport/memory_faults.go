@@ -20,6 +20,8 @@ type Faults struct {
 	// Cut drops packets and holds the bytes and the end of streams back until it is healed. A dial waits
 	// while either direction is cut.
 	Cut bool
+	// CutGossip and CutRaft cut that traffic alone, as a firewall does or secrets that differ. Packets are gossip's.
+	CutGossip, CutRaft bool
 }
 
 // SetFaults sets the faults from one place to another, replacing earlier ones for the same two names. A
@@ -132,8 +134,8 @@ func newRules(faults map[pair]Faults) *rules {
 	return &rules{faults: faults, superseded: make(chan struct{})}
 }
 
-// of answers the faults from one endpoint to another.
-func (r *rules) of(from, to place) Faults {
+// of answers the faults of one kind of traffic from one endpoint to another.
+func (r *rules) of(from, to place, kind Kind) Faults {
 	var result Faults
 	if len(r.faults) == 0 || from.addr == to.addr {
 		return result
@@ -148,10 +150,10 @@ func (r *rules) of(from, to place) Faults {
 			if !found {
 				result, found = rule, true
 			}
-			cut = cut || rule.Cut
+			cut = cut || rule.Cut || kind == KindGossip && rule.CutGossip || kind == KindRaft && rule.CutRaft
 		}
 	}
-	result.Cut = cut
+	result.Cut, result.CutGossip, result.CutRaft = cut, false, false
 	return result
 }
 
@@ -159,7 +161,7 @@ func (r *rules) of(from, to place) Faults {
 func (p place) onlySelf(name string, other place) bool { return name == p.host && p.host == other.host }
 
 // cut answers whether the direction is cut, and a channel that closes when that may have changed.
-func (m *Memory) cut(from, to place) (bool, <-chan struct{}) {
+func (m *Memory) cut(from, to place, kind Kind) (bool, <-chan struct{}) {
 	r := m.rules.Load()
-	return r.of(from, to).Cut, r.superseded
+	return r.of(from, to, kind).Cut, r.superseded
 }

@@ -86,7 +86,7 @@ func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 	case len(b) == 0:
 		return 0, nil, nil
 	}
-	cut, superseded := p.stream.net.cut(p.from, p.to)
+	cut, superseded := p.stream.net.cut(p.from, p.to, p.stream.kind)
 	if cut {
 		return 0, &waiting{p.watch(), superseded, p.readBy}, nil
 	}
@@ -140,7 +140,7 @@ func (p *pipe) write(b []byte) (int, error) {
 
 // lots draws what the faults of the moment do to one write.
 func (p *pipe) lots() (time.Duration, bool) {
-	faults := p.stream.net.rules.Load().of(p.from, p.to)
+	faults := p.stream.net.rules.Load().of(p.from, p.to, p.stream.kind)
 	if faults.Delay+faults.Jitter == 0 && faults.Reset == 0 {
 		return 0, false
 	}
@@ -165,8 +165,8 @@ func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
 	}
 	var superseded <-chan struct{}
 	if p.readerDone { // the writer learns it unless a cut hides it
-		there, changed := p.stream.net.cut(p.from, p.to)
-		back, _ := p.stream.net.cut(p.to, p.from)
+		there, changed := p.stream.net.cut(p.from, p.to, p.stream.kind)
+		back, _ := p.stream.net.cut(p.to, p.from, p.stream.kind)
 		if !there && !back {
 			return 0, nil, syscall.EPIPE
 		}

@@ -15,7 +15,7 @@ func TestPartitionIsolateAndHealCutWhatTheyName(t *testing.T) {
 	cuts := func(m *Memory) (n int) {
 		for _, from := range all {
 			for _, to := range all {
-				if m.rules.Load().of(from, to).Cut {
+				if m.rules.Load().of(from, to, KindRaft).Cut {
 					n++
 				}
 			}
@@ -55,15 +55,15 @@ func TestHealLeavesOtherFaultsAndExactNamesCountMost(t *testing.T) {
 	m.SetFaults("*", "*", Faults{Delay: 1})
 	m.SetFaults(a.host, "*", Faults{Delay: 2})
 	m.SetFaults(a.host, b.host, Faults{Delay: 3, Cut: true})
-	if f := m.rules.Load().of(a, b); f != (Faults{Delay: 3, Cut: true}) {
+	if f := m.rules.Load().of(a, b, KindRaft); f != (Faults{Delay: 3, Cut: true}) {
 		t.Errorf("between hosts: %+v", f)
 	}
 	m.SetFaults(a.addr, b.host, Faults{Delay: 4})
 	m.Heal()
-	if f := m.rules.Load().of(a, b); f != (Faults{Delay: 4}) {
+	if f := m.rules.Load().of(a, b, KindRaft); f != (Faults{Delay: 4}) {
 		t.Errorf("from an address: %+v", f)
 	}
-	if f := m.rules.Load().of(b, a); f != (Faults{Delay: 1}) {
+	if f := m.rules.Load().of(b, a, KindRaft); f != (Faults{Delay: 1}) {
 		t.Errorf("back: %+v", f)
 	}
 }

@@ -9,13 +9,14 @@ import (
 type stream struct {
 	net              *Memory
 	from, to         place // who dialed whom
+	kind             Kind
 	there, back      *pipe
 	dialed, accepted *memoryConn
 }
 
 // newStream makes one; local is the dialing end's own address.
-func newStream(m *Memory, from, to place, local string) *stream {
-	s := &stream{net: m, from: from, to: to}
+func newStream(m *Memory, from, to place, local string, kind Kind) *stream {
+	s := &stream{net: m, from: from, to: to, kind: kind}
 	s.there = newPipe(s, from, to)
 	s.back = newPipe(s, to, from)
 	near, far := memoryAddr(local), memoryAddr(to.addr)

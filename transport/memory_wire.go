@@ -66,7 +66,7 @@ func (w *memoryWire) WritePacket(_ context.Context, b []byte, addr string) error
 		return nil
 	}
 	from := w.packetAddr()
-	faults := w.net.rules.Load().of(w.at, target.at)
+	faults := w.net.rules.Load().of(w.at, target.at, KindGossip)
 	if faults == (Faults{}) {
 		target.arrive(Packet{Data: append([]byte(nil), b...), From: from})
 		return nil
@@ -93,16 +93,16 @@ func (w *memoryWire) arrive(p Packet) {
 
 // Dial opens a stream to the endpoint at addr. While either direction is cut, it waits like a SYN that
 // gets no answer.
-func (w *memoryWire) Dial(ctx context.Context, addr string, _ Kind) (net.Conn, error) {
+func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error) {
 	host, port, err := splitAddr(addr)
 	if err != nil {
 		return nil, err
 	}
 	to := placeOf(host, port)
-	if err := w.handshake(ctx, to); err != nil {
+	if err := w.handshake(ctx, to, kind); err != nil {
 		return nil, err
 	}
-	s, target := w.open(to)
+	s, target := w.open(to, kind)
 	if s == nil {
 		return nil, refused(to)
 	}
@@ -123,7 +123,7 @@ func (w *memoryWire) Dial(ctx context.Context, addr string, _ Kind) (net.Conn, e
 }
 
 // open makes a stream if both its endpoints are there.
-func (w *memoryWire) open(to place) (*stream, *memoryWire) {
+func (w *memoryWire) open(to place, kind Kind) (*stream, *memoryWire) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	target := w.net.wires[to.addr]
@@ -132,17 +132,17 @@ func (w *memoryWire) open(to place) (*stream, *memoryWire) {
 	}
 	w.net.dialed++
 	local := placeOf(w.at.host, memoryPortLast+1+w.net.dialed%(65535-memoryPortLast))
-	s := newStream(w.net, w.at, to, local.addr)
+	s := newStream(w.net, w.at, to, local.addr, kind)
 	w.net.streams[s] = struct{}{}
 	return s, target
 }
 
 // handshake takes a round trip.
-func (w *memoryWire) handshake(ctx context.Context, to place) error {
-	delay := w.roundTrip(to)
+func (w *memoryWire) handshake(ctx context.Context, to place, kind Kind) error {
+	delay := w.roundTrip(to, kind)
 	for {
-		there, changed := w.net.cut(w.at, to)
-		back, _ := w.net.cut(to, w.at)
+		there, changed := w.net.cut(w.at, to, kind)
+		back, _ := w.net.cut(to, w.at, kind)
 		if !there && !back {
 			break
 		}
@@ -165,10 +165,10 @@ func (w *memoryWire) handshake(ctx context.Context, to place) error {
 	}
 }
 
-func (w *memoryWire) roundTrip(to place) time.Duration {
+func (w *memoryWire) roundTrip(to place, kind Kind) time.Duration {
 	var total time.Duration
 	for _, way := range [][2]place{{w.at, to}, {to, w.at}} {
-		faults := w.net.rules.Load().of(way[0], way[1])
+		faults := w.net.rules.Load().of(way[0], way[1], kind)
 		if faults.Delay+faults.Jitter > 0 {
 			delay, _ := w.net.link(way[0], way[1]).stream(faults)
 			total += delay

@@ -294,8 +294,8 @@ func (w *failingWire) Accept() (net.Conn, error) {
 	return w.wire.Accept()
 }
 
-// Each node that starts asks its peers so whether they are there; their users read no warning of it.
-func TestAProbeIsClosedWithoutAWord(t *testing.T) {
+// Each node that starts asks its peers so who is there, which may have begun a moment ago; their users read no warning of it.
+func TestAProbeThatNobodyAnswersIsClosedWithoutAWord(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		var log bytes.Buffer

@@ -18,7 +18,7 @@ const (
 	KindRaft   Kind = 1 // replica to replica
 	KindGossip Kind = 2 // member to member, the streams of it
 	KindHTTP   Kind = 3 // HTTP/1 or HTTP/2 with prior knowledge
-	KindProbe  Kind = 4 // to see whether the node takes connections: the other side just closes it
+	KindProbe  Kind = 4 // to ask who is there: the other side says it and closes
 )
 
 // String names the kind for logs.
@@ -88,11 +88,13 @@ type Packet struct {
 
 // Options of an endpoint. The zero value is useful.
 type Options struct {
-	// TLS makes every connection mutual TLS 1.3; see FromSecrets. An own configuration must have a
-	// certificate for both roles; peers must show one that ClientCAs (else RootCAs) signed, unless it
-	// verifies them itself (VerifyConnection, VerifyPeerCertificate). Default: no TLS.
+	// TLS makes every connection mutual TLS 1.3, whatever its ClientAuth; see FromSecrets. An own configuration
+	// must have a certificate for both roles, which names the host that the node is dialed at, unless ServerName is
+	// set. Who dials must show one that ClientCAs signed, who is dialed one that RootCAs signed; one of the
+	// two that is nil is the same as the other. VerifyConnection or VerifyPeerCertificate may verify instead: of who
+	// dials with ClientAuth RequireAnyClientCert, of who is dialed with InsecureSkipVerify. Default: no TLS.
 	TLS *tls.Config
-	// Logger hears about refused connections. Default: silence.
+	// Logger hears about refused connections and certificates. Default: silence.
 	Logger *slog.Logger
 	// HandshakeTimeout bounds TLS of an accepted connection. Default 5s.
 	HandshakeTimeout time.Duration
@@ -112,6 +114,7 @@ type Options struct {
 
 // withDefaults answers a copy with every zero field filled.
 func (o Options) withDefaults() Options {
+	o.TLS = o.TLS.Clone() // its owner may go on to change it; the clone of nil is nil
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

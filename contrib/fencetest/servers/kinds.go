@@ -75,6 +75,9 @@ func MariaDB(ctx context.Context) (*Server, error) {
 		_, err = db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS test")
 		err = errors.Join(err, db.Close())
 	}
+	if err == nil { // killed in its first life, MariaDB 10.11 leaves a system tablespace that it refuses to open
+		err = s.settle(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

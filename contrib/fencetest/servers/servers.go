@@ -136,6 +136,17 @@ func (s *Server) Start(ctx context.Context) error {
 	return fmt.Errorf("%s does not start: %w\n%s", s.name, err, s.log())
 }
 
+// settle ends the server's first life in good order and starts its second. What a server makes of an empty
+// directory is complete on the disk only after an orderly end: one that is killed before need not start again.
+func (s *Server) settle(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if !s.stop(limited) {
+		return fmt.Errorf("%s does not end in good order\n%s", s.name, s.log())
+	}
+	return s.Start(ctx)
+}
+
 // launch starts the process, and a small one beside it that kills it when its input ends.
 func (s *Server) launch() error {
 	out, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -234,18 +245,29 @@ func (s *Server) Kill() {
 	s.process, s.guard = nil, nil
 }
 
+// stop ends the server in good order, and reports false if it had to be killed.
+func (s *Server) stop(ctx context.Context) bool {
+	if s.process == nil {
+		return true
+	}
+	orderly := false
+	if s.process.Process.Signal(s.goodbye) == nil {
+		select {
+		case <-s.exited:
+			orderly = s.process.ProcessState.Success()
+		case <-ctx.Done():
+		}
+	}
+	s.Kill()
+	return orderly
+}
+
 // Close ends the server, politely at first, and removes its directory.
 func (s *Server) Close() error {
 	const patience = 5 * time.Second
-	if s.process != nil && s.process.Process.Signal(s.goodbye) == nil {
-		timer := time.NewTimer(patience)
-		select {
-		case <-s.exited:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	s.Kill()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s.stop(ctx)
 	var err error
 	for range 50 { // parts of a killed Postgres may still write
 		if err = os.RemoveAll(s.dir); err == nil {
