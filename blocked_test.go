@@ -138,20 +138,20 @@ func TestACircleIsSeenThroughTheLeaseAroundOneThatIsOver(t *testing.T) {
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
 		a, b := s.Node(0).Cluster(), s.Node(1).Cluster()
 		held, ended := make(chan struct{}), make(chan error, 1)
-		go func() {
-			ended <- a.Do(until(time.Minute), "x", func(ctx context.Context, _ *holdfast.Lease) error {
-				inner, err := a.Acquire(ctx, "y")
-				if err != nil {
-					return err
-				}
-				if err := inner.Release(ctx); err != nil {
-					return err
-				}
-				close(held)
-				return a.Do(context.WithoutCancel(inner.Context()), "z", nothing)
-			})
-		}()
 		err := b.Do(until(time.Minute), "z", func(ctx context.Context, l *holdfast.Lease) error {
+			go func() {
+				ended <- a.Do(until(time.Minute), "x", func(ctx context.Context, _ *holdfast.Lease) error {
+					inner, err := a.Acquire(ctx, "y")
+					if err != nil {
+						return err
+					}
+					if err := inner.Release(ctx); err != nil {
+						return err
+					}
+					close(held)
+					return a.Do(context.WithoutCancel(inner.Context()), "z", nothing)
+				})
+			}()
 			<-held
 			<-l.Wanted()
 			_, err := b.Acquire(ctx, "x", holdfast.WithDeadlockCheck())

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -10,6 +11,8 @@ import (
 const (
 	cleaners = 4    // goroutines that clean up while there is something to clean up
 	cleanMax = 1024 // withdrawals or releases in one command
+
+	cleanPause = 100 * time.Millisecond // until what the group had no room for is tried again
 )
 
 // cleaner tells the group, in the background and until it has heard it, what this node has given up:
@@ -59,7 +62,7 @@ func (cl *cleaner) release(l *Lease) {
 			j.release = append(j.release, grant)
 			return
 		}
-		j.rest = append(j.rest, resting{l, fsm.Release{Session: l.session.id, Grants: []fsm.Grant{grant}, Rest: rest}})
+		j.rest = append(j.rest, resting{l, fsm.Release{Session: l.session.id, Grants: []fsm.Grant{grant}, Rest: rest, Close: l.session.manual}})
 	})
 }
 
@@ -114,6 +117,7 @@ func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 			return
 		}
 		r.lease.left()
+		cl.c.keeper.closed(s)
 	}
 	if j.close {
 		// The end of the session ends all that hangs on it.
@@ -122,21 +126,8 @@ func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 		}
 		return
 	}
-	for len(j.withdraw) > 0 {
-		batch := j.withdraw[:min(len(j.withdraw), cleanMax)]
-		j.withdraw = j.withdraw[len(batch):]
-		out, err := cl.insist(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: batch})
-		if err != nil {
-			return
-		}
-		for _, request := range batch {
-			s.finish(request)
-		}
-		if out.Code == fsm.CodeSessionLost {
-			cl.c.keeper.lose(s, ErrExpired)
-			return
-		}
-		cl.c.keeper.discard(s) // nobody heard that it was opened: nothing renews it, and its end may come in a snapshot
+	if !cl.withdrawn(ctx, s, j.withdraw) {
+		return
 	}
 	for len(j.release) > 0 {
 		batch := j.release[:min(len(j.release), cleanMax)]
@@ -145,6 +136,52 @@ func (cl *cleaner) do(ctx context.Context, s *session, j *chores) {
 			return
 		}
 	}
+}
+
+// withdrawn withdraws requests, and those that the group had no room to remember a little later again: until then
+// a late duplicate of their command could still be carried out. It answers false if nothing is left to clean up.
+func (cl *cleaner) withdrawn(ctx context.Context, s *session, requests []uint64) bool {
+	var refused []uint64
+	most := cleanMax
+	for len(requests) > 0 {
+		batch := requests[:min(len(requests), most)]
+		out, err := cl.insist(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: batch})
+		if err != nil {
+			return false
+		}
+		full := out.Code == fsm.CodeTooManyRequests || out.Code == fsm.CodeTooManySessions
+		if full && len(batch) > 1 {
+			most = 1 // those that are over make room
+			continue
+		}
+		requests = requests[len(batch):]
+		if full {
+			refused = append(refused, batch...)
+			continue
+		}
+		for _, request := range batch {
+			s.finish(request)
+		}
+		open, state := out.Code.Left()
+		switch {
+		case state == fsm.RequestSessionLost:
+			cl.c.keeper.lose(s, ErrExpired)
+			return false
+		case open: // perhaps by a call that never heard so
+			cl.c.keeper.opened(s, false)
+		}
+	}
+	if len(refused) == 0 {
+		cl.c.keeper.discard(s)
+		return true
+	}
+	select {
+	case <-time.After(cleanPause):
+	case <-ctx.Done():
+		return false
+	}
+	cl.add(s, func(j *chores) { j.withdraw = append(j.withdraw, refused...) })
+	return true
 }
 
 func (cl *cleaner) insist(ctx context.Context, cmd fsm.Command) (fsm.Outcome, error) {

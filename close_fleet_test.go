@@ -267,7 +267,7 @@ func TestTheStandardLoggerStaysAsTheHostHasSetIt(t *testing.T) {
 	for _, c := range list {
 		closed(t, c)
 	}
-	if c, err := holdfast.Open(t.Context(), holdfast.Config{Bind: "203.0.113.1:1", Insecure: true, Logger: quiet()}); err == nil {
+	if c, err := holdfast.Open(t.Context(), holdfast.Config{Bind: "203.0.113.1:1", Bootstrap: 1, Insecure: true, Logger: quiet()}); err == nil {
 		closed(t, c)
 	}
 	if log.Flags() != log.Lmsgprefix || log.Prefix() != "host: " || log.Writer() != &out || slog.Default() != standard {

@@ -47,7 +47,6 @@ type Cluster struct {
 
 	ctx     context.Context // ends when the node stops
 	cancel  context.CancelFunc
-	greeted chan struct{} // closed when the group has accepted this process
 	opened  chan struct{} // closed when open is over: nothing is given back to the system before
 	leaving atomic.Bool   // Leave has begun: no call may begin any more
 	given   atomic.Bool   // the group knows that this process is gone
@@ -57,9 +56,11 @@ type Cluster struct {
 	gone    chan struct{} // closed when nothing of the node is left
 
 	mu      sync.Mutex
-	cause   error // why it stops, once
+	replica *consensus.Group // that release closes; nil before there is one
+	cause   error            // why it stops, once
 	failure error
 	running sync.WaitGroup
+	tending sync.Once // begins the work that goes on whatever the group
 }
 
 // Open starts this process's node and returns as soon as the local node runs: data directory locked,
@@ -103,7 +104,6 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 		cfg:     cfg,
 		log:     cfg.Logger,
 		clock:   own,
-		greeted: make(chan struct{}),
 		opened:  make(chan struct{}),
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
@@ -193,7 +193,7 @@ func (c *Cluster) firstPhase() membership.Phase {
 	switch {
 	case c.dir.Identity().ClusterID != "":
 		return membership.PhaseStarting
-	case c.cfg.Bootstrap < 0:
+	case c.founder.bootstrap() < 0:
 		return membership.PhaseJoining
 	}
 	return membership.PhaseFresh
@@ -213,32 +213,52 @@ func (c *Cluster) openDir(given datadir.Dir) (err error) {
 
 // start begins the node's own work.
 func (c *Cluster) start() {
+	c.answerProbes()
 	c.goRun(c.keeper.run)
 	c.goRun(c.live)
 }
 
-// live brings the node into a group and keeps it there.
+// live brings the node into a group and keeps it there, or in another if the first yields.
 func (c *Cluster) live(ctx context.Context) {
-	if err := c.founder.run(ctx); err != nil {
-		if ctx.Err() == nil {
-			c.fail(err)
+	for ctx.Err() == nil {
+		err := c.founder.enter(ctx)
+		if err == nil {
+			err = c.founder.rivals.watch(ctx, c.serve)
 		}
-		return
+		if errors.Is(err, ErrYielded) {
+			err = c.founder.yield(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.fail(err)
+			return
+		}
 	}
-	c.goRun(c.timekeeper.run)
-	c.goRun(c.pilot.run)
-	if err := c.hello(ctx); err != nil && ctx.Err() == nil {
-		c.fail(err)
-		return
-	}
-	close(c.greeted)
-	c.founder.settle(ctx)
 }
 
-// hello makes this process known to the group, which ends what an earlier process of this node held.
+// serve is the node's life with one group. It returns when ctx ends, or with what ends the node.
+func (c *Cluster) serve(ctx context.Context) error {
+	if err := c.founder.begin(ctx); err != nil {
+		return err
+	}
+	c.tending.Do(func() {
+		c.goRun(c.timekeeper.run)
+		c.goRun(c.pilot.run)
+		c.goRun(c.founder.raise)
+	})
+	if err := c.hello(ctx); err != nil {
+		return err
+	}
+	c.proposer.greet()
+	c.founder.tell(ctx, c.meta(membership.PhaseRunning))
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// hello makes this process known to the group. What an earlier process of this node held ends at once if it is proved
+// to be dead, and else with its TTL.
 func (c *Cluster) hello(ctx context.Context) error {
 	out, _, err := c.proposer.insist(ctx, fsm.Encode(fsm.Hello{
-		Node: c.self.Node, Incarnation: c.self.Incarnation, Name: c.cfg.Name,
+		Node: c.self.Node, Incarnation: c.self.Incarnation, Name: c.cfg.Name, Place: c.dir.Place(),
 	}))
 	switch {
 	case err != nil:
@@ -256,29 +276,30 @@ func (c *Cluster) hello(ctx context.Context) error {
 
 // joined waits until the group has accepted this process.
 func (c *Cluster) joined(ctx context.Context) error {
-	select { // alone, which takes no lock
-	case <-c.greeted:
-		if c.leaving.Load() {
-			return ErrClosed
+	for {
+		view := c.proposer.view.Load()
+		if view.greeted {
+			if c.leaving.Load() {
+				return ErrClosed
+			}
+			return nil
 		}
-		return nil
-	default:
-	}
-	select {
-	case <-c.greeted:
-		return nil
-	case <-c.closing:
-		return c.stopped()
-	case <-ctx.Done():
-		return unreached(ctx, attempts{})
+		select {
+		case <-view.changed:
+		case <-c.closing:
+			return c.stopped()
+		case <-ctx.Done():
+			return c.explain(unreached(ctx, attempts{}))
+		}
 	}
 }
 
 // Ready waits until this node can serve: it belongs to a group that has its voters, the local replica
 // has caught up, and a raft leader answers. The calls after it work. Where nodes are replaced one by one,
 // the first Ready of a new one also means that the fleet can spare the next old one: it votes, or the
-// voters are complete without it, and those that are gone no longer count. A context that ends first
-// answers its error and ErrNoQuorum.
+// voters are complete without it, and those that are gone no longer count. A node whose group is about to yield to another
+// of its name is ready when it belongs to that. A context that ends first
+// answers its error and ErrNoQuorum; the text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -297,7 +318,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 		}
 		_, changed := c.proposer.current()
 		if err := c.proposer.pause(ctx, min(n, 5), changed, attempts{}); err != nil {
-			return err
+			return c.explain(err)
 		}
 	}
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/hashicorp/go-sockaddr/template"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 // Token is a fencing token: strictly increasing per lock name for ever, below 1<<53.
 type Token = fence.Token
 
-// Config says how a node runs. The zero value is a working single node in memory.
+// Config says how a node runs. The zero value is a working single node in memory, on loopback.
 type Config struct {
 	// Cluster is the name of the fleet; nodes of another name are refused. 1 to 64 bytes.
 	// Default "holdfast".
@@ -39,12 +40,17 @@ type Config struct {
 	// Advertise is the host:port that other nodes reach this one at; port 0 is the bound one. Default: the bound address.
 	Advertise string
 	// Join lists where to find other nodes: host:port, dns+host:port, dnssrv+name, file+path.
-	// They are tried for ever, and names are resolved again every minute.
+	// They are tried for ever, and names are resolved again every minute. A node without any is found by
+	// the others: they name it in theirs.
 	Join []string
-	// Bootstrap is how many nodes must have met before the first group forms. It matters only until a
+	// Bootstrap is how many nodes must have met before the first group forms; more than half of those that have met
+	// must agree on who founds it. It matters only until a
 	// group exists: a node whose peers have a group joins it. The group keeps its founder's, and serves no lock
-	// before as many nodes are in it. -1: never form, only join.
-	// Default 1 if Join is empty, else 3.
+	// before as many nodes are in it. -1: never form, only join. 1: found a group alone, unless Join finds one.
+	// A seed that the others join has what they have, 3 for example, and an empty Join: with 1 it founds a
+	// second group if it ever comes back without its disk, which serves beside the first until the two meet. A group
+	// that nobody but its founder ever joined then yields (ErrYielded).
+	// Default 3 if there is a Join; else 1 on loopback, and beyond it there is none: an empty Join needs a Bootstrap.
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
@@ -53,7 +59,12 @@ type Config struct {
 	// Secrets are shared by the fleet: the first seals, all open. They authenticate and encrypt the
 	// gossip and every connection.
 	Secrets []string
-	// TLS is used for connections instead of the keys derived from Secrets: your own certificates, mutual.
+	// TLS is used for connections instead of the keys derived from Secrets: your own certificates, mutual TLS 1.3
+	// whatever ClientAuth says. A node shows its certificate as server and as client (both extended key usages, if any).
+	// The certificate must name the host that others dial, which is Advertise: an IP address as IP SAN. With
+	// ServerName it must name that instead, the same for all. RootCAs are the authorities of nodes that are dialed,
+	// ClientCAs of those that dial; one that is nil is taken from the other, never from the system. InsecureSkipVerify
+	// needs VerifyConnection or VerifyPeerCertificate.
 	TLS *tls.Config
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
 	Insecure bool
@@ -67,8 +78,12 @@ type Config struct {
 	// Logger receives what an operator should know. Its handler must not block, as the node waits for it. Default:
 	// warnings and errors to standard error.
 	Logger *slog.Logger
-	// TokenFloor is asked for the highest token that a resource has seen when a group is born, so that
-	// tokens rise even after a loss of all data together with a clock that was set back. Optional.
+	// ReplaceAfter is how long a voter that Raft does not hear is waited for before another takes its place; 1 s to 24 h.
+	// A voter that leaves is replaced at once. Default 30 s, and more where Timing.Heartbeat is above a second.
+	ReplaceAfter time.Duration
+	// TokenFloor is asked for the highest token that a resource has seen: when a group is born, which waits for the answer;
+	// and by each node when it is raft leader for the first time since it was opened, which nothing waits for. So tokens
+	// rise even where clocks were set back and all data was lost, or an older backup of it restored. Optional.
 	TokenFloor func(context.Context) (Token, error)
 	// Events are optional hooks.
 	Events Events
@@ -104,11 +119,12 @@ func (c Config) withDefaults() Config {
 	if c.Bind == "" {
 		c.Bind = "127.0.0.1:0"
 	}
-	if c.Bootstrap == 0 {
+	switch {
+	case c.Bootstrap != 0:
+	case len(c.Join) > 0:
 		c.Bootstrap = 3
-		if len(c.Join) == 0 {
-			c.Bootstrap = 1
-		}
+	case !c.public():
+		c.Bootstrap = 1
 	}
 	if c.Voters == 0 {
 		c.Voters = 3
@@ -132,8 +148,14 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	c.Logger = slog.New(careful{c.Logger.Handler()})
+	if c.ReplaceAfter == 0 {
+		c.ReplaceAfter = max(autopilot.ReplaceAfterDefault, 6*c.Timing.moment())
+	}
 	return c
 }
+
+// moment is how long ago a replica may have been heard that is taken to live: some heartbeats.
+func (t Timing) moment() time.Duration { return max(autopilot.MomentDefault, 5*t.Heartbeat) }
 
 // validate names the first field that is not acceptable. It changes nothing.
 func (c Config) validate() error {
@@ -157,14 +179,14 @@ func (c Config) validate() error {
 	if c.Bootstrap < -1 || c.Bootstrap > nodesMax {
 		return invalid("Config.Bootstrap", "%d is not -1 to %d", c.Bootstrap, nodesMax)
 	}
-	if c.Bootstrap > 1 && len(c.Join) == 0 {
-		return invalid("Config.Join", "is empty, but Bootstrap waits for %d nodes", c.Bootstrap)
-	}
 	if c.Voters < 1 || c.Voters > votersMax || c.Voters%2 == 0 {
 		return invalid("Config.Voters", "%d is not odd, 1 to %d", c.Voters, votersMax)
 	}
 	if err := checkTTL("Config.TTL", c.TTL); err != nil {
 		return err
+	}
+	if c.ReplaceAfter < time.Second || c.ReplaceAfter > 24*time.Hour || c.ReplaceAfter < 2*c.Timing.moment() {
+		return invalid("Config.ReplaceAfter", "%v is not 1 s to 24 h, and twice five heartbeats at least", c.ReplaceAfter)
 	}
 	if !(c.MaxClockDrift > 0 && c.MaxClockDrift < 0.5) {
 		return invalid("Config.MaxClockDrift", "%v is not above 0 and below 0.5", c.MaxClockDrift)
@@ -172,7 +194,22 @@ func (c Config) validate() error {
 	if err := c.Timing.validate(); err != nil {
 		return err
 	}
-	return c.validateSecurity()
+	if err := c.validateSecurity(); err != nil {
+		return err
+	}
+	if c.Bootstrap == 0 { // after withDefaults
+		return invalid("Config.Bootstrap", "is 0 and Join is empty, on a node that others can reach: set Bootstrap: 1 if it is "+
+			"to found a group alone; for a fleet, set Join to where the others are, or Bootstrap to how many nodes are to meet "+
+			"if the others join this one")
+	}
+	return nil
+}
+
+// public reports whether nodes of other machines may reach this one, as far as the Config tells. A group that such a
+// node founds alone may be the second of its fleet. A Bind that is malformed is for validate to name.
+func (c Config) public() bool {
+	bind, err := c.bind()
+	return err == nil && !loopback(bind) || c.Advertise != "" && !loopback(c.Advertise)
 }
 
 func (t Timing) validate() error {
@@ -225,7 +262,7 @@ func (c Config) bind() (string, error) {
 		if err != nil {
 			return "", invalid("Config.Bind", "template: %v", err)
 		}
-		bind = strings.TrimSpace(parsed)
+		bind = bracketed(strings.TrimSpace(parsed))
 	}
 	_, port, err := net.SplitHostPort(bind)
 	if err == nil {
@@ -235,6 +272,16 @@ func (c Config) bind() (string, error) {
 		return "", invalid("Config.Bind", "%q is not host:port", bind)
 	}
 	return bind, nil
+}
+
+// bracketed puts the brackets around an IPv6 address that a template has put before a port without them.
+func bracketed(hostport string) string {
+	if i := strings.LastIndexByte(hostport, ':'); i > 0 {
+		if ip, err := netip.ParseAddr(hostport[:i]); err == nil && ip.Is6() {
+			return net.JoinHostPort(hostport[:i], hostport[i+1:])
+		}
+	}
+	return hostport
 }
 
 func loopback(hostport string) bool {

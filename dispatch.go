@@ -16,6 +16,7 @@ func (o observer) Applied(events []fsm.Event) {
 		e := &events[i]
 		o.c.expirer.note(e)
 		o.c.elapser.note(e)
+		o.c.pilot.note(e)
 		if e.Session.Node == o.c.self.Node && e.Session.Incarnation == o.c.self.Incarnation {
 			o.c.keeper.note(e)
 		}
@@ -49,7 +50,9 @@ func (o observer) Failed(err error) {
 	o.c.fail(dirError(fmt.Errorf("holdfast: the replica has failed: %w", err)))
 }
 
-// note takes an event that concerns a session of this process.
+// note takes an event that concerns a session of this process. What a holder or a waiter learns by it, restore
+// must be able to tell from a state. A grant that its holder gives back, or that ends with its session, is no
+// news of its own.
 func (k *keeper) note(e *fsm.Event) {
 	switch e.Kind {
 	case fsm.EventGranted:
@@ -57,7 +60,9 @@ func (k *keeper) note(e *fsm.Event) {
 			return // the call has it from its outcome
 		}
 	case fsm.EventWithdrawn:
-		if e.Reason != fsm.ReasonFinished {
+		switch e.Reason {
+		case fsm.ReasonFinished, fsm.ReasonWithdrawn, fsm.ReasonSuperseded, fsm.ReasonRemoved:
+		default: // with its session
 			return
 		}
 	case fsm.EventSessionEnded, fsm.EventForced, fsm.EventWanted:
@@ -72,24 +77,26 @@ func (k *keeper) note(e *fsm.Event) {
 	case fsm.EventGranted:
 		s.granted(e.Request, e.Token)
 	case fsm.EventWithdrawn:
-		s.dismiss(e.Request)
+		k.revoke(s, e.Request, nil)
 	case fsm.EventSessionEnded:
-		k.judge(s, endCause(e.Reason))
+		k.judge(s, endCause(e.Reason, e.Detail))
 	case fsm.EventForced:
-		k.revoke(s, e.Request, fmt.Errorf("%w: %s", ErrForced, e.Detail))
+		k.revoke(s, e.Request, forced(e.Detail))
 	case fsm.EventWanted:
 		s.wanted(e.Request)
 	}
 }
 
-func endCause(r fsm.Reason) error {
+func forced(detail string) error { return fmt.Errorf("%w: %s", ErrForced, detail) }
+
+func endCause(r fsm.Reason, detail string) error {
 	switch r {
 	case fsm.ReasonClosed, fsm.ReasonAbandoned:
 		return ErrReleased
 	case fsm.ReasonIncarnation:
-		return fmt.Errorf("holdfast: a newer process runs under this node's identity: %w", ErrExpired)
-	case fsm.ReasonForgotten:
-		return fmt.Errorf("holdfast: the group has removed this node: %w", ErrExpired)
+		return fmt.Errorf("holdfast: a later process of this node has taken its data directory over: %w", ErrExpired)
+	case fsm.ReasonRevoked:
+		return forced(detail)
 	}
 	return ErrExpired
 }
@@ -103,7 +110,7 @@ func (k *keeper) judge(s *session, cause error) {
 	k.wake()
 }
 
-// revoke ends the lease of one request that the group has ended.
+// revoke ends one request that the group has ended: its lease, or the waiting of its call.
 func (k *keeper) revoke(s *session, request uint64, cause error) {
 	err := lost(cause)
 	l := s.revoked(request, err)
@@ -123,32 +130,44 @@ func (k *keeper) tellEnded() {
 	verdicts, ended := k.verdicts, k.ended
 	k.verdicts, k.ended = nil, nil
 	k.mu.Unlock()
+	for _, e := range ended { // before what ended with its session, perhaps later
+		e.lease.end(e.err)
+	}
 	for _, s := range verdicts {
 		k.lose(s, ErrExpired)
 		k.forget(s)
 	}
-	for _, e := range ended {
-		e.lease.end(e.err)
-	}
 }
 
-// restore compares every session with a state that came as a whole: single events may have been missed.
+// restore compares every session with a state that came as a whole, and in which single events were missed. The
+// call that opens a session may not have its answer yet: what the state says of its request holds for it, too.
 func (k *keeper) restore(m *fsm.Machine) {
 	for _, s := range k.all() {
-		if !s.wasOpened() {
-			continue
-		}
-		for _, request := range s.open() {
-			switch state, token := m.Request(s.id, request); state {
-			case fsm.RequestGranted:
+		over, why := m.SessionEnded(s.id), ErrExpired
+		for request, l := range s.open() {
+			state, token := m.Request(s.id, request)
+			if state == fsm.RequestGranted {
 				s.granted(request, token)
-			case fsm.RequestSessionLost:
-				k.judge(s, ErrExpired)
-			case fsm.RequestFinished:
-				if !s.dismiss(request) {
-					k.revoke(s, request, ErrForced)
+				if m.Wanted(s.id, request) {
+					s.wanted(request)
 				}
+				continue
 			}
+			var end fsm.PastGrant
+			if l != nil {
+				end, _ = m.EndOf(l.name, uint64(l.token))
+			}
+			switch {
+			case end.Kind == fsm.EventForced:
+				k.revoke(s, request, forced(end.Detail))
+			case state == fsm.RequestFinished: // nobody else ends a grant of a session that lives
+				k.revoke(s, request, ErrForced)
+			case end.Kind != 0:
+				why = endCause(end.Reason, end.Detail)
+			}
+		}
+		if over {
+			k.judge(s, why)
 		}
 	}
 }

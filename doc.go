@@ -15,19 +15,27 @@
 // The grants of a lock form one order, that of the Raft log; in this order there is at most one exclusive holder at a time.
 //
 // Each grant has a fencing token. The tokens of a lock rise strictly, for ever: over fail-over, restart of
-// some or all, and loss of all data. Only the loss of all data together with clocks set back
-// needs help: Config.TokenFloor.
+// some or all, loss of all data, and restore of all data from a backup, if its nodes were stopped: a group that starts
+// goes on at the median of its voters' wall clocks, of two at the lower, of one at its own. Only clocks that
+// were set back together with such a loss or restore need help: Config.TokenFloor.
 //
 // A lock is not granted to another before the lease of its holder has ended by the holder's own clock,
 // as long as the rates of the nodes' clocks differ by no more than Config.MaxClockDrift. Wall clocks
 // may be wrong and may jump. Lease.Valid is right at the first look after the process was stopped
 // or the machine was suspended; Lease.Done closes at the end of the validity, whether or not the network answers.
 //
-// A grant that was acknowledged is not forgotten while a majority of the voters' disks survives.
+// A grant that was acknowledged is not forgotten while a majority of the voters' disks survives. A data directory
+// that was put back from a copy made before is a disk that did not survive, and worse: its node might vote, having
+// forgotten what it acknowledged. It ends itself as soon as a node tells it so that knows. One copied while it was in use, and put back
+// while those are away that know what it lacks, is not found out: delete a lost directory, do not restore it.
 // A lease that ended never comes back. Waiters are served first in, first out, over all nodes.
 //
 // A dead holder's lock is granted again within its TTL and two seconds, fail-over included, at the
-// default timing; at once if its process starts again on the same data directory.
+// default timing; at once if its process starts again on the same data directory, on the same machine and before that
+// boots again: only then is it proved that the former process is dead.
+//
+// Nothing else takes a lock away before the end of its TTL: not the silence of its node, nor its removal from the
+// group, nor a copy of its disk that is opened elsewhere. An operator can, by ForceRelease and RevokeNode.
 //
 // # What it needs
 //

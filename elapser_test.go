@@ -20,7 +20,7 @@ func TestASnapshotStartsEveryRestAnew(t *testing.T) {
 	index := uint64(0)
 	apply := func(cmd fsm.Command) fsm.Outcome {
 		index++
-		out, _ := m.Apply(index, fsm.Encode(cmd))
+		out, _ := m.Apply(index, fsm.ProcessOf(cmd), fsm.Encode(cmd))
 		return out
 	}
 	apply(fsm.Birth{Cluster: [16]byte{1}})

@@ -164,6 +164,9 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 				continue
 			}
 			group, _ := c.proposer.current()
+			if group == nil { // the node goes over to another, and is told again then
+				continue
+			}
 			group.Read(func(m *fsm.Machine) { s.read(m, name) })
 			if now := s.leader(name); !now.same(told) {
 				if told = now; !yield(told, nil) {

@@ -45,6 +45,9 @@ var (
 	// ErrRemoved: the group has removed this node while it was away, and has replaced it. Open its
 	// directory again, and it joins as a new node.
 	ErrRemoved = errors.New("holdfast: this node was removed from its group: open it again to join as a new one")
+	// ErrYielded: the group of this node, which nobody but it ever joined, was given up for another of its name, which
+	// the node joins. Leases end with it; calls that come later wait for the other group.
+	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
 	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a circle of callers that wait for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
 	// ErrForced: an operator released the lock with ForceRelease.

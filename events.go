@@ -17,6 +17,10 @@ type Events struct {
 	// SessionExpired is told when the group ended a session that was not renewed; late is how long
 	// after the end of its TTL, by this node's clock.
 	SessionExpired func(nodeID string, late time.Duration)
+	// Foreign is told when what this node sees of another group of its name changes: the nodes of it, none when it is out of
+	// sight. A lock may be held in each of two groups. One that nobody but its founder ever joined yields by itself;
+	// between two that others have joined, an operator decides.
+	Foreign func(clusterID string, nodes []string)
 	// Failed is told when the node has stopped serving for good.
 	Failed func(err error)
 }
@@ -42,7 +46,7 @@ func newHooks(e Events, log *slog.Logger) *hooks {
 
 // none reports whether there is nobody to tell anything.
 func (e Events) none() bool {
-	return e.LeaseLost == nil && e.RaftLeader == nil && e.SessionExpired == nil && e.Failed == nil
+	return e.LeaseLost == nil && e.RaftLeader == nil && e.SessionExpired == nil && e.Foreign == nil && e.Failed == nil
 }
 
 // start runs the hooks, unless there are none.
@@ -106,6 +110,12 @@ func (h *hooks) raftLeader(node string) {
 func (h *hooks) sessionExpired(node string, late time.Duration) {
 	if f := h.SessionExpired; f != nil {
 		h.post(func() { f(node, late) })
+	}
+}
+
+func (h *hooks) foreign(cluster string, nodes []string) {
+	if f := h.Foreign; f != nil {
+		h.post(func() { f(cluster, nodes) })
 	}
 }
 

@@ -42,25 +42,28 @@ func ExampleCluster_Observe() {
 	ctx := context.Background()
 	c := open(ctx)
 	defer c.Close()
-	changes := c.Observe(ctx, "scheduler") // begins here
-	go func() {
+	lead := func() {
 		_ = c.Lead(ctx, "scheduler", func(context.Context, *holdfast.Lease) error { return nil },
 			holdfast.WithValue([]byte("10.0.0.7:8080")))
-	}()
-	seen := 0
-	for leader, err := range changes {
+	}
+	led := false
+	for leader, err := range c.Observe(ctx, "scheduler") { // how it is now, and then every change
 		if err != nil {
 			log.Fatal(err)
 		}
 		if leader.NodeID != "" {
 			fmt.Printf("to %s\n", leader.Value)
-			seen++
-		} else if seen > 0 {
-			fmt.Println("nobody leads")
+			led = true
+			continue
+		}
+		fmt.Println("nobody leads")
+		if led {
 			break
 		}
+		go lead()
 	}
 	// Output:
+	// nobody leads
 	// to 10.0.0.7:8080
 	// nobody leads
 }

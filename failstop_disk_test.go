@@ -8,6 +8,7 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/env"
 )
@@ -134,7 +135,7 @@ func openOn(t testing.TB, disk vfs.FS, cfg holdfast.Config) (*holdfast.Cluster, 
 	if cfg.Logger == nil {
 		cfg.Logger = quiet()
 	}
-	dir, err := datadir.OpenFS(disk, "/data", cfg.Cluster)
+	dir, err := datadir.OpenFS(disk, "/data", cfg.Cluster, fsm.Place{Boot: "test"})
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,8 @@ type Status struct {
 	Held, Waiting int      // leases and waiting calls of this process
 	Failure       error    // why the node has stopped serving for good, nil otherwise
 	Expiries      Lateness // sessions that expired, as this node saw it
+	Plan          string   // on the raft leader: what it is about to change in the membership, or waits for, and why
+	Foreign       []string // cluster ids of other groups of this name in sight
 }
 
 // Members returns what gossip sees now, this node included. It does no I/O.
@@ -118,7 +120,9 @@ func (c *Cluster) roles() map[string]Role {
 
 // Status returns a snapshot of this node. It does no I/O.
 func (c *Cluster) Status() Status {
-	st := Status{ID: c.ID(), ClusterID: c.dir.Identity().ClusterID, Expiries: c.expirer.lateness()}
+	st := Status{
+		ID: c.ID(), ClusterID: c.dir.Identity().ClusterID, Expiries: c.expirer.lateness(), Foreign: c.founder.rivals.list(),
+	}
 	st.Held, st.Waiting = c.keeper.counts()
 	c.mu.Lock()
 	st.Failure = c.failure
@@ -137,8 +141,11 @@ func (c *Cluster) Status() Status {
 	}
 	st.Role = c.roles()[st.ID]
 	known := false
-	st.RaftLeader, st.Term, known = group.RaftLeader()
+	st.RaftLeader, st.Term, known = c.raftLeader(group)
 	group.Read(func(m *fsm.Machine) { st.Applied = m.Applied() })
+	if plan := c.pilot.plan.Load(); plan != nil {
+		st.Plan = plan.String()
+	}
 	st.Ready = !stopped && known && c.serves(group)
 	return st
 }
@@ -152,20 +159,22 @@ const (
 	lossSeen = 10 * time.Second
 )
 
-// serves reports whether the group grants locks and this node has, or has had, its place in it.
+// serves reports whether the group grants locks and this node has, or has had, its place in it. A group that is about
+// to yield does not.
 func (c *Cluster) serves(group *consensus.Group) bool {
 	serving := false
 	group.Read(func(m *fsm.Machine) { serving = m.Info().Serving })
-	return serving && (c.placed.Load() || c.complete(group))
+	return serving && len(c.founder.rivals.asks()) == 0 && (c.placed.Load() || c.complete(group))
 }
 
 // complete reports whether there are voters enough that are here, and whether the group can lose one of
 // them: one that is gone but not yet removed counts against it. In a fleet that is too small for all its
-// voters it is enough to vote.
+// voters it is enough to vote, and in one of two to stand by the one that does.
 func (c *Cluster) complete(group *consensus.Group) bool {
-	here, voters := len(c.votersHere(group)), len(group.Members().Voters)
+	members := group.Members()
+	here, voters := len(c.votersHere(group)), len(members.Voters)
 	if here < c.cfg.Voters {
-		return c.votes(group)
+		return c.votes(group) || voters == 1 && len(members.NonVoters) == 1 && members.Has(c.ID())
 	}
 	return here == voters || here-1 > voters/2
 }
@@ -175,29 +184,30 @@ func (c *Cluster) votersHere(group *consensus.Group) (list []membership.Member) 
 	members := group.Members()
 	departed := departed(group, members)
 	for _, node := range members.Voters {
-		if m, ok := c.gossip.Member(node); ok && m.Here() && m.Phase != membership.PhaseLeaving && !departed[node] {
+		if m, ok := c.gossip.Member(node); ok && m.Here() && departed[node] == fsm.Stays {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-// departed tells which nodes with a replica have said, through the group itself, that they never come back.
-func departed(group *consensus.Group, members consensus.Members) map[string]bool {
-	gone := make(map[string]bool)
+// departed tells which nodes with a replica have said, through the group itself, that they leave it or are gone.
+func departed(group *consensus.Group, members consensus.Members) map[string]fsm.Departure {
+	gone := make(map[string]fsm.Departure)
 	group.Read(func(m *fsm.Machine) {
 		for _, nodes := range []map[uint64]string{members.Voters, members.NonVoters} {
 			for _, node := range nodes {
 				id, err := fsm.ParseNode(node)
-				incarnation, known := m.Incarnation(id)
-				gone[node] = err == nil && known && incarnation == forEver
+				if err == nil {
+					gone[node] = m.Departed(id)
+				}
 			}
 		}
 	})
 	return gone
 }
 
-// answered reports whether all voters that gossip sees take a connection now: it takes gossip a while to
+// answered reports whether all voters that gossip sees answer a probe now: it takes gossip a while to
 // notice that one is gone. One that it has seen for longer than that may be out of this node's reach.
 func (c *Cluster) answered(ctx context.Context, group *consensus.Group) bool {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
@@ -209,12 +219,9 @@ func (c *Cluster) answered(ctx context.Context, group *consensus.Group) bool {
 			continue
 		}
 		all.Go(func() {
-			conn, err := c.endpoint.Dial(ctx, m.Addr, transport.KindProbe)
-			if err != nil {
+			if c.probe(ctx, m.Addr, m.Node, m.Incarnation) != nil {
 				silent.Store(true)
-				return
 			}
-			_ = conn.Close()
 		})
 	}
 	all.Wait()
@@ -227,7 +234,7 @@ func (c *Cluster) meta(phase membership.Phase) membership.Meta {
 	return membership.Meta{
 		Node: id.NodeID, Incarnation: c.self.Incarnation, ClusterID: id.ClusterID,
 		Name: c.cfg.Name, Zone: c.cfg.Zone, Version: shortened(version()),
-		Replica: consensus.ReplicaID(id.NodeID), Phase: phase,
+		Replica: consensus.ReplicaID(id.NodeID), Phase: phase, Alone: id.Alone(), Birth: id.Birth,
 	}
 }
 

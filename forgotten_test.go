@@ -27,7 +27,7 @@ func TestACallThatComesAfterTheGroupHasForgottenItsNodeSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.proposer.propose(ctx, fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation}); err != nil {
+	if _, _, err := c.proposer.propose(ctx, fsm.Goodbye{Node: c.self.Node, Incarnation: c.self.Incarnation}); err != nil {
 		t.Fatal(err)
 	}
 	if err := held.Set(ctx, []byte("late")); !errors.Is(err, ErrLost) {

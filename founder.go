@@ -17,12 +17,10 @@ import (
 )
 
 const (
-	inboxMax   = 256              // messages about forming that wait
-	metaRetry  = time.Second      // between attempts to tell the others something about this node
-	sendTime   = 3 * time.Second  // for one message
-	settleTime = 10 * time.Second // between looks at the fleet of a node that has its group
-	floorRetry = time.Second      // between questions to Config.TokenFloor that fail
-	toldMax    = 16               // other groups that are complained about
+	inboxMax   = 256             // messages about forming that wait
+	metaRetry  = time.Second     // between attempts to tell the others something about this node
+	sendTime   = 3 * time.Second // for one message
+	floorRetry = time.Second     // between questions to Config.TokenFloor that fail, before a birth
 )
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
@@ -30,15 +28,16 @@ type founder struct {
 	c      *Cluster
 	wakeup chan struct{}
 	inbox  chan forming.Message
-	told   map[string]bool // other groups that were complained about
-	saving sync.Mutex      // held from reading the identity to having saved it
-	out    atomic.Bool     // the group has said that this node, which leaves, is out of it
+	rivals *rivals
+	joins  bool        // it has given a group up, and founds no other; of the goroutine of live
+	bore   bool        // this process gave the group its birth
+	saving sync.Mutex  // held from reading the identity to having saved it
+	out    atomic.Bool // the group has said that this node is out of it
 }
 
 func newFounder(c *Cluster) *founder {
 	return &founder{
-		c: c, wakeup: make(chan struct{}, 1), inbox: make(chan forming.Message, inboxMax),
-		told: make(map[string]bool),
+		c: c, wakeup: make(chan struct{}, 1), inbox: make(chan forming.Message, inboxMax), rivals: newRivals(c),
 	}
 }
 
@@ -61,6 +60,10 @@ func (f *founder) message(from string, b []byte) {
 		}
 		return
 	}
+	if m.Kind == forming.Ask || m.Kind == forming.Answer {
+		f.rivals.hear(m)
+		return
+	}
 	select {
 	case f.inbox <- m:
 	default:
@@ -69,8 +72,8 @@ func (f *founder) message(from string, b []byte) {
 
 // dismissed ends the node for good: the group has removed it, and its replica can never serve again.
 func (f *founder) dismissed() {
-	if f.c.leaving.Load() {
-		f.out.Store(true)
+	f.out.Store(true)
+	if f.c.leaving.Load() || f.c.stopped() != nil {
 		return
 	}
 	if err := f.save(func(id *datadir.Identity) { id.Retired = true }); err != nil {
@@ -79,29 +82,35 @@ func (f *founder) dismissed() {
 	f.c.fail(ErrRemoved)
 }
 
-// run returns when the node has its group and the group its birth.
-func (f *founder) run(ctx context.Context) error {
-	if f.c.dir.Identity().ClusterID == "" {
-		if err := f.form(ctx); err != nil {
+// enter returns when the node has its group.
+func (f *founder) enter(ctx context.Context) error {
+	if f.c.dir.Identity().ClusterID != "" {
+		return nil
+	}
+	return f.form(ctx)
+}
+
+// begin returns when the group has its birth, and may be served.
+func (f *founder) begin(ctx context.Context) error {
+	f.tell(ctx, f.c.meta(membership.PhaseStarting))
+	if f.c.dir.Identity().Bootstrap > 0 {
+		if err := f.bear(ctx); err != nil {
 			return err
 		}
 	}
-	f.tell(ctx, f.c.meta(membership.PhaseStarting))
-	if f.c.dir.Identity().Bootstrap > 0 {
-		return f.bear(ctx)
-	}
-	return nil
+	return f.rivals.clear(ctx)
 }
 
 // form takes part in forming until there is a group to start.
 func (f *founder) form(ctx context.Context) error {
 	id := f.c.dir.Identity()
 	state := forming.New(forming.Config{
-		Self: id.NodeID, Incarnation: id.Incarnation, Bootstrap: f.c.cfg.Bootstrap, Join: len(f.c.cfg.Join) > 0,
+		Self: id.NodeID, Incarnation: id.Incarnation, Bootstrap: f.bootstrap(), Join: len(f.c.cfg.Join) > 0,
 	}, forming.Vote(id.Vote), f.c.clock.Now())
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	wants := "" // the group that this node asks to join
+	told := f.c.clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -115,14 +124,15 @@ func (f *founder) form(ctx context.Context) error {
 		case <-f.wakeup:
 		}
 		now := f.c.clock.Now()
-		out := state.Step(f.input())
+		in := f.input()
+		out := state.Step(in)
 		if out.Save {
 			if err := f.save(func(id *datadir.Identity) { id.Vote = datadir.Vote(out.Vote) }); err != nil {
 				return err
 			}
 		}
 		f.send(out.Send)
-		f.complain(out.Conflict)
+		f.rivals.show(forming.Groups(in.Peers), out.Cluster)
 		if out.Action == forming.Form {
 			return f.start(func(id *datadir.Identity) {
 				id.ClusterID, id.Bootstrap, id.Birth = newUUID(), uint32(f.c.cfg.Bootstrap), out.Counter
@@ -131,6 +141,10 @@ func (f *founder) form(ctx context.Context) error {
 		if out.Cluster != wants {
 			wants = out.Cluster
 			f.ask(ctx, wants)
+		}
+		if time.Duration(now-told) >= waitTold {
+			told = now
+			f.c.log.Warn("this node belongs to no group yet", "cluster", f.c.cfg.Cluster, "waits", f.missing())
 		}
 		timer.Reset(max(time.Duration(out.Next-now), 10*time.Millisecond))
 	}
@@ -147,18 +161,16 @@ func (f *founder) ask(ctx context.Context, cluster string) {
 	f.tell(ctx, meta)
 }
 
-func (f *founder) input() forming.Input {
-	in := forming.Input{Now: f.c.clock.Now(), Unix: time.Now().Unix()}
-	for _, m := range f.c.gossip.Members() {
-		if m.Local || !m.Here() {
-			continue
-		}
-		peer := forming.Peer{ID: m.Node, Fresh: m.Phase == membership.PhaseFresh}
-		if m.Phase == membership.PhaseStarting || m.Phase == membership.PhaseRunning {
-			peer.Cluster = m.ClusterID
-		}
-		in.Peers = append(in.Peers, peer)
+// bootstrap is how many nodes must meet as far as this one is concerned: Config's, unless the node has given a group up.
+func (f *founder) bootstrap() int {
+	if f.joins {
+		return -1
 	}
+	return f.c.cfg.Bootstrap
+}
+
+func (f *founder) input() forming.Input {
+	in := forming.Input{Now: f.c.clock.Now(), Unix: f.c.clock.Wall().Unix(), Peers: f.rivals.peers()}
 	select {
 	case <-f.c.gossip.Tried():
 		in.JoinTried = true
@@ -170,13 +182,15 @@ func (f *founder) input() forming.Input {
 // send sends in the background: a peer that hangs holds up nobody else.
 func (f *founder) send(messages []forming.Message) {
 	for _, m := range messages {
-		f.c.goRun(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, sendTime)
-			defer cancel()
-			if err := f.c.gossip.Send(ctx, m.To, m.Encode()); err != nil {
-				f.c.log.Debug("sending a message about forming", "to", m.To, "error", err)
-			}
-		})
+		f.c.goRun(func(ctx context.Context) { f.deliver(ctx, m) })
+	}
+}
+
+func (f *founder) deliver(ctx context.Context, m forming.Message) {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	if err := f.c.gossip.Send(ctx, m.To, m.Encode()); err != nil {
+		f.c.log.Debug("sending a message about forming", "to", m.To, "error", err)
 	}
 }
 
@@ -202,7 +216,7 @@ func (f *founder) startReplica() error {
 	group, err := consensus.Open(consensus.Config{
 		Node: id.NodeID, Incarnation: c.self.Incarnation, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
 		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
-		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c}, Logger: c.log, Limits: c.limits,
+		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c}, Wall: c.clock.Wall, Logger: c.log, Limits: c.limits,
 		SnapshotEntries: c.snapshotEvery, SnapshotKeep: c.snapshotKeep,
 	}, how)
 	if err != nil {
@@ -225,7 +239,11 @@ func (c *Cluster) adopt(group *consensus.Group) bool {
 	if c.ctx.Err() != nil {
 		return false
 	}
+	c.replica = group
 	c.proposer.start(group)
+	if c.proposer.view.Load().number > 0 {
+		c.feed.skipped(1) // who watches has the state of the group that was given up
+	}
 	return true
 }
 
@@ -241,10 +259,11 @@ func (f *founder) bear(ctx context.Context) error {
 	if born {
 		return nil
 	}
-	floor, err := f.floor(ctx)
+	floor, err := f.floor(ctx, floorRetry)
 	if err != nil {
 		return err
 	}
+	f.bore = true
 	id := f.c.dir.Identity()
 	cluster, err := fsm.ParseNode(id.ClusterID)
 	if err != nil {
@@ -260,8 +279,9 @@ func (f *founder) bear(ctx context.Context) error {
 	return err
 }
 
-// floor asks the user's hook for the highest token that a resource has seen, until it answers.
-func (f *founder) floor(ctx context.Context) (uint64, error) {
+// floor asks the user's hook for the highest token that a resource has seen, until it answers, less and less often down
+// to once in rarest.
+func (f *founder) floor(ctx context.Context, rarest time.Duration) (uint64, error) {
 	if f.c.cfg.TokenFloor == nil {
 		return 0, nil
 	}
@@ -269,7 +289,7 @@ func (f *founder) floor(ctx context.Context) (uint64, error) {
 		token Token
 		err   error
 	}
-	for {
+	for pause := floorRetry; ; pause = min(2*pause, rarest) {
 		answers := make(chan answer, 1)
 		go func() { // the hook may not listen to ctx; Close does not wait for it
 			defer func() {
@@ -292,45 +312,11 @@ func (f *founder) floor(ctx context.Context) (uint64, error) {
 		case a.err == nil:
 			a.err = fmt.Errorf("holdfast: Config.TokenFloor answered %d, which is no token", a.token)
 		}
-		f.c.log.Error("the group cannot be born before the token floor is known", "error", a.err)
+		f.c.log.Error("Config.TokenFloor has not answered: it is asked again, and a new group waits for it", "error", a.err)
 		select {
-		case <-time.After(floorRetry):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		}
-	}
-}
-
-// settle tells the others that the node runs, and looks after other groups of the same name, until ctx ends.
-func (f *founder) settle(ctx context.Context) {
-	f.tell(ctx, f.c.meta(membership.PhaseRunning))
-	timer := time.NewTicker(settleTime)
-	defer timer.Stop()
-	for {
-		own := f.c.dir.Identity().ClusterID
-		var others []string
-		for _, m := range f.c.gossip.Members() {
-			if m.ClusterID != "" && m.ClusterID != own && m.Here() {
-				others = append(others, m.ClusterID)
-			}
-		}
-		f.complain(others)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-f.wakeup:
-		}
-	}
-}
-
-// complain says once of each group that it should not be there.
-func (f *founder) complain(groups []string) {
-	for _, id := range groups {
-		if !f.told[id] && len(f.told) < toldMax {
-			f.told[id] = true
-			f.c.log.Error("nodes of another group under the same cluster name are in sight: they are refused",
-				"group", id, "own", f.c.dir.Identity().ClusterID, "cluster", f.c.cfg.Cluster)
 		}
 	}
 }

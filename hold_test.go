@@ -9,6 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
+// lateMax is the bound of L2 (ARCHITECTURE.md): a dead holder's lock is granted within its TTL and this.
+const lateMax = 2 * time.Second
+
 // lateEnd is how late the end of a rest may be noticed: an election, and a proposal.
 const lateEnd = 2 * time.Second
 

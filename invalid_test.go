@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"math"
 	"strings"
@@ -39,7 +40,6 @@ func TestABadConfigIsRefusedWithTheNameOfItsField(t *testing.T) {
 		{"Config.Join", holdfast.Config{Join: []string{"host:notaport"}}},
 		{"Config.Join", holdfast.Config{Join: []string{"dns+"}}},
 		{"Config.Join", holdfast.Config{Join: []string{"file+"}}},
-		{"Config.Join", holdfast.Config{Bootstrap: 3}},
 		{"Config.Bootstrap", holdfast.Config{Bootstrap: -2}},
 		{"Config.Bootstrap", holdfast.Config{Bootstrap: math.MaxInt, Join: []string{"127.0.0.1:1"}}},
 		{"Config.Voters", holdfast.Config{Voters: 2}},
@@ -49,6 +49,9 @@ func TestABadConfigIsRefusedWithTheNameOfItsField(t *testing.T) {
 		{"Config.Secrets", holdfast.Config{Secrets: make([]string, 100)}},
 		{"Config.TLS", holdfast.Config{TLS: &tls.Config{}}},
 		{"Config.TLS", holdfast.Config{TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}}},
+		{"Config.TLS", holdfast.Config{TLS: &tls.Config{
+			Certificates: make([]tls.Certificate, 1), ClientCAs: x509.NewCertPool(), InsecureSkipVerify: true,
+		}}},
 		{"Config.TTL", holdfast.Config{TTL: time.Millisecond}},
 		{"Config.TTL", holdfast.Config{TTL: -time.Second}},
 		{"Config.TTL", holdfast.Config{TTL: math.MaxInt64}},

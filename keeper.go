@@ -110,7 +110,11 @@ func (k *keeper) opened(s *session, queued bool) bool {
 		k.wake()
 	}
 	s.mu.Unlock()
-	return k.check(s)
+	alive := k.check(s)
+	if !alive {
+		k.strayed(s)
+	}
+	return alive
 }
 
 // handOver leaves the renewal of a manual session to its caller, who begins with a whole TTL if the group
@@ -332,50 +336,49 @@ func (k *keeper) renew(ctx context.Context, s *session) error {
 	return nil
 }
 
-// release gives a lease back that has ended here.
+// release gives a lease back that has ended here, and closes its session if that is its own.
 func (k *keeper) release(ctx context.Context, l *Lease) error {
-	s, rest := l.session, l.rest()
-	if s.manual && rest == 0 {
-		return k.closeNow(ctx, s)
-	}
-	p := k.c.proposer
+	s, p := l.session, k.c.proposer
 	if err := p.enter(ctx, p.holders); err != nil {
-		k.clean.release(l)
+		k.releaseLater(l)
 		return err
 	}
 	grant := [1]fsm.Grant{{Name: l.name, Token: uint64(l.token)}}
 	room := p.room()
-	cmd := fsm.Release{Session: s.id, Acked: s.acked(), Rest: rest, Grants: grant[:]}.AppendTo((*room)[:0])
+	cmd := fsm.Release{Session: s.id, Acked: s.acked(), Rest: l.rest(), Grants: grant[:], Close: s.manual}.AppendTo((*room)[:0])
 	out, tried, err := p.admitted(ctx, p.holders, cmd)
 	p.rooms.Put(room)
 	if err != nil {
-		k.clean.release(l)
+		k.releaseLater(l)
 		return err
 	}
 	l.left()
+	k.closed(s)
+	if out.Code == fsm.CodeOK {
+		return nil
+	}
+	return k.released(l, tried)
+}
+
+// closed says that the group has closed the session of a manually renewed lease with its release.
+func (k *keeper) closed(s *session) {
 	if s.manual {
+		s.judge(ErrReleased)
 		k.lose(s, ErrReleased)
 	}
+}
+
+// released is what became of a grant that was not there when its release was carried out: an earlier attempt has
+// released it, or it was lost before. The state knows, as long as it remembers how the grant ended.
+func (k *keeper) released(l *Lease, tried attempts) error {
+	end, known := k.c.endOf(l.name, l.token)
 	switch {
-	case out.Code == fsm.CodeOK, tried.unknown:
+	case tried.unknown && !known:
+		return ErrUnknownOutcome
+	case tried.unknown && end.Reason == fsm.ReasonReleased:
 		return nil
 	}
 	return lost(ErrStaleToken)
-}
-
-// closeNow ends the session of a manually renewed lease, and with it the lease.
-func (k *keeper) closeNow(ctx context.Context, s *session) error {
-	out, tried, err := k.c.proposer.propose(ctx, fsm.CloseSession{Session: s.id})
-	if err != nil {
-		k.lose(s, ErrReleased)
-		return err
-	}
-	s.judge(ErrReleased)
-	k.lose(s, ErrReleased)
-	if out.Code == fsm.CodeOK || tried.unknown {
-		return nil
-	}
-	return lost(ErrExpired)
 }
 
 // releaseLater gives back a lease that has ended here, without anybody waiting for it.

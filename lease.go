@@ -38,6 +38,7 @@ type Lease struct {
 	cancel   context.CancelCauseFunc
 	wanted   chan struct{}
 	jeopardy chan Jeopardy
+	writes   *writer
 }
 
 // Jeopardy tells that renewal is in trouble, or that it is safe again.
@@ -88,6 +89,9 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 func (l *Lease) Err() error {
 	if !l.Valid() {
 		l.c.keeper.check(l.session)
+		if err := l.session.ended(); err != nil {
+			l.end(err) // who ends the session may not have come to this lease yet
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,9 +165,10 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.Err()
 }
 
-// Release ends the lease and frees the lock. A second call answers nil; on a lost lease it answers
-// ErrLost. Whatever happens the lease is over when it returns: if ctx ends first, the lock is freed in
-// the background as soon as the group can be reached, and the error says that this is open.
+// Release ends the lease and frees the lock. A second call answers nil; on a lost lease, also where only the group
+// knows of the loss, it answers ErrLost. Whatever happens the lease is over when it returns: if ctx ends first, the
+// lock is freed in the background as soon as the group can be reached, and the error says that this is open. It is
+// ErrUnknownOutcome, too, if an answer was lost and the group does not remember how the grant ended.
 func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -182,51 +187,6 @@ func releasedTwice(err error) error {
 		return nil
 	}
 	return err
-}
-
-// Set writes the lock's value: 64 KiB at most, nil removes it. It is refused with ErrLost once the
-// lease is over, by the group itself: a stale holder cannot write. If ctx ends first the value may
-// have been written, and the error is ErrUnknownOutcome.
-func (l *Lease) Set(ctx context.Context, value []byte) error {
-	if ctx == nil {
-		return invalid("context", "is nil")
-	}
-	if len(value) > ValueMax {
-		return invalid("value", "%d bytes, at most %d", len(value), ValueMax)
-	}
-	if err := l.Err(); err != nil {
-		return err
-	}
-	for {
-		out, err := l.set(ctx, value)
-		switch {
-		case err != nil:
-			return err
-		case out.Code == fsm.CodeOK:
-			return nil
-		case out.Code == fsm.CodeFinished: // the answer to an earlier attempt was lost, and may have been a refusal
-		case out.Code == fsm.CodeStaleToken, out.Code == fsm.CodeSessionLost,
-			out.Code == fsm.CodeUnknownNode, out.Code == fsm.CodeStaleIncarnation:
-			l.end(lost(ErrStaleToken))
-			return l.Err()
-		default:
-			return refused(out)
-		}
-	}
-}
-
-// set writes the value under one request number.
-func (l *Lease) set(ctx context.Context, value []byte) (fsm.Outcome, error) {
-	request, acked, err := l.session.begin(nil, l.c.clock.Now())
-	if err != nil {
-		return fsm.Outcome{}, err
-	}
-	defer l.session.finish(request)
-	out, _, err := l.c.proposer.propose(ctx, fsm.SetValue{
-		Session: l.session.id, Request: request, Acked: acked,
-		Name: l.name, Token: uint64(l.token), Value: value,
-	})
-	return out, err
 }
 
 // end ends the lease for err, once. It reports whether this call did it.

@@ -5,21 +5,26 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
-	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 const (
-	leavePause  = 20 * time.Millisecond // how often a leaving node looks whether it is out
-	goodByeTime = 2 * time.Second       // for saying good-bye when there is no time left
+	leavePause   = 20 * time.Millisecond // how often a leaving node looks whether it is out
+	leaveTime    = time.Minute           // of Leave, whatever its context says
+	handOverTime = 5 * time.Second       // of Close, for a voter without a disk
+	goodByeTime  = 2 * time.Second       // for saying good-bye when there is no time left
 )
 
 // Leave is the planned departure of a node: it gives its leases back, hands raft leadership over, waits until the group
 // has removed its replica (and promoted another in its place if there is one), says good-bye to the gossip, and
-// closes. Its data directory then begins as a new node. The last node of a group only closes, and
-// keeps its data. If ctx ends first the node is closed all the same; the group then replaces it as one
-// that has left. A second call, or one after Close, answers ErrClosed.
+// closes. Its data directory then begins as a new node. Any number of nodes may leave at once; they are let go one by
+// one. The last node of a group, and all of those of which none stays, only close, and keep their data: started again
+// they go on as the group that they were. It takes a minute at most, and a second or two where a majority answers.
+//
+// If ctx or the minute ends first the error is that of the context, with ErrNoQuorum for a deadline, and the node is
+// closed all the same; the group then lets it go when it can. A second call, or one after Close, answers ErrClosed.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -31,6 +36,8 @@ func (c *Cluster) Leave(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
 	c.keeper.loseAll(ErrClosed)
 	c.giveBack(ctx)
 	err := c.depart(ctx)
@@ -45,33 +52,54 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	return err
 }
 
-// depart gets this node's replica out of the group.
+// depart gets this node's replica out of the group, which knows that it leaves.
 func (c *Cluster) depart(ctx context.Context) error {
 	group, _ := c.proposer.current()
 	if group == nil || last(group) {
 		return nil
 	}
-	if err := c.gossip.SetMeta(c.meta(membership.PhaseLeaving)); err != nil {
+	switch out, err := c.waitOut(ctx, group, c.closing); {
+	case err != nil:
 		return err
+	case out:
+		return c.founder.save(func(id *datadir.Identity) { id.Retired = true })
 	}
+	return nil
+}
+
+// waitOut waits until the group has removed this node's replica, or nobody stays who could; out says which.
+func (c *Cluster) waitOut(ctx context.Context, group *consensus.Group, closing <-chan struct{}) (out bool, err error) {
 	ticker := time.NewTicker(leavePause)
 	defer ticker.Stop()
+	pause := ticker.C
 	for c.member(group) {
-		if last(group) {
-			return nil
-		}
-		if group.IsRaftLeader() {
-			c.handOver(ctx, group)
+		alone := !c.othersStay(group)
+		if alone { // they look for it, too: a majority must stay until all have seen it
+			pause = time.After(2 * c.cfg.Timing.Election)
 		}
 		select {
-		case <-ticker.C:
+		case <-pause:
 		case <-ctx.Done():
-			return unreached(ctx, attempts{})
-		case <-c.closing:
-			return c.stopped()
+			return false, unreached(ctx, attempts{})
+		case <-closing:
+			return false, c.stopped()
+		}
+		if alone {
+			return false, nil
 		}
 	}
-	return c.founder.save(func(id *datadir.Identity) { id.Retired = true })
+	return true, nil
+}
+
+// othersStay reports whether a replica besides this one stays in the group, as far as applied here.
+func (c *Cluster) othersStay(group *consensus.Group) bool {
+	members := group.Members()
+	for node, departure := range departed(group, members) {
+		if node != c.ID() && departure == fsm.Stays {
+			return true
+		}
+	}
+	return members.Change == 0
 }
 
 // last reports whether this is the only replica of its group, as far as applied here.
@@ -90,17 +118,4 @@ func (c *Cluster) member(group *consensus.Group) bool {
 		return !errors.Is(group.Barrier(c.ctx), consensus.ErrRemoved) // the engine has dropped a removed replica
 	}
 	return members.Has(c.ID())
-}
-
-// handOver makes another voter raft leader, one that gossip sees alive.
-func (c *Cluster) handOver(ctx context.Context, group *consensus.Group) {
-	for _, node := range group.Members().Voters {
-		m, ok := c.gossip.Member(node)
-		if node == c.ID() || !ok || m.State != membership.Alive || m.Phase != membership.PhaseRunning {
-			continue
-		}
-		if err := group.Transfer(ctx, node); err == nil {
-			return
-		}
-	}
 }

@@ -73,7 +73,7 @@ func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*
 		}
 		s := c.keeper.session(o.ttl, o.manual)
 		l, err := c.attempt(ctx, s, name, wait, o)
-		if !errors.Is(err, errAgain) {
+		if !errors.Is(err, errAgain) && !errors.Is(err, ErrYielded) { // the lock is to be had in the other group
 			return l, err
 		}
 		if err := c.stopped(); err != nil {
@@ -114,30 +114,31 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		c.giveUp(s, request, tried.unknown)
 		return nil, err
 	}
-	switch out.Code {
-	case fsm.CodeGranted, fsm.CodeQueued, fsm.CodeHeld:
-		if !c.keeper.opened(s, out.Code == fsm.CodeQueued) {
-			return nil, errAgain
-		}
-	case fsm.CodeSessionLost, fsm.CodeUnknownNode:
+	return c.proceed(ctx, s, request, wake, name, o, out, tried.unknown)
+}
+
+// proceed goes on with a call whose command has its outcome; unknown says that an earlier attempt may still be
+// carried out.
+func (c *Cluster) proceed(ctx context.Context, s *session, request uint64, wake <-chan wakeup, name string, o options,
+	out fsm.Outcome, unknown bool,
+) (*Lease, error) {
+	open, state := out.Code.Left()
+	alive := open && c.keeper.opened(s, state == fsm.RequestWaiting)
+	switch {
+	case state == fsm.RequestGranted && alive:
+		return c.take(ctx, s, request, name, out.Token, o)
+	case state == fsm.RequestWaiting && alive:
+		return c.await(ctx, s, request, wake, name, o)
+	case state == fsm.RequestGranted, state == fsm.RequestWaiting:
+		return nil, errAgain
+	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
 		s.judge(ErrExpired)
 		c.keeper.lose(s, ErrExpired)
-		if out.Code == fsm.CodeUnknownNode { // the group has forgotten this node while it was away
-			if err := c.hello(ctx); err != nil {
-				return nil, err
-			}
-		}
-		return nil, errAgain
+	default:
+		c.giveUp(s, request, unknown && state == fsm.RequestUnknown)
 	}
 	switch out.Code {
-	case fsm.CodeGranted:
-		return c.take(ctx, s, request, name, out.Token, o)
-	case fsm.CodeQueued:
-		return c.await(ctx, s, request, wake, name, o)
-	}
-	c.giveUp(s, request, false)
-	switch out.Code {
-	case fsm.CodeFinished:
+	case fsm.CodeFinished, fsm.CodeSessionLost:
 		return nil, errAgain
 	case fsm.CodeHeld:
 		return nil, heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
@@ -145,6 +146,11 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		return nil, fmt.Errorf("%w: %q", ErrDeadlock, public(name))
 	case fsm.CodeDone:
 		return nil, &doneError{*out.Holder}
+	case fsm.CodeUnknownNode: // the group has forgotten this node while it was away
+		if err := c.hello(ctx); err != nil {
+			return nil, err
+		}
+		return nil, errAgain
 	case fsm.CodeStaleIncarnation: // the group has forgotten this process, which leaves or was removed
 		if err := c.stopped(); err != nil {
 			return nil, err
@@ -187,6 +193,7 @@ func (c *Cluster) take(ctx context.Context, s *session, request uint64, name str
 		l.most = l.granted.Add(o.maxHold)
 	}
 	if s.adopt(l) != nil {
+		c.giveUp(s, request, false)
 		return nil, errAgain
 	}
 	if !c.keeper.check(s) {

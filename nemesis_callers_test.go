@@ -47,24 +47,26 @@ func (x *nemesis) caller(i int, r *rand.Rand) {
 		pause(r, 500*time.Millisecond)
 		<-n.Awake()
 		if c := n.Cluster(); c != nil {
-			x.call(n, c, r)
+			x.call(n, c, x.kinds()[r.IntN(len(x.kinds()))], r)
 		}
 	}
 }
 
-func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
-	k := x.kinds()[r.IntN(len(x.kinds()))]
-	t := &tenure{n: n, kind: k, manual: chance(r, 10)}
+func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, k kind, r *rand.Rand) {
+	t := &tenure{n: n, kind: k, manual: chance(r, 10) || k.ttl > 0 && chance(r, 40)}
 	e := history.Event{Kind: history.Asked, Op: x.rec.Op(), Node: n.Index()}
 	opts := k.claim(&e, r)
 	if t.manual {
 		opts = append(opts, holdfast.WithManualRenew())
 	}
-	capped := chance(r, 10)
+	capped := chance(r, 10) && k.ttl == 0
 	if capped {
 		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+time.Duration(r.Int64N(int64(2*x.ttl)))))
 	}
 	patience := 50*time.Millisecond + time.Duration(r.Int64N(int64(4*x.ttl)))
+	if k.ttl > 0 {
+		patience = upTo(r, longPatience)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if chance(r, 10) {
@@ -89,9 +91,9 @@ func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	x.release(t)
 }
 
-// understand complains about errors that no caller expects when nodes crash and networks break.
+// understand complains about errors that no caller expects when nodes crash, disks move and networks break.
 func (x *nemesis) understand(what string, err error, also ...error) {
-	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, context.Canceled, context.DeadlineExceeded) {
+	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, holdfast.ErrIncompatible, context.Canceled, context.DeadlineExceeded) {
 		if errors.Is(err, allowed) {
 			return
 		}
@@ -112,7 +114,9 @@ func (x *nemesis) hold(t *tenure, r *rand.Rand, leave bool) {
 	}()
 	x.probe(t.kind)
 	end := time.Now().Add(time.Duration(r.Int64N(int64(2 * x.ttl))))
-	if chance(r, 70) {
+	if t.kind.ttl > 0 {
+		end = time.Now().Add(upTo(r, longHold))
+	} else if chance(r, 70) {
 		end = time.Now().Add(time.Duration(r.Int64N(int64(x.ttl / 4))))
 	}
 	for time.Now().Before(end) || leave {
@@ -138,7 +142,7 @@ func (x *nemesis) release(t *tenure) {
 	released := x.gives(t)
 	err := t.l.Release(until(time.Second))
 	if err != nil {
-		x.understand("releasing", err, holdfast.ErrLost)
+		x.understand("releasing", err, holdfast.ErrLost, holdfast.ErrUnknownOutcome)
 		return
 	}
 	x.rec.Add(released)

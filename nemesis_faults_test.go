@@ -16,6 +16,10 @@ import (
 func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
 	var doing sync.WaitGroup
 	time.AfterFunc(d, func() { close(x.stop) })
+	if chance(r, 50) {
+		own := rand.New(rand.NewPCG(r.Uint64(), 5))
+		doing.Go(func() { x.siege(own) })
+	}
 	for x.wait(time.Duration(r.Int64N(int64(5 * time.Second)))) {
 		if x.running.Load() >= 2 {
 			continue
@@ -40,13 +44,36 @@ func (x *nemesis) wait(d time.Duration) bool {
 	}
 }
 
-// lasts is how long a fault is in force: mostly around the TTL, sometimes long enough to be replaced.
+// lasts is how long a fault is in force: mostly around the TTL, sometimes long enough to be replaced, and now and
+// then for long after that.
 func (x *nemesis) lasts(r *rand.Rand) time.Duration {
-	d := time.Duration(r.Int64N(int64(2 * x.ttl)))
-	if chance(r, 5) {
-		d += 40 * time.Second
+	d := upTo(r, 2*x.ttl)
+	switch what := r.IntN(100); {
+	case what < 2:
+		d += replaced + upTo(r, 9*time.Minute)
+	case what < 10:
+		d += replaced + upTo(r, 20*time.Second)
 	}
 	return d
+}
+
+// replaced is how long a node must be away at least to be replaced.
+const replaced = 40 * time.Second
+
+// siege cuts a holder of a lock with a long TTL off, or its gossip or its Raft connections alone, for so long that
+// the group replaces its node.
+func (x *nemesis) siege(r *rand.Rand) {
+	for x.wait(time.Second) {
+		holders := x.keepers()
+		if len(holders) == 0 {
+			continue
+		}
+		n := x.s.Node(holders[r.IntN(len(holders))])
+		cut := []func(){n.Isolate, n.Isolate, n.CutRaft, n.CutGossip}[r.IntN(4)]
+		if x.weather([]int{n.Index()}, cut, replaced+upTo(r, time.Minute)) {
+			return
+		}
+	}
 }
 
 // victim is a node, more often than not the raft leader.
@@ -67,12 +94,16 @@ func (x *nemesis) one(r *rand.Rand) {
 	switch what := r.IntN(100); {
 	case what < 45:
 		x.onNetwork(r, i)
-	case what < 75:
+	case what < 70:
 		x.onNode(i, func() { x.dies(r, i) })
-	case what < 78:
+	case what < 74:
+		x.onNode(i, func() { x.restarts(r, i) })
+	case what < 77:
 		x.allDie(r)
-	case what < 90:
+	case what < 86:
 		x.onNode(i, func() { x.pauses(r, i) })
+	case what < 92:
+		x.onNode(i, func() { x.moves(r, i) })
 	case what < 96:
 		x.onNode(i, func() { x.slowDisk(r, i) })
 	default:
@@ -91,10 +122,10 @@ func (x *nemesis) onNode(i int, f func()) {
 	}
 }
 
-// claim makes a node ill and busy, unless it is busy already.
+// claim makes a node ill and busy, unless it is busy already, or none is there.
 func (x *nemesis) claim(i int) (ok bool) {
 	x.change(func() {
-		if ok = !x.busy[i]; ok {
+		if ok = !x.busy[i] && !x.vacant[i]; ok {
 			x.busy[i] = true
 			x.ill[i]++
 		}
@@ -164,14 +195,6 @@ func (x *nemesis) majority() bool {
 
 // onNetwork does harm to the network, if no other fault does.
 func (x *nemesis) onNetwork(r *rand.Rand, i int) {
-	x.mu.Lock()
-	free := !x.network
-	x.network = true
-	x.mu.Unlock()
-	if !free {
-		return
-	}
-	x.faults.Add(1)
 	n := len(x.s.Nodes())
 	touched := []int{i} // in front, as it may be the raft leader
 	for _, k := range r.Perm(n)[:[]int{0, 0, 1, 1, r.IntN(n)}[r.IntN(5)]] {
@@ -179,23 +202,48 @@ func (x *nemesis) onNetwork(r *rand.Rand, i int) {
 			touched = append(touched, k)
 		}
 	}
+	x.weather(touched, func() { x.spoil(r, touched) }, x.lasts(r))
+}
+
+// weather spoils the network around some nodes for d, if no other fault has it in its hands.
+func (x *nemesis) weather(touched []int, spoil func(), d time.Duration) bool {
+	if !x.takeNetwork() {
+		return false
+	}
+	x.faults.Add(1)
 	x.change(func() {
 		for _, k := range touched {
 			x.ill[k]++
 		}
 	})
-	x.spoil(r, touched)
-	x.wait(x.lasts(r))
-	x.calm()
-	x.mu.Lock()
-	x.network = false
-	x.mu.Unlock()
+	spoil()
+	x.wait(d)
+	x.giveNetwork()
 	for _, k := range touched {
 		x.recover(k)
 	}
+	return true
 }
 
-// spoil cuts the touched nodes off, one way or both, or from each other alone, or gives them bad weather.
+// takeNetwork takes the network in hand if nobody has it.
+func (x *nemesis) takeNetwork() (free bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	free = !x.network
+	x.network = true
+	return free
+}
+
+// giveNetwork makes the network well, and lets others have it.
+func (x *nemesis) giveNetwork() {
+	x.calm()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.network = false
+}
+
+// spoil cuts the touched nodes off, one way or both, or from each other alone, or one kind of what they say, or gives
+// them bad weather.
 func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 	var others []int
 	for k := range x.s.Nodes() {
@@ -204,7 +252,7 @@ func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 		}
 	}
 	deaf, mute := chance(r, 60), chance(r, 60)
-	switch what := r.IntN(10); {
+	switch what := r.IntN(12); {
 	case what < 2:
 		x.s.Partition(touched, others)
 	case what < 4:
@@ -229,6 +277,14 @@ func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 			x.s.Cut(touched[0], k)
 			if mute {
 				x.s.Cut(k, touched[0])
+			}
+		}
+	case what < 10:
+		for _, k := range touched {
+			if mute {
+				x.s.Node(k).CutGossip()
+			} else {
+				x.s.Node(k).CutRaft()
 			}
 		}
 	default:
@@ -270,13 +326,24 @@ func (x *nemesis) drift(r *rand.Rand, i int) {
 	x.mu.Unlock()
 }
 
-// open starts a node, and again when the group has removed it.
+// open starts a node, and again when the group has removed it, as a new one when its disk runs elsewhere.
 func (x *nemesis) open(i int) {
+	x.mu.Lock()
+	proof := x.proof[i]
+	x.proof[i] = false
+	x.mu.Unlock()
+	x.rec.Add(history.Event{Kind: history.Opens, Node: i, OK: proof})
 	c, err := x.s.Node(i).TryOpen()
+	if err != nil && x.stopped(i, err) {
+		x.wipe(i)
+		x.open(i)
+		return
+	}
 	if err != nil {
 		x.t.Errorf("opening node %d: %v", i, err)
 		return
 	}
+	x.rec.Add(history.Event{Kind: history.Opened, Node: i, Value: c.ID()})
 	x.mu.Lock()
 	x.ids[i] = c.ID()
 	x.mu.Unlock()
@@ -286,16 +353,25 @@ func (x *nemesis) open(i int) {
 		case <-x.rest:
 			return
 		}
-		if err := c.Err(); errors.Is(err, holdfast.ErrClosed) {
+		err := c.Err()
+		if errors.Is(err, holdfast.ErrClosed) {
 			return
-		} else if !errors.Is(err, holdfast.ErrRemoved) {
+		}
+		x.rec.Add(history.Event{Kind: history.Closes, Node: i})
+		if !x.stopped(i, err) {
 			x.t.Errorf("node %d has failed: %v", i, err)
 		}
 		for !x.claim(i) {
+			if x.s.Node(i).Cluster() != c {
+				return
+			}
 			x.sleep(100 * time.Millisecond)
 		}
 		if x.s.Node(i).Cluster() == c {
-			x.s.Node(i).Close()
+			x.closes(i)
+			if errors.Is(err, holdfast.ErrIncompatible) {
+				x.wipe(i)
+			}
 			x.open(i)
 		}
 		x.unclaim(i)
@@ -308,14 +384,53 @@ func (x *nemesis) dies(r *rand.Rand, i int) {
 	n := x.s.Node(i)
 	wipe := chance(r, 25) && x.spare(i)
 	if chance(r, 50) {
-		n.Kill()
+		x.kill(i)
 	} else {
+		x.died(i, false)
 		n.Crash()
 	}
 	if wipe {
-		n.Wipe()
+		x.wipe(i)
 	}
 	x.wait(x.lasts(r))
+	x.open(i)
+}
+
+// died says that the process of a node is dead from now on. The next one proves that if it runs on the same disk in
+// the same boot.
+func (x *nemesis) died(i int, proof bool) {
+	x.rec.Add(history.Event{Kind: history.Dies, Node: i})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.proof[i] = proof
+}
+
+// kill ends the process of a node.
+func (x *nemesis) kill(i int) {
+	x.died(i, true)
+	x.s.Node(i).Kill()
+}
+
+// closes ends the process of a node in good order.
+func (x *nemesis) closes(i int) {
+	x.rec.Add(history.Event{Kind: history.Closes, Node: i})
+	x.s.Node(i).Close()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.proof[i] = true
+}
+
+// wipe takes the disk of a node away.
+func (x *nemesis) wipe(i int) {
+	x.s.Node(i).Wipe()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.proof[i], x.former[i] = false, ""
+}
+
+func (x *nemesis) restarts(r *rand.Rand, i int) {
+	x.closes(i)
+	x.wait(x.lasts(r) / 4)
 	x.open(i)
 }
 
@@ -351,6 +466,7 @@ func (x *nemesis) allDie(r *rand.Rand) {
 	x.faults.Add(1)
 	var dying sync.WaitGroup
 	for _, i := range all {
+		x.died(i, false)
 		dying.Go(x.s.Node(i).Crash)
 	}
 	dying.Wait()

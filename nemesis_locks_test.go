@@ -22,6 +22,7 @@ type kind struct {
 	ranked  bool     // some callers come before others
 	minHold time.Duration
 	delay   time.Duration
+	ttl     time.Duration // 0: the fleet's
 }
 
 const (
@@ -46,7 +47,7 @@ func (k kind) names() []string { return append([]string{k.name}, k.others...) }
 
 // names are those of all kinds, each once.
 func (x *nemesis) names() (all []string) {
-	for _, k := range x.kinds() {
+	for _, k := range append(x.kinds(), x.longs()...) {
 		for _, name := range k.names() {
 			if !slices.Contains(all, name) {
 				all = append(all, name)
@@ -58,7 +59,7 @@ func (x *nemesis) names() (all []string) {
 
 // claim fills in what a call of this kind asks for, and answers its options.
 func (k kind) claim(e *history.Event, r *rand.Rand) (opts []holdfast.Option) {
-	e.Lock, e.Others, e.Limit, e.Weight, e.MinHold, e.LockDelay = k.name, k.others, k.limit, k.limit, k.minHold, k.delay
+	e.Lock, e.Others, e.Limit, e.Weight, e.MinHold, e.LockDelay, e.TTL = k.name, k.others, k.limit, k.limit, k.minHold, k.delay, k.ttl
 	opts = append(opts, holdfast.WithLabel(strconv.FormatUint(e.Op, 10)))
 	switch {
 	case k.shared && chance(r, 70):
@@ -70,6 +71,9 @@ func (k kind) claim(e *history.Event, r *rand.Rand) (opts []holdfast.Option) {
 	case k.ranked:
 		e.Priority = r.IntN(3)
 		opts = append(opts, holdfast.WithPriority(e.Priority))
+	}
+	if k.ttl > 0 {
+		opts = append(opts, holdfast.WithTTL(k.ttl))
 	}
 	if k.minHold > 0 {
 		opts = append(opts, holdfast.WithMinHold(k.minHold))
@@ -196,8 +200,11 @@ func (x *nemesis) takeAll() {
 		if n.Cluster() == nil {
 			continue // it could not be opened, which was told
 		}
-		for _, k := range append(x.kinds(), kind{name: ballast, limit: 1}) {
-			ctx, opts := until(x.ttl+lateMax+k.minHold+k.delay), []holdfast.Option{}
+		for _, k := range append(append(x.kinds(), kind{name: ballast, limit: 1}), x.longs()...) {
+			if k.ttl > longWait {
+				x.clear(n, k.name)
+			}
+			ctx, opts := until(max(x.ttl, min(k.ttl, longWait))+lateMax+k.minHold+k.delay), []holdfast.Option{}
 			if k.limit > 1 && !k.shared {
 				opts = append(opts, holdfast.WithLimit(k.limit), holdfast.WithWeight(k.limit))
 			}

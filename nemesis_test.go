@@ -74,7 +74,7 @@ func (a *teeth) lack() string {
 	defer a.mu.Unlock()
 	return a.figures.Lacks(history.Figures{
 		Calls: 200, Grants: 50, Refused: 20, Expired: 1, Verified: 20, Looked: 50, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
-		Wholes: 5, Rests: 5, Freed: 1, LeaderReads: 10, Observed: 30, Told: 1000, Resyncs: 1,
+		Wholes: 5, Rests: 5, Freed: 1, Longs: 5, Revoked: 1, LeaderReads: 10, Observed: 30, Told: 1000, Resyncs: 1,
 	})
 }
 
@@ -96,6 +96,7 @@ type nemesis struct {
 	s     *sim.Sim
 	log   io.Writer
 	ttl   time.Duration
+	long  time.Duration    // the TTL of a lock that is held for long
 	base  transport.Faults // what the network is like when it is well
 	rec   *history.Recorder
 	begin time.Time
@@ -120,6 +121,9 @@ type nemesis struct {
 	network bool // a fault has the network in its hands
 	rates   []float64
 	tenures map[*tenure]struct{}
+	former  []string // the node that each machine has or had a copy of
+	vacant  []bool   // nothing runs there, until a disk is brought there
+	proof   []bool   // what starts there next proves that what ran before is dead
 }
 
 func nemesisRun(t *testing.T, seed uint64, d time.Duration, all *teeth) {
@@ -130,7 +134,8 @@ func nemesisRun(t *testing.T, seed uint64, d time.Duration, all *teeth) {
 		base:    transport.Faults{Delay: time.Duration(r.IntN(2000)) * time.Microsecond, Jitter: time.Duration(r.IntN(3000)) * time.Microsecond},
 		tenures: make(map[*tenure]struct{}),
 	}
-	opts := sim.Options{Nodes: []int{3, 3, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
+	x.long = []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour}[r.IntN(3)]
+	opts := sim.Options{Nodes: 1 + []int{3, 4, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
 	if name := os.Getenv(logVar); name != "" {
 		f, err := os.Create(fmt.Sprint(name, ".", seed))
 		if err != nil {
@@ -142,6 +147,8 @@ func nemesisRun(t *testing.T, seed uint64, d time.Duration, all *teeth) {
 	}
 	x.ill, x.well, x.busy = make([]int, opts.Nodes), make([]bool, opts.Nodes), make([]bool, opts.Nodes)
 	x.rates, x.ids = make([]float64, opts.Nodes), make([]string, opts.Nodes)
+	x.vacant, x.proof = make([]bool, opts.Nodes), make([]bool, opts.Nodes)
+	x.former = make([]string, opts.Nodes)
 	began := time.Now()
 	var figures string
 	sim.Run(t, opts, func(s *sim.Sim) {
@@ -180,6 +187,9 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	for i := range x.s.Nodes() {
 		x.ill[i] = 1
 		x.drift(r, i)
+		if x.vacant[i] = i == len(x.s.Nodes())-1; x.vacant[i] {
+			continue
+		}
 		x.open(i)
 		x.recover(i)
 	}
@@ -191,6 +201,7 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	x.harm(r, d)
 
 	x.calm()
+	x.settleIn()
 	x.rec.Add(history.Event{Kind: history.Over})
 	var served sync.WaitGroup
 	for i := range x.s.Nodes() {
@@ -222,7 +233,8 @@ func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
 			own := lot()
 			callers.Go(func() { x.caller(i, own) })
 		}
-		running, leading := lot(), lot()
+		keeping, running, leading := lot(), lot(), lot()
+		callers.Go(func() { x.keeper(i, keeping) })
 		callers.Go(func() { x.runner(i, running) })
 		callers.Go(func() { x.candidate(i, leading) })
 	}
@@ -231,8 +243,9 @@ func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
 		listeners.Go(func() { x.watcher(i, ballast, slowMax) })
 		callers.Go(func() { x.burden(i, writing) })
 	}
-	looking := lot()
+	looking, deciding := lot(), lot()
 	callers.Go(func() { x.look(looking) })
+	callers.Go(func() { x.operator(deciding) })
 }
 
 // serve takes and releases a lock of the node's own until that works once.
@@ -276,9 +289,10 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth)
 	f := history.Measure(h)
 	f.Leaders = int(x.leaders.Load())
 	all.add(f)
-	return fmt.Sprintf("seed %d: %d nodes, %v: %d calls, %d grants (%d sets, %d rests), %d expired, %d freed, %d verified, %d looks, %d values, %d jobs, "+
+	return fmt.Sprintf("seed %d: %d nodes, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
+		"%d verified, %d looks, %d values, %d jobs, "+
 		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d changes of raft leader, %d violations",
-		seed, nodes, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Expired, f.Freed, f.Verified, f.Looked, f.Sets, f.Runs,
+		seed, nodes, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
 		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), f.Leaders, len(found))
 }
 

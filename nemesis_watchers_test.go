@@ -27,7 +27,8 @@ func (x *nemesis) listen(i int, f func(ctx context.Context, n *sim.Node, c *hold
 
 // watcher watches all locks with a prefix from node i. One that is slow looks once in a while only.
 func (x *nemesis) watcher(i int, prefix string, slow time.Duration) {
-	var rested uint64 // the index at which a slow one looked away last
+	var rested uint64  // the index at which a slow one looked away last
+	var back time.Time // when it looked again: what came meanwhile is told first
 	x.listen(i, func(ctx context.Context, n *sim.Node, c *holdfast.Cluster) {
 		e := history.Event{Kind: history.Watching, Op: x.rec.Op(), Node: i, Lock: prefix, Pause: slow}
 		x.rec.Add(e)
@@ -48,12 +49,13 @@ func (x *nemesis) watcher(i int, prefix string, slow time.Duration) {
 			if seen.Kind == holdfast.EventResync {
 				x.list(n, c, "{t}")
 			}
-			if slow > 0 && told.Index >= rested+500 {
+			if slow > 0 && told.Index >= rested+500 && time.Since(back) > slow {
 				rested = told.Index
 				select {
 				case <-time.After(slow):
 				case <-ctx.Done():
 				}
+				back = time.Now()
 			}
 		}
 		e.Kind = history.Unheard

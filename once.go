@@ -152,7 +152,8 @@ func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
 		return false, l.Err()
 	}
 	s := l.session
-	out, _, err := l.c.proposer.propose(ctx, fsm.Finish{
+	sent := l.c.clock.Now()
+	out, tried, err := l.c.proposer.propose(ctx, fsm.Finish{
 		Session: s.id, Acked: s.acked(), Name: l.name, Token: uint64(l.token),
 		Keep: (keep + time.Millisecond - 1).Truncate(time.Millisecond),
 	})
@@ -162,6 +163,8 @@ func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
 		return false, err
 	case out.Code == fsm.CodeOK:
 		return true, nil
+	case tried.unknown && l.c.clock.Now().Sub(sent) >= keep/2: // by clocks that differ
+		return false, ErrUnknownOutcome // an earlier attempt may have finished it, and it may be forgotten since
 	}
 	return false, lost(ErrExpired)
 }

@@ -65,8 +65,10 @@ func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 		change func(*holdfast.Config)
 		want   error
 	}{
-		"the port is in use":      {func(cfg *holdfast.Config) { cfg.Bind, cfg.DataDir = other.Addr(), dir }, syscall.EADDRINUSE},
-		"the address is not ours": {func(cfg *holdfast.Config) { cfg.Bind, cfg.Insecure, cfg.DataDir = "203.0.113.1:0", true, dir }, syscall.EADDRNOTAVAIL},
+		"the port is in use": {func(cfg *holdfast.Config) { cfg.Bind, cfg.DataDir = other.Addr(), dir }, syscall.EADDRINUSE},
+		"the address is not ours": {func(cfg *holdfast.Config) {
+			cfg.Bind, cfg.Bootstrap, cfg.Insecure, cfg.DataDir = "203.0.113.1:0", 1, true, dir
+		}, syscall.EADDRNOTAVAIL},
 		"the directory is in use": {func(cfg *holdfast.Config) { cfg.DataDir = otherDir }, holdfast.ErrDirInUse},
 		"the directory is a file": {func(cfg *holdfast.Config) { cfg.DataDir = identity }, nil},
 		"the identity is empty":   {spoil(func([]byte) []byte { return nil }), nil},
@@ -79,9 +81,11 @@ func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 		"the TLS trusts nobody": {func(cfg *holdfast.Config) {
 			cfg.DataDir, cfg.TLS = dir, &tls.Config{Certificates: []tls.Certificate{{}}}
 		}, holdfast.ErrInvalid},
-		"the advertised port is none":    {func(cfg *holdfast.Config) { cfg.DataDir, cfg.Advertise = dir, "127.0.0.1:none" }, holdfast.ErrInvalid},
-		"the advertised host is none":    {func(cfg *holdfast.Config) { cfg.DataDir, cfg.Advertise = dir, "no such host:1" }, holdfast.ErrInvalid},
-		"the advertised host is unknown": {func(cfg *holdfast.Config) { cfg.DataDir, cfg.Advertise = dir, "nowhere.invalid:1" }, nil},
+		"the advertised port is none": {func(cfg *holdfast.Config) { cfg.DataDir, cfg.Advertise = dir, "127.0.0.1:none" }, holdfast.ErrInvalid},
+		"the advertised host is none": {func(cfg *holdfast.Config) { cfg.DataDir, cfg.Advertise = dir, "no such host:1" }, holdfast.ErrInvalid},
+		"the advertised host is unknown": {func(cfg *holdfast.Config) {
+			cfg.DataDir, cfg.Advertise, cfg.Bootstrap = dir, "nowhere.invalid:1", 1
+		}, nil},
 	}
 	for name, tc := range cases {
 		whole := read(t, identity)

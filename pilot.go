@@ -2,6 +2,10 @@ package holdfast
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -14,68 +18,73 @@ import (
 
 const (
 	pilotPause  = 500 * time.Millisecond // between looks when nothing happens
+	hurryPause  = 50 * time.Millisecond  // and while somebody waits for it
 	pilotTime   = 5 * time.Second        // for one change of the membership
 	stableAfter = time.Second            // a non-voter must have been well for so long to be promoted
 	refusedTime = 30 * time.Second       // a candidate that the group refused is left alone for so long
-	goneTime    = 2 * time.Second        // a node must have had no replica for so long to be forgotten
+	goneTime    = 2 * time.Second        // a node must have had no replica for so long to wait for nothing
 )
 
 // pilot is the raft leader's care for the group: it opens the service once the bootstrap voters are there, changes the
-// membership one replica at a time as the autopilot says, and forgets nodes that are gone.
+// membership one replica at a time as the autopilot says, and withdraws what nodes without a replica wait for.
 type pilot struct {
 	loop
-	c *Cluster
+	c      *Cluster
+	quorum quorum
+
+	hearing *hearing
+	plan    atomic.Pointer[autopilot.Plan] // what it wants or waits for, nil while it is not raft leader
 
 	// Only the goroutine of run uses these.
-	well    map[string]lease.Instant // since when a replica has been alive and caught up
-	ill     map[string]lease.Instant // since when it has not been alive
+	well    map[string]lease.Instant // since when a replica has been heard and caught up
+	unseen  map[string]lease.Instant // since when gossip has not seen it
 	gone    map[string]lease.Instant // since when a known node has had no replica
 	stray   map[string]lease.Instant // since when a member that runs one has had none
 	refused map[string]lease.Instant
+	hurry   bool // somebody leaves, or this node has just become raft leader
+	unknown bool // whether a change may be under way whose outcome this node does not know
 }
 
 func newPilot(c *Cluster) *pilot {
-	p := &pilot{c: c, well: make(map[string]lease.Instant), ill: make(map[string]lease.Instant)}
+	p := &pilot{c: c, quorum: quorum{c: c}, hearing: newHearing()}
 	p.loop = newLoop(p.look)
 	p.reset()
 	return p
 }
 
-// watch notes on every node since when the replicas are well or ill, as all replicas time all sessions: where raft
-// leaders change more often than a failed voter is replaced, none ever would be if each began to count anew.
-func (p *pilot) watch(group *consensus.Group) {
-	p.reset()
-	if group == nil {
-		return
-	}
-	members := group.Members()
-	in := p.input(members, true, departed(group, members))
-	alive := 0
-	for _, r := range in.Voters {
-		if r.Alive || r.Node == in.Self {
-			alive++
-		}
-	}
-	if 2*alive <= len(in.Voters) { // it may be this node that is cut off
-		p.ill = make(map[string]lease.Instant)
-	}
-}
-
 // reset forgets what means nothing to a later time as raft leader.
 func (p *pilot) reset() {
+	p.hearing.follow()
+	p.plan.Store(nil)
+	p.unknown = true
+	p.well, p.unseen = make(map[string]lease.Instant), make(map[string]lease.Instant)
 	p.gone, p.stray = make(map[string]lease.Instant), make(map[string]lease.Instant)
 	p.refused = make(map[string]lease.Instant)
 }
 
-// look looks after the group while this node is raft leader, else only at it.
+// note takes an event of the local apply.
+func (p *pilot) note(e *fsm.Event) {
+	switch e.Kind {
+	case fsm.EventSilent:
+		p.hearing.note(e, p.c.clock.Now())
+	case fsm.EventDeparted:
+		p.wake()
+	}
+}
+
+// look looks after the group while this node is raft leader.
 func (p *pilot) look(ctx context.Context) (pause time.Duration) {
 	group, _ := p.c.proposer.current()
+	p.quorum.look(group)
 	if group == nil || !group.IsRaftLeader() {
-		p.watch(group)
+		p.reset()
 		return pilotPause
 	}
 	if p.step(ctx, group) {
 		return 0 // there may be more to do
+	}
+	if p.hurry {
+		return hurryPause
 	}
 	return pilotPause
 }
@@ -93,38 +102,56 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 		}
 	})
 	members := group.Members()
-	if info.Born && !info.Serving && complete(info, members) {
+	if info.Born && !info.Serving && complete(info, members, len(known)) {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}
 	p.write(members)
-	if p.forget(ctx, group, members, known) {
+	if p.withdraw(ctx, group, members, known) {
 		return true
 	}
-	in := p.input(members, info.Serving, departed(group, members))
-	if !info.Serving {
-		in.Want = max(in.Want, int(info.Voters))
+	in := p.input(group, members, info, known)
+	plan := autopilot.Next(in)
+	if last := p.plan.Swap(&plan); plan.Kind == autopilot.Wait && (last == nil || last.Kind != plan.Kind) {
+		p.c.log.Info("the membership is not as wanted", "waits", plan.Reason)
 	}
-	change := autopilot.Next(in)
-	if change.Kind == autopilot.None {
+	p.publish(ctx, group, members, info.Applied, plan)
+	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.c.founder.share() {
 		return false
 	}
-	err := p.carryOut(ctx, group, members, change)
+	err := p.carryOut(ctx, group, plan)
+	if plan.Kind == autopilot.Barrier {
+		p.unknown = err != nil
+		return err == nil
+	}
+	p.unknown = errors.Is(err, consensus.ErrUnknown)
 	if err != nil {
-		if ctx.Err() == nil {
-			p.refused[change.Node] = p.c.clock.Now()
+		if denied(err, plan.Index, group.Members().Change) {
+			p.refused[plan.Node] = p.c.clock.Now()
 		}
-		p.c.log.Warn("changing the membership", "change", change.Kind, "of", change.Node, "reason", change.Reason, "error", err)
+		p.c.log.Warn("changing the membership", "change", plan.Kind, "of", plan.Node, "reason", plan.Reason, "error", err)
 		return false
 	}
-	p.c.log.Info("changed the membership", "change", change.Kind, "of", change.Node, "reason", change.Reason)
+	p.c.log.Info("changed the membership", "change", plan.Kind, "of", plan.Node, "reason", plan.Reason)
 	return true
 }
 
+// publish tells the next raft leader who is silent, if there is a majority to tell it to.
+func (p *pilot) publish(ctx context.Context, group *consensus.Group, members consensus.Members, applied uint64, plan autopilot.Plan) {
+	if plan.Bears < 0 {
+		return
+	}
+	if silent := p.hearing.report(members, p.c.ID(), applied, p.c.clock.Now()); silent != nil {
+		_, _ = group.Propose(ctx, fsm.Encode(silent)) // what is lost is said again
+	}
+}
+
 // complete reports whether the group may serve its first lock: as many nodes have met in it as its founder wanted, and
-// as many of them vote. It is the group's to say, not the Config of the node that happens to be raft leader.
-func complete(info fsm.Info, members consensus.Members) bool {
-	return len(members.Voters) >= int(info.Voters) && len(members.Voters)+len(members.NonVoters) >= int(info.Bootstrap)
+// as many of them vote. It is the group's to say, not the Config of the node that happens to be raft leader. Of two, one
+// votes: there the other must have said Hello, and so belong to this group and no other.
+func complete(info fsm.Info, members consensus.Members, hellos int) bool {
+	return (len(members.Voters) >= int(info.Voters) || info.Voters == 2 && hellos >= 2) &&
+		len(members.Voters)+len(members.NonVoters) >= int(info.Bootstrap)
 }
 
 // write tells the nodes that the group has given a replica to start it, and those that it has removed that they
@@ -156,73 +183,121 @@ func (p *pilot) write(members consensus.Members) {
 	p.c.founder.send(messages)
 }
 
-func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, members consensus.Members, change autopilot.Change) error {
-	switch change.Kind {
-	case autopilot.AddNonVoter:
-		return group.AddNonVoter(ctx, change.Node, members.Change)
+// denied reports whether the group said no to a change of a node. That its outcome is unknown, that it got lost, or that
+// another change came before it says nothing of the node.
+func denied(err error, seen, now uint64) bool {
+	return errors.Is(err, consensus.ErrMembershipChanged) && seen == now
+}
+
+func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, plan autopilot.Plan) error {
+	switch plan.Kind {
+	case autopilot.Barrier:
+		return group.Barrier(ctx)
+	case autopilot.HandOver:
+		return group.Transfer(ctx, plan.Node)
+	case autopilot.AddStandby:
+		return group.AddNonVoter(ctx, plan.Node, plan.Index)
 	case autopilot.Promote:
-		return group.Promote(ctx, change.Node, members.Change)
+		return group.Promote(ctx, plan.Node, plan.Index)
 	case autopilot.Remove:
-		return group.Remove(ctx, change.Node, members.Change)
+		return group.Remove(ctx, plan.Node, plan.Index)
 	}
 	return nil
 }
 
-// forget ends what a node that has no replica any more has left in the state: at most one node a call.
-func (p *pilot) forget(ctx context.Context, group *consensus.Group, members consensus.Members, known []fsm.NodeRecord) bool {
+// withdraw takes what a node waits for that has no replica any more out of the queues: nobody may be there to take
+// it. What the node holds it keeps until its TTL, since nothing proves that its process is dead. At most one node a call.
+func (p *pilot) withdraw(ctx context.Context, group *consensus.Group, members consensus.Members, known []fsm.NodeRecord) bool {
 	now := p.c.clock.Now()
 	for _, n := range known {
 		node := n.Node.String()
-		if since(p.gone, node, !members.Has(node), now) < goneTime {
+		if since(p.gone, node, !n.Gone && !members.Has(node), now) < goneTime {
 			continue
 		}
-		_, err := group.Propose(ctx, fsm.Encode(fsm.Forget{Node: n.Node, Incarnation: forEver}))
+		_, err := group.Propose(ctx, fsm.Encode(fsm.Remove{Node: n.Node, Incarnation: n.Incarnation, Since: n.Since}))
 		return err == nil
 	}
 	return false
 }
 
-// input is what the autopilot goes by: the membership as applied here, and what gossip tells of each node.
-func (p *pilot) input(members consensus.Members, serving bool, departed map[string]bool) autopilot.Input {
+// input is what the autopilot goes by: the membership as applied here, whom Raft hears, who has said that it leaves, and
+// whom gossip sees.
+func (p *pilot) input(group *consensus.Group, members consensus.Members, info fsm.Info, known []fsm.NodeRecord) autopilot.Input {
 	now := p.c.clock.Now()
 	id := p.c.dir.Identity()
-	in := autopilot.Input{Self: id.NodeID, Want: p.c.cfg.Voters}
-	if serving {
+	p.hearing.lead(now)
+	in := autopilot.Input{
+		Self: id.NodeID, Want: p.c.cfg.Voters, Index: members.Change, Unknown: p.unknown,
+		Listening: p.hearing.listening(now), Moment: p.c.cfg.Timing.moment(), ReplaceAfter: p.c.cfg.ReplaceAfter,
+	}
+	if info.Serving {
 		in.StableAfter = stableAfter
+	} else { // there is nothing to lose yet
+		in.Want, in.Listening = max(in.Want, int(info.Voters)), in.Moment
 	}
-	seen := make(map[string]membership.Member)
+	v := vision{heard: group.Heard(), seen: make(map[string]membership.Member), hellos: make(map[string]fsm.NodeRecord)}
+	p.hearing.take(v.heard, members, now)
 	for _, m := range p.c.gossip.Members() {
-		seen[m.Node] = m
+		v.seen[m.Node] = m
 	}
-	for _, node := range members.Voters {
-		in.Voters = append(in.Voters, p.replica(node, seen[node], departed[node], now))
-		seen[node] = membership.Member{}
+	for _, n := range known {
+		v.hellos[n.Node.String()] = n
 	}
-	for _, node := range members.NonVoters {
-		in.NonVoters = append(in.NonVoters, p.replica(node, seen[node], departed[node], now))
-		seen[node] = membership.Member{}
+	if heardAll(v.heard, members, in.Self) {
+		in.Listening = in.Moment // there is nobody left to listen for
 	}
-	for node, m := range seen {
-		if at, ok := p.refused[node]; ok && now-at < lease.Instant(refusedTime) {
+	v.departed = departed(group, members)
+	p.hurry = p.hearing.listening(now) < in.Moment || slices.Contains(slices.Collect(maps.Values(v.departed)), fsm.Leaves)
+	v.applied = info.Applied
+	for replica, node := range members.All() {
+		role := autopilot.Standby
+		if members.Voters[replica] != "" {
+			role = autopilot.Voter
+		}
+		in.Members = append(in.Members, p.replica(&v, role, replica, node, now, in.Moment))
+	}
+	for node, m := range v.seen {
+		if at, ok := p.refused[node]; members.Has(node) || ok && now-at < lease.Instant(refusedTime) {
 			continue
 		}
 		if m.Here() && m.Phase == membership.PhaseJoining && m.ClusterID == id.ClusterID {
-			in.Candidates = append(in.Candidates, autopilot.Candidate{Node: node, Zone: m.Zone})
+			in.Members = append(in.Members, autopilot.Member{Node: node, Zone: m.Zone})
 		}
 	}
 	return in
 }
 
-// replica describes one replica to the autopilot and notes since when it has been so.
-func (p *pilot) replica(node string, m membership.Member, departed bool, now lease.Instant) autopilot.Replica {
-	alive := m.Here() && !departed
-	r := autopilot.Replica{
-		Node: node, Zone: m.Zone, Alive: alive,
-		CaughtUp: alive && (m.Phase == membership.PhaseRunning || m.Phase == membership.PhaseLeaving),
-		Left:     departed || m.State == membership.Left || m.Phase == membership.PhaseLeaving,
+// heardAll reports whether every other voter was heard in the present term.
+func heardAll(heard map[uint64]consensus.Heard, members consensus.Members, self string) bool {
+	for replica, node := range members.Voters {
+		if _, ok := heard[replica]; !ok && node != self {
+			return false
+		}
 	}
-	r.Stable = since(p.well, node, r.CaughtUp, now)
-	r.Failed = since(p.ill, node, !alive, now)
+	return true
+}
+
+// vision is what the raft leader knows of the others.
+type vision struct {
+	heard    map[uint64]consensus.Heard
+	seen     map[string]membership.Member
+	hellos   map[string]fsm.NodeRecord // nodes whose Hello the group has carried out
+	departed map[string]fsm.Departure
+	applied  uint64
+}
+
+// replica describes one replica to the autopilot and notes since when it has been so.
+func (p *pilot) replica(v *vision, role autopilot.Role, replica uint64, node string, now lease.Instant, moment time.Duration) autopilot.Member {
+	m := v.seen[node]
+	r := autopilot.Member{
+		Node: node, Zone: m.Zone, Role: role, Departure: autopilot.Departure(v.departed[node]), Disk: v.hellos[node].Place != (fsm.Place{}),
+		Running: v.hellos[node].Incarnation != 0, Heard: p.hearing.since(node, now),
+		Seen: since(p.unseen, node, !m.Here(), now),
+	}
+	if match := v.heard[replica].Match; match < v.applied {
+		r.Behind = v.applied - match
+	}
+	r.Age = since(p.well, node, r.Running && r.Heard < moment, now)
 	return r
 }
 

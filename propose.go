@@ -32,6 +32,8 @@ type proposer struct {
 // groupView is what calls propose to.
 type groupView struct {
 	group   *consensus.Group // nil before there is one
+	number  int              // of the group: one that is given up makes place for the next
+	greeted bool             // the group has accepted this process
 	changed chan struct{}    // closed when there is another view: the group, or its raft leader, has changed
 }
 
@@ -48,22 +50,28 @@ func newProposer(good time.Duration, closing <-chan struct{}, cause func() error
 }
 
 // start lets proposals through to g.
-func (p *proposer) start(g *consensus.Group) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.show(g)
+func (p *proposer) start(g *consensus.Group) { p.show(func(v *groupView) { v.group = g }) }
+
+// greet lets calls through that need a group which has accepted this process.
+func (p *proposer) greet() { p.show(func(v *groupView) { v.greeted = true }) }
+
+// giveUp lets no proposals through until there is another group. What is under way to this one never goes to the next.
+func (p *proposer) giveUp() {
+	p.show(func(v *groupView) { v.group, v.greeted, v.number = nil, false, v.number+1 })
 }
 
 // wake makes everybody who waits for a change of the group look again.
-func (p *proposer) wake() {
+func (p *proposer) wake() { p.show(func(*groupView) {}) }
+
+// show replaces the view by one that is changed.
+func (p *proposer) show(change func(*groupView)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.show(p.view.Load().group)
-}
-
-// show replaces the view. The caller holds mu.
-func (p *proposer) show(g *consensus.Group) {
-	old := p.view.Swap(&groupView{group: g, changed: make(chan struct{})})
+	old := p.view.Load()
+	next := *old
+	change(&next)
+	next.changed = make(chan struct{})
+	p.view.Store(&next)
 	close(old.changed)
 }
 
@@ -75,6 +83,14 @@ func (p *proposer) current() (*consensus.Group, <-chan struct{}) {
 
 // attempts is what became of a command so far.
 type attempts struct{ unknown bool }
+
+// open adds to the error of an operation that an attempt may have been, or may still be, carried out.
+func (a attempts) open(err error) error {
+	if !a.unknown {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
 
 // propose brings a command of somebody who has a lock to the group and answers its outcome. It repeats the
 // very same command, which the state machine recognises, until there is an outcome or ctx ends. The error
@@ -121,12 +137,16 @@ func (p *proposer) drain(ctx context.Context) {
 // insist is propose without admission, for what must not wait behind callers: a birth, a hello, clean-up.
 func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempts, error) {
 	var tried attempts
+	number := p.view.Load().number
 	for n := 0; ; n++ {
 		if ctx.Err() != nil {
 			return fsm.Outcome{}, tried, unreached(ctx, tried)
 		}
-		group, changed := p.current()
-		if group != nil {
+		view := p.view.Load()
+		if view.number != number {
+			return fsm.Outcome{}, tried, lost(ErrYielded)
+		}
+		if group := view.group; group != nil {
 			out, err := group.Propose(ctx, cmd)
 			switch {
 			case err == nil && out.Code != fsm.CodeNotServing:
@@ -134,12 +154,12 @@ func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempt
 			case err == nil: // the group still gathers its first voters
 			case errors.Is(err, consensus.ErrUnknown):
 				tried.unknown = true
-			case errors.Is(err, consensus.ErrNotProposed):
+			case errors.Is(err, consensus.ErrNotProposed), p.gaveUp(view):
 			default:
-				return fsm.Outcome{}, tried, p.stopped(err)
+				return fsm.Outcome{}, tried, tried.open(p.stopped(err))
 			}
 		}
-		if err := p.pause(ctx, n, changed, tried); err != nil {
+		if err := p.pause(ctx, n, view.changed, tried); err != nil {
 			return fsm.Outcome{}, tried, err
 		}
 	}
@@ -157,7 +177,7 @@ func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct
 	case <-ctx.Done():
 		return unreached(ctx, tried)
 	case <-p.closing:
-		return p.cause()
+		return tried.open(p.cause())
 	}
 	return nil
 }
@@ -165,23 +185,26 @@ func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct
 // barrier returns when the local replica has applied everything that was committed before the call.
 func (p *proposer) barrier(ctx context.Context) (*consensus.Group, error) {
 	for n := 0; ; n++ {
-		group, changed := p.current()
-		if group != nil {
+		view := p.view.Load()
+		if group := view.group; group != nil {
 			err := group.Barrier(ctx)
 			switch {
 			case err == nil:
 				return group, nil
 			case errors.Is(err, consensus.ErrNotProposed), errors.Is(err, consensus.ErrUnknown):
-			case ctx.Err() != nil:
+			case ctx.Err() != nil, p.gaveUp(view):
 			default:
 				return nil, p.stopped(err)
 			}
 		}
-		if err := p.pause(ctx, n, changed, attempts{}); err != nil {
+		if err := p.pause(ctx, n, view.changed, attempts{}); err != nil {
 			return nil, err
 		}
 	}
 }
+
+// gaveUp reports whether the group of a view was given up since.
+func (p *proposer) gaveUp(v *groupView) bool { return p.view.Load().number != v.number }
 
 // stopped is the error of a group that answers no more.
 func (p *proposer) stopped(err error) error {
@@ -206,8 +229,5 @@ func unreached(ctx context.Context, tried attempts) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrNoQuorum, err)
 	}
-	if tried.unknown {
-		err = fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
-	}
-	return err
+	return tried.open(err)
 }

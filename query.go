@@ -119,7 +119,8 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 
 // ForceRelease ends the grant with this token against its holder's will; reason, 1 to 1,024 bytes, is told to the holder
 // and to everybody who watches. A token that is no current grant answers ErrStaleToken. The holder may
-// not have heard of it when the next one is granted: only the token keeps its late writes out.
+// not have heard of it when the next one is granted: only the token keeps its late writes out. If an answer was lost, and the
+// group does not remember how the grant ended, the error is ErrUnknownOutcome: the grant is over in any case.
 func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, reason string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -131,13 +132,58 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 		return err
 	}
 	out, tried, err := c.proposer.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
-	switch {
-	case err != nil:
+	if err != nil || out.Code == fsm.CodeOK {
 		return err
-	case out.Code == fsm.CodeOK, tried.unknown:
+	}
+	end, known := c.endOf(name, token)
+	switch {
+	case tried.unknown && !known:
+		return ErrUnknownOutcome
+	case tried.unknown && end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
 		return nil
 	}
 	return ErrStaleToken
+}
+
+// RevokeNode frees at once all that a node holds, and withdraws what it waits for: an operator's word that the node is
+// dead, or must be taken for it. nodeID is Cluster.ID of that node; reason, 1 to 1,024 bytes, is told to the
+// holder and to everybody who watches. Without it the locks of a dead node are free at the end of their TTL.
+//
+// Nothing tells the node's process in time: if it lives, two believe that they hold a lock, and only the tokens keep its
+// late writes out. What the node acquires before the answer may go as well; what it acquires after that stays. A node
+// that holds nothing, or is not known, answers nil; so does a second call. Errors: ErrInvalid, and those of every call
+// that asks the group.
+func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	node, err := fsm.ParseNode(nodeID)
+	if err != nil {
+		return invalid("nodeID", "%q is not the id of a node", nodeID)
+	}
+	if err := checkText("reason", reason, 1, reasonMax); err != nil {
+		return err
+	}
+	if err := c.joined(ctx); err != nil {
+		return err
+	}
+	revoke := fsm.Revoke{Node: node, Reason: reason}
+	if err := c.read(ctx, func(m *fsm.Machine) { revoke.Upto = m.Applied() }); err != nil {
+		return err
+	}
+	out, _, err := c.proposer.propose(ctx, revoke)
+	if err == nil && out.Code != fsm.CodeOK {
+		err = refused(out)
+	}
+	return err
+}
+
+// endOf is how a grant ended, as far as this node's replica remembers it.
+func (c *Cluster) endOf(name string, token Token) (end fsm.PastGrant, known bool) {
+	if group, _ := c.proposer.current(); group != nil {
+		group.Read(func(m *fsm.Machine) { end, known = m.EndOf(name, uint64(token)) })
+	}
+	return end, known
 }
 
 // read runs fn on a state that holds everything committed before the call.

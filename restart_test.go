@@ -10,9 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// lateMax is the bound of L2 (ARCHITECTURE.md): a dead holder's lock is granted within its TTL and this.
-const lateMax = 2 * time.Second
-
 func TestALockOfAKilledProcessIsGrantedAfterItsTTLAndNotBefore(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second

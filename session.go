@@ -179,18 +179,26 @@ func (s *session) granted(request, token uint64) {
 	}
 }
 
-// revoked records that the group ended the grant of request, and returns its lease if there is one.
+// revoked records that the group ended request, and returns its lease if there is one. A call that waits is woken,
+// and one that has just been granted it gets no lease.
 func (s *session) revoked(request uint64, cause error) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.claims[request]
-	if c == nil {
+	switch {
+	case c == nil:
 		return nil
+	case c.lease != nil:
+		return c.lease
 	}
-	if c.lease == nil {
-		c.revoked = cause
+	c.revoked = cause
+	if c.wake != nil {
+		select {
+		case c.wake <- wakeup{err: cause}:
+		default:
+		}
 	}
-	return c.lease
+	return nil
 }
 
 // end marks the session as over and returns its leases; the calls that wait are woken with err.
@@ -257,6 +265,13 @@ func (s *session) counts() (held, waiting int) {
 	return held, waiting
 }
 
+// ended is why the session is over, nil while it is not.
+func (s *session) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
 // unused reports whether nothing has hung on the session for a TTL, as far as earlier calls have seen.
 func (s *session) unused(now lease.Instant) bool {
 	s.mu.Lock()
@@ -299,34 +314,13 @@ func (s *session) judge(cause error) {
 	s.horizon.Store(int64(never))
 }
 
-func (s *session) wasOpened() bool {
+// open returns the requests that wait, with nil, or have a lease.
+func (s *session) open() map[uint64]*Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.opened
-}
-
-// open returns the requests that wait or have a lease.
-func (s *session) open() []uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]uint64, 0, len(s.claims))
-	for request := range s.claims {
-		list = append(list, request)
+	all := make(map[uint64]*Lease, len(s.claims))
+	for request, c := range s.claims {
+		all[request] = c.lease
 	}
-	return list
-}
-
-// dismiss wakes the call that waits for a request which is over without its doing. It answers false if none waits.
-func (s *session) dismiss(request uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.claims[request]
-	if c == nil || c.wake == nil {
-		return false
-	}
-	select {
-	case c.wake <- wakeup{err: ErrLost}:
-	default:
-	}
-	return true
+	return all
 }

@@ -3,11 +3,11 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 const (
@@ -16,10 +16,11 @@ const (
 	hookTime     = time.Second // how long Close waits for a hook of the user's that is running
 )
 
-// Close stops the node now: its leases end with ErrLost and ErrClosed, and are given back to the group if it can
-// be reached within a second. The group then also replaces a node without a data directory at once, as it
-// never comes back. Close answers nil when nothing of the node is left: no goroutine, descriptor or
-// port. It is idempotent, safe at any time and from several goroutines, and bounded in time even after a disk failure.
+// Close stops the node: its leases end at once with ErrLost and ErrClosed, and are given back to the group if it can
+// be reached within a second. A node without a data directory never comes back: if its replica votes, Close then
+// waits until the group has let it go and another votes in its place, for five seconds at most. Close answers nil when
+// nothing of the node is left: no goroutine, descriptor or port. It is idempotent, safe at any time and from several
+// goroutines, and bounded in time even after a disk failure.
 func (c *Cluster) Close() error {
 	c.shut(ErrClosed)
 	<-c.gone
@@ -58,7 +59,10 @@ func (c *Cluster) shutdown(cause error) {
 	close(c.done)
 	if errors.Is(cause, ErrClosed) {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
-		if !c.giveBack(ctx) && held > 0 {
+		switch given := c.giveBack(ctx); {
+		case given:
+			c.handOver()
+		case held > 0:
 			c.log.Warn("closed without giving the leases back: they end with their TTL", "leases", held)
 		}
 		cancel()
@@ -74,26 +78,28 @@ func (c *Cluster) shutdown(cause error) {
 	close(c.gone)
 }
 
-// forEver is the incarnation with which a node is forgotten that never comes back.
-const forEver = math.MaxUint64
-
-// giveBack tells the group that this process is gone, which frees its locks at once. It tries until ctx
+// giveBack tells the group that this process has ended its leases and goes, which frees its locks at once. It tries until ctx
 // ends and reports whether nothing is left to give back.
 func (c *Cluster) giveBack(ctx context.Context) bool {
 	group, _ := c.proposer.current()
-	if group == nil || c.given.Load() || !c.fleeting && len(c.keeper.all()) == 0 || c.fleeting && last(group) {
+	if group == nil || c.given.Load() || c.fleeting && last(group) {
 		return true
 	}
-	c.drain(ctx)
-	forget := fsm.Forget{Node: c.self.Node, Incarnation: c.self.Incarnation}
-	if c.fleeting {
-		forget.Incarnation = forEver
+	departure := c.departure(group)
+	if departure == fsm.Stays && len(c.keeper.all()) == 0 {
+		return true
 	}
-	cmd := fsm.Encode(forget)
+	if departure == fsm.Leaves { // first: it may be out before it hears that it has said so, and is told by who sees this
+		if err := c.gossip.SetMeta(c.meta(membership.PhaseLeaving)); err != nil {
+			c.log.Warn("telling the others that this node leaves", "error", err)
+		}
+	}
+	c.drain(ctx)
+	cmd := fsm.Encode(fsm.Goodbye{Node: c.self.Node, Incarnation: c.self.Incarnation, Departure: departure})
 	for ctx.Err() == nil {
 		_, err := group.Propose(ctx, cmd)
 		switch {
-		case err == nil:
+		case err == nil, c.founder.out.Load():
 			c.given.Store(true)
 			return true
 		case !errors.Is(err, consensus.ErrNotProposed) && !errors.Is(err, consensus.ErrUnknown):
@@ -107,8 +113,33 @@ func (c *Cluster) giveBack(ctx context.Context) bool {
 	return false
 }
 
+// handOver waits a little until another votes in the place of a voter that never comes back. Of several that are closed
+// one after the other, each would otherwise be a dead voter until it is removed, and soon the dead are a majority.
+func (c *Cluster) handOver() {
+	group, _ := c.proposer.current()
+	if group == nil || !c.fleeting || c.leaving.Load() || !c.votes(group) || !c.given.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTime)
+	defer cancel()
+	if _, err := c.waitOut(ctx, group, nil); err != nil {
+		c.log.Warn("closed before another voter had taken over", "error", err)
+	}
+}
+
+// departure is whether the group may expect a later process of this node.
+func (c *Cluster) departure(group *consensus.Group) fsm.Departure {
+	switch {
+	case c.leaving.Load() && !last(group), c.fleeting && c.votes(group):
+		return fsm.Leaves
+	case c.fleeting:
+		return fsm.Gone
+	}
+	return fsm.Stays
+}
+
 // drain waits until the calls that are proposing have their answers, so that none of them meets a group
-// that has forgotten this process; the later ones are refused, as their turn never comes.
+// that takes this process for gone; the later ones are refused, as their turn never comes.
 func (c *Cluster) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
@@ -118,7 +149,10 @@ func (c *Cluster) drain(ctx context.Context) {
 // release closes what open has opened.
 func (c *Cluster) release() {
 	reopen := mayReopen(c.stopped())
-	if group, _ := c.proposer.current(); group != nil {
+	c.mu.Lock()
+	group := c.replica
+	c.mu.Unlock()
+	if group != nil {
 		err := group.Close()
 		reopen = reopen && mayReopen(err)
 		c.logClose("raft group", err)

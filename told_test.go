@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestASnapshotTellsThoseWhoWaitWhatBecameOfTheirRequests(t *testing.T) {
 	index := uint64(0)
 	apply := func(cmd fsm.Command) fsm.Outcome {
 		index++
-		out, _ := m.Apply(index, fsm.Encode(cmd))
+		out, _ := m.Apply(index, fsm.ProcessOf(cmd), fsm.Encode(cmd))
 		return out
 	}
 	apply(fsm.Birth{Cluster: [16]byte{1}})
@@ -47,7 +48,7 @@ func TestASnapshotTellsThoseWhoWaitWhatBecameOfTheirRequests(t *testing.T) {
 	for name, want := range map[string]*wakeup{"granted": {token: tokens["granted"]}, "freed": {err: ErrLost}, "waited for": nil} {
 		select {
 		case got := <-wakes[name]:
-			if want == nil || got != *want {
+			if want == nil || got.token != want.token || !errors.Is(got.err, want.err) {
 				t.Errorf("the call for the lock that is %s was told %+v, want %+v", name, got, want)
 			}
 		default:
@@ -72,7 +73,7 @@ func TestASnapshotWithoutTheSessionEndsIt(t *testing.T) {
 	for i, cmd := range []fsm.Command{
 		fsm.Birth{Cluster: [16]byte{1}}, fsm.Serve{}, fsm.Hello{Node: fsm.Node{1}, Incarnation: 1}, fsm.CloseSession{Session: s.id},
 	} {
-		m.Apply(uint64(i+1), fsm.Encode(cmd))
+		m.Apply(uint64(i+1), fsm.ProcessOf(cmd), fsm.Encode(cmd))
 	}
 	k.restore(m)
 	if s.until() != never || len(k.verdicts) != 1 {
@@ -92,7 +93,7 @@ func TestASnapshotStartsEverySessionAnew(t *testing.T) {
 		fsm.Birth{Cluster: [16]byte{1}}, fsm.Serve{}, fsm.Hello{Node: fsm.Node{1}, Incarnation: 1},
 		fsm.Acquire{Session: fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}, TTL: time.Hour, Request: 1, Name: "lock"},
 	} {
-		m.Apply(uint64(i+1), fsm.Encode(cmd))
+		m.Apply(uint64(i+1), fsm.ProcessOf(cmd), fsm.Encode(cmd))
 	}
 	x.restore(m)
 	now.Advance(time.Hour - 1)

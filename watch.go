@@ -156,8 +156,12 @@ func reasonOf(r fsm.Reason, detail string) string {
 		return "not renewed in time"
 	case fsm.ReasonIncarnation:
 		return "its node's process started anew"
-	case fsm.ReasonForgotten:
+	case fsm.ReasonLeft:
 		return "its node left or was closed"
+	case fsm.ReasonSuperseded:
+		return "a later process of its node is there"
+	case fsm.ReasonRemoved:
+		return "its node was removed from the group"
 	case fsm.ReasonAbandoned:
 		return "its node could not rely on it any more"
 	}

@@ -15,7 +15,7 @@ func held(tb testing.TB, n int, name func(int) string) (*Machine, *uint64, Sessi
 	id := SessionID{Node: Node{1}, Incarnation: 1, Number: 1}
 	run := func(c Command) {
 		*index++
-		if o, _ := m.Apply(*index, Encode(c)); o.Code != CodeOK && o.Code != CodeGranted {
+		if o, _ := m.Apply(*index, ProcessOf(c), Encode(c)); o.Code != CodeOK && o.Code != CodeGranted {
 			tb.Fatalf("%T: %v", c, o.Code)
 		}
 	}
@@ -54,7 +54,7 @@ func benchmarkAcquire(b *testing.B, name func(int) string) {
 	b.ResetTimer()
 	for _, cmd := range cmds {
 		*index++
-		if o, _ := m.Apply(*index, cmd); o.Code != CodeGranted {
+		if o, _ := m.Apply(*index, id.Process(), cmd); o.Code != CodeGranted {
 			b.Fatal(o.Code)
 		}
 	}
@@ -77,7 +77,7 @@ func benchmarkRelease(b *testing.B, name func(int) string) {
 	b.ResetTimer()
 	for _, cmd := range cmds {
 		*index++
-		if o, _ := m.Apply(*index, cmd); o.Code != CodeOK {
+		if o, _ := m.Apply(*index, id.Process(), cmd); o.Code != CodeOK {
 			b.Fatal(o.Code)
 		}
 	}
@@ -90,7 +90,7 @@ func BenchmarkHandOverAmongTenThousandWaiters(b *testing.B) {
 	const waiters = 10_000
 	apply := func(c Command) Outcome {
 		*index++
-		o, _ := m.Apply(*index, Encode(c))
+		o, _ := m.Apply(*index, ProcessOf(c), Encode(c))
 		return o
 	}
 	for i := range waiters {
@@ -155,7 +155,7 @@ func besideApplies(b *testing.B, read func(*Machine) error) {
 			cmd := Encode(Acquire{Session: id, Request: r, Acked: r, Name: scattered(int(r))})
 			begin := time.Now()
 			*index++
-			m.Apply(*index, cmd)
+			m.Apply(*index, id.Process(), cmd)
 			took := time.Since(begin)
 			spent, worst, applied = spent+took, max(worst, took), applied+1
 		}
@@ -193,7 +193,7 @@ func BenchmarkMemoryOfAHundredThousandWaiters(b *testing.B) {
 		const waiters = 100_000
 		for i := range waiters {
 			*index++
-			m.Apply(*index, Encode(Acquire{Session: id, TTL: time.Second, Request: uint64(i + 1), Name: "hot", Wait: true}))
+			m.Apply(*index, id.Process(), Encode(Acquire{Session: id, TTL: time.Second, Request: uint64(i + 1), Name: "hot", Wait: true}))
 		}
 		b.ReportMetric(float64(heap()-before)/waiters, "B/waiter")
 		runtime.KeepAlive(m)
@@ -208,9 +208,9 @@ func BenchmarkMemoryOfAMillionOnceKeys(b *testing.B) {
 		for i := range million {
 			name, r := OnceName(fmt.Sprintf("webhook/%012d", i)), uint64(i+1)
 			*index++
-			o, _ := m.Apply(*index, Encode(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name}))
+			o, _ := m.Apply(*index, id.Process(), Encode(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name}))
 			*index++
-			m.Apply(*index, Encode(Finish{Session: id, Acked: r + 1, Name: name, Token: o.Token, Keep: 24 * time.Hour}))
+			m.Apply(*index, id.Process(), Encode(Finish{Session: id, Acked: r + 1, Name: name, Token: o.Token, Keep: 24 * time.Hour}))
 		}
 		if keys := m.Info().Keys; keys != million {
 			b.Fatal(keys)
@@ -226,7 +226,7 @@ func BenchmarkSweep(b *testing.B) {
 	m, index, id := held(b, 0, inOrder)
 	apply := func(c Command) Outcome {
 		*index++
-		o, _ := m.Apply(*index, Encode(c))
+		o, _ := m.Apply(*index, ProcessOf(c), Encode(c))
 		return o
 	}
 	fill := func(n int) {
@@ -280,7 +280,7 @@ func BenchmarkKinds(b *testing.B) {
 			b.ResetTimer()
 			for i, cmd := range cmds {
 				*index++
-				if o, _ := m.Apply(*index, cmd); o.Code != CodeGranted && i%2 == 0 || o.Code != CodeOK && i%2 == 1 {
+				if o, _ := m.Apply(*index, id.Process(), cmd); o.Code != CodeGranted && i%2 == 0 || o.Code != CodeOK && i%2 == 1 {
 					b.Fatal(o.Code)
 				}
 			}

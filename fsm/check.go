@@ -25,6 +25,8 @@ func (m *Machine) checkGroup() error {
 		return broken(2, "counter %d is above the limit", m.counter)
 	case !m.born && (m.serving || m.counter != 0 || m.bootstrap != 0 || m.cluster != [16]byte{}), m.born && m.cluster == [16]byte{}:
 		return broken(7, "cluster %x born %v serving %v", m.cluster, m.born, m.serving)
+	case m.silentSeen > m.applied:
+		return broken(7, "silence was seen at %d", m.silentSeen)
 	case m.voters > m.bootstrap:
 		return broken(7, "%d voters of %d replicas to start with", m.voters, m.bootstrap)
 	}
@@ -32,23 +34,27 @@ func (m *Machine) checkGroup() error {
 }
 
 func (m *Machine) checkNodes() (err error) {
-	forgotten := 0
+	here, memories := 0, 0
 	owners := make(map[uint64]node)
+	var before node
 	m.nodes.Scan(func(n node) bool {
+		if err = m.checkNode(n); err != nil {
+			return false
+		}
+		if before.id == n.id && !(before.over && before.lasting) {
+			err = broken(3, "node %v has a later process than %#x, which is not over or only a memory", n.id, before.incarnation)
+		}
+		before = n
 		switch {
-		case n.id == Node{} || n.incarnation == 0 || !validText(n.name, NameBytesMax):
-			err = broken(3, "node %v has a bad record", n.id)
-		case n.forgotten != 0:
-			forgotten++
-			if n.born != 0 || n.lowest != 0 || n.name != "" || n.forgotten > m.applied {
-				err = broken(3, "forgotten node %v has a record", n.id)
-			}
-		case n.born == 0 || n.born > m.applied:
-			err = broken(3, "node %v said hello at %d", n.id, n.born)
-		default:
-			if _, twice := owners[n.born]; twice {
-				err = broken(3, "two nodes said hello at %d", n.born)
-			}
+		case n.gone == 0:
+			here++
+		case n.memory():
+			memories++
+		}
+		if _, twice := owners[n.born]; twice {
+			err = broken(3, "two processes said hello at %d", n.born)
+		}
+		if !n.over {
 			owners[n.born] = n
 		}
 		return err == nil
@@ -56,8 +62,8 @@ func (m *Machine) checkNodes() (err error) {
 	if err != nil {
 		return err
 	}
-	if forgotten != m.forgotten {
-		return broken(7, "%d nodes forgotten, counted %d", forgotten, m.forgotten)
+	if here != m.here || memories != m.forgotten {
+		return broken(7, "%d processes and %d memories, counted %d and %d", here, memories, m.here, m.forgotten)
 	}
 	counts := m.numbers.count()
 	for born, n := range owners {
@@ -69,6 +75,21 @@ func (m *Machine) checkNodes() (err error) {
 		n, ok := owners[owner]
 		return n.lowest, ok
 	})
+}
+
+func (m *Machine) checkNode(n node) error {
+	open := m.hasSessions(n)
+	switch {
+	case n.id == Node{} || n.incarnation == 0 || !validText(n.name, NameBytesMax) || len(n.place.Boot) > BootBytesMax:
+		return broken(3, "node %v has a bad record", n.id)
+	case n.over && (n.born != 0 || n.since != 0 || n.lowest != 0 || n.gone == 0), n.gone > m.applied, n.departure != Stays && !n.over, n.departure > Gone:
+		return broken(3, "process %#x of node %v is over and has a record", n.incarnation, n.id)
+	case !n.over && (n.born == 0 || n.since < n.born || n.since > m.applied):
+		return broken(3, "process %#x of node %v said hello at %d", n.incarnation, n.id, n.born)
+	case n.lasting != (n.gone != 0 && open):
+		return broken(10, "process %#x of node %v: sessions open: %v", n.incarnation, n.id, open)
+	}
+	return nil
 }
 
 // count is how many runs each owner has.
@@ -102,14 +123,16 @@ func (m *Machine) checkSessions() (err error) {
 	owners := make(map[uint64]*session)
 	m.sessions.Scan(func(r sessionRef) bool {
 		s := r.s
-		n, code := m.present(r.id.Node, r.id.Incarnation)
+		n, known := m.process(r.id.Node, r.id.Incarnation)
 		_, twice := owners[s.opened]
 		switch {
 		case s.id != r.id || !s.id.valid() || s.nodeName != n.name:
 			err = broken(3, "session %v has a bad record", r.id)
-		case code != CodeOK:
-			err = broken(3, "session %v of a node that is not present", s.id)
-		case !m.used(n, s.id.Number):
+		case !known:
+			err = broken(3, "session %v of a process that is not on record", s.id)
+		case s.over != n.over:
+			err = broken(10, "session %v is over: %v, but not its process", s.id, s.over)
+		case !n.over && !m.used(n, s.id.Number):
 			err = broken(5, "session %v has a number that was never used", s.id)
 		case s.opened == 0 || s.renewed < s.opened || s.renewed > m.applied || twice:
 			err = broken(3, "session %v opened at %d, renewed at %d", s.id, s.opened, s.renewed)
@@ -151,6 +174,9 @@ func (m *Machine) checkRequests() (err error) {
 				return false
 			}
 			s = ref.s
+		}
+		if s.over && c.token == 0 {
+			err = broken(10, "request %d of %v waits, but its process is over", c.request, c.owner.id)
 		}
 		if m.finished.contains(r.opened, r.number) {
 			err = broken(5, "request %d of %v is live and finished", c.request, c.owner.id)

@@ -7,7 +7,12 @@ type Command interface {
 	// AppendTo appends the encoded command, version and operation included.
 	AppendTo(b []byte) []byte
 	op() op
+	process() Process
 }
+
+// ProcessOf is the process whose sessions a command is about: it alone may propose it. Zero for commands
+// that are about the group, about time, or an operator's, which any process may propose.
+func ProcessOf(c Command) Process { return c.process() }
 
 // Birth is the first command of a group: its id, where its token counter starts, and which replicas it must have
 // before a Serve is proposed: Bootstrap in all, Voters of them with a vote. CodeInvalid for more voters than
@@ -26,20 +31,52 @@ type Serve struct{}
 // Level raises the feature level of the group. It never falls: a lower level changes nothing.
 type Level struct{ Level uint64 }
 
-// Hello says that a node's process began. It makes the node's record or updates it to the newer
-// incarnation, and then ends all sessions of older incarnations at once. An older incarnation, or one
-// that was forgotten, is answered CodeStaleIncarnation. The name of an incarnation never changes.
+// Place is where a process runs: the boot of a kernel, and the lock file that the process has locked there. Two
+// processes with the same place cannot live at once.
+type Place struct {
+	Boot   string // unique to a boot of a machine, BootBytesMax at most; "": unknown, which proves nothing
+	Device uint64 // of the file system of the lock file
+	File   uint64 // the number of the lock file on it
+}
+
+// proves reports whether a process at p is proof that the one at former is dead.
+func (p Place) proves(former Place) bool { return p.Boot != "" && p == former }
+
+// Hello says that a node's process began. It makes the process's record. What earlier processes of the node hold
+// ends at once if Place proves that they are dead, and else with its TTL; what they wait for is withdrawn, and they
+// neither acquire nor renew any more. An older incarnation, one that said Goodbye, or any of a node that is Gone is
+// answered CodeStaleIncarnation. The name of an incarnation never changes.
 type Hello struct {
 	Node        Node
 	Incarnation uint64
 	Name        string
+	Place       Place
 }
 
-// Forget says that a node left or was removed: its sessions of this and older incarnations end and its
-// record goes. That incarnation cannot return. CodeStaleIncarnation when a newer one is there.
-type Forget struct {
+// Goodbye says that a process has ended its leases and goes: its sessions end. It cannot return, and no
+// later process of a node that is Gone can. A later Goodbye of the same process may go further. CodeStaleIncarnation when
+// a newer process is there.
+type Goodbye struct {
 	Node        Node
 	Incarnation uint64
+	Departure   Departure
+}
+
+// Remove says that the node of a process has no replica in the group. That is no proof of its death: what it
+// holds stays until its TTL, and its record until then; what it waits for is withdrawn. It is here again when it
+// opens a session. Since is what its record says. CodeFinished if there is no such record, or the process has gone
+// or come back since then.
+type Remove struct {
+	Node        Node
+	Incarnation uint64
+	Since       uint64
+}
+
+// Revoke is an operator's: all sessions of a node end that were opened up to an index. CodeInvalid without a reason.
+type Revoke struct {
+	Node   Node
+	Upto   uint64
+	Reason string
 }
 
 // Acquire asks for a lock. With a TTL it opens its session if the number was never used; it never
@@ -49,8 +86,8 @@ type Forget struct {
 // Answers: CodeGranted, CodeQueued (Wait), CodeHeld (not Wait), a refusal, or CodeFinished when the
 // request is over. A duplicate is answered by where the request stands, and changes nothing. A refused
 // request is over, except those refused with CodeInvalid, CodeNotServing, CodeTooManySessions and
-// CodeTooManyRequests, which may be repeated under the same number. CodeInvalid also for a number that is
-// live for another lock.
+// CodeTooManyRequests, which may be repeated under the same number (see Code.Left). CodeInvalid also for a number
+// that is live for another lock.
 type Acquire struct {
 	Session  SessionID
 	TTL      time.Duration // whole milliseconds
@@ -90,18 +127,20 @@ type Grant struct {
 
 // Release frees grants of a session by their tokens. CodeOK if all were current; else CodeNotHeld, and
 // those that were are released. With a Rest, whole milliseconds, the places that they had stay taken until
-// EndRest. One name of a set stands for all of it.
+// EndRest. One name of a set stands for all of it. With Close the session ends with it, if it is open, whatever
+// the answer: as after CloseSession, but with the word whether its grant was still there.
 type Release struct {
 	Session SessionID
 	Acked   uint64
 	Grants  []Grant
 	Rest    time.Duration
+	Close   bool
 }
 
 // SetValue writes the value of a lock that the session holds under this token; a nil Value deletes it.
-// CodeStaleToken when it does not hold it. A request number that was carried out, or refused with
-// CodeValuesFull, is answered CodeFinished afterwards: who has not heard the first answer asks again
-// under a new number.
+// CodeStaleToken when it does not hold it. A request number that was carried out, or withdrawn, is answered
+// CodeFinished afterwards, and no other is: who has not heard the first answer, and withdrew nothing, has
+// written.
 type SetValue struct {
 	Session SessionID
 	Request uint64 // counted together with those of Acquire
@@ -175,3 +214,23 @@ type EndRest struct {
 	Name  string
 	Token uint64
 }
+
+func (Birth) process() Process          { return Process{} }
+func (Serve) process() Process          { return Process{} }
+func (Level) process() Process          { return Process{} }
+func (c Hello) process() Process        { return Process{c.Node, c.Incarnation} }
+func (c Goodbye) process() Process      { return Process{c.Node, c.Incarnation} }
+func (Remove) process() Process         { return Process{} }
+func (Revoke) process() Process         { return Process{} }
+func (c Acquire) process() Process      { return c.Session.Process() }
+func (c Withdraw) process() Process     { return c.Session.Process() }
+func (c Release) process() Process      { return c.Session.Process() }
+func (c SetValue) process() Process     { return c.Session.Process() }
+func (c Keep) process() Process         { return Process{c.Node, c.Incarnation} }
+func (c CloseSession) process() Process { return c.Session.Process() }
+func (Expire) process() Process         { return Process{} }
+func (ForceRelease) process() Process   { return Process{} }
+func (c Finish) process() Process       { return c.Session.Process() }
+func (Turn) process() Process           { return Process{} }
+func (Sweep) process() Process          { return Process{} }
+func (EndRest) process() Process        { return Process{} }

@@ -18,6 +18,7 @@ func Decode(b []byte) (Command, error) {
 type decodable interface {
 	decode(b []byte) error
 	command() Command
+	process() Process
 }
 
 // scratch has room for one command of each kind, so that Apply decodes without allocating them.
@@ -26,7 +27,9 @@ type scratch struct {
 	serve        Serve
 	level        Level
 	hello        Hello
-	forget       Forget
+	goodbye      Goodbye
+	remove       Remove
+	revoke       Revoke
 	acquire      Acquire
 	withdraw     Withdraw
 	release      Release
@@ -39,6 +42,8 @@ type scratch struct {
 	turn         Turn
 	sweep        Sweep
 	endRest      EndRest
+	raise        Raise
+	silent       Silent
 }
 
 // decode reads b into the struct of its operation and answers a pointer to it, good until the next call.
@@ -74,9 +79,15 @@ func (s *scratch) room(o op) decodable {
 	case opHello:
 		s.hello = Hello{}
 		return &s.hello
-	case opForget:
-		s.forget = Forget{}
-		return &s.forget
+	case opGoodbye:
+		s.goodbye = Goodbye{}
+		return &s.goodbye
+	case opRemove:
+		s.remove = Remove{}
+		return &s.remove
+	case opRevoke:
+		s.revoke = Revoke{}
+		return &s.revoke
 	case opAcquire:
 		s.acquire = Acquire{}
 		return &s.acquire
@@ -114,6 +125,12 @@ func (s *scratch) room(o op) decodable {
 	case opEndRest:
 		s.endRest = EndRest{}
 		return &s.endRest
+	case opSilent:
+		s.silent = Silent{}
+		return &s.silent
+	case opRaise:
+		s.raise = Raise{}
+		return &s.raise
 	}
 	return nil
 }
@@ -122,7 +139,9 @@ func (c *Birth) command() Command        { return *c }
 func (c *Serve) command() Command        { return *c }
 func (c *Level) command() Command        { return *c }
 func (c *Hello) command() Command        { return *c }
-func (c *Forget) command() Command       { return *c }
+func (c *Goodbye) command() Command      { return *c }
+func (c *Remove) command() Command       { return *c }
+func (c *Revoke) command() Command       { return *c }
 func (c *Acquire) command() Command      { return *c }
 func (c *Withdraw) command() Command     { return *c }
 func (c *Release) command() Command      { return *c }

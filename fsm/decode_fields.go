@@ -1,5 +1,7 @@
 package fsm
 
+import "google.golang.org/protobuf/encoding/protowire"
+
 func (c *Birth) decode(b []byte) error {
 	f := fields{rest: b}
 	for f.next() {
@@ -44,12 +46,26 @@ func (c *Hello) decode(b []byte) error {
 			c.Incarnation = f.uint64()
 		case 3:
 			c.Name = f.text()
+		case 4, 5, 6:
+			c.Place.decodeField(&f, f.number-4)
 		}
 	}
 	return f.err
 }
 
-func (c *Forget) decode(b []byte) error {
+// decodeField reads one of the three fields of a place.
+func (p *Place) decodeField(f *fields, which protowire.Number) {
+	switch which {
+	case 0:
+		p.Boot = f.text()
+	case 1:
+		p.Device = f.uint64()
+	case 2:
+		p.File = f.uint64()
+	}
+}
+
+func (c *Goodbye) decode(b []byte) error {
 	f := fields{rest: b}
 	for f.next() {
 		switch f.number {
@@ -57,6 +73,38 @@ func (c *Forget) decode(b []byte) error {
 			c.Node = f.id()
 		case 2:
 			c.Incarnation = f.uint64()
+		case 3:
+			c.Departure = Departure(f.uint8())
+		}
+	}
+	return f.err
+}
+
+func (c *Remove) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			c.Node = f.id()
+		case 2:
+			c.Incarnation = f.uint64()
+		case 3:
+			c.Since = f.uint64()
+		}
+	}
+	return f.err
+}
+
+func (c *Revoke) decode(b []byte) error {
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			c.Node = f.id()
+		case 2:
+			c.Upto = f.uint64()
+		case 3:
+			c.Reason = f.text()
 		}
 	}
 	return f.err
@@ -134,6 +182,8 @@ func (c *Release) decode(b []byte) error {
 			c.Grants = append(c.Grants, f.grant())
 		case 4:
 			c.Rest = f.millis()
+		case 5:
+			c.Close = f.bool()
 		}
 	}
 	return f.err

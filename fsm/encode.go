@@ -15,7 +15,7 @@ const (
 	opServe
 	opLevel
 	opHello
-	opForget
+	opGoodbye
 	opAcquire
 	opWithdraw
 	opRelease
@@ -28,13 +28,17 @@ const (
 	opTurn
 	opSweep
 	opEndRest
+	opRemove
+	opRevoke
+	opRaise
+	opSilent
 )
 
 func (Birth) op() op        { return opBirth }
 func (Serve) op() op        { return opServe }
 func (Level) op() op        { return opLevel }
 func (Hello) op() op        { return opHello }
-func (Forget) op() op       { return opForget }
+func (Goodbye) op() op      { return opGoodbye }
 func (Acquire) op() op      { return opAcquire }
 func (Withdraw) op() op     { return opWithdraw }
 func (Release) op() op      { return opRelease }
@@ -47,6 +51,8 @@ func (Finish) op() op       { return opFinish }
 func (Turn) op() op         { return opTurn }
 func (Sweep) op() op        { return opSweep }
 func (EndRest) op() op      { return opEndRest }
+func (Remove) op() op       { return opRemove }
+func (Revoke) op() op       { return opRevoke }
 
 // usual is the room for a command without a value.
 const usual = 128
@@ -76,13 +82,36 @@ func (c Level) AppendTo(b []byte) []byte {
 func (c Hello) AppendTo(b []byte) []byte {
 	b = appendBytes(appendHeader(b, opHello), 1, c.Node[:])
 	b = appendUint(b, 2, c.Incarnation)
-	return appendText(b, 3, c.Name)
+	b = appendText(b, 3, c.Name)
+	return c.Place.appendTo(b, 4)
+}
+
+// appendTo appends a place as three fields, from number on.
+func (p Place) appendTo(b []byte, number protowire.Number) []byte {
+	b = appendText(b, number, p.Boot)
+	b = appendUint(b, number+1, p.Device)
+	return appendUint(b, number+2, p.File)
 }
 
 // AppendTo implements Command.
-func (c Forget) AppendTo(b []byte) []byte {
-	b = appendBytes(appendHeader(b, opForget), 1, c.Node[:])
-	return appendUint(b, 2, c.Incarnation)
+func (c Goodbye) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opGoodbye), 1, c.Node[:])
+	b = appendUint(b, 2, c.Incarnation)
+	return appendUint(b, 3, uint64(c.Departure))
+}
+
+// AppendTo implements Command.
+func (c Remove) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opRemove), 1, c.Node[:])
+	b = appendUint(b, 2, c.Incarnation)
+	return appendUint(b, 3, c.Since)
+}
+
+// AppendTo implements Command.
+func (c Revoke) AppendTo(b []byte) []byte {
+	b = appendBytes(appendHeader(b, opRevoke), 1, c.Node[:])
+	b = appendUint(b, 2, c.Upto)
+	return appendText(b, 3, c.Reason)
 }
 
 // AppendTo implements Command.
@@ -127,7 +156,8 @@ func (c Release) AppendTo(b []byte) []byte {
 			return appendUint(appendText(b, 1, g.Name), 2, g.Token)
 		})
 	}
-	return appendMillis(b, 4, c.Rest)
+	b = appendMillis(b, 4, c.Rest)
+	return appendBool(b, 5, c.Close)
 }
 
 // AppendTo implements Command.

@@ -12,24 +12,26 @@ const (
 	EventBorn           EventKind = iota + 1 // the group has its id
 	EventServing                             // the group serves locks from now on
 	EventSessionRenewed                      // a session was opened or renewed; TTL
-	EventSessionEnded                        // Reason: closed, abandoned, expired, incarnation, forgotten
+	EventSessionEnded                        // Reason: closed, abandoned, expired, incarnation, left, revoked
 	EventGranted                             // a lock was granted
 	EventReleased                            // a grant ended by its holder's will. Reason: released, withdrawn, closed, finished
-	EventLost                                // a grant ended with its session. Reason: abandoned, expired, incarnation, forgotten
-	EventForced                              // a grant was taken by ForceRelease; Detail
+	EventLost                                // a grant ended with its session. Reason: abandoned, expired, incarnation, left
+	EventForced                              // a grant was taken by an operator; Detail. Reason: forced, revoked
 	EventQueued                              // a request began to wait
-	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, or that of its session's end
+	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, superseded, removed, or that of its session's end
 	EventValueSet                            // the lock's value changed; Value
 	EventWanted                              // to one holder, once: somebody wants its lock
 	EventResting                             // the place of a grant that ended stays taken for TTL
 	EventRested                              // and is free again
+	EventSilent                              // a node's replica is not heard for TTL, or is heard again
+	EventDeparted                            // a node has said that it leaves, or that it is gone
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -47,18 +49,22 @@ const (
 	ReasonWithdrawn          // by Withdraw
 	ReasonClosed             // its session was closed
 	ReasonExpired            // its session expired
-	ReasonIncarnation        // its node's process has started anew
-	ReasonForgotten          // its node left or was removed
+	ReasonIncarnation        // a later process of its node has proved that its own is dead
+	ReasonLeft               // its process said good-bye
 	ReasonForced             // by ForceRelease
 	ReasonFinished           // by Finish
 	ReasonAbandoned          // its session was closed after its client had lost it
+	ReasonSuperseded         // a later process of its node is there
+	ReasonRemoved            // its node has no replica any more
+	ReasonRevoked            // by Revoke
+	reasonEnd
 )
 
 // String is the reason in lower case.
 func (r Reason) String() string {
 	names := [...]string{
-		"none", "released", "withdrawn", "closed", "expired", "incarnation", "forgotten", "forced",
-		"finished", "abandoned",
+		"none", "released", "withdrawn", "closed", "expired", "incarnation", "left", "forced",
+		"finished", "abandoned", "superseded", "removed", "revoked",
 	}
 	if int(r) < len(names) {
 		return names[r]
@@ -78,7 +84,7 @@ type Event struct {
 	Waited   bool // of EventGranted: in the queue, and not granted at once
 	TTL      time.Duration
 	Reason   Reason
-	Detail   string // of EventForced: the operator's words
+	Detail   string // of what an operator did: his words
 	NodeName string
 	Label    string
 	Mode     Mode

@@ -3,6 +3,7 @@ package fsm
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -15,15 +16,17 @@ func everyCommand() []Command {
 		Birth{[16]byte{1, 2, 3}, 1 << 40, 5, 3},
 		Serve{},
 		Level{7},
-		Hello{id.Node, 1, "alpha"},
-		Forget{id.Node, 2},
+		Hello{id.Node, 1, "alpha", Place{"3f1c", 1 << 40, 7}},
+		Goodbye{id.Node, 2, Gone},
+		Remove{id.Node, 1, 12},
+		Revoke{id.Node, 300, "its disk burnt"},
 		Acquire{
 			Session: id, TTL: 15 * time.Second, Request: 9, Acked: 8, Name: "orders/ä", Wait: true, Mode: Permit,
 			Limit: 5, Weight: 2, Priority: -3, Label: "a\nb", HasValue: true, Value: []byte{0, 255},
 			Others: []string{"x", "y"}, Delay: 3 * time.Second, While: []uint64{100, 99}, Refuse: true, Election: true,
 		},
 		Withdraw{id, 3, []uint64{1, 1 << 60}},
-		Release{id, 4, []Grant{{"x", 1}, {"y", TokenMax}}, time.Second},
+		Release{id, 4, []Grant{{"x", 1}, {"y", TokenMax}}, time.Second, true},
 		SetValue{id, 5, 6, "x", 101, []byte("v")},
 		Keep{id.Node, 1, 10, 2, []uint64{2, 3, 400}},
 		CloseSession{id, true},
@@ -33,6 +36,8 @@ func everyCommand() []Command {
 		Turn{time.Hour, 99},
 		Sweep{time.Hour, 98},
 		EndRest{"x", 101},
+		Raise{1 << 40},
+		Silent{12, []Silence{{id.Node, 2500 * time.Millisecond}, {Node{'b'}, 0}}},
 		// presence counts
 		Acquire{Session: id, HasValue: true, Value: []byte{}},
 		Acquire{Session: id, HasValue: true},
@@ -48,7 +53,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{1, byte(opWithdraw), 0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f}) // a long list that is not there
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := small(t)
-		if _, events := m.Apply(m.Applied()+1, b); len(events) > 100 {
+		if _, events := m.own(m.Applied()+1, b); len(events) > 100 {
 			t.Fatalf("%d events", len(events))
 		}
 		if err := m.Check(); err != nil {
@@ -104,7 +109,7 @@ func readAndWrite(t *testing.T, b []byte) {
 		t.Fatalf("what was read cannot be written: %v", err)
 	}
 	for n := range m.Nodes() { // the end of everybody takes every claim along
-		m.Apply(m.Applied()+1, Encode(Forget{n.Node, n.Incarnation}))
+		m.own(m.Applied()+1, Encode(Revoke{n.Node, math.MaxUint64, "end"}))
 		if err := m.Check(); err != nil && m.Applied() > 0 {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 		l := &ledger{
 			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
 			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),
-			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool),
+			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool), places: map[Process]Place{{Node{'a'}, 1}: places[1]},
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			c := w.command()
@@ -29,7 +29,10 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 			}
 			w.index++
 			w.log = append(w.log, c)
-			outcome, events := w.m.Apply(w.index, Encode(c))
+			if h, ok := c.(Hello); ok && l.places[ProcessOf(h)] == (Place{}) {
+				l.places[ProcessOf(h)] = h.Place
+			}
+			outcome, events := w.m.Apply(w.index, ProcessOf(c), Encode(c))
 			w.o.apply(w.index, c) // so that the next commands make sense
 			for _, e := range events {
 				l.observe(c, e)
@@ -54,6 +57,7 @@ type ledger struct {
 
 	rests    map[string]map[uint64]Mode
 	finished map[string]bool // Once keys
+	places   map[Process]Place
 }
 
 func (l *ledger) observe(c Command, e Event) {
@@ -66,12 +70,13 @@ func (l *ledger) observe(c Command, e Event) {
 		l.granted(e)
 		l.fresh(id)
 	case EventReleased, EventLost, EventForced:
+		l.mayEnd(c, e)
 		if _, held := l.holders[e.Name][e.Token]; !held {
 			l.Fatalf("S4: a grant ended that was not there: %+v", e)
 		}
 		delete(l.holders[e.Name], e.Token)
 		l.over[id] = true
-		if c, ok := c.(Release); ok && (c.Session != e.Session || !slices.ContainsFunc(c.Grants, func(g Grant) bool { return g.Token == e.Token })) {
+		if c, ok := c.(Release); ok && (c.Session != e.Session || e.Reason != ReasonClosed && !slices.ContainsFunc(c.Grants, func(g Grant) bool { return g.Token == e.Token })) {
 			l.Fatalf("S6: %+v released %+v", c, e)
 		}
 		l.finished[e.Name] = e.Reason == ReasonFinished
@@ -95,6 +100,34 @@ func (l *ledger) observe(c Command, e Event) {
 	case EventSessionEnded:
 		l.ended[e.Session] = true
 	}
+}
+
+// mayEnd tests S9: the command is of the process whose grant ends, or says that its time is over, or is an
+// operator's, or the Hello of a process that proves the death of that one.
+func (l *ledger) mayEnd(c Command, e Event) {
+	switch c := c.(type) {
+	case Expire:
+		if c.Session == e.Session && e.Reason == ReasonExpired {
+			return
+		}
+	case ForceRelease:
+		if c.Token == e.Token {
+			return
+		}
+	case Revoke:
+		if c.Node == e.Session.Node {
+			return
+		}
+	case Hello:
+		if c.Node == e.Session.Node && c.Place.Boot != "" && l.places[e.Session.Process()] == c.Place {
+			return
+		}
+	default:
+		if ProcessOf(c) == e.Session.Process() {
+			return
+		}
+	}
+	l.Fatalf("S9: %T%+v ended %+v", c, c, e)
 }
 
 func same(a, b Event) bool { return a.Session == b.Session && a.Request == b.Request }

@@ -14,6 +14,7 @@ const (
 	WhileMax      = 16                // tokens that a caller holds while it waits for another
 	RestMax       = 24 * time.Hour    // how long a place rests
 	KeepMax       = 87600 * time.Hour // how long a Once key is remembered: ten years
+	BootBytesMax  = 64                // the name of a machine's boot
 	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly
 )
 
@@ -24,7 +25,7 @@ const (
 	WaitersMax     = 1_000_000 // waiters of all locks: CodeTooManyWaiters
 	HoldersMax     = 10_000    // holders of one lock
 	SessionsMax    = 1_000_000 // open sessions: CodeTooManySessions
-	NodesMax       = 10_000    // known nodes: CodeTooManyNodes
+	NodesMax       = 10_000    // nodes with a process that is not over: CodeTooManyNodes
 	ForgottenMax   = 10_000    // forgotten nodes whose late commands are still told apart
 	SpansMax       = 65_536    // runs of finished numbers remembered for one session or node: CodeTooManyRequests, CodeTooManySessions
 	SpansTotalMax  = 4_000_000 // the same for all sessions: CodeTooManyRequests

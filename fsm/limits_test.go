@@ -83,13 +83,13 @@ func TestNodesAreBoundedAndTheOldestForgottenNodeIsDropped(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.m.limits.nodes, b.m.limits.forgotten = 2, 2
-	b.must(Hello{Node{'c'}, 1, ""}, CodeTooManyNodes)
-	b.must(Hello{Node{'b'}, 2, ""}, CodeOK) // a known node may come back
+	b.must(Hello{Node{'c'}, 1, "", Place{}}, CodeTooManyNodes)
+	b.must(Hello{Node{'b'}, 2, "", Place{}}, CodeOK) // a known node may come back
 	for _, n := range []byte("bcd") {
-		b.must(Forget{Node{n}, 5}, CodeOK)
+		b.must(Goodbye{Node{n}, 5, Stays}, CodeOK)
 	}
-	b.must(Hello{Node{'d'}, 5, ""}, CodeStaleIncarnation)
-	b.must(Hello{Node{'b'}, 5, ""}, CodeOK) // dropped, so nobody knows
+	b.must(Hello{Node{'d'}, 5, "", Place{}}, CodeStaleIncarnation)
+	b.must(Hello{Node{'b'}, 5, "", Place{}}, CodeOK) // dropped, so nobody knows
 	if i := b.m.Info(); i.Nodes != 2 || b.m.nodes.Len() != 4 {
 		t.Fatalf("%d nodes of %d", i.Nodes, b.m.nodes.Len())
 	}
@@ -143,7 +143,7 @@ func TestValuesAreBoundedThoseOfWaitersIncluded(t *testing.T) {
 	id := sessionOf('a', 1)
 	set := SetValue{Session: id, Request: 5, Name: "x", Token: token, Value: []byte("123456")}
 	b.must(set, CodeValuesFull)
-	b.must(set, CodeFinished)
+	b.must(set, CodeValuesFull) // nothing was written, and nothing is remembered
 	set.Request, set.Value = 6, []byte("1234")
 	b.must(set, CodeOK)
 	b.must(with(7, "y", "1"), CodeGranted)
@@ -159,7 +159,7 @@ func TestTokensEndBeforeTheyWrapAndEachWaiterHasOneSetAside(t *testing.T) {
 	b.must(Birth{Cluster: [16]byte{1}, Counter: TokenMax + 1}, CodeInvalid)
 	b.must(Birth{Cluster: [16]byte{1}, Counter: TokenMax - 2}, CodeOK)
 	b.must(Serve{}, CodeOK)
-	b.must(Hello{Node{'a'}, 1, ""}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, "", Place{}}, CodeOK)
 	first := b.must(acquire(1, "x"), CodeGranted)
 	b.must(acquire(2, "x"), CodeQueued)
 	b.must(acquire(3, "y"), CodeTokensExhausted)
@@ -211,8 +211,12 @@ func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
 		"expire of nobody":       Expire{},
 		"hello of nobody":        Hello{Incarnation: 1},
 		"hello of no run":        Hello{Node: Node{'a'}},
-		"long node name":         Hello{Node{'a'}, 2, long + "n"},
-		"forget of nobody":       Forget{},
+		"long node name":         Hello{Node{'a'}, 2, long + "n", Place{}},
+		"good-bye of nobody":     Goodbye{},
+		"removal of nobody":      Remove{},
+		"removal of no record":   Remove{Node{'a'}, 1, 0},
+		"revocation for nothing": Revoke{Node{'a'}, 9, ""},
+		"long name of a boot":    Hello{Node{'a'}, 2, "", Place{Boot: long[:BootBytesMax+1]}},
 		"force without reason":   ForceRelease{Name: "x", Token: 1},
 		"long reason":            ForceRelease{"x", 1, strings.Repeat("r", LabelBytesMax+1)},
 		"birth of no cluster":    Birth{},

@@ -14,13 +14,17 @@ import (
 //
 //	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit its limit
 //	I2 tokens are unique, and none is above the counter; the counter never falls
-//	I3 every claim (a holder or waiter) belongs to an open session, every session to its node's present incarnation
+//	I3 every claim (a holder or waiter) belongs to an open session, every session to a process on record
 //	I4 the first waiter of a lock does not fit, with its whole set: nobody waits for what is free
 //	I5 a request is live or finished, never both; an ended session's number never opens again
 //	I6 a lock has a holder, a waiter, a rest or a value; else it is not there
 //	I7 every count is the count of what it counts, and the bounds hold
 //	I8 a Once key is a lock while it runs or fails, and a record when it is finished, never both
 //	I9 the claims of a set wait together or hold together, under one token
+//	I10 a process that is over has no waiter, and its sessions wait for their end alone
+//
+// And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello of a process
+// that proves the death of that one, or by an operator (S9). Apply compares who proposed a command with whose it is.
 type Machine struct {
 	group
 	locks    *btree.Map[string, *lock]
@@ -39,7 +43,8 @@ type Machine struct {
 	numbers  spans // session numbers that were used, by node (its record's index)
 
 	grants    int
-	forgotten int   // nodes that are remembered as gone
+	here      int   // processes that are not over
+	forgotten int   // nodes of which only the memory is left
 	values    int64 // bytes of values, those of waiters included
 	limits    limits
 
@@ -60,14 +65,15 @@ type Machine struct {
 
 // group is what the group as a whole agreed on.
 type group struct {
-	cluster   [16]byte
-	born      bool
-	serving   bool
-	level     uint64
-	counter   uint64 // highest token granted
-	applied   uint64
-	bootstrap uint32 // replicas that it was to start with
-	voters    uint32 // those of them that were to vote
+	cluster    [16]byte
+	born       bool
+	serving    bool
+	level      uint64
+	counter    uint64 // no token up to it is granted any more
+	applied    uint64
+	bootstrap  uint32 // replicas that it was to start with
+	voters     uint32 // those of them that were to vote
+	silentSeen uint64 // Silent.Seen of the last one
 }
 
 // request finds a live claim by its session's opening index and its number.
@@ -89,7 +95,7 @@ func New() *Machine {
 		waiters:  newTree(lessByTurn),
 		requests: newTree(lessRequest),
 		sessions: newTree(func(a, b sessionRef) bool { return lessSession(&a.id, &b.id) }),
-		nodes:    newTree(func(a, b node) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }),
+		nodes:    newTree(lessNode),
 		rests:    newTree(lessByRest),
 		nested:   newTree(lessNested),
 		keys:     newTree(lessByKey),
@@ -137,18 +143,19 @@ func (m *Machine) Fork() *Machine {
 		past:     m.past.fork(),
 		finished: m.finished.fork(),
 		numbers:  m.numbers.fork(),
-		grants:   m.grants, forgotten: m.forgotten, values: m.values,
+		grants:   m.grants, here: m.here, forgotten: m.forgotten, values: m.values,
 		epoch:  m.epoch,
 		limits: m.limits,
 	}
 	return f
 }
 
-// Apply carries out the command at a log index and answers its outcome and what it changed. It never
-// panics. The events are good until the next Apply. Indexes must rise: a command at an index that was
-// applied before is answered CodeInvalid and changes nothing, as is one that is malformed or out of
-// bounds. CodeUnsupported leaves the machine as it was at the index before: the replica must stop.
-func (m *Machine) Apply(index uint64, cmd []byte) (Outcome, []Event) {
+// Apply carries out the command at a log index, which process by has proposed, and answers its outcome and what
+// it changed. It never panics. The events are good until the next Apply. Indexes must rise: a command at an
+// index that was applied before is answered CodeInvalid and changes nothing, as is one that is malformed or out of
+// bounds. A command about another process's sessions is answered CodeForbidden. CodeUnsupported leaves the machine
+// as it was at the index before: the replica must stop.
+func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event) {
 	if index <= m.applied {
 		return Outcome{Code: CodeInvalid}, nil
 	}
@@ -159,6 +166,9 @@ func (m *Machine) Apply(index uint64, cmd []byte) (Outcome, []Event) {
 	m.applied = index
 	if err != nil {
 		return Outcome{Code: CodeInvalid}, nil
+	}
+	if of := c.process(); of != by && of != (Process{}) {
+		return Outcome{Code: CodeForbidden}, nil
 	}
 	m.tidy()
 	return m.dispatch(c), m.events
@@ -187,8 +197,12 @@ func (m *Machine) dispatch(c decodable) Outcome {
 		return Outcome{}
 	case *Hello:
 		return m.hello(c)
-	case *Forget:
-		return m.forget(c)
+	case *Goodbye:
+		return m.goodbye(c)
+	case *Remove:
+		return m.removeNode(c)
+	case *Revoke:
+		return m.revoke(c)
 	case *Acquire:
 		return m.acquire(c)
 	case *Withdraw:
@@ -213,6 +227,10 @@ func (m *Machine) dispatch(c decodable) Outcome {
 		return m.sweep(c)
 	case *EndRest:
 		return m.endRest(c)
+	case *Silent:
+		return m.silent(c)
+	case *Raise:
+		return m.raise(c)
 	}
 	return Outcome{Code: CodeUnsupported}
 }

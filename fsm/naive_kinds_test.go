@@ -62,11 +62,11 @@ func (o *naive) finishKey(c Finish) Outcome {
 		return Outcome{Code: CodeNotHeld}
 	}
 	s.over[x.Request] = true
-	o.remove(x, EventReleased, ReasonFinished, 0)
+	o.remove(x, ending{kind: EventReleased, reason: ReasonFinished})
 	delete(o.values, c.Name)
 	for _, w := range o.waiters(c.Name) {
 		w.s.over[w.Request] = true
-		o.remove(w, EventWithdrawn, ReasonFinished, 0)
+		o.remove(w, ending{kind: EventWithdrawn, reason: ReasonFinished})
 	}
 	h := o.view(x)
 	h.Request, h.Priority, h.Label, h.Granted = 0, 0, "", o.index

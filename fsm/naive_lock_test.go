@@ -259,20 +259,22 @@ func (o *naive) write(c *naiveClaim, name string, value []byte) {
 
 // finish removes a claim and serves others.
 func (o *naive) finish(c *naiveClaim, kind EventKind, reason Reason, rest time.Duration) {
-	o.remove(c, kind, reason, rest)
+	o.remove(c, ending{kind: kind, reason: reason, rest: uint64(rest / time.Millisecond)})
 	for _, name := range c.names() {
 		o.settle(name)
 	}
 }
 
-func (o *naive) remove(c *naiveClaim, kind EventKind, reason Reason, rest time.Duration) {
+func (o *naive) remove(c *naiveClaim, how ending) {
+	rest := time.Duration(how.rest) * time.Millisecond
 	o.claims = slices.DeleteFunc(o.claims, func(x *naiveClaim) bool { return x == c })
 	for _, name := range c.names() {
-		o.tell(c, name, kind, reason)
+		o.tell(c, name, how.kind, how.reason)
+		o.events[len(o.events)-1].Detail = how.detail
 		if c.token != 0 && !isOnce(name) {
 			h := o.view(c)
 			h.Request, h.Priority = 0, 0
-			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, kind, reason, ""}})
+			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, how.kind, how.reason, how.detail}})
 		}
 		if rest > 0 {
 			r := Rest{name, c.token, o.index, rest, c.Mode}
@@ -296,7 +298,7 @@ func (o *naive) tell(c *naiveClaim, name string, kind EventKind, reason Reason) 
 
 func (o *naive) view(c *naiveClaim) Holder {
 	return Holder{
-		Session: c.Session, Request: c.Request, NodeName: o.nodes[c.Session.Node].name, Label: c.Label,
+		Session: c.Session, Request: c.Request, NodeName: o.run(c.Session.Process()).name, Label: c.Label,
 		Token: c.token, Mode: c.Mode, Weight: c.Weight, Priority: c.Priority, Granted: c.index,
 	}
 }
@@ -347,6 +349,9 @@ func (o *naive) release(c Release) Outcome {
 		o.finish(x, EventReleased, ReasonReleased, c.Rest)
 	}
 	s.acked = max(s.acked, c.Acked)
+	if c.Close {
+		o.endSessions(ending{reason: ReasonClosed}, func(x *naiveSession) bool { return x == s })
+	}
 	return out
 }
 

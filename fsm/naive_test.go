@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // naive is a second implementation of the commands, made to be read: flat lists, searched from end to
@@ -14,8 +15,9 @@ type naive struct {
 	cluster        [16]byte
 	bootstrap      uint32
 	voters         uint32
+	silentSeen     uint64
 	counter, level uint64
-	nodes          map[Node]*naiveNode
+	runs           []*naiveRun     // processes, in the order of their Hellos
 	sessions       []*naiveSession // in the order of their ids
 	claims         []*naiveClaim   // in the order of arrival
 	values         map[string]string
@@ -43,15 +45,22 @@ type naivePast struct {
 	PastGrant
 }
 
-type naiveNode struct {
-	incarnation, lowest uint64
-	name                string
-	gone                bool
-	used                map[uint64]bool
+// naiveRun is a process of a node. It is never dropped.
+type naiveRun struct {
+	Process
+	lowest    uint64
+	since     uint64 // of its Hello or of its return
+	name      string
+	place     Place
+	over      bool // superseded, or it said good-bye
+	departure Departure
+	gone      bool
+	used      map[uint64]bool
 }
 
 type naiveSession struct {
 	Session
+	opened     uint64
 	seq, acked uint64
 	over       map[uint64]bool
 }
@@ -66,8 +75,8 @@ type naiveClaim struct {
 
 func newNaive() *naive {
 	return &naive{
-		nodes: make(map[Node]*naiveNode), values: make(map[string]string),
-		last: make(map[string]uint64), told: make(map[string]bool),
+		values: make(map[string]string),
+		last:   make(map[string]uint64), told: make(map[string]bool),
 		keys: make(map[string]naiveKey), turns: make(map[uint64][]uint64),
 	}
 }
@@ -102,12 +111,23 @@ func (o *naive) do(c Command) Outcome {
 			o.serving = true
 			o.say(Event{Kind: EventServing})
 		}
+	case Silent, Raise:
+		return o.report(c)
 	case Level:
 		o.level = max(o.level, c.Level)
 	case Hello:
 		return o.hello(c)
-	case Forget:
-		return o.forget(c)
+	case Goodbye:
+		return o.goodbye(c)
+	case Remove:
+		return o.removeNode(c)
+	case Revoke:
+		if c.Node == (Node{}) || c.Reason == "" {
+			return Outcome{Code: CodeInvalid}
+		}
+		o.endSessions(ending{kind: EventForced, reason: ReasonRevoked, detail: c.Reason}, func(s *naiveSession) bool {
+			return s.ID.Node == c.Node && s.opened <= c.Upto
+		})
 	case Keep:
 		return o.keep(c)
 	case CloseSession:
@@ -115,11 +135,11 @@ func (o *naive) do(c Command) Outcome {
 		if s == nil {
 			return Outcome{Code: o.retire(c.Session)}
 		}
-		reason := ReasonClosed
+		how := ending{reason: ReasonClosed}
 		if c.Lost {
-			reason = ReasonAbandoned
+			how.reason = ReasonAbandoned
 		}
-		o.endSessions(reason, func(x *naiveSession) bool { return x == s })
+		o.endSessions(how, func(x *naiveSession) bool { return x == s })
 	case Expire:
 		s := o.session(c.Session)
 		switch {
@@ -128,9 +148,32 @@ func (o *naive) do(c Command) Outcome {
 		case s.Renewed != c.Renewed:
 			return Outcome{Code: CodeFinished}
 		}
-		o.endSessions(ReasonExpired, func(x *naiveSession) bool { return x == s })
+		o.endSessions(ending{reason: ReasonExpired}, func(x *naiveSession) bool { return x == s })
 	default:
 		return o.doLock(c)
+	}
+	return Outcome{}
+}
+
+// report carries out what a raft leader tells of the world outside.
+func (o *naive) report(c Command) Outcome {
+	switch c := c.(type) {
+	case Silent:
+		if len(c.Nodes) == 0 || c.Seen == 0 || c.Seen >= o.index {
+			return Outcome{Code: CodeInvalid}
+		}
+		if c.Seen <= o.silentSeen {
+			return Outcome{Code: CodeFinished}
+		}
+		o.silentSeen = c.Seen
+		for _, s := range c.Nodes {
+			o.say(Event{Kind: EventSilent, Session: SessionID{Node: s.Node}, TTL: s.For})
+		}
+	case Raise:
+		if !o.born || c.Counter > TokenMax {
+			return Outcome{Code: CodeInvalid}
+		}
+		o.counter = max(o.counter, c.Counter)
 	}
 	return Outcome{}
 }
@@ -141,36 +184,120 @@ func (o *naive) say(e Event) {
 }
 
 func (o *naive) hello(c Hello) Outcome {
-	n := o.nodes[c.Node]
-	if n != nil && (c.Incarnation < n.incarnation || c.Incarnation == n.incarnation && n.gone) {
-		return Outcome{Code: CodeStaleIncarnation}
+	if last := o.latest(c.Node); last != nil {
+		switch {
+		case c.Incarnation < last.Incarnation, last.departure == Gone && c.Incarnation != last.Incarnation, c.Incarnation == last.Incarnation && last.over:
+			return Outcome{Code: CodeStaleIncarnation}
+		case c.Incarnation == last.Incarnation:
+			return Outcome{}
+		}
 	}
-	if n != nil && c.Incarnation == n.incarnation {
-		return Outcome{}
-	}
-	o.endSessions(ReasonIncarnation, func(s *naiveSession) bool { return s.ID.Node == c.Node })
-	o.nodes[c.Node] = &naiveNode{incarnation: c.Incarnation, name: c.Name, used: make(map[uint64]bool)}
+	o.succeed(c)
+	o.runs = append(o.runs, &naiveRun{
+		Process: c.process(), since: o.index, name: c.Name, place: c.Place, used: make(map[uint64]bool),
+	})
 	return Outcome{}
 }
 
-func (o *naive) forget(c Forget) Outcome {
-	if n := o.nodes[c.Node]; n != nil && c.Incarnation < n.incarnation {
+// succeed ends what is proved to be dead, and lets the other processes of the node keep what they hold.
+func (o *naive) succeed(c Hello) {
+	dead := func(p Process) bool { return c.Place.Boot != "" && o.run(p).place == c.Place }
+	mine := func(s *naiveSession) bool { return s.ID.Node == c.Node }
+	names := o.drop(ending{reason: ReasonIncarnation}, func(s *naiveSession) bool { return mine(s) && dead(s.ID.Process()) })
+	names = append(names, o.withdrawAll(ReasonSuperseded, mine)...)
+	for _, r := range o.runs {
+		if r.Node == c.Node {
+			r.over, r.gone = true, true
+		}
+	}
+	for _, name := range names {
+		o.settle(name)
+	}
+}
+
+func (o *naive) goodbye(c Goodbye) Outcome {
+	last := o.latest(c.Node)
+	own := func(s *naiveSession) bool { return s.ID.Process() == c.process() }
+	if last != nil && c.Incarnation < last.Incarnation {
+		o.endSessions(ending{reason: ReasonLeft}, own)
 		return Outcome{Code: CodeStaleIncarnation}
 	}
-	o.endSessions(ReasonForgotten, func(s *naiveSession) bool { return s.ID.Node == c.Node })
-	o.nodes[c.Node] = &naiveNode{incarnation: c.Incarnation, gone: true}
+	if last == nil || last.Incarnation != c.Incarnation {
+		o.succeed(Hello{Node: c.Node})
+		last = &naiveRun{Process: c.process()}
+		o.runs = append(o.runs, last)
+	}
+	o.endSessions(ending{reason: ReasonLeft}, own)
+	if c.Departure > last.departure {
+		last.departure = c.Departure
+		o.say(Event{Kind: EventDeparted, Session: SessionID{Node: c.Node, Incarnation: c.Incarnation}, NodeName: last.name})
+	}
+	last.over, last.gone = true, true
 	return Outcome{}
 }
 
-func (o *naive) node(id Node, incarnation uint64) (*naiveNode, Code) {
-	n := o.nodes[id]
-	if n == nil || n.incarnation < incarnation {
-		return nil, CodeUnknownNode
+func (o *naive) removeNode(c Remove) Outcome {
+	r := o.run(Process{c.Node, c.Incarnation})
+	if c.Node == (Node{}) || c.Incarnation == 0 || c.Since == 0 {
+		return Outcome{Code: CodeInvalid}
 	}
-	if n.incarnation > incarnation || n.gone {
+	if r == nil || r.gone || r.since != c.Since {
+		return Outcome{Code: CodeFinished}
+	}
+	r.gone = true
+	for _, name := range o.withdrawAll(ReasonRemoved, func(s *naiveSession) bool { return s.ID.Process() == r.Process }) {
+		o.settle(name)
+	}
+	return Outcome{}
+}
+
+// withdrawAll takes those who wait on these sessions out of the queues.
+func (o *naive) withdrawAll(reason Reason, match func(*naiveSession) bool) (names []string) {
+	for _, s := range o.sessions {
+		if !match(s) {
+			continue
+		}
+		for _, c := range o.claimsOf(s) {
+			if c.token == 0 {
+				s.over[c.Request] = true
+				o.remove(c, ending{kind: EventWithdrawn, reason: reason})
+				names = append(names, c.names()...)
+			}
+		}
+	}
+	return names
+}
+
+// run is the record of a process, nil if there is none.
+func (o *naive) run(p Process) (found *naiveRun) {
+	for _, r := range o.runs {
+		if r.Process == p {
+			found = r
+		}
+	}
+	return found
+}
+
+// latest is the last process of a node.
+func (o *naive) latest(id Node) (last *naiveRun) {
+	for _, r := range o.runs {
+		if r.Node == id && (last == nil || r.Incarnation > last.Incarnation) {
+			last = r
+		}
+	}
+	return last
+}
+
+func (o *naive) node(id Node, incarnation uint64) (*naiveRun, Code) {
+	r := o.run(Process{id, incarnation})
+	last := o.latest(id)
+	switch {
+	case r != nil && !r.over:
+		return r, CodeOK
+	case r != nil, last != nil && (incarnation < last.Incarnation || last.departure == Gone):
 		return nil, CodeStaleIncarnation
 	}
-	return n, CodeOK
+	return nil, CodeUnknownNode
 }
 
 func (o *naive) session(id SessionID) *naiveSession {
@@ -182,7 +309,7 @@ func (o *naive) session(id SessionID) *naiveSession {
 	return nil
 }
 
-func (n *naiveNode) spent(number uint64) bool { return number < n.lowest || n.used[number] }
+func (n *naiveRun) spent(number uint64) bool { return number < n.lowest || n.used[number] }
 
 // retire spends a number that is not open.
 func (o *naive) retire(id SessionID) Code {
@@ -195,6 +322,9 @@ func (o *naive) retire(id SessionID) Code {
 
 func (o *naive) open(c Acquire) (*naiveSession, Code) {
 	if s := o.session(c.Session); s != nil {
+		if o.run(s.ID.Process()).over {
+			return nil, CodeStaleIncarnation
+		}
 		return s, CodeOK
 	}
 	n, code := o.node(c.Session.Node, c.Session.Incarnation)
@@ -208,7 +338,10 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 	if c.TTL == 0 {
 		return nil, CodeSessionLost
 	}
-	s := &naiveSession{Session: Session{c.Session, c.TTL, o.index}, over: make(map[uint64]bool)}
+	if n.gone {
+		n.gone, n.since = false, o.index
+	}
+	s := &naiveSession{Session: Session{c.Session, c.TTL, o.index}, opened: o.index, over: make(map[uint64]bool)}
 	o.sessions = append(o.sessions, s)
 	slices.SortFunc(o.sessions, func(a, b *naiveSession) int {
 		return cmp.Or(strings.Compare(string(a.ID.Node[:]), string(b.ID.Node[:])),
@@ -219,7 +352,7 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 }
 
 func (o *naive) renewed(s *naiveSession) {
-	o.say(Event{Kind: EventSessionRenewed, Session: s.ID, TTL: s.TTL, NodeName: o.nodes[s.ID.Node].name})
+	o.say(Event{Kind: EventSessionRenewed, Session: s.ID, TTL: s.TTL, NodeName: o.run(s.ID.Process()).name})
 }
 
 func (o *naive) keep(c Keep) Outcome {
@@ -244,28 +377,44 @@ func (o *naive) keep(c Keep) Outcome {
 }
 
 // endSessions ends all that match: first they and their claims go, then others are served.
-func (o *naive) endSessions(reason Reason, match func(*naiveSession) bool) {
-	var names []string
+func (o *naive) endSessions(how ending, match func(*naiveSession) bool) {
+	for _, name := range o.drop(how, match) {
+		o.settle(name)
+	}
+}
+
+func (o *naive) drop(how ending, match func(*naiveSession) bool) (names []string) {
 	for _, s := range slices.Clone(o.sessions) {
 		if !match(s) {
 			continue
 		}
-		o.say(Event{Kind: EventSessionEnded, Session: s.ID, TTL: s.TTL, Reason: reason, NodeName: o.nodes[s.ID.Node].name})
-		mine := slices.DeleteFunc(slices.Clone(o.claims), func(c *naiveClaim) bool { return c.s != s })
-		slices.SortFunc(mine, func(a, b *naiveClaim) int { return cmp.Compare(a.Request, b.Request) })
-		for _, c := range mine {
-			kind, rest := EventLost, c.Delay
-			if c.token == 0 {
-				kind, rest = EventWithdrawn, 0
-			} else if reason == ReasonClosed {
-				kind, rest = EventReleased, 0
+		o.say(Event{
+			Kind: EventSessionEnded, Session: s.ID, TTL: s.TTL, Reason: how.reason, Detail: how.detail,
+			NodeName: o.run(s.ID.Process()).name,
+		})
+		for _, c := range o.claimsOf(s) {
+			mine, rest := how, time.Duration(0)
+			switch {
+			case c.token == 0:
+				mine.kind = EventWithdrawn
+			case how.kind != 0:
+			case how.reason == ReasonClosed:
+				mine.kind = EventReleased
+			default:
+				mine.kind, rest = EventLost, c.Delay
 			}
-			o.remove(c, kind, reason, rest)
+			mine.rest = uint64(rest / time.Millisecond)
+			o.remove(c, mine)
 			names = append(names, c.names()...)
 		}
 		o.sessions = slices.DeleteFunc(o.sessions, func(x *naiveSession) bool { return x == s })
 	}
-	for _, name := range names {
-		o.settle(name)
-	}
+	return names
+}
+
+// claimsOf are a session's, by the numbers of their requests.
+func (o *naive) claimsOf(s *naiveSession) []*naiveClaim {
+	mine := slices.DeleteFunc(slices.Clone(o.claims), func(c *naiveClaim) bool { return c.s != s })
+	slices.SortFunc(mine, func(a, b *naiveClaim) int { return cmp.Compare(a.Request, b.Request) })
+	return mine
 }

@@ -58,7 +58,7 @@ func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 			before := stateOf(w.m)
 			late := w.m.Fork()
 			for i, c := range done {
-				_, events := late.Apply(late.Applied()+1, Encode(c))
+				_, events := late.Apply(late.Applied()+1, ProcessOf(c), Encode(c))
 				if len(events) > 0 || !bytes.Equal(stateOf(late), before) {
 					t.Fatalf("%T again, first applied as number %d: %+v, events %v", c, i+1, c, events)
 				}
@@ -107,7 +107,7 @@ type world struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{T: t, m: New(), o: newNaive()}
 	birth := Birth{[16]byte{1}, 0, uint32(rapid.IntRange(2, 3).Draw(t, "bootstrap")), uint32(rapid.IntRange(0, 2).Draw(t, "voters"))}
-	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha"}, Hello{Node{'b'}, 1, "beta"}}
+	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha", places[1]}, Hello{Node{'b'}, 1, "beta", Place{}}}
 	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
 		w.apply(c)
 	}
@@ -115,9 +115,10 @@ func newWorld(t *rapid.T) *world {
 }
 
 func (w *world) apply(c Command) Outcome {
+	w.forge(c)
 	w.index += uint64(rapid.IntRange(1, 2).Draw(w.T, "index gap"))
 	w.log = append(w.log, c)
-	got, gotEvents := w.m.Apply(w.index, Encode(c))
+	got, gotEvents := w.m.Apply(w.index, ProcessOf(c), Encode(c))
 	want, wantEvents := w.o.apply(w.index, c)
 	if !reflect.DeepEqual(got, want) {
 		w.Fatalf("%T%+v: got %s, want %s", c, c, describe(got), describe(want))
@@ -138,6 +139,20 @@ func (w *world) apply(c Command) Outcome {
 	return got
 }
 
+// forge lets another process propose a command, now and then.
+func (w *world) forge(c Command) {
+	if rapid.IntRange(0, 9).Draw(w.T, "forge") > 0 || ProcessOf(c) == (Process{}) {
+		return
+	}
+	w.index++
+	w.o.index = w.index
+	other := ProcessOf(c)
+	other.Incarnation++
+	if o, events := w.m.Apply(w.index, other, Encode(c)); len(events) > 0 || o.Code != CodeForbidden && o.Code != CodeInvalid {
+		w.Fatalf("%T%+v of another process: %v, %v", c, c, o, events)
+	}
+}
+
 func (w *world) reload() {
 	before := snapshot(w.m)
 	m, err := ReadSnapshot(bytes.NewReader(before))
@@ -155,7 +170,10 @@ func (w *world) seen() (text string) {
 	i := w.m.Info()
 	text = fmt.Sprintln(i.Born, i.Bootstrap, i.Voters, i.Serving, i.Level, i.Counter, i.Applied, i.Grants, i.Waiters, i.ValueBytes)
 	for n := range w.m.Nodes() {
-		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name)
+		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name, n.Gone)
+	}
+	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
+		text += fmt.Sprint(w.m.Departed(id), " ")
 	}
 	for s := range w.m.Sessions() {
 		text += fmt.Sprintln(s)
@@ -192,9 +210,16 @@ func (w *world) expected() (text string) {
 	}
 	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.index, grants, waiters, values)
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
-		if n := o.nodes[id]; n != nil && !n.gone {
-			text += fmt.Sprintln(id, n.incarnation, n.name)
+		if n := o.latest(id); n != nil && !n.over {
+			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
 		}
+	}
+	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
+		departure := Stays
+		if n := o.latest(id); n != nil {
+			departure = n.departure
+		}
+		text += fmt.Sprint(departure, " ")
 	}
 	for _, s := range o.sessions {
 		text += fmt.Sprintln(s.Session)
@@ -275,7 +300,12 @@ func (w *world) request() uint64 {
 func (w *world) command() Command {
 	t := w.T
 	id := SessionID{w.node(), uint64(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "incarnation")), w.draw("session", 3)}
-	switch rapid.IntRange(0, 39).Draw(t, "command") {
+	switch rapid.IntRange(0, 40).Draw(t, "command") {
+	case 40:
+		if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {
+			return Silent{w.draw("seen", int(w.index)), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
+		}
+		return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, TokenMax + 1}).Draw(t, "counter")}
 	case 35, 36, 37, 38, 39:
 		return w.kind(id)
 	case 0:
@@ -285,9 +315,9 @@ func (w *world) command() Command {
 	case 2:
 		return Level{w.draw("level", 3)}
 	case 3:
-		return Hello{id.Node, id.Incarnation, rapid.SampledFrom([]string{"", "n"}).Draw(t, "name")}
+		return Hello{id.Node, w.draw("new incarnation", 4), rapid.SampledFrom([]string{"", "n"}).Draw(t, "name"), rapid.SampledFrom(places).Draw(t, "place")}
 	case 4:
-		return Forget{id.Node, id.Incarnation}
+		return w.departure(id)
 	case 5, 14, 15, 16:
 		if len(w.o.claims) > 0 && rapid.Bool().Draw(t, "live") {
 			c := rapid.SampledFrom(w.o.claims).Draw(t, "claim")
@@ -296,7 +326,7 @@ func (w *world) command() Command {
 		return Withdraw{id, w.draw("acked", 4), []uint64{w.draw("request", requests), w.draw("request", requests)}}
 	case 6, 7, 8:
 		rest := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "rest")
-		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}, rest}
+		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}, rest, w.draw("close", 3) == 3}
 	case 9:
 		value := rapid.SampledFrom([][]byte{nil, {}, []byte("new")}).Draw(t, "value")
 		g := w.grant()
@@ -349,6 +379,24 @@ func (w *world) acquire(id SessionID) Acquire {
 		c.HasValue, c.Value = true, rapid.SampledFrom([][]byte{nil, {}, []byte("v")}).Draw(t, "value")
 	}
 	return c
+}
+
+// places are where processes may run: nobody knows where, or one of two machines.
+var places = []Place{{}, {"boot", 1, 2}, {"other boot", 1, 2}}
+
+// departure draws the end of a node, or of one of its processes.
+func (w *world) departure(id SessionID) Command {
+	switch rapid.IntRange(0, 3).Draw(w.T, "departure") {
+	case 0:
+		return Goodbye{id.Node, id.Incarnation, Departure(rapid.IntRange(0, 2).Draw(w.T, "departure"))}
+	case 1:
+		return Revoke{id.Node, w.draw("upto", int(w.index)), "because"}
+	}
+	since := w.draw("since", int(w.index))
+	if r := w.o.run(id.Process()); r != nil && !r.over {
+		since = r.since
+	}
+	return Remove{id.Node, id.Incarnation, since}
 }
 
 // kind draws a command about Once keys and rests.

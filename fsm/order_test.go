@@ -17,15 +17,15 @@ func newBench(t testing.TB) *bench {
 	b := &bench{t, New()}
 	b.must(Birth{Cluster: [16]byte{1}, Bootstrap: 5, Voters: 3}, CodeOK)
 	b.must(Serve{}, CodeOK)
-	b.must(Hello{Node{'a'}, 1, "alpha"}, CodeOK)
-	b.must(Hello{Node{'b'}, 1, "beta"}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, "alpha", Place{"boot", 1, 2}}, CodeOK)
+	b.must(Hello{Node{'b'}, 1, "beta", Place{}}, CodeOK)
 	return b
 }
 
 // must applies a command, which has to be answered by the code, and checks the state.
 func (b *bench) must(c Command, want Code) Outcome {
 	b.Helper()
-	o, _ := b.m.Apply(b.m.Applied()+1, Encode(c))
+	o, _ := b.m.Apply(b.m.Applied()+1, ProcessOf(c), Encode(c))
 	if o.Code != want {
 		b.Fatalf("%T%+v: %v, want %v", c, c, o.Code, want)
 	}
@@ -65,7 +65,7 @@ func TestTenThousandWaitersAreServedInOrder(t *testing.T) {
 			b.m = m
 		}
 		cmd := Encode(Release{Session: owner, Grants: []Grant{{"x", token}}})
-		_, events := b.m.Apply(b.m.Applied()+1, cmd)
+		_, events := b.m.own(b.m.Applied()+1, cmd)
 		token++
 		owner = sessionOf('b', i%sessions+1)
 		e := events[1]
@@ -114,7 +114,7 @@ func TestTheEndOfASessionServesEveryLockItHeldAndNoneOfItsOwnWaiters(t *testing.
 		c.Session = sessionOf('b', 1)
 		b.must(c, CodeQueued)
 	}
-	b.must(Hello{Node{'a'}, 2, "alpha"}, CodeOK)
+	b.must(Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}}, CodeOK)
 	if err := b.m.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAnIndexThatWasAppliedIsNotAppliedAgain(t *testing.T) {
 	b := newBench(t)
 	before := snapshot(b.m)
 	for index := range b.m.Applied() + 1 {
-		if o, events := b.m.Apply(index, Encode(acquire(1, "x"))); o.Code != CodeInvalid || events != nil {
+		if o, events := b.m.own(index, Encode(acquire(1, "x"))); o.Code != CodeInvalid || events != nil {
 			t.Fatalf("index %d: %v", index, o.Code)
 		}
 	}
@@ -144,7 +144,7 @@ func TestACommandOfANewerVersionLeavesTheMachineAtTheIndexBefore(t *testing.T) {
 	b := newBench(t)
 	before := snapshot(b.m)
 	for _, cmd := range [][]byte{{2, 1}, {1, 200}, {1, 0}} {
-		if o, _ := b.m.Apply(b.m.Applied()+1, cmd); o.Code != CodeUnsupported {
+		if o, _ := b.m.own(b.m.Applied()+1, cmd); o.Code != CodeUnsupported {
 			t.Errorf("%v: %v", cmd, o.Code)
 		}
 	}

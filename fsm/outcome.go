@@ -34,6 +34,7 @@ const (
 	CodeDone                         // the Once key is finished; Token, Holder: of the run that finished it
 	CodeTooManyKeys                  // KeysMax
 	CodeDeadlock                     // refused: it would wait for itself
+	CodeForbidden                    // it is about another process's sessions than the proposer's
 	codeEnd
 )
 
@@ -44,7 +45,7 @@ func (c Code) String() string {
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
-		"deadlock",
+		"deadlock", "forbidden",
 	}
 	if int(c) < len(names) {
 		return names[c]

@@ -133,6 +133,27 @@ func (m *Machine) Past(name string) []PastGrant {
 	return grants
 }
 
+// EndOf is how the grant of a lock with this token ended; false if it has not, or is not remembered.
+func (m *Machine) EndOf(name string, token uint64) (PastGrant, bool) {
+	g := m.past.find(name, token)
+	if g == nil {
+		return PastGrant{}, false
+	}
+	return g.view(), true
+}
+
+// find is the grant of a lock with this token, nil if it is not remembered.
+func (p *past) find(name string, token uint64) *pastGrant {
+	if l, ok := p.locks.Get(name); ok {
+		for i := range l.grants {
+			if l.grants[i].token == token {
+				return &l.grants[i]
+			}
+		}
+	}
+	return nil
+}
+
 func (g *pastGrant) view() PastGrant {
 	return PastGrant{
 		Holder: Holder{

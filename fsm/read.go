@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ func (m *Machine) Info() Info {
 		Cluster: m.cluster, Born: m.born, Serving: m.serving, Level: m.level,
 		Counter: m.counter, Applied: m.applied, Bootstrap: m.bootstrap, Voters: m.voters,
 		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
-		Sessions: m.sessions.Len(), Nodes: m.nodes.Len() - m.forgotten, ValueBytes: m.values,
+		Sessions: m.sessions.Len(), Nodes: m.here, ValueBytes: m.values,
 		Rests: m.rests.Len(), Keys: m.keys.Len(),
 	}
 }
@@ -53,15 +54,23 @@ func (m *Machine) Granted(name string, token uint64) bool {
 	return ok
 }
 
+// SessionEnded says whether a session has ended, or can never be opened.
+func (m *Machine) SessionEnded(id SessionID) bool {
+	if _, open := m.sessions.Get(sessionRef{id: id}); open {
+		return false
+	}
+	n, code := m.present(id.Node, id.Incarnation)
+	return code != CodeUnknownNode && (code != CodeOK || m.used(n, id.Number))
+}
+
 // Request is what became of a request, and its token if it was granted.
 func (m *Machine) Request(id SessionID, number uint64) (state RequestState, token uint64) {
 	ref, ok := m.sessions.Get(sessionRef{id: id})
-	if !ok {
-		n, code := m.present(id.Node, id.Incarnation)
-		if code == CodeUnknownNode || code == CodeOK && !m.used(n, id.Number) {
-			return RequestUnknown, 0
-		}
+	switch {
+	case !ok && m.SessionEnded(id):
 		return RequestSessionLost, 0
+	case !ok:
+		return RequestUnknown, 0
 	}
 	r, live := m.requests.Get(request{opened: ref.s.opened, number: number})
 	switch {
@@ -73,6 +82,27 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 		return RequestFinished, 0
 	}
 	return RequestUnknown, 0
+}
+
+// Wanted says whether a request holds a lock of which all holders have been told that somebody wants it
+// (EventWanted). A shared holder who was told of a try, before another one joined it, is not among them any more.
+func (m *Machine) Wanted(id SessionID, number uint64) bool {
+	ref, open := m.sessions.Get(sessionRef{id: id})
+	if !open {
+		return false
+	}
+	r, live := m.requests.Get(request{opened: ref.s.opened, number: number})
+	if !live || r.claim.token == 0 {
+		return false
+	}
+	claims := []*claim{r.claim}
+	if !r.claim.alone() {
+		claims = r.claim.more.set.claims
+	}
+	return slices.ContainsFunc(claims, func(c *claim) bool {
+		l, ok := m.locks.Get(c.name)
+		return ok && l.wanted
+	})
 }
 
 // Session is one open session; false if there is none of that id.
@@ -93,19 +123,28 @@ func (m *Machine) Sessions() iter.Seq[Session] {
 	}
 }
 
-// Nodes are the nodes that said Hello and were not forgotten, by id. The machine must not change meanwhile.
+// Nodes are the processes that may acquire and renew, one of a node at most, by node. The machine must not change
+// meanwhile.
 func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 	return func(yield func(NodeRecord) bool) {
 		m.nodes.Scan(func(n node) bool {
-			return n.forgotten != 0 || yield(NodeRecord{Node: n.id, Incarnation: n.incarnation, Name: n.name})
+			return n.over || yield(NodeRecord{
+				Node: n.id, Incarnation: n.incarnation, Name: n.name, Place: n.place, Since: n.since, Gone: n.gone != 0,
+			})
 		})
 	}
 }
 
-// Incarnation is the highest that the node has said Hello or was forgotten with; false if it is not remembered.
+// Incarnation is the highest that the node has said Hello or Goodbye with; false if it is not remembered.
 func (m *Machine) Incarnation(id Node) (uint64, bool) {
-	n, ok := m.nodes.Get(node{id: id})
+	n, ok := m.latest(id)
 	return n.incarnation, ok
+}
+
+// Departed is whether a node stays in the group, by its last Goodbye, as far as that is remembered.
+func (m *Machine) Departed(id Node) Departure {
+	n, _ := m.latest(id)
+	return n.departure
 }
 
 func (m *Machine) view(l *lock) Lock {

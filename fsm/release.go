@@ -20,6 +20,9 @@ func (m *Machine) release(c *Release) Outcome {
 		}
 		m.end(s, held, ending{kind: EventReleased, reason: ReasonReleased, rest: uint64(c.Rest / time.Millisecond)})
 	}
+	if c.Close {
+		m.endSession(s, ending{reason: ReasonClosed})
+	}
 	return o
 }
 
@@ -57,11 +60,11 @@ func (m *Machine) setValue(c *SetValue) Outcome {
 	if held == nil {
 		return Outcome{Code: CodeStaleToken} // for ever: no need to remember it
 	}
-	m.finish(s, c.Request)
 	grows := int64(len(c.Value)) - l.value.size()
 	if grows > 0 && m.values+grows > m.limits.values {
-		return Outcome{Code: CodeValuesFull}
+		return Outcome{Code: CodeValuesFull} // not remembered: what is finished was written
 	}
+	m.finish(s, c.Request)
 	m.values += int64(len(c.Value))
 	if c.Value == nil {
 		m.write(l, held, nil)

@@ -26,7 +26,7 @@ func ReadSnapshot(r io.Reader) (*Machine, error) {
 		return nil, readError(fmt.Errorf("version %d: %w", version, ErrUnsupported))
 	}
 	in := restorer{
-		Machine: New(), nodeByIndex: make(map[uint64]Node), sessionByIndex: make(map[uint64]*session),
+		Machine: New(), processByIndex: make(map[uint64]Process), sessionByIndex: make(map[uint64]*session),
 		sets: make(map[request]*set),
 	}
 	for in.kind != frameEnd {
@@ -55,7 +55,7 @@ type restorer struct {
 	*Machine
 	kind           frameKind
 	records        uint64
-	nodeByIndex    map[uint64]Node
+	processByIndex map[uint64]Process
 	sessionByIndex map[uint64]*session
 	current        *lock            // the claims that come are this one's
 	sets           map[request]*set // by session and number
@@ -162,6 +162,8 @@ func (g *group) decode(b []byte) error {
 			g.bootstrap = f.uint32()
 		case 8:
 			g.voters = f.uint32()
+		case 9:
+			g.silentSeen = f.uint64()
 		}
 	}
 	return f.err
@@ -183,14 +185,24 @@ func (in *restorer) node(b []byte) error {
 		case 5:
 			n.lowest = f.uint64()
 		case 6:
-			n.forgotten = f.uint64()
+			n.gone = f.uint64()
+		case 7:
+			n.over = f.bool()
+		case 8:
+			n.departure = Departure(f.uint8())
+		case 9, 10, 11:
+			n.place.decodeField(&f, f.number-9)
+		case 12:
+			n.since = f.uint64()
 		}
 	}
-	if n.forgotten != 0 {
+	if n.gone != 0 {
 		in.forgotten++
+	} else {
+		in.here++
 	}
 	in.nodes.Set(n)
-	in.nodeByIndex[n.born] = n.id
+	in.processByIndex[n.born] = Process{n.id, n.incarnation}
 	return f.err
 }
 
@@ -215,7 +227,8 @@ func (in *restorer) number(b []byte) error {
 	if err != nil {
 		return err
 	}
-	n, known := in.nodes.Get(node{id: in.nodeByIndex[s.owner]})
+	of := in.processByIndex[s.owner]
+	n, known := in.process(of.Node, of.Incarnation)
 	if !known {
 		return fmt.Errorf("session numbers of no node: %w", ErrMalformed)
 	}
@@ -258,8 +271,13 @@ func (in *restorer) session(b []byte) error {
 			s.acked = f.uint64()
 		}
 	}
-	n, _ := in.nodes.Get(node{id: s.id.Node})
-	s.nodeName = n.name
+	n, known := in.process(s.id.Node, s.id.Incarnation)
+	if known && n.memory() { // its record does not say that it has sessions
+		n.lasting = true
+		in.forgotten--
+		in.nodes.Set(n)
+	}
+	s.nodeName, s.over = n.name, n.over
 	in.sessions.Set(sessionRef{s.id, s})
 	in.sessionByIndex[s.opened] = s
 	return f.err

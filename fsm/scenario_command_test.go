@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,11 +11,12 @@ import (
 
 // stage is a machine under a script. The commands:
 //
-//	birth, serve, level N, hello NODE inc=N name=S, forget NODE inc=N
+//	birth, serve, level N, raise N, hello NODE inc=N name=S [place=S], goodbye NODE [inc=N] [departure=N]
+//	silent NODE for=D seen=N, remove NODE [inc=N] since=N, revoke NODE [upto=N] reason=S
 //	acquire SESSION r=N lock=S [ttl=D] [acked=N] [mode=M] [limit=N] [weight=N] [prio=N] [label=S] [value=S]
 //		[others=S,S] [delay=D] [while=N,N] [refuse=true]
 //	try ... (the same, without waiting)
-//	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D]; set SESSION r=N LOCK#TOKEN [value=S]
+//	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D] [close=true]; set SESSION r=N LOCK#TOKEN [value=S]
 //	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S
 //	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN
 //	again N|all: apply the command at an index, or all so far, once more
@@ -52,7 +54,7 @@ func (s *stage) run(line string) string {
 func (s *stage) apply(c Command) string {
 	s.index++
 	s.log = append(s.log, c)
-	o, events := s.m.Apply(s.index, Encode(c))
+	o, events := s.m.Apply(s.index, ProcessOf(c), Encode(c))
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d: %s\n", s.index, describe(o))
 	for _, e := range events {
@@ -107,6 +109,10 @@ func tale(e Event) string {
 		text += fmt.Sprintf(" %s %v", short(e.Session), e.TTL)
 	case EventSessionEnded:
 		text += " " + short(e.Session)
+	case EventSilent:
+		text += fmt.Sprintf(" %c for %v", e.Session.Node[0], e.TTL)
+	case EventDeparted:
+		text += fmt.Sprintf(" %c%d", e.Session.Node[0], e.Session.Incarnation)
 	case EventResting:
 		text += fmt.Sprintf(" %s#%d for %v", said(e.Name), e.Token, e.TTL)
 	case EventRested:
@@ -193,7 +199,7 @@ func (s *stage) again(which string) string {
 	before, said := stateOf(s.m), 0
 	for _, c := range s.log {
 		s.index++
-		_, events := s.m.Apply(s.index, Encode(c))
+		_, events := s.m.Apply(s.index, ProcessOf(c), Encode(c))
 		said += len(events)
 	}
 	s.log = append(s.log, s.log...)
@@ -241,14 +247,22 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 		return Birth{[16]byte{1}, 100, uint32(number(args["bootstrap"])), uint32(number(args["voters"]))}
 	case "serve":
 		return Serve{}
+	case "silent":
+		return Silent{number(args["seen"]), []Silence{{Node{bare[0][0]}, duration(args["for"])}}}
 	case "level":
 		return Level{number(bare[0])}
+	case "raise":
+		return Raise{number(bare[0])}
 	case "hello":
 		inc := number(args["inc"])
 		s.incarnation[bare[0][0]] = max(inc, s.incarnation[bare[0][0]])
-		return Hello{Node{bare[0][0]}, inc, args["name"]}
-	case "forget":
-		return Forget{Node{bare[0][0]}, number(args["inc"])}
+		return Hello{Node{bare[0][0]}, inc, args["name"], Place{args["place"], 0, 0}}
+	case "goodbye":
+		return Goodbye{Node{bare[0][0]}, s.session(bare[0]+"/1", args).Incarnation, Departure(number(args["departure"]))}
+	case "remove":
+		return Remove{Node{bare[0][0]}, s.session(bare[0]+"/1", args).Incarnation, number(args["since"])}
+	case "revoke":
+		return Revoke{Node{bare[0][0]}, cmp.Or(number(args["upto"]), s.index), args["reason"]}
 	case "acquire", "try":
 		value, has := args["value"]
 		return Acquire{
@@ -262,7 +276,7 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 	case "withdraw":
 		return Withdraw{s.session(bare[0], args), number(args["acked"]), list(args["r"])}
 	case "release":
-		c := Release{Session: s.session(bare[0], args), Acked: number(args["acked"]), Rest: duration(args["rest"])}
+		c := Release{Session: s.session(bare[0], args), Acked: number(args["acked"]), Rest: duration(args["rest"]), Close: args["close"] == "true"}
 		for _, g := range bare[1:] {
 			c.Grants = append(c.Grants, grantOf(g))
 		}

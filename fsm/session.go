@@ -10,6 +10,7 @@ type session struct {
 	seq     uint64 // Keep.Seq of the last renewal
 	acked   uint64 // lower request numbers are all over, as far as the client cares
 	spans   int    // of m.finished
+	over    bool   // its process is over (S9): it is not renewed, and nothing new is asked for on it
 	epoch   uint64
 }
 
@@ -42,6 +43,9 @@ func (m *Machine) session(id SessionID) *session {
 // open finds a session, or opens it if its number was never used.
 func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 	if s := m.session(id); s != nil {
+		if s.over {
+			return nil, CodeStaleIncarnation
+		}
 		return s, CodeOK
 	}
 	n, code := m.present(id.Node, id.Incarnation)
@@ -57,6 +61,9 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 		return nil, CodeSessionLost
 	case m.sessions.Len() >= m.limits.sessions:
 		return nil, CodeTooManySessions
+	}
+	if n, code = m.comeBack(n); code != CodeOK {
+		return nil, code
 	}
 	m.spend(n, id.Number)
 	s := &session{
@@ -161,12 +168,11 @@ func (m *Machine) closeSession(c *CloseSession) Outcome {
 	if s == nil {
 		return Outcome{Code: m.retire(c.Session)}
 	}
-	m.ended = append(m.ended, s)
-	reason := ReasonClosed
+	how := ending{reason: ReasonClosed}
 	if c.Lost {
-		reason = ReasonAbandoned
+		how.reason = ReasonAbandoned
 	}
-	m.endSessions(m.ended, reason)
+	m.endSession(s, how)
 	return Outcome{}
 }
 
@@ -181,33 +187,54 @@ func (m *Machine) expire(c *Expire) Outcome {
 	if c.Renewed != s.renewed {
 		return Outcome{Code: CodeFinished}
 	}
-	m.ended = append(m.ended, s)
-	m.endSessions(m.ended, ReasonExpired)
+	m.endSession(s, ending{reason: ReasonExpired})
 	return Outcome{}
 }
 
-// endSessions takes the claims of all these sessions away before anybody is served, so that nothing is
-// granted to a waiter that is about to go.
-func (m *Machine) endSessions(ended []*session, reason Reason) {
-	for _, s := range ended {
+func (m *Machine) endSession(s *session, how ending) {
+	m.ended = append(m.ended, s)
+	m.dropSessions(how)
+	m.settleNames()
+}
+
+// dropSessions ends the sessions in m.ended and takes their claims away. settleNames must follow: nobody is served
+// before all that is to go has gone.
+func (m *Machine) dropSessions(how ending) {
+	for _, s := range m.ended {
 		m.events = append(m.events, Event{
-			Index: m.applied, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: reason,
-			NodeName: s.nodeName,
+			Index: m.applied, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: how.reason,
+			Detail: how.detail, NodeName: s.nodeName,
 		})
-		m.dropClaims(s, reason)
+		m.listClaims(s)
+		for _, c := range m.claims {
+			m.dropClaim(c, how)
+		}
 		m.finished.drop(s.opened)
 		m.sessions.Delete(sessionRef{id: s.id})
 		m.recent = nil
 	}
+	ended := m.ended
+	m.ended = nil
+	for _, s := range ended {
+		if n, ok := m.process(s.id.Node, s.id.Incarnation); ok && n.lasting {
+			m.letGo(n)
+		}
+	}
+	m.ended = ended[:0]
+}
+
+// settleNames serves who waits for the locks in m.names.
+func (m *Machine) settleNames() {
 	for _, name := range m.names {
 		if l := m.lock(name); l != nil {
 			m.settle(l)
 		}
 	}
+	m.names = m.names[:0]
 }
 
-// dropClaims removes what a session holds and waits for, and notes the locks in m.names.
-func (m *Machine) dropClaims(s *session, reason Reason) {
+// listClaims lists what a session holds and waits for in m.claims.
+func (m *Machine) listClaims(s *session) {
 	m.claims = m.claims[:0]
 	m.requests.Ascend(request{opened: s.opened}, func(r request) bool {
 		if r.opened != s.opened {
@@ -216,28 +243,28 @@ func (m *Machine) dropClaims(s *session, reason Reason) {
 		m.claims = append(m.claims, r.claim)
 		return true
 	})
-	for _, c := range m.claims {
-		if c.alone() {
-			m.dropClaim(c, reason)
-			continue
-		}
-		for _, c := range c.more.set.claims {
-			m.dropClaim(c, reason)
-		}
-	}
 }
 
-// dropClaim removes one claim at the end of its session. What is lost may rest.
-func (m *Machine) dropClaim(c *claim, reason Reason) {
-	how := ending{kind: EventLost, reason: reason}
+// dropClaim removes a claim, with the others of its set, and notes its locks in m.names. What is lost may rest.
+func (m *Machine) dropClaim(c *claim, how ending) {
 	switch {
 	case c.token == 0:
 		how.kind = EventWithdrawn
-	case reason == ReasonClosed:
+	case how.kind != 0: // said already
+	case how.reason == ReasonClosed:
 		how.kind = EventReleased
-	case c.more != nil:
-		how.rest = c.more.delay
+	default:
+		how.kind = EventLost
+		if c.more != nil {
+			how.rest = c.more.delay
+		}
 	}
-	m.remove(c, how)
-	m.names = append(m.names, c.name)
+	all := []*claim{c}
+	if !c.alone() {
+		all = c.more.set.claims
+	}
+	for _, c := range all {
+		m.remove(c, how)
+		m.names = append(m.names, c.name)
+	}
 }

@@ -142,7 +142,8 @@ func (g group) record() []byte {
 	b = appendUint(b, 5, g.counter)
 	b = appendUint(b, 6, g.applied)
 	b = appendUint(b, 7, uint64(g.bootstrap))
-	return appendUint(b, 8, uint64(g.voters))
+	b = appendUint(b, 8, uint64(g.voters))
+	return appendUint(b, 9, g.silentSeen)
 }
 
 func (n node) record(b []byte) []byte {
@@ -151,7 +152,11 @@ func (n node) record(b []byte) []byte {
 	b = appendText(b, 3, n.name)
 	b = appendUint(b, 4, n.born)
 	b = appendUint(b, 5, n.lowest)
-	return appendUint(b, 6, n.forgotten)
+	b = appendUint(b, 6, n.gone)
+	b = appendBool(b, 7, n.over)
+	b = appendUint(b, 8, uint64(n.departure))
+	b = n.place.appendTo(b, 9)
+	return appendUint(b, 12, n.since)
 }
 
 func (s span) record(b []byte) []byte {

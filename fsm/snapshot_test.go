@@ -35,9 +35,18 @@ func history(t *rapid.T, steps int) (log []entry) {
 
 func run(m *Machine, log []entry) *Machine {
 	for _, e := range log {
-		m.Apply(e.index, e.cmd)
+		m.own(e.index, e.cmd)
 	}
 	return m
+}
+
+// own applies a command that the process proposed which it is about.
+func (m *Machine) own(index uint64, cmd []byte) (Outcome, []Event) {
+	var by Process
+	if c, err := Decode(cmd); err == nil {
+		by = ProcessOf(c)
+	}
+	return m.Apply(index, by, cmd)
 }
 
 func TestTheSameLogMakesTheSameSnapshotBytes(t *testing.T) {
@@ -96,12 +105,12 @@ func TestAForkIsApartFromWhatItWasMadeFrom(t *testing.T) {
 	done := make(chan []byte)
 	go func() { done <- snapshot(fork) }()
 	b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK)
-	b.must(Hello{Node{'b'}, 2, ""}, CodeOK)
+	b.must(Hello{Node{'b'}, 2, "", Place{"boot", 1, 2}}, CodeOK)
 	if !bytes.Equal(<-done, then) {
 		t.Fatal("the fork changed while it was written")
 	}
 	now := snapshot(b.m)
-	other.must(Forget{Node{'a'}, 1}, CodeOK)
+	other.must(Goodbye{Node{'a'}, 1, Gone}, CodeOK)
 	if !bytes.Equal(snapshot(b.m), now) || !bytes.Equal(snapshot(fork), then) {
 		t.Fatal("what was applied to a fork shows elsewhere")
 	}
@@ -178,7 +187,7 @@ func small(t testing.TB) *Machine {
 	smallKinds(b)
 	b.must(Keep{Node: Node{'a'}, Incarnation: 1, Seq: 3, Lowest: 1, Sessions: []uint64{1, 7}}, CodeOK)
 	b.must(Withdraw{Session: sessionOf('a', 1), Acked: 2, Requests: []uint64{30}}, CodeOK)
-	b.must(Forget{Node{'b'}, 1}, CodeOK)
+	b.must(Goodbye{Node{'b'}, 1, Stays}, CodeOK)
 	b.must(Level{2}, CodeOK)
 	return b.m
 }
@@ -231,13 +240,20 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(m *Machine){
-		"two tokens for one":    func(m *Machine) { l, _ := m.locks.Get("exclusive"); l.holder.token = 2 },
-		"counter set back":      func(m *Machine) { m.counter = 1 },
-		"last token set back":   func(m *Machine) { m.lock("shared").last = 1 },
-		"no session":            func(m *Machine) { m.sessions.Delete(sessionRef{id: sessionOf('a', 1)}) },
-		"no node":               func(m *Machine) { m.nodes.Delete(node{id: Node{'a'}}) },
-		"node of another run":   func(m *Machine) { n, _ := m.nodes.Get(node{id: Node{'a'}}); n.incarnation = 2; m.nodes.Set(n) },
-		"number never used":     func(m *Machine) { n, _ := m.nodes.Get(node{id: Node{'a'}}); m.numbers.drop(n.born) },
+		"two tokens for one":  func(m *Machine) { l, _ := m.locks.Get("exclusive"); l.holder.token = 2 },
+		"counter set back":    func(m *Machine) { m.counter = 1 },
+		"last token set back": func(m *Machine) { m.lock("shared").last = 1 },
+		"no session":          func(m *Machine) { m.sessions.Delete(sessionRef{id: sessionOf('a', 1)}) },
+		"no node":             func(m *Machine) { m.nodes.Delete(first(m)) },
+		"node of another run": func(m *Machine) { n := first(m); m.nodes.Delete(n); n.incarnation = 2; m.nodes.Set(n) },
+		"number never used":   func(m *Machine) { n := first(m); m.numbers.drop(n.born) },
+		"over with numbers":   func(m *Machine) { n := first(m); n.gone, n.over = 9, true; m.nodes.Set(n) },
+		"over, and it waits": func(m *Machine) {
+			n := first(m)
+			m.numbers.drop(n.born)
+			n.gone, n.over, n.born, n.since = 9, true, 0, 0
+			m.nodes.Set(n)
+		},
 		"numbers of nobody":     func(m *Machine) { m.numbers.insert(77, 1) },
 		"request live and over": func(m *Machine) { m.finished.insert(m.session(sessionOf('a', 1)).opened, 3) },
 		"overlapping runs":      func(m *Machine) { m.finished.tree.Set(span{m.session(sessionOf('a', 1)).opened, 29, 31}) },
@@ -275,6 +291,9 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// first is the record of a's process.
+func first(m *Machine) node { n, _ := m.process(Node{'a'}, 1); return n }
 
 func firstRest(m *Machine) *rest { r, _ := m.rests.Min(); return r }
 

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"time"
@@ -27,6 +28,39 @@ func (n Node) String() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", n[:4], n[4:6], n[6:8], n[8:10], n[10:])
 }
 
+// Process is one run of a node's process.
+type Process struct {
+	Node        Node
+	Incarnation uint64
+}
+
+// ProcessBytes is the size of an encoded Process: the node's id, and the incarnation, big-endian.
+const ProcessBytes = 16 + 8
+
+// AppendTo appends the encoded process.
+func (p Process) AppendTo(b []byte) []byte {
+	return binary.BigEndian.AppendUint64(append(b, p.Node[:]...), p.Incarnation)
+}
+
+// CutProcess reads the process that b begins with, and returns what follows it; false if b is too short for one.
+func CutProcess(b []byte) (p Process, rest []byte, ok bool) {
+	if len(b) < ProcessBytes {
+		return p, nil, false
+	}
+	copy(p.Node[:], b)
+	p.Incarnation = binary.BigEndian.Uint64(b[len(p.Node):])
+	return p, b[ProcessBytes:], true
+}
+
+// Departure is whether a node stays in the group after one of its processes has said good-bye.
+type Departure uint8
+
+const (
+	Stays  Departure = iota // a later process of the node may come
+	Leaves                  // the node waits for its replica to be removed, which is there until then
+	Gone                    // its replica has ended, too, and comes back no more
+)
+
 // SessionID names a session for ever: the node, the run of its process, and a number that the run
 // counts up from 1 and never uses twice.
 type SessionID struct {
@@ -34,6 +68,9 @@ type SessionID struct {
 	Incarnation uint64
 	Number      uint64
 }
+
+// Process is the run of the process that the session is of.
+func (id SessionID) Process() Process { return Process{id.Node, id.Incarnation} }
 
 // String is "node/incarnation/number", for logs.
 func (id SessionID) String() string {
@@ -95,11 +132,14 @@ type Session struct {
 	Renewed uint64 // log index of the last renewal
 }
 
-// NodeRecord is a node as the group knows it.
+// NodeRecord is a process of a node as the group knows it.
 type NodeRecord struct {
 	Node        Node
 	Incarnation uint64
 	Name        string
+	Place       Place
+	Since       uint64 // index of its Hello, or of what it asked for first after it was gone
+	Gone        bool   // it was said that the node has no replica, and it has asked for nothing since
 }
 
 // Info is the state in numbers.
@@ -108,7 +148,7 @@ type Info struct {
 	Born       bool
 	Serving    bool
 	Level      uint64 // feature level
-	Counter    uint64 // highest token granted
+	Counter    uint64 // no token up to it is granted any more
 	Applied    uint64
 	Bootstrap  uint32 // as Birth said
 	Voters     uint32 // as Birth said

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lni/vfs"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 )
 
@@ -18,6 +19,7 @@ type disk struct {
 	vfs.FS // mem, for what is only read
 	mem    *vfs.MemFS
 	host   string
+	serial uint64 // of all disks of the simulation
 	trace  *tracer
 	prompt bool // never slow or stuck
 
@@ -27,6 +29,7 @@ type disk struct {
 
 	mu    sync.Mutex
 	dir   datadir.Dir // that is open on it, nil if none is
+	boots uint64      // of its machine: a power cut is the end of one
 	delay time.Duration
 	stuck chan struct{} // not nil: syncs of the log wait until it is closed
 	full  bool
@@ -36,16 +39,23 @@ type disk struct {
 // and virtual time stands still as long as anybody waits for one: the disk is prompt where there are snapshots.
 func newDisk(s *Sim, i int) *disk {
 	mem := vfs.NewStrictMem()
-	return &disk{FS: mem, mem: mem, host: host(i), trace: s.trace, prompt: s.opts.SnapshotEvery > 0}
+	return &disk{FS: mem, mem: mem, host: host(i), serial: s.disks.Add(1), trace: s.trace, prompt: s.opts.SnapshotEvery > 0}
 }
 
 // openDir opens the data directory.
 func (d *disk) openDir(cluster string) (datadir.Dir, error) {
-	dir, err := datadir.OpenFS(d, "/data", cluster)
+	dir, err := datadir.OpenFS(d, "/data", cluster, d.place())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dir = dir
 	return dir, err
+}
+
+// place is where a process runs that has opened the disk now.
+func (d *disk) place() fsm.Place {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return fsm.Place{Boot: d.host, Device: d.boots, File: d.serial}
 }
 
 // slow makes each sync of the log take d.
@@ -87,12 +97,25 @@ func (d *disk) lose(written bool) (restore func()) {
 	defer d.writing.Unlock()
 	if written {
 		syncAll(d.mem, "/")
+	} else {
+		d.mu.Lock()
+		d.boots++
+		d.mu.Unlock()
 	}
 	d.mem.SetIgnoreSyncs(true)
 	return func() {
 		d.mem.ResetToSyncedState()
 		d.mem.SetIgnoreSyncs(false)
 	}
+}
+
+// copyTo copies what is on the disk to another one that nobody uses.
+func (d *disk) copyTo(to *disk) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	_, err := vfs.Clone(d.mem, to.mem, "/data", "/data")
+	syncAll(to.mem, "/")
+	return err
 }
 
 // syncAll syncs everything below dir. A memory file system does not fail at it.

@@ -227,7 +227,7 @@ func TestASuspendedMachineHasLostItsLease(t *testing.T) {
 
 func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 	t.Parallel()
-	for kind := sim.FaultPartition; kind <= sim.FaultSuspend; kind++ {
+	for kind := sim.FaultPartition; kind <= sim.FaultRevoke; kind++ {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			var lives atomic.Int64
@@ -245,7 +245,7 @@ func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 					release(t, acquire(t, n.Cluster(), "lock"))
 				}
 			})
-			deadly := kind >= sim.FaultKill && kind <= sim.FaultRestart
+			deadly := kind >= sim.FaultKill && kind <= sim.FaultRestart || kind == sim.FaultMove
 			if died := lives.Load() > 3; died != deadly {
 				t.Errorf("%d processes were started on 3 nodes", lives.Load())
 			}

@@ -19,7 +19,7 @@ const (
 	FaultPartition Fault = iota + 1 // the network parts into two
 	FaultCut                        // one direction between a node and the others is cut
 	FaultNetwork                    // delay, loss, duplicates and reordering, around one node
-	FaultPause                      // a node stops, its clock goes on
+	FaultPause                      // a node stops, as its machine does when it is suspended; its clock goes on
 	FaultKill                       // a node's process ends
 	FaultCrash                      // the power of a node fails
 	FaultBlackout                   // the power of all nodes fails
@@ -27,14 +27,17 @@ const (
 	FaultRestart                    // a node is closed in good order and opened again
 	FaultSlowDisk                   // a node's log is slow
 	FaultDrift                      // a node's clock is fast or slow, within Config.MaxClockDrift
-	FaultSuspend                    // a node's machine was suspended
+	FaultGossip                     // the gossip of a node is cut off, and its Raft connections are not
+	FaultRaft                       // the Raft connections of a node are cut off, and its gossip is not
+	FaultMove                       // a node that was cut off goes on on another machine, with a copy of its disk
+	FaultRevoke                     // an operator revokes a node, which lives and may go on for a while: only tokens stop it
 )
 
 // String is the kind in words.
 func (f Fault) String() string {
 	names := []string{
 		"partition", "one-way cut", "bad network", "pause", "kill", "crash", "blackout", "wipe", "restart", "slow disk",
-		"clock drift", "suspension",
+		"clock drift", "gossip cut off", "raft cut off", "disk moved", "revocation",
 	}
 	if i := int(f) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -45,15 +48,15 @@ func (f Fault) String() string {
 // allFaults are what Nemesis chooses from.
 func allFaults() []Fault {
 	var all []Fault
-	for f := FaultPartition; f <= FaultSuspend; f++ {
+	for f := FaultPartition; f < FaultRevoke; f++ { // nobody revokes by chance: two may hold then
 		all = append(all, f)
 	}
 	return all
 }
 
 // Nemesis does harm for d of virtual time, one fault after another, as the seed says: of the given kinds, or, if none
-// is given, of about half of all kinds, so that different seeds find different things. Each fault lasts up to
-// two TTLs, now and then so long that the group replaces the node. Then it ends all faults, opens the nodes that are
+// is given, of about half of all kinds but FaultRevoke, so that different seeds find different things. Each fault lasts up to
+// two TTLs, now and then so long that the group replaces the node, and for minutes after that. Then it ends all faults, opens the nodes that are
 // closed, and waits until all can serve, which fails the test if it takes more than two virtual minutes.
 func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 	s.t.Helper()
@@ -69,7 +72,8 @@ func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(upTo(r, 5*time.Second))
 		n := s.nodes[r.IntN(len(s.nodes))]
-		s.harm(r, kinds[r.IntN(len(kinds))], n, s.lasts(r, n))
+		what := kinds[r.IntN(len(kinds))]
+		s.harm(r, what, n, s.lasts(r, what, n))
 		s.revive()
 	}
 	s.Heal()
@@ -124,9 +128,13 @@ func upTo(r *rand.Rand, max time.Duration) time.Duration {
 }
 
 // lasts is how long a fault lasts.
-func (s *Sim) lasts(r *rand.Rand, n *Node) time.Duration {
-	if r.IntN(20) == 0 {
-		return 40 * time.Second // a failed voter is replaced after 30
+func (s *Sim) lasts(r *rand.Rand, what Fault, n *Node) time.Duration {
+	whole := what == FaultBlackout || what == FaultPartition // nobody would serve meanwhile
+	switch luck := r.IntN(100); {                            // a failed voter is replaced after 30 s
+	case luck < 1 && !whole:
+		return 40*time.Second + upTo(r, 9*time.Minute)
+	case luck < 6:
+		return 40 * time.Second
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -170,8 +178,40 @@ func (s *Sim) harm(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 		bound := n.drift / 2 // of two clocks
 		n.mu.Unlock()
 		n.Drift(1 + bound*(2*r.Float64()-1))
-	case FaultSuspend:
-		n.Suspend(d)
+	case FaultGossip:
+		n.CutGossip()
+		time.Sleep(d)
+		s.Heal()
+	case FaultRaft:
+		n.CutRaft()
+		time.Sleep(d)
+		s.Heal()
+	case FaultMove:
+		s.move(n, d)
+	case FaultRevoke:
+		s.revoke(n, s.nodes[r.IntN(len(s.nodes))])
+	}
+}
+
+// move gives a node that is cut off another machine, with its address and a copy of its disk. Nothing there proves that
+// the former process is dead: its leases run out by their TTL.
+func (s *Sim) move(n *Node, d time.Duration) {
+	n.Isolate()
+	time.Sleep(d)
+	backup := n.Backup()
+	n.Kill()
+	n.Restore(backup)
+	n.Rejoin()
+	n.Open()
+}
+
+// revoke has an operator on another node declare a node dead.
+func (s *Sim) revoke(n, operator *Node) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.fault("an operator revokes node %d", n.i)
+	if err := operator.Cluster().RevokeNode(ctx, n.Cluster().ID(), "the nemesis"); err != nil {
+		s.note("the revocation: %v", err)
 	}
 }
 

@@ -7,10 +7,15 @@ import "github.com/holdfast-go/holdfast/transport"
 type weather struct {
 	faults map[[2]int]transport.Faults
 	cuts   map[[2]int]bool
+	gossip map[int]bool // nodes whose gossip is cut off
+	raft   map[int]bool // nodes whose Raft is
 }
 
 func newWeather() weather {
-	return weather{faults: make(map[[2]int]transport.Faults), cuts: make(map[[2]int]bool)}
+	return weather{
+		faults: make(map[[2]int]transport.Faults), cuts: make(map[[2]int]bool),
+		gossip: make(map[int]bool), raft: make(map[int]bool),
+	}
 }
 
 // Partition cuts the network between nodes of different groups, in both directions. A node in no group stays
@@ -75,11 +80,27 @@ func (n *Node) Isolate() {
 	n.s.change(func() { n.isolated = true })
 }
 
+// CutGossip cuts off the gossip of a node, in both directions, and leaves its Raft connections: as a firewall does that
+// blocks UDP, or another secret. Heal ends it, and Rejoin.
+func (n *Node) CutGossip() {
+	n.s.fault("the gossip of node %d is cut off", n.i)
+	n.s.change(func() { n.s.weather.gossip[n.i] = true })
+}
+
+// CutRaft cuts off the Raft connections of a node, in both directions, and leaves its gossip: as a certificate does
+// that has expired. Heal ends it, and Rejoin.
+func (n *Node) CutRaft() {
+	n.s.fault("the raft connections of node %d are cut off", n.i)
+	n.s.change(func() { n.s.weather.raft[n.i] = true })
+}
+
 // Rejoin ends all cuts of the network at this node.
 func (n *Node) Rejoin() {
 	n.s.fault("node %d is connected again", n.i)
 	n.s.change(func() {
 		n.isolated = false
+		delete(n.s.weather.gossip, n.i)
+		delete(n.s.weather.raft, n.i)
 		for pair := range n.s.weather.cuts {
 			if pair[0] == n.i || pair[1] == n.i {
 				delete(n.s.weather.cuts, pair)
@@ -100,6 +121,8 @@ func (s *Sim) change(edit func()) {
 			}
 			f := s.weather.faults[[2]int{i, j}]
 			f.Cut = f.Cut || s.weather.cuts[[2]int{i, j}] || from.unreachable() || to.unreachable()
+			f.CutGossip = f.CutGossip || s.weather.gossip[i] || s.weather.gossip[j]
+			f.CutRaft = f.CutRaft || s.weather.raft[i] || s.weather.raft[j]
 			s.net.SetFaults(from.host, to.host, f)
 		}
 	}

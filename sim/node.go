@@ -183,6 +183,21 @@ func (n *Node) Wipe() {
 	n.disk = newDisk(n.s, n.i)
 }
 
+// CopyDisk gives a node on which nothing runs a copy of another's disk, of what was written until now: as a volume
+// that is attached to another machine, a machine that is restored from an image, or cp -r. What runs on the other one
+// goes on.
+func (n *Node) CopyDisk(from *Node) error {
+	n.s.fault("node %d takes a copy of the disk of node %d", n.i, from.i)
+	copied := newDisk(n.s, n.i)
+	if err := from.storage().copyTo(copied); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disk = copied
+	return nil
+}
+
 // SlowDisk makes every sync of the node's Raft log take d, until it is set to 0.
 func (n *Node) SlowDisk(d time.Duration) {
 	n.s.fault("node %d: a sync of its log takes %v", n.i, d)
@@ -251,9 +266,16 @@ func (n *Node) Drift(rate float64) {
 	n.clock.Rate(rate)
 }
 
-// Suspend moves the node's clock forward at once, as it looks to a process when its machine was suspended
-// for d.
+// Suspend moves the node's clock forward at once, as it looks to a holder when its machine was suspended for d. For
+// the others no time goes by: a node that times their sessions, as every replica does, ends those early after it, which
+// no suspension can do. In a fleet, Pause for d is what a suspension is.
 func (n *Node) Suspend(d time.Duration) {
 	n.s.fault("node %d: its machine was suspended for %v", n.i, d)
 	n.clock.Suspend(d)
+}
+
+// WallClock sets how far the node's wall clock is ahead of the right time; below zero it is behind. No lease goes by it: it is where fencing tokens start, and start again after a backup was restored.
+func (n *Node) WallClock(ahead time.Duration) {
+	n.s.fault("node %d: its wall clock is ahead by %v", n.i, ahead)
+	n.clock.SetWall(ahead)
 }

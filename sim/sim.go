@@ -17,9 +17,10 @@
 // # Faults
 //
 // Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss, duplicates, reordering,
-// resets). Of a node: [Node.Pause] (its clock goes on), [Node.Kill] (the process ends), [Node.Crash] (the power fails),
+// resets), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its clock goes on), [Node.Kill] (the process ends), [Node.Crash] (the power fails),
 // [Node.Wipe] (the disk is lost), [Node.Restart], [Node.SlowDisk], [Node.FullDisk], [Node.Drift] (of the
-// clock), [Node.Suspend] (of the machine). [Sim.Nemesis] does them by the seed.
+// clock), [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by the seed, and, if
+// asked, an operator's revocation. By the test alone: [Node.Backup] and [Node.Restore] of the disk, [Node.WallClock].
 //
 // # When a run fails
 //
@@ -37,6 +38,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,7 +85,8 @@ type Sim struct {
 	begin   time.Time
 	net     *transport.Memory
 	nodes   []*Node
-	lots    *rand.Rand // of Nemesis
+	lots    *rand.Rand    // of Nemesis
+	disks   atomic.Uint64 // that were made
 
 	mu       sync.Mutex
 	weather  weather

@@ -1,68 +1,112 @@
-// Package autopilot decides on the next change to the group's membership: who gets a replica, who
-// votes, who is removed. It is a function of what the raft leader sees; the caller runs it there, carries
-// out one change at a time, and asks again with fresh inputs. Voters in excess of Want that are well
-// stay: only a removed node could become a non-voter again, as a new node.
+// Package autopilot plans the next change to the group's membership: who follows, who votes, who is removed. Next is a
+// function of what the raft leader knows. The raft leader carries out at most one step, and asks again with fresh inputs.
 //
-// What every change keeps true:
+// The rules, which plan.go refers to by number:
 //
-//	A1 no change is proposed unless the alive, caught-up voters are a majority of the voters before it
-//	A2 and of the voters after it
-//	A3 a voter is removed for having failed only while at least Want others are there to vote, or when
-//	   another one that is leaving would otherwise take the majority with it
-//	A4 the raft leader's own replica is never removed: it hands raft leadership over first
+//	P1  No step while the outcome of the last one is unknown: a barrier first. None before the raft leader has listened
+//	    for a moment, and none unless it hears a majority of the voters.
+//	P2  A standby is promoted only if the voters heard are a quorum of one more voter, the newcomer counted dead. A
+//	    group of one has to pass through two voters: only with two ready standbys, so that it goes on to three at once,
+//	    or if that one voter leaves.
+//	P3  A voter is removed only if it leaves, has gone for good, or was not heard for ReplaceAfter, and only if the
+//	    voters heard that remain are a quorum of all that remain.
+//	P4  One that was not heard, and may come back, is removed only for something: a standby that is ready takes its
+//	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving.
+//	P5  Who leaves is replaced first if a standby is ready. Any number leaves at once, one by one; the last node stays.
+//	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
+//	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
+//	P8  A step names the membership that it was decided on, and is void under any other.
+//	P9  Voters are spread over zones, then over nodes with disks.
+//	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
+//
+// What follows from them, explored by small_test.go: deaths of any number at any step, as long as a majority of the
+// current voters lives, lose no group, not even if the newcomer dies as it is promoted. Three things no order of single
+// changes can avoid, each within the moment before a change and the time until its commit: the newcomer dies and so does a
+// voter that was counted on; a voter dies while another is let go that leaves and has no successor; a group of one, on
+// its way to three, loses either of two.
+//
+// Decisions. A fleet of two with more voters wanted stays one voter and one standby: two voters bear no death either, and
+// there are two to die. Voters in excess of Want that are well stay: to remove one costs a node its replica, and the
+// group bears no more without it. Two voters that a leave left behind stay two for the same reason. A zone is a reason
+// to choose, never a reason to change.
 package autopilot
 
-import (
-	"cmp"
-	"slices"
-	"time"
+import "time"
+
+// Defaults of Input.
+const (
+	ReplaceAfterDefault = 30 * time.Second
+	MomentDefault       = time.Second
 )
 
 const (
-	// FailedAfterDefault is after how long a failed voter is replaced.
-	FailedAfterDefault = 30 * time.Second
-	// forgetFactor is after how many times FailedAfter a failed non-voter is removed. It costs little,
-	// and a removed node comes back as a new one only, so the patience is long.
+	// forgetFactor is after how many times ReplaceAfter a silent standby is removed. It costs little, and a removed
+	// replica never comes back, so the patience is long.
 	forgetFactor = 10
+	// behindMax is how many entries a standby may lag behind to be promoted: less than a moment's work.
+	behindMax = 1000
 )
 
-// Replica is a member of the group as the raft leader sees it.
-type Replica struct {
-	Node     string
-	Zone     string        // failure domain, "" if unknown
-	Alive    bool          // gossip hears it and its replica works; a parked replica is not alive
-	CaughtUp bool          // it has applied nearly all of the log
-	Stable   time.Duration // how long it has been alive and caught up without a break
-	Failed   time.Duration // how long it has not been alive; 0 while it is
-	Left     bool          // it is leaving or has left on purpose; while it is leaving it is alive and votes
+// Role is what a node does in the group.
+type Role uint8
+
+// Roles.
+const (
+	Candidate Role = iota // has no replica and wants one
+	Standby               // its replica follows
+	Voter                 // its replica votes
+)
+
+// Departure says whether a node stays.
+type Departure uint8
+
+// Departures.
+const (
+	Stays  Departure = iota
+	Leaves           // has announced that it leaves: still there and, if it is a voter, voting
+	Gone             // has said through the group that it never comes back: its process has ended or is ending
+)
+
+// Member is a node as the raft leader knows it. Durations are since something happened, and may only be too short.
+type Member struct {
+	Node      string
+	Zone      string // failure domain, "" if unknown
+	Role      Role
+	Departure Departure
+	Disk      bool          // it comes back as the same node
+	Running   bool          // it has caught up once: the group has carried out its Hello
+	Behind    uint64        // entries that its replica lags behind
+	Age       time.Duration // for how long its replica has run and been heard without a break
+	Heard     time.Duration // since a raft leader, this one or a former one, heard its replica through Raft
+	Seen      time.Duration // since gossip saw it
 }
 
-// Candidate is a node that is alive, wants to be in this group and has no replica in it.
-type Candidate struct {
-	Node string
-	Zone string
-}
-
-// Input is all that Next goes by. The order of the lists does not matter.
+// Input is all that Next goes by. The order of Members does not matter.
 type Input struct {
-	Self        string // the raft leader: the node that asks. It is taken to be alive and caught up
-	Voters      []Replica
-	NonVoters   []Replica
-	Candidates  []Candidate
-	Want        int           // how many replicas shall vote
-	StableAfter time.Duration // how long a non-voter must have been stable to be promoted; 0: at once
-	FailedAfter time.Duration // after how long a failed voter is replaced; 0: FailedAfterDefault
+	Self         string // the raft leader: the node that asks. It hears itself
+	Members      []Member
+	Index        uint64        // of the last change to the membership, as applied by the raft leader
+	Unknown      bool          // the outcome of the last change is unknown, or this raft leader has passed no barrier yet
+	Listening    time.Duration // for how long this raft leader has been raft leader
+	Want         int           // how many shall vote: 1, 3, 5 or 7
+	Standbys     int           // how many shall follow besides; 0: every candidate
+	StableAfter  time.Duration // a standby must be of this Age to be promoted
+	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
+	Moment       time.Duration // who was heard within it lives; a few heartbeats; 0: MomentDefault
 }
 
-// Kind is what to change.
+// Kind is what to do.
 type Kind uint8
 
-// Kinds of a change.
+// Kinds of a step.
 const (
-	None        Kind = iota // nothing to do, or nothing that is safe
-	AddNonVoter             // give a candidate a replica that follows
-	Promote                 // make a non-voter a voter
-	Remove                  // remove a voter or a non-voter for good
+	None       Kind = iota // the membership is as wanted
+	Wait                   // it is not, and nothing is safe or possible now: Reason says what is waited for
+	Barrier                // pass a barrier, then read the membership again
+	HandOver               // transfer raft leadership to Node
+	AddStandby             // give a candidate a replica that follows
+	Promote                // make a standby a voter
+	Remove                 // remove a voter or a standby for good
 )
 
 // String is the kind in words.
@@ -70,8 +114,14 @@ func (k Kind) String() string {
 	switch k {
 	case None:
 		return "none"
-	case AddNonVoter:
-		return "add non-voter"
+	case Wait:
+		return "wait"
+	case Barrier:
+		return "barrier"
+	case HandOver:
+		return "hand over"
+	case AddStandby:
+		return "add standby"
 	case Promote:
 		return "promote"
 	case Remove:
@@ -80,162 +130,11 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Change is one change to the group's membership.
-type Change struct {
+// Plan is the next step, or what it waits for.
+type Plan struct {
 	Kind   Kind
-	Node   string
-	Reason string // for the log
-}
-
-// Next returns the change to make now.
-func Next(in Input) Change {
-	if in.FailedAfter <= 0 {
-		in.FailedAfter = FailedAfterDefault
-	}
-	in.Voters = slices.Clone(in.Voters)
-	for i := range in.Voters {
-		if r := &in.Voters[i]; r.Node == in.Self {
-			r.Alive, r.CaughtUp, r.Failed = true, true, 0
-		}
-	}
-	if !quorum(in.healthy(), len(in.Voters)) {
-		return Change{Reason: "too few voters are alive and caught up"}
-	}
-	for _, rule := range []func(Input) Change{
-		removeLeftVoter, removeFailedVoter, promote, removeLeftNonVoter, addCandidate, removeFailedNonVoter,
-	} {
-		if c := rule(in); c.Kind != None && in.keepsQuorum(c) {
-			return c
-		}
-	}
-	return Change{}
-}
-
-func removeLeftVoter(in Input) Change {
-	return in.remove(in.Voters, "left", func(r Replica) bool { return r.Left })
-}
-
-func removeLeftNonVoter(in Input) Change {
-	return in.remove(in.NonVoters, "left", func(r Replica) bool { return r.Left })
-}
-
-// removeFailedVoter removes the voter that failed longest, once enough others vote without it. It does
-// not wait for them while a voter is leaving: that one is still here only because it cannot be spared.
-func removeFailedVoter(in Input) Change {
-	leaving := func(r Replica) bool { return r.Left && r.healthy() && r.Node != in.Self }
-	if len(in.present()) < in.Want && !slices.ContainsFunc(in.Voters, leaving) {
-		return Change{}
-	}
-	return in.remove(in.Voters, "failed for long", func(r Replica) bool { return r.Failed > in.FailedAfter })
-}
-
-func removeFailedNonVoter(in Input) Change {
-	return in.remove(in.NonVoters, "failed for long", func(r Replica) bool {
-		return r.Failed > forgetFactor*in.FailedAfter
-	})
-}
-
-// promote makes a voter where one is missing, in the zone with the fewest of them.
-func promote(in Input) Change {
-	present := in.present()
-	if len(present) >= in.Want {
-		return Change{}
-	}
-	covered := zones(present)
-	ready := slices.DeleteFunc(slices.Clone(in.NonVoters), func(r Replica) bool {
-		return !r.healthy() || r.Left || r.Stable < in.StableAfter
-	})
-	if len(ready) == 0 {
-		return Change{}
-	}
-	best := slices.MinFunc(ready, func(a, b Replica) int {
-		return cmp.Or(
-			cmp.Compare(covered[a.Zone], covered[b.Zone]),
-			cmp.Compare(b.Stable, a.Stable),
-			cmp.Compare(a.Node, b.Node),
-		)
-	})
-	return Change{Kind: Promote, Node: best.Node, Reason: "a voter is missing"}
-}
-
-// addCandidate gives a replica to a node without one, first where it may be needed as a voter.
-func addCandidate(in Input) Change {
-	covered := zones(in.present())
-	has := make(map[string]bool)
-	for _, r := range slices.Concat(in.Voters, in.NonVoters) {
-		has[r.Node] = true
-	}
-	fresh := slices.DeleteFunc(slices.Clone(in.Candidates), func(c Candidate) bool { return has[c.Node] })
-	if len(fresh) == 0 {
-		return Change{}
-	}
-	best := slices.MinFunc(fresh, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(covered[a.Zone], covered[b.Zone]), cmp.Compare(a.Node, b.Node))
-	})
-	return Change{Kind: AddNonVoter, Node: best.Node, Reason: "joined"}
-}
-
-// remove picks the replica to remove among those that match: the one that failed longest.
-func (in Input) remove(from []Replica, reason string, match func(Replica) bool) Change {
-	gone := slices.DeleteFunc(slices.Clone(from), func(r Replica) bool { return r.Node == in.Self || !match(r) })
-	if len(gone) == 0 {
-		return Change{}
-	}
-	worst := slices.MinFunc(gone, func(a, b Replica) int {
-		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(a.Node, b.Node))
-	})
-	return Change{Kind: Remove, Node: worst.Node, Reason: reason}
-}
-
-// present returns the voters to count on: not those that left, nor those that failed for too long.
-func (in Input) present() []Replica {
-	return slices.DeleteFunc(slices.Clone(in.Voters), func(r Replica) bool {
-		return r.Left || r.Failed > in.FailedAfter
-	})
-}
-
-// keepsQuorum is A2. A voter that is leaving counts while it is alive: otherwise two that leave at once
-// would keep each other from being removed.
-func (in Input) keepsQuorum(c Change) bool {
-	healthy, voters := 0, 0
-	count := func(r Replica) {
-		voters++
-		if r.healthy() {
-			healthy++
-		}
-	}
-	for _, r := range in.Voters {
-		if c.Kind != Remove || c.Node != r.Node {
-			count(r)
-		}
-	}
-	for _, r := range in.NonVoters {
-		if c.Kind == Promote && c.Node == r.Node {
-			count(r)
-		}
-	}
-	return quorum(healthy, voters)
-}
-
-// healthy counts the voters that can commit a change now.
-func (in Input) healthy() int {
-	n := 0
-	for _, r := range in.Voters {
-		if r.healthy() {
-			n++
-		}
-	}
-	return n
-}
-
-func (r Replica) healthy() bool { return r.Alive && r.CaughtUp }
-
-func quorum(healthy, voters int) bool { return voters > 0 && healthy > voters/2 }
-
-func zones(of []Replica) map[string]int {
-	covered := make(map[string]int)
-	for _, r := range of {
-		covered[r.Zone]++
-	}
-	return covered
+	Node   string // whom the step is about
+	Reason string // why, in words for an operator
+	Index  uint64 // the membership that it was decided on: it must be carried out under this index only
+	Bears  int    // how many of the voters heard may die before the group has no majority; -1: it has none
 }

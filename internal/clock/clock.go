@@ -17,6 +17,8 @@ import (
 type Clock interface {
 	// Now is safe for concurrent use and never answers less than it did before.
 	Now() lease.Instant
+	// Wall is the node's wall clock. It may be wrong, and it may jump.
+	Wall() time.Time
 }
 
 // parting is how far wall and monotonic progress may differ before the reason is looked for. Any
@@ -64,6 +66,9 @@ func (s *system) Now() lease.Instant {
 	}
 	return start + lease.Instant(awake+known.slept)
 }
+
+// Wall reads the wall clock.
+func (s *system) Wall() time.Time { return time.Now() }
 
 // settle finds out whether the clocks parted because the machine slept or because somebody set the
 // wall clock. Where the operating system does not say, a jump forward counts as sleep: a holder that

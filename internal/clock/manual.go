@@ -21,11 +21,14 @@ func NewManual() *Manual {
 // Now answers the instant that the clock was moved to.
 func (m *Manual) Now() lease.Instant { return lease.Instant(m.now.Load()) }
 
+// Wall answers the same, as if the node had started in 1970.
+func (m *Manual) Wall() time.Time { return time.Unix(0, int64(m.Now())) }
+
 // Advance moves the clock forward by d; a negative d moves nothing.
 func (m *Manual) Advance(d time.Duration) { m.now.Add(int64(max(0, d))) }
 
 // Skew is a clock with faults, for simulation: it runs at a rate of its own, stands still, or jumps
-// as a suspended machine's clock does. It never goes back. Use Skewed.
+// as a suspended machine's clock does. It never goes back. Its wall clock may be wrong. Use Skewed.
 type Skew struct {
 	base Clock
 
@@ -35,6 +38,7 @@ type Skew struct {
 	value  lease.Instant // own reading at the last change
 	frozen bool
 	still  lease.Instant // the reading while frozen
+	ahead  time.Duration // of the wall clock
 }
 
 // Skewed returns a clock that starts at base's reading and runs rate times as fast. A rate below zero
@@ -79,6 +83,20 @@ func (s *Skew) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = false
+}
+
+// Wall reads the wall clock.
+func (s *Skew) Wall() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.base.Wall().Add(s.ahead)
+}
+
+// SetWall sets the wall clock wrong, ahead or, below zero, behind. Now does not go by it.
+func (s *Skew) SetWall(ahead time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = ahead
 }
 
 // change re-anchors the clock, so that what went by before keeps its old rate.

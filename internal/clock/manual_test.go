@@ -66,3 +66,21 @@ func TestAManualClockNeverGoesBack(t *testing.T) {
 		t.Errorf("the clock moved by %v", got)
 	}
 }
+
+func TestAWrongWallClockMovesNothingElse(t *testing.T) {
+	t.Parallel()
+	base := NewManual()
+	c := Skewed(base, 1)
+	base.Advance(time.Minute)
+	c.SetWall(time.Hour)
+	if ahead := c.Wall().Sub(base.Wall()); ahead != time.Hour {
+		t.Errorf("the wall clock is ahead by %v", ahead)
+	}
+	c.SetWall(-time.Hour)
+	if ahead := c.Wall().Sub(base.Wall()); ahead != -time.Hour {
+		t.Errorf("the wall clock is ahead by %v", ahead)
+	}
+	if got := c.Now(); got != base.Now() {
+		t.Errorf("the clock shows %v, not %v", got, base.Now())
+	}
+}

@@ -66,7 +66,7 @@ func (s *logStore) audit(members func(raftpb.Membership), visit func(*raftpb.Ent
 			return position{}, err
 		}
 	}
-	s.reached.Store(s.last)
+	s.reached.set(s.last)
 	at := position{state.State.Term, state.State.Vote, s.last}
 	past, known, err := s.mark.read()
 	if err != nil {
@@ -103,16 +103,16 @@ func (s *logStore) walk(first, last uint64, visit func(*raftpb.Entry)) error {
 
 // hellos answers the Hello of an entry that carries one.
 func hellos() func(*raftpb.Entry) (fsm.Hello, bool) {
-	const encoding = 1 // byte before the command
 	header := fsm.Encode(fsm.Hello{})[:2]
 	return func(e *raftpb.Entry) (hello fsm.Hello, ok bool) {
-		if e.Type != raftpb.EncodedEntry || len(e.Cmd) < encoding || !bytes.HasPrefix(e.Cmd[encoding:], header) {
+		by, encoded := cutEncoded(e)
+		if !bytes.HasPrefix(encoded, header) {
 			return hello, false
 		}
-		cmd, err := fsm.Decode(e.Cmd[encoding:])
+		cmd, err := fsm.Decode(encoded)
 		if err == nil {
 			hello, ok = cmd.(fsm.Hello)
 		}
-		return hello, ok
+		return hello, ok && fsm.ProcessOf(hello) == by
 	}
 }

@@ -26,7 +26,10 @@ type carrier struct {
 	vet      vetter
 	nodes    *registry
 	roster   *roster
+	clocks   *clocks
+	opening  *opening
 	log      *slog.Logger
+	depth    *depth // of this replica's log
 	failed   <-chan struct{}
 	expelled func(error)   // told when another replica refuses to hear this one
 	self     greeting      // set before anything is sent
@@ -214,7 +217,7 @@ func (c *carrier) connect(s *sender) error {
 	}
 	s.unhook = context.AfterFunc(s.ctx, func() { conn.Close() }) // the engine waits for its senders to return
 	self := c.self
-	self.addr = c.nodes.address(self.node.String())
+	self.addr, self.wall = c.nodes.address(self.node.String()), c.clocks.now()
 	if err := s.send(frameGreeting, self, batchTimeout); err != nil {
 		s.Close()
 		return err

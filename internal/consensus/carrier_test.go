@@ -39,12 +39,15 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 	}
 	m := &mailbox{endpoint: endpoint, arrived: make(chan struct{}, 1000)}
 	m.carrier = &carrier{
-		endpoint: endpoint, nodes: newRegistry(func(string) (string, bool) { return "", false }),
+		endpoint: endpoint, nodes: newRegistry(func(string) (string, bool) { return "", false }), depth: &depth{},
 		log: slog.New(slog.DiscardHandler), reach: reach{log: slog.New(slog.DiscardHandler)}, failed: make(chan struct{}),
 		vet:   vetter{replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
 		ready: make(chan struct{}), ended: make(chan struct{}), self: goodGreeting(n), expelled: func(error) {},
-		roster: newRoster(ReplicaID(nodeID(n)), func(fsm.Node) (uint64, bool) { return 0, false }),
+		roster: newRoster(ReplicaID(nodeID(n)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return false }),
+		clocks: newClocks(time.Now), opening: newOpening(),
 	}
+	m.carrier.opening.open()
+	m.depth.set(numberMax)
 	close(m.carrier.ready)
 	m.Create(config.NodeHostConfig{}, func(b raftpb.MessageBatch) {
 		handle()
@@ -165,6 +168,36 @@ func TestRefusedSnapshotShowsOnTheNextPiece(t *testing.T) {
 		}
 		if err := conn.SendChunk(goodChunk(nil)); err == nil {
 			t.Error("the sender does not notice")
+		}
+	})
+}
+
+// The engine remembers each replica that was ever removed, and each piece of a snapshot names them all. With the bound of
+// a frame at 4 MiB, no replica could have been restored any more after some 145,000 removals.
+func TestASnapshotPassesAfterManyReplicasWereRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewMemory(1)
+		to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
+		defer to.end(t)
+		defer from.end(t)
+		conn, err := from.GetSnapshotConnection(t.Context(), to.endpoint.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		piece := goodChunk(func(c *raftpb.Chunk) {
+			c.Data, c.ChunkSize, c.Membership.Removed = make([]byte, 2<<20), 2<<20, make(map[uint64]bool)
+			for n := range uint64(500_000) {
+				c.Membership.Removed[1<<62+n] = true
+			}
+		})
+		if err := conn.SendChunk(piece); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if to.chunks.Load() != 1 {
+			t.Error("a piece of a snapshot is refused for the removed replicas that it names")
 		}
 	})
 }

@@ -37,8 +37,9 @@ type Config struct {
 	// answer is kept for when it has none.
 	Resolve  func(node string) (addr string, ok bool)
 	Observer Observer
-	Logger   *slog.Logger // default: silence
-	Limits   fsm.Limits   // lower bounds of the state, for tests
+	Wall     func() time.Time // the node's wall clock. Default: the machine's
+	Logger   *slog.Logger     // default: silence
+	Limits   fsm.Limits       // lower bounds of the state, for tests
 
 	store storeKind // default pebble; for tests that compare
 }
@@ -110,6 +111,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SnapshotKeep == 0 {
 		c.SnapshotKeep = 5_000
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

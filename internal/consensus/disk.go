@@ -168,13 +168,14 @@ func (d *disk) OpenForAppend(name string) (vfs.File, error) {
 	return d.openToWrite("open", name, func() (vfs.File, error) { return d.FS.OpenForAppend(name) })
 }
 
-// ReuseForWrite makes the file anew when its first half, renaming, was done and then no descriptor was left.
+// ReuseForWrite only opens the file when its first half, renaming, was done and then no descriptor was left: what is
+// in it stays.
 func (d *disk) ReuseForWrite(from, to string) (vfs.File, error) {
 	from, to = d.path(from), d.path(to)
 	return d.openToWrite("reuse", to, func() (vfs.File, error) {
 		f, err := d.FS.ReuseForWrite(from, to)
 		if errors.Is(err, os.ErrNotExist) {
-			return d.FS.Create(to)
+			return d.FS.ReuseForWrite(to, to)
 		}
 		return f, err
 	})

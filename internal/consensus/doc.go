@@ -10,7 +10,9 @@
 //
 // One file per subject: group.go, open.go and close.go (life cycle), gate.go (calls beside Close), host.go
 // (the engine's settings), propose.go (commands and barriers), machine.go (the apply side), members.go and
-// leader.go, registry.go (nodes to addresses), carrier.go, sender.go, receiver.go, frame.go, shape.go and
+// leader.go, clocks.go, raise.go and opening.go (tokens after a restore), registry.go (nodes to addresses), carrier.go, sender.go, receiver.go, frame.go, shape.go and
 // vet.go (messages), disk.go, file.go and stamp.go (files), logstore.go and link.go (one fsync per
-// proposal), logger.go, blame.go and stdlog.go.
+// proposal), depth.go (what is on the disk), roster.go, position.go, heard.go and author.go
+// (what is known of others), mark.go and audit.go (what is known of the own directory), logger.go and blame.go. Package
+// stdlog gives the host its standard logger back.
 package consensus

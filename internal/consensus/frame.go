@@ -28,7 +28,7 @@ const (
 const (
 	frameHeader   = 12
 	batchBytesMax = 80 << 20 // the engine's own bound of a message is 64 MiB
-	chunkBytesMax = 4 << 20  // the engine's own bound of a piece is 2 MiB
+	chunkBytesMax = 16 << 20 // the engine's own bound of a piece is 2 MiB; each names all replicas ever removed, in 15 bytes
 	greetingMax   = 256      // later versions may say more
 	bufferKept    = 1 << 20  // a buffer that grew beyond is given back after use
 	bufferFree    = 64 << 10 // a connection's buffer up to this is not counted

@@ -19,10 +19,14 @@ type Group struct {
 	carrier *carrier
 	store   *logStoreFactory
 	leaders *leaders
+	clocks  *clocks
+	opening *opening
 	entry   *member    // in the process's router
 	spares  *spare.Set // descriptors for files
 	session *client.Session
-	timers  sync.Pool // of *time.Timer, stopped
+	self    fsm.Process // the author of what is proposed here
+	entries sync.Pool   // of *[]byte: where a proposal is put together
+	timers  sync.Pool   // of *time.Timer, stopped
 
 	gate    gate
 	host    atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
@@ -31,7 +35,7 @@ type Group struct {
 	failed  chan struct{} // closed after failure is set: nothing is sent or delivered any more
 	broken  chan struct{} // closed when nothing may be written any more, either
 	halting sync.Once
-	reached atomic.Uint64 // index of the last entry on the disk
+	reached depth
 
 	closing sync.Once
 	closed  chan struct{} // closed when Close is done

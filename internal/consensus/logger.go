@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v4/logger"
+
+	_ "github.com/holdfast-go/holdfast/internal/consensus/stdlog" // undoes what the import above does to the host
 )
 
 // process is the one thing that this package keeps for the whole process, because the engine's logger is

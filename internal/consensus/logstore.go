@@ -3,7 +3,6 @@ package consensus
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
@@ -24,7 +23,7 @@ type logStore struct {
 	raftio.ILogDB
 	replica uint64
 	mark    *mark
-	reached *atomic.Uint64 // index of the last entry on the disk
+	reached *depth
 	fail    func(error)
 	// busy holds the right to write: a channel, not a mutex, so that waiting for a slow disk is idle time in
 	// the simulation.
@@ -39,7 +38,7 @@ type logStore struct {
 type logStoreFactory struct {
 	replica uint64
 	mark    *mark
-	reached *atomic.Uint64
+	reached *depth
 	fail    func(error)
 	kind    storeKind
 	store   *logStore
@@ -88,7 +87,7 @@ func (s *logStore) SaveRaftState(updates []raftpb.Update, worker uint64) error {
 		err = s.ILogDB.SaveRaftState(s.batch, worker)
 	}
 	if err == nil {
-		s.reached.Store(at.index)
+		s.reached.set(at.index)
 		err = s.mark.note(at)
 	}
 	clear(s.batch)

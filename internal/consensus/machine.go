@@ -62,7 +62,8 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 	clear(m.events)
 	m.events = m.events[:0]
 	for i := range entries {
-		outcome, events := m.state.Apply(entries[i].Index, entries[i].Cmd)
+		by, cmd, _ := fsm.CutProcess(entries[i].Cmd) // one that is too short is of nobody, and has no command
+		outcome, events := m.state.Apply(entries[i].Index, by, cmd)
 		if outcome.Code == fsm.CodeUnsupported {
 			return nil, fmt.Errorf("%w (index %d)", ErrUnsupported, entries[i].Index)
 		}

@@ -70,19 +70,19 @@ func (m *mark) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(b))
 }
 
-// open begins to note, at a position that is on the disk. The old file is there until the new one is.
+// open begins to note, at a position that is on the disk. The old file is there until the new one is, which is
+// closed while it is renamed: Windows renames no open file.
 func (m *mark) open(at position) error {
 	m.at = at
 	f, err := m.fs.Create(m.name + ".new")
 	if err != nil {
 		return err
 	}
-	m.file = f
 	if _, err = f.Write(m.encode()); err == nil {
 		err = f.Sync()
 	}
-	if err == nil {
-		err = m.fs.Rename(m.name+".new", m.name)
+	if err = errors.Join(err, f.Close()); err == nil {
+		m.file, err = m.fs.ReuseForWrite(m.name+".new", m.name)
 	}
 	if err != nil {
 		return fmt.Errorf("holdfast: writing %s: %w", m.name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -21,6 +22,13 @@ func (m Members) Votes(node string) bool { return m.Voters[ReplicaID(node)] != "
 
 // Has reports whether a node has a replica.
 func (m Members) Has(node string) bool { return m.Votes(node) || m.NonVoters[ReplicaID(node)] != "" }
+
+// All is every node with a replica, by replica.
+func (m Members) All() map[uint64]string {
+	all := maps.Clone(m.Voters)
+	maps.Copy(all, m.NonVoters)
+	return all
+}
 
 // Members answers the membership as last applied here. It is empty before anything was applied.
 func (g *Group) Members() Members {

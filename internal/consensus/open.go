@@ -49,7 +49,11 @@ func Open(cfg Config, how Start) (*Group, error) {
 	if files := settings.Ignored(); len(files) > 0 {
 		cfg.Logger.Warn("files in the working directory that would change the raft engine are ignored", "files", files)
 	}
-	g := newGroup(cfg)
+	node, err := fsm.ParseNode(cfg.Node)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	g := newGroup(cfg, fsm.Process{Node: node, Incarnation: cfg.Incarnation})
 	process.enter(cfg.Replica, g.entry)
 	d := newDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.broken, g.spares)
 	started := make(chan error, 1)
@@ -72,15 +76,20 @@ func Open(cfg Config, how Start) (*Group, error) {
 	return g, nil
 }
 
-func newGroup(cfg Config) *Group {
-	g := &Group{cfg: cfg, failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{})}
+func newGroup(cfg Config, self fsm.Process) *Group {
+	g := &Group{
+		cfg: cfg, self: self,
+		failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}),
+	}
 	g.nodes = newRegistry(cfg.Resolve)
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
 	g.machine.state = fsm.NewLimited(cfg.Limits)
+	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = &carrier{
-		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, failed: g.failed,
-		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached}, expelled: g.expel,
-		roster: newRoster(cfg.Replica, g.machine.incarnation), ready: make(chan struct{}), ended: make(chan struct{}),
+		clocks: g.clocks, opening: g.opening,
+		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, failed: g.failed, depth: &g.reached,
+		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
+		roster: newRoster(cfg.Replica, g.machine.incarnation, g.nodes.belongs), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if cfg.FS == vfs.Default { // others have no descriptors
 		g.spares = spare.NewSet(sparesMax, spare.Null)
@@ -125,6 +134,7 @@ func (g *Group) start(d *disk, how Start) error {
 		return err
 	}
 	close(g.carrier.ready)
+	g.carrier.run(g.raise)
 	if alone && !join {
 		g.hasten()
 	}

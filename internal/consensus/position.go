@@ -28,16 +28,17 @@ func (p position) forgets(past position) bool {
 }
 
 // promises answers what the sender of a message vouches for with it: with a vote, an acknowledgement, or as raft
-// leader with the commit index of a heartbeat, which counts the raft leader's own log. The engine sends them when
-// they are on its disk, and not before. (It replicates entries before that.) self is the replica that the message
-// came to.
+// leader with a commit index, which counts the raft leader's own log. All of that is on the sender's disk when it is
+// sent. (Not so the entries of a Replicate, but what they commit: see sender.backed.) A Replicate tells more than a
+// heartbeat: it comes with each commit, and its commit index is not cut to what the receiver has. self is the replica
+// that the message came to.
 func promises(m *raftpb.Message, self uint64) (position, bool) {
 	switch {
 	case m.Type == raftpb.RequestVote:
 		return position{term: m.Term, vote: m.From}, true
 	case m.Type == raftpb.RequestVoteResp && !m.Reject:
 		return position{term: m.Term, vote: self}, true
-	case m.Type == raftpb.Heartbeat:
+	case m.Type == raftpb.Heartbeat, m.Type == raftpb.Replicate:
 		return position{term: m.Term, vote: m.From, index: m.Commit}, true
 	case m.Type == raftpb.ReplicateResp && !m.Reject:
 		return position{term: m.Term, index: m.LogIndex}, true

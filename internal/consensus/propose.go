@@ -26,8 +26,22 @@ func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if len(cmd) == 0 || len(cmd) > CommandMax {
 		return fsm.Outcome{}, fmt.Errorf("%w: %w: command of %d bytes", ErrNotProposed, ErrInvalid, len(cmd))
 	}
+	if err := g.admit(ctx); err != nil {
+		return fsm.Outcome{}, err
+	}
+	return g.propose(ctx, cmd)
+}
+
+// propose is Propose whether the log is open or not.
+func (g *Group) propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
+	entry, ok := g.entries.Get().(*[]byte)
+	if !ok {
+		entry = new([]byte)
+	}
+	defer g.entries.Put(entry)
+	*entry = append(g.self.AppendTo((*entry)[:0]), cmd...)
 	value, data, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.Propose(g.session, cmd, patience)
+		return h.Propose(g.session, *entry, patience) // which copies it
 	})
 	if err != nil {
 		return fsm.Outcome{}, err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftpb"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // receive delivers what comes on a connection until it ends, or brings what must not be let in: then the
@@ -52,6 +54,7 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 		return nil, err
 	}
 	frames.first = false
+	came := time.Now()
 	hello, err := decodeGreeting(payload)
 	switch {
 	case err != nil:
@@ -74,6 +77,7 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 	from, err := c.roster.admit(hello, func() { pace.conn.Close() })
 	if err == nil {
 		c.nodes.met(hello.node.String(), hello.addr)
+		c.clocks.tell(from.replica, hello.wall, came)
 		pace.buffered = bufio.NewReaderSize(pace.conn, 64<<10)
 		frames.r = pace.buffered
 	}
@@ -206,7 +210,14 @@ func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 		return err
 	}
 	c.nodes.hear(sender, batch.SourceAddress)
+	batch.Requests = ownProposals(batch.Requests, fsm.Process{Node: from.node, Incarnation: from.incarnation})
+	if len(batch.Requests) == 0 {
+		return nil
+	}
 	batch.SourceAddress = "" // or the engine would make the sender a member in the registry
+	if batch.Requests = c.opening.hold(batch.Requests); len(batch.Requests) == 0 {
+		return nil
+	}
 	return guard(func() error {
 		c.messages(batch)
 		return nil

@@ -21,11 +21,13 @@ type registry struct {
 
 	mu      sync.RWMutex
 	members map[uint64]string // as applied here, self included
+	former  map[uint64]string // members before the last snapshot that was received
 	heard   map[uint64]string // senders of vetted messages
 	last    map[string]string // last known address by node
 }
 
-// heardMax bounds the senders remembered: more than a group can have.
+// heardMax bounds the nodes remembered that are no members of the group: those that are no more, and senders that are
+// none yet, or never.
 const heardMax = 4096
 
 func newRegistry(resolve func(node string) (string, bool)) *registry {
@@ -53,7 +55,9 @@ func (r *registry) Add(_, replica uint64, node string) {
 func (r *registry) Remove(_, replica uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.last, r.members[replica])
 	delete(r.members, replica)
+	delete(r.former, replica)
 	delete(r.heard, replica)
 }
 
@@ -67,7 +71,39 @@ func (r *registry) Close() error { return nil }
 func (r *registry) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.members)
+	r.former, r.members = r.members, make(map[uint64]string)
+}
+
+// belongs reports whether a replica is a member, or was before a snapshot that brings the members one by one. Before
+// any are known, all may be.
+func (r *registry) belongs(replica uint64) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.members) == 0 || r.members[replica] != "" || r.former[replica] != ""
+}
+
+// shed makes room in a full map, for one at least: it drops any that need not be kept, a quarter of them all at most.
+// Those that are still there are heard again.
+func shed[K comparable](m map[K]string, keep func(K) bool) {
+	if len(m) < heardMax {
+		return
+	}
+	for k := range m {
+		if len(m) <= heardMax*3/4 {
+			return
+		}
+		if !keep(k) {
+			delete(m, k)
+		}
+	}
+}
+
+// note notes where a node is. The caller holds mu.
+func (r *registry) note(node, addr string) {
+	if _, ok := r.last[node]; !ok {
+		shed(r.last, func(node string) bool { return r.members[ReplicaID(node)] != "" })
+	}
+	r.last[node] = addr
 }
 
 // hear notes the sender of a vetted message.
@@ -80,9 +116,8 @@ func (r *registry) hear(replica uint64, node string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.heard) < heardMax {
-		r.heard[replica] = node
-	}
+	shed(r.heard, func(replica uint64) bool { return r.members[replica] != "" })
+	r.heard[replica] = node
 }
 
 // met notes where a node said that it is. It counts as long as gossip has not told: that says nothing of a node
@@ -93,9 +128,7 @@ func (r *registry) met(node, addr string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.last) < heardMax {
-		r.last[node] = addr
-	}
+	r.note(node, addr)
 }
 
 // address is where a node is by gossip, "" if that does not know.
@@ -146,7 +179,7 @@ func (r *registry) Resolve(_, replica uint64) (addr, key string, err error) {
 		addr = last
 	case addr != last:
 		r.mu.Lock()
-		r.last[node] = addr
+		r.note(node, addr)
 		r.mu.Unlock()
 	}
 	return addr, node + "@" + addr, nil

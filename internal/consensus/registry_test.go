@@ -38,3 +38,41 @@ func TestAReplicaAnswersWhoGreetedItThoughGossipKnowsNothingOfIt(t *testing.T) {
 		t.Error("a greeting without end is taken")
 	}
 }
+
+func TestAddressesOfMembersOutliveAnyNumberOfStrangers(t *testing.T) {
+	t.Parallel()
+	told := make(map[string]string)
+	r := newRegistry(func(node string) (string, bool) { addr, ok := told[node]; return addr, ok })
+	member, gone := nodeID(1), nodeID(2)
+	for _, node := range []string{member, gone} {
+		r.Add(shard, ReplicaID(node), node)
+		told[node] = "10.0.0.1:7643"
+		if _, _, err := r.Resolve(shard, ReplicaID(node)); err != nil {
+			t.Fatal(err)
+		}
+		delete(told, node) // gossip has given it up
+	}
+	r.Remove(shard, ReplicaID(gone))
+	if _, ok := r.last[gone]; ok {
+		t.Error("where a removed member was is remembered for ever")
+	}
+	for n := range 2 * heardMax {
+		node := nodeID(10 + n)
+		r.hear(ReplicaID(node), node)
+		r.met(node, "10.0.0.9:7643")
+		if addr, _, err := r.Resolve(shard, ReplicaID(node)); err != nil || addr != "10.0.0.9:7643" {
+			t.Fatalf("newcomer %d is at %q, %v: it cannot be answered", n, addr, err)
+		}
+	}
+	if len(r.heard) > heardMax || len(r.last) > heardMax {
+		t.Errorf("%d senders and %d addresses are remembered", len(r.heard), len(r.last))
+	}
+	if addr, _, err := r.Resolve(shard, ReplicaID(member)); err != nil || addr != "10.0.0.1:7643" {
+		t.Errorf("the member is at %q, %v", addr, err)
+	}
+	r.reset() // a snapshot is about to bring the members
+	r.Add(shard, ReplicaID(nodeID(3)), nodeID(3))
+	if !r.belongs(ReplicaID(member)) || r.belongs(ReplicaID(gone)) {
+		t.Error("a member counts as gone while a snapshot brings the others")
+	}
+}

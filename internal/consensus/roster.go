@@ -1,10 +1,12 @@
 package consensus
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
-	"math"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/lni/dragonboat/v4/raftpb"
 
@@ -22,8 +24,17 @@ import (
 //
 // Whoever is refused is told so, and stops for good.
 //
-// What this cannot see: a copy made while the last process of its node was running, put back after that has
-// ended, when all replicas that this process made promises to are gone, too, or have restarted since.
+// What this cannot see: a copy that was made while the last process of its node was running, and is put back after
+// that has ended, where nobody whom it meets has heard of what it lacks. An entry that it lacks was heard of by
+//
+//   - the raft leader of that time, if the node followed: it has the acknowledgement;
+//   - a voter that the node replicated to, if it was raft leader: with the first Replicate or heartbeat after the
+//     commit, so before any outcome that is given there, and before an entry is acknowledged that was proposed
+//     after the commit. What the raft leader answered to its own callers in its last moment, nobody has heard of.
+//
+// Who has heard of it forgets it when it restarts, may be away, or may not be met before the copy votes. Then the
+// copy and a voter that lacks the entry are a majority without it. Three voters that survive the loss of one do
+// not survive one that forgets and another that is away.
 
 // RunBits of an incarnation, the lowest, are random, so that two processes that counted as many starts of the
 // node's directory, because one of them has a copy of it, are not taken for one.
@@ -40,13 +51,14 @@ type greeting struct {
 	deployment  uint64
 	node        fsm.Node
 	incarnation uint64
-	began       position // what the replica's directory held when this process started it
-	addr        string   // where the node is, "" if it does not know
+	began       position      // what the replica's directory held when this process started it
+	wall        time.Duration // the node's wall clock, since 1970 (see clocks.go)
+	addr        string        // where the node is, "" if it does not know
 }
 
 const (
-	greetingVersion = 2
-	greetingBytes   = 1 + 8 + 16 + 8 + 3*8 // before the address
+	greetingVersion = 3
+	greetingBytes   = 1 + 8 + 16 + 8 + 3*8 + 8 // before the address
 	greetingAddrMax = greetingMax - greetingBytes
 )
 
@@ -58,7 +70,7 @@ func (g greeting) MarshalTo(b []byte) (int, error) {
 	out := append(b[:0], greetingVersion)
 	out = binary.LittleEndian.AppendUint64(out, g.deployment)
 	out = append(out, g.node[:]...)
-	for _, v := range []uint64{g.incarnation, g.began.term, g.began.vote, g.began.index} {
+	for _, v := range []uint64{g.incarnation, g.began.term, g.began.vote, g.began.index, uint64(g.wall)} {
 		out = binary.LittleEndian.AppendUint64(out, v)
 	}
 	return len(append(out, g.addr...)), nil
@@ -70,11 +82,12 @@ func decodeGreeting(b []byte) (g greeting, err error) {
 	}
 	g.deployment = binary.LittleEndian.Uint64(b[1:])
 	copy(g.node[:], b[9:])
-	numbers := [4]uint64{}
+	numbers := [5]uint64{}
 	for i := range numbers {
 		numbers[i] = binary.LittleEndian.Uint64(b[25+8*i:])
 	}
 	g.incarnation, g.began = numbers[0], position{numbers[1], numbers[2], numbers[3]}
+	g.wall = time.Duration(numbers[4])
 	g.addr = string(b[greetingBytes:])
 	return g, nil
 }
@@ -88,36 +101,64 @@ type guest struct {
 	gone        bool // a later process of the node was admitted
 }
 
-// roster knows what was heard of each node.
+// roster knows what was heard of each node. Nodes without a directory are new ones at each start, so they add up: of
+// those that are neither members of the group nor connected, the ones that were here longest ago are dropped.
+// What a member has promised is kept for as long as it may come back; a replica that was removed never does.
 type roster struct {
 	self     uint64                             // this replica
 	recorded func(node fsm.Node) (uint64, bool) // the incarnation in the replicated state
+	member   func(replica uint64) bool          // whether it belongs to the group, or may: not all is known yet
 	mu       sync.Mutex
+	turn     uint64 // counts arrivals and departures
 	nodes    map[fsm.Node]*standing
 }
 
 // standing is what is known of a node besides the replicated state.
 type standing struct {
+	replica     uint64
 	incarnation uint64
 	promised    position // here, by whatever process of it
+	heard       hearing
+	last        uint64 // turn in which it came or went
 	guests      map[*guest]struct{}
 }
 
-func newRoster(self uint64, recorded func(fsm.Node) (uint64, bool)) *roster {
-	return &roster{self: self, recorded: recorded, nodes: make(map[fsm.Node]*standing)}
+func newRoster(self uint64, recorded func(fsm.Node) (uint64, bool), member func(uint64) bool) *roster {
+	return &roster{self: self, recorded: recorded, member: member, nodes: make(map[fsm.Node]*standing)}
 }
 
 // standing finds or makes a node's. The caller holds mu.
 func (r *roster) standing(node fsm.Node) *standing {
 	s, ok := r.nodes[node]
 	if !ok {
-		s = &standing{guests: make(map[*guest]struct{})}
+		s = &standing{replica: ReplicaID(node.String()), guests: make(map[*guest]struct{})}
 		r.nodes[node] = s
 	}
+	r.turn++
+	s.last = r.turn
 	return s
 }
 
-// heard notes that there was a process of a node: its Hello is in the log.
+// room makes some for another node, if there must be, many at a time. It answers whether there is any. The caller
+// holds mu.
+func (r *roster) room() bool {
+	if len(r.nodes) < heardMax {
+		return true
+	}
+	var gone []fsm.Node
+	for node, s := range r.nodes {
+		if len(s.guests) == 0 && !r.member(s.replica) {
+			gone = append(gone, node)
+		}
+	}
+	slices.SortFunc(gone, func(a, b fsm.Node) int { return cmp.Compare(r.nodes[a].last, r.nodes[b].last) })
+	for _, node := range gone[:min(len(gone), len(r.nodes)-heardMax*3/4)] {
+		delete(r.nodes, node)
+	}
+	return len(r.nodes) < heardMax
+}
+
+// heard notes that there was a process of a node: its Hello is in the log, which bounds them.
 func (r *roster) heard(node fsm.Node, incarnation uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,9 +169,7 @@ func (r *roster) heard(node fsm.Node, incarnation uint64) {
 // current refuses a process that is not the last that is known of its node.
 func (r *roster) current(node fsm.Node, incarnation uint64) error {
 	known := uint64(0)
-	// A node that the group has removed is on record as if a last process of it had been there. It is told
-	// elsewhere that it was removed.
-	if recorded, ok := r.recorded(node); ok && recorded != math.MaxUint64 {
+	if recorded, ok := r.recorded(node); ok {
 		known = recorded
 	}
 	r.mu.Lock()
@@ -152,7 +191,7 @@ func (r *roster) admit(g greeting, hangUp func()) (*guest, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.nodes) >= heardMax && r.nodes[g.node] == nil {
+	if r.nodes[g.node] == nil && !r.room() {
 		return nil, refuse("from node %v, one too many", g.node)
 	}
 	s := r.standing(g.node)
@@ -168,7 +207,7 @@ func (r *roster) admit(g greeting, hangUp func()) (*guest, error) {
 		}
 		clear(s.guests)
 	}
-	in := &guest{node: g.node, replica: ReplicaID(g.node.String()), incarnation: g.incarnation, close: hangUp}
+	in := &guest{node: g.node, replica: s.replica, incarnation: g.incarnation, close: hangUp}
 	s.guests[in] = struct{}{}
 	return in, nil
 }
@@ -177,10 +216,12 @@ func (r *roster) admit(g greeting, hangUp func()) (*guest, error) {
 func (r *roster) leave(in *guest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.standing(in.node).guests, in)
+	if !in.gone {
+		delete(r.standing(in.node).guests, in)
+	}
 }
 
-// accept remembers what a guest's messages promise, before they are delivered. A guest that is gone is refused:
+// accept remembers what a guest's messages promise and prove, before they are delivered. A guest that is gone is refused:
 // what it promises now, its successor does not know.
 func (r *roster) accept(in *guest, messages []raftpb.Message) error {
 	r.mu.Lock()
@@ -188,8 +229,9 @@ func (r *roster) accept(in *guest, messages []raftpb.Message) error {
 	if in.gone {
 		return fmt.Errorf("%w: process %#x of node %v", ErrSuperseded, in.incarnation, in.node)
 	}
-	s := r.standing(in.node)
+	s, now := r.nodes[in.node], time.Now() // the node is kept while its guest is here
 	for i := range messages {
+		s.heard.message(&messages[i], now)
 		if p, ok := promises(&messages[i], r.self); ok {
 			s.promised = s.promised.advance(p)
 		}

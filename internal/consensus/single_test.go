@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/lni/vfs"
 
@@ -13,6 +14,7 @@ import (
 func TestSingleReplicaServesAndKeepsItsStateOverRestart(t *testing.T) {
 	t.Parallel()
 	b, fs := newBench(), vfs.NewMem()
+	b.tune = func(c *Config) { c.Wall = func() time.Time { return time.Unix(7, 0) } }
 	r := b.open(t, 1, fs, StartBootstrap)
 	if out := r.propose(t, birth()); out.Code != fsm.CodeOK {
 		t.Fatalf("birth: %v", out.Code)
@@ -39,7 +41,7 @@ func TestSingleReplicaServesAndKeepsItsStateOverRestart(t *testing.T) {
 	defer r.close(t)
 	r.barrier(t)
 	r.Read(func(m *fsm.Machine) {
-		if info := m.Info(); !info.Born || info.Counter != 100 {
+		if info := m.Info(); !info.Born || info.Counter != 7<<tokenBits {
 			t.Errorf("state after restart: %+v", info)
 		}
 	})

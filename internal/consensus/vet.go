@@ -146,7 +146,8 @@ func vetProposed(e *raftpb.Entry) error {
 	if e.Type == raftpb.ConfigChangeEntry {
 		return nil
 	}
-	if _, err := fsm.Decode(e.Cmd[1:min(len(e.Cmd), 3)]); errors.Is(err, fsm.ErrUnsupported) {
+	_, cmd := cutEncoded(e)
+	if _, err := fsm.Decode(cmd[:min(len(cmd), 2)]); errors.Is(err, fsm.ErrUnsupported) {
 		return refuse("proposal: %v", err)
 	}
 	return nil
@@ -213,11 +214,16 @@ func (v vetter) chunk(c *raftpb.Chunk) error {
 		return refuse("snapshot piece of %d bytes, said to have %d", len(c.Data), c.ChunkSize)
 	case c.HasFileInfo, c.Witness, c.OnDiskIndex != 0:
 		return refuse("snapshot of a foreign kind")
-	case c.Filepath == "", len(c.Filepath) > 4096:
-		return refuse("snapshot without a name")
+	case c.Filepath != pieceFile(c.Index):
+		return refuse("snapshot in a file %.64q", c.Filepath)
 	}
 	return vetMembership(&c.Membership)
 }
+
+// pieceFile is the name that the engine gives to the file of a snapshot. The engine writes the pieces into a file of
+// the name that they bring: of any other the disk might say that it is a directory, is too long or is there already,
+// which parks the replica.
+func pieceFile(index uint64) string { return fmt.Sprintf("snapshot-%016X.gbsnap", index) }
 
 func vetMembership(m *raftpb.Membership) error {
 	if m.ConfigChangeId == 0 || m.ConfigChangeId > numberMax || len(m.Addresses) == 0 || len(m.Witnesses) > 0 {

@@ -40,7 +40,7 @@ func goodChunk(edit func(*raftpb.Chunk)) raftpb.Chunk {
 	c := raftpb.Chunk{
 		DeploymentId: deployment(testCluster), BinVer: raftio.TransportBinVersion, ShardID: shard,
 		ReplicaID: ReplicaID(nodeID(1)), From: ReplicaID(nodeID(2)), Index: 5, Term: 2,
-		ChunkCount: 2, FileChunkCount: 2, Data: []byte{1}, ChunkSize: 1, Filepath: "/x/snapshot-5.gbsnap",
+		ChunkCount: 2, FileChunkCount: 2, Data: []byte{1}, ChunkSize: 1, Filepath: pieceFile(5),
 		Membership: raftpb.Membership{
 			ConfigChangeId: 1, Addresses: map[uint64]string{ReplicaID(nodeID(2)): nodeID(2)},
 		},
@@ -66,7 +66,12 @@ func framed(t testing.TB, kind byte, p payload) []byte {
 
 // proposed is a good proposal's content.
 func proposed() []raftpb.Entry {
-	return []raftpb.Entry{{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: append([]byte{0}, fsm.Encode(fsm.Serve{})...)}}
+	return []raftpb.Entry{{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: authored(fsm.Encode(fsm.Serve{})...)}}
+}
+
+// authored is an entry that some process proposed.
+func authored(cmd ...byte) []byte {
+	return append(fsm.Process{Node: fsm.Node{1}, Incarnation: 1}.AppendTo([]byte{0}), cmd...)
 }
 
 func change(c raftpb.ConfigChange) []byte {
@@ -119,8 +124,8 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		"proposal with session": proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 1}, SeriesID: 5}),
 		"proposal of nobody":    proposal(raftpb.Entry{Type: raftpb.EncodedEntry, Key: 1, Cmd: proposed()[0].Cmd}),
 		"proposal without key":  proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Cmd: proposed()[0].Cmd}),
-		"later version":         proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 2, 1}}),
-		"later command":         proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: []byte{0, 1, 200}}),
+		"later version":         proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: authored(2, 1)}),
+		"later command":         proposal(raftpb.Entry{Type: raftpb.EncodedEntry, ClientID: 1, Key: 1, Cmd: authored(1, 200)}),
 		"garbage change":        proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: []byte{255}}),
 		"witness":               proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: change(raftpb.ConfigChange{Type: raftpb.AddWitness, ReplicaID: ReplicaID(nodeID(3)), Address: nodeID(3)})}),
 		"false address":         proposal(raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: change(raftpb.ConfigChange{ReplicaID: 3, Address: nodeID(3)})}),
@@ -181,6 +186,9 @@ func TestSnapshotPiecesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		"external file":      func(c *raftpb.Chunk) { c.HasFileInfo = true },
 		"witness":            func(c *raftpb.Chunk) { c.Witness = true },
 		"no name":            func(c *raftpb.Chunk) { c.Filepath = "" },
+		"a directory":        func(c *raftpb.Chunk) { c.Filepath = ".." },
+		"a place":            func(c *raftpb.Chunk) { c.Filepath = "/x/" + pieceFile(5) },
+		"another's name":     func(c *raftpb.Chunk) { c.Filepath = pieceFile(6) },
 		"no voters":          func(c *raftpb.Chunk) { c.Membership.Addresses = nil },
 		"no change":          func(c *raftpb.Chunk) { c.Membership.ConfigChangeId = 0 },
 		"voter at no node":   func(c *raftpb.Chunk) { c.Membership.Addresses[1] = "10.0.0.1:1" },

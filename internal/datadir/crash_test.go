@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 const disk = "/var/lib/holdfast"
@@ -19,7 +21,7 @@ func powerCut(fsys *vfs.MemFS) {
 
 func openDisk(t *testing.T, fsys vfs.FS) Dir {
 	t.Helper()
-	d, err := OpenFS(fsys, disk, "fleet")
+	d, err := OpenFS(fsys, disk, "fleet", fsm.Place{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestOpenFailsOnADiskThatCannotBeWritten(t *testing.T) {
 		op := []vfs.Op{vfs.OpWrite, vfs.OpSync}[step%2]
 		fsys := vfs.NewStrictMem()
 		openDisk(t, fsys)
-		_, err := OpenFS(vfs.Wrap(fsys, vfs.OnIndex(step/2, op)), disk, "fleet")
+		_, err := OpenFS(vfs.Wrap(fsys, vfs.OnIndex(step/2, op)), disk, "fleet", fsm.Place{})
 		if err != nil && !strings.Contains(err.Error(), disk) {
 			t.Errorf("step %d: %v", step, err)
 		}

@@ -1,6 +1,7 @@
 // Package datadir owns a node's data directory: it lets one node at a time in, and keeps who the node is.
 //
-// The directory holds lock (the file lock), identity.json and raft/ (the consensus package's). Opening it
+// The directory holds lock (the file lock), identity.json, and raft/ and files whose names begin so (the consensus
+// package's). Opening it
 // raises the node's incarnation on disk before anything else happens there, so that whatever an earlier
 // process of this node still has under way can be told from this one's.
 //
@@ -14,9 +15,12 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // ErrInUse is in the error of Open when another node, in this or another process, has the directory.
@@ -38,11 +42,18 @@ type Dir interface {
 	Identity() Identity
 	// Save makes id the identity. After nil it survives a power cut; after an error the old or the new
 	// one is on disk, Identity answers the old one and Save may be tried again. Cluster, NodeID,
-	// Incarnation and Created can't be changed, nor ClusterID once it is set. Whoever changes what
+	// Incarnation and Created can't be changed, nor ClusterID once it is set, but by Drop. Whoever changes what
 	// Identity answered and saves it must be the only one to do so at the time.
 	Save(id Identity) error
+	// Drop removes what the directory holds of a group whose Identity says Dropped, and the group from the
+	// Identity. Raft must have been stopped before. After an error it is tried again, by Open at the latest.
+	Drop() error
 	// RaftDir is the directory of the Raft log and snapshots, on FS; it exists.
 	RaftDir() string
+	// Place is where the process runs that has the directory open: the lock file that it has locked, in the boot of
+	// the kernel that keeps the lock. Whoever opens the directory there later proves that this process is dead. Zero
+	// where the system does not tell.
+	Place() fsm.Place
 	// FS is the file system that the directory is on.
 	FS() vfs.FS
 	// Close lets the next one in. Idempotent. Raft must have been stopped before.
@@ -68,7 +79,7 @@ func Open(path, cluster string) (Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := open(vfs.Default, path, cluster, lock)
+	d, err := open(vfs.Default, path, cluster, lock, placeOf(lock.info))
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -76,18 +87,18 @@ func Open(path, cluster string) (Dir, error) {
 }
 
 // OpenFS is Open on a file system that belongs to the caller alone, as a simulated disk does: it takes
-// no lock.
-func OpenFS(fsys vfs.FS, path, cluster string) (Dir, error) {
+// no lock, and the caller vouches for the place.
+func OpenFS(fsys vfs.FS, path, cluster string, place fsm.Place) (Dir, error) {
 	if err := makeDir(fsys, path); err != nil {
 		return nil, err
 	}
-	return open(fsys, path, cluster, nil)
+	return open(fsys, path, cluster, nil, place)
 }
 
 // Memory returns a directory in memory with a fresh identity of no particular cluster: what a node
 // without a data directory has.
 func Memory() Dir {
-	d, err := OpenFS(vfs.NewMem(), "/holdfast", "")
+	d, err := OpenFS(vfs.NewMem(), "/holdfast", "", fsm.Place{})
 	if err != nil {
 		panic(fmt.Sprintf("holdfast: invariant: memory is writable: %v", err))
 	}
@@ -101,8 +112,9 @@ const (
 )
 
 type dir struct {
-	fs   vfs.FS
-	path string
+	fs    vfs.FS
+	path  string
+	place fsm.Place
 
 	mu     sync.Mutex
 	id     Identity
@@ -110,8 +122,8 @@ type dir struct {
 	closed bool
 }
 
-func open(fsys vfs.FS, path, cluster string, lock io.Closer) (*dir, error) {
-	d := &dir{fs: fsys, path: path, lock: lock}
+func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*dir, error) {
+	d := &dir{fs: fsys, path: path, lock: lock, place: place}
 	raft := d.RaftDir()
 	id, err := load(fsys, d.identityPath())
 	switch {
@@ -129,10 +141,15 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer) (*dir, error) {
 	case id.Retired:
 		// Its replica can never serve again. The data goes first: until the new identity is written, the
 		// directory still says that it is retired.
-		if err := fsys.RemoveAll(raft); err != nil {
-			return nil, unwritable(raft, err)
+		if err := d.clear(); err != nil {
+			return nil, err
 		}
 		id = mint(cluster)
+	case id.Dropped: // the process died before Drop was over
+		if err := d.clear(); err != nil {
+			return nil, err
+		}
+		id = id.free()
 	}
 	id.Incarnation++
 	if err := store(fsys, path, id); err != nil {
@@ -168,7 +185,47 @@ func (d *dir) Save(id Identity) error {
 	return nil
 }
 
+// Drop takes the data first: until the new identity is written, the directory still says what is to go. What
+// makes the identity durable also does so for the removal, which is in the same directory.
+func (d *dir) Drop() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	if !d.id.Dropped {
+		return errors.New("holdfast: data directory: its group was not given up")
+	}
+	if err := d.clear(); err != nil {
+		return err
+	}
+	id := d.id.free()
+	if err := store(d.fs, d.path, id); err != nil {
+		return unwritable(d.identityPath(), err)
+	}
+	d.id = id
+	return makeDir(d.fs, d.RaftDir())
+}
+
+// clear removes the data of the replica.
+func (d *dir) clear() error {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return unwritable(d.path, err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, raftName) {
+			continue
+		}
+		if err := d.fs.RemoveAll(d.fs.PathJoin(d.path, name)); err != nil {
+			return unwritable(d.fs.PathJoin(d.path, name), err)
+		}
+	}
+	return nil
+}
+
 func (d *dir) RaftDir() string      { return d.fs.PathJoin(d.path, raftName) }
+func (d *dir) Place() fsm.Place     { return d.place }
 func (d *dir) FS() vfs.FS           { return d.fs }
 func (d *dir) identityPath() string { return d.fs.PathJoin(d.path, identityName) }
 

@@ -29,6 +29,8 @@ type Identity struct {
 	Started     bool      `json:"started"`              // the replica was started: never start it as new again
 	Bootstrap   uint32    `json:"bootstrap,omitempty"`  // it is the group's first, and so many nodes had to meet for it; 0: it joined
 	Birth       uint64    `json:"birth,omitempty"`      // where the token counter of the group starts that it founds
+	Shared      bool      `json:"shared,omitempty"`     // the group that it founded has, or may have, other replicas
+	Dropped     bool      `json:"dropped,omitempty"`    // it has given up the group that it founded, whose data is to go
 	Retired     bool      `json:"retired,omitempty"`    // it has left its group for good: the next to open is a new node
 	Created     time.Time `json:"created"`
 }
@@ -67,8 +69,21 @@ func (id Identity) succeeds(next Identity) error {
 		return fmt.Errorf("holdfast: identity: the node belongs to cluster %s, not %s", id.ClusterID, next.ClusterID)
 	case next.ClusterID != "" && !isUUID(next.ClusterID):
 		return fmt.Errorf("holdfast: identity: cluster id %q is no UUID", next.ClusterID)
+	case id.Shared && !next.Shared, id.Dropped && !next.Dropped:
+		return errors.New("holdfast: identity: that others joined the group, or that it was given up, is never taken back")
+	case next.Dropped && !(id.Alone() && next.Alone()):
+		return errors.New("holdfast: identity: only a group that nobody but its founder ever joined can be given up")
 	}
 	return nil
+}
+
+// Alone reports whether the node founded its group, and nobody else ever joined that, or was about to.
+func (id Identity) Alone() bool { return id.ClusterID != "" && id.Bootstrap > 0 && !id.Shared }
+
+// free is the identity after its group was given up: that of a node that belongs to none.
+func (id Identity) free() Identity {
+	id.ClusterID, id.Started, id.Bootstrap, id.Birth, id.Dropped = "", false, 0, 0, false
+	return id
 }
 
 // load reads and checks an identity; fs.ErrNotExist if there is none.

@@ -50,7 +50,7 @@ func (r *registry) index(file os.FileInfo) int {
 }
 
 // lockFile takes the lock at path, without waiting. The file stays there: deleting it would let two in.
-func lockFile(path string) (io.Closer, error) {
+func lockFile(path string) (*held, error) {
 	// The registry is asked before the file is opened: where locks are a process's, closing a second
 	// descriptor of the file would drop the first one's lock.
 	if info, err := os.Stat(path); err == nil && opened.has(info) {

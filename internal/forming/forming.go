@@ -2,8 +2,8 @@
 // is passive: time, the view of the gossip and the messages are arguments; the caller keeps the vote on
 // disk, sends the messages and carries out the action.
 //
-// The node with the lowest id among the fresh nodes that it sees is the candidate. It asks as many
-// others for their vote as make Bootstrap nodes together, and forms a group when it has them all. A
+// The node with the lowest id among the fresh nodes that it sees is the candidate. It forms a group when it
+// has the votes of as many others as make Bootstrap nodes together, and more than half of the fresh nodes that it sees. A
 // node votes for one candidate at a time, durably, and is free again when the candidate releases it or
 // has not been seen for AbsentAfter. What follows:
 //
@@ -12,6 +12,8 @@
 //	   the node's incarnation
 //	F3 a group is formed by a candidate that sees no group, no lower fresh node, and has heard each of
 //	   its votes within votesFresh
+//	F4 of two candidates that see all fresh nodes one is refused, of two that see most of them nearly always: in a
+//	   fleet far larger than Bootstrap, whose gossip is behind as all start at once, Bootstrap nodes can be found twice
 //
 // Votes make one group likely, not certain: a voter that its candidate left alone for AbsentAfter may
 // help another to form a second group. What makes two groups harmless is another rule, kept by the
@@ -19,10 +21,11 @@
 // grants no lock before Bootstrap nodes have voted in it. So two groups can serve only if at least
 // 2*Bootstrap node identities were made (a wiped disk makes a new one). With Bootstrap above half of
 // the fleet, and disks that are not wiped meanwhile, there is one.
+//
+// The one exception: a group that nobody but its founder ever joined is given up for another of its name (Claim).
 package forming
 
 import (
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -35,6 +38,7 @@ const (
 	askAgain   = time.Second      // a candidate asks again for a vote that it has not got
 	repeat     = 3 * time.Second  // a voter repeats its vote, which also finds out that it was released
 	votesFresh = 10 * time.Second // a vote heard longer ago may have gone to another candidate
+	votesMax   = 127              // of others that are needed at most, unless Bootstrap says so: half of 256 nodes
 	inboxMax   = 256              // messages kept for a Step; more are dropped
 	unixMax    = 1<<32 - 1        // seconds: a clock beyond 2106 is wrong, and would eat up the tokens
 	tokenBits  = 20               // a group's token counter starts at unix seconds << tokenBits
@@ -57,6 +61,8 @@ type Peer struct {
 	// Cluster is the id of the group whose replica it has started, "" if it has not. That it only means
 	// to join one is no proof that the group lives.
 	Cluster string
+	Alone   bool   // see Claim
+	Birth   uint64 // see Claim
 }
 
 // Input is what the caller sees now.
@@ -92,7 +98,7 @@ type Output struct {
 	Action   Action
 	Cluster  string   // to join
 	Counter  uint64   // where the new group's token counter starts
-	Conflict []string // cluster ids in sight if there is more than one: somebody must be told loudly
+	Conflict []string // cluster ids in sight that refuse each other, if there is more than one: somebody must be told loudly
 	Reason   string   // for the log
 	Next     lease.Instant
 }
@@ -109,9 +115,10 @@ type Forming struct {
 	seen    lease.Instant // when the vote's candidate was last seen
 	repeats lease.Instant // when to repeat the vote
 
-	ballot uint64   // 0 unless this node is a candidate
-	voters []string // whom it asks
-	asked  map[string]lease.Instant
+	ballot uint64                   // 0 unless this node is a candidate
+	voters []string                 // whom it asks
+	begun  map[string]lease.Instant // when it asked each for the first time
+	asked  map[string]lease.Instant // … and for the last
 	votes  map[string]heard
 }
 
@@ -147,10 +154,8 @@ func (f *Forming) Step(in Input) Output {
 	f.keepVote(in, v, &o)
 	switch {
 	case len(v.groups) > 0:
-		o.Action, o.Cluster, o.Reason = Join, v.groups[0].id, "a group is in sight"
-		if len(v.groups) > 1 {
-			o.Conflict = v.clusters()
-		}
+		o.Action, o.Cluster, o.Reason = Join, v.groups[0].Cluster, "a group is in sight"
+		o.Conflict = v.conflict()
 	case f.cfg.Bootstrap < 1:
 		o.Reason = "waits for a group to join"
 	case f.cfg.Bootstrap == 1:
@@ -176,7 +181,6 @@ func (f *Forming) single(in Input, v view, o *Output) {
 
 // campaign collects votes while this node is the one to do so.
 func (f *Forming) campaign(in Input, v view, o *Output) {
-	others := f.cfg.Bootstrap - 1
 	switch {
 	case f.vote != Vote{}:
 		o.Reason = "has voted for " + f.vote.Candidate
@@ -184,20 +188,19 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 	case !f.mayLead(v):
 		o.Reason = "leaves it to a node with a lower id"
 		return
-	case len(v.fresh) < others:
+	case len(v.fresh) < f.cfg.Bootstrap-1:
 		o.Reason = "too few fresh nodes in sight"
 		return
 	case f.ballot == 0:
 		f.last++
 		f.ballot = f.cfg.Incarnation<<32 | f.last
-		f.voters = slices.Clone(v.fresh[:others])
-		f.asked, f.votes = make(map[string]lease.Instant), make(map[string]heard)
+		f.begun, f.asked, f.votes = make(map[string]lease.Instant), make(map[string]lease.Instant), make(map[string]heard)
 	}
-	missing := 0
+	missing := f.enlist(in.Now, v)
 	for _, voter := range f.voters {
 		got, ok := f.votes[voter]
-		if !ok || in.Now.Sub(got.at) >= votesFresh {
-			missing++
+		if ok && in.Now.Sub(got.at) < votesFresh {
+			missing--
 		}
 		if ok && in.Now.Sub(got.at) < repeat {
 			continue
@@ -214,12 +217,31 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 	o.Action, o.Reason, o.Counter = Form, "has all votes", f.counter(in)
 }
 
+// enlist asks further nodes where more votes are needed than before, or a voter has had its time: it hangs, or has voted for
+// another. It answers how many votes are needed.
+func (f *Forming) enlist(now lease.Instant, v view) int {
+	need := max(f.cfg.Bootstrap-1, min((len(v.fresh)+1)/2, votesMax))
+	ask := need
+	for _, voter := range f.voters {
+		if _, voted := f.votes[voter]; !voted && now.Sub(f.begun[voter]) >= repeat {
+			ask++
+		}
+	}
+	for _, id := range v.fresh {
+		if _, asked := f.begun[id]; len(f.voters) < ask && !asked {
+			f.begun[id] = now
+			f.voters = append(f.voters, id)
+		}
+	}
+	return need
+}
+
 // abandon gives up the candidacy for good: its ballot is never used again.
 func (f *Forming) abandon(o *Output) {
 	for _, voter := range f.voters {
 		o.send(Message{Kind: Release, From: f.cfg.Self, To: voter, Ballot: f.ballot})
 	}
-	f.ballot, f.voters, f.asked, f.votes = 0, nil, nil, nil
+	f.ballot, f.voters, f.begun, f.asked, f.votes = 0, nil, nil, nil, nil
 }
 
 // mayLead reports whether no fresh node with a lower id is in sight.

@@ -275,3 +275,20 @@ func TestOfTwoGroupsTheLargerIsJoinedAndTheConflictIsReported(t *testing.T) {
 		t.Errorf("of two equals joined %q", o.Cluster)
 	}
 }
+
+func TestVoterThatHangsOrHasVotedForAnotherIsReplacedByOneThatIsThere(t *testing.T) {
+	t.Parallel()
+	f := node("a", 3)
+	peers := fresh("b", "c", "d")
+	f.Step(at(0, peers...))
+	f.Receive(granted("c", "a", 1<<32|1, unix))
+	f.Step(at(second, peers...))
+	o := f.Step(at(3*second, peers...))
+	if !slices.Contains(o.Send, request("a", "d", 1<<32|1)) {
+		t.Fatalf("b is silent, and d is not asked: %+v", o.Send)
+	}
+	f.Receive(granted("d", "a", 1<<32|1, unix))
+	if o := f.Step(at(3*second, peers...)); o.Action != forming.Form {
+		t.Errorf("has two votes of others: %+v", o)
+	}
+}

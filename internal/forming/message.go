@@ -22,16 +22,20 @@ const (
 	Release                     // a candidate gives up all its ballots up to this one
 	Welcome                     // a group's raft leader has given the node a replica: now it may start it
 	Dismiss                     // a group's raft leader has no replica of the node: it was removed while it was away
+	Ask                         // a node whose group is its own alone asks one of another group for its claim
+	Answer                      // the claim of the group that the sender belongs to
 )
 
-// Message goes from one fresh node to another.
+// Message goes from one node to another.
 type Message struct {
 	Kind     Kind
 	From, To string // node ids
 	Ballot   uint64
 	Granted  bool   // of VoteReply
 	Unix     int64  // of VoteReply: the voter's wall clock, seconds
-	Cluster  string // of Welcome and Dismiss: the group's id
+	Cluster  string // of Welcome, Dismiss and Answer: the group's id
+	Alone    bool   // of Answer: see Claim
+	Birth    uint64 // of Answer: see Claim
 }
 
 // ErrMalformed is what Decode answers to anything that is not a message.
@@ -46,6 +50,8 @@ const (
 	fieldGranted
 	fieldUnix
 	fieldCluster
+	fieldAlone
+	fieldBirth
 )
 
 // Encode returns the wire form of m.
@@ -63,6 +69,8 @@ func (m Message) Encode() []byte {
 	text(fieldFrom, m.From)
 	text(fieldTo, m.To)
 	text(fieldCluster, m.Cluster)
+	number(fieldAlone, protowire.EncodeBool(m.Alone))
+	number(fieldBirth, m.Birth)
 	number(fieldBallot, m.Ballot)
 	number(fieldGranted, protowire.EncodeBool(m.Granted))
 	number(fieldUnix, uint64(m.Unix))
@@ -116,6 +124,10 @@ func (m *Message) setNumber(field protowire.Number, v uint64) {
 		m.Granted = protowire.DecodeBool(v)
 	case fieldUnix:
 		m.Unix = int64(v)
+	case fieldAlone:
+		m.Alone = protowire.DecodeBool(v)
+	case fieldBirth:
+		m.Birth = v
 	}
 }
 
@@ -134,8 +146,10 @@ func (m Message) valid() bool {
 	switch {
 	case !isID(m.From), !isID(m.To):
 		return false
-	case m.Kind == Welcome, m.Kind == Dismiss:
+	case m.Kind == Welcome, m.Kind == Dismiss, m.Kind == Answer:
 		return isID(m.Cluster)
+	case m.Kind == Ask:
+		return true
 	}
 	return m.Kind >= VoteRequest && m.Kind <= Release && m.Ballot != 0 && len(m.Cluster) <= IDMax
 }

@@ -14,12 +14,15 @@ func TestMessagesReadBackAsWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := forming.Message{
-			Kind:    forming.Kind(rapid.IntRange(1, 3).Draw(t, "kind")),
+			Kind:    forming.Kind(rapid.IntRange(int(forming.VoteRequest), int(forming.Answer)).Draw(t, "kind")),
 			From:    rapid.StringN(1, 16, forming.IDMax).Draw(t, "from"),
 			To:      rapid.StringN(1, 16, forming.IDMax).Draw(t, "to"),
 			Ballot:  rapid.Uint64Min(1).Draw(t, "ballot"),
 			Granted: rapid.Bool().Draw(t, "granted"),
 			Unix:    rapid.Int64().Draw(t, "unix"),
+			Cluster: rapid.StringN(1, 16, forming.IDMax).Draw(t, "cluster"),
+			Alone:   rapid.Bool().Draw(t, "alone"),
+			Birth:   rapid.Uint64().Draw(t, "birth"),
 		}
 		b := protowire.AppendTag(m.Encode(), 99, protowire.Fixed64Type) // of a later version
 		b = protowire.AppendFixed64(b, 1)
@@ -33,13 +36,15 @@ func TestWhatNoNodeWouldSendIsMalformed(t *testing.T) {
 	t.Parallel()
 	good := forming.Message{Kind: forming.VoteRequest, From: "a", To: "b", Ballot: 1}
 	for name, change := range map[string]func(*forming.Message){
-		"no kind":        func(m *forming.Message) { m.Kind = 0 },
-		"unknown kind":   func(m *forming.Message) { m.Kind = 4 },
-		"no sender":      func(m *forming.Message) { m.From = "" },
-		"no receiver":    func(m *forming.Message) { m.To = "" },
-		"no ballot":      func(m *forming.Message) { m.Ballot = 0 },
-		"a long id":      func(m *forming.Message) { m.From = strings.Repeat("x", forming.IDMax+1) },
-		"a huge message": func(m *forming.Message) { m.From = strings.Repeat("x", 1<<20) },
+		"no kind":         func(m *forming.Message) { m.Kind = 0 },
+		"unknown kind":    func(m *forming.Message) { m.Kind = 4 },
+		"a kind of later": func(m *forming.Message) { m.Kind = forming.Answer + 1 },
+		"no claim":        func(m *forming.Message) { m.Kind = forming.Answer },
+		"no sender":       func(m *forming.Message) { m.From = "" },
+		"no receiver":     func(m *forming.Message) { m.To = "" },
+		"no ballot":       func(m *forming.Message) { m.Ballot = 0 },
+		"a long id":       func(m *forming.Message) { m.From = strings.Repeat("x", forming.IDMax+1) },
+		"a huge message":  func(m *forming.Message) { m.From = strings.Repeat("x", 1<<20) },
 	} {
 		m := good
 		change(&m)

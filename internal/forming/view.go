@@ -1,41 +1,22 @@
 package forming
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // view is what gossip shows, in order.
 type view struct {
 	fresh  []string // ids, lowest first
-	groups []group  // the one to join first
+	groups []Group  // the one to join first
 }
 
-type group struct {
-	id      string
-	members int
-}
-
-// look sorts the peers. Of several groups the one with most members in sight comes first, then the one
-// with the lowest id: a group that was left behind before it could serve has few.
+// look sorts the peers.
 func (f *Forming) look(in Input) view {
-	var v view
-	members := make(map[string]int)
+	v := view{groups: Groups(in.Peers)}
 	for _, p := range in.Peers {
-		switch {
-		case p.Cluster != "":
-			members[p.Cluster]++
-		case p.Fresh:
+		if p.Cluster == "" && p.Fresh {
 			v.fresh = append(v.fresh, p.ID)
 		}
 	}
-	for id, n := range members {
-		v.groups = append(v.groups, group{id, n})
-	}
 	slices.Sort(v.fresh)
-	slices.SortFunc(v.groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(b.members, a.members), cmp.Compare(a.id, b.id))
-	})
 	return v
 }
 
@@ -49,11 +30,17 @@ func (v view) hasAll(ids []string) bool {
 	return true
 }
 
-// clusters lists the cluster ids in sight, lowest first.
-func (v view) clusters() []string {
-	ids := make([]string, 0, len(v.groups))
+// conflict lists the cluster ids in sight that refuse each other, lowest first: those of groups that others have
+// joined, if there is more than one.
+func (v view) conflict() []string {
+	var ids []string
 	for _, g := range v.groups {
-		ids = append(ids, g.id)
+		if !g.Alone {
+			ids = append(ids, g.Cluster)
+		}
+	}
+	if len(ids) < 2 {
+		return nil
 	}
 	slices.Sort(ids)
 	return ids

@@ -22,7 +22,15 @@ type disk struct {
 	id          string
 	incarnation uint64
 	vote        forming.Vote
-	cluster     string // set before a replica starts, then for ever
+	cluster     string // set before a replica starts, then until its group is given up
+	founder     bool
+	shared      bool   // others were, or were about to be, added to the group that it founded
+	birth       uint64 // of that group
+}
+
+// claim is what the machine's group says of itself.
+func (d disk) claim() forming.Claim {
+	return forming.Claim{Cluster: d.cluster, Alone: d.founder && !d.shared, Birth: d.birth}
 }
 
 type machine struct {
@@ -34,6 +42,9 @@ type machine struct {
 	joining string // what Step last said
 	born    time.Duration
 	view    map[string]sighting
+	asked   time.Duration
+	skew    int64         // of its wall clock, seconds
+	starved time.Duration // it takes the others' gossip so much later
 }
 
 type sighting struct {
@@ -67,6 +78,7 @@ type world struct {
 	wipes      bool
 	letters    []letter
 	groups     map[string]*raftGroup
+	dropped    map[string]bool // groups that were given up
 	identities int
 	formed     int
 	rivals     bool // two groups served at once
@@ -74,7 +86,7 @@ type world struct {
 
 func newWorld(seed uint64) *world {
 	w := &world{
-		Rand: rand.New(rand.NewPCG(seed, 2)), cut: map[[2]int]bool{}, groups: map[string]*raftGroup{},
+		Rand: rand.New(rand.NewPCG(seed, 2)), cut: map[[2]int]bool{}, groups: map[string]*raftGroup{}, dropped: map[string]bool{},
 	}
 	n := 1 + w.IntN(7)
 	w.bootstrap = 1 + w.IntN(n)
@@ -87,7 +99,7 @@ func newWorld(seed uint64) *world {
 	w.chaos = []float64{0, 0.005, 0.05}[w.IntN(3)]
 	w.wipes = w.IntN(2) == 0
 	for slot := range n {
-		m := &machine{slot: slot, up: time.Duration(w.Int64N(int64(20 * time.Second)))}
+		m := &machine{slot: slot, up: time.Duration(w.Int64N(int64(20 * time.Second))), skew: w.Int64N(3) * 1000}
 		w.machines = append(w.machines, m)
 		w.mint(m)
 	}
@@ -117,10 +129,15 @@ func (w *world) find(id string) *machine {
 }
 
 func (w *world) start(m *machine) {
-	m.on, m.joining, m.view, m.born = true, "", map[string]sighting{}, w.now
+	m.on, m.view, m.born = true, map[string]sighting{}, w.now
 	m.disk.incarnation++
+	w.form(m, w.bootstrap)
+}
+
+func (w *world) form(m *machine, bootstrap int) {
+	m.joining = ""
 	m.f = forming.New(forming.Config{
-		Self: m.disk.id, Incarnation: m.disk.incarnation, Bootstrap: w.bootstrap, Join: len(w.machines) > 1,
+		Self: m.disk.id, Incarnation: m.disk.incarnation, Bootstrap: bootstrap, Join: len(w.machines) > 1,
 	}, m.disk.vote, m.clock(w.now))
 }
 
@@ -156,7 +173,7 @@ func (w *world) heal() {
 	clear(w.cut)
 	w.chaos, w.loss, w.dup, w.delay = 0, 0, 0, 0
 	for _, m := range w.machines {
-		m.up = min(m.up, w.now)
+		m.up, m.starved = min(m.up, w.now), 0
 	}
 }
 
@@ -165,6 +182,9 @@ func (w *world) post(l letter) {
 	for {
 		if w.Float64() >= w.loss {
 			l.at = w.now + time.Duration(w.Float64()*float64(w.delay))
+			if l.beacon != nil {
+				l.at += w.machines[l.to].starved
+			}
 			w.letters = append(w.letters, l)
 		}
 		if w.Float64() >= w.dup {
@@ -174,28 +194,79 @@ func (w *world) post(l letter) {
 }
 
 func (w *world) deliver() {
-	kept := w.letters[:0]
-	for _, l := range w.letters {
+	letters := w.letters
+	w.letters = nil // which answers are posted to
+	for _, l := range letters {
 		switch to := w.machines[l.to]; {
 		case l.at > w.now:
-			kept = append(kept, l)
+			w.letters = append(w.letters, l)
 		case !to.on || w.cut[[2]int{l.from, l.to}]:
 		case l.beacon != nil:
 			s := *l.beacon
 			s.at = w.now
 			to.view[s.ID] = s
 		default:
-			if m, err := forming.Decode(l.bytes); err == nil && to.disk.cluster == "" {
-				to.f.Receive(m)
+			if m, err := forming.Decode(l.bytes); err == nil {
+				w.receive(to, l.from, m)
 			}
 		}
 	}
-	w.letters = kept
+}
+
+// receive is what a machine does with a message, by whether it has a group.
+func (w *world) receive(to *machine, from int, m forming.Message) {
+	switch {
+	case m.To != to.disk.id:
+	case to.disk.cluster == "":
+		to.f.Receive(m)
+	case m.Kind == forming.Ask:
+		w.post(letter{from: to.slot, to: from, bytes: forming.Answered(m, to.disk.claim()).Encode()})
+	case m.Kind == forming.Answer && to.disk.claim().YieldsTo(m.Claim()):
+		w.dropped[to.disk.cluster] = true
+		delete(w.groups, to.disk.cluster)
+		to.disk.cluster, to.disk.founder, to.disk.birth = "", false, 0
+		w.form(to, -1)
+	}
+}
+
+// ask asks other groups whether they are there, once a second.
+func (w *world) ask(m *machine) {
+	if w.now-m.asked < time.Second {
+		return
+	}
+	m.asked = w.now
+	for _, l := range forming.Asks(m.disk.id, m.disk.claim(), forming.Groups(w.peers(m))) {
+		w.post(letter{from: m.slot, to: m.view[l.To].slot, bytes: l.Encode()})
+	}
+}
+
+// peers are the machines that m's gossip shows.
+func (w *world) peers(m *machine) (peers []forming.Peer) {
+	for id, s := range m.view {
+		if w.now-s.at > aliveFor {
+			delete(m.view, id)
+		} else {
+			peers = append(peers, s.Peer)
+		}
+	}
+	return peers
+}
+
+// share notes durably that others join the group; not if the group is about to yield.
+func (w *world) share(m *machine) bool {
+	if len(forming.Asks(m.disk.id, m.disk.claim(), forming.Groups(w.peers(m)))) > 0 {
+		return false
+	}
+	m.disk.shared = true
+	return true
 }
 
 // gossip tells all others what this machine is.
 func (w *world) gossip(m *machine) {
-	s := &sighting{Peer: forming.Peer{ID: m.disk.id, Fresh: m.disk.cluster == "", Cluster: m.disk.cluster}, slot: m.slot}
+	claim := m.disk.claim()
+	s := &sighting{Peer: forming.Peer{
+		ID: m.disk.id, Fresh: m.disk.cluster == "", Cluster: claim.Cluster, Alone: claim.Alone, Birth: claim.Birth,
+	}, slot: m.slot}
 	for to := range w.machines {
 		if to != m.slot {
 			w.post(letter{from: m.slot, to: to, beacon: s})
@@ -205,15 +276,9 @@ func (w *world) gossip(m *machine) {
 
 // decide runs one Step of a fresh machine, the way a caller must: save, send, act.
 func (w *world) decide(m *machine) error {
-	in := forming.Input{Now: m.clock(w.now), Unix: int64(w.now / time.Second), JoinTried: w.now-m.born > 3*time.Second}
-	for id, s := range m.view {
-		if w.now-s.at > aliveFor {
-			delete(m.view, id)
-		} else {
-			in.Peers = append(in.Peers, s.Peer)
-		}
-	}
-	o := m.f.Step(in)
+	o := m.f.Step(forming.Input{
+		Now: m.clock(w.now), Unix: m.skew + int64(w.now/time.Second), Peers: w.peers(m), JoinTried: w.now-m.born > 3*time.Second,
+	})
 	if o.Save {
 		m.disk.vote = o.Vote
 	}
@@ -236,15 +301,16 @@ func (w *world) decide(m *machine) error {
 		w.formed++
 		id := fmt.Sprintf("group-%d", w.formed)
 		w.groups[id] = &raftGroup{voters: []string{m.disk.id}}
+		m.disk.founder, m.disk.birth = true, o.Counter
 		return w.adopt(m, id)
 	}
 	return nil
 }
 
-// adopt binds a machine to a group, durably and once.
+// adopt binds a machine to a group, durably.
 func (w *world) adopt(m *machine, cluster string) error {
-	if m.disk.cluster != "" {
-		return fmt.Errorf("%s belongs to %s and adopts %s", m.disk.id, m.disk.cluster, cluster)
+	if m.disk.cluster != "" || w.dropped[cluster] {
+		return fmt.Errorf("%s belongs to %q and adopts %s, given up: %v", m.disk.id, m.disk.cluster, cluster, w.dropped[cluster])
 	}
 	m.disk.cluster, m.joining = cluster, ""
 	return nil

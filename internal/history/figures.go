@@ -14,6 +14,8 @@ type Figures struct {
 	Wholes                 int // grants of sets
 	Rests                  int // grants whose place stays taken for a while: a minimum hold time or a lock delay
 	Freed                  int // grants that were freed by force
+	Longs                  int // grants with a TTL of their own
+	Revoked                int // nodes that an operator has revoked
 	LeaderReads            int
 	Observed               int // times at which an observer was told of a leader or a vacancy
 	Told                   int // changes that watchers were told of
@@ -48,12 +50,7 @@ func Measure(h []Event) (f Figures) {
 		case Granted:
 			f.Grants++
 			g := all[e.Token]
-			if len(g.Others) > 0 {
-				f.Wholes++
-			}
-			if g.MinHold > 0 || g.LockDelay > 0 {
-				f.Rests++
-			}
+			f.kinds(g)
 			if g.Weight < g.Limit || joined[e.Lock] {
 				continue
 			}
@@ -79,6 +76,10 @@ func Measure(h []Event) (f Figures) {
 			if e.OK {
 				f.Freed++
 			}
+		case Revoked:
+			if e.OK {
+				f.Revoked++
+			}
 		case Leads:
 			f.LeaderReads++
 		case Observed:
@@ -97,6 +98,19 @@ func Measure(h []Event) (f Figures) {
 	f.Leaders = max(0, f.Leaders-1)
 	f.Resumed = resumed(h)
 	return f
+}
+
+// kinds counts what a grant is.
+func (f *Figures) kinds(g *grant) {
+	if len(g.Others) > 0 {
+		f.Wholes++
+	}
+	if g.TTL > 0 {
+		f.Longs++
+	}
+	if g.MinHold > 0 || g.LockDelay > 0 {
+		f.Rests++
+	}
 }
 
 // resumed is the time from Over until the last node served.
@@ -142,7 +156,8 @@ func (f *Figures) counts(least Figures) []count {
 		{"leases expired", &f.Expired, least.Expired}, {"tokens verified", &f.Verified, least.Verified},
 		{"looks at queues", &f.Looked, least.Looked}, {"values set", &f.Sets, least.Sets}, {"runs", &f.Runs, least.Runs},
 		{"grants of sets", &f.Wholes, least.Wholes}, {"grants that rest", &f.Rests, least.Rests},
-		{"grants freed by force", &f.Freed, least.Freed}, {"reads of leaders", &f.LeaderReads, least.LeaderReads},
+		{"grants freed by force", &f.Freed, least.Freed}, {"grants with a TTL of their own", &f.Longs, least.Longs},
+		{"nodes revoked", &f.Revoked, least.Revoked}, {"reads of leaders", &f.LeaderReads, least.LeaderReads},
 		{"leaders observed", &f.Observed, least.Observed}, {"changes told", &f.Told, least.Told}, {"gaps told", &f.Resyncs, least.Resyncs},
 		{"nodes that fell ill", &f.Ills, least.Ills}, {"changes of raft leader", &f.Leaders, least.Leaders},
 	}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -8,35 +9,38 @@ import (
 
 // grant is all that a history tells of one token.
 type grant struct {
-	Event            // Granted, with what was asked for
-	asked       int  // index of the event
-	granted     int  // index of the event; -1 if it was never seen
-	first, last int  // indexes of Held; -1 if never
-	release     int  // index of Release; -1 if never
-	released    int  // index of Released; -1 if never
-	force       int  // index of Force; -1 if never
-	forced      int  // index of Forced, if it was; -1 if never
-	ended       int  // index of Ended; -1 if never
-	weighs      bool // first and last are set
+	Event              // Granted, with what was asked for
+	id          string // of the node that asked
+	asked       int    // index of the event
+	granted     int    // index of the event; -1 if it was never seen
+	first, last int    // indexes of Held; -1 if never
+	release     int    // index of Release; -1 if never
+	released    int    // index of Released; -1 if never
+	force       int    // index of Force or Revoke; -1 if never
+	forced      int    // index of Forced or Revoked, if it was; -1 if never
+	ended       int    // index of Ended; -1 if never
+	weighs      bool   // first and last are set
 }
 
 // grants gathers the grants by token.
 func grants(h []Event) map[uint64]*grant {
 	asked := make(map[uint64]int)
-	force := make(map[uint64]uint64) // token by op
+	force := make(map[uint64]uint64)      // token by op
+	ids := make(map[int]string)           // of what runs on each node
+	by := make(map[uint64]string)         // ids by op
+	revoke := make(map[string]revocation) // by id: the last
+	revoking := make(map[uint64][]*grant) // by op
 	all := make(map[uint64]*grant)
 	get := func(token uint64) *grant {
-		g := all[token]
-		if g == nil {
-			g = &grant{granted: -1, first: -1, last: -1, release: -1, released: -1, force: -1, forced: -1, ended: -1}
-			all[token] = g
+		if all[token] == nil {
+			all[token] = &grant{granted: -1, first: -1, last: -1, release: -1, released: -1, force: -1, forced: -1, ended: -1}
 		}
-		return g
+		return all[token]
 	}
 	for i, e := range h {
 		switch e.Kind {
 		case Asked:
-			asked[e.Op] = i
+			asked[e.Op], by[e.Op] = i, ids[e.Node]
 		case Granted:
 			g := get(e.Token)
 			if g.granted >= 0 {
@@ -46,15 +50,14 @@ func grants(h []Event) map[uint64]*grant {
 			if !ok {
 				at = i
 			}
-			a := h[at]
-			g.Event, g.asked, g.granted = e, at, i
-			g.Weight, g.Limit, g.Others, g.MinHold, g.LockDelay = a.Weight, a.Limit, a.Others, a.MinHold, a.LockDelay
+			g.Event, g.id, g.asked, g.granted = e, by[e.Op], at, i
+			g.terms(h[at])
+			if r, ok := revoke[g.id]; ok && (r.answered < 0 || r.answered > at) {
+				g.force = max(r.begun, at)
+			}
 		case Held:
 			g := get(e.Token)
-			if !g.weighs {
-				g.first, g.weighs = i, true
-			}
-			g.last = i
+			g.seen(i)
 		case Release:
 			get(e.Token).release = i
 		case Released:
@@ -66,12 +69,59 @@ func grants(h []Event) map[uint64]*grant {
 			if e.OK {
 				get(force[e.Op]).forced = i
 			}
+		case Revoke:
+			revoke[e.Value] = revocation{i, -1}
+			revoking[e.Op] = heldBy(all, e.Value)
+			for _, g := range revoking[e.Op] {
+				g.force = i
+			}
+		case Opened:
+			ids[e.Node] = e.Value
+		case Revoked:
+			if e.OK {
+				revoke[e.Value] = revocation{revoke[e.Value].begun, i}
+			}
+			for _, g := range revoking[e.Op] {
+				if e.OK {
+					g.forced = i
+				}
+			}
 		case Ended:
 			get(e.Token).ended = i
 		}
 	}
 	return all
 }
+
+// terms takes over what was asked for.
+func (g *grant) terms(a Event) {
+	g.Weight, g.Limit, g.Others, g.MinHold, g.LockDelay, g.TTL = a.Weight, a.Limit, a.Others, a.MinHold, a.LockDelay, a.TTL
+}
+
+// seen notes that the lease was found valid.
+func (g *grant) seen(i int) {
+	if !g.weighs {
+		g.first, g.weighs = i, true
+	}
+	g.last = i
+}
+
+// heldBy are the grants that a node with an id was seen to have, and that nobody took from it.
+func heldBy(all map[uint64]*grant, id string) (held []*grant) {
+	for _, g := range all {
+		if g.granted >= 0 && g.id == id && g.force < 0 {
+			held = append(held, g)
+		}
+	}
+	return held
+}
+
+// revocation is an operator's act on a node, by indexes. It concerns what is asked for before the answer; without one it
+// may be carried out at any later time.
+type revocation struct{ begun, answered int }
+
+// ttl is that of the grant's session.
+func (g *grant) ttl(b Bounds) time.Duration { return cmp.Or(g.TTL, b.TTL) }
 
 // exclusive says whether nobody else fits beside the grant.
 func (g *grant) exclusive() bool { return g.granted >= 0 && g.Weight == g.Limit }
@@ -104,12 +154,18 @@ func (g *grant) heldAfter(i int) bool {
 }
 
 // MutualExclusion finds moments at which the leases that were valid weigh more than their lock allows. A
-// lease counts from the first moment at which it was found valid to the last, or until somebody takes it by force: who
-// is robbed hears of it later.
+// lease counts from the first moment at which it was found valid to the last, or until an operator takes it by force or
+// revokes its node: who is robbed hears of it later.
 func MutualExclusion(h []Event, _ Bounds) (found []Violation) {
 	all := grants(h)
 	valid := make(map[string][]*grant)
 	for i, e := range h {
+		if e.Kind == Revoke {
+			for name, list := range valid {
+				valid[name] = slices.DeleteFunc(list, func(o *grant) bool { return o.id == e.Value })
+			}
+			continue
+		}
 		g := all[e.Token]
 		if e.Kind != Held && e.Kind != Force || g.granted < 0 {
 			continue
@@ -193,12 +249,11 @@ func NothingForgotten(h []Event, _ Bounds) (found []Violation) {
 			}
 		case Released:
 			ended[e.Token] = "it was released"
-		case Forced:
-			if e.OK {
-				ended[e.Token] = "it was freed by force"
-			}
 		case Verify:
 			over[e.Op] = ended[e.Token]
+			if over[e.Op] == "" && g != nil && g.forced >= 0 && g.forced < i {
+				over[e.Op] = "it was freed by force"
+			}
 			if over[e.Op] == "" && highest[e.Lock] > e.Token {
 				over[e.Op] = fmt.Sprintf("%d had been granted", highest[e.Lock])
 			}
@@ -236,7 +291,7 @@ func NothingEarly(h []Event, _ Bounds) (found []Violation) {
 }
 
 // NoHealthyHolderLoses finds leases that expired although their node had been well, and so a majority, for a
-// whole TTL.
+// whole TTL of theirs.
 func NoHealthyHolderLoses(h []Event, b Bounds) (found []Violation) {
 	all := grants(h)
 	ill := make(map[int]time.Duration) // when each node was last ill
@@ -252,7 +307,7 @@ func NoHealthyHolderLoses(h []Event, b Bounds) (found []Violation) {
 		case Ended:
 			g := all[e.Token]
 			since := max(ill[g.Node], without)
-			if e.Cause == CauseExpired && well[g.Node] && quorum && e.At-since > b.TTL {
+			if e.Cause == CauseExpired && well[g.Node] && quorum && e.At-since > g.ttl(b) {
 				found = append(found, broken("no healthy holder loses", e.At, e.Lock,
 					"token %d expired on node %d, which had been well since %v", e.Token, g.Node, since))
 			}

@@ -4,6 +4,7 @@
 //
 //	history.go  what is recorded; recorder.go by whom
 //	grants.go   mutual exclusion, tokens, nothing forgotten, nothing ended early
+//	ends.go     who may end a grant before its TTL
 //	waiting.go  order, deadlines, lateness, service after the faults
 //	reads.go    who holds, as reads tell it
 //	sets.go     names that are had together
@@ -57,6 +58,12 @@ const (
 	Watching                  // Op begins to watch the locks whose names begin with Lock on Node
 	Told                      // Op is told a Change of Lock at Index: Token, Of, Value
 	Unheard                   // Op observes or watches no more
+	Opens                     // a process begins on Node. OK: on the disk and in the boot of the one before, which is proof that that is dead
+	Opened                    // it runs as the node whose id is Value
+	Closes                    // the process on Node ends in good order: its leases first
+	Dies                      // the process on Node ends from one moment to the next
+	Revoke                    // an operator begins to free all that the node with the id Value holds, on whatever Node it runs
+	Revoked                   // answer: OK, or it may or may not be free
 )
 
 // String is the kind in lower case.
@@ -65,6 +72,7 @@ func (k Kind) String() string {
 		"asked", "granted", "refused", "held", "ended", "release", "released", "verify", "verified", "look", "looked",
 		"set", "done", "well", "ill", "quorum", "over", "served", "led", "begun", "finished",
 		"force", "forced", "who", "leads", "observing", "observed", "watching", "told", "unheard",
+		"opens", "opened", "closes", "dies", "revoke", "revoked",
 	}
 	if i := int(k) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -105,6 +113,7 @@ type Event struct {
 	Token     uint64
 	Tokens    []uint64 // of the holders; nil: not looked at
 	Wait, OK  bool
+	TTL       time.Duration // of Asked: 0 is Bounds.TTL
 	Until     time.Duration // the end of the call's context, or when the answer came; 0: none
 	Weight    int           // an exclusive holder weighs as much as the limit
 	Limit     int
@@ -134,14 +143,15 @@ func (e Event) String() string {
 		}
 	}
 	add(e.Op != 0, "op %d", e.Op)
-	add(e.Kind != Quorum && e.Kind != Over, "node %d", e.Node)
+	add(e.Kind != Quorum && e.Kind != Over && e.Kind != Revoke && e.Kind != Revoked, "node %d", e.Node)
 	add(e.Lock != "", "%q", e.Lock)
 	add(e.Others != nil, "with %q", e.Others)
 	add(e.Index != 0, "index %d", e.Index)
 	add(e.Change != "", "%s", e.Change)
 	add(e.Of != 0, "of op %d", e.Of)
 	add(e.Token != 0, "token %d", e.Token)
-	add(e.Kind == Quorum || e.Kind == Verified || e.Kind == Done || e.Kind == Forced, "ok=%v", e.OK)
+	add(slices.Contains([]Kind{Quorum, Verified, Done, Forced, Opens, Revoked}, e.Kind), "ok=%v", e.OK)
+	add(e.TTL != 0, "ttl %v", e.TTL)
 	add(e.Until != 0, "until %v", e.Until)
 	add(e.Remaining != 0, "%v remain", e.Remaining)
 	add(e.MinHold != 0, "min hold %v", e.MinHold)
@@ -155,7 +165,7 @@ func (e Event) String() string {
 
 // Bounds are what the checks go by.
 type Bounds struct {
-	TTL    time.Duration // the longest in use
+	TTL    time.Duration // of all that is asked for without one of its own: the longest
 	Late   time.Duration // a dead holder's lock is granted again after the TTL and this, a majority being well
 	Answer time.Duration // a call answers this long after the end of its context
 	Resume time.Duration // all nodes serve again this long after all faults have ended
@@ -183,7 +193,7 @@ func (v Violation) String() string {
 func Check(h []Event, b Bounds) []Violation {
 	var found []Violation
 	for _, check := range []func([]Event, Bounds) []Violation{
-		MutualExclusion, Tokens, NothingForgotten, NothingEarly, NoHealthyHolderLoses,
+		MutualExclusion, Tokens, NothingForgotten, NothingEarly, NoHealthyHolderLoses, EndsByRight,
 		InOrder, InTime, NotLate, ServedAgain, Values, RunOnce,
 		ReadsAreCurrent, NeverInPart, Rests, Observers, Watchers, Folds,
 	} {

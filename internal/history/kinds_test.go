@@ -37,7 +37,7 @@ type rejected struct {
 
 func (c rejected) check(t *testing.T) {
 	t.Helper()
-	found := history.Check(c.h, bounds())
+	found := but(c.rule, history.Check(c.h, bounds()))
 	if len(found) == 0 {
 		t.Errorf("%s: no objection to\n%s", c.rule, text(c.h))
 	}

@@ -6,12 +6,16 @@ import (
 )
 
 // InOrder finds exclusive locks that were granted to a waiter although another one stood before it in the
-// queue, and still waited, its node and the majority having been well all the time.
+// queue, and still waited, its node and the majority having been well all the time. Whom an operator has revoked has lost
+// its place.
 func InOrder(h []Event, _ Bounds) (found []Violation) {
 	asked, places, answered := make(map[uint64]Event), make(map[uint64]int), make(map[uint64]int)
 	before := make(map[uint64][]uint64) // who was seen before an op
 	since := make(map[int]int)          // by node: the index since which it is well
 	fleet := -1                         // the index since which the majority is
+	ids := make(map[int]string)         // of what runs on each node
+	lost := make(map[uint64]bool)       // ops that may have lost their places
+	revoked := make(map[string]bool)    // ids whose revocation may still come
 	for i, e := range h {
 		switch e.Kind {
 		case Asked:
@@ -22,6 +26,17 @@ func InOrder(h []Event, _ Bounds) (found []Violation) {
 	}
 	for i, e := range h {
 		switch e.Kind {
+		case Opened:
+			ids[e.Node] = e.Value
+		case Revoke:
+			revoked[e.Value] = true
+			for op, a := range asked {
+				lost[op] = lost[op] || places[op] < i && ids[a.Node] == e.Value
+			}
+		case Revoked:
+			revoked[e.Value] = revoked[e.Value] && !e.OK
+		case Asked:
+			lost[e.Op] = revoked[ids[e.Node]]
 		case Well:
 			since[e.Node] = i
 		case Ill:
@@ -46,7 +61,7 @@ func InOrder(h []Event, _ Bounds) (found []Violation) {
 				o := asked[other]
 				from, well := since[o.Node]
 				well = well && from < places[other] && fleet >= 0 && fleet < places[other]
-				if done, ok := answered[other]; well && o.Weight == o.Limit && (!ok || done > i) {
+				if done, ok := answered[other]; well && !lost[other] && o.Weight == o.Limit && (!ok || done > i) {
 					found = append(found, broken("waiters are served in order", e.At, e.Lock,
 						"op %d was granted before op %d, which stood before it", e.Op, other))
 				}
@@ -86,6 +101,7 @@ func InTime(h []Event, b Bounds) (found []Violation) {
 // excuses that none is granted.
 type lateness struct {
 	name    string
+	ttl     time.Duration  // the longest that a caller asked for
 	pause   time.Duration  // the longest time for which a caller asked the place to stay taken, or may think
 	waiting map[uint64]int // op: node
 	holders map[uint64]int // token: node
@@ -124,7 +140,7 @@ func (l *lateness) late(now time.Duration, well map[int]bool, b Bounds) bool {
 	if !waits {
 		l.excuse(now)
 	}
-	if l.told || now-l.since <= b.TTL+b.Late+l.pause {
+	if l.told || now-l.since <= max(l.ttl, b.TTL)+b.Late+l.pause {
 		return false
 	}
 	l.told = true
@@ -148,6 +164,7 @@ func latenesses(h []Event) map[string]*lateness {
 			case one == nil:
 				one = l
 			case l != nil && l != one:
+				one.ttl = max(one.ttl, l.ttl)
 				for other, joined := range locks {
 					if joined == l {
 						locks[other] = one
@@ -155,6 +172,7 @@ func latenesses(h []Event) map[string]*lateness {
 				}
 			}
 			locks[name] = one
+			one.ttl = max(one.ttl, e.TTL)
 		}
 	}
 	return locks
@@ -205,7 +223,7 @@ func NotLate(h []Event, b Bounds) (found []Violation) {
 			l.excuse(e.At)
 		case Held: // also on an ill node that can renew it: the group has it for as long
 			l.holders[e.Token] = e.Node
-			if renewed := e.At + e.Remaining - b.TTL; renewed > l.since {
+			if renewed := e.At + e.Remaining - max(l.ttl, b.TTL); renewed > l.since {
 				l.excuse(renewed)
 			}
 		case Ended, Release:

@@ -169,7 +169,7 @@ func untold(h []Event, b Bounds, all []watcher) (found []Violation) {
 					if g.over() >= 0 {
 						demand(name, over, g.asked, h[g.over()].At)
 					} else if g.ended >= 0 {
-						demand(name, over, g.asked, h[g.ended].At+b.TTL)
+						demand(name, over, g.asked, h[g.ended].At+g.ttl(b))
 					}
 				}
 			case e.Kind == Set:

@@ -136,16 +136,18 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 
 func (d *delegate) AckPayload() []byte { return nil }
 
-// unheard notes that a member answered over TCP what it did not over UDP.
-func (d *delegate) unheard(name string) {
+// unheard notes that a member answered over TCP what it did not over UDP, and reports whether that was so before.
+func (d *delegate) unheard(name string) (again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.deaf == nil {
 		d.deaf = make(map[string]bool)
 	}
+	again = d.deaf[name]
 	if len(d.deaf) < membersMax {
 		d.deaf[name] = true
 	}
+	return again
 }
 
 // deafest are a few members that packets do not reach.
@@ -153,7 +155,10 @@ func (d *delegate) deafest(few int) (nodes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name := range d.deaf { // in random order
-		if node, _, ok := splitName(name); ok && len(nodes) < few {
+		node, incarnation, _ := splitName(name)
+		if m, ok := d.table.get(node); !ok || !m.Here() || m.Incarnation != incarnation {
+			delete(d.deaf, name) // noted as it left: nobody else would drop it
+		} else if len(nodes) < few {
 			nodes = append(nodes, node)
 		}
 	}

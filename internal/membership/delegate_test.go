@@ -80,3 +80,18 @@ func TestInventedMembersAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// memberlist tells of a probe that was answered over TCP alone after it has given the member up, too. Such names were
+// never dropped: with enough of them, those who are here and hear no packets were hardly chosen for an exchange.
+func TestWhoLeftIsNotChosenForAnExchangeByStream(t *testing.T) {
+	t.Parallel()
+	d := &delegate{table: newTable(Meta{Node: "self"})}
+	d.table.alive(Meta{Node: "here", Incarnation: 1}, "10.0.0.1:1", time.Now())
+	for i := range 1000 {
+		d.unheard(fmt.Sprintf("gone%d~1", i))
+	}
+	d.unheard("here~1")
+	if nodes := d.deafest(2); len(nodes) != 1 || nodes[0] != "here" || len(d.deaf) != 1 {
+		t.Errorf("chosen: %v; %d are remembered", nodes, len(d.deaf))
+	}
+}

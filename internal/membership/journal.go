@@ -3,6 +3,7 @@ package membership
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,12 +23,28 @@ const (
 	lineNoUDPEnd   = " over TCP but UDP probes failed, network may be misconfigured"
 )
 
+// ordinary are the beginnings of complaints that every restart of a member brings, and every pause of one: that it does
+// not answer, that its successor answers for itself at the same address, that it was taken for dead, that a stream ended
+// before it said anything. That a member is suspect or failed memberlist says besides, at info level; of a stream that
+// says what is wrong the carrier tells. A test keeps these in step, too.
+func ordinary() []string {
+	return []string{
+		"Got ping for unexpected node ",
+		"Failed fallback TCP ping: ",
+		"Refuting a suspect message ",
+		"Refuting a dead message ",
+		"Push/Pull with ",
+		`discarding stream with unacceptable label "":`,
+		"failed to receive and remove the stream label header: ",
+	}
+}
+
 // journal turns memberlist's log lines into slog records. What is above debug
 // level is limited in rate: strangers can make memberlist complain at will.
 type journal struct {
 	logger  *slog.Logger
-	suspect func(name string) // a probe of the member had no answer
-	noUDP   func(name string) // … but over TCP
+	suspect func(name string)              // a probe of the member had no answer
+	noUDP   func(name string) (again bool) // … but over TCP; once may be chance
 
 	mu       sync.Mutex
 	lines    allowance
@@ -38,7 +55,7 @@ type journal struct {
 
 func newJournal(logger *slog.Logger) *journal {
 	full := allowance{tokens: journalBurst, last: time.Now()}
-	return &journal{logger: logger, lines: full, refusals: full, suspect: func(string) {}, noUDP: func(string) {}}
+	return &journal{logger: logger, lines: full, refusals: full, suspect: func(string) {}, noUDP: func(string) bool { return false }}
 }
 
 // Write takes one line of memberlist; it is a log.Logger's output.
@@ -48,12 +65,13 @@ func (j *journal) Write(line []byte) (int, error) {
 		j.suspect(name)
 	}
 	if name, ok := between(text, lineNoUDP, lineNoUDPEnd); ok {
-		j.noUDP(name)
-		j.reportNoUDP(text)
+		if j.noUDP(name) {
+			j.reportNoUDP(text)
+		}
 		level = slog.LevelDebug
 	}
-	if strings.Contains(text, errRefused.Error()) {
-		level = slog.LevelDebug // of a stream that the carrier refused, and has told of
+	if strings.Contains(text, errRefused.Error()) || isOrdinary(text) { // the carrier has told of what it refused
+		level = slog.LevelDebug
 	}
 	j.record(&j.lines, level, text)
 	return len(line), nil
@@ -146,6 +164,10 @@ func splitLine(line string) (slog.Level, string) {
 		}
 	}
 	return level, strings.TrimPrefix(line, "memberlist: ")
+}
+
+func isOrdinary(text string) bool {
+	return slices.ContainsFunc(ordinary(), func(begin string) bool { return strings.HasPrefix(text, begin) })
 }
 
 func between(text, start, end string) (string, bool) {

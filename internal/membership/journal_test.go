@@ -82,6 +82,16 @@ func TestMemberlistStillWritesTheLinesWeActOn(t *testing.T) {
 	}
 }
 
+func TestMemberlistStillWritesTheLinesThatAreOrdinary(t *testing.T) {
+	t.Parallel()
+	source := append(memberlistSource(t, "state.go"), memberlistSource(t, "net.go")...)
+	for _, begin := range ordinary() {
+		if !bytes.Contains(source, []byte("] memberlist: "+strings.Replace(begin, `""`, "%q", 1))) {
+			t.Errorf("memberlist no longer writes %q", begin)
+		}
+	}
+}
+
 func memberlistSource(t *testing.T, file string) []byte {
 	t.Helper()
 	info, ok := debug.ReadBuildInfo()

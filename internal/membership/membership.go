@@ -120,9 +120,9 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	g.seeking, g.quit = context.WithCancel(g.ctx)
 	g.delegate = &delegate{table: g.table, journal: g.log, inbox: g.receive, meta: cfg.Meta}
 	g.log.suspect = func(name string) { g.delegate.named(name, g.table.suspect) }
-	g.log.noUDP = func(name string) {
-		g.delegate.unheard(name)
+	g.log.noUDP = func(name string) bool {
 		g.delegate.named(name, g.table.answered)
+		return g.delegate.unheard(name)
 	}
 	if err := g.create(cfg, ip, port); err != nil {
 		g.stop()
@@ -249,12 +249,11 @@ func (g *Gossip) JoinError() error {
 // SetMeta makes the others see a new Meta, within about a second. Node and
 // Incarnation must stay the same. After Leave or Close it returns ErrClosed.
 func (g *Gossip) SetMeta(m Meta) error {
-	if err := m.validate(); err != nil {
-		return err
-	}
-	if m.Node != g.self.Node || m.Incarnation != g.self.Incarnation {
-		return errors.New("holdfast: gossip: a node's identity cannot change")
-	}
+	return g.ChangeMeta(func(Meta) Meta { return m })
+}
+
+// ChangeMeta is SetMeta for who knows only what is to be different.
+func (g *Gossip) ChangeMeta(change func(Meta) Meta) error {
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()
@@ -263,7 +262,15 @@ func (g *Gossip) SetMeta(m Meta) error {
 	if g.seeking.Err() != nil {
 		return ErrClosed
 	}
-	if g.delegate.getMeta() != m {
+	old := g.delegate.getMeta()
+	m := change(old)
+	if err := m.validate(); err != nil {
+		return err
+	}
+	if m.Node != g.self.Node || m.Incarnation != g.self.Incarnation {
+		return errors.New("holdfast: gossip: a node's identity cannot change")
+	}
+	if m != old {
 		g.delegate.setMeta(m)
 		_ = g.list.UpdateNode(1) // fails when it did not wait until somebody heard it
 	}

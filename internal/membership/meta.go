@@ -48,6 +48,8 @@ type Meta struct {
 	Voter       bool
 	Level       uint64 // highest feature level it understands
 	Applied     uint64 // index its replica has applied, as of the last SetMeta
+	Alone       bool   // it founded its group, and nobody else ever joined that
+	Birth       uint64 // where the token counter of that group began
 }
 
 var errMeta = errors.New("holdfast: gossip meta is malformed")
@@ -66,6 +68,8 @@ const (
 	fieldVoter
 	fieldLevel
 	fieldApplied
+	fieldAlone
+	fieldBirth
 )
 
 // texts lists the string fields with their bounds, for every walk over them.
@@ -128,6 +132,8 @@ func (m Meta) encode() []byte {
 	number(fieldVoter, protowire.EncodeBool(m.Voter))
 	number(fieldLevel, m.Level)
 	number(fieldApplied, m.Applied)
+	number(fieldAlone, protowire.EncodeBool(m.Alone))
+	number(fieldBirth, m.Birth)
 	return b
 }
 
@@ -191,6 +197,10 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 		m.Level = v
 	case fieldApplied:
 		m.Applied = v
+	case fieldAlone:
+		m.Alone = protowire.DecodeBool(v)
+	case fieldBirth:
+		m.Birth = v
 	}
 }
 

@@ -14,6 +14,7 @@ func full() Meta {
 		Node: strings.Repeat("n", NodeMax), Incarnation: math.MaxUint64, ClusterID: strings.Repeat("c", ClusterIDMax),
 		Name: strings.Repeat("m", NameMax), Zone: strings.Repeat("z", ZoneMax), Version: strings.Repeat("v", VersionMax),
 		Replica: math.MaxUint64, Phase: 255, Voter: true, Level: math.MaxUint64, Applied: math.MaxUint64,
+		Alone: true, Birth: math.MaxUint64,
 	}
 }
 

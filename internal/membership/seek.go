@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,6 +18,7 @@ const (
 	lookupLimit = 5 * time.Second        // for all lookups of one entry
 	addrsMax    = 256                    // addresses tried in one round
 	dialsMax    = 4                      // at once
+	toldMax     = 8                      // addresses of which an error tells
 	streamEvery = 2 * time.Second        // between exchanges over streams where packets get lost
 )
 
@@ -122,7 +124,7 @@ func (g *Gossip) round() (missing bool, err error) {
 		}
 		return false, nil
 	}
-	answered := false
+	answered, told := false, 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, dialsMax)
@@ -138,8 +140,8 @@ func (g *Gossip) round() (missing bool, err error) {
 			defer mu.Unlock()
 			if err == nil {
 				answered = true
-			} else if failed == nil {
-				failed = fmt.Errorf("holdfast: join %s: %w", addr, err)
+			} else if told++; told <= toldMax {
+				failed = errors.Join(failed, fmt.Errorf("holdfast: join %s: %w%s", addr, err, hungUp(err)))
 			}
 		})
 	}
@@ -148,6 +150,14 @@ func (g *Gossip) round() (missing bool, err error) {
 		return true, nil
 	}
 	return true, failed
+}
+
+// hungUp explains the end of a connection on which nobody said why. The error of memberlist wraps nothing.
+func hungUp(err error) string {
+	if strings.HasSuffix(strings.TrimSpace(err.Error()), "EOF") {
+		return ": it hung up, as nodes of another cluster name, or with other secrets, do"
+	}
+	return ""
 }
 
 // here returns the addresses of those who need not be sought.

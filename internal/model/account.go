@@ -161,6 +161,10 @@ func (b *book) over(e *fsm.Event) {
 		g.forced = true
 		b.grants[e.Token] = g
 		allowed = s.of(c.Name, e.Name) && c.Token == e.Token && e.Kind == fsm.EventForced
+	case fsm.Hello, fsm.Goodbye: // who waits rests on no lease
+		later := fsm.ProcessOf(c)
+		allowed = allowed || e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonSuperseded &&
+			later.Node == e.Session.Node && later.Incarnation > e.Session.Incarnation
 	}
 	if !allowed {
 		b.wrong("only its holder or the end of its session frees a lock", "%v of token %d of %s of %s", e.Kind, e.Token, e.Name, brief(e.Session))
@@ -252,7 +256,9 @@ func (b *book) asked(c fsm.Acquire, out fsm.Outcome) {
 		ok = was == waiting
 	case fsm.CodeSessionLost, fsm.CodeStaleIncarnation:
 		a := b.sessions[c.Session]
-		ok = a == nil || a.ended
+		// A superseded process may have a session yet, on which it asks for nothing any more.
+		superseded := out.Code == fsm.CodeStaleIncarnation && c.Session.Incarnation < b.latest[c.Session.Node]
+		ok = a == nil || a.ended || superseded
 	case fsm.CodeDone:
 		r := b.keys[c.Name]
 		ok = was != holding && was != waiting && r != nil && r.token == out.Token

@@ -18,6 +18,7 @@ type book struct {
 	events   []fsm.Event
 	index    uint64
 	sessions map[fsm.SessionID]*account
+	latest   map[fsm.Node]uint64 // incarnation that has said Hello or Goodbye last
 	locks    map[string]*ledger
 	grants   map[uint64]grantee // by token, for ever
 	highest  uint64             // token
@@ -81,7 +82,7 @@ type grantee struct {
 
 func (b *book) init(w *world) {
 	*b = book{
-		w: w, sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
+		w: w, latest: make(map[fsm.Node]uint64), sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
 		keys: make(map[string]*record), values: make(map[string][]byte),
 	}
 }
@@ -98,6 +99,11 @@ func (b *book) entry(n *node, index uint64, raw []byte, out fsm.Outcome, events 
 		return
 	}
 	b.cmd, b.index, b.events, b.touched, b.parts = cmd, index, events, b.touched[:0], b.parts[:0]
+	switch cmd.(type) {
+	case fsm.Hello, fsm.Goodbye:
+		of := fsm.ProcessOf(cmd)
+		b.latest[of.Node] = max(b.latest[of.Node], of.Incarnation)
+	}
 	if b.w.trace != nil {
 		b.w.tell("%4d %s: %s%s", index, describe(cmd), describeOutcome(out), describeEvents(events))
 	}
@@ -209,10 +215,13 @@ func (b *book) ended(e *fsm.Event) {
 			want = fsm.ReasonAbandoned
 		}
 		allowed = e.Reason == want && c.Session == e.Session
+	case fsm.Release:
+		allowed = c.Close && e.Reason == fsm.ReasonClosed && c.Session == e.Session
 	case fsm.Hello:
-		allowed = e.Reason == fsm.ReasonIncarnation && c.Node == e.Session.Node && c.Incarnation > e.Session.Incarnation
-	case fsm.Forget:
-		allowed = e.Reason == fsm.ReasonForgotten && c.Node == e.Session.Node && c.Incarnation >= e.Session.Incarnation
+		allowed = e.Reason == fsm.ReasonIncarnation && c.Node == e.Session.Node && c.Incarnation > e.Session.Incarnation &&
+			c.Place == b.w.nodes[int(c.Node[0])-1].placeOf(e.Session.Incarnation)
+	case fsm.Goodbye:
+		allowed = e.Reason == fsm.ReasonLeft && c.Node == e.Session.Node && c.Incarnation == e.Session.Incarnation
 	}
 	if !allowed {
 		b.wrong("a session ends for its reason", "session %s, %v", brief(e.Session), e.Reason)

@@ -145,24 +145,24 @@ func (c *call) attempt() {
 			c.refuse("no answer")
 			return
 		}
-		c.answered(out)
+		c.answered(out, unknown)
 	})
 }
 
-// answered is what Cluster.attempt does with an outcome.
-func (c *call) answered(out fsm.Outcome) {
+// answered is Cluster.proceed: what a call does with an outcome.
+func (c *call) answered(out fsm.Outcome, unknown bool) {
 	k, s := &c.n.keeper, c.s
-	switch out.Code {
-	case fsm.CodeGranted, fsm.CodeQueued, fsm.CodeHeld:
-		if !k.opened(s, out.Code == fsm.CodeQueued) {
-			c.again()
-			return
-		}
-	case fsm.CodeSessionLost, fsm.CodeUnknownNode:
-		s.judged = true
-		k.lose(s, true)
+	open, state := out.Code.Left()
+	alive := open && k.opened(s, state == fsm.RequestWaiting)
+	switch {
+	case (state == fsm.RequestGranted || state == fsm.RequestWaiting) && !alive:
 		c.again()
 		return
+	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
+		s.judged = true
+		k.lose(s, true)
+	case state != fsm.RequestGranted && state != fsm.RequestWaiting:
+		c.giveUp(unknown && state == fsm.RequestUnknown)
 	}
 	switch out.Code {
 	case fsm.CodeGranted:
@@ -178,14 +178,11 @@ func (c *call) answered(out fsm.Outcome) {
 		case c.early != 0:
 			c.woken(c.early, true)
 		}
-	case fsm.CodeFinished:
-		c.giveUp(false)
+	case fsm.CodeFinished, fsm.CodeSessionLost, fsm.CodeUnknownNode:
 		c.again()
 	case fsm.CodeDone:
-		c.giveUp(false)
 		c.refuse("done")
 	default:
-		c.giveUp(false)
 		c.refuse(out.Code.String())
 	}
 }
@@ -286,8 +283,11 @@ func (c *call) giveUp(sent bool) {
 		cmd := fsm.Withdraw{Session: s.id, Acked: s.requests.Lowest(), Requests: []uint64{request}}
 		c.n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
 			s.finish(request)
-			if out.Code == fsm.CodeSessionLost {
+			switch open, state := out.Code.Left(); {
+			case state == fsm.RequestSessionLost:
 				c.n.keeper.lose(s, true)
+			case open: // perhaps by a call that never heard so
+				c.n.keeper.opened(s, false)
 			}
 			c.n.keeper.discard(s)
 		})

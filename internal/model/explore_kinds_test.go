@@ -188,7 +188,7 @@ func (x *explorer) whole(s *scope) {
 func (s *scope) pass() {
 	apply := func(c fsm.Command) {
 		s.index++
-		s.m.Apply(s.index, fsm.Encode(c))
+		s.m.Apply(s.index, fsm.ProcessOf(c), fsm.Encode(c))
 	}
 	for r := range s.m.Fork().Rests() {
 		apply(fsm.EndRest{Name: r.Name, Token: r.Token})

@@ -91,11 +91,11 @@ func newScope(b budget, wishes []wish) scope {
 	}
 	begin := []fsm.Command{fsm.Birth{Cluster: [16]byte{1}}, fsm.Serve{}}
 	for _, c := range s.clients {
-		begin = append(begin, fsm.Hello{Node: c.id.Node, Incarnation: 1})
+		begin = append(begin, fsm.Hello{Node: c.id.Node, Incarnation: 1, Place: c.place()})
 	}
 	for _, c := range begin {
 		s.index++
-		s.m.Apply(s.index, fsm.Encode(c))
+		s.m.Apply(s.index, fsm.ProcessOf(c), fsm.Encode(c))
 	}
 	return s
 }
@@ -190,9 +190,17 @@ func (x *explorer) clientSteps(s *scope, i int, step func(move, func(*scope))) {
 			c.valid, c.asking, c.seq, c.request = false, false, 0, 0
 			c.id.Incarnation++
 			c.id.Number = 1
-			s.send(fsm.Hello{Node: c.id.Node, Incarnation: c.id.Incarnation})
+			s.send(fsm.Hello{Node: c.id.Node, Incarnation: c.id.Incarnation, Place: c.place()})
 		})
 	}
+}
+
+// place is where the client's process runs: the first one's later processes prove that the earlier ones are dead.
+func (c *client) place() fsm.Place {
+	if c.id.Node[0] != 1 {
+		return fsm.Place{}
+	}
+	return fsm.Place{Boot: "boot"}
 }
 
 // lapse ends the client's session in its own eyes; it goes on under a new one.
@@ -236,7 +244,7 @@ func (s *scope) send(c fsm.Command) {
 func (x *explorer) apply(s *scope, c fsm.Command) {
 	s.index++
 	stale := s.stale(c)
-	out, events := s.m.Apply(s.index, fsm.Encode(c))
+	out, events := s.m.Apply(s.index, fsm.ProcessOf(c), fsm.Encode(c))
 	x.answer(s, c, out, stale)
 	for _, e := range events {
 		x.kind(s, &e)
@@ -289,7 +297,7 @@ func (x *explorer) end(s *scope) {
 	}
 	for session := range s.m.Fork().Sessions() {
 		s.index++
-		s.m.Apply(s.index, fsm.Encode(fsm.Expire{Session: session.ID, Renewed: session.Renewed}))
+		s.m.Apply(s.index, fsm.Process{}, fsm.Encode(fsm.Expire{Session: session.ID, Renewed: session.Renewed}))
 	}
 	s.pass()
 	if info := s.m.Info(); info.Grants+info.Waiters+info.Sessions+info.Locks+info.Rests+info.Keys > 0 {

@@ -138,7 +138,7 @@ func (w *world) harm(f Fault, by int) {
 		w.down(n, by)
 	case Leave:
 		if by > 0 && n.up && !n.paused {
-			n.attempt(fsm.Encode(fsm.Forget{Node: n.id, Incarnation: n.incarnation}), nil)
+			n.attempt(fsm.Encode(fsm.Goodbye{Node: n.id, Incarnation: n.incarnation}), nil)
 		}
 		w.down(n, by)
 	case Pause, Doze:

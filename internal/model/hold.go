@@ -31,6 +31,9 @@ type tenure struct {
 	ended    bool // and its holder has seen it
 	denied   bool // the group knew nothing of it when it was given back
 	closed   bool // the caller has gone on
+
+	writing   bool   // a write of the value is under way
+	unsettled uint64 // the request of the last one, if it may still be carried out
 }
 
 // resource is what a lock stands for, twice: a write replaces what was read, so a holder that writes what
@@ -225,56 +228,42 @@ func (t *tenure) release() {
 	t.released = true
 	t.end()
 	rest := t.rest(false)
-	if t.s.manual && rest == 0 {
-		t.closeNow()
-		return
-	}
 	ctx := &patience{}
 	w.after(n, releasePatience, ctx.expire)
 	t.giveBack(ctx, rest, func(out fsm.Outcome, known, unknown bool) {
-		switch {
-		case !known:
-			t.giveBack(nil, t.rest(false), nil)
-		case t.s.manual:
-			n.keeper.lose(t.s, false)
+		if !known {
+			t.releaseLater(false)
 		}
 		t.confirmed(out, known, unknown)
 	})
 }
 
-// closeNow is keeper.closeNow: it ends the session of a manually renewed lease, and with it the lease.
-func (t *tenure) closeNow() {
-	ctx := &patience{}
-	t.n.w.after(t.n, releasePatience, ctx.expire)
-	t.n.insist(ctx, fsm.CloseSession{Session: t.s.id}, func(out fsm.Outcome, known, unknown bool) {
-		t.s.judged = t.s.judged || known
-		t.n.keeper.lose(t.s, false)
-		t.confirmed(out, known, unknown)
-	})
-}
-
-// confirmed takes the answer to a release.
+// confirmed takes the answer to a release, as keeper.released does.
 func (t *tenure) confirmed(out fsm.Outcome, known, unknown bool) {
-	t.denied = known && out.Code != fsm.CodeOK && !unknown
-	// Where an earlier attempt may have been carried out, the caller is told that it was. Whether its lease was not lost
-	// before that, and left its place free although it had a minimum hold, nobody knows.
-	guess := out.Code != fsm.CodeOK && t.c.spec.MinHold > 0
-	if known && !t.denied && !guess {
+	end, remembered := t.n.machine.EndOf(t.n.w.lockName(t.c.spec.Lock), t.token)
+	released := out.Code == fsm.CodeOK || unknown && end.Reason == fsm.ReasonReleased
+	t.denied = known && !released && (!unknown || remembered)
+	if known && released {
 		t.n.w.record(t.event(history.Released))
 	}
 	t.stop()
 }
 
-// giveBack tells the group that the lease is over. Its session stays in use until the group has heard of a rest.
+// giveBack tells the group that the lease is over, and its session if it is its own. Its session stays in use until
+// the group has heard of a rest.
 func (t *tenure) giveBack(ctx *patience, rest time.Duration, then func(out fsm.Outcome, known, unknown bool)) {
 	cmd := fsm.Release{
-		Session: t.s.id, Acked: t.s.requests.Lowest(), Rest: rest,
+		Session: t.s.id, Acked: t.s.requests.Lowest(), Rest: rest, Close: t.s.manual,
 		Grants: []fsm.Grant{{Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token}},
 	}
 	if rest > 0 {
 		t.s.leaving++
 	}
 	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
+		if known && t.s.manual {
+			t.s.judged = true
+			t.n.keeper.lose(t.s, false)
+		}
 		if then != nil {
 			then(out, known, unknown)
 		}

@@ -209,7 +209,8 @@ func (n *node) noteSession(e *fsm.Event) {
 		s.judged = true
 		n.w.after(n, 0, func() { n.keeper.lose(s, true); n.keeper.forget(s) })
 	case fsm.EventWithdrawn:
-		if c := s.claim(e.Request); e.Reason == fsm.ReasonFinished && c != nil && c.call != nil {
+		over := e.Reason == fsm.ReasonFinished || e.Reason == fsm.ReasonSuperseded || e.Reason == fsm.ReasonRemoved
+		if c := s.claim(e.Request); over && c != nil && c.call != nil {
 			c.call.dismissed()
 		}
 	case fsm.EventForced:
@@ -234,7 +235,9 @@ func (k *keeper) revoke(s *session, request uint64) {
 // restoreSessions is keeper.restore: after a snapshot, single events were missed.
 func (n *node) restoreSessions() {
 	for _, s := range slices.Clone(n.keeper.sessions) {
-		if !s.opened {
+		if n.machine.SessionEnded(s.id) {
+			s.judged = true
+			n.w.after(n, 0, func() { n.keeper.lose(s, true); n.keeper.forget(s) })
 			continue
 		}
 		for _, c := range slices.Clone(s.claims) {
@@ -243,14 +246,10 @@ func (n *node) restoreSessions() {
 				if c.call != nil {
 					c.call.granted(token)
 				}
-			case fsm.RequestSessionLost:
-				s.judged = true
-				n.w.after(n, 0, func() { n.keeper.lose(s, true); n.keeper.forget(s) })
 			case fsm.RequestFinished:
+				n.keeper.revoke(s, c.request)
 				if c.call != nil {
 					c.call.dismissed()
-				} else {
-					n.keeper.revoke(s, c.request)
 				}
 			}
 		}

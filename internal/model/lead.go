@@ -94,18 +94,39 @@ func (n *node) written(lock int, op uint64) {
 	n.w.record(history.Event{Kind: history.Done, Op: op, Node: n.i, Lock: n.w.lockName(lock), OK: true})
 }
 
-// set is Lease.Set of a new value, for which the holder does not wait.
+// set is Lease.Set of a new value, for which the holder does not wait. It writes nothing while it writes.
 func (t *tenure) set() {
+	if t.writing {
+		return
+	}
+	t.writing = true
 	var op uint64
 	e := t.n.writing(t.c.spec.Lock, &op)
 	ctx := &patience{}
 	t.n.w.after(t.n, releasePatience, ctx.expire)
-	t.tell(ctx, op, []byte(e.Value))
+	if t.unsettled == 0 {
+		t.tell(ctx, op, []byte(e.Value))
+		return
+	}
+	t.n.insist(ctx, t.withdrawal(), func(out fsm.Outcome, known, _ bool) {
+		if !known || out.Code == fsm.CodeTooManyRequests {
+			t.writing = false
+			return
+		}
+		t.unsettled = 0
+		t.tell(ctx, op, []byte(e.Value))
+	})
+}
+
+// withdrawal is of the write that may still be carried out.
+func (t *tenure) withdrawal() fsm.Withdraw {
+	return fsm.Withdraw{Session: t.s.id, Acked: t.s.requests.Lowest(), Requests: []uint64{t.unsettled}}
 }
 
 // tell writes the value under one request number.
 func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
 	if t.s.over {
+		t.writing = false
 		return
 	}
 	request := t.s.requests.Begin()
@@ -113,15 +134,19 @@ func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
 		Session: t.s.id, Request: request, Acked: t.s.requests.Lowest(),
 		Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token, Value: value,
 	}
-	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, _ bool) {
+	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
+		t.writing = false
+		if !known && unknown {
+			t.unsettled = request
+			t.n.insist(nil, t.withdrawal(), func(fsm.Outcome, bool, bool) { t.s.finish(request) })
+			return
+		}
 		t.s.finish(request)
 		switch {
 		case !known:
-		case out.Code == fsm.CodeOK:
+		case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && unknown: // by an earlier attempt
 			t.n.w.stats.Written++
 			t.n.written(t.c.spec.Lock, op)
-		case out.Code == fsm.CodeFinished: // the answer to an earlier attempt was lost, and may have been a refusal
-			t.tell(ctx, op, value)
 		case !t.over: // the group says that it is no holder
 			t.see("forced")
 			t.lost()

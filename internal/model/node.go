@@ -78,10 +78,18 @@ func (n *node) start() {
 }
 
 // found gives the group its birth, if nobody has, and then says Hello.
+// place is where the node's process runs.
+func (n *node) place() fsm.Place { return n.placeOf(n.incarnation) }
+
+// placeOf is where an incarnation of the node runs, or ran: every second start is after a boot of its machine.
+func (n *node) placeOf(incarnation uint64) fsm.Place {
+	return fsm.Place{Boot: "boot", Device: incarnation / 2, File: uint64(n.i)}
+}
+
 func (n *node) found() {
 	n.insist(nil, fsm.Birth{Cluster: [16]byte{1}, Counter: n.w.plan.Seed % (1 << 40)}, func(fsm.Outcome, bool, bool) {
 		n.insist(nil, fsm.Serve{}, func(fsm.Outcome, bool, bool) {})
-		n.insist(nil, fsm.Hello{Node: n.id, Incarnation: n.incarnation, Name: "n"}, func(fsm.Outcome, bool, bool) {
+		n.insist(nil, fsm.Hello{Node: n.id, Incarnation: n.incarnation, Name: "n", Place: n.place()}, func(fsm.Outcome, bool, bool) {
 			n.joined = true
 			for _, f := range n.arrived {
 				f()

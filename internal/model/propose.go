@@ -32,7 +32,7 @@ type attempt struct {
 // replica. After one and a half of the longest election timeout, or soon after there is a new raft leader,
 // it is unknown.
 func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
-	r := &n.raft
+	r, by := &n.raft, fsm.Process{Node: n.id, Incarnation: n.incarnation}
 	if r.leader < 0 {
 		return false
 	}
@@ -43,11 +43,11 @@ func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
 		n.w.after(n, 3*n.w.plan.Election, func() { n.giveUp(id) })
 	}
 	if r.role == leading {
-		r.propose(id, cmd)
+		r.propose(id, by, cmd)
 		return true
 	}
 	leader := n.w.nodes[r.leader]
-	n.w.send(n.i, r.leader, func() { leader.raft.propose(id, cmd) })
+	n.w.send(n.i, r.leader, func() { leader.raft.propose(id, by, cmd) })
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
@@ -19,6 +20,7 @@ const (
 type entry struct {
 	term uint64
 	id   uint64 // of the attempt that proposed it, 0 for a raft leader's own first entry
+	by   fsm.Process
 	cmd  []byte
 }
 
@@ -205,11 +207,11 @@ func (r *raft) beat(round uint64) {
 }
 
 // propose appends a command, if this is the raft leader by its own belief.
-func (r *raft) propose(id uint64, cmd []byte) {
+func (r *raft) propose(id uint64, by fsm.Process, cmd []byte) {
 	if r.role != leading {
 		return // lost: who proposed it waits in vain
 	}
-	r.log = append(r.log, entry{r.term, id, cmd})
+	r.log = append(r.log, entry{r.term, id, by, cmd})
 	if r.majority(1 << r.i) {
 		r.advance()
 	}

@@ -42,7 +42,7 @@ func (r *raft) applyEntry(index uint64, e entry) {
 	var out fsm.Outcome
 	var events []fsm.Event
 	if e.cmd != nil {
-		out, events = n.machine.Apply(index, e.cmd)
+		out, events = n.machine.Apply(index, e.by, e.cmd)
 	}
 	answer := digestOf(out, events)
 	if index == uint64(len(w.entries)) {

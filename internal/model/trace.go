@@ -60,6 +60,9 @@ func describe(c fsm.Command) string {
 		if c.Rest > 0 {
 			rest = fmt.Sprint(" rest ", c.Rest)
 		}
+		if c.Close {
+			rest += " and the session"
+		}
 		return fmt.Sprintf("Release(%s %v%s)", brief(c.Session), c.Grants, rest)
 	case fsm.SetValue:
 		return fmt.Sprintf("SetValue(%s request %d: %s token %d %q)", brief(c.Session), c.Request, c.Name, c.Token, c.Value)
@@ -73,8 +76,8 @@ func describe(c fsm.Command) string {
 		return fmt.Sprintf("CloseSession(%s)", brief(c.Session))
 	case fsm.Hello:
 		return fmt.Sprintf("Hello(%d/%d)", int(c.Node[0])-1, c.Incarnation)
-	case fsm.Forget:
-		return fmt.Sprintf("Forget(%d/%d)", int(c.Node[0])-1, c.Incarnation)
+	case fsm.Goodbye:
+		return fmt.Sprintf("Goodbye(%d/%d)", int(c.Node[0])-1, c.Incarnation)
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T%+v", c, c), "fsm.")
 }

@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, snapshots, horizons, shell, calls, holds, around} {
+	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, snapshots, horizons, shell, calls, holds, around, membership} {
 		all = append(all, part()...)
 	}
 	return all
@@ -46,7 +46,7 @@ func locks() []mutant {
 
 // sessions are defects of who is alive.
 func sessions() []mutant {
-	const session, group = "fsm/session.go", "fsm/group.go"
+	const session, node = "fsm/session.go", "fsm/node.go"
 	return of([]mutant{
 		{name: "forget to check the renewal index", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed == 0 {"},
 		{name: "an expiry by an older renewal counts", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed > s.renewed {"},
@@ -55,14 +55,24 @@ func sessions() []mutant {
 		{name: "a late keepalive renews", file: session, old: "case c.Seq > s.seq:", new: "case c.Seq > 0:"},
 		{name: "a session said to be lost opens later", file: session, old: "\t\t\tm.retire(id) // the client", new: "\t\t\t// the client"},
 		{name: "renewals are not heard of", file: session, old: "s.seq, s.renewed = c.Seq, m.applied", new: "s.seq = c.Seq"},
-		{name: "grant to a dead waiter", file: session, old: "\tm.remove(c, how)\n\tm.names = append(m.names, c.name)\n", new: "\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
+		{name: "grant to a dead waiter", file: session, old: "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", new: "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
 		{name: "the end of a session serves nobody", file: session, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
 		{name: "the answered floor takes one too many", file: session, old: "m.finished.prune(s.opened, acked)", new: "m.finished.prune(s.opened, acked+1)"},
-		{name: "a closed session goes on", file: session, old: "\tm.endSessions(m.ended, reason)\n", new: "\t_ = reason\n"},
-		{name: "a restart frees nothing", file: group, old: "\t\tm.endNode(n, ReasonIncarnation)\n", new: ""},
-		{name: "an older process is welcome", file: group, old: "case known && c.Incarnation < n.incarnation,\n", new: "case known && c.Incarnation > n.incarnation+1<<40,\n"},
-		{name: "an older process may act", file: group, old: "case incarnation < n.incarnation || n.forgotten != 0:", new: "case n.forgotten != 0:"},
-		{name: "a late farewell ends the next process", file: group, old: "\t\tif c.Incarnation < n.incarnation {\n\t\t\treturn Outcome{Code: CodeStaleIncarnation}\n\t\t}\n", new: ""},
+		{name: "a closed session goes on", file: session, old: "\tm.endSession(s, how)\n", new: "\t_ = how\n"},
+		{name: "a restart frees nothing", file: node, old: "if c.Place.proves(n.place) {", new: "if false {"},
+		{name: "an unknown place is proof", file: node, old: "if c.Place.proves(n.place) {", new: "if c.Place == n.place {"},
+		{name: "any later process is proof", file: node, old: "if c.Place.proves(n.place) {", new: "if true {"},
+		{name: "a superseded process waits on", file: node, old: "\t\tm.dropWaiters(n, ReasonSuperseded)\n", new: ""},
+		{name: "a superseded process renews", file: node, old: "case known && n.over:\n\t\treturn n, CodeStaleIncarnation", new: "case known && n.over && n.id == Node{}:\n\t\treturn n, CodeStaleIncarnation"},
+		{name: "a superseded process acquires", file: session, old: "\t\tif s.over {\n", new: "\t\tif s.over && s.ttl == 0 {\n"},
+		{name: "removal ends grants", file: node, old: "\tm.dropWaiters(n, ReasonRemoved)\n", new: "\tm.gather(n, math.MaxUint64)\n\tm.dropSessions(ending{reason: ReasonRemoved})\n"},
+		{name: "a removed process waits on", file: node, old: "\tm.dropWaiters(n, ReasonRemoved)\n", new: ""},
+		{name: "a late removal counts", file: node, old: "case !known || n.since != c.Since || n.gone != 0:", new: "case !known || n.gone != 0:"},
+		{name: "a late revocation counts", file: node, old: "if mine && r.s.opened <= upto {", new: "if mine {"},
+		{name: "anybody may propose for anybody", file: "fsm/machine.go", old: "of != by && of != (Process{})", new: "of != by && of == (Process{1})"},
+		{name: "an older process is welcome", file: node, old: "case known && (c.Incarnation < last.incarnation || last.departure == Gone),", new: "case known && last.departure == Gone,"},
+		{name: "a node that left for good is welcome", file: node, old: "case known && (c.Incarnation < last.incarnation || last.departure == Gone),", new: "case known && c.Incarnation < last.incarnation,"},
+		{name: "a late good-bye ends the next process", file: node, old: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(node{id: c.Node, incarnation: c.Incarnation})\n", new: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(last)\n"},
 	}, "model", "small", "fsm")
 }
 

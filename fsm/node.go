@@ -1,0 +1,300 @@
+package fsm
+
+import (
+	"bytes"
+	"math"
+)
+
+// node is one process of a node that the group knows, or the memory of one that is gone.
+type node struct {
+	id          Node
+	incarnation uint64
+	name        string
+	place       Place
+	born        uint64    // index of its Hello: owner of its used session numbers; 0 once it is over
+	since       uint64    // index of its Hello, or of its return
+	lowest      uint64    // lower session numbers are all used
+	gone        uint64    // index at which it was superseded or removed, or said good-bye; 0: it is here
+	spans       int       // of m.numbers
+	over        bool      // it is gone and does not come back: it neither acquires nor renews
+	departure   Departure // if it is over: whether a process of its node may come after it
+	lasting     bool      // it is gone, and sessions of it are open
+}
+
+// memory reports whether only the memory of it is left, which is dropped when there are too many.
+func (n node) memory() bool { return n.gone != 0 && !n.lasting }
+
+func lessNode(a, b node) bool {
+	if c := bytes.Compare(a.id[:], b.id[:]); c != 0 {
+		return c < 0
+	}
+	return a.incarnation < b.incarnation
+}
+
+// process finds the record of a process of a node.
+func (m *Machine) process(id Node, incarnation uint64) (node, bool) {
+	return m.nodes.Get(node{id: id, incarnation: incarnation})
+}
+
+// latest finds the record of the last process of a node that is remembered.
+func (m *Machine) latest(id Node) (found node, ok bool) {
+	m.nodes.Descend(node{id: id, incarnation: math.MaxUint64}, func(n node) bool {
+		if ok = n.id == id; ok {
+			found = n
+		}
+		return false
+	})
+	return found, ok
+}
+
+// present finds the record of a process that may acquire and renew, and says why if it may not.
+func (m *Machine) present(id Node, incarnation uint64) (node, Code) {
+	n, known := m.process(id, incarnation)
+	switch {
+	case known && n.over:
+		return n, CodeStaleIncarnation
+	case known:
+		return n, CodeOK
+	}
+	if last, ok := m.latest(id); ok && (incarnation < last.incarnation || last.departure == Gone) {
+		return n, CodeStaleIncarnation
+	}
+	return n, CodeUnknownNode
+}
+
+func (m *Machine) hello(c *Hello) Outcome {
+	if c.Node == (Node{}) || c.Incarnation == 0 || !validText(c.Name, NameBytesMax) || len(c.Place.Boot) > BootBytesMax {
+		return Outcome{Code: CodeInvalid}
+	}
+	last, known := m.latest(c.Node)
+	switch {
+	case known && (c.Incarnation < last.incarnation || last.departure == Gone),
+		known && c.Incarnation == last.incarnation && last.over:
+		return Outcome{Code: CodeStaleIncarnation}
+	case known && c.Incarnation == last.incarnation:
+		return Outcome{}
+	case (!known || last.gone != 0) && m.here >= m.limits.nodes:
+		return Outcome{Code: CodeTooManyNodes}
+	}
+	if known {
+		m.succeed(c)
+	}
+	m.nodes.Set(node{
+		id: c.Node, incarnation: c.Incarnation, name: c.Name, place: c.Place, born: m.applied, since: m.applied,
+	})
+	m.here++
+	return Outcome{}
+}
+
+// succeed makes way for a later process of a node. Only what the Hello proves to be dead loses its grants now
+// (S9). The others keep what they hold until its TTL; what they wait for is withdrawn. Nobody is served before
+// all that is to go has gone.
+func (m *Machine) succeed(c *Hello) {
+	for _, n := range m.processes(c.Node) {
+		if c.Place.proves(n.place) {
+			m.gather(n, math.MaxUint64)
+			m.dropSessions(ending{reason: ReasonIncarnation})
+		}
+		m.dropWaiters(n, ReasonSuperseded)
+	}
+	for _, n := range m.processes(c.Node) {
+		if n = m.conclude(n); n.memory() { // that of its successor is as good
+			m.forgotten--
+			m.nodes.Delete(n)
+		}
+	}
+	m.settleNames()
+}
+
+// processes are the records of a node.
+func (m *Machine) processes(id Node) (all []node) {
+	m.nodes.Ascend(node{id: id}, func(n node) bool {
+		if n.id == id {
+			all = append(all, n)
+		}
+		return n.id == id
+	})
+	return all
+}
+
+// conclude makes a process one that is over: it renews nothing and asks for nothing any more.
+func (m *Machine) conclude(n node) node {
+	if n.over {
+		return n
+	}
+	m.gather(n, math.MaxUint64)
+	for _, s := range m.ended {
+		m.session(s.id).over = true
+	}
+	m.ended = m.ended[:0]
+	m.numbers.drop(n.born)
+	n.over, n.born, n.since, n.lowest, n.spans = true, 0, 0, 0, 0
+	return m.leave(n)
+}
+
+// leave notes that a process is gone.
+func (m *Machine) leave(n node) node {
+	if n.gone == 0 {
+		n.gone = m.applied
+		m.here--
+		n.lasting = m.hasSessions(n)
+		if n.memory() {
+			m.forgotten++
+		}
+	}
+	m.nodes.Set(n)
+	return n
+}
+
+// comeBack makes a process that was removed, and asks for something, one that is here.
+func (m *Machine) comeBack(n node) (node, Code) {
+	if n.gone == 0 {
+		return n, CodeOK
+	}
+	if m.here >= m.limits.nodes {
+		return n, CodeTooManyNodes
+	}
+	if n.memory() {
+		m.forgotten--
+	}
+	m.here++
+	n.gone, n.since, n.lasting = 0, m.applied, false
+	m.nodes.Set(n)
+	return n, CodeOK
+}
+
+// goodbye ends a process that has ended its leases.
+func (m *Machine) goodbye(c *Goodbye) Outcome {
+	if c.Node == (Node{}) || c.Incarnation == 0 || c.Departure > Gone {
+		return Outcome{Code: CodeInvalid}
+	}
+	last, known := m.latest(c.Node)
+	if known && c.Incarnation < last.incarnation {
+		m.endProcess(node{id: c.Node, incarnation: c.Incarnation})
+		return Outcome{Code: CodeStaleIncarnation}
+	}
+	if !known || last.incarnation != c.Incarnation { // it cannot return, though its Hello was not seen
+		m.succeed(&Hello{Node: c.Node})
+		last = node{id: c.Node, incarnation: c.Incarnation, gone: m.applied, over: true}
+		m.forgotten++
+	}
+	m.endProcess(last)
+	if n, ok := m.process(c.Node, c.Incarnation); ok {
+		last = m.conclude(n)
+	}
+	if c.Departure > last.departure {
+		last.departure = c.Departure
+		m.events = append(m.events, Event{
+			Index: m.applied, Kind: EventDeparted, Session: SessionID{Node: c.Node, Incarnation: c.Incarnation}, NodeName: last.name,
+		})
+	}
+	m.nodes.Set(last)
+	m.boundMemory()
+	return Outcome{}
+}
+
+// endProcess ends all sessions of a process, which has said that it relies on none.
+func (m *Machine) endProcess(n node) {
+	m.gather(n, math.MaxUint64)
+	m.dropSessions(ending{reason: ReasonLeft})
+	m.settleNames()
+}
+
+// removeNode notes that a node has no replica. That proves nothing about its process: only what waits goes.
+func (m *Machine) removeNode(c *Remove) Outcome {
+	n, known := m.process(c.Node, c.Incarnation)
+	switch {
+	case c.Node == (Node{}) || c.Incarnation == 0 || c.Since == 0:
+		return Outcome{Code: CodeInvalid}
+	case !known || n.since != c.Since || n.gone != 0:
+		return Outcome{Code: CodeFinished}
+	}
+	m.leave(n)
+	m.dropWaiters(n, ReasonRemoved)
+	m.settleNames()
+	m.boundMemory()
+	return Outcome{}
+}
+
+// revoke ends all sessions of a node that were open at a command, whatever process they are of.
+func (m *Machine) revoke(c *Revoke) Outcome {
+	if c.Node == (Node{}) || c.Reason == "" || !validText(c.Reason, LabelBytesMax) {
+		return Outcome{Code: CodeInvalid}
+	}
+	for _, n := range m.processes(c.Node) {
+		m.gather(n, c.Upto)
+	}
+	m.dropSessions(ending{kind: EventForced, reason: ReasonRevoked, detail: c.Reason})
+	m.settleNames()
+	return Outcome{}
+}
+
+// gather adds the sessions of a process that were opened up to an index to m.ended.
+func (m *Machine) gather(n node, upto uint64) {
+	from := SessionID{Node: n.id, Incarnation: n.incarnation}
+	m.sessions.Ascend(sessionRef{id: from}, func(r sessionRef) bool {
+		mine := r.id.Process() == from.Process()
+		if mine && r.s.opened <= upto {
+			m.ended = append(m.ended, r.s)
+		}
+		return mine
+	})
+}
+
+// hasSessions reports whether a session of a process is open.
+func (m *Machine) hasSessions(n node) (open bool) {
+	from := SessionID{Node: n.id, Incarnation: n.incarnation}
+	m.sessions.Ascend(sessionRef{id: from}, func(r sessionRef) bool {
+		open = r.id.Process() == from.Process()
+		return false
+	})
+	return open
+}
+
+// dropWaiters takes all that a process waits for out of the queues. It holds what it holds.
+func (m *Machine) dropWaiters(n node, reason Reason) {
+	m.gather(n, math.MaxUint64)
+	for _, s := range m.ended {
+		m.listClaims(s)
+		for _, c := range m.claims {
+			if c.token == 0 {
+				m.finish(m.session(s.id), c.request)
+				m.dropClaim(c, ending{reason: reason})
+			}
+		}
+	}
+	m.ended = m.ended[:0]
+}
+
+// letGo notes that a process that is gone may have no session left: only the memory of the node's last one stays.
+func (m *Machine) letGo(n node) {
+	if m.hasSessions(n) {
+		return
+	}
+	if last, _ := m.latest(n.id); last.incarnation > n.incarnation {
+		m.nodes.Delete(n)
+		return
+	}
+	n.lasting = false
+	m.nodes.Set(n)
+	m.forgotten++
+	m.boundMemory()
+}
+
+// boundMemory drops the oldest memory when there is one too many. It looks at all nodes, which only happens when
+// thousands have come and gone.
+func (m *Machine) boundMemory() {
+	if m.forgotten <= m.limits.forgotten {
+		return
+	}
+	var oldest node
+	m.nodes.Scan(func(n node) bool {
+		if n.memory() && (oldest.gone == 0 || n.gone < oldest.gone) {
+			oldest = n
+		}
+		return true
+	})
+	m.numbers.drop(oldest.born)
+	m.nodes.Delete(oldest)
+	m.forgotten--
+}

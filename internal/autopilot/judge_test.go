@@ -1,0 +1,120 @@
+package autopilot_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+)
+
+// judge objects to a step that its rules forbid, though it may come to no harm: who votes loses its place for ever when it
+// is removed, and every change is a moment of risk.
+func (w *world) judge(p autopilot.Plan, want int) error {
+	n := w.census()
+	all, _ := w.voters()
+	seeming := n[standbyReady] + n[standbyFresh] // they look ready to vote
+	staying := n[voterWell] + n[voterFresh] + n[voterSilent]
+	if w.bits&unknown != 0 && p.Kind > autopilot.Barrier {
+		return fmt.Errorf("P1: %s while the last outcome is unknown", p.Kind)
+	}
+	switch p.Kind {
+	case autopilot.Promote:
+		at := w.at(slotOf(p.Node))
+		switch {
+		case at != standbyReady && at != standbyFresh:
+			return errors.New("P2: who is promoted is not ready")
+		case staying >= want:
+			return errors.New("P10: one voter too many is made")
+		case all == 1 && seeming < 2 && n[voterWell] == 1:
+			return errors.New("P2: from one voter to two, and no further")
+		}
+	case autopilot.Remove:
+		switch at := w.at(slotOf(p.Node)); {
+		case w.is(slotOf(p.Node), leader):
+			return errors.New("P6: the raft leader removes itself")
+		case at == voterWell || at == voterFresh || at == voterSilent:
+			return errors.New("P3: a voter that stays is removed before ReplaceAfter")
+		case at == standbyNew || at == standbyReady || at == standbyFresh:
+			return errors.New("P7: a standby that stays is removed")
+		case at == voterLong && seeming == 0 && staying < want && n[leaverWell]+n[leaverFresh] == 0 &&
+			(all-n[voterLong]-n[leaverLong])/2 == all/2:
+			return errors.New("P4: a silent voter loses its place for nothing")
+		}
+	}
+	return nil
+}
+
+// deaf asks what the raft leader would do if it heard nobody else.
+func (w *world) deaf(want int) error {
+	in := w.input(want)
+	in.Listening = time.Minute
+	all, _ := w.voters()
+	for i := range in.Members {
+		if in.Members[i].Node != in.Self {
+			in.Members[i].Heard = time.Minute
+		}
+	}
+	if p := autopilot.Next(in); all > 1 && p.Kind > autopilot.Barrier {
+		return fmt.Errorf("P1: %s of %s by a raft leader that hears nobody", p.Kind, p.Node)
+	}
+	return nil
+}
+
+// census counts the nodes in each place.
+func (w *world) census() (n [voterGone + 1]int) {
+	for i := range w.slot {
+		n[w.at(i)]++
+	}
+	return n
+}
+
+// shape objects to what has become of a world at rest.
+func (w *world) shape(want int, plan autopilot.Plan) error {
+	n := w.census()
+	all, _ := w.voters()
+	dead, leaving := n[voterLong], n[leaverWell]
+	others := n[standbyReady] // nodes that could vote
+	switch {
+	case n[candidate]+n[standbyDead]+n[standbyLeaves] > 0:
+		return errors.New("who joins, leaves or died without a vote is still there")
+	case n[voterGone]+n[leaverLong] > 0:
+		return errors.New("who left for good still votes")
+	case leaving > 0 && (all > 1 || others > 0):
+		return errors.New("who leaves is not let go")
+	case n[voterWell] < want && others > 0 && !(all == 1 && others == 1 && leaving == 0):
+		return fmt.Errorf("%d voters, though a standby is ready", n[voterWell])
+	case n[voterWell] >= want && dead > 0:
+		return errors.New("a dead voter stays")
+	case all/2 > (all-dead)/2:
+		return errors.New("dead voters cost a death that the living could bear")
+	case (plan.Kind == autopilot.None) != (n[voterWell] >= want && leaving == 0):
+		return fmt.Errorf("%s said of a membership that is otherwise", plan.Kind)
+	}
+	return nil
+}
+
+// zoned gives the nodes of the world three zones, and objects if another zone than the emptiest gets a voter.
+func zoned(in autopilot.Input) (autopilot.Plan, error) {
+	voters := make(map[string]int)
+	for i := range in.Members {
+		m := &in.Members[i]
+		m.Zone = []string{"x", "y", "z"}[slotOf(m.Node)%3]
+		if m.Role == autopilot.Voter && m.Departure == autopilot.Stays && m.Heard < autopilot.ReplaceAfterDefault {
+			voters[m.Zone]++
+		}
+	}
+	p := autopilot.Next(in)
+	if p.Kind != autopilot.Promote {
+		return p, nil
+	}
+	chosen := in.Members[slices.IndexFunc(in.Members, func(m autopilot.Member) bool { return m.Node == p.Node })]
+	for _, m := range in.Members {
+		ready := m.Role == autopilot.Standby && m.Departure == autopilot.Stays && m.Running && m.Heard == 0
+		if ready && voters[m.Zone] < voters[chosen.Zone] {
+			return p, fmt.Errorf("P9: %s of zone %s is promoted before %s of zone %s", p.Node, chosen.Zone, m.Node, m.Zone)
+		}
+	}
+	return p, nil
+}

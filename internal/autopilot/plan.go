@@ -1,0 +1,180 @@
+package autopilot
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Next returns the step to take now.
+func Next(in Input) Plan {
+	v := survey(in)
+	p := v.next()
+	p.Index = in.Index // P8
+	p.Bears = max(v.heard-quorum(len(v.voters)), -1)
+	return p
+}
+
+func (v *view) next() Plan {
+	if p := v.blocked(); p.Kind != None { // P1
+		return p
+	}
+	for _, rule := range []func() Plan{
+		v.removeGone, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.addStandby,
+	} {
+		if p := rule(); p.Kind != None {
+			return p
+		}
+	}
+	return v.waiting()
+}
+
+// blocked is P1: why nothing at all may be done.
+func (v *view) blocked() Plan {
+	n := len(v.voters)
+	switch {
+	case v.Unknown:
+		return Plan{Kind: Barrier, Reason: "the outcome of the last change is unknown"}
+	case !slices.ContainsFunc(v.voters, func(m Member) bool { return m.Node == v.Self }):
+		return wait("this node does not vote")
+	case v.Listening < v.Moment:
+		return wait("this raft leader has not yet listened long enough to know who lives")
+	case v.heard < quorum(n):
+		return wait("%d of %d voters are heard: no majority, no change", v.heard, n)
+	}
+	return Plan{}
+}
+
+// removeGone removes at once who will never vote again: the majority of those heard does not shrink by it.
+func (v *view) removeGone() Plan {
+	return v.removeVoter(func(m Member) bool { return m.Departure == Gone }, "it has ended for good")
+}
+
+// promote makes a voter where one is missing.
+func (v *view) promote() Plan {
+	if len(v.ready) == 0 || v.staying >= v.Want || !v.mayPromote() {
+		return Plan{}
+	}
+	return Plan{Kind: Promote, Node: v.ready[0].Node, Reason: fmt.Sprintf("%d of %d wanted voters stay", v.staying, v.Want)}
+}
+
+// mayPromote is P2.
+func (v *view) mayPromote() bool {
+	if len(v.voters) == 1 {
+		return len(v.ready) > 1 || v.staying == 0
+	}
+	return v.heard >= quorum(len(v.voters)+1)
+}
+
+// removeFailed removes the voter that was silent longest, if that is good for something: P4.
+func (v *view) removeFailed() Plan {
+	if v.failed == 0 {
+		return Plan{}
+	}
+	n := len(v.voters)
+	reason := ""
+	switch {
+	case len(v.ready) > 0 && v.staying < v.Want:
+		reason = "a standby is ready to take its place"
+	case v.staying >= v.Want:
+		reason = "enough others vote"
+	case quorum(n-v.failed) < quorum(n):
+		reason = "those that live bear more deaths without it"
+	case v.leaving > 0:
+		reason = "others could not leave"
+	default:
+		return Plan{}
+	}
+	return v.removeVoter(v.isFailed, "not heard for long, and "+reason)
+}
+
+// removeLeaving removes who has announced it, one at a time: P5. Who can't be heard any more goes first.
+func (v *view) removeLeaving() Plan {
+	return v.removeVoter(func(m Member) bool { return m.Departure == Leaves }, "it leaves")
+}
+
+// removeVoter removes the voter that was heard longest ago among those that match, but the raft leader: P6. It does
+// nothing if too few of those that remain are heard: P3.
+func (v *view) removeVoter(match func(Member) bool, reason string) Plan {
+	i := slices.IndexFunc(v.voters, func(m Member) bool { return m.Node != v.Self && match(m) })
+	if i < 0 {
+		return Plan{}
+	}
+	heard := v.heard
+	if v.hears(v.voters[i]) {
+		heard--
+	}
+	if heard < quorum(len(v.voters)-1) {
+		return Plan{}
+	}
+	return Plan{Kind: Remove, Node: v.voters[i].Node, Reason: reason}
+}
+
+// handOver is P6: a raft leader that leaves gives way to another, which then removes it.
+func (v *view) handOver() Plan {
+	self := slices.IndexFunc(v.voters, func(m Member) bool { return m.Node == v.Self })
+	if v.voters[self].Departure == Stays {
+		return Plan{}
+	}
+	to := Member{}
+	for _, m := range v.voters {
+		if m.Node != v.Self && m.Departure == Stays && v.hears(m) && (to.Node == "" || m.Behind < to.Behind) {
+			to = m
+		}
+	}
+	if to.Node == "" {
+		return Plan{}
+	}
+	return Plan{Kind: HandOver, Node: to.Node, Reason: "the raft leader itself leaves"}
+}
+
+// removeStandby removes a replica that votes for nothing and follows no more. Gossip may speak for it: P7.
+func (v *view) removeStandby() Plan {
+	forget := forgetFactor * v.ReplaceAfter
+	return v.pick(Remove, func(m Member) string {
+		switch {
+		case m.Role != Standby:
+			return ""
+		case m.Departure == Gone:
+			return "it has ended for good"
+		case m.Departure == Leaves:
+			return "it leaves"
+		case m.Heard >= forget && m.Seen >= forget:
+			return "neither heard nor seen for long"
+		}
+		return ""
+	})
+}
+
+// addStandby gives a candidate a replica, as long as fewer follow than shall.
+func (v *view) addStandby() Plan {
+	replicas := 0
+	for _, m := range v.Members {
+		if m.Role != Candidate && m.Departure == Stays && min(m.Heard, m.Seen) < v.ReplaceAfter {
+			replicas++
+		}
+	}
+	if v.Standbys > 0 && replicas >= v.Want+v.Standbys {
+		return Plan{}
+	}
+	return v.pick(AddStandby, func(m Member) string {
+		if m.Role == Candidate && m.Departure == Stays && m.Seen < v.Moment {
+			return "it joins"
+		}
+		return ""
+	})
+}
+
+// pick plans a step for the best of the members that there is a reason for.
+func (v *view) pick(kind Kind, why func(Member) string) Plan {
+	var best Member
+	reason := ""
+	for _, m := range v.Members {
+		if r := why(m); r != "" && (reason == "" || v.better(m, best) < 0) {
+			best, reason = m, r
+		}
+	}
+	if reason == "" {
+		return Plan{}
+	}
+	return Plan{Kind: kind, Node: best.Node, Reason: reason}
+}

@@ -1,0 +1,253 @@
+package autopilot_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"pgregory.net/rapid"
+)
+
+type members = []autopilot.Member
+
+func member(role autopilot.Role, node string, with ...func(*autopilot.Member)) autopilot.Member {
+	m := autopilot.Member{Node: node, Role: role, Running: true, Age: time.Minute}
+	for _, f := range with {
+		f(&m)
+	}
+	return m
+}
+
+func voter(node string, with ...func(*autopilot.Member)) autopilot.Member {
+	return member(autopilot.Voter, node, with...)
+}
+
+func standby(node string, with ...func(*autopilot.Member)) autopilot.Member {
+	return member(autopilot.Standby, node, with...)
+}
+
+func joins(node string, with ...func(*autopilot.Member)) autopilot.Member {
+	return member(autopilot.Candidate, node, with...)
+}
+
+func heard(ago time.Duration) func(*autopilot.Member) {
+	return func(m *autopilot.Member) { m.Heard = ago }
+}
+
+func seen(ago time.Duration) func(*autopilot.Member) {
+	return func(m *autopilot.Member) { m.Seen = ago }
+}
+
+func zone(z string) func(*autopilot.Member) { return func(m *autopilot.Member) { m.Zone = z } }
+
+func behind(entries uint64) func(*autopilot.Member) {
+	return func(m *autopilot.Member) { m.Behind = entries }
+}
+func leaves(m *autopilot.Member) { m.Departure = autopilot.Leaves }
+func gone(m *autopilot.Member)   { m.Departure = autopilot.Gone }
+func disk(m *autopilot.Member)   { m.Disk = true }
+func starts(m *autopilot.Member) { m.Running = false }
+func young(m *autopilot.Member)  { m.Age = time.Millisecond }
+
+const dead = 31 * time.Second
+
+func of(want int, list ...autopilot.Member) autopilot.Input {
+	return autopilot.Input{Self: "a", Want: want, Listening: time.Minute, StableAfter: time.Second, Members: list}
+}
+
+// play carries out each step at once, without a death, until there is none: "remove c, promote d; what is waited for".
+func play(in autopilot.Input) string {
+	var story []string
+	for range 40 {
+		p := autopilot.Next(in)
+		switch p.Kind {
+		case autopilot.None, autopilot.Wait:
+			return strings.Join(story, ", ") + "; " + p.Reason
+		case autopilot.Barrier:
+			in.Unknown = false
+		case autopilot.HandOver:
+			in.Self = p.Node
+		}
+		story = append(story, strings.TrimSpace(p.Kind.String()+" "+p.Node))
+		in.Members = slices.Clone(in.Members)
+		i := slices.IndexFunc(in.Members, func(m autopilot.Member) bool { return m.Node == p.Node })
+		switch p.Kind {
+		case autopilot.AddStandby:
+			in.Members[i].Role = autopilot.Standby
+		case autopilot.Promote:
+			in.Members[i].Role = autopilot.Voter
+		case autopilot.Remove:
+			in.Members = slices.Delete(in.Members, i, i+1)
+		}
+	}
+	return strings.Join(story, ", ") + "; and so on without end"
+}
+
+func TestPlansOfTypicalFleets(t *testing.T) {
+	t.Parallel()
+	well := members{voter("a"), voter("b"), voter("c")}
+	for _, c := range []struct {
+		name string
+		in   autopilot.Input
+		want string
+	}{
+		{"a complete fleet rests", of(3, well...), "; "},
+		{"a founder and two who join are three voters at once", of(3, voter("a"), joins("c"), joins("b")),
+			"add standby b, add standby c, promote b, promote c; "},
+		{"a fleet of two is one voter and one standby", of(3, voter("a"), standby("b")),
+			"; 1 of 3 wanted voters, and b stands by: a second voter alone would be one more that must live; waits for a third node"},
+		{"a dead one of three goes before its successor comes", of(3, voter("a"), voter("b"), voter("c", heard(dead)), standby("d")),
+			"remove c, promote d; "},
+		{"not before ReplaceAfter", of(3, voter("a"), voter("b"), voter("c", heard(29*time.Second)), standby("d")),
+			"; voter c has not been heard for 29s: it is given up after 30s"},
+		{"nor without a successor", of(3, voter("a"), voter("b"), voter("c", heard(dead))),
+			"; 2 of 3 wanted voters stay: waits for another node; c is given up, but without it no more deaths would be borne"},
+		{"a successor that died a moment ago is none", of(3, voter("a"), voter("b"), voter("c", heard(dead)), standby("d", heard(2*time.Second))),
+			"; 2 of 3 wanted voters stay: waits for another node; c is given up, but without it no more deaths would be borne"},
+		{"a dead one of five goes after its successor has come", of(5, voter("a"), voter("b"), voter("c"), voter("d"), voter("e", heard(dead)), standby("f")),
+			"promote f, remove e; "},
+		{"with two dead of five and one spare one more death is borne", of(5, voter("a"), voter("b"), voter("c"), voter("d", heard(dead)), voter("e", heard(time.Hour)), standby("f")),
+			"remove e, promote f; 4 of 5 wanted voters stay: waits for another node; d is given up, but without it no more deaths would be borne"},
+		{"with two dead of five and no spare three vote", of(5, voter("a"), voter("b"), voter("c"), voter("d", heard(dead)), voter("e", heard(dead))),
+			"remove d, remove e; 3 of 5 wanted voters stay: waits for another node"},
+		{"two of three leave a fleet of six at once", of(3, voter("a"), voter("b", leaves), voter("c", leaves), standby("d"), standby("e"), standby("f")),
+			"promote d, promote e, remove b, remove c; "},
+		{"all three leave a fleet of six at once", of(3, voter("a", leaves), voter("b", leaves), voter("c", leaves), standby("d"), standby("e"), standby("f")),
+			"promote d, promote e, promote f, remove b, remove c, hand over d, remove a; "},
+		{"all leave", of(3, voter("a", leaves), voter("b", leaves), voter("c", leaves), standby("d", leaves)),
+			"remove b, remove c, remove d; a leaves, and is the last: it can only close"},
+		{"two of three leave, and nobody is there in their place", of(3, voter("a", leaves), voter("b", leaves), voter("c")),
+			"remove b, hand over c, remove a; 1 of 3 wanted voters stay: waits for another node"},
+		{"who ended is removed at once, then replaced", of(3, voter("a"), voter("b"), voter("c", gone), standby("d")),
+			"remove c, promote d; "},
+		{"two of five ended", of(5, voter("a"), voter("b"), voter("c"), voter("d", gone), voter("e", gone), standby("f")),
+			"remove d, remove e, promote f; 4 of 5 wanted voters stay: waits for another node"},
+		{"who leaves waits for who is silent", of(3, voter("a"), voter("b", leaves), voter("c", heard(10*time.Second))),
+			"; b leaves, and waits: without it only 1 of 2 voters would be heard"},
+		{"until that one is given up", of(3, voter("a"), voter("b", leaves), voter("c", heard(dead))),
+			"remove c, remove b; 1 of 3 wanted voters stay: waits for another node"},
+		{"the only voter leaves to its only standby", of(3, voter("a", leaves), standby("b")),
+			"promote b, hand over b, remove a; 1 of 3 wanted voters stay: waits for another node"},
+		{"the only voter leaves, and its standby is not ready", of(3, voter("a", leaves), standby("b", starts)),
+			"; a leaves, and waits until a standby is ready to vote in its place"},
+		{"too few are heard", of(3, voter("a"), voter("b", heard(dead)), voter("c", heard(dead)), standby("d"), joins("e")),
+			"; 1 of 3 voters are heard: no majority, no change"},
+		{"standbys that lag, start or are young are not promoted", of(3, voter("a"), voter("b"), standby("c", behind(1e6)), standby("d", starts), standby("e", young)),
+			"; 2 of 3 wanted voters stay: waits until a standby has caught up"},
+		{"a standby waits for a voter that is silent", of(5, voter("a"), voter("b"), voter("c", heard(2*time.Second)), standby("d")),
+			"; d is ready to vote, but only 2 of 3 voters are heard: waits until another is, or has been silent for 30s"},
+		{"voters in excess stay", of(1, well...), "; "},
+	} {
+		if got := play(c.in); got != c.want {
+			t.Errorf("%s:\n got %q\nwant %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestNothingIsPlannedOnOldKnowledge(t *testing.T) {
+	t.Parallel()
+	in := of(3, voter("a"), voter("b"), voter("c", heard(dead)), standby("d"))
+	in.Index, in.Unknown, in.Listening = 9, true, 0
+	if p := autopilot.Next(in); p.Kind != autopilot.Barrier {
+		t.Errorf("%v (%s) while the outcome of the last change is unknown", p.Kind, p.Reason)
+	}
+	in.Unknown = false
+	if p := autopilot.Next(in); p.Kind != autopilot.Wait {
+		t.Errorf("%v (%s) by a raft leader that was just elected", p.Kind, p.Reason)
+	}
+	in.Listening = time.Minute
+	if p := autopilot.Next(in); p.Kind != autopilot.Remove || p.Index != 9 || p.Bears != 0 {
+		t.Errorf("%+v, want the removal under index 9 by a group that bears no death", p)
+	}
+	in.Self = "d"
+	if p := autopilot.Next(in); p.Kind != autopilot.Wait {
+		t.Errorf("%v by a node that does not vote", p.Kind)
+	}
+}
+
+func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		in   autopilot.Input
+		want string
+	}{
+		{"the zone without a voter", of(3, voter("a", zone("east")), voter("b", zone("west")),
+			standby("c", zone("east"), disk), standby("d", zone("west"), disk), standby("e", zone("north"))), "e"},
+		{"the zone of the dead one", of(5, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("south")), voter("d", zone("south")), voter("e", zone("north"), heard(dead)),
+			standby("f", zone("west")), standby("g", zone("north"))), "g"},
+		{"the node with a disk", of(3, voter("a"), voter("b"), standby("c"), standby("d", disk)), "d"},
+		{"a candidate of the zone without a voter", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("east")),
+			joins("d", zone("west")), joins("e", zone("north"))), "e"},
+	} {
+		if p := autopilot.Next(c.in); p.Node != c.want {
+			t.Errorf("%s: %v %s, want %s", c.name, p.Kind, p.Node, c.want)
+		}
+	}
+}
+
+func TestAsManyFollowAsShall(t *testing.T) {
+	t.Parallel()
+	in := of(3, voter("a"), joins("b"), joins("c"), joins("d"), joins("e"), joins("f"), joins("g", seen(time.Minute)), joins("h", leaves))
+	in.Standbys = 1
+	if got, want := play(in), "add standby b, add standby c, promote b, promote c, add standby d; "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	in.Standbys = 0
+	if got, want := play(in), "add standby b, add standby c, promote b, promote c, add standby d, add standby e, add standby f; "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestGossipSpeaksForAStandbyAndForNoVoter(t *testing.T) {
+	t.Parallel()
+	long := time.Hour
+	for _, c := range []struct {
+		name string
+		last autopilot.Member
+		want autopilot.Kind
+	}{
+		{"a standby that gossip sees stays", standby("e", heard(long)), autopilot.None},
+		{"one that Raft hears stays", standby("e", seen(long)), autopilot.None},
+		{"one of which nothing is known goes", standby("e", heard(long), seen(long)), autopilot.Remove},
+		{"but not soon", standby("e", heard(299*time.Second), seen(long)), autopilot.None},
+		{"one that leaves goes at once", standby("e", leaves), autopilot.Remove},
+		{"a dead voter that gossip sees goes", voter("e", heard(dead)), autopilot.Remove},
+		{"a living one that gossip does not see stays", voter("e", seen(long)), autopilot.None},
+	} {
+		if p := autopilot.Next(of(3, voter("a"), voter("b"), voter("c"), c.last)); p.Kind != c.want {
+			t.Errorf("%s: %v (%s)", c.name, p.Kind, p.Reason)
+		}
+	}
+}
+
+func TestOrderOfTheMembersDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		kinds := rapid.SampledFrom(members{
+			voter(""), voter("", heard(dead)), voter("", leaves), voter("", gone), voter("", heard(2*time.Second)),
+			standby(""), standby("", starts), standby("", leaves), standby("", heard(time.Hour), seen(time.Hour)), joins(""),
+		})
+		list := members{voter("a")}
+		for i, m := range rapid.SliceOfN(kinds, 0, 8).Draw(t, "members") {
+			m.Node, m.Zone = names[1:][i%8], rapid.SampledFrom([]string{"x", "y"}).Draw(t, "zone")
+			list = append(list, m)
+		}
+		want := autopilot.Next(of(3, list...))
+		if got := autopilot.Next(of(3, rapid.Permutation(list).Draw(t, "order")...)); got != want {
+			t.Fatalf("%+v, in another order %+v", want, got)
+		}
+	})
+}
+
+func TestKindsHaveNames(t *testing.T) {
+	t.Parallel()
+	names := []string{"none", "wait", "barrier", "hand over", "add standby", "promote", "remove", "unknown"}
+	for i, want := range names {
+		if got := autopilot.Kind(i).String(); got != want {
+			t.Errorf("%d is %q, want %q", i, got, want)
+		}
+	}
+}

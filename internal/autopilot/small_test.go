@@ -1,0 +1,150 @@
+package autopilot_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+)
+
+// full is a group of so many voters that are well.
+func full(voters int) world {
+	w := world{bits: listening}
+	for i := range voters {
+		w.put(i, voterWell)
+	}
+	w.slot[0] |= leader
+	return w
+}
+
+// explore visits every world that can come of one founder among so many nodes, or of a group of them all, which may be
+// more voters than are wanted now.
+func explore(nodes, want int) (worlds int, err error) {
+	type step struct {
+		from int32
+		what string
+	}
+	type visited struct {
+		world
+		step
+	}
+	list := []visited{{full(1), step{from: -1}}, {full(nodes), step{from: -1}}}
+	seen := map[uint64]bool{list[0].key(): true, list[1].key(): true}
+	rest, pause := make(map[uint64]bool), make(map[uint64]bool) // that are known to lead to one
+	story := func(i int32, last string) string {
+		lines := []string{last}
+		for ; i >= 0; i = list[i].from {
+			lines = append(lines, fmt.Sprintf("%s: %v", list[i].what, list[i].world))
+		}
+		for a, b := 0, len(lines)-1; a < b; a, b = a+1, b-1 {
+			lines[a], lines[b] = lines[b], lines[a]
+		}
+		return strings.Join(lines, "\n")
+	}
+	for i := int32(0); int(i) < len(list); i++ {
+		w := list[i].world
+		if e := errors.Join(w.settle(want, false, rest), w.settle(want, true, pause)); e != nil {
+			return len(list), fmt.Errorf("%w\n%s", e, story(i, "then nobody dies any more"))
+		}
+		plan := autopilot.Next(w.input(want))
+		if e := w.judge(plan, want); e != nil {
+			return len(list), fmt.Errorf("%w\n%s", e, story(i, plan.Kind.String()+" "+plan.Node))
+		}
+		w.moves(nodes, plan, func(what string, n world, e error) {
+			if e != nil && err == nil {
+				err = fmt.Errorf("%w\n%s", e, story(i, fmt.Sprintf("%s: %v", what, n)))
+			}
+			if k := n.key(); e == nil && !seen[k] {
+				seen[k] = true
+				list = append(list, visited{n, step{i, what}})
+			}
+		})
+		if err != nil {
+			return len(list), err
+		}
+	}
+	return len(list), nil
+}
+
+// Every fleet of up to six nodes, every number of voters that fits, every history: nodes that come, die at any step and
+// come back, leave in any number, end for good; raft leaders that change and know old things; changes that arrive late,
+// whose outcome nobody hears, or that are never made. What apply excuses is all that the package comment admits.
+func TestNoHistoryOfASmallFleetLosesItsGroupAndEachComesToRest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ nodes, want int }{
+		{3, 1}, {3, 3}, {4, 1}, {4, 3}, {5, 1}, {5, 3}, {5, 5}, {6, 3}, {6, 5},
+	} {
+		if testing.Short() && (c.nodes > 5 || c.nodes == 5 && c.want == 1) {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d nodes of which %d shall vote", c.nodes, c.want), func(t *testing.T) {
+			t.Parallel()
+			worlds, err := explore(c.nodes, c.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(worlds, "worlds")
+		})
+	}
+}
+
+// Seven voters and two more nodes are too many for all histories: some of them, at random.
+func TestNoRandomHistoryOfNineNodesLosesTheirGroup(t *testing.T) {
+	t.Parallel()
+	walks := 200
+	if testing.Short() {
+		walks = 60
+	}
+	most := 0
+	for seed := range walks {
+		reached, err := walk(seed, 7-seed%2*2)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		most = max(most, reached)
+	}
+	if most <= 7 {
+		t.Errorf("no walk got beyond %d voters: none was promoted before another was removed", most)
+	}
+}
+
+// walk takes one way through the moves and answers the most voters that the group had.
+func walk(seed, want int) (most int, _ error) {
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	w := full(want)
+	for range 300 {
+		var kinds []string
+		all := make(map[string][]world)
+		plan, err := zoned(w.input(want))
+		if err = errors.Join(err, w.judge(plan, want)); err != nil {
+			return most, fmt.Errorf("%w: %v", err, w)
+		}
+		w.moves(slots, plan, func(what string, n world, e error) {
+			if e != nil && err == nil {
+				err = fmt.Errorf("%w: %v; %s: %v", e, w, what, n)
+			}
+			if len(all[what]) == 0 {
+				kinds = append(kinds, what)
+			}
+			all[what] = append(all[what], n)
+		})
+		if err != nil {
+			return most, err
+		}
+		kind := kinds[0] // what the raft leader does, or the answer to what it has asked for
+		if random.IntN(2) == 0 {
+			kind = kinds[random.IntN(len(kinds))]
+		}
+		next := all[kind][random.IntN(len(all[kind]))]
+		if err := errors.Join(next.settle(want, false, nil), next.settle(want, true, nil)); err != nil {
+			return most, fmt.Errorf("after %v: %w", w, err)
+		}
+		w = next
+		voters, _ := w.voters()
+		most = max(most, voters)
+	}
+	return most, nil
+}

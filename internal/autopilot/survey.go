@@ -1,0 +1,97 @@
+package autopilot
+
+import (
+	"cmp"
+	"slices"
+)
+
+// view is an Input, counted and sorted.
+type view struct {
+	Input
+	voters  []Member // the one heard longest ago first
+	ready   []Member // the standbys that may be promoted now, the best first
+	heard   int      // voters heard a moment ago that have not gone
+	staying int      // voters to count on: neither leaving nor silent for ReplaceAfter
+	failed  int      // voters silent for ReplaceAfter
+	leaving int      // voters heard that leave
+	zones   map[string]int
+}
+
+func survey(in Input) view {
+	if in.ReplaceAfter <= 0 {
+		in.ReplaceAfter = ReplaceAfterDefault
+	}
+	if in.Moment <= 0 {
+		in.Moment = MomentDefault
+	}
+	v := view{Input: in, zones: make(map[string]int)}
+	for _, m := range in.Members {
+		if m.Node == in.Self {
+			m.Heard = 0
+		}
+		switch {
+		case m.Role == Voter:
+			v.voters = append(v.voters, m)
+			v.count(m)
+		case v.isReady(m):
+			v.ready = append(v.ready, m)
+		}
+	}
+	slices.SortFunc(v.voters, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(b.Heard, a.Heard), cmp.Compare(a.Node, b.Node))
+	})
+	slices.SortFunc(v.ready, v.better)
+	return v
+}
+
+func (v *view) count(m Member) {
+	switch {
+	case m.Departure == Gone:
+	case v.isFailed(m):
+		v.failed++
+	case m.Departure == Leaves:
+	default:
+		v.staying++
+		v.zones[m.Zone]++
+	}
+	if v.hears(m) {
+		v.heard++
+		if m.Departure == Leaves {
+			v.leaving++
+		}
+	}
+}
+
+// better orders nodes by how good a voter each is: P9.
+func (v *view) better(a, b Member) int {
+	return cmp.Or(
+		cmp.Compare(v.zones[a.Zone], v.zones[b.Zone]),
+		-compareBool(a.Disk, b.Disk),
+		cmp.Compare(b.Age, a.Age),
+		cmp.Compare(a.Node, b.Node),
+	)
+}
+
+// hears reports whether a replica lives, as far as the raft leader can know: it was heard a moment ago.
+func (v *view) hears(m Member) bool { return m.Heard < v.Moment && m.Departure != Gone }
+
+// isFailed reports whether Raft has not heard a replica for long. What gossip says is not asked: P7.
+func (v *view) isFailed(m Member) bool { return m.Heard >= v.ReplaceAfter }
+
+func (v *view) isReady(m Member) bool {
+	return m.Role == Standby && m.Departure == Stays && v.hears(m) &&
+		m.Running && m.Behind <= behindMax && m.Age >= v.StableAfter
+}
+
+// quorum is how many of so many voters are a majority.
+func quorum(voters int) int { return voters/2 + 1 }
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

@@ -1,0 +1,80 @@
+package autopilot
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// String is the plan for an operator.
+func (p Plan) String() string {
+	switch p.Kind {
+	case None:
+		return "the membership is as wanted"
+	case Wait:
+		return p.Reason
+	case Barrier:
+		return "looks again: " + p.Reason
+	}
+	return fmt.Sprintf("%v %s: %s", p.Kind, p.Node, p.Reason)
+}
+
+func wait(format string, args ...any) Plan {
+	return Plan{Kind: Wait, Reason: fmt.Sprintf(format, args...)}
+}
+
+// waiting says what keeps the membership from being as wanted, if no step is possible now: the gravest thing alone.
+func (v *view) waiting() Plan {
+	for _, m := range v.voters {
+		if m.Departure != Stays {
+			return v.stuck(m)
+		}
+	}
+	if v.staying < v.Want {
+		return v.missing()
+	}
+	for _, m := range v.voters {
+		if !v.hears(m) {
+			return v.silent(m)
+		}
+	}
+	return Plan{}
+}
+
+// stuck says why a voter that leaves is still there.
+func (v *view) stuck(m Member) Plan {
+	n := len(v.voters)
+	switch {
+	case n > 1 && m.Node == v.Self:
+		return wait("%s leaves, and waits until a voter that stays is heard", m.Node)
+	case n > 1:
+		return wait("%s leaves, and waits: without it only %d of %d voters would be heard", m.Node, v.heard-1, n-1)
+	case slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role != Voter && m.Departure == Stays }):
+		return wait("%s leaves, and waits until a standby is ready to vote in its place", m.Node)
+	}
+	return wait("%s leaves, and is the last: it can only close", m.Node)
+}
+
+// missing says why there are fewer voters than wanted.
+func (v *view) missing() Plan {
+	n := len(v.voters)
+	behind := slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role == Standby && m.Departure == Stays && v.hears(m) })
+	switch {
+	case len(v.ready) == 1 && n == 1:
+		return wait("1 of %d wanted voters, and %s stands by: a second voter alone would be one more that must live; waits for a third node", v.Want, v.ready[0].Node)
+	case len(v.ready) > 0:
+		return wait("%s is ready to vote, but only %d of %d voters are heard: waits until another is, or has been silent for %v", v.ready[0].Node, v.heard, n, v.ReplaceAfter)
+	case behind:
+		return wait("%d of %d wanted voters stay: waits until a standby has caught up", v.staying, v.Want)
+	}
+	kept := ""
+	if v.failed > 0 {
+		kept = fmt.Sprintf("; %s is given up, but without it no more deaths would be borne", v.voters[0].Node)
+	}
+	return wait("%d of %d wanted voters stay: waits for another node%s", v.staying, v.Want, kept)
+}
+
+// silent says of a voter that is not heard what will become of it.
+func (v *view) silent(m Member) Plan {
+	return wait("voter %s has not been heard for %v: it is given up after %v", m.Node, m.Heard.Round(time.Second), v.ReplaceAfter)
+}

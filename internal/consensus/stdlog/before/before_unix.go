@@ -1,0 +1,5 @@
+//go:build unix
+
+package before
+
+import _ "log/syslog" // as dragonboat's logging library does here

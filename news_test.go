@@ -1,0 +1,263 @@
+package holdfast
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// side is a node without a group, whose replica is a machine of the test: one lease, and one call that waits.
+type side struct {
+	*testing.T
+	c       *Cluster
+	s       *session
+	lease   *Lease
+	waits   chan wakeup
+	request uint64 // of the call that waits
+}
+
+// newSide is a node whose session holds "held", or holds and is about to hear of it, and waits for "busy" or
+// whatever else is waited for. answered says that it has its answers.
+func newSide(t *testing.T, answered bool) *side {
+	c := newCluster(Config{}.withDefaults(), clock.NewManual())
+	t.Cleanup(c.cancel)
+	c.self = fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1}
+	d := &side{T: t, c: c, s: c.keeper.session(time.Hour, false), waits: make(chan wakeup, 1)}
+	for range 2 {
+		wake := make(chan wakeup, 1)
+		request, _, err := d.s.begin(wake, c.clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.request, d.waits = request, wake
+	}
+	if answered {
+		d.hear()
+	}
+	return d
+}
+
+// hear brings the answers: the first request is granted, and the second waits.
+func (d *side) hear() {
+	if d.c.keeper.opened(d.s, true) {
+		l := newLease(d.Context(), d.c, d.s, 1, "held", 1)
+		if d.s.adopt(l) == nil {
+			d.lease = l
+		}
+	}
+}
+
+// view is what the holder and the waiter see.
+func (d *side) view() string {
+	d.c.keeper.tellEnded()
+	view := "no lease"
+	if l := d.lease; l != nil {
+		wanted := false
+		select {
+		case <-l.Wanted():
+			wanted = true
+		default:
+		}
+		view = fmt.Sprintf("valid %v, err %v, wanted %v", l.Valid(), l.Err(), wanted)
+	}
+	select {
+	case w := <-d.waits:
+		l := newLease(d.Context(), d.c, d.s, d.request, "busy", Token(w.token))
+		if w.err != nil || d.s.adopt(l) != nil || !d.c.keeper.check(d.s) {
+			return view + "; the call asks again"
+		}
+		return fmt.Sprintf("%s; the call has token %d, wanted %v", view, l.token, l.isWanted)
+	default:
+		return view + "; the call waits"
+	}
+}
+
+// news is what a group carries out while a node looks elsewhere.
+type news struct {
+	waits string                    // what the second request waits for, "busy" if it is empty
+	does  func(g *groupOf, d *side) // for each side the same
+}
+
+// here is where the node's process runs.
+var here = fsm.Place{Boot: "here"}
+
+// groupOf is the group of a test: another node holds "busy" and the key "once:k".
+type groupOf struct {
+	*testing.T
+	m      *fsm.Machine
+	told   []*fsm.Event // since the last forget
+	own    fsm.SessionID
+	other  fsm.SessionID
+	tokens map[string]uint64
+	last   uint64 // request of the other node
+}
+
+func (g *groupOf) apply(cmd fsm.Command) fsm.Outcome {
+	out, events := g.m.Apply(g.m.Applied()+1, fsm.ProcessOf(cmd), fsm.Encode(cmd))
+	for i := range events {
+		e := events[i]
+		g.told = append(g.told, &e)
+	}
+	return out
+}
+
+func newGroupOf(t *testing.T) *groupOf {
+	g := &groupOf{T: t, m: fsm.New(), tokens: make(map[string]uint64)}
+	g.own = fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}
+	g.other = fsm.SessionID{Node: fsm.Node{2}, Incarnation: 1, Number: 1}
+	return g
+}
+
+// begin brings the group to where the news begins.
+func (g *groupOf) begin(waits string) {
+	g.apply(fsm.Birth{Cluster: [16]byte{1}})
+	g.apply(fsm.Serve{})
+	g.apply(fsm.Hello{Node: fsm.Node{1}, Incarnation: 1, Name: "own", Place: here})
+	g.apply(fsm.Hello{Node: fsm.Node{2}, Incarnation: 1, Name: "other"})
+	own := fsm.Acquire{Session: g.own, TTL: time.Hour, Wait: true, Request: 1, Name: "held"}
+	g.tokens["held"] = g.apply(own).Token
+	g.takes("busy")
+	g.takes(fsm.OnceName("k"))
+	own.Request, own.Name = 2, waits
+	if out := g.apply(own); out.Code != fsm.CodeQueued {
+		g.Fatalf("the call for %q does not wait: %v", waits, out.Code)
+	}
+}
+
+// takes lets the other node ask for a lock.
+func (g *groupOf) takes(name string) {
+	g.last++
+	g.tokens[name] = g.apply(fsm.Acquire{Session: g.other, TTL: time.Hour, Request: g.last, Name: name}).Token
+}
+
+func (g *groupOf) waitsFor(name string) {
+	g.last++
+	g.apply(fsm.Acquire{Session: g.other, TTL: time.Hour, Request: g.last, Name: name, Wait: true})
+}
+
+func (g *groupOf) frees(name string, rest time.Duration) {
+	g.apply(fsm.Release{Session: g.other, Grants: []fsm.Grant{{Name: name, Token: g.tokens[name]}}, Rest: rest})
+}
+
+// everyNews is every kind of event and every reason, and what of them may come before an answer.
+func everyNews() map[string]news {
+	renewed := func(g *groupOf) uint64 { s, _ := g.m.Session(g.own); return s.Renewed }
+	all := func(cmds ...func(g *groupOf)) news {
+		return news{does: func(g *groupOf, _ *side) {
+			for _, f := range cmds {
+				f(g)
+			}
+		}}
+	}
+	one := func(f func(g *groupOf) fsm.Command) news { return all(func(g *groupOf) { g.apply(f(g)) }) }
+	force := func(g *groupOf) {
+		g.apply(fsm.ForceRelease{Name: "held", Token: g.tokens["held"], Reason: "an operator's words"})
+	}
+	expire := func(g *groupOf) { g.apply(fsm.Expire{Session: g.own, Renewed: renewed(g)}) }
+	freed := func(g *groupOf) { g.frees("busy", 0) }
+	return map[string]news{
+		"nothing": all(),
+		"renewed": one(func(g *groupOf) fsm.Command {
+			return fsm.Keep{Node: g.own.Node, Incarnation: 1, Seq: 1, Sessions: []uint64{1}}
+		}),
+		"session closed":     one(func(g *groupOf) fsm.Command { return fsm.CloseSession{Session: g.own} }),
+		"session abandoned":  one(func(g *groupOf) fsm.Command { return fsm.CloseSession{Session: g.own, Lost: true} }),
+		"session expired":    all(expire),
+		"a proved successor": one(func(g *groupOf) fsm.Command { return fsm.Hello{Node: g.own.Node, Incarnation: 2, Place: here} }),
+		"superseded":         one(func(g *groupOf) fsm.Command { return fsm.Hello{Node: g.own.Node, Incarnation: 2} }),
+		"said good-bye":      one(func(g *groupOf) fsm.Command { return fsm.Goodbye{Node: g.own.Node, Incarnation: 1} }),
+		"leaves": one(func(g *groupOf) fsm.Command {
+			return fsm.Goodbye{Node: g.own.Node, Incarnation: 1, Departure: fsm.Leaves}
+		}),
+		"removed": one(func(g *groupOf) fsm.Command { return fsm.Remove{Node: g.own.Node, Incarnation: 1, Since: 3} }),
+		"somebody is silent": one(func(g *groupOf) fsm.Command {
+			return fsm.Silent{Seen: g.m.Applied(), Nodes: []fsm.Silence{{Node: fsm.Node{2}, For: time.Minute}}}
+		}),
+		"revoked": one(func(g *groupOf) fsm.Command {
+			return fsm.Revoke{Node: g.own.Node, Upto: g.m.Applied(), Reason: "burnt"}
+		}),
+		"granted":             all(freed),
+		"granted and wanted":  all(freed, func(g *groupOf) { g.waitsFor("busy") }),
+		"granted and forced":  all(freed, func(g *groupOf) { g.apply(fsm.ForceRelease{Name: "busy", Token: g.m.Info().Counter, Reason: "again"}) }),
+		"granted and expired": all(freed, expire),
+		"another is granted":  all(func(g *groupOf) { g.takes("free") }),
+		"forced":              all(force),
+		"forced and expired":  all(force, expire),
+		"waited for":          all(func(g *groupOf) { g.waitsFor("held") }),
+		"tried":               all(func(g *groupOf) { g.takes("held") }),
+		"written": one(func(g *groupOf) fsm.Command {
+			return fsm.SetValue{Session: g.own, Request: 3, Name: "held", Token: g.tokens["held"], Value: []byte("v")}
+		}),
+		"resting": all(func(g *groupOf) { g.frees("busy", time.Second) }),
+		"rested": all(func(g *groupOf) { g.frees("busy", time.Second) },
+			func(g *groupOf) { g.apply(fsm.EndRest{Name: "busy", Token: g.tokens["busy"]}) }),
+		"withdrawn": one(func(g *groupOf) fsm.Command { return fsm.Withdraw{Session: g.own, Requests: []uint64{2}} }),
+		"given back": {does: func(g *groupOf, d *side) {
+			if d.lease == nil {
+				return // who has no lease yet cannot release it
+			}
+			d.lease.end(ErrReleased)
+			g.apply(fsm.Release{Session: g.own, Grants: []fsm.Grant{{Name: "held", Token: g.tokens["held"]}}})
+		}},
+		"the key is finished": {waits: fsm.OnceName("k"), does: func(g *groupOf, _ *side) {
+			g.apply(fsm.Finish{Session: g.other, Name: fsm.OnceName("k"), Token: g.tokens[fsm.OnceName("k")], Keep: time.Hour})
+		}},
+	}
+}
+
+// A holder whose replica caught up by a snapshot never heard that it was wanted, and its waiter waited for ever; and
+// who had lost its lock to an operator was not told the reason. What reaches a holder or a waiter by an event
+// must reach it by a snapshot.
+func TestWhatAnEventTellsAHolderOrAWaiterASnapshotTells(t *testing.T) {
+	t.Parallel()
+	kinds, reasons := make(map[fsm.EventKind]bool), make(map[fsm.Reason]bool)
+	for name, n := range everyNews() {
+		for _, answered := range []bool{true, false} {
+			if n.waits == "" {
+				n.waits = "busy"
+			}
+			var views []string
+			for _, snapshot := range []bool{false, true} {
+				g, d := newGroupOf(t), newSide(t, answered)
+				g.begin(n.waits)
+				for _, e := range g.told {
+					kinds[e.Kind] = true
+				}
+				g.told = nil
+				n.does(g, d)
+				var events []fsm.Event
+				for _, e := range g.told {
+					events = append(events, *e)
+					kinds[e.Kind], reasons[e.Reason] = true, true
+				}
+				switch {
+				case snapshot:
+					observer{d.c}.Restored(g.m)
+				case len(events) > 0:
+					observer{d.c}.Applied(events)
+				}
+				if !answered {
+					d.hear()
+				}
+				views = append(views, d.view())
+			}
+			if views[0] != views[1] {
+				t.Errorf("%s, answered before %v:\nby events:     %s\nby a snapshot: %s", name, answered, views[0], views[1])
+			}
+		}
+	}
+	for k := fsm.EventBorn; !strings.HasPrefix(k.String(), "event("); k++ {
+		if !kinds[k] {
+			t.Errorf("no news of the kind %q", k)
+		}
+	}
+	for r := fsm.ReasonNone; !strings.HasPrefix(r.String(), "reason("); r++ {
+		if !reasons[r] {
+			t.Errorf("no news for the reason %q", r)
+		}
+	}
+}

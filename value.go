@@ -1,0 +1,114 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// writer orders the writes of one holder: one at a time, and none before it is known that the last one cannot be
+// carried out any more. So a late duplicate of a write never undoes a later one.
+type writer struct {
+	turn chan struct{} // capacity 1: full while somebody writes
+	open uint64        // the request of a write that may still be carried out; 0: there is none
+}
+
+func (l *Lease) writer() *writer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writes == nil {
+		l.writes = &writer{turn: make(chan struct{}, 1)}
+	}
+	return l.writes
+}
+
+// Set writes the lock's value: 64 KiB at most, nil removes it. It is refused with ErrLost once the
+// lease is over, by the group itself: a stale holder cannot write. If ctx ends first the value may
+// have been written, or may be for a while, and the error is ErrUnknownOutcome. The next Set of this lease ends that: its
+// value is never overwritten by an earlier one. Calls write one after the other.
+func (l *Lease) Set(ctx context.Context, value []byte) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	if len(value) > ValueMax {
+		return invalid("value", "%d bytes, at most %d", len(value), ValueMax)
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	w := l.writer()
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return unreached(ctx, attempts{})
+	case <-l.c.closing:
+		return l.c.stopped()
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if err := l.settle(ctx, w); err != nil {
+		return err
+	}
+	return l.set(ctx, w, value)
+}
+
+// settle sees to it that the last write is carried out by now, or never.
+func (l *Lease) settle(ctx context.Context, w *writer) error {
+	if w.open == 0 {
+		return nil
+	}
+	s := l.session
+	out, _, err := l.c.proposer.propose(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: []uint64{w.open}})
+	if err != nil {
+		return err
+	}
+	if out.Code == fsm.CodeTooManyRequests { // no room to remember it
+		return refused(out)
+	}
+	w.open = 0
+	return nil
+}
+
+// set writes the value under one request number.
+func (l *Lease) set(ctx context.Context, w *writer, value []byte) error {
+	s := l.session
+	request, acked, err := s.begin(nil, l.c.clock.Now())
+	if err != nil {
+		return err
+	}
+	out, tried, err := l.c.proposer.propose(ctx, fsm.SetValue{
+		Session: s.id, Request: request, Acked: acked,
+		Name: l.name, Token: uint64(l.token), Value: value,
+	})
+	return l.wrote(w, request, out, tried, err)
+}
+
+// wrote takes the answer to a write.
+func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, tried attempts, err error) error {
+	s := l.session
+	_, state := out.Code.Left()
+	switch {
+	case err != nil:
+	case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && tried.unknown: // by an earlier attempt
+		s.finish(request)
+		return nil
+	case out.Code == fsm.CodeStaleToken, state == fsm.RequestSessionLost:
+		s.finish(request)
+		l.end(lost(ErrStaleToken))
+		if out.Code == fsm.CodeStaleToken {
+			return l.Err() // no attempt has written: the session would know of it
+		}
+		return tried.open(l.Err())
+	default:
+		err = tried.open(refused(out))
+	}
+	if tried.unknown {
+		w.open = request
+		l.c.keeper.clean.withdraw(s, request)
+	} else {
+		s.finish(request)
+	}
+	return err
+}
