@@ -1,35 +1,78 @@
 package lease
 
+import "github.com/tidwall/btree"
+
 // Numbers hands out numbers from 1 up and knows the lowest that is not finished. A client numbers its
 // requests and its sessions so: what is below Lowest the group need not remember. The zero value is ready.
+// It remembers runs of finished numbers: what it takes grows with the numbers in use, not with those that came and
+// went while one of them is in use for long.
 type Numbers struct {
 	last, floor uint64 // every number up to floor is finished
-	finished    map[uint64]struct{}
+	open        int
+	runs        *btree.Map[uint64, uint64] // finished numbers above floor+1, from the first of a run to its last
 }
 
 // Begin returns a number that was never handed out before.
-func (n *Numbers) Begin() uint64 { n.last++; return n.last }
+func (n *Numbers) Begin() uint64 {
+	n.last++
+	n.open++
+	return n.last
+}
 
 // Finish says that nobody asks about a number any more. A second time changes nothing.
 func (n *Numbers) Finish(number uint64) {
-	if number <= n.floor {
+	if number <= n.floor || number > n.last {
 		return
 	}
-	if n.finished == nil {
-		n.finished = make(map[uint64]struct{})
+	if number == n.floor+1 {
+		n.floor = number
+	} else if !n.insert(number) {
+		return
 	}
-	n.finished[number] = struct{}{}
-	for {
-		if _, ok := n.finished[n.floor+1]; !ok {
-			return
+	n.open--
+	if high, ok := n.run(n.floor + 1); ok {
+		n.runs.Delete(n.floor + 1)
+		n.floor = high
+	}
+}
+
+// insert adds a number to the runs. It answers false if it is in one.
+func (n *Numbers) insert(number uint64) bool {
+	if n.runs == nil {
+		n.runs = btree.NewMap[uint64, uint64](0)
+	}
+	low, high := number, number
+	finished := false
+	n.runs.Descend(number, func(first, last uint64) bool {
+		switch {
+		case last >= number:
+			finished = true
+		case last == number-1:
+			low = first
 		}
-		n.floor++
-		delete(n.finished, n.floor)
+		return false
+	})
+	if finished {
+		return false
 	}
+	if last, ok := n.run(number + 1); ok {
+		n.runs.Delete(number + 1)
+		high = last
+	}
+	n.runs.Set(low, high)
+	return true
+}
+
+// run is the last number of the run that begins with first; false if none does.
+func (n *Numbers) run(first uint64) (last uint64, ok bool) {
+	if n.runs == nil {
+		return 0, false
+	}
+	return n.runs.Get(first)
 }
 
 // Lowest is the lowest number that is in use, or the next one if none is.
 func (n *Numbers) Lowest() uint64 { return n.floor + 1 }
 
 // Open is how many numbers are in use.
-func (n *Numbers) Open() int { return int(n.last-n.floor) - len(n.finished) }
+func (n *Numbers) Open() int { return n.open }
