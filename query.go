@@ -211,8 +211,8 @@ func (c *Cluster) holderOf(name string) *HeldError {
 		return held
 	}
 	group.Read(func(m *fsm.Machine) {
-		if lock, ok := m.Lock(name); ok && len(lock.Holders) > 0 {
-			held = heldError(name, &lock.Holders[0], lock.Value, len(lock.Waiters))
+		if head, ok := m.Head(name); ok {
+			held = heldError(name, &head.Holder, head.Value, head.Waiters)
 		}
 	})
 	return held

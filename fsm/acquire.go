@@ -125,9 +125,7 @@ func (m *Machine) room(l *lock, c *Acquire, free bool) Code {
 
 // held refuses a try, tells the holders, and says who has the lock.
 func (m *Machine) held(l *lock) Outcome {
-	if !l.wanted && l.holders > 0 {
-		m.tell(l, 0)
-	}
+	m.tell(l)
 	o := Outcome{Code: CodeHeld, Waiters: int(l.waiters)}
 	if first := m.firstHolder(l); first != nil {
 		h := first.view()

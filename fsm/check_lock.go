@@ -71,9 +71,9 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 		return broken(7, "%q has %d holders of weight %d, counted %d of %d", l.name, holders, used, l.holders, l.used)
 	case l.mode == Permit && used > uint64(l.limit), holders+resting > m.limits.holders, l.mode == Exclusive && holders+resting > 1:
 		return broken(1, "%q has %d %v holders of weight %d, limit %d", l.name, holders, l.mode, used, l.limit)
-	case holders+resting == 0 && l.mode != Exclusive, holders == 0 && l.wanted != (l.waiters > 0):
+	case holders+resting == 0 && l.mode != Exclusive:
 		return broken(1, "%q is free and %v", l.name, l.mode)
-	case l.last > m.counter:
+	case l.last > m.counter || l.told > l.last:
 		return broken(2, "last token %d of %q, counter %d", l.last, l.name, m.counter)
 	}
 	return nil
@@ -115,8 +115,8 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 	switch {
 	case permits != l.permits || (permits == 0) != (l.limit == 0):
 		return broken(7, "%q has %d permits, counted %d, limit %d", l.name, permits, l.permits, l.limit)
-	case waiters != l.waiters || waiters > 0 && !l.wanted:
-		return broken(7, "%q has %d waiters, counted %d, wanted %v", l.name, waiters, l.waiters, l.wanted)
+	case waiters != l.waiters || waiters > 0 && l.told < l.last:
+		return broken(7, "%q has %d waiters, counted %d; told up to %d of %d", l.name, waiters, l.waiters, l.told, l.last)
 	case l.holders == 0 && waiters == 0 && l.resting == 0 && l.value == nil:
 		return broken(6, "%q is not in use", l.name)
 	}

@@ -8,6 +8,7 @@ type lock struct {
 	value   *value // nil: none. Never changed
 	holder  *claim // the exclusive holder; others are in m.shared
 	last    uint64 // highest token granted
+	told    uint64 // holders up to this token have been told that somebody wants it
 	epoch   uint64
 	used    uint32 // sum of the weights of holders and rests
 	limit   uint32 // of the permits held, resting and waited for
@@ -16,7 +17,11 @@ type lock struct {
 	holders uint16
 	resting uint16 // places that are taken though their holder is gone
 	mode    Mode   // of the holders and rests
-	wanted  bool   // all holders have been told; always so while somebody waits
+}
+
+// wanted says that all holders have been told, as they always are while somebody waits.
+func (l *lock) wanted() bool {
+	return l.holders == 0 && l.waiters > 0 || l.holders > 0 && l.told >= l.last
 }
 
 type value struct{ text string }
@@ -130,9 +135,7 @@ func (m *Machine) wait(l *lock, c *claim) {
 	m.waiters.Set(c)
 	m.nest(c)
 	m.emit(EventQueued, c, ReasonNone)
-	if !l.wanted {
-		m.tell(l, 0)
-	}
+	m.tell(l)
 }
 
 // grant makes a claim that is in no tree, or is the copy of one, a holder.
@@ -147,7 +150,7 @@ func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
 	waited := c.index != 0
 	c.token, c.index = m.counter, m.applied
-	l.last, l.mode, l.wanted = c.token, c.mode, false
+	l.last, l.mode = c.token, c.mode
 	l.holders++
 	l.used += c.weight
 	m.emit(EventGranted, c, ReasonNone).Waited = waited
@@ -207,35 +210,26 @@ func (l *lock) vacate(gone Mode) {
 			l.limit = 0
 		}
 	}
-	if l.holders == 0 {
-		l.wanted = l.waiters > 0
-		if l.resting == 0 {
-			l.mode = Exclusive
-		}
+	if l.holders == 0 && l.resting == 0 {
+		l.mode = Exclusive
 	}
-}
-
-// pending is a lock in which somebody was granted as part of a set, and the counter before that.
-type pending struct {
-	name   string
-	before uint64
 }
 
 // settle grants the lock to its first waiters as far as they fit, in order, and then the locks of the sets
 // among them, and lets go of locks that nobody needs.
 func (m *Machine) settle(l *lock) {
-	m.serveQueue(l, m.counter)
+	m.serveQueue(l)
 	for len(m.pending) > 0 {
-		p := m.pending[len(m.pending)-1]
+		name := m.pending[len(m.pending)-1]
 		m.pending = m.pending[:len(m.pending)-1]
-		if l := m.lock(p.name); l != nil {
-			m.serveQueue(l, p.before)
+		if l := m.lock(name); l != nil {
+			m.serveQueue(l)
 		}
 	}
 }
 
-// serveQueue settles one lock. Holders since the counter was before that others wait behind are told so.
-func (m *Machine) serveQueue(l *lock, before uint64) {
+// serveQueue settles one lock. Holders that others wait behind are told so.
+func (m *Machine) serveQueue(l *lock) {
 	for l.waiters > 0 {
 		c := m.head(l)
 		if !m.fits(l, c.mode, c.weight) {
@@ -253,8 +247,8 @@ func (m *Machine) serveQueue(l *lock, before uint64) {
 		holder := *c
 		m.grant(l, &holder)
 	}
-	if l.waiters > 0 && !l.wanted {
-		m.tell(l, before)
+	if l.waiters > 0 {
+		m.tell(l)
 	}
 	if l.holders == 0 && l.waiters == 0 && l.resting == 0 && l.value == nil {
 		m.locks.Delete(l.name)
@@ -271,14 +265,17 @@ func (m *Machine) head(l *lock) (first *claim) {
 	return first
 }
 
-// tell says to each holder with a token above after that somebody wants the lock.
-func (m *Machine) tell(l *lock, after uint64) {
-	l.wanted = true
+// tell says to each holder that has not been told that somebody wants the lock.
+func (m *Machine) tell(l *lock) {
+	if l.told >= l.last {
+		return
+	}
+	m.pivot = claim{name: l.name, token: l.told + 1}
+	l.told = l.last
 	if l.holder != nil {
 		m.emit(EventWanted, l.holder, ReasonNone)
 		return
 	}
-	m.pivot = claim{name: l.name, token: after + 1}
 	m.shared.Ascend(&m.pivot, func(c *claim) bool {
 		if c.name != l.name {
 			return false

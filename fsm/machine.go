@@ -60,7 +60,7 @@ type Machine struct {
 	claims  []*claim
 	names   []string
 	ended   []*session
-	pending []pending
+	pending []string // locks in which somebody was granted as part of a set
 }
 
 // group is what the group as a whole agreed on.

@@ -28,9 +28,6 @@ func (o *naive) doKind(c Command) Outcome {
 			if r.Name == c.Name && r.Token == c.Token {
 				o.rests = slices.Delete(o.rests, i, i+1)
 				o.say(Event{Kind: EventRested, Name: r.Name, Token: r.Token, Mode: r.Mode, Weight: r.weight})
-				if len(o.holders(r.Name)) == 0 {
-					o.told[r.Name] = len(o.waiters(r.Name)) > 0
-				}
 				o.settle(r.Name)
 				return Outcome{}
 			}

@@ -186,27 +186,18 @@ func answer(c *naiveClaim) Outcome {
 
 // settle serves the waiters of a lock, then those of the other locks of sets that were granted, the last first.
 func (o *naive) settle(name string) {
-	type visit struct {
-		name   string
-		before uint64
-	}
-	for stack := []visit{{name, o.counter}}; len(stack) > 0; {
-		v := stack[len(stack)-1]
+	for stack := []string{name}; len(stack) > 0; {
+		name := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, c := range o.serve(v.name) {
+		for _, c := range o.serve(name) {
 			for _, other := range c.names() {
-				if other != v.name {
-					stack = append(stack, visit{other, c.token - 1})
+				if other != name {
+					stack = append(stack, other)
 				}
 			}
 		}
-		if len(o.waiters(v.name)) > 0 && !o.told[v.name] {
-			o.told[v.name] = true
-			for _, h := range o.holders(v.name) {
-				if h.token > v.before {
-					o.tell(h, v.name, EventWanted, ReasonNone)
-				}
-			}
+		if len(o.waiters(name)) > 0 {
+			o.want(name)
 		}
 	}
 }
@@ -228,7 +219,6 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 		c.token, c.index = o.counter, o.index
 		for _, n := range c.names() {
 			o.last[n] = c.token
-			o.told[n] = false
 			o.tell(c, n, EventGranted, ReasonNone)
 			o.events[len(o.events)-1].Waited = c.queued
 			if c.HasValue && n == c.Name {
@@ -239,13 +229,20 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 	}
 }
 
+// want tells each holder once that somebody wants the lock.
 func (o *naive) want(name string) {
-	if !o.told[name] {
-		for _, h := range o.holders(name) {
+	for _, h := range o.holders(name) {
+		if !slices.Contains(h.told, name) {
+			h.told = append(h.told, name)
 			o.tell(h, name, EventWanted, ReasonNone)
 		}
 	}
-	o.told[name] = true
+}
+
+func (o *naive) wanted(name string) bool {
+	holders := o.holders(name)
+	untold := func(h *naiveClaim) bool { return !slices.Contains(h.told, name) }
+	return !slices.ContainsFunc(holders, untold) && len(holders)+len(o.waiters(name)) > 0
 }
 
 func (o *naive) write(c *naiveClaim, name string, value []byte) {
@@ -281,9 +278,6 @@ func (o *naive) remove(c *naiveClaim, how ending) {
 			o.rests = append(o.rests, naiveRest{r, c.Weight, c.Limit})
 			slices.SortStableFunc(o.rests, func(a, b naiveRest) int { return cmp.Compare(a.Token, b.Token) })
 			o.say(Event{Kind: EventResting, Name: name, Token: c.token, TTL: rest, Mode: c.Mode, Weight: c.Weight})
-		}
-		if len(o.holders(name)) == 0 {
-			o.told[name] = len(o.waiters(name)) > 0
 		}
 	}
 }

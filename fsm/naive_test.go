@@ -22,8 +22,7 @@ type naive struct {
 	claims         []*naiveClaim   // in the order of arrival
 	values         map[string]string
 	last           map[string]uint64 // of locks in use
-	told           map[string]bool
-	rests          []naiveRest // in the order of their tokens
+	rests          []naiveRest       // in the order of their tokens
 	keys           map[string]naiveKey
 	turns          map[uint64][]uint64 // of classes of keys, all of them
 	past           []naivePast
@@ -71,13 +70,14 @@ type naiveClaim struct {
 	token, arrived uint64
 	index          uint64
 	queued         bool
+	told           []string // the names of which it has heard that somebody wants them
 }
 
 func newNaive() *naive {
 	return &naive{
 		values: make(map[string]string),
-		last:   make(map[string]uint64), told: make(map[string]bool),
-		keys: make(map[string]naiveKey), turns: make(map[uint64][]uint64),
+		last:   make(map[string]uint64),
+		keys:   make(map[string]naiveKey), turns: make(map[uint64][]uint64),
 	}
 }
 
@@ -87,7 +87,6 @@ func (o *naive) apply(index uint64, c Command) (Outcome, []Event) {
 	for name := range o.last {
 		if !o.used(name) {
 			delete(o.last, name)
-			delete(o.told, name)
 		}
 	}
 	return out, o.events

@@ -187,7 +187,8 @@ func (w *world) seen() (text string) {
 	}
 	for _, name := range names() {
 		l, ok := w.m.Lock(name)
-		text += fmt.Sprintln(l, ok, w.m.Past(name))
+		h, held := w.m.Head(name)
+		text += fmt.Sprintln(l, ok, w.m.Past(name), h, held)
 	}
 	h, ok := w.m.Key("k")
 	return text + fmt.Sprintln(h, ok, w.m.Classes(), i.Keys, i.Rests)
@@ -235,11 +236,14 @@ func (w *world) expected() (text string) {
 		}
 	}
 	for _, name := range names() {
-		l := Lock{}
+		l, h := Lock{}, Head{}
 		if o.used(name) {
 			l = o.lock(name)
 		}
-		text += fmt.Sprintln(l, o.used(name), o.pastOf(name))
+		if len(l.Holders) > 0 {
+			h = Head{l.Holders[0], l.Value, len(l.Waiters)}
+		}
+		text += fmt.Sprintln(l, o.used(name), o.pastOf(name), h, len(l.Holders) > 0)
 	}
 	k, ok := o.keys[OnceName("k")]
 	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests))
@@ -265,7 +269,7 @@ func (o *naive) used(name string) bool {
 }
 
 func (o *naive) lock(name string) Lock {
-	l := Lock{Name: name, LastToken: o.last[name], Wanted: o.told[name], Holders: []Holder{}, Waiters: []Holder{}}
+	l := Lock{Name: name, LastToken: o.last[name], Wanted: o.wanted(name), Holders: []Holder{}, Waiters: []Holder{}}
 	l.Limit = o.limit(name)
 	for _, r := range o.restsOf(name) {
 		l.Mode = r.Mode

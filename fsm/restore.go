@@ -297,7 +297,7 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		case 2:
 			l.last = f.uint64()
 		case 3:
-			l.wanted = f.bool()
+			l.told = f.uint64()
 		case 4:
 			l.value = &value{f.text()}
 		case 5:

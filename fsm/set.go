@@ -121,13 +121,12 @@ func (m *Machine) fitsSet(all *set) bool {
 // serveSet grants a waiting set, of which at is a lock that is being settled; the others are settled later.
 func (m *Machine) serveSet(at *lock, all *set) {
 	held := &set{claims: make([]*claim, 0, len(all.claims))}
-	before := m.counter
 	for _, c := range all.claims {
 		m.waiters.Delete(c)
 		l := m.lock(c.name)
 		l.waiters--
 		if l != at {
-			m.pending = append(m.pending, pending{c.name, before})
+			m.pending = append(m.pending, c.name)
 		}
 		holder, x := *c, *c.more
 		x.set = held

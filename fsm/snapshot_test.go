@@ -258,7 +258,7 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		"request live and over": func(m *Machine) { m.finished.insert(m.session(sessionOf('a', 1)).opened, 3) },
 		"overlapping runs":      func(m *Machine) { m.finished.tree.Set(span{m.session(sessionOf('a', 1)).opened, 29, 31}) },
 		"nobody holds it":       func(m *Machine) { m.lock("exclusive").holder = nil },
-		"waiters untold":        func(m *Machine) { m.lock("exclusive").wanted = false },
+		"waiters untold":        func(m *Machine) { m.lock("exclusive").told = 0 },
 		"another limit":         func(m *Machine) { c := m.firstHolder(m.lock("permit")); c.limit = 1 },
 		"unused lock":           func(m *Machine) { m.locks.Set("unused", &lock{name: "unused"}) },
 		"bad name":              func(m *Machine) { m.locks.Set("\n", &lock{name: "\n", value: &value{}}) },

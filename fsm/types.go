@@ -125,6 +125,13 @@ type Lock struct {
 	Rests     []Rest   // places that stay taken though their holder is gone, in the order of their tokens
 }
 
+// Head is who has a lock.
+type Head struct {
+	Holder  // with the lowest token
+	Value   []byte
+	Waiters int
+}
+
 // Session is an open session.
 type Session struct {
 	ID      SessionID
