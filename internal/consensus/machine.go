@@ -23,6 +23,10 @@ type machine struct {
 	events []fsm.Event
 }
 
+// eventsKept bounds the room for events that is used again. The end of a node with a million locks needs 200 MB once, and
+// no replica keeps them for ever.
+const eventsKept = 4096
+
 // errParked never reaches the engine: the goroutine that would return it is parked.
 var errParked = errors.New("holdfast: parked")
 
@@ -61,6 +65,9 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 	defer m.mu.Unlock()
 	clear(m.events)
 	m.events = m.events[:0]
+	if cap(m.events) > eventsKept {
+		m.events = nil
+	}
 	for i := range entries {
 		by, cmd, _ := fsm.CutProcess(entries[i].Cmd) // one that is too short is of nobody, and has no command
 		outcome, events := m.state.Apply(entries[i].Index, by, cmd)
