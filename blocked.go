@@ -45,45 +45,50 @@ type Wait struct {
 // WhyBlocked tells who has a lock and for how long still, who waits before this node, and whether callers
 // wait for each other in a circle: a linearizable read. It knows what a caller holds meanwhile by the context of Acquire: those
 // that come from Lease.Context, or from the functions of Do, Lead and Once, say so; a caller that holds a lock and waits for
-// another under some other context is not seen. WithDeadlockCheck refuses whoever would close a circle. A search
-// looks at 10,000 holders and waiters at most.
+// another under some other context is not seen; nor is one that waits for permits while others than those in the circle
+// can give back enough. WithDeadlockCheck refuses whoever would close a circle. A search looks at 10,000 holders and
+// waiters at most, and holds up no other call.
 func (c *Cluster) WhyBlocked(ctx context.Context, name string) (Blocked, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return Blocked{}, err
 	}
 	b := Blocked{Name: name}
-	err := c.read(ctx, func(m *fsm.Machine) {
-		l, _ := m.Lock(name)
-		now := c.clock.Now()
-		for _, h := range l.Holders {
-			hold := Hold{Holder: holder(h, l.Value), Held: c.held(h.Granted, now)}
-			if s, ok := m.Session(h.Session); ok {
-				hold.Remaining = c.left(s.Renewed, s.TTL, now)
-			}
-			b.Holders = append(b.Holders, hold)
-		}
-		for _, r := range l.Rests {
-			b.Rests = append(b.Rests, Rest{Token(r.Token), c.left(r.Since, r.For, now)})
-		}
-		for _, w := range l.Waiters {
-			if w.Session.Node == c.self.Node {
-				b.Waiting++
-			} else if b.Waiting == 0 {
-				b.Before = append(b.Before, holder(w, l.Value))
-			}
-		}
-		for _, cycle := range m.Cycles(name) {
-			var waits Cycle
-			for _, w := range cycle {
-				waits = append(waits, Wait{holder(w.Holder, nil), public(w.Name)})
-			}
-			b.Cycles = append(b.Cycles, waits)
-		}
-	})
+	group, err := c.barrier(ctx)
 	if err != nil {
 		return Blocked{}, err
 	}
+	c.blockedBy(&b, group.Fork()) // the replica goes on applying meanwhile
 	return b, nil
+}
+
+// blockedBy fills b in from a state.
+func (c *Cluster) blockedBy(b *Blocked, m *fsm.Machine) {
+	l, _ := m.Lock(b.Name)
+	now := c.clock.Now()
+	for _, h := range l.Holders {
+		hold := Hold{Holder: holder(h, l.Value), Held: c.held(h.Granted, now)}
+		if s, ok := m.Session(h.Session); ok {
+			hold.Remaining = c.left(s.Renewed, s.TTL, now)
+		}
+		b.Holders = append(b.Holders, hold)
+	}
+	for _, r := range l.Rests {
+		b.Rests = append(b.Rests, Rest{Token(r.Token), c.left(r.Since, r.For, now)})
+	}
+	for _, w := range l.Waiters {
+		if w.Session.Node == c.self.Node {
+			b.Waiting++
+		} else if b.Waiting == 0 {
+			b.Before = append(b.Before, holder(w, l.Value))
+		}
+	}
+	for _, cycle := range m.Cycles(b.Name) {
+		var waits Cycle
+		for _, w := range cycle {
+			waits = append(waits, Wait{holder(w.Holder, nil), public(w.Name)})
+		}
+		b.Cycles = append(b.Cycles, waits)
+	}
 }
 
 // held is how long ago an index was applied, 0 if that is not known.

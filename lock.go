@@ -238,6 +238,8 @@ func refused(out fsm.Outcome) error {
 		return &LimitError{What: "finished Once keys in this group", Limit: fsm.KeysMax}
 	case fsm.CodeTooManyWaiters:
 		return &LimitError{What: "waiters", Limit: fsm.WaitersMax}
+	case fsm.CodeTooManyHolders:
+		return &LimitError{What: "holders of a lock", Limit: fsm.HoldersMax}
 	case fsm.CodeTooManySessions:
 		return &LimitError{What: "sessions in this group", Limit: fsm.SessionsMax}
 	case fsm.CodeTooManyNodes:

@@ -52,6 +52,9 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	}
 	weight := max(c.Weight, 1)
 	free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, weight)
+	if !free && l.waiters == 0 && m.full(l) && l.joins(c.Mode, weight) {
+		return Outcome{Code: CodeTooManyHolders}
+	}
 	if !free && !c.Wait {
 		return m.held(l)
 	}

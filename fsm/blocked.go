@@ -24,13 +24,15 @@ func (m *Machine) nest(c *claim) {
 	}
 }
 
-// tracer looks for a way from somebody who waits to what it holds itself.
+// tracer looks for a way from somebody who waits to what it holds itself. Of a semaphore that takes as many holders
+// that are on such a way as leave too few permits for who waits: the others give theirs back.
 type tracer struct {
 	m     *Machine
-	goal  []uint64 // tokens
-	seen  map[*claim]bool
 	steps int
-	path  []*claim // those who wait, each for something that the next one keeps
+	goal  []uint64            // tokens
+	stuck map[*claim][]*claim // what leads to the goal, and those who wait on its way there
+	seen  map[*claim]bool     // in this pass
+	path  []*claim            // those who wait, each for something that the next one keeps
 }
 
 // deadlocked says whether a new request would wait for itself.
@@ -38,23 +40,35 @@ func (m *Machine) deadlocked(c *Acquire) bool {
 	if len(c.While) == 0 {
 		return false
 	}
-	t := &tracer{m: m, goal: c.While, seen: make(map[*claim]bool), steps: tracerSteps}
-	place := &claim{priority: c.Priority, index: m.applied}
-	return t.blocked(append([]string{c.Name}, c.Others...), place)
+	t := &tracer{m: m, steps: tracerSteps}
+	place := &claim{priority: c.Priority, index: m.applied, mode: c.Mode, weight: max(c.Weight, 1)}
+	return t.search(c.While, func() bool { return t.blocked(append([]string{c.Name}, c.Others...), place) })
 }
 
-// blocked says whether one of those who block a claim at its place in the queues of these names leads to the goal.
+// search says whether from leads to the goal. What a pass finds stuck after others have been looked at may make those
+// stuck, too.
+func (t *tracer) search(goal []uint64, from func() bool) bool {
+	t.goal, t.stuck = goal, make(map[*claim][]*claim)
+	for {
+		known := len(t.stuck)
+		t.seen, t.path = make(map[*claim]bool), nil
+		if from() {
+			return true
+		}
+		if len(t.stuck) == known || t.steps < 0 {
+			return false
+		}
+	}
+}
+
+// blocked says whether those who block a claim at its place in the queues of these names lead to the goal.
 func (t *tracer) blocked(names []string, place *claim) bool {
 	for _, name := range names {
 		l, ok := t.m.locks.Get(name)
 		if !ok {
 			continue
 		}
-		for h := range t.m.holdersOf(l) {
-			if t.holder(h) {
-				return true
-			}
-		}
+		most := place // who of those up to its place needs most
 		for w := range t.m.waitersOf(l) {
 			if w.priority < place.priority || w.priority == place.priority && w.index >= place.index {
 				break
@@ -63,48 +77,79 @@ func (t *tracer) blocked(names []string, place *claim) bool {
 			if t.steps--; t.steps < 0 || !w.alone() && t.waiter(w.more.set.claims[0]) {
 				return t.steps >= 0
 			}
+			if most.mode == Permit && (w.mode != Permit || w.weight > most.weight) {
+				most = w
+			}
+		}
+		if t.held(l, most) {
+			return true
 		}
 	}
 	return false
 }
 
-func (t *tracer) visit(c *claim) bool {
+// held says whether the holders that lead to the goal leave too little for a claim.
+func (t *tracer) held(l *lock, c *claim) bool {
+	begin, end := len(t.path), -1
+	kept := uint64(c.weight)
+	for h := range t.m.holdersOf(l) {
+		if t.steps < 0 {
+			break
+		}
+		if !t.holder(h) {
+			continue
+		}
+		if end < 0 {
+			end = len(t.path)
+		}
+		t.path = t.path[:end] // one way is enough
+		kept += uint64(h.weight)
+		if l.mode != Permit || c.mode != Permit || kept > uint64(l.limit) {
+			return true
+		}
+	}
+	t.path = t.path[:begin]
+	return false
+}
+
+func (t *tracer) holder(h *claim) bool {
+	return slices.Contains(t.goal, h.token) || t.visit(h, func() (found bool) {
+		t.m.nested.Ascend(&claim{owner: &owner{}, more: &more{while: []uint64{h.token}}}, func(c *claim) bool {
+			if c.more.while[0] != h.token {
+				return false
+			}
+			found = c.token == 0 && t.waiter(c) || c.token != 0 && t.holder(c)
+			return !found
+		})
+		return found
+	})
+}
+
+func (t *tracer) waiter(c *claim) bool {
+	return t.visit(c, func() bool {
+		t.path = append(t.path, c)
+		return t.blocked(c.names(), c)
+	})
+}
+
+// visit looks at a claim, once in a pass, unless it is known to be stuck.
+func (t *tracer) visit(c *claim, look func() bool) bool {
+	if rest, stuck := t.stuck[c]; stuck {
+		t.path = append(t.path, rest...)
+		return true
+	}
 	t.steps--
 	if t.steps < 0 || t.seen[c] {
 		return false
 	}
 	t.seen[c] = true
+	begin := len(t.path)
+	if !look() {
+		t.path = t.path[:begin]
+		return false
+	}
+	t.stuck[c] = slices.Clone(t.path[begin:])
 	return true
-}
-
-func (t *tracer) holder(h *claim) bool {
-	if slices.Contains(t.goal, h.token) {
-		return true
-	}
-	if !t.visit(h) {
-		return false
-	}
-	found := false
-	t.m.nested.Ascend(&claim{owner: &owner{}, more: &more{while: []uint64{h.token}}}, func(c *claim) bool {
-		if c.more.while[0] != h.token {
-			return false
-		}
-		found = c.token == 0 && t.waiter(c) || c.token != 0 && t.holder(c)
-		return !found
-	})
-	return found
-}
-
-func (t *tracer) waiter(c *claim) bool {
-	if !t.visit(c) {
-		return false
-	}
-	t.path = append(t.path, c)
-	if t.blocked(c.names(), c) {
-		return true
-	}
-	t.path = t.path[:len(t.path)-1]
-	return false
 }
 
 // names are those of the claim's set.
@@ -126,13 +171,14 @@ type Wait struct {
 
 // Cycles are the circles in which waiters of a lock wait for themselves: each waits for something that the next
 // one's caller keeps meanwhile, and the last for something that the first one's does. It looks at the first
-// hundred waiters, and answers no circle twice.
+// hundred waiters, and at as much for all of them as WithDeadlockCheck does for one call; no circle is answered twice.
 func (m *Machine) Cycles(name string) (cycles [][]Wait) {
 	l, ok := m.locks.Get(name)
 	if !ok {
 		return nil
 	}
 	n, reported := 0, make(map[*claim]bool)
+	t := &tracer{m: m, steps: tracerSteps}
 	for c := range m.waitersOf(l) {
 		if n++; n > 100 {
 			break
@@ -143,8 +189,7 @@ func (m *Machine) Cycles(name string) (cycles [][]Wait) {
 		if c.more == nil || c.more.while == nil || reported[c] {
 			continue
 		}
-		t := &tracer{m: m, goal: c.more.while, seen: make(map[*claim]bool), steps: tracerSteps}
-		if !t.waiter(c) {
+		if !t.search(c.more.while, func() bool { return t.waiter(c) }) {
 			continue
 		}
 		var cycle []Wait

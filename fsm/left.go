@@ -10,7 +10,7 @@ func (c Code) Left() (open bool, request RequestState) {
 	case CodeQueued:
 		return true, RequestWaiting
 	case CodeOK, CodeFinished, CodeHeld, CodeLimitMismatch, CodeDeadlock, CodeDone,
-		CodeTokensExhausted, CodeTooManyLocks, CodeTooManyWaiters, CodeTooManyKeys, CodeValuesFull:
+		CodeTokensExhausted, CodeTooManyLocks, CodeTooManyWaiters, CodeTooManyHolders, CodeTooManyKeys, CodeValuesFull:
 		return true, RequestFinished
 	case CodeTooManyRequests, CodeStaleToken:
 		return true, RequestUnknown

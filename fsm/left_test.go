@@ -54,6 +54,7 @@ func leaving() map[Code]func(b *bench, again bool) (c Acquire, open bool) {
 	fresh := acquire(1, "x")
 	fresh.Session.Number = 2 // which is not open
 	try := func(name string) Acquire { c := acquire(1, name); c.Wait = false; return c }
+	shared := func(c Acquire) Acquire { c.Mode = Shared; return c }
 	permit := func(c Acquire, limit uint32) Acquire { c.Mode, c.Limit = Permit, limit; return c }
 	return map[Code]func(b *bench, again bool) (Acquire, bool){
 		CodeGranted: after(acquire(1, "x"), func(*bench) {}),
@@ -83,6 +84,10 @@ func leaving() map[Code]func(b *bench, again bool) (c Acquire, open bool) {
 		CodeTooManyWaiters: after(acquire(1, "x"), func(b *bench) {
 			b.must(other(1, "x"), CodeGranted)
 			b.m.limits.waiters = 0
+		}),
+		CodeTooManyHolders: after(shared(acquire(1, "x")), func(b *bench) {
+			b.must(shared(other(1, "x")), CodeGranted)
+			b.m.limits.holders = 1
 		}),
 		CodeTooManyKeys: after(acquire(1, OnceName("k")), func(b *bench) { b.m.limits.keys = 0 }),
 		CodeValuesFull: after(func() Acquire { c := acquire(1, "x"); c.HasValue, c.Value = true, []byte("v"); return c }(),

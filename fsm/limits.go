@@ -18,12 +18,12 @@ const (
 	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly
 )
 
-// Bounds on the state as a whole. Each has its code, but for HoldersMax and ForgottenMax: the next shared
-// holder waits, the oldest forgotten node is dropped.
+// Bounds on the state as a whole. Each has its code, but for ForgottenMax: the oldest forgotten node is dropped. Who
+// was queued before a lock has HoldersMax waits on.
 const (
 	LocksMax       = 4_000_000 // names in use, and grants together with rests: CodeTooManyLocks
 	WaitersMax     = 1_000_000 // waiters of all locks: CodeTooManyWaiters
-	HoldersMax     = 10_000    // holders of one lock
+	HoldersMax     = 10_000    // holders of one lock, and places that rest: CodeTooManyHolders
 	SessionsMax    = 1_000_000 // open sessions: CodeTooManySessions
 	NodesMax       = 10_000    // nodes with a process that is not over: CodeTooManyNodes
 	ForgottenMax   = 10_000    // forgotten nodes whose late commands are still told apart

@@ -37,18 +37,30 @@ func TestWaitersAreBounded(t *testing.T) {
 	b.must(acquire(4, "x"), CodeQueued)
 }
 
-func TestHoldersBeyondTheBoundWait(t *testing.T) {
+// A limit of permits above the bound on holders was cut there without a word: the next one waited for a permit that was
+// free.
+func TestHoldersBeyondTheBoundAreRefusedUnlessOthersWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.m.limits.holders = 2
 	c := acquire(0, "x")
 	c.Mode = Shared
 	var last Outcome
-	for i, want := range []Code{CodeGranted, CodeGranted, CodeQueued} {
+	for i, want := range []Code{CodeGranted, CodeGranted, CodeTooManyHolders} {
 		c.Request = uint64(i + 1)
 		if o := b.must(c, want); want == CodeGranted {
 			last = o
 		}
+	}
+	set := c
+	set.Request, set.Others = 4, []string{"y"}
+	b.must(set, CodeTooManyHolders)
+	b.must(acquire(5, "x"), CodeQueued)
+	c.Request = 6
+	b.must(c, CodeQueued)
+	b.must(Withdraw{Session: c.Session, Requests: []uint64{5}}, CodeOK)
+	if state, _ := b.m.Request(c.Session, 6); state != RequestWaiting {
+		t.Errorf("who waited while the bound was reached: %v", state)
 	}
 	b.must(Release{Session: c.Session, Grants: []Grant{{"x", last.Token}}}, CodeOK)
 	b.must(c, CodeGranted)

@@ -110,14 +110,16 @@ func (m *Machine) lock(name string) *lock {
 
 // fits says whether a claim can join the present holders.
 func (m *Machine) fits(l *lock, mode Mode, weight uint32) bool {
-	switch {
-	case l.holders == 0 && l.resting == 0:
-		return true
-	case mode != l.mode || mode == Exclusive || int(l.holders)+int(l.resting) >= m.limits.holders:
-		return false
-	}
-	return mode == Shared || uint64(l.used)+uint64(weight) <= uint64(l.limit)
+	return l.holders == 0 && l.resting == 0 || l.joins(mode, weight) && !m.full(l)
 }
+
+// joins says whether a claim may hold a lock beside those who do.
+func (l *lock) joins(mode Mode, weight uint32) bool {
+	return mode == l.mode && mode != Exclusive && (mode == Shared || uint64(l.used)+uint64(weight) <= uint64(l.limit))
+}
+
+// full says whether a lock has as many holders and rests as it may.
+func (m *Machine) full(l *lock) bool { return int(l.holders)+int(l.resting) >= m.limits.holders }
 
 // add makes a new claim part of its lock's counts; grant or wait must follow.
 func (m *Machine) add(l *lock, c *claim) {

@@ -146,40 +146,43 @@ func (o *naive) pastOf(name string) (grants []PastGrant) {
 	return grants
 }
 
-// leads says whether somebody who waits, or wants to, waits for what is held under a token.
-func (o *naive) leads(c *naiveClaim, token uint64, seen map[*naiveClaim]bool) bool {
-	if seen[c] {
-		return false
-	}
-	seen[c] = true
-	for _, name := range c.names() {
-		for _, other := range o.of(name) {
-			before := other.token != 0 || other.Priority > c.Priority || other.Priority == c.Priority && other.arrived < c.arrived
+// deadlocked says whether a request would wait for what its caller holds: all that waits for that is found, step by step,
+// until nothing more is.
+func (o *naive) deadlocked(c *naiveClaim) bool {
+	stuck := make(map[*naiveClaim]bool)
+	for found := true; found; {
+		found = false
+		for _, x := range o.claims {
+			inner := func(y *naiveClaim) bool { return len(y.While) > 0 && y.While[0] == x.token && stuck[y] }
 			switch {
-			case other == c || !before:
-			case other.token == 0 && o.leads(other, token, seen), other.token != 0 && o.keeps(other, token, seen):
-				return true
+			case stuck[x]:
+			case x.token == 0 && o.waitsFor(x, stuck),
+				x.token != 0 && (slices.Contains(c.While, x.token) || slices.ContainsFunc(o.claims, inner)):
+				stuck[x], found = true, true
 			}
 		}
 	}
-	return false
+	return o.waitsFor(c, stuck)
 }
 
-// keeps says whether a holder has the token, or is kept by something that leads to it.
-func (o *naive) keeps(h *naiveClaim, token uint64, seen map[*naiveClaim]bool) bool {
-	if h.token == token {
-		return true
-	}
-	if seen[h] {
-		return false
-	}
-	seen[h] = true
-	for _, c := range o.claims {
-		if len(c.While) == 0 || c.While[0] != h.token {
-			continue
+// waitsFor says whether a claim can never be granted if none of the stuck ones goes.
+func (o *naive) waitsFor(c *naiveClaim, stuck map[*naiveClaim]bool) bool {
+	for _, name := range c.names() {
+		for _, w := range o.waiters(name) {
+			before := w.Priority > c.Priority || w.Priority == c.Priority && w.arrived < c.arrived
+			if w != c && before && stuck[w] {
+				return true
+			}
 		}
-		if c.token == 0 && o.leads(c, token, seen) || c.token != 0 && o.keeps(c, token, seen) {
-			return true
+		kept := c.Weight
+		for _, h := range o.holders(name) {
+			if !stuck[h] {
+				continue
+			}
+			kept += h.Weight
+			if h.Mode != Permit || c.Mode != Permit || kept > h.Limit {
+				return true
+			}
 		}
 	}
 	return false

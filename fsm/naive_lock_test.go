@@ -148,7 +148,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 		}
 		return out
 	}
-	if taken != "" && c.Refuse && o.leads(x, c.While[0], make(map[*naiveClaim]bool)) {
+	if taken != "" && c.Refuse && o.deadlocked(x) {
 		s.over[c.Request] = true
 		return Outcome{Code: CodeDeadlock}
 	}

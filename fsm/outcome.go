@@ -35,6 +35,7 @@ const (
 	CodeTooManyKeys                  // KeysMax
 	CodeDeadlock                     // refused: it would wait for itself
 	CodeForbidden                    // it is about another process's sessions than the proposer's
+	CodeTooManyHolders               // HoldersMax
 	codeEnd
 )
 
@@ -45,7 +46,7 @@ func (c Code) String() string {
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
-		"deadlock", "forbidden",
+		"deadlock", "forbidden", "too many holders",
 	}
 	if int(c) < len(names) {
 		return names[c]

@@ -42,6 +42,8 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 		switch {
 		case l == nil:
 			fresh++
+		case l.waiters == 0 && m.full(l) && l.joins(c.Mode, 1):
+			return Outcome{Code: CodeTooManyHolders}
 		case taken == nil && (l.waiters > 0 || !m.fits(l, c.Mode, 1)):
 			taken = l
 		}

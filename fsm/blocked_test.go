@@ -1,0 +1,59 @@
+package fsm
+
+import "testing"
+
+// The deadlock check saw a circle wherever one holder of a semaphore waited for the caller, although another one's permit
+// would come back.
+func TestACallerIsRefusedOnlyIfNoPermitCanComeBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	request := uint64(0)
+	call := func(name string, while ...uint64) Acquire {
+		request++
+		c := acquire(request, name)
+		c.While = while
+		return c
+	}
+	permit := func(c Acquire, weight uint32) Acquire {
+		c.Mode, c.Limit, c.Weight = Permit, 3, weight
+		return c
+	}
+	refuse := func(c Acquire) Acquire { c.Refuse = true; return c }
+	lock := b.must(call("lock"), CodeGranted).Token
+	first := b.must(permit(call("permits"), 1), CodeGranted).Token
+	second := b.must(permit(call("permits"), 2), CodeGranted).Token
+
+	b.must(call("lock", first), CodeQueued) // who has one permit waits for the lock
+	waits := refuse(permit(call("permits", lock), 2))
+	b.must(waits, CodeQueued) // of the two others that can come back
+	b.must(Withdraw{Session: waits.Session, Requests: []uint64{waits.Request}}, CodeOK)
+	b.must(refuse(permit(call("permits", lock), 3)), CodeDeadlock)
+	b.must(refuse(call("permits", lock)), CodeDeadlock) // exclusive: all must come back
+
+	b.must(call("lock", second), CodeQueued)
+	b.must(refuse(permit(call("permits", lock), 2)), CodeDeadlock)
+	b.must(refuse(permit(call("permits", lock), 1)), CodeDeadlock)
+	if b.must(permit(call("permits", lock), 1), CodeQueued); len(b.m.Cycles("permits")) != 1 {
+		t.Errorf("circles: %v", b.m.Cycles("permits"))
+	}
+}
+
+// Behind a waiter that takes more than can come back nobody is served, however little it wants.
+func TestWhoWaitsBehindAWaiterThatNobodyCanServeIsInItsCircle(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	permit := func(request uint64, weight uint32) Acquire {
+		c := acquire(request, "permits")
+		c.Mode, c.Limit, c.Weight = Permit, 2, weight
+		return c
+	}
+	lock := b.must(acquire(1, "lock"), CodeGranted).Token
+	held := b.must(permit(2, 1), CodeGranted).Token
+	inner := acquire(3, "lock")
+	inner.While = []uint64{held}
+	b.must(inner, CodeQueued)
+	b.must(permit(4, 2), CodeQueued)
+	c := permit(5, 1)
+	c.While, c.Refuse = []uint64{lock}, true
+	b.must(c, CodeDeadlock)
+}
