@@ -47,12 +47,14 @@ func (x *nemesis) lead(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 		x.hold(t, r, false)
 		<-n.Awake()
 		if l.Valid() {
-			if chance(r, 50) {
-				x.release(t) // so that it is known when it was over
-			} else {
+			if !chance(r, 50) {
 				x.gives(t)
+				return nil
 			}
-			return nil
+			x.release(t) // so that it is known when it was over
+			if !errors.Is(l.Err(), holdfast.ErrLost) {
+				return nil
+			}
 		}
 		<-ctx.Done()
 		if time.Since(x.begin) < asked.Until { // it will campaign again
@@ -70,7 +72,8 @@ func (x *nemesis) lead(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	}
 	if !over {
 		x.rec.Add(e)
-		if time.Since(x.begin) < asked.Until && asked.Pause > 0 && n.Cluster() == c && c.Err() == nil && !errors.Is(err, holdfast.ErrClosed) {
+		ends := errors.Is(err, holdfast.ErrClosed) || errors.Is(err, holdfast.ErrIncompatible) || errors.Is(err, holdfast.ErrRemoved)
+		if time.Since(x.begin) < asked.Until && asked.Pause > 0 && n.Cluster() == c && c.Err() == nil && !ends {
 			x.t.Errorf("a candidate that lost does not campaign again: %v", err)
 		}
 	}

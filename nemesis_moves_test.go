@@ -51,11 +51,7 @@ func (x *nemesis) moves(r *rand.Rand, i int) {
 	x.wait(x.lasts(r))
 	end()
 	if former != nil && later != nil && x.goesOn(former, later) == former {
-		// It is started again, as people do then: until that it may neither serve nor stop, because gossip and Raft have
-		// heard of a later process of its node.
 		x.change(func() { x.ids[i], x.former[i] = id, id })
-		x.kill(i)
-		x.open(i)
 		return
 	}
 	x.kill(i)

@@ -91,6 +91,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
 		roster: newRoster(cfg.Replica, g.machine.incarnation, g.nodes.belongs), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
+	g.nodes.present = g.carrier.roster.present
 	if cfg.FS == vfs.Default { // others have no descriptors
 		g.spares = spare.NewSet(sparesMax, spare.Null)
 	}

@@ -17,7 +17,8 @@ var errUnresolved = errors.New("holdfast: node has no known address")
 // members as it applies them; a replica that has just joined and applied nothing yet answers whoever it
 // heard from. It implements raftio.INodeRegistry, whose methods must never panic nor block.
 type registry struct {
-	resolve func(node string) (string, bool)
+	resolve func(node string) (string, bool) // by gossip
+	present func(node string) (string, bool) // by whom Raft hears: see roster.present
 
 	mu      sync.RWMutex
 	members map[uint64]string // as applied here, self included
@@ -33,6 +34,7 @@ const heardMax = 4096
 func newRegistry(resolve func(node string) (string, bool)) *registry {
 	return &registry{
 		resolve: resolve,
+		present: func(string) (string, bool) { return "", false },
 		members: make(map[uint64]string),
 		heard:   make(map[uint64]string),
 		last:    make(map[string]string),
@@ -162,13 +164,17 @@ func (r *registry) known() map[uint64]string {
 	return members
 }
 
-// Resolve answers where a replica is, and the key of the queue for it: a node that moves gets a new one.
+// Resolve answers where a replica is, and the key of the queue for it: a node that moves gets a new one. The word of a
+// process that is heard on a connection counts before gossip's, which tells of another one if there is a copy of the
+// node's directory, whether or not anybody hears that.
 func (r *registry) Resolve(_, replica uint64) (addr, key string, err error) {
 	node, ok := r.node(replica)
 	if !ok {
 		return "", "", errUnresolved
 	}
-	addr, ok = r.resolve(node)
+	if addr, ok = r.present(node); !ok {
+		addr, ok = r.resolve(node)
+	}
 	r.mu.RLock()
 	last := r.last[node]
 	r.mu.RUnlock()

@@ -3,6 +3,10 @@ package consensus
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // A voter that had just started again could not answer the vote that another one asked of it for seconds: gossip had
@@ -37,6 +41,46 @@ func TestAReplicaAnswersWhoGreetedItThoughGossipKnowsNothingOfIt(t *testing.T) {
 	if _, err := decodeGreeting(make([]byte, greetingBytes+greetingAddrMax+1)); err == nil {
 		t.Error("a greeting without end is taken")
 	}
+}
+
+// Gossip tells of the process of the highest incarnation, and where a copy of a directory was for as long as nobody has
+// noticed that it is gone. The node of which it was a copy got no answers, although it asked.
+func TestAReplicaAnswersWhereItIsAskedFromWhateverGossipTells(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newRoster(1, func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
+		hello := goodGreeting(2)
+		r := newRegistry(func(string) (string, bool) { return "10.0.0.9:7643", true }) // the copy was there
+		r.present = s.present
+		node := hello.node.String()
+		r.hear(ReplicaID(node), node)
+		at := func(want, when string) {
+			t.Helper()
+			if addr, _, err := r.Resolve(shard, ReplicaID(node)); err != nil || addr != want {
+				t.Errorf("%s it is at %q, %v; want %q", when, addr, err, want)
+			}
+		}
+		at("10.0.0.9:7643", "before it was heard")
+		hello.addr = "10.0.0.2:7643"
+		in, err := s.admit(hello, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at("10.0.0.2:7643", "after its greeting")
+		time.Sleep(presentFor) // virtual
+		if err := s.accept(in, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(presentFor) // virtual
+		at("10.0.0.2:7643", "after its message")
+		time.Sleep(time.Nanosecond) // virtual
+		at("10.0.0.9:7643", "when it is silent")
+		if err := s.accept(in, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.leave(in)
+		at("10.0.0.9:7643", "when it has hung up")
+	})
 }
 
 func TestAddressesOfMembersOutliveAnyNumberOfStrangers(t *testing.T) {

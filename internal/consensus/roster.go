@@ -119,7 +119,9 @@ type standing struct {
 	incarnation uint64
 	promised    position // here, by whatever process of it
 	heard       hearing
-	last        uint64 // turn in which it came or went
+	addr        string    // where its process is that was admitted last, by its own word
+	at          time.Time // when that was heard last
+	last        uint64    // turn in which it came or went
 	guests      map[*guest]struct{}
 }
 
@@ -209,7 +211,27 @@ func (r *roster) admit(g greeting, hangUp func()) (*guest, error) {
 	}
 	in := &guest{node: g.node, replica: s.replica, incarnation: g.incarnation, close: hangUp}
 	s.guests[in] = struct{}{}
+	s.addr, s.at = g.addr, time.Now()
 	return in, nil
+}
+
+// presentFor is how long a process is taken to be where it said, after it was last heard. What follows the raft leader
+// is heard with every heartbeat; who stands for election is heard when it asks, and must get the answers.
+const presentFor = 2 * time.Second
+
+// present answers where the process of a node is that was admitted last, if it is connected and was heard a moment ago.
+func (r *roster) present(node string) (addr string, ok bool) {
+	id, err := fsm.ParseNode(node)
+	if err != nil {
+		return "", false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.nodes[id]
+	if s == nil || len(s.guests) == 0 || s.addr == "" || time.Since(s.at) > presentFor {
+		return "", false
+	}
+	return s.addr, true
 }
 
 // leave forgets a connection.
@@ -230,6 +252,7 @@ func (r *roster) accept(in *guest, messages []raftpb.Message) error {
 		return fmt.Errorf("%w: process %#x of node %v", ErrSuperseded, in.incarnation, in.node)
 	}
 	s, now := r.nodes[in.node], time.Now() // the node is kept while its guest is here
+	s.at = now
 	for i := range messages {
 		s.heard.message(&messages[i], now)
 		if p, ok := promises(&messages[i], r.self); ok {

@@ -52,9 +52,47 @@ func (m Member) Here() bool { return m.State == Alive || m.State == Suspect }
 // Nodes without a disk have a new identity at each start, so these add up.
 const departedMax = 256
 
+// lives are those of a node: all that are here, and the one of the highest incarnation, which comes first.
+type lives []*Member
+
+// member is the life that stands for the node: the highest incarnation that is here, or, where none is, the highest.
+func (l lives) member() *Member {
+	for _, m := range l {
+		if m.Here() {
+			return m
+		}
+	}
+	return l[0]
+}
+
+// find answers the life of an incarnation, nil if that is not known.
+func (l lives) find(incarnation uint64) *Member {
+	for _, m := range l {
+		if m.Incarnation == incarnation {
+			return m
+		}
+	}
+	return nil
+}
+
+// with is l with m in the place of an earlier state of that life, and without what need not be kept.
+func (l lives) with(m *Member) lives {
+	kept := lives{m}
+	for _, old := range l {
+		if old.Incarnation != m.Incarnation {
+			kept = append(kept, old)
+		}
+	}
+	slices.SortFunc(kept, func(a, b *Member) int { return cmp.Compare(b.Incarnation, a.Incarnation) })
+	first := kept[0]
+	return slices.DeleteFunc(kept, func(m *Member) bool { return m != first && !m.Here() })
+}
+
 // table holds one Member for each node. Invariants:
-//  1. The member of a node is of the highest incarnation that was ever seen.
-//  2. What is heard of a lower incarnation changes nothing.
+//  1. The member of a node is its life of the highest incarnation that is here, or, where none is, of the highest that
+//     was. The higher one may be a copy of the node's directory that the group refuses: when that has ended, the lower
+//     one, which never went away, has its place back.
+//  2. What is heard of a lower incarnation changes nothing as long as a higher one is here.
 //  3. A member's address outlives it, as long as the member is remembered.
 //  4. At most departedMax members are remembered that are not Here.
 //
@@ -64,11 +102,11 @@ type table struct {
 	changed chan struct{}
 
 	mu      sync.Mutex
-	members map[string]*Member
+	members map[string]lives // the roll bounds those that are here
 }
 
 func newTable(self Meta) *table {
-	return &table{self: self, changed: make(chan struct{}, 1), members: make(map[string]*Member)}
+	return &table{self: self, changed: make(chan struct{}, 1), members: make(map[string]lives)}
 }
 
 // signal wakes the one that calls OnChange; signals that were not yet seen merge.
@@ -87,15 +125,11 @@ func (t *table) alive(meta Meta, addr string, now time.Time) {
 	if local && meta.Incarnation != t.self.Incarnation {
 		return // somebody else under our identity; seen by the delegate
 	}
-	old, known := t.members[meta.Node]
-	if known && meta.Incarnation < old.Incarnation {
-		return
-	}
 	m := &Member{Meta: meta, Addr: addr, State: Alive, Since: now, Local: local}
-	if known && old.Incarnation == meta.Incarnation && old.State == Alive {
+	if old := t.members[meta.Node].find(meta.Incarnation); old != nil && old.State == Alive {
 		m.Since = old.Since
 	}
-	t.members[meta.Node] = m
+	t.members[meta.Node] = t.members[meta.Node].with(m)
 	t.signal()
 }
 
@@ -132,8 +166,8 @@ func (t *table) answered(node string, incarnation uint64, now time.Time) {
 func (t *table) move(node string, incarnation uint64, now time.Time, to func(*Member) State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m, ok := t.members[node]
-	if !ok || m.Incarnation != incarnation {
+	m := t.members[node].find(incarnation)
+	if m == nil {
 		return
 	}
 	state := to(m)
@@ -141,6 +175,7 @@ func (t *table) move(node string, incarnation uint64, now time.Time, to func(*Me
 		return
 	}
 	m.State, m.Since = state, now
+	t.members[node] = t.members[node].with(m)
 	if !m.Here() {
 		t.prune()
 	}
@@ -150,8 +185,8 @@ func (t *table) move(node string, incarnation uint64, now time.Time, to func(*Me
 // prune keeps invariant 4: those that left go first, then the longest gone.
 func (t *table) prune() {
 	var departed []*Member
-	for _, m := range t.members {
-		if !m.Here() && !m.Local {
+	for _, l := range t.members {
+		if m := l.member(); !m.Here() && !m.Local {
 			departed = append(departed, m)
 		}
 	}
@@ -170,7 +205,11 @@ func (t *table) prune() {
 func (t *table) forget(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m, ok := t.members[node]; ok && !m.Here() && !m.Local {
+	l, ok := t.members[node]
+	if !ok {
+		return
+	}
+	if m := l.member(); !m.Here() && !m.Local {
 		delete(t.members, node)
 		t.signal()
 	}
@@ -179,8 +218,8 @@ func (t *table) forget(node string) {
 func (t *table) get(node string) (Member, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m, ok := t.members[node]; ok {
-		return *m, true
+	if l, ok := t.members[node]; ok {
+		return *l.member(), true
 	}
 	return Member{}, false
 }
@@ -189,8 +228,8 @@ func (t *table) get(node string) (Member, bool) {
 func (t *table) list() []Member {
 	t.mu.Lock()
 	members := make([]Member, 0, len(t.members))
-	for _, m := range t.members {
-		members = append(members, *m)
+	for _, l := range t.members {
+		members = append(members, *l.member())
 	}
 	t.mu.Unlock()
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
@@ -201,8 +240,8 @@ func (t *table) list() []Member {
 func (t *table) alone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range t.members {
-		if m.Here() && !m.Local {
+	for _, l := range t.members {
+		if m := l.member(); m.Here() && !m.Local {
 			return false
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"time"
 )
 
-func TestHighestIncarnationWins(t *testing.T) {
+// A copy of the directory of a node that lives has a higher incarnation. When the group had refused it and it had ended,
+// gossip went on to tell where it had been, and nobody reached the node.
+func TestTheHighestIncarnationThatIsHereWins(t *testing.T) {
 	t.Parallel()
 	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
 	table.alive(Meta{Node: "a", Incarnation: 2}, "new", now)
@@ -16,14 +18,25 @@ func TestHighestIncarnationWins(t *testing.T) {
 	if m, _ := table.get("a"); m.Addr != "new" || m.State != Alive || m.Incarnation != 2 {
 		t.Errorf("an older life changed the member to %+v", m)
 	}
-	table.gone("a", 2, now)
 	table.alive(Meta{Node: "a", Incarnation: 1}, "old", now)
-	if m, _ := table.get("a"); m.Addr != "new" || m.State != Failed {
-		t.Errorf("an older life came back: %+v", m)
+	table.gone("a", 2, now)
+	if m, _ := table.get("a"); m.Addr != "old" || m.State != Alive || m.Incarnation != 1 || table.alone() {
+		t.Errorf("the life that stays has not its place back: %+v", m)
+	}
+	table.gone("a", 1, now)
+	if m, _ := table.get("a"); m.Addr != "new" || m.State != Failed || len(table.members["a"]) != 1 || !table.alone() {
+		t.Errorf("when both are gone the later one counts: %+v", m)
 	}
 	table.alive(Meta{Node: "a", Incarnation: 3}, "newer", now)
 	if m, _ := table.get("a"); m.Addr != "newer" || m.State != Alive {
 		t.Errorf("the next life is seen as %+v", m)
+	}
+	for i := range uint64(3 * departedMax) { // a copy that is started over and over
+		table.alive(Meta{Node: "a", Incarnation: 4 + i}, "copy", now)
+		table.gone("a", 4+i, now)
+	}
+	if m, _ := table.get("a"); m.Addr != "newer" || len(table.members["a"]) > 2 {
+		t.Errorf("after many copies: %+v, and %d lives", m, len(table.members["a"]))
 	}
 }
 

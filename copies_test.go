@@ -1,0 +1,163 @@
+package holdfast_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/sim"
+)
+
+const (
+	// placeBack is how long a node that lives may be without service because of a copy of its directory that is refused.
+	placeBack = 5 * time.Second
+	// copyUnseen is when gossip has noticed that the copy has gone. Of many it probes one a second.
+	copyUnseen = time.Minute
+)
+
+// copied is a node that lives, of whose disk there is an older copy.
+type copied struct {
+	s      *sim.Sim
+	node   *sim.Node
+	backup *sim.Backup
+	lease  *holdfast.Lease
+}
+
+// pick finds a node with a role, copies its disk, and lets the group go on: what the node has promised since, the copy
+// does not know.
+func pick(t *testing.T, s *sim.Sim, role string) *copied {
+	t.Helper()
+	is := func(n *sim.Node) bool {
+		st := n.Cluster().Status()
+		switch role {
+		case "raft leader":
+			return st.RaftLeader == st.ID
+		case "voter":
+			return st.Role == holdfast.RoleVoter && st.RaftLeader != st.ID
+		}
+		return st.Role == holdfast.RoleNonVoter
+	}
+	x := &copied{s: s}
+	for _, n := range s.Nodes()[:4] {
+		if x.node == nil && is(n) {
+			x.node = n
+		}
+	}
+	x.lease = get(t, x.node.Cluster(), "held", holdfast.WithTTL(endTTL))
+	x.backup = x.node.Backup()
+	for range 3 {
+		if err := get(t, x.node.Cluster(), "passing").Release(until(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Second) // virtual: everybody has heard of it
+	return x
+}
+
+// refused opens the copy on the spare machine and waits until it is refused, for patience at most.
+func (x *copied) refused(t *testing.T, patience time.Duration) {
+	t.Helper()
+	spare := x.s.Node(4)
+	spare.Restore(x.backup)
+	later, err := spare.TryOpen()
+	if err == nil {
+		select {
+		case <-later.Done():
+			err = later.Err()
+		case <-time.After(patience):
+			return
+		}
+	}
+	if !errors.Is(err, holdfast.ErrIncompatible) {
+		t.Errorf("the copy ended with %v", err)
+	}
+}
+
+// serves wants the node in service within a time, at its own address in the eyes of all, and its lease untouched.
+func (x *copied) serves(t *testing.T, within time.Duration) {
+	t.Helper()
+	c := x.node.Cluster()
+	settles(t, within, "service of the node that was copied", func() bool {
+		if c.Err() != nil {
+			t.Fatalf("the node that was copied has ended: %v", c.Err())
+		}
+		l, err := c.TryAcquire(until(time.Second), "passing")
+		return err == nil && l.Release(until(time.Second)) == nil && c.Ready(until(time.Second)) == nil
+	})
+	settles(t, copyUnseen, "the node at its own address", func() bool {
+		for _, n := range x.s.Nodes()[:4] {
+			for _, m := range n.Cluster().Members() {
+				if m.ID == c.ID() && (m.Addr != c.Addr() || m.State != holdfast.StateAlive) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	if !x.lease.Valid() || x.lease.Err() != nil {
+		t.Errorf("its lease: %v", x.lease.Err())
+	}
+}
+
+// When a copy of the directory of a node that lived was opened and refused, gossip went on telling where the copy had
+// been, and nobody reached the node: it neither served nor stopped.
+func TestACopyThatIsRefusedGivesTheNodeItsPlaceBack(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"raft leader", "voter", "standby"} {
+		t.Run("of the "+role, func(t *testing.T) {
+			t.Parallel()
+			fiveWithASpare(t, func(s *sim.Sim) {
+				x := pick(t, s, role)
+				x.refused(t, 5*time.Second)
+				s.Node(4).Kill() // it says no good-bye
+				x.serves(t, placeBack)
+			})
+		})
+	}
+}
+
+// A supervisor starts the copy again and again.
+func TestACopyThatIsStartedOverAndOverTakesNothingFromTheNode(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"raft leader", "voter", "standby"} {
+		t.Run("of the "+role, func(t *testing.T) {
+			t.Parallel()
+			fiveWithASpare(t, func(s *sim.Sim) {
+				x := pick(t, s, role)
+				for range 20 {
+					x.refused(t, 500*time.Millisecond)
+					s.Node(4).Kill()
+					if l, err := x.node.Cluster().TryAcquire(until(2*time.Second), "passing"); err != nil || l.Release(until(time.Second)) != nil {
+						t.Errorf("beside the copy: %v", err)
+					}
+				}
+				x.serves(t, placeBack)
+			})
+		})
+	}
+}
+
+// The node is out of sight while its copy is refused, and comes back.
+func TestANodeThatWasAwayWhileItsCopyWasRefusedServesAgain(t *testing.T) {
+	t.Parallel()
+	away := map[string]struct{ goes, comes func(*sim.Node) }{
+		"cut off": {(*sim.Node).Isolate, (*sim.Node).Rejoin},
+		"stopped": {(*sim.Node).Pause, (*sim.Node).Resume},
+	}
+	for how, way := range away {
+		for _, role := range []string{"raft leader", "voter"} {
+			t.Run(how+", a "+role, func(t *testing.T) {
+				t.Parallel()
+				fiveWithASpare(t, func(s *sim.Sim) {
+					x := pick(t, s, role)
+					way.goes(x.node)
+					x.refused(t, 20*time.Second)
+					s.Node(4).Kill()
+					way.comes(x.node)
+					x.serves(t, placeBack)
+				})
+			})
+		}
+	}
+}
