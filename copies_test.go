@@ -112,6 +112,12 @@ func TestACopyThatIsRefusedGivesTheNodeItsPlaceBack(t *testing.T) {
 				x.refused(t, 5*time.Second)
 				s.Node(4).Kill() // it says no good-bye
 				x.serves(t, placeBack)
+				for _, n := range others(s, s.Node(4)) { // whoever is raft leader after that must hear it, too
+					n.CutRaft()
+					time.Sleep(2 * time.Second) // virtual
+					n.Rejoin()
+					x.serves(t, placeBack)
+				}
 			})
 		})
 	}

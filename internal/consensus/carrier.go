@@ -42,9 +42,10 @@ type carrier struct {
 	mu       sync.Mutex
 	closed   bool
 	listener net.Listener
-	conns    map[net.Conn]struct{}
+	conns    map[net.Conn]bool // true: outgoing
 	running  sync.WaitGroup
 	refused  atomic.Uint64 // frames that were not let in
+	promised atomic.Bool   // something was sent, or is about to be, that others may rely on
 	warnings warnings
 	reach    reach
 	ration   ration
@@ -109,23 +110,23 @@ func (c *carrier) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		if !c.keep(conn, func() { c.receive(conn) }) { // the endpoint bounds their number
+		if !c.keep(conn, false, func() { c.receive(conn) }) { // the endpoint bounds their number
 			conn.Close()
 		}
 	}
 }
 
 // keep runs f for a connection that Close will close; false if the carrier is closed.
-func (c *carrier) keep(conn net.Conn, f func()) bool {
+func (c *carrier) keep(conn net.Conn, outgoing bool, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
 	if c.conns == nil {
-		c.conns = make(map[net.Conn]struct{})
+		c.conns = make(map[net.Conn]bool)
 	}
-	c.conns[conn] = struct{}{}
+	c.conns[conn] = outgoing
 	c.running.Go(func() {
 		defer c.forget(conn)
 		unlabelled()
@@ -210,7 +211,7 @@ func (c *carrier) connect(s *sender) error {
 	}
 	s.conn, s.gone, s.size = conn, make(chan struct{}), 0
 	s.acked.Store(time.Now().UnixNano())
-	if !c.keep(conn, s.listen) {
+	if !c.keep(conn, true, s.listen) {
 		conn.Close()
 		close(s.gone) // nobody listens
 		return errCarrierClosed

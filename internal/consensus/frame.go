@@ -14,9 +14,10 @@ import (
 // length and four bytes CRC-32C of the payload, both little-endian, then the payload. The first is a greeting,
 // the others are none. The other direction carries answers, a byte each.
 const (
-	frameGreeting byte = 'G' // greeting
-	frameBatch    byte = 'B' // raftpb.MessageBatch
-	frameChunk    byte = 'C' // raftpb.Chunk, a piece of a snapshot
+	frameGreeting   byte = 'G' // greeting
+	frameBatch      byte = 'B' // raftpb.MessageBatch
+	frameChunk      byte = 'C' // raftpb.Chunk, a piece of a snapshot
+	frameWithdrawal byte = 'W' // of the sender: see withdrawal.go
 )
 
 const (
@@ -87,6 +88,8 @@ func (f *frameReader) next() (byte, []byte, error) {
 		limit = batchBytesMax
 	case kind == uint32(frameChunk):
 		limit = chunkBytesMax
+	case kind == uint32(frameWithdrawal):
+		limit = withdrawalBytes
 	default:
 		return 0, nil, fmt.Errorf("%w: kind %#x", errFrame, kind)
 	}

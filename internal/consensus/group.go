@@ -74,7 +74,10 @@ func (g *Group) expel(cause error) {
 		g.failure.Store(failure)
 		close(g.failed)
 		g.cfg.Logger.Error("replica has stopped for good", "component", "raft", "error", cause)
-		go g.cfg.Observer.Failed(failure)
+		go func() {
+			g.carrier.withdraw() // first: the process may end as soon as it is told
+			g.cfg.Observer.Failed(failure)
+		}()
 	})
 }
 

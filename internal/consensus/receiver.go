@@ -184,6 +184,10 @@ func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 	if c.silent() {
 		return errCarrierClosed
 	}
+	if kind == frameWithdrawal {
+		c.roster.withdraw(from)
+		return net.ErrClosed
+	}
 	if kind == frameChunk {
 		chunk, err := c.decodeChunk(payload)
 		if err != nil {

@@ -117,6 +117,8 @@ type roster struct {
 type standing struct {
 	replica     uint64
 	incarnation uint64
+	before      uint64   // the incarnation that counts again if this one withdraws, 0: the one on record
+	bound       bool     // the process has promised something here
 	promised    position // here, by whatever process of it
 	heard       hearing
 	addr        string    // where its process is that was admitted last, by its own word
@@ -202,12 +204,8 @@ func (r *roster) admit(g greeting, hangUp func()) (*guest, error) {
 			return nil, fmt.Errorf("%w: process %#x of node %v began at %v, but the node had promised %v",
 				ErrForgetful, g.incarnation, g.node, g.began, s.promised)
 		}
-		s.incarnation = g.incarnation
-		for old := range s.guests {
-			old.gone = true
-			old.close()
-		}
-		clear(s.guests)
+		s.before, s.incarnation, s.bound = s.incarnation, g.incarnation, false
+		s.dismiss()
 	}
 	in := &guest{node: g.node, replica: s.replica, incarnation: g.incarnation, close: hangUp}
 	s.guests[in] = struct{}{}
@@ -234,6 +232,15 @@ func (r *roster) present(node string) (addr string, ok bool) {
 	return s.addr, true
 }
 
+// dismiss closes the connections of a node.
+func (s *standing) dismiss() {
+	for old := range s.guests {
+		old.gone = true
+		old.close()
+	}
+	clear(s.guests)
+}
+
 // leave forgets a connection.
 func (r *roster) leave(in *guest) {
 	r.mu.Lock()
@@ -256,7 +263,7 @@ func (r *roster) accept(in *guest, messages []raftpb.Message) error {
 	for i := range messages {
 		s.heard.message(&messages[i], now)
 		if p, ok := promises(&messages[i], r.self); ok {
-			s.promised = s.promised.advance(p)
+			s.promised, s.bound = s.promised.advance(p), true
 		}
 	}
 	return nil

@@ -91,6 +91,7 @@ func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
 	if err := s.backed(batch.Requests); err != nil {
 		return err
 	}
+	s.carrier.vouch(batch.Requests)
 	rest := merge(batch.Requests)
 	for len(rest) > 0 {
 		n, size := 1, rest[0].SizeUpperLimit()
