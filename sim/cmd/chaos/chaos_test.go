@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
 )
@@ -276,11 +277,11 @@ func TestAPlanLeadsNowhereButThroughTheRelay(t *testing.T) {
 		if err := json.Unmarshal(text, &p); err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Join) != 2 || len(p.Routes) != 2 || p.Routes[p.Advertise] != "" {
+		if len(p.Join) != 2 || len(p.Routes) != 2 || p.Routes[p.Advertise] != (relay.Route{}) {
 			t.Errorf("node %d: %+v", i, p)
 		}
 		for _, addr := range p.Join {
-			if p.Routes[addr] == "" {
+			if p.Routes[addr] == (relay.Route{}) {
 				t.Errorf("node %d has no route to %s", i, addr)
 			}
 		}

@@ -165,12 +165,12 @@ func (s *slot) plan() plan {
 		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, SnapshotEvery: f.run.SnapshotEvery,
 		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Book: filepath.Join(f.dir, "book"),
 		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
-		Routes: make(map[string]string),
+		Routes: make(map[string]relay.Route),
 	}
 	for j := range f.slots {
 		if j != s.i {
 			p.Join = append(p.Join, advertised(j))
-			p.Routes[advertised(j)] = f.relay.Addr(s.i, j)
+			p.Routes[advertised(j)] = f.relay.Route(s.i, j)
 		}
 	}
 	return p

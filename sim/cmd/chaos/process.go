@@ -59,7 +59,7 @@ type plan struct {
 	Name, Data, Book  string // a label; the data directory; the directory of the ledgers
 	Advertise         string
 	Join, Secrets     []string
-	Routes            map[string]string // where the relay finds the others
+	Routes            map[string]relay.Route // where the relay finds the others
 }
 
 // process is one process of the fleet.

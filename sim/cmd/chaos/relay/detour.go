@@ -9,20 +9,20 @@ import (
 )
 
 // Detour is the network of one process of the fleet: what it sends to one of the addresses in routes goes to
-// the relay's port for it instead, and nothing can be sent to any other address. bound is told the real
+// the relay's port for it and its kind instead, and nothing can be sent to any other address. bound is told the real
 // address that the process listens at, for Relay.Serve; it may be nil.
-func Detour(network transport.Network, routes map[string]string, bound func(addr string)) transport.Network {
-	d := detour{network: network, routes: make(map[string]string, 2*len(routes)), bound: bound}
+func Detour(network transport.Network, routes map[string]Route, bound func(addr string)) transport.Network {
+	d := detour{network: network, routes: make(map[string]Route, 2*len(routes)), bound: bound}
 	for name, at := range routes {
 		d.routes[name] = at
-		d.routes[at] = at // answers go to where a packet came from
+		d.routes[at.Gossip] = at // answers go to where a packet came from
 	}
 	return d
 }
 
 type detour struct {
 	network transport.Network
-	routes  map[string]string
+	routes  map[string]Route
 	bound   func(string)
 }
 
@@ -40,7 +40,7 @@ func (d detour) Listen(ctx context.Context, bind string, opts transport.Options)
 
 type endpoint struct {
 	transport.Endpoint
-	routes map[string]string
+	routes map[string]Route
 }
 
 // Dial connects through the relay.
@@ -49,7 +49,7 @@ func (e endpoint) Dial(ctx context.Context, addr string, kind transport.Kind) (n
 	if !ok {
 		return nil, fmt.Errorf("relay: no route to %s", addr)
 	}
-	return e.Endpoint.Dial(ctx, at, kind)
+	return e.Endpoint.Dial(ctx, at.of(kind), kind)
 }
 
 // WritePacket sends through the relay.
@@ -58,5 +58,5 @@ func (e endpoint) WritePacket(b []byte, addr string) error {
 	if !ok {
 		return fmt.Errorf("relay: no route to %s", addr)
 	}
-	return e.Endpoint.WritePacket(b, at)
+	return e.Endpoint.WritePacket(b, at.Gossip)
 }

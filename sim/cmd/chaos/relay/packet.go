@@ -33,7 +33,7 @@ func (p *port) receive() {
 func (p *port) carry(b []byte) {
 	f, _ := p.r.weather(p.from, p.to)
 	p.r.packets.Add(1)
-	if f.Cut || p.r.happens(f.Drop) {
+	if cut(f, p.kind) || p.r.happens(f.Drop) {
 		p.r.dropped.Add(1)
 		return
 	}
@@ -67,7 +67,7 @@ func (p *port) carry(b []byte) {
 // deliver hands a packet to the process, from the port at which that one would answer.
 func (p *port) deliver(b []byte) {
 	if at, ok := p.r.targetPort(p.to); ok {
-		_, _ = p.r.ports[p.to][p.from].udp.WriteToUDPAddrPort(b, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
+		_, _ = p.r.ports[p.to][p.from][0].udp.WriteToUDPAddrPort(b, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
 	}
 }
 

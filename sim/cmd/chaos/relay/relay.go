@@ -1,6 +1,7 @@
 // Package relay carries the TCP connections and UDP packets between the processes of a fleet on one machine,
-// and does harm to them: cuts of one direction or both, delay, loss, duplicates, reordering, resets. Every
-// directed pair of processes has a port of its own, so that the relay knows who sends what to whom.
+// and does harm to them: cuts of one direction or both, of everything or of one kind alone, delay, loss, duplicates,
+// reordering, resets. Every directed pair of processes has ports of its own, one for each kind of connection, so that
+// the relay knows who sends what to whom, though all of it is encrypted.
 //
 //	relay.go   the ports and the faults of each direction
 //	stream.go  TCP
@@ -29,7 +30,7 @@ const (
 
 // Relay is the network between numbered processes. All methods are safe for concurrent use.
 type Relay struct {
-	ports [][]*port // [from][to]; nil on the diagonal
+	ports [][][]*port // [from][to]; empty on the diagonal. The first one is gossip's, and carries the packets
 
 	wg     sync.WaitGroup
 	closed chan struct{}
@@ -45,13 +46,24 @@ type Relay struct {
 	packets, dropped, conns atomic.Int64
 }
 
-// port is where process from finds process to.
+// port is where process from finds process to with one kind of connection.
 type port struct {
 	r        *Relay
 	from, to int
+	kind     transport.Kind
 	tcp      *net.TCPListener
-	udp      *net.UDPConn
+	udp      *net.UDPConn // nil but for gossip
 	waiting  atomic.Int32 // packets held back
+}
+
+// kinds are those that have ports of their own, gossip first. Other connections go by the last.
+func kinds() []transport.Kind {
+	return []transport.Kind{transport.KindGossip, transport.KindRaft, transport.KindProbe}
+}
+
+// cut reports whether nothing of a kind passes.
+func cut(f transport.Faults, kind transport.Kind) bool {
+	return f.Cut || kind == transport.KindGossip && f.CutGossip || kind == transport.KindRaft && f.CutRaft
 }
 
 // New opens the ports between that many processes, on loopback. The seed decides which packets are lost.
@@ -61,40 +73,57 @@ func New(processes int, seed uint64) (*Relay, error) {
 		targets: make([]string, processes), streams: make(map[*stream]struct{}),
 	}
 	for from := range processes {
-		r.ports = append(r.ports, make([]*port, processes))
+		r.ports = append(r.ports, make([][]*port, processes))
 		r.faults = append(r.faults, make([]transport.Faults, processes))
 		for to := range processes {
 			if from == to {
 				continue
 			}
-			p, err := r.open(from, to)
-			if err != nil {
-				return nil, errors.Join(err, r.Close())
+			for _, kind := range kinds() {
+				p, err := r.open(from, to, kind)
+				if err != nil {
+					return nil, errors.Join(err, r.Close())
+				}
+				r.ports[from][to] = append(r.ports[from][to], p)
 			}
-			r.ports[from][to] = p
 		}
 	}
-	for _, row := range r.ports {
-		for _, p := range row {
-			if p != nil {
-				r.wg.Go(p.accept)
-				r.wg.Go(p.receive)
-			}
+	for p := range r.each {
+		r.wg.Go(p.accept)
+		if p.udp != nil {
+			r.wg.Go(p.receive)
 		}
 	}
 	return r, nil
 }
 
-func (r *Relay) open(from, to int) (*port, error) {
+// each goes through all ports.
+func (r *Relay) each(yield func(*port) bool) {
+	for _, row := range r.ports {
+		for _, pair := range row {
+			for _, p := range pair {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *Relay) open(from, to int, kind transport.Kind) (*port, error) {
 	var failure error
 	for range bindAttempts {
 		tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			return nil, fmt.Errorf("relay: %w", err)
 		}
-		udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Addr().(*net.TCPAddr).Port})
+		p := &port{r: r, from: from, to: to, kind: kind, tcp: tcp}
+		if kind != transport.KindGossip {
+			return p, nil
+		}
+		p.udp, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Addr().(*net.TCPAddr).Port})
 		if err == nil {
-			return &port{r: r, from: from, to: to, tcp: tcp, udp: udp}, nil
+			return p, nil
 		}
 		failure = err
 		tcp.Close()
@@ -102,8 +131,25 @@ func (r *Relay) open(from, to int) (*port, error) {
 	return nil, fmt.Errorf("relay: %w", failure)
 }
 
-// Addr is where process from finds process to.
-func (r *Relay) Addr(from, to int) string { return r.ports[from][to].tcp.Addr().String() }
+// Route is where one process finds another: an address for each kind of connection, and the gossip's for packets.
+type Route struct{ Gossip, Raft, Other string }
+
+// of is the address for a kind.
+func (r Route) of(kind transport.Kind) string {
+	switch kind {
+	case transport.KindGossip:
+		return r.Gossip
+	case transport.KindRaft:
+		return r.Raft
+	}
+	return r.Other
+}
+
+// Route is where process from finds process to.
+func (r *Relay) Route(from, to int) Route {
+	at := func(i int) string { return r.ports[from][to][i].tcp.Addr().String() }
+	return Route{at(0), at(1), at(2)}
+}
 
 // Serve says where a process listens now, TCP and UDP; "" is nowhere: connections to it are refused.
 func (r *Relay) Serve(process int, addr string) {
@@ -170,11 +216,10 @@ func (r *Relay) Close() error {
 	r.mu.Unlock()
 	var err error
 	if first {
-		for _, row := range r.ports {
-			for _, p := range row {
-				if p != nil {
-					err = errors.Join(err, p.tcp.Close(), p.udp.Close())
-				}
+		for p := range r.each {
+			err = errors.Join(err, p.tcp.Close())
+			if p.udp != nil {
+				err = errors.Join(err, p.udp.Close())
 			}
 		}
 	}

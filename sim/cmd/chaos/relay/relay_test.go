@@ -97,7 +97,7 @@ func (p process) hear(t *testing.T, limit time.Duration) (text, from string) {
 // connect opens a connection from process i to process j and answers both ends.
 func connect(t *testing.T, r *Relay, all []process, i, j int) (client, server net.Conn) {
 	t.Helper()
-	client = dial(t, r.Addr(i, j))
+	client = dial(t, r.Route(i, j).Gossip)
 	_ = all[j].tcp.SetDeadline(time.Now().Add(patience))
 	server, err := all[j].tcp.Accept()
 	if err != nil {
@@ -164,13 +164,13 @@ func carried(t *testing.T, r *Relay, packets int64) Traffic {
 func TestPacketsAndStreamsArriveBothWays(t *testing.T) {
 	t.Parallel()
 	r, all := fleet(t, 3)
-	all[0].send(t, r.Addr(0, 2), "ping")
+	all[0].send(t, r.Route(0, 2).Gossip, "ping")
 	text, from := all[2].hear(t, patience)
-	if text != "ping" || from != r.Addr(2, 0) {
-		t.Fatalf("got %q from %s: it comes from where the answer goes to, %s", text, from, r.Addr(2, 0))
+	if text != "ping" || from != r.Route(2, 0).Gossip {
+		t.Fatalf("got %q from %s: it comes from where the answer goes to, %s", text, from, r.Route(2, 0).Gossip)
 	}
 	all[2].send(t, from, "pong")
-	if text, from := all[0].hear(t, patience); text != "pong" || from != r.Addr(0, 2) {
+	if text, from := all[0].hear(t, patience); text != "pong" || from != r.Route(0, 2).Gossip {
 		t.Fatalf("got %q from %s", text, from)
 	}
 	client, server := connect(t, r, all, 1, 0)
@@ -190,17 +190,17 @@ func TestACutOfOneDirectionLeavesTheOther(t *testing.T) {
 	expect(t, client, "down")
 	say(t, client, "up")
 	expectNothing(t, server)
-	all[1].send(t, r.Addr(1, 0), "down")
+	all[1].send(t, r.Route(1, 0).Gossip, "down")
 	if text, _ := all[0].hear(t, patience); text != "down" {
 		t.Fatal("the other direction is cut too")
 	}
-	all[0].send(t, r.Addr(0, 1), "up")
+	all[0].send(t, r.Route(0, 1).Gossip, "up")
 	if got := carried(t, r, 2); got.Dropped != 1 {
 		t.Errorf("%+v: a packet got through a cut", got)
 	}
 	r.Calm()
 	expect(t, server, "up") // a stream loses nothing, as TCP does not
-	all[0].send(t, r.Addr(0, 1), "again")
+	all[0].send(t, r.Route(0, 1).Gossip, "again")
 	if text, _ := all[1].hear(t, patience); text != "again" {
 		t.Errorf("got %q: a packet that was lost came back", text)
 	}
@@ -211,7 +211,7 @@ func TestNobodyConnectsThroughACut(t *testing.T) {
 	for _, cut := range [][2]int{{0, 1}, {1, 0}} { // a handshake needs both
 		r, all := fleet(t, 2)
 		r.Set(cut[0], cut[1], transport.Faults{Cut: true})
-		client := dial(t, r.Addr(0, 1))
+		client := dial(t, r.Route(0, 1).Gossip)
 		say(t, client, "hello")
 		_ = all[1].tcp.SetDeadline(time.Now().Add(silence))
 		if _, err := all[1].tcp.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -248,7 +248,7 @@ func TestWhatIsDelayedComesLaterAndInOrder(t *testing.T) {
 	client, server := connect(t, r, all, 0, 1)
 	r.Set(0, 1, transport.Faults{Delay: delay, Jitter: delay})
 	began := time.Now()
-	all[0].send(t, r.Addr(0, 1), "late")
+	all[0].send(t, r.Route(0, 1).Gossip, "late")
 	for _, s := range []string{"one ", "two ", "three"} {
 		say(t, client, s)
 	}
@@ -272,7 +272,7 @@ func TestPacketsAreLostAndDoubledByChance(t *testing.T) {
 	r, all := fleet(t, 2)
 	r.Set(0, 1, transport.Faults{Drop: 0.5})
 	for range 200 {
-		all[0].send(t, r.Addr(0, 1), "x")
+		all[0].send(t, r.Route(0, 1).Gossip, "x")
 	}
 	if got := carried(t, r, 200); got.Dropped < 50 || got.Dropped > 150 {
 		t.Errorf("%+v: want about a half lost", got)
@@ -280,7 +280,7 @@ func TestPacketsAreLostAndDoubledByChance(t *testing.T) {
 	for text := "x"; text != ""; text, _ = all[1].hear(t, silence) {
 	}
 	r.Set(0, 1, transport.Faults{Duplicate: 1})
-	all[0].send(t, r.Addr(0, 1), "twice")
+	all[0].send(t, r.Route(0, 1).Gossip, "twice")
 	for range 2 {
 		if text, _ := all[1].hear(t, patience); text != "twice" {
 			t.Errorf("got %q", text)
@@ -292,7 +292,7 @@ func TestWhereNobodyListensIsRefused(t *testing.T) {
 	t.Parallel()
 	r, _ := fleet(t, 2)
 	r.Serve(1, "")
-	client, err := net.Dial("tcp", r.Addr(0, 1))
+	client, err := net.Dial("tcp", r.Route(0, 1).Gossip)
 	if err != nil {
 		return // at once
 	}
@@ -323,7 +323,7 @@ func TestADetourLeadsThroughTheRelayAndNowhereElse(t *testing.T) {
 	t.Parallel()
 	r, all := fleet(t, 2)
 	const name = "127.77.0.2:7643" // nothing is bound there
-	n := Detour(transport.TCP(), map[string]string{name: r.Addr(0, 1)}, func(addr string) { r.Serve(0, addr) })
+	n := Detour(transport.TCP(), map[string]Route{name: r.Route(0, 1)}, func(addr string) { r.Serve(0, addr) })
 	e, err := n.Listen(t.Context(), "127.0.0.1:0", transport.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -356,4 +356,46 @@ func TestADetourLeadsThroughTheRelayAndNowhereElse(t *testing.T) {
 	if _, err := e.Dial(t.Context(), direct, transport.KindRaft); err == nil {
 		t.Error("a connection goes past the relay: cuts would not be cuts")
 	}
+}
+
+func TestGossipAndRaftAreCutApart(t *testing.T) {
+	t.Parallel()
+	r, all := fleet(t, 2)
+	open := func(at string) (client, server net.Conn) {
+		client = dial(t, at)
+		_ = all[1].tcp.SetDeadline(time.Now().Add(patience))
+		server, err := all[1].tcp.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { server.Close() })
+		return client, server
+	}
+	route := r.Route(0, 1)
+	gossip, heard := open(route.Gossip)
+	raft, replica := open(route.Raft)
+	probe, asked := open(route.Other)
+
+	r.Set(0, 1, transport.Faults{CutGossip: true})
+	say(t, raft, "raft")
+	expect(t, replica, "raft")
+	say(t, probe, "who")
+	expect(t, asked, "who")
+	say(t, gossip, "gossip")
+	all[0].send(t, route.Gossip, "packet")
+	expectNothing(t, heard)
+	if text, _ := all[1].hear(t, silence); text != "" {
+		t.Errorf("%q passes where gossip is cut", text)
+	}
+
+	r.Set(0, 1, transport.Faults{CutRaft: true})
+	expect(t, heard, "gossip") // held back until now
+	all[0].send(t, route.Gossip, "packet")
+	if text, _ := all[1].hear(t, patience); text != "packet" {
+		t.Errorf("got %q: gossip is cut together with Raft", text)
+	}
+	say(t, raft, "later")
+	expectNothing(t, replica)
+	r.Calm()
+	expect(t, replica, "later")
 }

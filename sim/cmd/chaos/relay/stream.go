@@ -109,7 +109,7 @@ func (s *stream) run() {
 func (s *stream) passes(from, to int) bool {
 	for {
 		f, changed := s.p.r.weather(from, to)
-		if !f.Cut {
+		if !cut(f, s.p.kind) {
 			return true
 		}
 		select {
