@@ -38,7 +38,8 @@ func (p *process) caller(r *rand.Rand) {
 		if p.resting() {
 			return
 		}
-		p.call(r)
+		all := kinds()
+		p.call(all[r.IntN(len(all))], r)
 	}
 }
 
@@ -58,9 +59,11 @@ func (h *holding) event(k history.Kind) history.Event {
 	return history.Event{Kind: k, Lock: h.kind.name, Token: uint64(h.l.Token())}
 }
 
-func (p *process) call(r *rand.Rand) {
-	h := &holding{kind: kinds()[r.IntN(len(kinds()))]}
-	if h.kind.name != story.LedgerLock && h.kind.name != story.CheckpointLock { // whose stopped holders are to lose their leases in the ordinary way
+// terms chooses how to ask for a lock: whether it is renewed by hand, has a maximum hold time, and how much of it.
+func (p *process) terms(h *holding, r *rand.Rand) []holdfast.Option {
+	switch h.kind.name {
+	case story.LedgerLock, story.CheckpointLock: // whose stopped holders are to lose their leases in the ordinary way
+	default:
 		h.manual, h.capped = chance(r, 10), chance(r, 10)
 	}
 	capMax := 2 * p.plan.TTL
@@ -68,16 +71,28 @@ func (p *process) call(r *rand.Rand) {
 		h.capped, capMax = chance(r, 40), p.plan.TTL/4
 		h.manual = !h.capped && chance(r, 40)
 	}
+	if h.kind.ttl > 0 {
+		h.manual, h.capped = chance(r, 40), false
+	}
 	h.weight = h.kind.weigh(r)
-	op := p.op()
-	opts := append(h.kind.options(h.weight), holdfast.WithLabel(strconv.FormatUint(op, 10)))
+	opts := h.kind.options(h.weight)
 	if h.manual {
 		opts = append(opts, holdfast.WithManualRenew())
 	}
 	if h.capped {
 		opts = append(opts, holdfast.WithMaxHold(time.Millisecond+upTo(r, capMax)))
 	}
+	return opts
+}
+
+func (p *process) call(k kind, r *rand.Rand) {
+	h := &holding{kind: k}
+	op := p.op()
+	opts := append(p.terms(h, r), holdfast.WithLabel(strconv.FormatUint(op, 10)))
 	patience := 50*time.Millisecond + upTo(r, 4*p.plan.TTL)
+	if k.ttl > 0 {
+		patience = upTo(r, longPatience)
+	}
 	ctx, cancel := context.WithTimeout(p.rest, patience)
 	defer cancel()
 	ask, wait := p.c.Acquire, chance(r, 80)
@@ -94,7 +109,7 @@ func (p *process) call(r *rand.Rand) {
 	asked := e
 	from := p.now()
 	asked.Wait, asked.Until, asked.Weight, asked.Limit = wait, from+patience, h.weight, h.kind.limit
-	asked.Others, asked.MinHold, asked.LockDelay = h.others, h.kind.minHold, h.kind.delay
+	asked.Others, asked.MinHold, asked.LockDelay, asked.TTL = h.others, h.kind.minHold, h.kind.delay, h.kind.ttl
 	p.event(from, asked)
 	l, err := ask(ctx, h.kind.name, opts...)
 	if err != nil {
@@ -109,9 +124,9 @@ func (p *process) call(r *rand.Rand) {
 	p.hold(h, r)
 }
 
-// understand complains about errors that no caller expects when processes die and networks break.
+// understand complains about errors that no caller expects when processes die, disks move and networks break.
 func (p *process) understand(c *holdfast.Cluster, what string, err error, also ...error) {
-	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, context.Canceled, context.DeadlineExceeded) {
+	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, holdfast.ErrIncompatible, context.Canceled, context.DeadlineExceeded) {
 		if errors.Is(err, allowed) {
 			return
 		}
@@ -134,15 +149,17 @@ func (p *process) hold(h *holding, r *rand.Rand) {
 	case story.CheckpointLock:
 		p.checkpoint(h, r)
 	default:
-		long := p.plan.TTL / 8
+		long, stride := p.plan.TTL/8, 100*time.Millisecond
 		switch {
 		case h.abandoned():
 			long = 4 * p.plan.TTL
+		case h.kind.ttl > 0:
+			long, stride = longHold, time.Second
 		case chance(r, 25) || h.capped:
 			long = p.plan.TTL
 		}
 		for end := p.now() + upTo(r, long); p.now() < end; {
-			pause(r, 100*time.Millisecond)
+			pause(r, stride)
 			if !p.probe(h) || p.resting() {
 				break
 			}

@@ -164,6 +164,10 @@ func TestNobodyIsWipedWhileTheGroupCannotSpareIt(t *testing.T) {
 	if set(all, all, false) || set(all, nil, true) {
 		t.Error("spared in the dark")
 	}
+	f.slots[2].vacant = true
+	if !set([]string{"a", "b", "a"}, []string{"a", "b"}, true) || set([]string{"a", "b", "c"}, all, true) {
+		t.Error("a machine on which nothing runs counts as a node, or what ran there is still a voter's data")
+	}
 }
 
 func TestLinesOfAProcessAreWholeAndInTrueTime(t *testing.T) {

@@ -25,6 +25,18 @@ func (s *slot) wipe() {
 	if err := os.RemoveAll(filepath.Join(s.data, "node")); err != nil {
 		s.f.wrong(s.i, "wiping: %v", err)
 	}
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.proof, s.forked = false, false
+}
+
+// copyDisk puts a copy of what the node of another slot has stored in the place of what there is here. No process runs
+// here, and that of the other does nothing meanwhile: a copy is of one moment, as that of a volume is.
+func (s *slot) copyDisk(from *slot) {
+	s.wipe()
+	if err := os.CopyFS(filepath.Join(s.data, "node"), os.DirFS(filepath.Join(from.data, "node"))); err != nil {
+		s.f.wrong(s.i, "copying the disk of node %d: %v", from.i, err)
+	}
 }
 
 // fillDisk fills the small disk of a node until it parks, makes room again, and restarts the process.

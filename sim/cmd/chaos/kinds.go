@@ -20,6 +20,7 @@ type kind struct {
 	minHold time.Duration // all holders ask for it
 	delay   time.Duration // all holders ask for it
 	set     bool          // holders may have others of the set with it
+	ttl     time.Duration // 0: the fleet's
 }
 
 // restTime is for how long a place stays taken where its holders ask for that.
@@ -47,6 +48,13 @@ func (k kind) whole() []holdfast.Option {
 
 // options is how to ask for so much of it.
 func (k kind) options(weight int) []holdfast.Option {
+	if k.ttl > 0 {
+		return append(k.share(weight), holdfast.WithTTL(k.ttl))
+	}
+	return k.share(weight)
+}
+
+func (k kind) share(weight int) []holdfast.Option {
 	switch {
 	case k.minHold > 0:
 		return []holdfast.Option{holdfast.WithMinHold(k.minHold)}

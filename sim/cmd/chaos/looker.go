@@ -23,12 +23,13 @@ func (p *process) watch(r *rand.Rand) {
 		if p.resting() {
 			return
 		}
-		k := kinds()[r.IntN(len(kinds()))]
+		all := append(kinds(), longs(p.plan.Long)...)
+		k := all[r.IntN(len(all))]
 		if k.set {
 			p.lookAtAll(setPrefix, setNames())
 		} else {
 			p.look(r, k.name)
-			p.why(k.name)
+			p.why(k)
 		}
 		if token := p.who(); token != 0 && chance(r, 5) {
 			p.force(seat, token)
@@ -62,16 +63,16 @@ func (p *process) look(r *rand.Rand, name string) {
 
 // why asks why a lock cannot be had. Nobody here holds one lock while it waits for another, and nobody asks for
 // more time than the TTL or a rest.
-func (p *process) why(name string) {
-	b, err := p.c.WhyBlocked(within(callLimit), name)
+func (p *process) why(k kind) {
+	b, err := p.c.WhyBlocked(within(callLimit), k.name)
 	if err != nil {
 		p.understand(p.c, "asking why", err)
 		return
 	}
-	long := slices.ContainsFunc(b.Holders, func(h holdfast.Hold) bool { return h.Remaining > p.plan.TTL }) ||
+	long := slices.ContainsFunc(b.Holders, func(h holdfast.Hold) bool { return h.Remaining > max(k.ttl, p.plan.TTL) }) ||
 		slices.ContainsFunc(b.Rests, func(r holdfast.Rest) bool { return r.Remaining > restTime+time.Millisecond })
 	if long || len(b.Cycles) > 0 {
-		p.wrong("%q is said to be blocked by what cannot be: %+v", name, b)
+		p.wrong("%q is said to be blocked by what cannot be: %+v", k.name, b)
 	}
 }
 

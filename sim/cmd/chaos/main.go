@@ -40,7 +40,9 @@ func main() {
 	flag.IntVar(&run.Nodes, "nodes", 5, "how many processes, 3 to 9")
 	flag.DurationVar(&run.Duration, "duration", time.Minute, "how long there are faults, 10s at least")
 	flag.DurationVar(&run.TTL, "ttl", 2*time.Second, "how long a lease lives without renewal")
-	flag.Func("faults", "these kinds alone, separated by commas, to look closely at one: \"reset,kill\"; such a run has no teeth", func(s string) error {
+	flag.BoolVar(&run.Diskless, "diskless", false, "without disks, whatever the seed says")
+	flag.DurationVar(&run.ReplaceAfter, "replace", 0, "Config.ReplaceAfter; 0: by the seed, 5 s to the default of 30 s")
+	flag.Func("faults", "these kinds and acts alone, separated by commas, to look closely at one: \"reset,kill,move\"; such a run has no teeth", func(s string) error {
 		run.Faults = strings.Split(s, ",")
 		return nil
 	})

@@ -106,10 +106,20 @@ func (x *nemesis) deeds() []deed[func(context.Context)] {
 		{"stop", 15, func(ctx context.Context) { x.one(ctx, "stop", x.victim(), x.stop) }},
 		{"stop holder", 15, x.stopHolder},
 		{"restart", 10, func(ctx context.Context) { x.one(ctx, "restart", x.victim(), x.restart) }},
-		{"wipe", 10, func(ctx context.Context) { x.replaceNode(ctx, "wipe") }},
-		{"leave", 8, func(ctx context.Context) { x.replaceNode(ctx, "leave") }},
+		{"wipe", 8, func(ctx context.Context) { x.renew(ctx, "wipe") }},
+		{"leave", 8, func(ctx context.Context) { x.renew(ctx, "leave") }},
 		{"roll", 4, x.roll},
-		{"kill all", 4, x.killAll},
+		{"replace", 10, x.replace},
+		{"reimage", 8, x.reimage},
+		{"batch", 5, x.batch},
+		{"leave several", 5, x.leaveSeveral},
+		{"scale", 4, x.scale},
+		{"revoke", 6, x.revokeDead},
+		{"revoke living", 3, x.revokeLiving},
+	}
+	if !x.f.run.Diskless { // what it does ends a group that has no disks
+		all = append(all, deed[func(context.Context)]{"kill all", 4, x.killAll},
+			deed[func(context.Context)]{"down", 4, x.down}, deed[func(context.Context)]{"move", 10, x.move})
 	}
 	if len(x.disks) > 0 {
 		all = append(all, deed[func(context.Context)]{"full disk", 9, x.fillDisk})
@@ -136,7 +146,25 @@ func (x *nemesis) lives(ctx context.Context) {
 	}
 }
 
-func (x *nemesis) any() int { return x.r.IntN(len(x.f.slots)) }
+func (x *nemesis) any() int { return x.f.living(x.r) }
+
+// living is a machine on which something runs, or ran until a moment ago.
+func (f *fleet) living(r *rand.Rand) int {
+	all := f.inhabited()
+	return all[r.IntN(len(all))]
+}
+
+// inhabited are the machines on which something runs, or ran until a moment ago.
+func (f *fleet) inhabited() (all []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.slots {
+		if !s.vacant {
+			all = append(all, s.i)
+		}
+	}
+	return all
+}
 
 // victim is more often than not the raft leader.
 func (x *nemesis) victim() int {
@@ -149,13 +177,16 @@ func (x *nemesis) victim() int {
 // lasts is how long a fault is in force.
 func (x *nemesis) lasts() time.Duration { return 100*time.Millisecond + upTo(x.r, 2*x.f.run.TTL) }
 
-// one does something to one node, if its life is in nobody's hands.
+// one does something to one node, if its life is in nobody's hands. What ends a process without a disk takes data away.
 func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.Context, *slot)) {
 	s := x.f.slots[i]
 	if !s.claim() {
 		return
 	}
 	defer s.unclaim()
+	if x.f.run.Diskless && name != "stop" && !x.spared(ctx) {
+		return
+	}
 	x.f.fault(name, "", []int{i}, func() { do(ctx, s) })
 }
 
@@ -173,10 +204,19 @@ func (x *nemesis) kill(ctx context.Context, s *slot) {
 }
 
 // begin starts a process; one that cannot be started is told of.
-func (x *nemesis) begin(s *slot) {
+func (x *nemesis) begin(s *slot) { x.f.begins(s) }
+
+func (f *fleet) begins(s *slot) {
 	if err := s.start(); err != nil {
-		x.f.wrong(s.i, "starting a process: %v", err)
+		f.wrong(s.i, "starting a process: %v", err)
 	}
+}
+
+// spared waits for a moment at which the group can lose the data of any one node; false: there was none.
+func (x *nemesis) spared(ctx context.Context) bool {
+	calm, cancel := context.WithTimeout(ctx, spareWait)
+	defer cancel()
+	return x.f.until(calm, x.f.spare)
 }
 
 func (x *nemesis) stop(ctx context.Context, s *slot) {
@@ -215,17 +255,15 @@ func (x *nemesis) stopHolder(ctx context.Context) {
 	})
 }
 
-// replaceNode takes a node away for good: its process leaves the group, or its directory is wiped. Another
+// renew takes a node away for good: its process leaves the group, or its directory is wiped. Another
 // node begins in its place. That is done only while no other voter is missing.
-func (x *nemesis) replaceNode(ctx context.Context, how string) {
+func (x *nemesis) renew(ctx context.Context, how string) {
 	s := x.f.slots[x.any()]
 	if !s.claim() {
 		return
 	}
 	defer s.unclaim()
-	calm, cancel := context.WithTimeout(ctx, spareWait)
-	defer cancel()
-	if !x.f.until(calm, x.f.spare) {
+	if !x.spared(ctx) {
 		return
 	}
 	x.f.fault(how, "", []int{s.i}, func() {
@@ -242,7 +280,7 @@ func (x *nemesis) replaceNode(ctx context.Context, how string) {
 
 // roll restarts all processes, one after the other, each when that before it serves again.
 func (x *nemesis) roll(ctx context.Context) {
-	for _, i := range x.r.Perm(len(x.f.slots)) {
+	for _, i := range x.perm() {
 		x.one(ctx, "roll", i, func(ctx context.Context, s *slot) {
 			s.stop(orderClose)
 			x.begin(s)
@@ -259,14 +297,8 @@ func (x *nemesis) roll(ctx context.Context) {
 
 // killAll kills every process at once and starts them again.
 func (x *nemesis) killAll(ctx context.Context) {
-	var all []*slot
-	var nodes []int
-	for _, s := range x.f.slots {
-		if s.claim() {
-			all, nodes = append(all, s), append(nodes, s.i)
-		}
-	}
-	x.f.fault("kill all", "", nodes, func() {
+	all := x.claim(x.f.inhabited()...)
+	x.f.fault("kill all", "", numbers(all), func() {
 		for _, s := range all {
 			x.f.mu.Lock()
 			s.expected = true
@@ -279,9 +311,9 @@ func (x *nemesis) killAll(ctx context.Context) {
 		wait(ctx, x.lasts()/4)
 		for _, s := range all {
 			x.begin(s)
-			s.unclaim()
 		}
 	})
+	unclaim(all)
 }
 
 // spare reports whether the group can lose the data of any one node: every voter has its own, and all serve. The
@@ -290,6 +322,9 @@ func (f *fleet) spare() bool {
 	recent := f.now() - 5*statusEvery
 	var ids, voters []string
 	for _, s := range f.slots {
+		if s.vacant {
+			continue
+		}
 		if !s.ready(recent) {
 			return false
 		}
@@ -297,40 +332,4 @@ func (f *fleet) spare() bool {
 		voters = append(voters, s.status.Voters...)
 	}
 	return len(voters) > 0 && !slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ids, id) })
-}
-
-// reopen starts nodes again that the group has removed while they were away, as their error asks for, until ctx
-// ends; a node that failed in any other way, while nothing was done to its disk, is told of.
-func (f *fleet) reopen(ctx context.Context) {
-	mark := 0
-	for {
-		l, ok := f.seen(ctx, mark, func(l story.Line) bool { mark++; return l.Kind == story.KindDone })
-		if !ok {
-			return
-		}
-		s := f.slots[l.Node]
-		f.mu.Lock()
-		expected := l.Text == removed || s.ill
-		f.mu.Unlock()
-		if !expected {
-			f.wrong(s.i, "the node has failed: %s", l.Text)
-		}
-		select {
-		case s.busy <- struct{}{}:
-		case <-ctx.Done():
-			continue
-		}
-		f.mu.Lock()
-		same := s.up && s.life == l.Life
-		f.mu.Unlock()
-		if same {
-			f.fault("reopen", l.Text, []int{s.i}, func() {
-				s.stop(orderClose)
-				if err := s.start(); err != nil {
-					f.wrong(s.i, "starting a process: %v", err)
-				}
-			})
-		}
-		s.unclaim()
-	}
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -38,10 +40,90 @@ func TestEveryKindOfFaultIsChosenSoonerOrLater(t *testing.T) {
 	}
 	for _, name := range []string{
 		"kill", "kill all", "stop", "stop holder", "restart", "roll", "wipe", "leave", "full disk",
-		"partition", "isolate", "deaf", "mute", "reset", "storm",
+		"replace", "reimage", "batch", "leave several", "scale", "down", "move", "revoke", "revoke living",
+		"partition", "isolate", "deaf", "mute", "reset", "storm", "no gossip", "no raft", "siege",
 	} {
 		if !seen[name] {
 			t.Errorf("%s never happens", name)
+		}
+	}
+}
+
+func TestNothingEndsAFleetWithoutDisksAtOnce(t *testing.T) {
+	t.Parallel()
+	x := &nemesis{f: &fleet{run: story.Run{Diskless: true}}}
+	for _, d := range x.deeds() {
+		if slices.Contains([]string{"kill all", "down", "full disk", "move"}, d.name) {
+			t.Errorf("%s is done to a fleet without disks: no majority of the voters would live", d.name)
+		}
+	}
+}
+
+// Some seeds have no disks, some the default time after which a voter is replaced; what is short sees replacements all the same.
+func TestSeedsChooseFleetsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	diskless, after, long := make(map[bool]bool), make(map[time.Duration]bool), make(map[time.Duration]bool)
+	for seed := range uint64(200) {
+		run := chosen(story.Run{Seed: seed, Nodes: 5, Duration: 2 * time.Minute})
+		diskless[run.Diskless], after[run.ReplaceAfter], long[run.Long] = true, true, true
+		if run.Nodes != 6 || run.Spares != 1 || run.Long < 2*time.Minute {
+			t.Fatalf("%+v", run)
+		}
+		if short := chosen(story.Run{Seed: seed, Nodes: 5, Duration: 20 * time.Second}); short.ReplaceAfter == 0 || short.ReplaceAfter > 10*time.Second {
+			t.Fatalf("%v: nothing is replaced in so short a run", short.ReplaceAfter)
+		}
+	}
+	if len(diskless) != 2 || len(after) != 4 || len(long) != 3 {
+		t.Errorf("%v %v %v", diskless, after, long)
+	}
+	if run := chosen(story.Run{Seed: 1, Diskless: true, ReplaceAfter: time.Minute}); !run.Diskless || run.ReplaceAfter != time.Minute {
+		t.Errorf("%+v is not what was asked for", run)
+	}
+}
+
+func TestASpareMachineTakesANodeOnceAndIsFreeAgain(t *testing.T) {
+	t.Parallel()
+	f := bare(t)
+	f.slots[2].vacant = true
+	x := &nemesis{f: f, r: rand.New(rand.NewPCG(1, 1))}
+	for range 100 {
+		if i := x.any(); i == 2 {
+			t.Fatal("nothing runs there, and harm is done to it")
+		}
+	}
+	s := f.vacancy()
+	if s == nil || s.i != 2 {
+		t.Fatalf("%+v is the machine on which nothing runs", s)
+	}
+	if f.vacancy() != nil {
+		t.Error("two take it at once")
+	}
+	s.unclaim()
+	f.slots[0].vacate()
+	if all := f.inhabited(); !slices.Equal(all, []int{1}) {
+		t.Errorf("something runs on %v", all)
+	}
+}
+
+func TestACopyOfADiskProvesNothing(t *testing.T) {
+	t.Parallel()
+	f := bare(t)
+	from, to := f.slots[0], f.slots[1]
+	name := filepath.Join("node", "file")
+	if err := os.MkdirAll(filepath.Join(from.data, "node"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(from.data, name), []byte("what it stored"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to.proof = true // of what ran there before
+	to.copyDisk(from)
+	if text, err := os.ReadFile(filepath.Join(to.data, name)); err != nil || string(text) != "what it stored" || to.proof {
+		t.Errorf("%q, %v, proof %v", text, err, to.proof)
+	}
+	for _, l := range f.lines {
+		if l.Kind == story.KindWrong {
+			t.Error(l.Text)
 		}
 	}
 }

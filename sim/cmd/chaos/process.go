@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,7 @@ const (
 	orderSettle = "settle" // compare what the watcher knows with the locks; story.Settled answers
 	orderLeave  = "leave"  // leave the group, and end
 	orderClose  = "close"  // close, and end
+	orderRevoke = "revoke" // and the id of a node: free all that it holds
 )
 
 // plan is what a process of the fleet is told.
@@ -56,7 +58,8 @@ type plan struct {
 	TTL               time.Duration
 	Voters            int
 	SnapshotEvery     uint64
-	Name, Data, Book  string // a label; the data directory; the directory of the ledgers
+	Long, Replace     time.Duration // the TTL of locks that are held for long; Config.ReplaceAfter
+	Name, Data, Book  string        // a label; the data directory, if the node has a disk; the directory of the ledgers
 	Advertise         string
 	Join, Secrets     []string
 	Routes            map[string]relay.Route // where the relay finds the others
@@ -124,13 +127,15 @@ func (p *process) run() error {
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "chaos", Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		ReplaceAfter: p.plan.Replace,
+		Logger:       slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	if err != nil {
-		return err
+		return p.refused(err)
 	}
 	defer c.Close()
 	p.c = c
+	p.event(p.now(), history.Event{Kind: history.Opened, Value: c.ID()})
 	if p.books, err = openBooks(p.plan.Book); err != nil {
 		return err
 	}
@@ -150,6 +155,7 @@ func (p *process) run() error {
 	p.work.Go(func() { p.watch(own(callers)) })
 	p.work.Go(func() { p.runner(own(callers + 1)) })
 	p.work.Go(func() { p.candidate(own(callers + 2)) })
+	p.work.Go(func() { p.keeper(own(callers + 4)) })
 	hearing, deaf := context.WithCancel(ctx)
 	watching.Go(func() { p.observe(hearing, own(callers+3)) })
 	watching.Go(func() { p.follow(hearing, p.prefix()) })
@@ -192,6 +198,10 @@ func (p *process) obey() bool {
 			return true
 		case orderClose:
 			return false
+		default:
+			if id, ok := strings.CutPrefix(lines.Text(), orderRevoke+" "); ok {
+				go p.revoke(id)
+			}
 		}
 	}
 	return false
@@ -245,15 +255,21 @@ func (p *process) watchEnd(stop <-chan struct{}) {
 	}
 	if err := p.c.Err(); !p.closing.Load() {
 		text := fmt.Sprint(err)
-		if errors.Is(err, holdfast.ErrRemoved) {
+		switch {
+		case errors.Is(err, holdfast.ErrRemoved):
 			text = removed
+		case errors.Is(err, holdfast.ErrIncompatible):
+			text = superseded
 		}
 		p.add(p.now(), story.Line{Kind: story.KindDone, Text: text})
 	}
 }
 
-// removed is how a process tells that the group has replaced it.
-const removed = "removed from the group"
+// How a process tells that the group has replaced its node, and that another process has its disk.
+const (
+	removed    = "removed from the group"
+	superseded = "its disk runs elsewhere"
+)
 
 // serve acquires and releases a lock of the node's own until that works once.
 func (p *process) serve() {
@@ -275,7 +291,12 @@ func (p *process) rested() {
 // drain acquires every lock whole: nothing may be stuck.
 func (p *process) drain() {
 	patience := p.plan.TTL + story.LateMax + callLimit
-	for _, k := range append(kinds(), kind{name: seat, limit: 1}) {
+	all := append(kinds(), kind{name: seat, limit: 1})
+	for _, k := range longs(p.plan.Long) {
+		p.clear(k.name)
+		all = append(all, k)
+	}
+	for _, k := range all {
 		l, err := p.c.Acquire(within(patience), k.name, k.whole()...)
 		if err != nil {
 			info, _ := p.c.Inspect(within(callLimit), k.name)

@@ -33,16 +33,15 @@ func play(ctx context.Context, run story.Run, dir string) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	run.Voters = []int{3, 3, 5}[run.Seed%3]
-	run.SnapshotEvery = []uint64{300, 100, 0}[run.Seed/3%3]
-	if run.Nodes < run.Voters {
-		run.Voters = 3
-	}
-	f, err := newFleet(run, dir)
+	f, err := newFleet(chosen(run), dir)
 	if err != nil {
 		return err
 	}
-	disks, unmount, err := f.smallDisks(smallCount)
+	small := smallCount
+	if f.run.Diskless {
+		small = 0
+	}
+	disks, unmount, err := f.smallDisks(small)
 	if err != nil {
 		fmt.Println("skipped:", err)
 		f.run.Skipped = append(f.run.Skipped, err.Error())
@@ -59,9 +58,31 @@ func play(ctx context.Context, run story.Run, dir string) (err error) {
 	return errors.Join(err, f.end())
 }
 
+// chosen is a run with all that its seed decides about the fleet.
+func chosen(run story.Run) story.Run {
+	run.Voters = []int{3, 3, 5}[run.Seed%3]
+	if run.Nodes < run.Voters {
+		run.Voters = 3
+	}
+	run.SnapshotEvery = []uint64{300, 100, 0}[run.Seed/3%3]
+	run.Diskless = run.Diskless || run.Seed/9%4 == 3
+	run.Long = []time.Duration{10 * time.Minute, 2 * time.Minute, time.Hour}[run.Seed/7%3]
+	if run.ReplaceAfter == 0 {
+		run.ReplaceAfter = []time.Duration{5 * time.Second, 10 * time.Second, 7 * time.Second, 0}[run.Seed/36%4]
+	}
+	if run.ReplaceAfter == 0 && run.Duration < healFrom { // else nothing would be replaced
+		run.ReplaceAfter = 6 * time.Second
+	}
+	run.Nodes, run.Spares = run.Nodes+1, 1
+	return run
+}
+
 // play lets the callers and the faults loose, ends the faults, and demands service of everybody.
 func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	for _, s := range f.slots {
+		if s.vacant {
+			continue
+		}
 		if err := s.start(); err != nil {
 			return err
 		}
@@ -80,6 +101,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	defer end()
 	harm(faults, f, disks)
 	f.relay.Calm()
+	f.settleIn()
 	f.over()
 	f.serve(ctx)
 	f.rest(ctx)
@@ -161,11 +183,23 @@ func (f *fleet) heal(ctx context.Context, over time.Duration) {
 	}
 }
 
+// settleIn starts new nodes on the machines on which nothing runs.
+func (f *fleet) settleIn() {
+	for _, s := range f.slots {
+		f.mu.Lock()
+		vacant := s.vacant
+		f.mu.Unlock()
+		if vacant {
+			f.begins(s)
+		}
+	}
+}
+
 // allReady answers a condition: every process serves since then.
 func (f *fleet) allReady(since time.Duration) func() bool {
 	return func() bool {
 		for _, s := range f.slots {
-			if !s.ready(since) {
+			if !s.vacant && !s.ready(since) {
 				return false
 			}
 		}

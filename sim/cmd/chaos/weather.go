@@ -3,18 +3,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// reset is the fault that breaks connections.
-const reset = "reset"
+// The faults that break connections, and that cut a holder of a lock with a long TTL off until its node is replaced.
+const (
+	reset = "reset"
+	siege = "siege"
+)
 
 // weather does harm to the network between the processes, one kind at a time.
 type weather struct {
@@ -26,23 +31,62 @@ type weather struct {
 func (w *weather) change(ctx context.Context) {
 	kinds := only(w.f.run.Faults, w.kinds())
 	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+upTo(w.r, 4*time.Second)) {
-		touched := w.touched()
 		kind := choose(w.r, kinds)
+		touched, lasts := w.touched(), 300*time.Millisecond+upTo(w.r, 3*w.f.run.TTL)
+		switch kind.name {
+		case reset: // which is over at once
+			lasts = 0
+		case siege:
+			touched, lasts = w.f.keepers(), w.f.replaced()+upTo(w.r, 3*w.f.run.TTL)
+		}
+		if len(touched) == 0 || !w.f.takeAir(ctx) {
+			continue
+		}
 		text, spoil := kind.do(touched)
 		w.f.fault(kind.name, text, touched, func() {
 			spoil()
-			if kind.name != reset { // which is over at once
-				wait(ctx, 300*time.Millisecond+upTo(w.r, 3*w.f.run.TTL))
-			}
+			wait(ctx, lasts)
 			w.f.relay.Calm()
 		})
+		w.f.giveAir()
 	}
+}
+
+// takeAir takes the network in hand; false: ctx has ended before.
+func (f *fleet) takeAir(ctx context.Context) bool {
+	select {
+	case f.air <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (f *fleet) giveAir() { <-f.air }
+
+// replaced is how long a node must be away at least to be replaced.
+func (f *fleet) replaced() time.Duration {
+	return cmp.Or(f.run.ReplaceAfter, 30*time.Second) + 2*time.Second
+}
+
+// keepers is the node that was the last to be granted a lock with a long TTL, if it runs.
+func (f *fleet) keepers() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range slices.Backward(f.lines) {
+		if l.Event != nil && l.Event.Kind == history.Granted && slices.ContainsFunc(longs(0), func(k kind) bool { return k.name == l.Event.Lock }) {
+			if s := f.slots[l.Node]; s.up && s.life == l.Life {
+				return []int{l.Node}
+			}
+		}
+	}
+	return nil
 }
 
 // touched chooses a minority more often than not, and the raft leader among it.
 func (w *weather) touched() []int {
 	n := len(w.f.slots)
-	first := w.r.IntN(n)
+	first := w.f.living(w.r)
 	if leader := w.f.leader(); leader >= 0 && chance(w.r, 50) {
 		first = leader
 	}
@@ -67,7 +111,7 @@ func (w *weather) kinds() []deed[front] {
 			return fmt.Sprint(touched, " from ", others), func() { w.each(touched, others, cut); w.each(others, touched, cut) }
 		}},
 		{"isolate", 1, func(touched []int) (string, func()) {
-			return fmt.Sprint("each of ", touched), func() { w.each(touched, w.others(nil), cut); w.each(w.others(nil), touched, cut) }
+			return fmt.Sprint("each of ", touched), func() { w.around(touched, cut) }
 		}},
 		{"deaf", 1, func(touched []int) (string, func()) {
 			return fmt.Sprint(touched, " hear nobody else"), func() { w.each(w.others(touched), touched, cut) }
@@ -75,6 +119,13 @@ func (w *weather) kinds() []deed[front] {
 		{"mute", 1, func(touched []int) (string, func()) {
 			return fmt.Sprint("nobody else hears ", touched), func() { w.each(touched, w.others(touched), cut) }
 		}},
+		{"no gossip", 2, func(touched []int) (string, func()) {
+			return fmt.Sprint("of ", touched), func() { w.around(touched, transport.Faults{CutGossip: true}) }
+		}},
+		{"no raft", 2, func(touched []int) (string, func()) {
+			return fmt.Sprint("of ", touched), func() { w.around(touched, transport.Faults{CutRaft: true}) }
+		}},
+		{siege, 1, w.siege},
 		{reset, 1, func(touched []int) (string, func()) {
 			return "all connections", func() {
 				for _, i := range touched {
@@ -85,9 +136,23 @@ func (w *weather) kinds() []deed[front] {
 		{story.Storm, 3, func(touched []int) (string, func()) {
 			f := w.storm()
 			return fmt.Sprintf("loss %.0f %%, twice %.0f %%, delay %v to %v, resets %.1f %%", 100*f.Drop, 100*f.Duplicate, f.Delay, f.Delay+f.Jitter, 100*f.Reset),
-				func() { w.each(touched, w.others(nil), f); w.each(w.others(nil), touched, f) }
+				func() { w.around(touched, f) }
 		}},
 	}
+}
+
+// siege cuts a node off, or its gossip or its Raft connections alone.
+func (w *weather) siege(touched []int) (string, func()) {
+	how := w.r.IntN(4)
+	f := []transport.Faults{{Cut: true}, {Cut: true}, {CutGossip: true}, {CutRaft: true}}[how]
+	what := []string{"all", "all", "gossip", "raft"}[how]
+	return fmt.Sprint(what, " of ", touched, ", which holds a lock for long"), func() { w.around(touched, f) }
+}
+
+// around sets the faults of all that goes to and from the touched nodes.
+func (w *weather) around(touched []int, f transport.Faults) {
+	w.each(touched, w.others(nil), f)
+	w.each(w.others(nil), touched, f)
 }
 
 // each sets the faults of every direction from one of the first to one of the second.

@@ -73,7 +73,7 @@ func faultState(name string) State {
 	switch name {
 	case "stop", "stop holder":
 		return StateStopped
-	case "partition", "isolate", "deaf", "mute", "storm", "reset":
+	case "partition", "isolate", "deaf", "mute", "storm", "reset", "no gossip", "no raft", "siege":
 		return StateNetwork
 	case "full disk":
 		return StateDisk

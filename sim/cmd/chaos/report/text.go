@@ -23,7 +23,9 @@ func Text(v story.Verdict) string {
 		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "%s\n", Headline(v))
-	line("run", "seed %d, %d processes, %d voters, TTL %v, faults for %v, %v in all", v.Run.Seed, v.Run.Nodes, v.Run.Voters, v.Run.TTL, v.Run.Duration, f.Took.Round(time.Second))
+	line("run", "seed %d, %d processes, %d spare machines, %d voters, TTL %v and %v, faults for %v, %v in all",
+		v.Run.Seed, v.Run.Nodes-v.Run.Spares, v.Run.Spares, v.Run.Voters, v.Run.TTL, v.Run.Long, v.Run.Duration, f.Took.Round(time.Second))
+	line("members", "%s", members(v.Run))
 	if n := v.Run.SnapshotEvery; n > 0 {
 		line("snapshots", "every %d commands", n)
 	}
@@ -37,6 +39,7 @@ func Text(v story.Verdict) string {
 	line("gap", "a fit node among a fit majority was not served for %v at most", f.Unserved.Round(time.Millisecond))
 	line("asked", "%d tokens verified, %d looks at a queue, %d values set, %d jobs run once", f.Verified, f.Looked, f.Values, f.Runs)
 	k := f.Kinds
+	line("for long", "%d grants with a TTL of a minute or more, %d nodes revoked", k.Longs, k.Revoked)
 	line("kinds", "%d sets had together, %d tenures of leaders, %d minimum hold times, %d lock delays, %d checkpoints, %d freed by force", k.Sets, k.Tenures, k.MinHolds, k.Delays, k.Checkpoints, k.Forced)
 	line("told", "%d changes to those who watch, %d times that some are missing, %d leaders and vacancies to those who observe", k.Told-k.Resyncs, k.Resyncs, k.Observed)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
@@ -72,6 +75,18 @@ func Text(v story.Verdict) string {
 		}
 	}
 	return b.String()
+}
+
+// members says how the fleet keeps its members.
+func members(r story.Run) string {
+	disks, after := "with disks", "replaced after the default time"
+	if r.Diskless {
+		disks = "without disks"
+	}
+	if r.ReplaceAfter > 0 {
+		after = fmt.Sprintf("replaced after %v", r.ReplaceAfter)
+	}
+	return disks + ", " + after
 }
 
 // Headline is the result in one line.

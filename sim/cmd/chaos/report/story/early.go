@@ -25,6 +25,55 @@ type tenure struct {
 	cause            string
 	force            time.Duration // somebody began to take it away; 0: nobody did
 	delay            time.Duration // for which the place stays taken after a loss
+	node             int
+	id               string
+	right            time.Duration // its node closed, or another process proved that it is dead; 0: neither
+}
+
+// revocation is an operator's word that a node is dead.
+type revocation struct {
+	id              string
+	begun, answered time.Duration // answered 0: never, and it may be carried out at any time
+}
+
+// rights follows who may end what others hold, beside the holders themselves.
+type rights struct {
+	ids     map[int]string // of what runs on each node
+	revokes map[uint64]*revocation
+}
+
+// turn takes notice of an event, and of what it means for the grants until now.
+func (x *rights) turn(e history.Event, byToken map[uint64]*tenure) {
+	switch e.Kind {
+	case history.Opened:
+		x.ids[e.Node] = e.Value
+	case history.Revoke:
+		x.revokes[e.Op] = &revocation{id: e.Value, begun: e.At}
+	case history.Revoked:
+		if r := x.revokes[e.Op]; r != nil && e.OK {
+			r.answered = e.At
+		}
+	case history.Opens, history.Closes:
+		if e.Kind == history.Opens && !e.OK {
+			return
+		}
+		for _, t := range byToken {
+			if t.node == e.Node && t.right == 0 {
+				t.right = e.At
+			}
+		}
+	}
+}
+
+// revoke notes which grants an operator has taken away with all that their node had.
+func (x *rights) revoke(byToken map[uint64]*tenure) {
+	for _, r := range x.revokes {
+		for _, t := range byToken {
+			if t.id == r.id && (r.answered == 0 || t.asked < r.answered) && (t.force == 0 || r.begun < t.force) {
+				t.force = max(r.begun, 1)
+			}
+		}
+	}
 }
 
 // tenures gathers the grants of locks that are always exclusive, by lock and in the order of their tokens.
@@ -34,6 +83,7 @@ func tenures(h []history.Event) map[string][]*tenure {
 	all := make(map[string][]*tenure)
 	mixed := make(map[string]bool)
 	force := make(map[uint64]time.Duration) // by token: perhaps before its holder had heard of the grant
+	x := rights{ids: make(map[int]string), revokes: make(map[uint64]*revocation)}
 	for _, e := range h {
 		if e.Kind == history.Force && force[e.Token] == 0 {
 			force[e.Token] = e.At
@@ -48,7 +98,7 @@ func tenures(h []history.Event) map[string][]*tenure {
 			if a := asked[e.Op]; a.Weight != a.Limit {
 				mixed[e.Lock] = true
 			} else {
-				t = &tenure{token: e.Token, asked: a.At, granted: e.At, force: force[e.Token], delay: a.LockDelay}
+				t = &tenure{token: e.Token, asked: a.At, granted: e.At, force: force[e.Token], delay: a.LockDelay, node: e.Node, id: x.ids[e.Node]}
 				byToken[e.Token] = t
 				for _, name := range a.Names() {
 					all[name] = append(all[name], t)
@@ -66,8 +116,11 @@ func tenures(h []history.Event) map[string][]*tenure {
 			if t != nil && t.ended == 0 {
 				t.ended, t.cause = e.At, e.Cause
 			}
+		default:
+			x.turn(e, byToken)
 		}
 	}
+	x.revoke(byToken)
 	for lock, list := range all {
 		if mixed[lock] {
 			delete(all, lock)
@@ -82,13 +135,15 @@ func tenures(h []history.Event) map[string][]*tenure {
 const clockSlack = 2 * time.Millisecond
 
 // Early finds grants of an exclusive lock that came while an earlier holder had been told that its lease is
-// valid for longer, although that one had neither given it back nor died, and nobody had taken it away.
+// valid for longer, although that one had not given it back, nobody had taken it away, and no later process on its disk
+// had proved that it is dead. A death that nobody proved is no excuse.
 func Early(h []history.Event) (found []history.Violation) {
 	for lock, list := range tenures(h) {
 		for i, next := range list {
 			for _, t := range list[:i] {
 				over := t.release > 0 && t.release <= next.granted || t.force > 0 && t.force <= next.granted ||
-					t.ended > 0 && t.ended <= next.granted && t.cause != history.CauseExpired
+					t.right > 0 && t.right <= next.granted ||
+					t.ended > 0 && t.ended <= next.granted && t.cause != history.CauseExpired && t.cause != CauseDied
 				if !over && t.horizon > next.granted+clockSlack {
 					found = append(found, violation("no grant before the holder's horizon", next.granted, lock,
 						"token %d was granted %v before token %d was over", next.token, t.horizon-next.granted, t.token))

@@ -175,8 +175,9 @@ func (w *ward) majority(fine func(*patient) bool) bool {
 	among, slow := make(map[string]bool), make(map[string]bool)
 	for _, x := range w.all {
 		if x.last != nil {
-			among[x.last.ID] = fine(x)
-			slow[x.last.ID] = x.storm > 0
+			// Where a disk has moved two have said that they are the same node.
+			among[x.last.ID] = among[x.last.ID] || fine(x)
+			slow[x.last.ID] = slow[x.last.ID] || x.storm > 0
 		}
 	}
 	views := 0

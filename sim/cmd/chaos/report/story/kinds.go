@@ -17,6 +17,8 @@ type Kinds struct {
 	Forced      int // locks that an operator freed
 	Told        int // changes that watchers were told of
 	Resyncs     int // gaps that they were told of
+	Longs       int // grants with a TTL of their own
+	Revoked     int // nodes that an operator has revoked
 }
 
 // kindsOf counts.
@@ -32,6 +34,9 @@ func kindsOf(h []history.Event) (k Kinds) {
 			grants[e.Token] = a
 			if len(a.Others) > 0 {
 				k.Sets++
+			}
+			if a.TTL > 0 {
+				k.Longs++
 			}
 			if a.Lock == SeatLock {
 				k.Tenures++
@@ -51,6 +56,10 @@ func kindsOf(h []history.Event) (k Kinds) {
 		case history.Forced:
 			if e.OK {
 				k.Forced++
+			}
+		case history.Revoked:
+			if e.OK {
+				k.Revoked++
 			}
 		case history.Observed:
 			k.Observed++
@@ -73,7 +82,7 @@ func (k Kinds) blunt(seconds int) (why []string) {
 		{"sets had together", k.Sets, seconds / 10}, {"tenures of leaders", k.Tenures, seconds / 10},
 		{"leaders that observers were told of", k.Observed, seconds / 5}, {"minimum hold times", k.MinHolds, seconds / 20},
 		{"lock delays", k.Delays, seconds / 60}, {"checkpoints", k.Checkpoints, seconds / 10}, {"locks freed by force", k.Forced, seconds / 60},
-		{"changes that watchers were told of", k.Told, seconds},
+		{"changes that watchers were told of", k.Told, seconds}, {"grants with a long TTL", k.Longs, seconds / 20},
 	} {
 		if least := max(1, want.least); want.n < least {
 			why = append(why, fmt.Sprintf("%s: %d, at least %d", want.what, want.n, least))

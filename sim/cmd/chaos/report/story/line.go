@@ -55,14 +55,19 @@ type Line struct {
 	Status *Status        `json:",omitempty"`
 	Fault  *Fault         `json:",omitempty"`
 	Text   string         `json:",omitempty"`
+	Proof  bool           `json:",omitempty"` // of a start: on the disk of the process before it, which is dead
 }
 
 // Run is what was asked for.
 type Run struct {
 	Seed          uint64
-	Nodes         int
+	Nodes         int // seats for processes, with the spare ones
+	Spares        int // machines on which nothing runs at first, until a disk or a new node comes there
 	Voters        int
-	SnapshotEvery uint64 // commands between two snapshots of the state; 0: as many as ever, more than there will be
+	Diskless      bool          // nothing outlives a process
+	ReplaceAfter  time.Duration // Config.ReplaceAfter; 0: the default
+	Long          time.Duration // the TTL of locks that are held for long
+	SnapshotEvery uint64        // commands between two snapshots of the state; 0: as many as ever, more than there will be
 	TTL           time.Duration
 	Duration      time.Duration // of the faults
 	Faults        []string      `json:",omitempty"` // these kinds alone; empty: all

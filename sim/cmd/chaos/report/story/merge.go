@@ -29,9 +29,15 @@ func Merge(lines []Line) []history.Event {
 		switch {
 		case l.Event != nil && (l.Event.Kind == history.Verify || l.Event.Kind == history.Verified) && !told[l.Event.Token]:
 			// Somebody asked about a grant that died with its holder's process before that could tell.
+		case l.Kind == KindStart:
+			m.out = append(m.out, history.Event{At: l.From, Kind: history.Opens, Node: l.Node, OK: l.Proof})
 		case l.Kind == KindExit:
+			m.out = append(m.out, history.Event{At: l.To, Kind: history.Dies, Node: l.Node})
 			m.exit(l)
+		case l.Kind == KindDone: // its leases are over before it says so
+			m.out = append(m.out, history.Event{At: l.From, Kind: history.Closes, Node: l.Node})
 		case l.Kind == KindClosing:
+			m.out = append(m.out, history.Event{At: l.From, Kind: history.Closes, Node: l.Node})
 			for _, e := range m.of(l).grants {
 				m.out = append(m.out, over(e, l.From, CauseClosed))
 			}
@@ -79,7 +85,7 @@ func (m *merger) event(l Line) {
 	case history.Asked:
 		e.At = l.From
 		o.asked[e.Op] = e
-	case history.Release, history.Verify, history.Look, history.Set, history.Begun, history.Who, history.Unheard, history.Force:
+	case history.Release, history.Verify, history.Look, history.Set, history.Begun, history.Who, history.Unheard, history.Force, history.Revoke:
 		e.At = l.From
 	case history.Observing:
 		e.At = l.From

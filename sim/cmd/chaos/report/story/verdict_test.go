@@ -13,6 +13,7 @@ import (
 // handover is a lock that goes from node 0 to node 1 at one moment; last is the last look of node 0 at its lease.
 func handover(last history.Event, lastAt, next time.Duration, between ...story.Line) []history.Event {
 	return story.Merge(join(begun(), []story.Line{
+		event(0, 1*time.Second, 1*time.Second, history.Event{Kind: history.Opened, Value: "a"}),
 		event(0, 1*time.Second, 1*time.Second, asked(1, time.Minute)),
 		event(1, 1*time.Second, 1*time.Second, asked(2, time.Minute)),
 		event(0, 1100*ms, 1100*ms, granted(1, 10)),
@@ -22,9 +23,21 @@ func handover(last history.Event, lastAt, next time.Duration, between ...story.L
 	}, between))
 }
 
+// starts is node 0, started again.
+func starts(at time.Duration, proof bool) story.Line {
+	l := kind(0, at, story.KindStart, "")
+	l.Life, l.Proof = 2, proof
+	return l
+}
+
+func revokes(id string) history.Event {
+	return history.Event{Kind: history.Revoke, Op: 7, Value: id}
+}
+
 func TestNobodyIsGrantedWhatAnotherMayStillRelyOn(t *testing.T) {
 	t.Parallel()
 	last := held(10, 1900*ms) // at 2 s: until 3.9 s
+	died := kind(0, 2500*ms, story.KindExit, "")
 	for name, c := range map[string]struct {
 		h     []history.Event
 		early bool
@@ -34,11 +47,16 @@ func TestNobodyIsGrantedWhatAnotherMayStillRelyOn(t *testing.T) {
 		"a stopped holder finds out":  {handover(last, 2*time.Second, 3800*ms, event(0, 6*time.Second, 6*time.Second, ended(10, history.CauseExpired))), true},
 		"it was released":             {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, of(history.Release, 10))), false},
 		"it was released afterwards":  {handover(last, 2*time.Second, 3*time.Second, event(0, 3500*ms, 3500*ms, of(history.Release, 10))), true},
-		"the holder's process died":   {handover(last, 2*time.Second, 3*time.Second, kind(0, 2500*ms, story.KindExit, "")), false},
+		"the holder's process died":   {handover(last, 2*time.Second, 3*time.Second, died), true}, // of which nobody knows
+		"and the next proves it":      {handover(last, 2*time.Second, 3*time.Second, died, starts(2600*ms, true)), false},
+		"and it proves nothing":       {handover(last, 2*time.Second, 3*time.Second, died, starts(2600*ms, false)), true},
+		"its node closed":             {handover(last, 2*time.Second, 3*time.Second, kind(0, 2500*ms, story.KindClosing, "")), false},
+		"its node was revoked":        {handover(last, 2*time.Second, 3*time.Second, died, event(2, 2600*ms, 2600*ms, revokes("a"))), false},
+		"another one was revoked":     {handover(last, 2*time.Second, 3*time.Second, died, event(2, 2600*ms, 2600*ms, revokes("b"))), true},
 		"an operator took it":         {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, of(history.Force, 10))), false},
 		"before its holder heard":     {handover(last, 2*time.Second, 3*time.Second, event(2, 1050*ms, 1050*ms, of(history.Force, 10))), false},
 		"it was taken afterwards":     {handover(last, 2*time.Second, 3*time.Second, event(0, 3500*ms, 3500*ms, of(history.Force, 10))), true},
-		"it died afterwards":          {handover(last, 2*time.Second, 3*time.Second, kind(0, 3500*ms, story.KindExit, "")), true},
+		"proven dead afterwards":      {handover(last, 2*time.Second, 3*time.Second, died, starts(3500*ms, true)), true},
 		"its time under a cap was up": {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, ended(10, "max hold"))), false},
 	} {
 		if found := story.Early(c.h); (len(found) > 0) != c.early {
@@ -157,5 +175,41 @@ func TestRaftLeadersAreThoseWhoSayItOfThemselves(t *testing.T) {
 	want := []story.Tenure{{Node: 0, Term: 1, From: time.Second, To: 2 * time.Second}, {Node: 1, Term: 1, From: 3 * time.Second, To: 3 * time.Second}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A node that is silent, removed or dead keeps what it holds until its TTL is over: the checkers of internal/history
+// know who had the right to end it, if the record tells who was started on whose disk.
+func TestALongLeaseOfTheDeadOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	long := asked(1, time.Minute)
+	long.TTL = 10 * time.Minute
+	run := func(between ...story.Line) story.Verdict {
+		v, err := story.Judge(join(begun(), []story.Line{
+			event(0, 1*time.Second, 1*time.Second, history.Event{Kind: history.Opened, Value: "a"}),
+			event(0, 1*time.Second, 1*time.Second, long),
+			event(0, 1100*ms, 1100*ms, granted(1, 10)),
+			event(0, 1200*ms, 1200*ms, held(10, 9*time.Minute)),
+			kind(0, 2*time.Second, story.KindExit, "killed"),
+		}, between, []story.Line{
+			event(1, 1*time.Second, 1*time.Second, asked(2, time.Minute)),
+			event(1, 40*time.Second, 40*time.Second, granted(2, 11)),
+		}), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if v := run(); !slices.Contains(rulesOf(v), "a grant ends by right") {
+		t.Errorf("%v: nobody had the right", v.Violations)
+	}
+	if v := run(starts(3*time.Second, false)); !slices.Contains(rulesOf(v), "a grant ends by right") {
+		t.Errorf("%v: an empty disk proves nothing", v.Violations)
+	}
+	if v := run(starts(3*time.Second, true)); len(v.Violations) > 0 {
+		t.Errorf("%v: the next process on its disk proves that it is dead", v.Violations)
+	}
+	if v := run(event(2, 3*time.Second, 3*time.Second, revokes("a"))); len(v.Violations) > 0 {
+		t.Errorf("%v: an operator took it", v.Violations)
 	}
 }

@@ -1,0 +1,217 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+)
+
+// slot is a place for a process: its number, its name, its directory.
+type slot struct {
+	f    *fleet
+	i    int
+	data string
+	busy chan struct{} // taken by whoever changes the life of the process
+
+	// Under fleet.mu:
+	life     int
+	up       bool // a process runs, or is stopped
+	expected bool // to end
+	ill      bool // to fail: its disk is full
+	forked   bool // its disk is, or was, open on another machine, too: one of the two ends
+	failed   bool // the node of this process serves no more
+	vacant   bool // a machine on which nothing runs, until an operator starts something there
+	proof    bool // what starts next does so on the disk of the process before
+	status   story.Status
+	asked    time.Duration // when the status was asked for
+	cmd      *exec.Cmd
+	stdin    io.WriteCloser
+	ended    chan struct{}
+}
+
+// plan is what the next process of the slot is told. The caller has the lock.
+func (s *slot) plan() plan {
+	f := s.f
+	p := plan{
+		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, SnapshotEvery: f.run.SnapshotEvery,
+		Long: f.run.Long, Replace: f.run.ReplaceAfter,
+		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Book: filepath.Join(f.dir, "book"),
+		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
+		Routes: make(map[string]relay.Route),
+	}
+	if f.run.Diskless {
+		p.Data = ""
+	}
+	for j := range f.slots {
+		if j != s.i {
+			p.Join = append(p.Join, advertised(j))
+			p.Routes[advertised(j)] = f.relay.Route(s.i, j)
+		}
+	}
+	return p
+}
+
+// start starts a process in the slot. The caller has taken busy.
+func (s *slot) start() error {
+	f := s.f
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.life++
+	from := f.now()
+	told, err := json.Marshal(s.plan())
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), processVar+"="+string(told))
+	cmd.Stderr = log
+	if s.stdin, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.up, s.expected, s.failed, s.vacant, s.ended = cmd, true, false, false, false, make(chan struct{})
+	s.status, s.asked = story.Status{}, 0
+	l := story.Line{Kind: story.KindStart, Node: s.i, Life: s.life, From: from, To: f.now(), Proof: s.proof}
+	s.proof = !f.run.Diskless
+	if text, err := json.Marshal(l); err == nil {
+		f.note(l, append(text, '\n'))
+	}
+	go s.follow(cmd, out, s.life, s.ended)
+	return nil
+}
+
+func (s *slot) log() string { return filepath.Join(s.f.dir, "log", fmt.Sprintf("node%d.log", s.i)) }
+
+// follow records what a process says until it ends, and how it ended.
+func (s *slot) follow(cmd *exec.Cmd, out io.Reader, life int, ended chan struct{}) {
+	f := s.f
+	in := bufio.NewReaderSize(out, 64<<10)
+	for {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var l story.Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			f.wrong(s.i, "the process says %q: %v", text, err)
+			continue
+		}
+		f.mu.Lock()
+		f.note(l, text)
+		if l.Status != nil {
+			s.status, s.asked = *l.Status, l.From
+		}
+		s.failed = s.failed || l.Kind == story.KindDone
+		f.mu.Unlock()
+		if at, ok := strings.CutPrefix(l.Text, listening); ok && l.Kind == story.KindNote {
+			f.relay.Serve(s.i, at)
+		}
+	}
+	err := cmd.Wait()
+	f.relay.Serve(s.i, "")
+	f.mu.Lock()
+	s.up = false
+	expected := s.expected || f.ending
+	f.mu.Unlock()
+	how := "code 0"
+	if err != nil {
+		how = err.Error()
+	}
+	f.add(story.Line{Kind: story.KindExit, Node: s.i, Life: life, Text: how})
+	if !expected {
+		f.wrong(s.i, "the process ended by itself: %s; %s", how, s.tail())
+	}
+	close(ended)
+}
+
+// tail is the end of the process's log.
+func (s *slot) tail() string {
+	const size = 2000
+	b, err := os.ReadFile(s.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-size):])
+}
+
+// signal sends a signal to the process of the slot, if one runs.
+func (s *slot) signal(sig syscall.Signal) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.up {
+		_ = s.cmd.Process.Signal(sig)
+	}
+}
+
+// kill ends the process with SIGKILL and waits for its end.
+func (s *slot) kill() {
+	s.f.mu.Lock()
+	s.expected = true
+	ended := s.ended
+	s.f.mu.Unlock()
+	s.signal(syscall.SIGKILL)
+	if ended != nil {
+		<-ended
+	}
+}
+
+// stop asks the process to end and waits for that; one that does not is killed, and told of.
+func (s *slot) stop(order string) {
+	s.f.mu.Lock()
+	s.expected = true
+	ended := s.ended
+	s.f.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	s.order(order)
+	select {
+	case <-ended:
+	case <-time.After(closeLimit + leaveLimit):
+		s.f.wrong(s.i, "the process has not ended %v after the order to %s", closeLimit+leaveLimit, order)
+		s.kill()
+	}
+}
+
+// order gives an order to the process, if one runs.
+func (s *slot) order(text string) {
+	s.f.mu.Lock()
+	in, up := s.stdin, s.up
+	s.f.mu.Unlock()
+	if up {
+		_, _ = io.WriteString(in, text+"\n")
+	}
+}
+
+// ready reports whether the process has answered after that time that it is ready. The caller has the lock.
+func (s *slot) ready(after time.Duration) bool { return s.up && s.status.Ready && s.asked >= after }
+
+// served reports whether the group has answered the process after that time. The caller has the lock.
+func (s *slot) served(after time.Duration) bool { return s.up && s.status.Served && s.asked >= after }
