@@ -36,33 +36,77 @@ func (c *company) entry(e *raftpb.Entry) {
 // what is committed.
 const hastenEvery = 2 * time.Millisecond
 
-// hasten makes the only voter raft leader, in the background. It gives up after an election timeout: by then
+// hasten makes the only voter raft leader, of a later term than that. It gives up after an election timeout: by then
 // the engine has come to it by itself.
-func (g *Group) hasten() {
-	batch := raftpb.MessageBatch{
-		DeploymentId: deployment(g.cfg.Cluster), BinVer: raftio.TransportBinVersion,
-		Requests: []raftpb.Message{{Type: raftpb.TimeoutNow, From: g.cfg.Replica, To: g.cfg.Replica, ShardID: shard}},
-	}
-	g.carrier.run(func() {
-		pause := time.NewTicker(hastenEvery)
-		defer pause.Stop()
-		for end := time.Now().Add(g.cfg.Election); time.Now().Before(end); {
-			leader, changed := g.leaders.now()
-			if leader.replica != 0 {
-				return
-			}
-			if err := guard(func() error { g.carrier.messages(batch); return nil }); err != nil {
-				g.fail(err)
-				return
-			}
-			select {
-			case <-pause.C:
-			case <-changed:
-			case <-g.carrier.ended:
-				return
-			case <-g.failed:
-				return
-			}
+func (g *Group) hasten(term uint64) {
+	pause := time.NewTicker(hastenEvery)
+	defer pause.Stop()
+	for end := time.Now().Add(g.cfg.Election); time.Now().Before(end); {
+		leader, changed := g.leaders.now()
+		if leader.replica != 0 && leader.term > term || !g.tell(raftpb.Message{Type: raftpb.TimeoutNow}) {
+			return
 		}
-	})
+		select {
+		case <-pause.C:
+		case <-changed:
+		case <-g.carrier.ended:
+			return
+		case <-g.failed:
+			return
+		}
+	}
+}
+
+// tell gives this replica a message from itself; false: the group has failed.
+func (g *Group) tell(m raftpb.Message) bool {
+	m.From, m.To, m.ShardID = g.cfg.Replica, g.cfg.Replica, shard
+	batch := raftpb.MessageBatch{
+		DeploymentId: deployment(g.cfg.Cluster), BinVer: raftio.TransportBinVersion, Requests: []raftpb.Message{m},
+	}
+	if err := guard(func() error { g.carrier.messages(batch); return nil }); err != nil {
+		g.fail(err)
+		return false
+	}
+	return true
+}
+
+// renew begins a new term when a raft leader has become the only voter. A read that was waiting then for the word of a voter
+// that is removed now waits for ever, and as long as one does the engine sends no heartbeats to those who do not vote:
+// a newcomer never catches up, and the group never grows again. Reads do not outlive a term. It takes the only
+// voter a moment; what it was asked meanwhile is asked again.
+func (g *Group) renew() {
+	for {
+		select {
+		case replica := <-g.nodes.removed:
+			for !g.left(replica) {
+				select {
+				case <-time.After(hastenEvery):
+				case <-g.carrier.ended:
+					return
+				case <-g.failed:
+					return
+				}
+			}
+			leader, _ := g.leaders.now()
+			if voters := g.Members().Voters; leader.replica != g.cfg.Replica || len(voters) != 1 || voters[g.cfg.Replica] == "" {
+				continue
+			}
+			// An answer of a later term ends the present one; as an answer it says nothing else.
+			if !g.tell(raftpb.Message{Type: raftpb.HeartbeatResp, Term: leader.term + 1}) {
+				return
+			}
+			g.hasten(leader.term)
+		case <-g.carrier.ended:
+			return
+		case <-g.failed:
+			return
+		}
+	}
+}
+
+// left reports whether the membership that the engine shows is without a replica whose removal it has told the registry,
+// which it does a moment before.
+func (g *Group) left(replica uint64) bool {
+	m := g.Members()
+	return m.Change == 0 || m.Voters[replica] == ""
 }

@@ -136,8 +136,9 @@ func (g *Group) start(d *disk, how Start) error {
 	}
 	close(g.carrier.ready)
 	g.carrier.run(g.raise)
+	g.carrier.run(g.renew)
 	if alone && !join {
-		g.hasten()
+		g.carrier.run(func() { g.hasten(0) })
 	}
 	return nil
 }

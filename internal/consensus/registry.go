@@ -19,6 +19,7 @@ var errUnresolved = errors.New("holdfast: node has no known address")
 type registry struct {
 	resolve func(node string) (string, bool) // by gossip
 	present func(node string) (string, bool) // by whom Raft hears: see roster.present
+	removed chan uint64                      // the last replica that was removed and not looked at yet
 
 	mu      sync.RWMutex
 	members map[uint64]string // as applied here, self included
@@ -35,6 +36,7 @@ func newRegistry(resolve func(node string) (string, bool)) *registry {
 	return &registry{
 		resolve: resolve,
 		present: func(string) (string, bool) { return "", false },
+		removed: make(chan uint64, 1),
 		members: make(map[uint64]string),
 		heard:   make(map[uint64]string),
 		last:    make(map[string]string),
@@ -61,6 +63,11 @@ func (r *registry) Remove(_, replica uint64) {
 	delete(r.members, replica)
 	delete(r.former, replica)
 	delete(r.heard, replica)
+	select {
+	case <-r.removed: // the later one counts
+	default:
+	}
+	r.removed <- replica // there is room: mu is held
 }
 
 // RemoveShard does nothing: this replica was removed, and what it knows harms nobody.
