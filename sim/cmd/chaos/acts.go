@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,18 +74,16 @@ func (s *slot) vacate() {
 	s.vacant = true
 }
 
-// readily waits until all of some processes have said since then that they are ready.
-func (x *nemesis) readily(ctx context.Context, since time.Duration, all ...*slot) bool {
+// readily waits until all of some processes have said since then that they are ready, or one that its node has failed:
+// it was removed while it was away, perhaps, and is started again.
+func (x *nemesis) readily(ctx context.Context, since time.Duration, all ...*slot) (ready bool) {
 	waiting, cancel := context.WithTimeout(ctx, newcomerWait+x.f.replaced())
 	defer cancel()
-	return x.f.until(waiting, func() bool {
-		for _, s := range all {
-			if !s.ready(since) {
-				return false
-			}
-		}
-		return true
+	x.f.until(waiting, func() bool {
+		ready = !slices.ContainsFunc(all, func(s *slot) bool { return !s.ready(since) })
+		return ready || slices.ContainsFunc(all, func(s *slot) bool { return s.failed })
 	})
+	return ready
 }
 
 // together gives an order to end to all of some processes at one moment, and waits for their end.
