@@ -44,7 +44,7 @@ func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
 func (x *nemesis) caller(i int, r *rand.Rand) {
 	n := x.s.Node(i)
 	for !x.resting() {
-		pause(r, 500*time.Millisecond)
+		pause(r, x.pace.call)
 		<-n.Awake()
 		if c := n.Cluster(); c != nil {
 			x.call(n, c, x.kinds()[r.IntN(len(x.kinds()))], r)
@@ -65,7 +65,7 @@ func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, k kind, r *rand.Rand) {
 	}
 	patience := 50*time.Millisecond + time.Duration(r.Int64N(int64(4*x.ttl)))
 	if k.ttl > 0 {
-		patience = upTo(r, longPatience)
+		patience = upTo(r, x.pace.patience)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -113,14 +113,14 @@ func (x *nemesis) hold(t *tenure, r *rand.Rand, leave bool) {
 		x.mu.Unlock()
 	}()
 	x.probe(t.kind)
-	end := time.Now().Add(time.Duration(r.Int64N(int64(2 * x.ttl))))
+	end, glance := time.Now().Add(time.Duration(r.Int64N(int64(2*x.ttl)))), x.pace.glance
 	if t.kind.ttl > 0 {
-		end = time.Now().Add(upTo(r, longHold))
+		end, glance = time.Now().Add(upTo(r, x.pace.hold)), x.pace.gaze
 	} else if chance(r, 70) {
 		end = time.Now().Add(time.Duration(r.Int64N(int64(x.ttl / 4))))
 	}
 	for time.Now().Before(end) || leave {
-		pause(r, 300*time.Millisecond)
+		pause(r, glance)
 		<-t.n.Awake()
 		x.probe(t.kind)
 		if !t.l.Valid() {

@@ -17,7 +17,7 @@ import (
 func (x *nemesis) candidate(i int, r *rand.Rand) {
 	n := x.s.Node(i)
 	for !x.resting() {
-		pause(r, time.Second)
+		pause(r, x.pace.lead)
 		<-n.Awake()
 		if c := n.Cluster(); c != nil {
 			x.lead(n, c, r)

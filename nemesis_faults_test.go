@@ -20,7 +20,11 @@ func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
 		own := rand.New(rand.NewPCG(r.Uint64(), 5))
 		doing.Go(func() { x.siege(own) })
 	}
-	for x.wait(time.Duration(r.Int64N(int64(5 * time.Second)))) {
+	if chance(r, 50) {
+		own := rand.New(rand.NewPCG(r.Uint64(), 6))
+		doing.Go(func() { x.restorer(own) })
+	}
+	for x.wait(upTo(r, x.pace.harm)) {
 		if x.running.Load() >= 2 {
 			continue
 		}
@@ -42,19 +46,6 @@ func (x *nemesis) wait(d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// lasts is how long a fault is in force: mostly around the TTL, sometimes long enough to be replaced, and now and
-// then for long after that.
-func (x *nemesis) lasts(r *rand.Rand) time.Duration {
-	d := upTo(r, 2*x.ttl)
-	switch what := r.IntN(100); {
-	case what < 2:
-		d += replaced + upTo(r, 9*time.Minute)
-	case what < 10:
-		d += replaced + upTo(r, 20*time.Second)
-	}
-	return d
 }
 
 // replaced is how long a node must be away at least to be replaced.
@@ -102,9 +93,11 @@ func (x *nemesis) one(r *rand.Rand) {
 		x.allDie(r)
 	case what < 86:
 		x.onNode(i, func() { x.pauses(r, i) })
-	case what < 92:
+	case what < 91:
 		x.onNode(i, func() { x.moves(r, i) })
-	case what < 96:
+	case what < 94:
+		x.leaves(r, i)
+	case what < 97:
 		x.onNode(i, func() { x.slowDisk(r, i) })
 	default:
 		x.faults.Add(1)
@@ -444,6 +437,9 @@ func (x *nemesis) spare(i int) bool {
 		voters := c.Status().Voters
 		x.mu.Lock()
 		defer x.mu.Unlock()
+		if x.leaving > 0 || len(voters) < 3 {
+			return false
+		}
 		for _, id := range voters {
 			if !slices.Contains(x.ids, id) {
 				return false

@@ -98,8 +98,7 @@ func (k kind) ask(ctx context.Context, c *holdfast.Cluster, wait bool, opts []ho
 // look looks at the locks from all nodes until the callers rest, and now and then frees one by force.
 func (x *nemesis) look(r *rand.Rand) {
 	for !x.resting() {
-		pause(r, 150*time.Millisecond)
-		x.change(func() {})
+		pause(r, x.pace.look)
 		n := x.s.Nodes()[r.IntN(len(x.s.Nodes()))]
 		c := n.Cluster()
 		if c == nil {
@@ -204,7 +203,7 @@ func (x *nemesis) takeAll() {
 			if k.ttl > longWait {
 				x.clear(n, k.name)
 			}
-			ctx, opts := until(max(x.ttl, min(k.ttl, longWait))+lateMax+k.minHold+k.delay), []holdfast.Option{}
+			ctx, opts := until(max(x.ttl, min(k.ttl, longWait))+x.late+k.minHold+k.delay), []holdfast.Option{}
 			if k.limit > 1 && !k.shared {
 				opts = append(opts, holdfast.WithLimit(k.limit), holdfast.WithWeight(k.limit))
 			}

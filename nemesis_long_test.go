@@ -14,9 +14,7 @@ import (
 // Long TTLs: whatever the group thinks of a node, and does to it, its leases are valid for much longer. Nobody waits for
 // the end of the longest: an operator frees what the dead hold.
 const (
-	longWait     = 2 * time.Minute // the longest TTL whose end is waited for when all is over
-	longHold     = 4 * time.Minute
-	longPatience = 90 * time.Second
+	longWait = 2 * time.Minute // the longest TTL whose end is waited for when all is over
 )
 
 // longs are the locks with long TTLs.
@@ -35,7 +33,7 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration {
 func (x *nemesis) keeper(i int, r *rand.Rand) {
 	n := x.s.Node(i)
 	for !x.resting() {
-		pause(r, 5*time.Second)
+		pause(r, x.pace.keep)
 		<-n.Awake()
 		if c := n.Cluster(); c != nil {
 			x.call(n, c, x.longs()[r.IntN(len(x.longs()))], r)
@@ -46,7 +44,7 @@ func (x *nemesis) keeper(i int, r *rand.Rand) {
 // operator now and then takes a node for dead, whether it is or not.
 func (x *nemesis) operator(r *rand.Rand) {
 	for !x.resting() {
-		pause(r, 30*time.Second)
+		pause(r, x.pace.operate)
 		n := x.s.Nodes()[r.IntN(len(x.s.Nodes()))]
 		<-n.Awake()
 		c := n.Cluster()
@@ -76,7 +74,7 @@ func (x *nemesis) revoke(n *sim.Node, c *holdfast.Cluster, id string) {
 
 // clear frees by force what the dead hold of a lock.
 func (x *nemesis) clear(n *sim.Node, name string) {
-	for end := time.Now().Add(lateMax); time.Now().Before(end); {
+	for end := time.Now().Add(x.late); time.Now().Before(end); {
 		info, err := n.Cluster().Inspect(until(time.Second), name)
 		if err == nil && len(info.Holders) == 0 {
 			return

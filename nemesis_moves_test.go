@@ -12,27 +12,32 @@ import (
 const rivalTime = 30 * time.Second
 
 // moves copies the disk of node i to the machine where nothing runs and opens it there, while the process here is cut
-// off, stopped, dead, or alive. One of the two goes on.
+// off, stopped, dead, or alive. One of the two goes on. While both may live nothing else happens to the network: in two parts
+// of it, one voter would have two votes.
 func (x *nemesis) moves(r *rand.Rand, i int) {
-	to := x.vacancy()
-	if to < 0 {
+	how := r.IntN(4)
+	if how != 2 && !x.takeNetwork() {
 		return
 	}
+	if to := x.vacancy(); to >= 0 {
+		x.movesTo(r, i, to, how)
+	}
+	if how != 2 {
+		x.giveNetwork()
+	}
+}
+
+func (x *nemesis) movesTo(r *rand.Rand, i, to, how int) {
 	from, host := x.s.Node(i), x.s.Node(to)
 	id := x.idOf(i)
 	end := func() {}
-	how := r.IntN(4)
 	if how == 3 && (id == "" || !x.spare(i)) { // what it has promised since the copy is lost
 		how = 0
 	}
 	switch how {
 	case 0:
-		if !x.takeNetwork() {
-			x.leaveVacant(to)
-			return
-		}
 		from.Isolate()
-		end = x.giveNetwork
+		end = x.calm
 	case 1:
 		from.Pause()
 		end = from.Resume

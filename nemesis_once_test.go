@@ -12,9 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// jobEvery is how much of the time has one job, the same on all nodes.
-const jobEvery = 3 * time.Second
-
 // errTooLate is the answer of a job whose lease was over before it could begin.
 var errTooLate = errors.New("the lease is over")
 
@@ -22,7 +19,7 @@ var errTooLate = errors.New("the lease is over")
 func (x *nemesis) runner(i int, r *rand.Rand) {
 	n := x.s.Node(i)
 	for !x.resting() {
-		pause(r, jobEvery/2)
+		pause(r, x.pace.jobEvery/2)
 		<-n.Awake()
 		if c := n.Cluster(); c != nil {
 			x.job(n, c, r)
@@ -33,7 +30,7 @@ func (x *nemesis) runner(i int, r *rand.Rand) {
 // job runs a job unless another node does or did.
 func (x *nemesis) job(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	e := history.Event{
-		Kind: history.Begun, Node: n.Index(), Lock: fmt.Sprint("job ", int64(time.Since(x.begin)/jobEvery)),
+		Kind: history.Begun, Node: n.Index(), Lock: fmt.Sprint("job ", int64(time.Since(x.begin)/x.pace.jobEvery)),
 	}
 	opts := []holdfast.OnceOption{holdfast.OnceTTL(x.ttl)}
 	if chance(r, 30) {

@@ -27,32 +27,33 @@ import (
 //	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it (make sim-exact does exactly)
 //	HOLDFAST_SEEDS=100    runs that many seeds
 //	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
+//	HOLDFAST_PACE=sparse  few calls, long TTLs and faults up to hours. Default dense; then of 240 minutes
 //	HOLDFAST_LOG=file     file.seed takes what the nodes log, and the history
 //	HOLDFAST_HISTORY=dir  dir takes the history, for sim/porcupine
 //
 // A run that fails is stored and repeated: see sim.Options.
 const (
 	minutesVar = "HOLDFAST_MINUTES"
+	paceVar    = "HOLDFAST_PACE"
 	logVar     = "HOLDFAST_LOG"
 	historyVar = "HOLDFAST_HISTORY"
 
-	seedsDefault   = 3
-	minutesDefault = 2
-	driftMax       = 0.04
-	slowMax        = 45 * time.Second // for which a slow watcher looks away
-	resumeMax      = 20 * time.Second
+	seedsDefault = 3
+	driftMax     = 0.04
+	slowMax      = 45 * time.Second // for which a slow watcher looks away
+	resumeMax    = 20 * time.Second
 )
 
 func TestRandomFaultsBreakNoPromise(t *testing.T) {
 	t.Parallel()
-	all := &teeth{}
+	all, p := &teeth{}, paceFromEnv(t)
 	t.Cleanup(func() {
-		if lack := all.lack(); lack != "" && os.Getenv(sim.SeedVar) == "" {
+		if lack := all.lack(p.least); lack != "" && os.Getenv(sim.SeedVar) == "" {
 			t.Errorf("runs without teeth: %s in all of them", lack)
 		}
 	})
 	sim.Seeds(t, seedsDefault, func(t *testing.T, seed uint64) {
-		nemesisRun(t, seed, time.Duration(fromEnv(t, minutesVar, minutesDefault))*time.Minute, all)
+		nemesisRun(t, seed, p, time.Duration(fromEnv(t, minutesVar, p.minutes))*time.Minute, all)
 	})
 }
 
@@ -69,13 +70,10 @@ func (a *teeth) add(f history.Figures) {
 }
 
 // lack is what has happened too seldom to have shown anything.
-func (a *teeth) lack() string {
+func (a *teeth) lack(least history.Figures) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.figures.Lacks(history.Figures{
-		Calls: 200, Grants: 50, Refused: 20, Expired: 1, Verified: 20, Looked: 50, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
-		Wholes: 5, Rests: 5, Freed: 1, Longs: 5, Revoked: 1, LeaderReads: 10, Observed: 30, Told: 1000, Resyncs: 1,
-	})
+	return a.figures.Lacks(least)
 }
 
 func fromEnv(t *testing.T, name string, value int) int {
@@ -95,8 +93,11 @@ type nemesis struct {
 	t     *testing.T
 	s     *sim.Sim
 	log   io.Writer
+	pace  pace
 	ttl   time.Duration
-	long  time.Duration    // the TTL of a lock that is held for long
+	long  time.Duration // the TTL of a lock that is held for long
+	late  time.Duration // lateMax, or more where the group's timing is slow
+	timed holdfast.Timing
 	base  transport.Faults // what the network is like when it is well
 	rec   *history.Recorder
 	begin time.Time
@@ -107,10 +108,12 @@ type nemesis struct {
 	healing   sync.WaitGroup
 	watching  sync.WaitGroup
 
-	leaders atomic.Int64 // changes of the raft leader, as all nodes saw them
-	faults  atomic.Int64
-	running atomic.Int64 // faults in force
-	sets    atomic.Int64
+	leaders  atomic.Int64 // changes of the raft leader, as all nodes saw them
+	faults   atomic.Int64
+	running  atomic.Int64 // faults in force
+	restores atomic.Int64
+	left     atomic.Int64 // nodes that the group let go
+	sets     atomic.Int64
 
 	mu      sync.Mutex
 	ill     []int // faults that touch each node
@@ -124,17 +127,19 @@ type nemesis struct {
 	former  []string // the node that each machine has or had a copy of
 	vacant  []bool   // nothing runs there, until a disk is brought there
 	proof   []bool   // what starts there next proves that what ran before is dead
+	leaving int      // faults in which nodes leave
 }
 
-func nemesisRun(t *testing.T, seed uint64, d time.Duration, all *teeth) {
+func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *teeth) {
 	fmt.Fprintf(os.Stderr, "%s=%d\n", sim.SeedVar, seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	x := &nemesis{
-		t: t, log: io.Discard, ttl: []time.Duration{2 * time.Second, 4 * time.Second}[r.IntN(2)],
+		t: t, log: io.Discard, pace: p, ttl: p.ttls[r.IntN(len(p.ttls))],
 		base:    transport.Faults{Delay: time.Duration(r.IntN(2000)) * time.Microsecond, Jitter: time.Duration(r.IntN(3000)) * time.Microsecond},
 		tenures: make(map[*tenure]struct{}),
 	}
-	x.long = []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour}[r.IntN(3)]
+	x.long, x.timed = p.longs[r.IntN(len(p.longs))], p.timing(r)
+	x.late = lateMax + slower(x.timed)
 	opts := sim.Options{Nodes: 1 + []int{3, 4, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
 	if name := os.Getenv(logVar); name != "" {
 		f, err := os.Create(fmt.Sprint(name, ".", seed))
@@ -173,7 +178,7 @@ func (x *nemesis) write(w io.Writer) error {
 }
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
-	c.TTL, c.MaxClockDrift = x.ttl, driftMax
+	c.TTL, c.MaxClockDrift, c.Timing = x.ttl, driftMax, x.timed
 	c.Events.RaftLeader = func(id string) {
 		if id != "" {
 			x.leaders.Add(1)
@@ -213,7 +218,7 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	x.healing.Wait()
 	x.watching.Wait()
 	x.takeAll()
-	x.sleep(lateMax + time.Second)
+	x.sleep(x.late + time.Second)
 	deaf()
 	listeners.Wait()
 }
@@ -243,6 +248,7 @@ func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
 		listeners.Go(func() { x.watcher(i, ballast, slowMax) })
 		callers.Go(func() { x.burden(i, writing) })
 	}
+	callers.Go(x.survey)
 	looking, deciding := lot(), lot()
 	callers.Go(func() { x.look(looking) })
 	callers.Go(func() { x.operator(deciding) })
@@ -250,7 +256,7 @@ func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
 
 // serve takes and releases a lock of the node's own until that works once.
 func (x *nemesis) serve(i int) {
-	ctx := until(2 * resumeMax)
+	ctx := until(2 * (resumeMax + slower(x.timed)))
 	for ctx.Err() == nil {
 		if c := x.s.Node(i).Cluster(); c != nil {
 			if l, err := c.Acquire(until(time.Second), fmt.Sprint("own", i)); err == nil && l.Release(until(time.Second)) == nil {
@@ -277,7 +283,7 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth)
 			x.t.Error(err)
 		}
 	}
-	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: lateMax, Answer: 100 * time.Millisecond, Resume: resumeMax, Drift: driftMax})
+	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: x.late, Answer: 100 * time.Millisecond, Resume: resumeMax + slower(x.timed), Drift: driftMax})
 	for i, v := range found {
 		x.t.Errorf("%s=%d: %v", sim.SeedVar, seed, v)
 		if i == 0 {
@@ -289,11 +295,19 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth)
 	f := history.Measure(h)
 	f.Leaders = int(x.leaders.Load())
 	all.add(f)
-	return fmt.Sprintf("seed %d: %d nodes, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
+	return fmt.Sprintf("seed %d: %s, %d nodes, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
 		"%d verified, %d looks, %d values, %d jobs, "+
-		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d changes of raft leader, %d violations",
-		seed, nodes, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
-		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), f.Leaders, len(found))
+		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d restores, %d left, %d changes of raft leader, %d violations",
+		seed, x.pace.name, nodes, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
+		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), x.restores.Load(), x.left.Load(), f.Leaders, len(found))
+}
+
+// survey looks again and again whether a majority is well: nobody says when that changes with who votes.
+func (x *nemesis) survey() {
+	for !x.resting() {
+		x.sleep(150 * time.Millisecond)
+		x.change(func() {})
+	}
 }
 
 // sleep lets virtual time pass.

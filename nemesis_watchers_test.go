@@ -67,7 +67,7 @@ func (x *nemesis) watcher(i int, prefix string, slow time.Duration) {
 func (x *nemesis) burden(i int, r *rand.Rand) {
 	n, tail := x.s.Node(i), append([]byte("|"), bytes.Repeat([]byte("ballast "), 7<<10)...)
 	for !x.resting() {
-		pause(r, time.Second)
+		pause(r, x.pace.burden)
 		<-n.Awake()
 		c := n.Cluster()
 		if c == nil {

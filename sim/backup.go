@@ -20,6 +20,24 @@ func (n *Node) Backup() *Backup {
 	return &Backup{n.copy(d.mem)}
 }
 
+// Backup copies the disks of all nodes as they are at one moment. To take the fleet back to it, end all nodes, Restore the
+// copy of each, and open them again.
+func (s *Sim) Backup() (all []*Backup) {
+	s.t.Helper()
+	var disks []*disk
+	for _, n := range s.nodes {
+		d := n.storage()
+		d.writing.Lock()
+		defer d.writing.Unlock()
+		disks = append(disks, d)
+	}
+	s.note("all disks are copied")
+	for i, n := range s.nodes {
+		all = append(all, &Backup{n.copy(disks[i].mem)})
+	}
+	return all
+}
+
 // Restore gives a node on which nothing runs a disk with what was copied, from this node or another: what was
 // written since is gone.
 func (n *Node) Restore(b *Backup) {

@@ -11,12 +11,14 @@
 //	rests.go    places that stay taken
 //	values.go   the locks' values
 //	once.go     what runs once
+//	restore.go  what a group may forget that is taken back to a backup
 //	observe.go  what observers of an election are told
 //	watch.go, fold.go  what watchers are told, and what follows from it
 //	lateness.go, figures.go   how late, how much: what a run without teeth lacks
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -64,6 +66,8 @@ const (
 	Dies                      // the process on Node ends from one moment to the next
 	Revoke                    // an operator begins to free all that the node with the id Value holds, on whatever Node it runs
 	Revoked                   // answer: OK, or it may or may not be free
+	Copied                    // Op has copied the disks of all nodes as they are at this moment
+	Restored                  // nothing runs, and what Op has copied is put back: the group has forgotten what came after that
 )
 
 // String is the kind in lower case.
@@ -72,7 +76,7 @@ func (k Kind) String() string {
 		"asked", "granted", "refused", "held", "ended", "release", "released", "verify", "verified", "look", "looked",
 		"set", "done", "well", "ill", "quorum", "over", "served", "led", "begun", "finished",
 		"force", "forced", "who", "leads", "observing", "observed", "watching", "told", "unheard",
-		"opens", "opened", "closes", "dies", "revoke", "revoked",
+		"opens", "opened", "closes", "dies", "revoke", "revoked", "copied", "restored",
 	}
 	if i := int(k) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -143,7 +147,7 @@ func (e Event) String() string {
 		}
 	}
 	add(e.Op != 0, "op %d", e.Op)
-	add(e.Kind != Quorum && e.Kind != Over && e.Kind != Revoke && e.Kind != Revoked, "node %d", e.Node)
+	add(!slices.Contains([]Kind{Quorum, Over, Revoke, Revoked, Copied, Restored}, e.Kind), "node %d", e.Node)
 	add(e.Lock != "", "%q", e.Lock)
 	add(e.Others != nil, "with %q", e.Others)
 	add(e.Index != 0, "index %d", e.Index)
@@ -189,9 +193,26 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%v: %s: %q: %s", v.At, v.Rule, v.Lock, v.Text)
 }
 
-// Check looks for all violations in a history, in the order of time.
+// Check looks for all violations in a history, in the order of time. Each of its lines is judged alone; a token rises for
+// ever, and no lease outlives a restore.
 func Check(h []Event, b Bounds) []Violation {
 	var found []Violation
+	lines := Lines(h)
+	for _, line := range lines {
+		found = append(found, checkLine(line, b)...)
+	}
+	if len(lines) > 1 {
+		for _, check := range []func([]Event, Bounds) []Violation{MutualExclusion, Tokens, InTime} {
+			found = append(found, check(h, b)...)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(found)
+}
+
+func checkLine(h []Event, b Bounds) (found []Violation) {
 	for _, check := range []func([]Event, Bounds) []Violation{
 		MutualExclusion, Tokens, NothingForgotten, NothingEarly, NoHealthyHolderLoses, EndsByRight,
 		InOrder, InTime, NotLate, ServedAgain, Values, RunOnce,
@@ -199,7 +220,6 @@ func Check(h []Event, b Bounds) []Violation {
 	} {
 		found = append(found, check(h, b)...)
 	}
-	slices.SortStableFunc(found, func(a, b Violation) int { return int(a.At - b.At) })
 	return found
 }
 

@@ -1,0 +1,176 @@
+package holdfast_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim"
+)
+
+// backup is a fleet as it was at one moment.
+type backup struct {
+	op          uint64
+	disks       []*sim.Backup
+	ids, former []string
+	vacant      []bool
+}
+
+// restorer takes the fleet back to a backup, again and again.
+func (x *nemesis) restorer(r *rand.Rand) {
+	for x.wait(upTo(r, x.pace.backup)) {
+		if !x.still() {
+			continue
+		}
+		b := x.copies()
+		x.move(nil)
+		if !x.wait(upTo(r, x.pace.backup)) {
+			return
+		}
+		for !x.still() {
+			if !x.wait(100 * time.Millisecond) {
+				return
+			}
+		}
+		x.goesBack(r, b)
+	}
+}
+
+// still takes the lives of all machines in hand, if no fault has one.
+func (x *nemesis) still() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.leaving > 0 || slices.Contains(x.busy, true) {
+		return false
+	}
+	for i := range x.busy {
+		x.busy[i] = true
+	}
+	return true
+}
+
+// move lets other faults have the machines again, but for those that are named.
+func (x *nemesis) move(but []int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range x.busy {
+		x.busy[i] = slices.Contains(but, i)
+	}
+}
+
+// copies makes a backup of the whole fleet.
+func (x *nemesis) copies() *backup {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b := &backup{op: x.rec.Op(), ids: slices.Clone(x.ids), former: slices.Clone(x.former), vacant: slices.Clone(x.vacant)}
+	x.rec.Observe(func() (history.Event, bool) {
+		b.disks = x.s.Backup()
+		return history.Event{Kind: history.Copied, Op: b.op}, true
+	})
+	return b
+}
+
+// goesBack ends all processes and opens the fleet as it was at its backup.
+func (x *nemesis) goesBack(r *rand.Rand, b *backup) {
+	x.faults.Add(1)
+	x.restores.Add(1)
+	x.change(func() {
+		for i := range x.ill {
+			if !x.vacant[i] {
+				x.ill[i]++
+			}
+		}
+	})
+	orderly := chance(r, 50)
+	var ending sync.WaitGroup
+	for i, n := range x.s.Nodes() {
+		if n.Cluster() == nil {
+			continue
+		}
+		if ending.Go(func() { x.ends(i, orderly) }); orderly {
+			ending.Wait() // one after the other
+		}
+	}
+	ending.Wait()
+	x.wait(x.lasts(r))
+	for i, n := range x.s.Nodes() {
+		n.Restore(b.disks[i])
+	}
+	x.mu.Lock()
+	copy(x.ids, b.ids)
+	copy(x.former, b.former)
+	copy(x.vacant, b.vacant)
+	clear(x.proof)
+	x.mu.Unlock()
+	x.rec.Add(history.Event{Kind: history.Restored, Op: b.op})
+	for i, vacant := range b.vacant {
+		if !vacant {
+			x.open(i)
+			x.recover(i)
+		}
+	}
+	x.move(nil)
+}
+
+// ends ends the process of a node, in good order or not.
+func (x *nemesis) ends(i int, orderly bool) {
+	if orderly {
+		x.closes(i)
+		return
+	}
+	x.kill(i)
+}
+
+// leaves has a node leave the group, or several at once, or all, and opens them again some time later.
+func (x *nemesis) leaves(r *rand.Rand, i int) {
+	var who []int
+	share := []int{0, 0, 40, 100}[r.IntN(4)]
+	for k, j := range append([]int{i}, r.Perm(len(x.ids))...) {
+		if k > 0 && (j == i || len(who) > 0 && !chance(r, share)) {
+			continue
+		}
+		if x.claim(j) {
+			who = append(who, j)
+		}
+	}
+	if len(who) == 0 {
+		return
+	}
+	x.faults.Add(1)
+	x.mu.Lock()
+	x.leaving++
+	x.mu.Unlock()
+	var going sync.WaitGroup
+	for _, j := range who {
+		patience := upTo(r, time.Minute)
+		going.Go(func() { x.leave(j, patience) })
+	}
+	going.Wait()
+	x.mu.Lock()
+	x.leaving--
+	x.mu.Unlock()
+	x.wait(x.lasts(r))
+	for _, j := range who {
+		x.open(j)
+		x.unclaim(j)
+		x.recover(j)
+	}
+}
+
+// leave has node i leave. Its disk begins as a new node, unless it could not leave in time or nobody stayed.
+func (x *nemesis) leave(i int, patience time.Duration) {
+	x.rec.Add(history.Event{Kind: history.Closes, Node: i})
+	if c := x.s.Node(i).Cluster(); c != nil {
+		if err := c.Leave(until(patience)); err != nil {
+			x.understand("leaving", err)
+		} else {
+			x.left.Add(1)
+		}
+	}
+	x.s.Node(i).Close()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ids[i], x.proof[i] = "", false
+}
