@@ -25,7 +25,7 @@ func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
 		doing.Go(func() { x.restorer(own) })
 	}
 	for x.wait(upTo(r, x.pace.harm)) {
-		if x.running.Load() >= 2 {
+		if x.running.Load() >= x.pace.faults {
 			continue
 		}
 		x.running.Add(1)
@@ -82,7 +82,11 @@ func (x *nemesis) victim(r *rand.Rand) int {
 // one does one fault from its beginning to its end.
 func (x *nemesis) one(r *rand.Rand) {
 	i := x.victim(r)
-	switch what := r.IntN(100); {
+	what := r.IntN(100)
+	if chance(r, x.pace.moves) {
+		what = 86 + r.IntN(8) // a disk moves, or nodes leave
+	}
+	switch {
 	case what < 45:
 		x.onNetwork(r, i)
 	case what < 70:

@@ -19,8 +19,10 @@ type pace struct {
 	burden, operate        time.Duration
 	jobEvery               time.Duration // how much of the time has one job, the same on all nodes
 	harm, backup           time.Duration // the longest pause between faults, and before a backup is made or put back
-	ages                   int           // the percentage of faults that last for hours
+	faults                 int64         // at a time
+	ages, moves            int           // the percentage of faults that last for hours, and the share of moves and leaving nodes
 	hold, patience         time.Duration // of who keeps locks with long TTLs, and how often it looks at them
+	survey                 time.Duration // how often it is looked who votes
 	glance, gaze           time.Duration // how often holders look at their leases, and at those with long TTLs
 	ttls, longs            []time.Duration
 	least                  history.Figures // of all runs together
@@ -32,8 +34,8 @@ func dense() pace {
 		name: "dense", minutes: 2,
 		call: 500 * time.Millisecond, lead: time.Second, look: 150 * time.Millisecond, keep: 5 * time.Second,
 		burden: time.Second, operate: 30 * time.Second, jobEvery: 3 * time.Second,
-		harm: 5 * time.Second, backup: time.Minute,
-		hold: 4 * time.Minute, patience: 90 * time.Second, glance: 300 * time.Millisecond, gaze: 300 * time.Millisecond,
+		harm: 5 * time.Second, backup: time.Minute, faults: 2,
+		hold: 4 * time.Minute, patience: 90 * time.Second, survey: 150 * time.Millisecond, glance: 300 * time.Millisecond, gaze: 300 * time.Millisecond,
 		ttls: []time.Duration{2 * time.Second, 4 * time.Second}, longs: []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour},
 		least: history.Figures{
 			Calls: 200, Grants: 50, Refused: 20, Expired: 1, Verified: 20, Looked: 50, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
@@ -48,8 +50,8 @@ func sparse() pace {
 		name: "sparse", minutes: 4 * 60,
 		call: 3 * time.Minute, lead: 10 * time.Minute, look: time.Minute, keep: time.Minute,
 		burden: time.Hour, operate: time.Hour, jobEvery: 10 * time.Minute,
-		harm: 4 * time.Minute, backup: time.Hour, ages: 5,
-		hold: time.Hour, patience: 20 * time.Minute, glance: 5 * time.Second, gaze: 30 * time.Second,
+		harm: 4 * time.Minute, backup: time.Hour, faults: 3, ages: 5, moves: 20,
+		hold: time.Hour, patience: 20 * time.Minute, survey: 500 * time.Millisecond, glance: 5 * time.Second, gaze: 30 * time.Second,
 		ttls: []time.Duration{30 * time.Second, time.Minute}, longs: []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour},
 		least: history.Figures{
 			Calls: 500, Grants: 200, Refused: 20, Expired: 1, Verified: 50, Looked: 100, Runs: 5, Ills: 50, Leaders: 10,
@@ -77,8 +79,8 @@ func (p pace) timing(r *rand.Rand) (t holdfast.Timing) {
 		return t
 	}
 	switch what := r.IntN(100); {
-	case what < 15:
-	case what < 50:
+	case what < 5:
+	case what < 20:
 		t = holdfast.Timing{Tick: 100 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Election: time.Second}
 	default:
 		t = holdfast.Timing{Tick: 500 * time.Millisecond, Heartbeat: time.Second, Election: 4 * time.Second}

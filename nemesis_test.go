@@ -305,7 +305,7 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth)
 // survey looks again and again whether a majority is well: nobody says when that changes with who votes.
 func (x *nemesis) survey() {
 	for !x.resting() {
-		x.sleep(150 * time.Millisecond)
+		x.sleep(x.pace.survey)
 		x.change(func() {})
 	}
 }
