@@ -265,6 +265,13 @@ func (c *Cluster) hello(ctx context.Context) error {
 		return err
 	case out.Code == fsm.CodeOK:
 		return nil
+	case out.Code == fsm.CodeStaleIncarnation && c.leaving.Load():
+		select { // its own good-bye was carried out first: Leave ends it
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.closing:
+			return c.stopped()
+		}
 	case out.Code == fsm.CodeStaleIncarnation:
 		err := fmt.Errorf("%w: another process runs or ran later as node %s: its data directory was copied or restored; "+
 			"delete this one, and the node comes back as a new one", ErrIncompatible, c.ID())

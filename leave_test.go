@@ -330,3 +330,34 @@ func TestLeaveWhoseContextEndsAtAnyMomentClosesTheNode(t *testing.T) {
 		}
 	})
 }
+
+// Found by the random test, seed 21: the good-bye of a node that left before a raft leader had heard of it was carried out
+// before its Hello, which was then refused; Leave failed with the advice to delete a directory that nobody had copied.
+func TestANodeThatLeavesBeforeTheGroupHasHeardOfItIsNotTakenForACopy(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 4}, func(s *sim.Sim) {
+		for round := range 20 {
+			leader := s.RaftLeader()
+			n := s.Nodes()[slices.IndexFunc(s.Nodes(), func(n *sim.Node) bool {
+				return n != leader && slices.Contains(leader.Cluster().Status().Voters, n.Cluster().ID())
+			})]
+			n.Close()
+			s.Partition([]int{0}, []int{1}, []int{2}, []int{3})
+			c := n.Open()
+			time.Sleep(3 * time.Second)
+			answer := make(chan error, 1)
+			go func() { answer <- c.Leave(until(20 * time.Second)) }()
+			time.Sleep(time.Second + time.Duration(round)*50*time.Millisecond)
+			s.Heal()
+			if err := <-answer; err != nil {
+				t.Errorf("round %d: Leave: %v", round, err)
+			}
+			if err := c.Err(); !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("round %d: after Leave: %v", round, err)
+			}
+			n.Close()
+			n.Open()
+			n.Ready()
+		}
+	})
+}

@@ -12,10 +12,13 @@ import (
 const rivalTime = 30 * time.Second
 
 // moves copies the disk of node i to the machine where nothing runs and opens it there, while the process here is cut
-// off, stopped, dead, or alive. One of the two goes on. While both may live nothing else happens to the network: in two parts
-// of it, one voter would have two votes.
+// off, stopped, dead, or alive. One of the two goes on. A voter with two processes has two votes: while both may live
+// nothing else happens to the network, in two parts of which each could be of a majority, and the only voter is dead.
 func (x *nemesis) moves(r *rand.Rand, i int) {
 	how := r.IntN(4)
+	if c := x.s.Node(i).Cluster(); c == nil || len(c.Status().Voters) < 2 {
+		how = 2
+	}
 	if how != 2 && !x.takeNetwork() {
 		return
 	}
