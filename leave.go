@@ -21,7 +21,8 @@ const (
 // has removed its replica (and promoted another in its place if there is one), says good-bye to the gossip, and
 // closes. Its data directory then begins as a new node. Any number of nodes may leave at once; they are let go one by
 // one. The last node of a group, and all of those of which none stays, only close, and keep their data: started again
-// they go on as the group that they were. It takes a minute at most, and a second or two where a majority answers.
+// they go on as the group that they were. It takes a minute at most, and a second or two where a majority answers; where all
+// leave and another replica died a moment before, until that is given up (Config.ReplaceAfter).
 //
 // If ctx or the minute ends first the error is that of the context, with ErrNoQuorum for a deadline, and the node is
 // closed all the same; the group then lets it go when it can. A second call, or one after Close, answers ErrClosed.

@@ -127,7 +127,8 @@ func (v *view) handOver() Plan {
 	return Plan{Kind: HandOver, Node: to.Node, Reason: "the raft leader itself leaves"}
 }
 
-// removeStandby removes a replica that votes for nothing and follows no more. Gossip may speak for it: P7.
+// removeStandby removes a replica that votes for nothing and follows no more. Gossip may speak for it: P7. A dead one does not
+// keep the last voters from leaving: P5.
 func (v *view) removeStandby() Plan {
 	forget := forgetFactor * v.ReplaceAfter
 	return v.pick(Remove, func(m Member) string {
@@ -140,6 +141,8 @@ func (v *view) removeStandby() Plan {
 			return "it leaves"
 		case m.Heard >= forget && m.Seen >= forget:
 			return "neither heard nor seen for long"
+		case v.staying == 0 && v.isFailed(m) && m.Seen >= v.Moment:
+			return "not heard for long, and those that leave would wait for it"
 		}
 		return ""
 	})
