@@ -46,7 +46,7 @@ func (n *Node) Restore(b *Backup) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.s.fault("node %d: an older copy of its disk is put back", n.i)
-	n.disk = newDisk(n.s, n.i)
+	n.disk = newDisk(n)
 	n.disk.FS, n.disk.mem = mem, mem
 }
 

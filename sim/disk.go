@@ -16,12 +16,13 @@ import (
 // disk is the disk of one node: a file system in memory that forgets at a power cut what was not synced, and
 // that can be slow, stuck or full.
 type disk struct {
-	vfs.FS // mem, for what is only read
-	mem    *vfs.MemFS
-	host   string
-	serial uint64 // of all disks of the simulation
-	trace  *tracer
-	prompt bool // never slow or stuck
+	vfs.FS   // mem, for what is only read
+	mem      *vfs.MemFS
+	host     string
+	serial   uint64 // of all disks of the simulation
+	trace    *tracer
+	fleeting bool // it is memory of the process, and ends with that
+	prompt   bool // never slow or stuck
 
 	// writing is held for reading by each write, and for writing while the disk's state is taken as a whole.
 	// Nobody waits for time while holding it: that would stop the bubble's clock.
@@ -35,11 +36,15 @@ type disk struct {
 	full  bool
 }
 
-// newDisk makes the disk of node i. The engine compacts its log while it holds a mutex that its writers want,
+// newDisk makes a disk for a node. The engine compacts its log while it holds a mutex that its writers want,
 // and virtual time stands still as long as anybody waits for one: the disk is prompt where there are snapshots.
-func newDisk(s *Sim, i int) *disk {
+func newDisk(n *Node) *disk {
 	mem := vfs.NewStrictMem()
-	return &disk{FS: mem, mem: mem, host: host(i), serial: s.disks.Add(1), trace: s.trace, prompt: s.opts.SnapshotEvery > 0}
+	host, _ := n.s.addresses(n)
+	return &disk{
+		FS: mem, mem: mem, host: host, serial: n.s.disks.Add(1), trace: n.s.trace,
+		fleeting: n.s.opts.Diskless, prompt: n.s.opts.SnapshotEvery > 0,
+	}
 }
 
 // openDir opens the data directory.
@@ -55,6 +60,9 @@ func (d *disk) openDir(cluster string) (datadir.Dir, error) {
 func (d *disk) place() fsm.Place {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.fleeting {
+		return fsm.Place{}
+	}
 	return fsm.Place{Boot: d.host, Device: d.boots, File: d.serial}
 }
 

@@ -30,6 +30,10 @@ const (
 	FaultGossip                     // the gossip of a node is cut off, and its Raft connections are not
 	FaultRaft                       // the Raft connections of a node are cut off, and its gossip is not
 	FaultMove                       // a node that was cut off goes on on another machine, with a copy of its disk
+	FaultReplace                    // another machine takes the place of a dead one: a new address, an empty disk
+	FaultReimage                    // a machine is made anew at its address, and opened at once
+	FaultLeave                      // some nodes leave at one moment, perhaps all
+	FaultRoll                       // a rolling update in batches, each of which leaves at one moment; the next waits for Ready
 	FaultRevoke                     // an operator revokes a node, which lives and may go on for a while: only tokens stop it
 )
 
@@ -37,7 +41,8 @@ const (
 func (f Fault) String() string {
 	names := []string{
 		"partition", "one-way cut", "bad network", "pause", "kill", "crash", "blackout", "wipe", "restart", "slow disk",
-		"clock drift", "gossip cut off", "raft cut off", "disk moved", "revocation",
+		"clock drift", "gossip cut off", "raft cut off", "disk moved", "replacement", "machine made anew",
+		"leave", "rolling update", "revocation",
 	}
 	if i := int(f) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -56,7 +61,9 @@ func allFaults() []Fault {
 
 // Nemesis does harm for d of virtual time, one fault after another, as the seed says: of the given kinds, or, if none
 // is given, of about half of all kinds but FaultRevoke, so that different seeds find different things. Each fault lasts up to
-// two TTLs, now and then so long that the group replaces the node, and for minutes after that. Then it ends all faults, opens the nodes that are
+// two TTLs, now and then so long that the group replaces the node, and for minutes after that. What loses a disk, and without disks
+// what ends a process, waits until the group can spare the node (but FaultBlackout: without disks it ends the group). A
+// node that may not leave where all voters are well fails the test. Then it ends all faults, opens the nodes that are
 // closed, and waits until all can serve, which fails the test if it takes more than two virtual minutes.
 func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 	s.t.Helper()
@@ -152,23 +159,20 @@ func (s *Sim) harm(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 		n.Pause()
 		time.Sleep(d)
 		n.Resume()
-	case FaultKill:
-		n.Kill()
-		time.Sleep(d)
-	case FaultCrash:
-		n.Crash()
+	case FaultKill, FaultCrash:
+		s.end(what, n)
 		time.Sleep(d)
 	case FaultBlackout:
 		s.blackout()
 		time.Sleep(d)
-	case FaultWipe:
-		if s.spare(n) {
-			n.Kill()
-			n.Wipe()
-			time.Sleep(d)
+	case FaultWipe, FaultReplace, FaultReimage:
+		if s.spare() {
+			s.lose(what, n, d)
 		}
 	case FaultRestart:
-		n.Restart()
+		if !s.opts.Diskless || s.whole() > 0 { // else Close may find nobody who takes over
+			n.Restart()
+		}
 	case FaultSlowDisk:
 		n.SlowDisk(upTo(r, 500*time.Millisecond))
 		time.Sleep(d)
@@ -187,7 +191,13 @@ func (s *Sim) harm(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 		time.Sleep(d)
 		s.Heal()
 	case FaultMove:
-		s.move(n, d)
+		if !s.opts.Diskless { // what ends is gone
+			s.move(n, d)
+		}
+	case FaultLeave, FaultRoll:
+		if s.whole() > 0 {
+			s.depart(r, what, d)
+		}
 	case FaultRevoke:
 		s.revoke(n, s.nodes[r.IntN(len(s.nodes))])
 	}
@@ -263,22 +273,22 @@ func (s *Sim) blackout() {
 	}
 }
 
-// spare reports whether the group can lose the data of node n: all its voters are nodes that can serve now.
-func (s *Sim) spare(n *Node) bool {
-	var ids []string
+// spare reports whether the group can lose the data of any node.
+func (s *Sim) spare() bool { return s.whole() > 2 }
+
+// whole is how many nodes vote, if all that vote can serve now, and 0 if not.
+func (s *Sim) whole() int {
+	var voters, ready []string
 	for _, o := range s.nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		if o.Cluster().Ready(ctx) == nil {
-			ids = append(ids, o.Cluster().ID())
+			ready = append(ready, o.Cluster().ID())
+			voters = o.Cluster().Status().Voters
 		}
 		cancel()
 	}
-	for _, o := range s.nodes {
-		if o == n {
-			continue
-		}
-		voters := o.Cluster().Status().Voters
-		return len(voters) > 2 && !slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ids, id) })
+	if slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ready, id) }) {
+		return 0
 	}
-	return false
+	return len(voters)
 }

@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/holdfast-go/holdfast/transport"
+import (
+	"net"
+
+	"github.com/holdfast-go/holdfast/transport"
+)
 
 // weather is what the test wants of the network. What each link is like follows from it and from the nodes
 // that are isolated, paused or about to die.
@@ -126,6 +130,18 @@ func (s *Sim) change(edit func()) {
 			s.net.SetFaults(from.host, to.host, f)
 		}
 	}
+}
+
+// addresses are the host of a node, and what others are dialed at.
+func (s *Sim) addresses(n *Node) (own string, others []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.nodes {
+		if o != n {
+			others = append(others, net.JoinHostPort(o.host, port))
+		}
+	}
+	return n.host, others
 }
 
 // unreachable reports whether nothing goes to and from the node. The caller holds Sim.mu.

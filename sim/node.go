@@ -26,7 +26,7 @@ const (
 type Node struct {
 	s     *Sim
 	i     int
-	host  string
+	host  string // under Sim.mu
 	clock *clock.Skew
 
 	mu   sync.Mutex
@@ -43,7 +43,10 @@ type Node struct {
 }
 
 func newNode(s *Sim, i int) *Node {
-	return &Node{s: s, i: i, host: host(i), disk: newDisk(s, i), clock: clock.Skewed(clock.System(), 1)}
+	n := &Node{s: s, i: i, clock: clock.Skewed(clock.System(), 1)}
+	s.change(func() { n.host = s.newHost() })
+	n.disk = newDisk(n)
+	return n
 }
 
 // Index is the node's number in the fleet, from 0.
@@ -76,25 +79,29 @@ func (n *Node) Open() *holdfast.Cluster {
 // TryOpen starts the node on its disk.
 func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 	cfg := holdfast.Config{Cluster: "sim", Name: fmt.Sprint("node", n.i), Logger: n.s.opts.Logger}
-	for j := range n.s.nodes {
-		if j != n.i {
-			cfg.Join = append(cfg.Join, net.JoinHostPort(host(j), port))
-		}
-	}
-	if len(n.s.nodes) < 3 {
-		cfg.Bootstrap = len(n.s.nodes)
+	host, others := n.s.addresses(n)
+	cfg.Join = others
+	switch founders := n.s.opts.Nodes; {
+	case n.i >= founders: // it was added
+		cfg.Bootstrap = -1
+	case founders < 3:
+		cfg.Bootstrap = founders
 	}
 	if n.s.opts.Config != nil {
 		n.s.opts.Config(n.i, &cfg)
 	}
-	cfg.Bind = net.JoinHostPort(n.host, port)
+	cfg.Bind = net.JoinHostPort(host, port)
+	if n.s.opts.Diskless {
+		n.empty()
+	}
 	dir, err := n.storage().openDir(cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	every := uint64(max(0, n.s.opts.SnapshotEvery))
 	ctx := env.With(context.Background(), env.Env{
-		Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir, SnapshotEvery: every, SnapshotKeep: every / 8,
+		Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir, Fleeting: n.s.opts.Diskless,
+		SnapshotEvery: every, SnapshotKeep: every / 8,
 	})
 	c, err := holdfast.Open(ctx, cfg)
 	if err != nil {
@@ -177,10 +184,15 @@ func (n *Node) storage() *disk {
 
 // Wipe gives a node on which nothing runs an empty disk: it comes back as a new node.
 func (n *Node) Wipe() {
+	n.s.fault("node %d loses its disk", n.i)
+	n.empty()
+}
+
+func (n *Node) empty() {
+	d := newDisk(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.s.fault("node %d loses its disk", n.i)
-	n.disk = newDisk(n.s, n.i)
+	n.disk = d
 }
 
 // CopyDisk gives a node on which nothing runs a copy of another's disk, of what was written until now: as a volume
@@ -188,7 +200,7 @@ func (n *Node) Wipe() {
 // goes on.
 func (n *Node) CopyDisk(from *Node) error {
 	n.s.fault("node %d takes a copy of the disk of node %d", n.i, from.i)
-	copied := newDisk(n.s, n.i)
+	copied := newDisk(n)
 	if err := from.storage().copyTo(copied); err != nil {
 		return err
 	}

@@ -22,6 +22,12 @@
 // clock), [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by the seed, and, if
 // asked, an operator's revocation. By the test alone: [Node.Backup] and [Node.Restore] of the disk, [Node.WallClock].
 //
+// # What operators do
+//
+// [Node.Leave], [Node.Replace] (another machine), [Node.Reimage] (made anew at its address), [Sim.Roll] (a rolling update),
+// [Sim.Scale], [Sim.Add], and [Sim.AtOnce] for what is done to several at one moment; with [Options].Diskless on nodes
+// without disks. Nemesis does these, too, as far as the group can spare the nodes.
+//
 // # When a run fails
 //
 // Its schedule of faults, its history and the logs are stored and the directory is printed; and the run is repeated some
@@ -34,7 +40,6 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -60,6 +65,8 @@ type Options struct {
 	// it is closed, in good order, before the Cluster is; when it crashes, at the same moment. Service must return
 	// then. An error while the node lives fails the test. Default: nothing.
 	Service func(ctx context.Context, n *Node, c *holdfast.Cluster) error
+	// Diskless nodes have no DataDir: whatever ends one, it comes back as a new node. Default: each has a disk.
+	Diskless bool
 	// SnapshotEvery is how many commands lie between two snapshots of the replicated state: with few, a node that was away
 	// is given the state as a whole. SlowDisk does nothing then, and a node that is paused may write what it had received.
 	// Default: as many as ever, more than a short run has.
@@ -84,7 +91,8 @@ type Sim struct {
 	history *history
 	begin   time.Time
 	net     *transport.Memory
-	nodes   []*Node
+	nodes   []*Node       // under mu, where it grows
+	hosts   int           // that were ever used, under mu
 	lots    *rand.Rand    // of Nemesis
 	disks   atomic.Uint64 // that were made
 
@@ -202,8 +210,6 @@ func (s *Sim) RaftLeader() *Node {
 	s.t.Fatal("no raft leader within 50 virtual seconds")
 	return nil
 }
-
-func host(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
 
 // Chance returns a number from 0 to n-1 by the seed, for a test's own choices. It is for one goroutine at a time.
 func (s *Sim) Chance(n int) int { return s.lots.IntN(n) }

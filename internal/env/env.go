@@ -18,8 +18,10 @@ type Env struct {
 	Network transport.Network
 	Clock   clock.Clock
 	Dir     datadir.Dir // nil: as Config.DataDir says. The node closes it
-	Names   membership.Resolver
-	Limits  fsm.Limits // of the group; the same on all nodes
+	// Fleeting says that Dir ends with the process, as memory does.
+	Fleeting bool
+	Names    membership.Resolver
+	Limits   fsm.Limits // of the group; the same on all nodes
 	// How many commands lie between two snapshots of the state, and how many are kept behind one for replicas that
 	// lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
 	SnapshotEvery, SnapshotKeep uint64
