@@ -41,7 +41,7 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 	m.carrier = &carrier{
 		endpoint: endpoint, nodes: newRegistry(func(string) (string, bool) { return "", false }), depth: &depth{},
 		log: slog.New(slog.DiscardHandler), reach: reach{log: slog.New(slog.DiscardHandler)}, failed: make(chan struct{}),
-		vet:   vetter{replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
+		vet:   vetter{node: nodeID(n), replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
 		ready: make(chan struct{}), ended: make(chan struct{}), self: goodGreeting(n), expelled: func(error) {},
 		roster: newRoster(ReplicaID(nodeID(n)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return false }),
 		clocks: newClocks(time.Now), opening: newOpening(),

@@ -12,7 +12,7 @@ type clocks struct {
 	wall func() time.Time // this node's
 
 	mu    sync.Mutex
-	heard map[uint64]reading // by replica
+	heard map[string]reading // by node: a clock goes on when its node has another replica
 	told  chan struct{}      // closed and replaced when one is told
 }
 
@@ -29,17 +29,17 @@ const (
 )
 
 func newClocks(wall func() time.Time) *clocks {
-	return &clocks{wall: wall, heard: make(map[uint64]reading), told: make(chan struct{})}
+	return &clocks{wall: wall, heard: make(map[string]reading), told: make(chan struct{})}
 }
 
-// tell notes the clock of a replica, as it was at a time.
-func (c *clocks) tell(replica uint64, wall time.Duration, at time.Time) {
+// tell notes the clock of a node, as it was at a time.
+func (c *clocks) tell(node string, wall time.Duration, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.heard[replica]; !known && len(c.heard) >= heardMax {
+	if _, known := c.heard[node]; !known && len(c.heard) >= heardMax {
 		return
 	}
-	c.heard[replica] = reading{wall: believable(wall), at: at}
+	c.heard[node] = reading{wall: believable(wall), at: at}
 	close(c.told)
 	c.told = make(chan struct{})
 }
@@ -60,10 +60,10 @@ func (c *clocks) of(voters map[uint64]string, self uint64) (survey, <-chan struc
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := survey{voters: len(voters)}
-	for replica := range voters {
+	for replica, node := range voters {
 		if replica == self {
 			s.known = append(s.known, own)
-		} else if r, ok := c.heard[replica]; ok {
+		} else if r, ok := c.heard[node]; ok {
 			s.known = append(s.known, r.wall+now.Sub(r.at))
 		}
 	}

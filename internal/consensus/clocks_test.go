@@ -51,8 +51,8 @@ func TestAClockGoesOnAfterItWasTold(t *testing.T) {
 		if s.majority() || s.voters != 3 {
 			t.Fatalf("at the start: %+v", s)
 		}
-		c.tell(2, 2000*time.Second, time.Now().Add(-time.Second))
-		c.tell(9, 3000*time.Second, time.Now()) // of no voter
+		c.tell("b", 2000*time.Second, time.Now().Add(-time.Second))
+		c.tell("i", 3000*time.Second, time.Now()) // of no voter
 		select {
 		case <-told:
 		default:
@@ -63,8 +63,8 @@ func TestAClockGoesOnAfterItWasTold(t *testing.T) {
 		if s, _ = c.of(voters, 1); !slices.Equal(s.known, []time.Duration{50*time.Second + 5, 2006 * time.Second}) {
 			t.Errorf("after five seconds: %+v", s)
 		}
-		c.tell(2, 1500*time.Second, time.Now()) // its next process
-		c.tell(3, -7, time.Now())
+		c.tell("b", 1500*time.Second, time.Now()) // its next process
+		c.tell("c", -7, time.Now())
 		own = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 		if s, _ = c.of(voters, 1); !slices.Equal(s.known, []time.Duration{0, 1500 * time.Second, clockMax}) {
 			t.Errorf("of a new process, and of clocks that cannot be right: %+v", s)
@@ -75,11 +75,11 @@ func TestAClockGoesOnAfterItWasTold(t *testing.T) {
 func TestNotAnyNumberOfClocksIsRemembered(t *testing.T) {
 	t.Parallel()
 	c := newClocks(time.Now)
-	for replica := range uint64(heardMax + 10) {
-		c.tell(replica, 1, time.Now())
+	for n := range heardMax + 10 {
+		c.tell(nodeID(n), 1, time.Now())
 	}
-	c.tell(5, 2, time.Now())
-	if len(c.heard) != heardMax || c.heard[5].wall != 2 {
+	c.tell(nodeID(5), 2, time.Now())
+	if len(c.heard) != heardMax || c.heard[nodeID(5)].wall != 2 {
 		t.Errorf("%d clocks are remembered", len(c.heard))
 	}
 }

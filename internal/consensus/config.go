@@ -20,10 +20,12 @@ type Config struct {
 	// Incarnation tells this process of the node from all others: it counts the starts of the node's directory,
 	// in all but the lowest RunBits, and is written there before Open.
 	Incarnation uint64
-	Replica     uint64 // default ReplicaID(Node), which is what the other replicas take it to be
-	Cluster     string // the group's id, a lower-case UUID: replicas of another cluster are not heard
-	Dir         string // the directory of the Raft data, below the data directory; made when missing
-	FS          vfs.FS // where Dir is
+	// Life is which of the node's lives as a replica this is: see ReplicaOf. Dir belongs to this life alone.
+	Life    uint64
+	Replica uint64 // default ReplicaOf(Node, Life), which is what the other replicas take it to be
+	Cluster string // the group's id, a lower-case UUID: replicas of another cluster are not heard
+	Dir     string // the directory of the Raft data, below the data directory; made when missing
+	FS      vfs.FS // where Dir is
 
 	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 10ms
 	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
@@ -82,8 +84,35 @@ func (s Start) String() string {
 	return fmt.Sprintf("start(%d)", uint8(s))
 }
 
-// ReplicaID is the replica of a node: a hash of its id, never 0.
+// ReplicaID is the replica of a node in its first life: a hash of its id, never 0.
 func ReplicaID(node string) uint64 { return digest("replica", node) }
+
+// LifeBits bound the life of a node as a replica. The lowest LifeRandomBits of it are random, the others count: two
+// processes that began the same life, because one of them has a copy of the other's directory, are two replicas.
+const (
+	LifeBits       = 48
+	LifeRandomBits = 24
+)
+
+// ReplicaOf is the replica of a node in one of its lives. The group never takes a replica back that it has removed: the
+// node comes back in another life, with nothing of the former one. The first is life 0.
+func ReplicaOf(node string, life uint64) uint64 { return ReplicaID(node) ^ life }
+
+// lifeOf answers which life of a node a replica is; false for one that is none of the node's.
+func lifeOf(node string, replica uint64) (life uint64, ok bool) {
+	life = ReplicaID(node) ^ replica
+	return life, life < 1<<LifeBits
+}
+
+// isOf reports whether a replica is one of a node's.
+func isOf(node string, replica uint64) bool {
+	_, ok := lifeOf(node, replica)
+	return ok
+}
+
+// laterLife reports whether a node that was in life known may be in life next: the same one, another with as high a
+// count, which only a copy of its directory has, or a later one.
+func laterLife(known, next uint64) bool { return next>>LifeRandomBits >= known>>LifeRandomBits }
 
 // deployment is the cluster's id as messages carry it: never 0 and never 1, which mean "none".
 func deployment(cluster string) uint64 { return digest("cluster", cluster) }
@@ -95,7 +124,7 @@ func digest(kind, id string) uint64 {
 
 func (c Config) withDefaults() Config {
 	if c.Replica == 0 {
-		c.Replica = ReplicaID(c.Node)
+		c.Replica = ReplicaOf(c.Node, c.Life)
 	}
 	if c.Tick == 0 {
 		c.Tick = 10 * time.Millisecond
@@ -135,8 +164,10 @@ func (c Config) validate(how Start) error {
 		return wrong("Node %q is no lower-case UUID", c.Node)
 	case c.Incarnation == 0:
 		return wrong("Incarnation is required")
-	case c.Replica != ReplicaID(c.Node):
-		return wrong("Replica %d is not that of Node %s", c.Replica, c.Node)
+	case c.Life >= 1<<LifeBits:
+		return wrong("Life %d is too high", c.Life)
+	case c.Replica != ReplicaOf(c.Node, c.Life):
+		return wrong("Replica %d is not that of life %d of Node %s", c.Replica, c.Life, c.Node)
 	case !isNode(c.Cluster):
 		return wrong("Cluster %q is no lower-case UUID", c.Cluster)
 	case c.Dir == "", c.FS == nil:

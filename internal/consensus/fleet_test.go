@@ -35,7 +35,7 @@ func retry(t *testing.T, what string, f func(context.Context) error) {
 func (b *bench) add(t *testing.T, r *replica, n int, fs vfs.FS) *replica {
 	t.Helper()
 	retry(t, "adding a non-voter", func(ctx context.Context) error {
-		return r.AddNonVoter(ctx, nodeID(n), r.Members().Change)
+		return r.AddNonVoter(ctx, nodeID(n), ReplicaID(nodeID(n)), r.Members().Change)
 	})
 	joined := b.open(t, n, fs, StartJoin)
 	joined.barrier(t)
@@ -173,7 +173,7 @@ func TestLaggingReplicaIsRestoredFromSnapshot(t *testing.T) {
 		defer func() { closeAll(t, group) }()
 		late, fs := group[2], group[2].fs
 		retry(t, "adding a non-voter", func(ctx context.Context) error {
-			return group[0].AddNonVoter(ctx, nodeID(4), group[0].Members().Change)
+			return group[0].AddNonVoter(ctx, nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change)
 		})
 		late.barrier(t)
 		late.close(t)
@@ -217,7 +217,7 @@ func TestRemovedReplicaSaysSoAndGroupGoesOn(t *testing.T) {
 		if m := group[1].Members(); len(m.Voters) != 2 {
 			t.Errorf("members %+v", m)
 		}
-		if err := group[0].AddNonVoter(t.Context(), gone.node, group[0].Members().Change); !errors.Is(err, ErrMembershipChanged) {
+		if err := group[0].AddNonVoter(t.Context(), gone.node, ReplicaID(gone.node), group[0].Members().Change); !errors.Is(err, ErrMembershipChanged) {
 			t.Errorf("a removed replica was added again: %v", err)
 		}
 	})
@@ -270,7 +270,7 @@ func TestChangeOfMembershipSeenTooLateIsRefused(t *testing.T) {
 		b := newBench()
 		group := b.trio(t)
 		defer func() { closeAll(t, group) }()
-		if err := group[0].AddNonVoter(t.Context(), nodeID(4), group[0].Members().Change-1); !errors.Is(err, ErrMembershipChanged) {
+		if err := group[0].AddNonVoter(t.Context(), nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change-1); !errors.Is(err, ErrMembershipChanged) {
 			t.Errorf("change under a stale number: %v", err)
 		}
 		if err := group[1].Promote(t.Context(), group[0].node, 1); err != nil {

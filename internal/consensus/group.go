@@ -42,6 +42,9 @@ type Group struct {
 	outcome error         // of Close
 }
 
+// Replica is this replica's id.
+func (g *Group) Replica() uint64 { return g.cfg.Replica }
+
 // Failure is why the replica has stopped for good: a *FailedError, nil while it has not.
 func (g *Group) Failure() error {
 	if failure := g.failure.Load(); failure != nil {

@@ -88,7 +88,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	g.carrier = &carrier{
 		clocks: g.clocks, opening: g.opening,
 		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, failed: g.failed, depth: &g.reached,
-		vet: vetter{replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
+		vet: vetter{node: cfg.Node, replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
 		roster: newRoster(cfg.Replica, g.machine.incarnation, g.nodes.belongs), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
 	g.nodes.present = g.carrier.roster.present
@@ -160,7 +160,9 @@ func (g *Group) recall() (alone bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	g.carrier.self = greeting{deployment: deployment(g.cfg.Cluster), node: node, incarnation: g.cfg.Incarnation, began: at}
+	g.carrier.self = greeting{
+		deployment: deployment(g.cfg.Cluster), node: node, incarnation: g.cfg.Incarnation, life: g.cfg.Life, began: at,
+	}
 	return !voters.others, g.store.mark.open(at)
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 		return nil, err
 	case hello.deployment != c.vet.deployment:
 		return nil, refuse("greeting of another cluster")
-	case ReplicaID(hello.node.String()) == c.vet.replica:
+	case hello.node.String() == c.vet.node:
 		return nil, refuse("greeting from this node itself")
 	}
 	if err := pace.ended(); err != nil {
@@ -77,7 +78,7 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 	from, err := c.roster.admit(hello, func() { pace.conn.Close() })
 	if err == nil {
 		c.nodes.met(hello.node.String(), hello.addr)
-		c.clocks.tell(from.replica, hello.wall, came)
+		c.clocks.tell(hello.node.String(), hello.wall, came)
 		pace.buffered = bufio.NewReaderSize(pace.conn, 64<<10)
 		frames.r = pace.buffered
 	}
@@ -210,6 +211,7 @@ func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 	if sender != from.replica {
 		return refuse("batch from replica %x by way of %x", sender, from.replica)
 	}
+	batch.Requests = addressed(batch.Requests, c.vet.replica)
 	if err := c.roster.accept(from, batch.Requests); err != nil {
 		return err
 	}
@@ -226,6 +228,11 @@ func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 		c.messages(batch)
 		return nil
 	})
+}
+
+// addressed drops what is for another life of this node: its sender has not heard of the present one yet.
+func addressed(messages []raftpb.Message, replica uint64) []raftpb.Message {
+	return slices.DeleteFunc(messages, func(m raftpb.Message) bool { return m.To != replica })
 }
 
 func (c *carrier) decodeChunk(payload []byte) (chunk raftpb.Chunk, err error) {

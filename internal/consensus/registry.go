@@ -107,10 +107,21 @@ func shed[K comparable](m map[K]string, keep func(K) bool) {
 	}
 }
 
+// isMember reports of nodes whether they have a replica that is a member. The caller holds mu.
+func (r *registry) isMember() func(node string) bool {
+	nodes := make(map[string]bool, len(r.members))
+	for _, node := range r.members {
+		nodes[node] = true
+	}
+	return func(node string) bool { return nodes[node] }
+}
+
 // note notes where a node is. The caller holds mu.
 func (r *registry) note(node, addr string) {
 	if _, ok := r.last[node]; !ok {
-		shed(r.last, func(node string) bool { return r.members[ReplicaID(node)] != "" })
+		if len(r.last) >= heardMax {
+			shed(r.last, r.isMember())
+		}
 	}
 	r.last[node] = addr
 }

@@ -22,6 +22,10 @@ import (
 //   - what the node has promised here since this replica started: a process that comes back with less is not
 //     heard.
 //
+// Both are of one life of the node as a replica. One whose replica was removed begins another life (ReplicaOf), with
+// nothing, and has promised nothing in it: its former replica never counts again. Who comes back in a former life has
+// forgotten the later one.
+//
 // Whoever is refused is told so, and stops for good.
 //
 // What this cannot see: a copy that was made while the last process of its node was running, and is put back after
@@ -51,14 +55,15 @@ type greeting struct {
 	deployment  uint64
 	node        fsm.Node
 	incarnation uint64
+	life        uint64        // of the node as a replica
 	began       position      // what the replica's directory held when this process started it
 	wall        time.Duration // the node's wall clock, since 1970 (see clocks.go)
 	addr        string        // where the node is, "" if it does not know
 }
 
 const (
-	greetingVersion = 3
-	greetingBytes   = 1 + 8 + 16 + 8 + 3*8 + 8 // before the address
+	greetingVersion = 4
+	greetingBytes   = 1 + 8 + 16 + 2*8 + 3*8 + 8 // before the address
 	greetingAddrMax = greetingMax - greetingBytes
 )
 
@@ -70,7 +75,7 @@ func (g greeting) MarshalTo(b []byte) (int, error) {
 	out := append(b[:0], greetingVersion)
 	out = binary.LittleEndian.AppendUint64(out, g.deployment)
 	out = append(out, g.node[:]...)
-	for _, v := range []uint64{g.incarnation, g.began.term, g.began.vote, g.began.index, uint64(g.wall)} {
+	for _, v := range []uint64{g.incarnation, g.life, g.began.term, g.began.vote, g.began.index, uint64(g.wall)} {
 		out = binary.LittleEndian.AppendUint64(out, v)
 	}
 	return len(append(out, g.addr...)), nil
@@ -82,12 +87,15 @@ func decodeGreeting(b []byte) (g greeting, err error) {
 	}
 	g.deployment = binary.LittleEndian.Uint64(b[1:])
 	copy(g.node[:], b[9:])
-	numbers := [5]uint64{}
+	numbers := [6]uint64{}
 	for i := range numbers {
 		numbers[i] = binary.LittleEndian.Uint64(b[25+8*i:])
 	}
-	g.incarnation, g.began = numbers[0], position{numbers[1], numbers[2], numbers[3]}
-	g.wall = time.Duration(numbers[4])
+	g.incarnation, g.life, g.began = numbers[0], numbers[1], position{numbers[2], numbers[3], numbers[4]}
+	g.wall = time.Duration(numbers[5])
+	if g.life >= 1<<LifeBits {
+		return g, fmt.Errorf("%w: greeting of life %d", errFrame, g.life)
+	}
 	g.addr = string(b[greetingBytes:])
 	return g, nil
 }
@@ -98,7 +106,7 @@ type guest struct {
 	replica     uint64
 	incarnation uint64
 	close       func()
-	gone        bool // a later process of the node was admitted
+	gone        bool // a later process, or a later life, of the node was admitted
 }
 
 // roster knows what was heard of each node. Nodes without a directory are new ones at each start, so they add up: of
@@ -115,16 +123,22 @@ type roster struct {
 
 // standing is what is known of a node besides the replicated state.
 type standing struct {
-	replica     uint64
+	admitted
+	before admitted  // what counts again if this one withdraws
+	bound  bool      // the process has promised something here
+	addr   string    // where it is, by its own word
+	at     time.Time // when that was heard last
+	last   uint64    // turn in which it came or went
+	guests map[*guest]struct{}
+}
+
+// admitted is what is known of the process of a node that was admitted last.
+type admitted struct {
 	incarnation uint64
-	before      uint64   // the incarnation that counts again if this one withdraws, 0: the one on record
-	bound       bool     // the process has promised something here
-	promised    position // here, by whatever process of it
+	life        uint64
+	replica     uint64   // in that life
+	promised    position // here, in that life, by whatever process of the node
 	heard       hearing
-	addr        string    // where its process is that was admitted last, by its own word
-	at          time.Time // when that was heard last
-	last        uint64    // turn in which it came or went
-	guests      map[*guest]struct{}
 }
 
 func newRoster(self uint64, recorded func(fsm.Node) (uint64, bool), member func(uint64) bool) *roster {
@@ -135,7 +149,7 @@ func newRoster(self uint64, recorded func(fsm.Node) (uint64, bool), member func(
 func (r *roster) standing(node fsm.Node) *standing {
 	s, ok := r.nodes[node]
 	if !ok {
-		s = &standing{replica: ReplicaID(node.String()), guests: make(map[*guest]struct{})}
+		s = &standing{admitted: admitted{replica: ReplicaID(node.String())}, guests: make(map[*guest]struct{})}
 		r.nodes[node] = s
 	}
 	r.turn++
@@ -199,13 +213,11 @@ func (r *roster) admit(g greeting, hangUp func()) (*guest, error) {
 		return nil, refuse("from node %v, one too many", g.node)
 	}
 	s := r.standing(g.node)
-	if s.incarnation != g.incarnation {
-		if g.began.forgets(s.promised) {
-			return nil, fmt.Errorf("%w: process %#x of node %v began at %v, but the node had promised %v",
-				ErrForgetful, g.incarnation, g.node, g.began, s.promised)
-		}
-		s.before, s.incarnation, s.bound = s.incarnation, g.incarnation, false
-		s.dismiss()
+	if err := s.forgotten(g); err != nil {
+		return nil, err
+	}
+	if s.incarnation != g.incarnation || s.life != g.life {
+		s.succeed(g)
 	}
 	in := &guest{node: g.node, replica: s.replica, incarnation: g.incarnation, close: hangUp}
 	s.guests[in] = struct{}{}
@@ -230,6 +242,34 @@ func (r *roster) present(node string) (addr string, ok bool) {
 		return "", false
 	}
 	return s.addr, true
+}
+
+// forgotten refuses a process that has forgotten what its node has promised here, and what is left of a former life of
+// the same process.
+func (s *standing) forgotten(g greeting) error {
+	switch {
+	case s.incarnation == g.incarnation && !laterLife(s.life, g.life):
+		return refuse("from node %v in life %#x, after %#x", g.node, g.life, s.life)
+	case s.incarnation == g.incarnation:
+	case !laterLife(s.life, g.life):
+		return fmt.Errorf("%w: process %#x of node %v is in life %#x, but the node was in %#x",
+			ErrForgetful, g.incarnation, g.node, g.life, s.life)
+	case s.life == g.life && g.began.forgets(s.promised):
+		return fmt.Errorf("%w: process %#x of node %v began at %v, but the node had promised %v",
+			ErrForgetful, g.incarnation, g.node, g.began, s.promised)
+	}
+	return nil
+}
+
+// succeed makes way for a later process of the node, or a later life: nothing is heard of the former any more.
+func (s *standing) succeed(g greeting) {
+	s.before = s.admitted
+	if s.life != g.life {
+		s.life, s.replica = g.life, ReplicaOf(g.node.String(), g.life)
+		s.promised, s.heard = position{}, hearing{}
+	}
+	s.incarnation, s.bound = g.incarnation, false
+	s.dismiss()
 }
 
 // dismiss closes the connections of a node.

@@ -14,13 +14,15 @@ import (
 //
 // Errors: ErrNotProposed (no such voter), ErrUnknown, ErrClosed, ErrRemoved, a *FailedError.
 func (g *Group) Transfer(ctx context.Context, node string) error {
-	if _, votes := g.Members().Voters[ReplicaID(node)]; !votes {
+	members := g.Members()
+	replica, _ := members.Replica(node)
+	if members.Voters[replica] == "" {
 		return fmt.Errorf("%w: %w: node %q is no voter", ErrNotProposed, ErrInvalid, node)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.attempt())
 	defer cancel()
 	for {
-		done, err := g.transfer(ctx, ReplicaID(node))
+		done, err := g.transfer(ctx, replica)
 		if done || err != nil {
 			return err
 		}

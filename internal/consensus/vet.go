@@ -15,7 +15,8 @@ import (
 // its own goroutines, some time later. A peer that has the secrets can still lie within these bounds (Raft
 // is not Byzantine); what then breaks parks the replica.
 type vetter struct {
-	replica    uint64 // this one
+	node       string // this one
+	replica    uint64 // its
 	deployment uint64
 	last       *atomic.Uint64 // index of the last entry on the disk; nil: unknown
 }
@@ -29,7 +30,8 @@ func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errVet, fmt.Sprintf(format, args...))
 }
 
-// batch vets a batch and answers the replica that sent it.
+// batch vets a batch and answers the replica that sent it. What is for another life of this node is not refused: its
+// sender has not heard of the present one yet (see addressed).
 func (v vetter) batch(b *raftpb.MessageBatch) (from uint64, err error) {
 	switch {
 	case b.DeploymentId != v.deployment:
@@ -41,9 +43,12 @@ func (v vetter) batch(b *raftpb.MessageBatch) (from uint64, err error) {
 	case len(b.Requests) == 0:
 		return 0, refuse("empty batch")
 	}
-	from = ReplicaID(b.SourceAddress)
-	if from == v.replica {
-		return 0, refuse("from this replica itself")
+	from = b.Requests[0].From
+	switch {
+	case b.SourceAddress == v.node:
+		return 0, refuse("from this node itself")
+	case !isOf(b.SourceAddress, from):
+		return 0, refuse("replica %x is none of node %s", from, b.SourceAddress)
 	}
 	for i := range b.Requests {
 		if err := v.message(&b.Requests[i], from); err != nil {
@@ -81,7 +86,7 @@ func (v vetter) message(m *raftpb.Message, from uint64) error {
 	}
 	// A raft leader commits here what was acknowledged from here. If that is not here any more, it will tell when
 	// this replica connects to it (see roster.go).
-	if m.Type == raftpb.Heartbeat && v.last != nil && m.Commit > v.last.Load() {
+	if m.Type == raftpb.Heartbeat && m.To == v.replica && v.last != nil && m.Commit > v.last.Load() {
 		return refuse("%v that commits entry %d, after the last", m.Type, m.Commit)
 	}
 	switch m.Type {
@@ -189,7 +194,7 @@ func vetChange(cmd []byte) error {
 		return nil
 	case c.Type != raftpb.AddNode && c.Type != raftpb.AddNonVoting:
 		return refuse("change of membership of type %d", c.Type)
-	case !isNode(c.Address) || ReplicaID(c.Address) != c.ReplicaID:
+	case !isNode(c.Address) || !isOf(c.Address, c.ReplicaID):
 		return refuse("change of membership: replica %d is not at %.64q", c.ReplicaID, c.Address)
 	}
 	return nil
@@ -231,7 +236,7 @@ func vetMembership(m *raftpb.Membership) error {
 	}
 	for _, group := range []map[uint64]string{m.Addresses, m.NonVotings} {
 		for replica, node := range group {
-			if !isNode(node) || ReplicaID(node) != replica {
+			if !isNode(node) || !isOf(node, replica) {
 				return refuse("snapshot: replica %d is not at %.64q", replica, node)
 			}
 		}

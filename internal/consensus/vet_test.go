@@ -14,7 +14,7 @@ import (
 )
 
 func testVetter() vetter {
-	return vetter{replica: ReplicaID(nodeID(1)), deployment: deployment(testCluster)}
+	return vetter{node: nodeID(1), replica: ReplicaID(nodeID(1)), deployment: deployment(testCluster)}
 }
 
 // goodBatch is what a peer sends; edit makes it worse.
@@ -98,7 +98,8 @@ func TestMessagesThatTheEngineWouldPanicOnAreRefused(t *testing.T) {
 		"no sender":             func(b *raftpb.MessageBatch) { b.SourceAddress = "" },
 		"this replica":          func(b *raftpb.MessageBatch) { b.SourceAddress = nodeID(1) },
 		"empty":                 func(b *raftpb.MessageBatch) { b.Requests = nil },
-		"false sender":          message(func(m *raftpb.Message) { m.From++ }),
+		"false sender":          message(func(m *raftpb.Message) { m.From = ReplicaID(nodeID(3)) }),
+		"another of its lives":  func(b *raftpb.MessageBatch) { b.Requests = append(b.Requests, b.Requests[0]); b.Requests[1].From++ },
 		"to nobody":             message(func(m *raftpb.Message) { m.To = 0 }),
 		"another shard":         message(func(m *raftpb.Message) { m.ShardID = 2 }),
 		"huge commit":           message(func(m *raftpb.Message) { m.Commit = 1 << 63 }),

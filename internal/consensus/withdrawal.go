@@ -63,6 +63,6 @@ func (r *roster) withdraw(in *guest) {
 	if in.gone || s.bound {
 		return
 	}
-	s.incarnation, s.before = s.before, 0
+	s.admitted = s.before
 	s.dismiss()
 }
