@@ -49,6 +49,7 @@ type Cluster struct {
 	cancel  context.CancelFunc
 	opened  chan struct{} // closed when open is over: nothing is given back to the system before
 	leaving atomic.Bool   // Leave has begun: no call may begin any more
+	told    atomic.Uint64 // the last command whose events this process has been told, by whatever replica of it
 	given   atomic.Bool   // the group knows that this process is gone
 	placed  atomic.Bool   // Ready was answered once: this node has its place in the fleet
 	closing chan struct{} // closed when the node ends: calls under way end too
@@ -111,7 +112,7 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.hooks = newHooks(cfg.Events, cfg.Logger)
-	c.proposer = newProposer(cfg.Timing.Election/2, c.closing, c.stopped, func() { c.founder.dismissed() })
+	c.proposer = newProposer(cfg.Timing.Election/2, c.closing, c.stopped, func(g *consensus.Group) { c.founder.removedFrom(g) })
 	c.keeper = newKeeper(c)
 	c.expirer = newExpirer(c)
 	c.timekeeper = newTimekeeper(c)
@@ -188,10 +189,14 @@ func (c *Cluster) listen(ctx context.Context, network transport.Network, securit
 	return nil
 }
 
-// firstPhase is what the node is when gossip starts: fresh only if it may take part in forming a group.
+// firstPhase is what the node is when gossip starts, and when it begins another life: fresh only if it may take part in
+// forming a group.
 func (c *Cluster) firstPhase() membership.Phase {
+	id := c.dir.Identity()
 	switch {
-	case c.dir.Identity().ClusterID != "":
+	case id.Asks:
+		return membership.PhaseJoining
+	case id.ClusterID != "":
 		return membership.PhaseStarting
 	case c.founder.bootstrap() < 0:
 		return membership.PhaseJoining
@@ -218,15 +223,19 @@ func (c *Cluster) start() {
 	c.goRun(c.live)
 }
 
-// live brings the node into a group and keeps it there, or in another if the first yields.
+// live brings the node into a group and keeps it there: in another if the first yields, and as another replica if that
+// removes it.
 func (c *Cluster) live(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := c.founder.enter(ctx)
 		if err == nil {
 			err = c.founder.rivals.watch(ctx, c.serve)
 		}
-		if errors.Is(err, ErrYielded) {
+		switch {
+		case errors.Is(err, ErrYielded):
 			err = c.founder.yield(ctx)
+		case errors.Is(err, errOut):
+			err = c.founder.comeBack(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			c.fail(err)
@@ -235,7 +244,7 @@ func (c *Cluster) live(ctx context.Context) {
 	}
 }
 
-// serve is the node's life with one group. It returns when ctx ends, or with what ends the node.
+// serve is one life of the node with a group. It returns when ctx ends, or with what ends the node.
 func (c *Cluster) serve(ctx context.Context) error {
 	if err := c.founder.begin(ctx); err != nil {
 		return err
@@ -246,6 +255,9 @@ func (c *Cluster) serve(ctx context.Context) error {
 		c.goRun(c.founder.raise)
 	})
 	if err := c.hello(ctx); err != nil {
+		return err
+	}
+	if err := c.founder.taken(); err != nil {
 		return err
 	}
 	c.proposer.greet()

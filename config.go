@@ -79,7 +79,8 @@ type Config struct {
 	// warnings and errors to standard error.
 	Logger *slog.Logger
 	// ReplaceAfter is how long a voter that Raft does not hear is waited for before another takes its place; 1 s to 24 h.
-	// A voter that leaves is replaced at once. Default 30 s, and more where Timing.Heartbeat is above a second.
+	// A voter that leaves is replaced at once. Who comes back later is the same node, with what it still holds, and follows until
+	// a voter is missing. Default 30 s, and more where Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
 	// TokenFloor is asked for the highest token that a resource has seen: when a group is born, which waits for the answer;
 	// and by each node when it is raft leader for the first time since it was opened, which nothing waits for. So tokens

@@ -8,30 +8,49 @@ import (
 
 // observer takes what the local replica has applied to whoever is concerned on this node. Its methods run on the
 // goroutine that applies: they only note things and wake others.
-type observer struct{ c *Cluster }
+//
+// A replica that begins empty, in a later life of the node, applies the log again, from its beginning or from a snapshot that is
+// older than what its predecessor had applied. Who times things begins anew with it; the others, who have been told
+// of those commands, are not told again.
+type observer struct {
+	c       *Cluster
+	replica uint64
+}
 
 // Applied is called after a batch of commands was applied.
 func (o observer) Applied(events []fsm.Event) {
+	told, news := o.c.told.Load(), len(events)
 	for i := range events {
 		e := &events[i]
 		o.c.expirer.note(e)
 		o.c.elapser.note(e)
+		if e.Index <= told {
+			continue
+		}
+		news = min(news, i)
 		o.c.pilot.note(e)
 		if e.Session.Node == o.c.self.Node && e.Session.Incarnation == o.c.self.Incarnation {
 			o.c.keeper.note(e)
 		}
 	}
-	o.c.ages.note(events[len(events)-1].Index, o.c.clock.Now())
-	o.c.feed.publish(events)
+	last := events[len(events)-1].Index
+	o.c.ages.note(last, o.c.clock.Now())
+	if news < len(events) {
+		o.c.feed.publish(events[news:])
+		o.c.told.Store(last)
+	}
 }
 
 // Restored is called when the state came as a whole, from a snapshot.
 func (o observer) Restored(m *fsm.Machine) {
 	o.c.expirer.restore(m)
 	o.c.elapser.restore(m)
-	o.c.keeper.restore(m)
 	o.c.ages.restore(m.Applied(), o.c.clock.Now())
-	o.c.feed.skipped(m.Applied())
+	if m.Applied() > o.c.told.Load() {
+		o.c.keeper.restore(m)
+		o.c.feed.skipped(m.Applied())
+		o.c.told.Store(m.Applied())
+	}
 }
 
 // LeaderChanged is called when another replica, or none, has become raft leader.
@@ -45,8 +64,11 @@ func (o observer) LeaderChanged() {
 	}
 }
 
-// Failed is called when the replica has stopped for good.
+// Failed is called when the replica has stopped for good. One that is over concerns nobody any more.
 func (o observer) Failed(err error) {
+	if o.replica != o.c.founder.replica() {
+		return
+	}
 	o.c.fail(dirError(fmt.Errorf("holdfast: the replica has failed: %w", err)))
 }
 

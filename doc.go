@@ -36,6 +36,8 @@
 //
 // Nothing else takes a lock away before the end of its TTL: not the silence of its node, nor its removal from the
 // group, nor a copy of its disk that is opened elsewhere. An operator can, by ForceRelease and RevokeNode.
+// A node that the group has replaced while it heard nothing of it comes back by itself, as the same node: what it holds by then
+// it keeps, and its calls go on.
 //
 // # What it needs
 //

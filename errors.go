@@ -42,9 +42,10 @@ var (
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
 	// ErrExpired: the lease could not be renewed in time.
 	ErrExpired = errors.New("holdfast: lease not renewed in time")
-	// ErrRemoved: the group has removed this node while it was away, and has replaced it. Open its
-	// directory again, and it joins as a new node.
-	ErrRemoved = errors.New("holdfast: this node was removed from its group: open it again to join as a new one")
+	// ErrRemoved: this node has said that it leaves, and the group has let it go. Open its directory again, and it
+	// joins as a new node. A node that the group has replaced while it was away comes back by itself, as the same
+	// node: that is no error.
+	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
 	// ErrYielded: the group of this node, which nobody but it ever joined, was given up for another of its name, which
 	// the node joins. Leases end with it; calls that come later wait for the other group.
 	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")

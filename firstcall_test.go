@@ -32,7 +32,7 @@ func TestTheFirstCallOfASessionIsWokenByASnapshotThatOvertakesItsAnswer(t *testi
 			}
 			out := g.apply(fsm.Acquire{Session: s.id, TTL: s.ttl, Request: request, Name: "busy", Wait: true})
 			g.frees("busy", 0)
-			observer{d.c}.Restored(g.m)
+			observer{c: d.c}.Restored(g.m)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a manual session is renewed, without a group
 			defer cancel()
 			l, err := d.c.proceed(ctx, s, request, wake, "busy", options{manual: manual}, out, false)

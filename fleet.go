@@ -61,7 +61,7 @@ type Member struct {
 
 // Status is a snapshot of this node.
 type Status struct {
-	ID, ClusterID string // ClusterID is "" until the node belongs to a group
+	ID, ClusterID string // ClusterID is "" until the node belongs to a group; both stay when its replica is replaced
 	Role          Role
 	Ready         bool   // the last that this node knows; Ready asks the group
 	RaftLeader    string // node id, "" if unknown: a hint, never a proof
@@ -194,17 +194,18 @@ func (c *Cluster) votersHere(group *consensus.Group) (list []membership.Member) 
 // departed tells which nodes with a replica have said, through the group itself, that they leave it or are gone.
 func departed(group *consensus.Group, members consensus.Members) map[string]fsm.Departure {
 	gone := make(map[string]fsm.Departure)
-	group.Read(func(m *fsm.Machine) {
-		for _, nodes := range []map[uint64]string{members.Voters, members.NonVoters} {
-			for _, node := range nodes {
-				id, err := fsm.ParseNode(node)
-				if err == nil {
-					gone[node] = m.Departed(id)
-				}
-			}
-		}
-	})
+	for _, node := range members.All() {
+		gone[node] = departure(group, node)
+	}
 	return gone
+}
+
+// departure tells whether a node has said, through the group itself, that it leaves it or is gone.
+func departure(group *consensus.Group, node string) (departure fsm.Departure) {
+	if id, err := fsm.ParseNode(node); err == nil {
+		group.Read(func(m *fsm.Machine) { departure = m.Departed(id) })
+	}
+	return departure
 }
 
 // answered reports whether all voters that gossip sees answer a probe now: it takes gossip a while to
@@ -234,7 +235,7 @@ func (c *Cluster) meta(phase membership.Phase) membership.Meta {
 	return membership.Meta{
 		Node: id.NodeID, Incarnation: c.self.Incarnation, ClusterID: id.ClusterID,
 		Name: c.cfg.Name, Zone: c.cfg.Zone, Version: shortened(version()),
-		Replica: consensus.ReplicaID(id.NodeID), Phase: phase, Alone: id.Alone(), Birth: id.Birth,
+		Replica: consensus.ReplicaOf(id.NodeID, id.Life), Phase: phase, Alone: id.Alone(), Birth: id.Birth,
 	}
 }
 

@@ -29,15 +29,18 @@ type founder struct {
 	wakeup chan struct{}
 	inbox  chan forming.Message
 	rivals *rivals
-	joins  bool        // it has given a group up, and founds no other; of the goroutine of live
-	bore   bool        // this process gave the group its birth
-	saving sync.Mutex  // held from reading the identity to having saved it
-	out    atomic.Bool // the group has said that this node is out of it
+	joins  bool       // it has given a group up, and founds no other; of the goroutine of live
+	bore   bool       // this process gave the group its birth
+	saving sync.Mutex // held from reading the identity to having saved it
+
+	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
+	removal chan struct{} // tells live of it
 }
 
 func newFounder(c *Cluster) *founder {
 	return &founder{
 		c: c, wakeup: make(chan struct{}, 1), inbox: make(chan forming.Message, inboxMax), rivals: newRivals(c),
+		removal: make(chan struct{}, 1),
 	}
 }
 
@@ -54,32 +57,23 @@ func (f *founder) message(from string, b []byte) {
 	if err != nil || m.From != from {
 		return
 	}
-	if m.Kind == forming.Dismiss {
-		if m.Cluster == f.c.dir.Identity().ClusterID {
-			f.c.goRun(func(context.Context) { f.dismissed() })
+	group := f.c.dir.Identity().ClusterID
+	switch {
+	case m.Kind == forming.Ask, m.Kind == forming.Answer:
+		f.rivals.hear(m)
+		return
+	case m.Kind == forming.Dismiss && group != "":
+		if m.Cluster == group {
+			f.c.goRun(func(context.Context) { f.dismissed(m.Replica, m.Left) })
 		}
 		return
-	}
-	if m.Kind == forming.Ask || m.Kind == forming.Answer {
-		f.rivals.hear(m)
+	case m.Kind == forming.Welcome && group != "": // heard before
 		return
 	}
 	select {
 	case f.inbox <- m:
 	default:
 	}
-}
-
-// dismissed ends the node for good: the group has removed it, and its replica can never serve again.
-func (f *founder) dismissed() {
-	f.out.Store(true)
-	if f.c.leaving.Load() || f.c.stopped() != nil {
-		return
-	}
-	if err := f.save(func(id *datadir.Identity) { id.Retired = true }); err != nil {
-		f.c.log.Error("the removed node could not retire its directory", "error", err)
-	}
-	f.c.fail(ErrRemoved)
 }
 
 // enter returns when the node has its group.
@@ -92,7 +86,12 @@ func (f *founder) enter(ctx context.Context) error {
 
 // begin returns when the group has its birth, and may be served.
 func (f *founder) begin(ctx context.Context) error {
-	f.tell(ctx, f.c.meta(membership.PhaseStarting))
+	f.tell(ctx, f.c.meta(f.c.firstPhase()))
+	if f.c.dir.Identity().Asks {
+		if err := f.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	if f.c.dir.Identity().Bootstrap > 0 {
 		if err := f.bear(ctx); err != nil {
 			return err
@@ -116,10 +115,17 @@ func (f *founder) form(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-f.inbox:
-			if m.Kind == forming.Welcome && wants != "" && m.Cluster == wants {
+			switch {
+			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Welcome:
 				return f.start(func(id *datadir.Identity) { id.ClusterID = m.Cluster })
+			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Dismiss:
+				if err := f.nextLife(); err != nil { // it was taken in and removed while it heard nothing
+					return err
+				}
+				f.ask(ctx, wants)
+			default:
+				state.Receive(m)
 			}
-			state.Receive(m)
 		case <-timer.C:
 		case <-f.wakeup:
 		}
@@ -214,9 +220,9 @@ func (f *founder) startReplica() error {
 		how = consensus.StartBootstrap
 	}
 	group, err := consensus.Open(consensus.Config{
-		Node: id.NodeID, Incarnation: c.self.Incarnation, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
+		Node: id.NodeID, Incarnation: c.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
 		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
-		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c}, Wall: c.clock.Wall, Logger: c.log, Limits: c.limits,
+		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c, f.replica()}, Wall: c.clock.Wall, Logger: c.log, Limits: c.limits,
 		SnapshotEntries: c.snapshotEvery, SnapshotKeep: c.snapshotKeep,
 	}, how)
 	if err != nil {
@@ -240,6 +246,9 @@ func (c *Cluster) adopt(group *consensus.Group) bool {
 		return false
 	}
 	c.replica = group
+	if c.dir.Identity().Asks { // see catchUp
+		return true
+	}
 	c.proposer.start(group)
 	if c.proposer.view.Load().number > 0 {
 		c.feed.skipped(1) // who watches has the state of the group that was given up

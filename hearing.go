@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -25,10 +26,10 @@ type hearing struct {
 	published map[string]unheard // by node, from the log
 
 	// Of the goroutine of the pilot, while this node is raft leader:
-	last map[string]lease.Instant // when a replica was heard
+	last map[uint64]lease.Instant // when a replica was heard
 	from lease.Instant            // since when this node is raft leader; 0: it is not
 	said lease.Instant            // when it published last
-	told map[string]bool          // who is published as silent
+	told map[string]bool          // which nodes' replicas are published as silent
 }
 
 // unheard is since when a replica was silent, as a raft leader said at some time.
@@ -48,19 +49,20 @@ func (h *hearing) note(e *fsm.Event, now lease.Instant) {
 	h.published[node] = unheard{now - lease.Instant(e.TTL), now}
 }
 
-// lead begins the time of this node as raft leader, unless it has begun.
-func (h *hearing) lead(now lease.Instant) {
+// lead begins the time of this node as raft leader, unless it has begun. What was published of a node is of the replica that
+// it has in the group: one that is removed is published as silent no more.
+func (h *hearing) lead(members consensus.Members, now lease.Instant) {
 	if h.from != 0 {
 		return
 	}
 	h.from, h.said = now, 0
-	h.last, h.told = make(map[string]lease.Instant), make(map[string]bool)
+	h.last, h.told = make(map[uint64]lease.Instant), make(map[string]bool)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for node, s := range h.published {
 		h.told[node] = true
-		if now-s.said <= lease.Instant(staleAfter) {
-			h.last[node] = s.since
+		if replica, ok := members.Replica(node); ok && now-s.said <= lease.Instant(staleAfter) {
+			h.last[replica] = s.since
 		}
 	}
 }
@@ -73,18 +75,19 @@ func (h *hearing) listening(now lease.Instant) time.Duration { return time.Durat
 
 // take notes what the replica has heard of the members in the present term.
 func (h *hearing) take(heard map[uint64]consensus.Heard, members consensus.Members, now lease.Instant) {
-	for replica, node := range members.All() {
+	maps.DeleteFunc(h.last, func(replica uint64, _ lease.Instant) bool { return !members.Includes(replica) })
+	for replica := range members.All() {
 		if one, ok := heard[replica]; ok {
 			at := now - lease.Instant(max(0, time.Since(one.At)))
-			h.last[node] = max(h.last[node], at)
+			h.last[replica] = max(h.last[replica], at)
 		}
 	}
 }
 
 // since is for how long a replica was not heard. One that never was may have been heard a moment before this node
 // became raft leader.
-func (h *hearing) since(node string, now lease.Instant) time.Duration {
-	at, ok := h.last[node]
+func (h *hearing) since(replica uint64, now lease.Instant) time.Duration {
+	at, ok := h.last[replica]
 	if !ok {
 		at = h.from
 	}
@@ -104,8 +107,8 @@ func (h *hearing) report(members consensus.Members, self string, applied uint64,
 			silent.Nodes = append(silent.Nodes, fsm.Silence{Node: id, For: d.Truncate(time.Millisecond)})
 		}
 	}
-	for _, node := range members.All() {
-		if d := h.since(node, now); node != self && d >= silentAfter {
+	for replica, node := range members.All() {
+		if d := h.since(replica, now); node != self && d >= silentAfter {
 			add(node, d)
 			told[node] = true
 		}

@@ -56,6 +56,9 @@ func (c *Cluster) Leave(ctx context.Context) error {
 // depart gets this node's replica out of the group, which knows that it leaves.
 func (c *Cluster) depart(ctx context.Context) error {
 	group, _ := c.proposer.current()
+	if id := c.dir.Identity(); group == nil && (id.Removed || id.Asks) { // it was about to come back
+		return c.founder.save(func(id *datadir.Identity) { id.Retired = true })
+	}
 	if group == nil || last(group) {
 		return nil
 	}
@@ -111,12 +114,12 @@ func last(group *consensus.Group) bool {
 
 // member reports whether the group still has this node's replica.
 func (c *Cluster) member(group *consensus.Group) bool {
-	if c.founder.out.Load() {
+	if c.founder.isOut() {
 		return false
 	}
 	members := group.Members()
 	if members.Change == 0 {
 		return !errors.Is(group.Barrier(c.ctx), consensus.ErrRemoved) // the engine has dropped a removed replica
 	}
-	return members.Has(c.ID())
+	return members.Includes(group.Replica())
 }

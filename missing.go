@@ -34,6 +34,8 @@ func (f *founder) missing() string {
 		parts = append(parts, "waits for group "+groups[0].Cluster+" to take it in")
 	case id.ClusterID == "":
 		parts = append(parts, f.unmet())
+	case id.Asks:
+		parts = append(parts, "waits for its group to take it back as a new replica: the former one was removed")
 	case len(f.rivals.asks()) > 0:
 		parts = append(parts, "its own group is about to yield to "+groups[0].Cluster)
 	case group != nil:

@@ -236,9 +236,9 @@ func TestWhatAnEventTellsAHolderOrAWaiterASnapshotTells(t *testing.T) {
 				}
 				switch {
 				case snapshot:
-					observer{d.c}.Restored(g.m)
+					observer{c: d.c}.Restored(g.m)
 				case len(events) > 0:
-					observer{d.c}.Applied(events)
+					observer{c: d.c}.Applied(events)
 				}
 				if !answered {
 					d.hear()

@@ -36,13 +36,14 @@ type pilot struct {
 	plan    atomic.Pointer[autopilot.Plan] // what it wants or waits for, nil while it is not raft leader
 
 	// Only the goroutine of run uses these.
-	well    map[string]lease.Instant // since when a replica has been heard and caught up
-	unseen  map[string]lease.Instant // since when gossip has not seen it
+	well    map[uint64]lease.Instant // since when a replica has been heard and caught up
+	unseen  map[uint64]lease.Instant // since when gossip has not seen it
 	gone    map[string]lease.Instant // since when a known node has had no replica
-	stray   map[string]lease.Instant // since when a member that runs one has had none
-	refused map[string]lease.Instant
-	hurry   bool // somebody leaves, or this node has just become raft leader
-	unknown bool // whether a change may be under way whose outcome this node does not know
+	stray   map[uint64]lease.Instant // since when a replica that runs has been no member
+	refused map[uint64]lease.Instant // when the group refused to take a replica in
+	asks    map[string]uint64        // the replicas that candidates would have
+	hurry   bool                     // somebody leaves, or this node has just become raft leader
+	unknown bool                     // whether a change may be under way whose outcome this node does not know
 }
 
 func newPilot(c *Cluster) *pilot {
@@ -57,9 +58,9 @@ func (p *pilot) reset() {
 	p.hearing.follow()
 	p.plan.Store(nil)
 	p.unknown = true
-	p.well, p.unseen = make(map[string]lease.Instant), make(map[string]lease.Instant)
-	p.gone, p.stray = make(map[string]lease.Instant), make(map[string]lease.Instant)
-	p.refused = make(map[string]lease.Instant)
+	p.well, p.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
+	p.gone, p.stray = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
+	p.refused = make(map[uint64]lease.Instant)
 }
 
 // note takes an event of the local apply.
@@ -106,7 +107,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}
-	p.write(members)
+	p.write(group, members)
 	if p.withdraw(ctx, group, members, known) {
 		return true
 	}
@@ -126,8 +127,8 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	}
 	p.unknown = errors.Is(err, consensus.ErrUnknown)
 	if err != nil {
-		if denied(err, plan.Index, group.Members().Change) {
-			p.refused[plan.Node] = p.c.clock.Now()
+		if plan.Kind == autopilot.AddStandby && denied(err, plan.Index, group.Members().Change) {
+			p.refused[p.asks[plan.Node]] = p.c.clock.Now()
 		}
 		p.c.log.Warn("changing the membership", "change", plan.Kind, "of", plan.Node, "reason", plan.Reason, "error", err)
 		return false
@@ -154,33 +155,44 @@ func complete(info fsm.Info, members consensus.Members, hellos int) bool {
 		len(members.Voters)+len(members.NonVoters) >= int(info.Bootstrap)
 }
 
-// write tells the nodes that the group has given a replica to start it, and those that it has removed that they
-// are out: while they were away, or as they wished, since the last that Raft sends to a replica may be the
+// write tells the nodes whose replica the group has taken in to start it, and those whose replica it has removed that it
+// is out: while they were away, or as they wished, since the last that Raft sends to a replica may be the
 // entry that removes it, without the news that it is committed. They are told again until their gossip
-// shows that they have heard.
-func (p *pilot) write(members consensus.Members) {
+// shows that they have heard. Who is not a member by what is applied here is out only if that is all that is committed.
+func (p *pilot) write(group *consensus.Group, members consensus.Members) {
 	id := p.c.dir.Identity()
 	now := p.c.clock.Now()
+	seen := p.c.gossip.Members()
+	maps.DeleteFunc(p.stray, func(replica uint64, _ lease.Instant) bool {
+		return !slices.ContainsFunc(seen, func(m membership.Member) bool { return m.Replica == replica })
+	})
 	var messages []forming.Message
-	for _, m := range p.c.gossip.Members() {
+	for _, m := range seen {
 		if !m.Here() || m.ClusterID != id.ClusterID {
 			continue
 		}
 		started := m.Phase == membership.PhaseStarting || m.Phase == membership.PhaseRunning
-		in := members.Has(m.Node)
-		stray := since(p.stray, m.Node, started && !in, now) >= goneTime || m.Phase == membership.PhaseLeaving && !in
-		message := forming.Message{From: id.NodeID, To: m.Node, Cluster: id.ClusterID}
+		in := members.Includes(m.Replica)
+		stray := since(p.stray, m.Replica, started && !in, now) >= goneTime ||
+			m.Phase == membership.PhaseLeaving && !in || m.Phase == membership.PhaseJoining && p.turnedDown(m.Replica, now)
+		message := forming.Message{From: id.NodeID, To: m.Node, Cluster: id.ClusterID, Replica: m.Replica}
 		switch {
 		case in && m.Phase == membership.PhaseJoining:
 			message.Kind = forming.Welcome
-		case stray:
-			message.Kind = forming.Dismiss
+		case stray && !in && !p.unknown:
+			message.Kind, message.Left = forming.Dismiss, departure(group, m.Node) != fsm.Stays
 		default:
 			continue
 		}
 		messages = append(messages, message)
 	}
 	p.c.founder.send(messages)
+}
+
+// turnedDown reports whether the group has refused to take a replica in, a moment ago: it had removed it.
+func (p *pilot) turnedDown(replica uint64, now lease.Instant) bool {
+	at, ok := p.refused[replica]
+	return ok && now-at < lease.Instant(refusedTime)
 }
 
 // denied reports whether the group said no to a change of a node. That its outcome is unknown, that it got lost, or that
@@ -196,7 +208,7 @@ func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, plan autop
 	case autopilot.HandOver:
 		return group.Transfer(ctx, plan.Node)
 	case autopilot.AddStandby:
-		return group.AddNonVoter(ctx, plan.Node, plan.Index)
+		return group.AddNonVoter(ctx, plan.Node, p.asks[plan.Node], plan.Index)
 	case autopilot.Promote:
 		return group.Promote(ctx, plan.Node, plan.Index)
 	case autopilot.Remove:
@@ -225,7 +237,7 @@ func (p *pilot) withdraw(ctx context.Context, group *consensus.Group, members co
 func (p *pilot) input(group *consensus.Group, members consensus.Members, info fsm.Info, known []fsm.NodeRecord) autopilot.Input {
 	now := p.c.clock.Now()
 	id := p.c.dir.Identity()
-	p.hearing.lead(now)
+	p.hearing.lead(members, now)
 	in := autopilot.Input{
 		Self: id.NodeID, Want: p.c.cfg.Voters, Index: members.Change, Unknown: p.unknown,
 		Listening: p.hearing.listening(now), Moment: p.c.cfg.Timing.moment(), ReplaceAfter: p.c.cfg.ReplaceAfter,
@@ -235,8 +247,12 @@ func (p *pilot) input(group *consensus.Group, members consensus.Members, info fs
 	} else { // there is nothing to lose yet
 		in.Want, in.Listening = max(in.Want, int(info.Voters)), in.Moment
 	}
-	v := vision{heard: group.Heard(), seen: make(map[string]membership.Member), hellos: make(map[string]fsm.NodeRecord)}
+	v := vision{cluster: id.ClusterID, heard: group.Heard(), seen: make(map[string]membership.Member), hellos: make(map[string]fsm.NodeRecord)}
 	p.hearing.take(v.heard, members, now)
+	for _, begun := range []map[uint64]lease.Instant{p.well, p.unseen} {
+		maps.DeleteFunc(begun, func(replica uint64, _ lease.Instant) bool { return !members.Includes(replica) })
+	}
+	maps.DeleteFunc(p.refused, func(replica uint64, _ lease.Instant) bool { return !p.turnedDown(replica, now) })
 	for _, m := range p.c.gossip.Members() {
 		v.seen[m.Node] = m
 	}
@@ -256,15 +272,22 @@ func (p *pilot) input(group *consensus.Group, members consensus.Members, info fs
 		}
 		in.Members = append(in.Members, p.replica(&v, role, replica, node, now, in.Moment))
 	}
+	p.candidates(&in, &v, members, now)
+	return in
+}
+
+// candidates adds the nodes that ask for a replica. A node that has one, of a former life, waits until that is removed.
+func (p *pilot) candidates(in *autopilot.Input, v *vision, members consensus.Members, now lease.Instant) {
+	p.asks = make(map[string]uint64)
 	for node, m := range v.seen {
-		if at, ok := p.refused[node]; members.Has(node) || ok && now-at < lease.Instant(refusedTime) {
+		if members.Has(node) || p.turnedDown(m.Replica, now) {
 			continue
 		}
-		if m.Here() && m.Phase == membership.PhaseJoining && m.ClusterID == id.ClusterID {
+		if m.Here() && m.Phase == membership.PhaseJoining && m.ClusterID == v.cluster {
 			in.Members = append(in.Members, autopilot.Member{Node: node, Zone: m.Zone})
+			p.asks[node] = m.Replica
 		}
 	}
-	return in
 }
 
 // heardAll reports whether every other voter was heard in the present term.
@@ -284,6 +307,7 @@ type vision struct {
 	hellos   map[string]fsm.NodeRecord // nodes whose Hello the group has carried out
 	departed map[string]fsm.Departure
 	applied  uint64
+	cluster  string
 }
 
 // replica describes one replica to the autopilot and notes since when it has been so.
@@ -291,25 +315,28 @@ func (p *pilot) replica(v *vision, role autopilot.Role, replica uint64, node str
 	m := v.seen[node]
 	r := autopilot.Member{
 		Node: node, Zone: m.Zone, Role: role, Departure: autopilot.Departure(v.departed[node]), Disk: v.hellos[node].Place != (fsm.Place{}),
-		Running: v.hellos[node].Incarnation != 0, Heard: p.hearing.since(node, now),
-		Seen: since(p.unseen, node, !m.Here(), now),
+		Heard: p.hearing.since(replica, now), Seen: since(p.unseen, replica, !m.Here() || m.Replica != replica, now),
 	}
-	if match := v.heard[replica].Match; match < v.applied {
+	r.Succeeded = m.Here() && m.Phase == membership.PhaseJoining && m.ClusterID == v.cluster && m.Replica != replica
+	match := v.heard[replica].Match
+	if match < v.applied {
 		r.Behind = v.applied - match
 	}
-	r.Age = since(p.well, node, r.Running && r.Heard < moment, now)
+	// The Hello may be of a former life; then the replica has nothing before it has said what it has.
+	r.Running = v.hellos[node].Incarnation != 0 && (role == autopilot.Voter || match > 0)
+	r.Age = since(p.well, replica, r.Running && r.Heard < moment, now)
 	return r
 }
 
 // since answers for how long something has been so without a break.
-func since(begun map[string]lease.Instant, node string, so bool, now lease.Instant) time.Duration {
+func since[K comparable](begun map[K]lease.Instant, key K, so bool, now lease.Instant) time.Duration {
 	if !so {
-		delete(begun, node)
+		delete(begun, key)
 		return 0
 	}
-	at, ok := begun[node]
+	at, ok := begun[key]
 	if !ok {
-		begun[node], at = now, now
+		begun[key], at = now, now
 	}
 	return time.Duration(now - at)
 }

@@ -17,11 +17,11 @@ import (
 // until its outcome is known, and turns what stands in the way into errors. Callers propose
 // from their own goroutines.
 type proposer struct {
-	entries *admission      // of those who want a lock
-	holders *admission      // of those who have one: they are not held up by the others, which would gain nothing by it
-	closing <-chan struct{} // the node is being closed or has failed
-	cause   func() error    // why, once closing is closed
-	removed func()          // called when the group turns out to have removed this node's replica
+	entries *admission             // of those who want a lock
+	holders *admission             // of those who have one: they are not held up by the others, which would gain nothing by it
+	closing <-chan struct{}        // the node is being closed or has failed
+	cause   func() error           // why, once closing is closed
+	removed func(*consensus.Group) // called when a group turns out to have removed this node's replica
 
 	rooms sync.Pool // of *[]byte: for the commands of those who acquire and release
 
@@ -37,7 +37,7 @@ type groupView struct {
 	changed chan struct{}    // closed when there is another view: the group, or its raft leader, has changed
 }
 
-func newProposer(good time.Duration, closing <-chan struct{}, cause func() error, removed func()) *proposer {
+func newProposer(good time.Duration, closing <-chan struct{}, cause func() error, removed func(*consensus.Group)) *proposer {
 	p := &proposer{
 		entries: newAdmission(good),
 		holders: newAdmission(good),
@@ -59,6 +59,10 @@ func (p *proposer) greet() { p.show(func(v *groupView) { v.greeted = true }) }
 func (p *proposer) giveUp() {
 	p.show(func(v *groupView) { v.group, v.greeted, v.number = nil, false, v.number+1 })
 }
+
+// retire lets no proposals through until there is another replica of this node in the same group. What is under way
+// waits for that, and goes on there: the group is the same, and recognises a command that it has carried out.
+func (p *proposer) retire() { p.show(func(v *groupView) { v.group, v.greeted = nil, false }) }
 
 // wake makes everybody who waits for a change of the group look again.
 func (p *proposer) wake() { p.show(func(*groupView) {}) }
@@ -154,7 +158,7 @@ func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempt
 			case err == nil: // the group still gathers its first voters
 			case errors.Is(err, consensus.ErrUnknown):
 				tried.unknown = true
-			case errors.Is(err, consensus.ErrNotProposed), p.gaveUp(view):
+			case errors.Is(err, consensus.ErrNotProposed), p.over(view, err):
 			default:
 				return fsm.Outcome{}, tried, tried.open(p.stopped(err))
 			}
@@ -192,7 +196,7 @@ func (p *proposer) barrier(ctx context.Context) (*consensus.Group, error) {
 			case err == nil:
 				return group, nil
 			case errors.Is(err, consensus.ErrNotProposed), errors.Is(err, consensus.ErrUnknown):
-			case ctx.Err() != nil, p.gaveUp(view):
+			case ctx.Err() != nil, p.over(view, err):
 			default:
 				return nil, p.stopped(err)
 			}
@@ -203,8 +207,16 @@ func (p *proposer) barrier(ctx context.Context) (*consensus.Group, error) {
 	}
 }
 
-// gaveUp reports whether the group of a view was given up since.
-func (p *proposer) gaveUp(v *groupView) bool { return p.view.Load().number != v.number }
+// over reports whether the replica of a view has answered err because there is to be another one: the group was given up
+// since, or has removed the replica.
+func (p *proposer) over(v *groupView, err error) bool {
+	if errors.Is(err, consensus.ErrRemoved) {
+		p.removed(v.group)
+		return true
+	}
+	now := p.view.Load()
+	return now.number != v.number || now.group != v.group
+}
 
 // stopped is the error of a group that answers no more.
 func (p *proposer) stopped(err error) error {
@@ -213,12 +225,8 @@ func (p *proposer) stopped(err error) error {
 		return p.cause()
 	default:
 	}
-	switch {
-	case errors.Is(err, consensus.ErrClosed):
+	if errors.Is(err, consensus.ErrClosed) {
 		return ErrClosed
-	case errors.Is(err, consensus.ErrRemoved):
-		p.removed()
-		return ErrRemoved
 	}
 	return err
 }

@@ -27,7 +27,8 @@ func (c *Cluster) raftLeader(group *consensus.Group) (node string, term uint64, 
 	if !ok || node == c.ID() {
 		return node, term, ok
 	}
-	heard, ok := group.Heard()[consensus.ReplicaID(node)]
+	replica, _ := group.Members().Replica(node)
+	heard, ok := group.Heard()[replica]
 	if !ok || time.Since(heard.At) > max(unheardMin, 4*c.cfg.Timing.Election) {
 		return "", term, false
 	}

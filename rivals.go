@@ -91,8 +91,8 @@ func (r *rivals) hear(m forming.Message) {
 	}
 }
 
-// watch runs serve, and looks after other groups meanwhile. It answers serve's error, or ErrYielded when the
-// own group is to be given up.
+// watch runs serve, and looks after other groups meanwhile. It answers serve's error, ErrYielded when the
+// own group is to be given up, or errOut when it has removed this node's replica.
 func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -111,6 +111,13 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 				end(ErrYielded)
 				<-served
 				return ErrYielded
+			}
+			continue
+		case <-r.c.founder.removal:
+			if r.c.founder.isOut() && !r.c.leaving.Load() {
+				end(errOut)
+				<-served
+				return errOut
 			}
 			continue
 		case <-timer.C:

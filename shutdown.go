@@ -82,7 +82,10 @@ func (c *Cluster) shutdown(cause error) {
 // ends and reports whether nothing is left to give back.
 func (c *Cluster) giveBack(ctx context.Context) bool {
 	group, _ := c.proposer.current()
-	if group == nil || c.given.Load() || c.fleeting && last(group) {
+	if group == nil { // there was none yet, or this node is about to come back as another replica
+		return len(c.keeper.all()) == 0
+	}
+	if c.given.Load() || c.fleeting && last(group) {
 		return true
 	}
 	departure := c.departure(group)
@@ -99,7 +102,7 @@ func (c *Cluster) giveBack(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		_, err := group.Propose(ctx, cmd)
 		switch {
-		case err == nil, c.founder.out.Load():
+		case err == nil, c.founder.isOut():
 			c.given.Store(true)
 			return true
 		case !errors.Is(err, consensus.ErrNotProposed) && !errors.Is(err, consensus.ErrUnknown):

@@ -52,7 +52,8 @@ func (f *founder) yield(ctx context.Context) error {
 	if err := c.unadopt(); err != nil {
 		return err
 	}
-	observer{c}.forget()
+	observer{c: c}.forget()
+	c.told.Store(0) // the other group counts its commands for itself
 	if err := c.dir.Drop(); err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (f *founder) yield(ctx context.Context) error {
 	return nil
 }
 
-// unadopt closes the replica of a group that is given up.
+// unadopt closes the replica: the group is given up, or has removed it.
 func (c *Cluster) unadopt() error {
 	c.mu.Lock()
 	group := c.replica
@@ -93,7 +94,7 @@ func (k *keeper) strayed(s *session) {
 	}
 }
 
-// forget leaves nothing of a group that was given up to those who watch what is applied.
+// forget leaves nothing of a replica that is over to those who watch what is applied.
 func (o observer) forget() {
 	empty := fsm.New()
 	o.c.expirer.restore(empty)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/consensus"
 )
 
 // A command to the group that was given up would open its session again in the next one, where nobody would renew or
@@ -12,7 +14,7 @@ import (
 func TestACommandUnderWayToAGroupThatIsGivenUpNeverGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProposer(time.Second, make(chan struct{}), func() error { return ErrClosed }, func() {})
+		p := newProposer(time.Second, make(chan struct{}), func() error { return ErrClosed }, func(*consensus.Group) {})
 		answer := make(chan error, 1)
 		go func() {
 			_, _, err := p.insist(t.Context(), []byte("acquire"))
@@ -33,15 +35,15 @@ func TestACommandUnderWayToAGroupThatIsGivenUpNeverGoesToTheNext(t *testing.T) {
 
 func TestNobodyIsLetThroughBetweenTwoGroups(t *testing.T) {
 	t.Parallel()
-	p := newProposer(time.Second, make(chan struct{}), func() error { return ErrClosed }, func() {})
+	p := newProposer(time.Second, make(chan struct{}), func() error { return ErrClosed }, func(*consensus.Group) {})
 	p.greet()
-	before := p.view.Load()
+	before, err := p.view.Load(), consensus.ErrClosed
 	p.giveUp()
-	if v := p.view.Load(); v.greeted || v.group != nil || !p.gaveUp(before) || p.gaveUp(v) {
+	if v := p.view.Load(); v.greeted || v.group != nil || !p.over(before, err) || p.over(v, err) {
 		t.Errorf("after a group was given up: %+v", v)
 	}
 	p.wake()
-	if v := p.view.Load(); v.greeted || !p.gaveUp(before) {
+	if v := p.view.Load(); v.greeted || !p.over(before, err) {
 		t.Errorf("after a change of raft leaders: %+v", v)
 	}
 }

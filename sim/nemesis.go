@@ -91,7 +91,7 @@ func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 	s.settle()
 }
 
-// settle waits until all nodes can serve, and opens anew those that the group removes meanwhile.
+// settle waits until all nodes can serve, and opens those that cannot come back by themselves.
 func (s *Sim) settle() {
 	s.t.Helper()
 	for end := time.Now().Add(readyTime); ; {
@@ -114,7 +114,8 @@ func (s *Sim) settle() {
 	}
 }
 
-// revive opens the nodes on which nothing runs, and those that the group has removed, as new nodes.
+// revive opens the nodes on which nothing runs, and those that the group has let go as they were about to leave. One that it has
+// replaced comes back by itself.
 func (s *Sim) revive() {
 	s.t.Helper()
 	for _, n := range s.nodes {

@@ -11,7 +11,8 @@
 //	P3  A voter is removed only if it leaves, has gone for good, or was not heard for ReplaceAfter, and only if the
 //	    voters heard that remain are a quorum of all that remain.
 //	P4  One that was not heard, and may come back, is removed only for something: a standby that is ready takes its
-//	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving.
+//	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
+//	    node, in whose way it is, asks to come in as another replica.
 //	P5  Who leaves is replaced first if a standby is ready. Any number leaves at once, one by one; the last node stays. A
 //	    standby neither heard for ReplaceAfter nor seen keeps nobody from being the last.
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
@@ -80,6 +81,7 @@ type Member struct {
 	Age       time.Duration // for how long its replica has run and been heard without a break
 	Heard     time.Duration // since a raft leader, this one or a former one, heard its replica through Raft
 	Seen      time.Duration // since gossip saw it
+	Succeeded bool          // its node says in gossip that this replica is over, and asks to come in as another one
 }
 
 // Input is all that Next goes by. The order of Members does not matter.

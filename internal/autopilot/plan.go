@@ -19,7 +19,7 @@ func (v *view) next() Plan {
 		return p
 	}
 	for _, rule := range []func() Plan{
-		v.removeGone, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.addStandby,
+		v.removeGone, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.addStandby,
 	} {
 		if p := rule(); p.Kind != None {
 			return p
@@ -143,6 +143,22 @@ func (v *view) removeStandby() Plan {
 			return "neither heard nor seen for long"
 		case v.staying == 0 && v.isFailed(m) && m.Seen >= v.Moment:
 			return "not heard for long, and those that leave would wait for it"
+		}
+		return ""
+	})
+}
+
+// removeSucceeded removes a replica that is silent and stays so, as its node has begun another life: P4. What gossip says of
+// one that is heard counts for nothing.
+func (v *view) removeSucceeded() Plan {
+	succeeded := func(m Member) bool { return v.isFailed(m) && m.Succeeded }
+	const reason = "not heard for long, and its node asks to come in as another replica"
+	if p := v.removeVoter(succeeded, reason); p.Kind != None {
+		return p
+	}
+	return v.pick(Remove, func(m Member) string {
+		if m.Role == Standby && succeeded(m) {
+			return reason
 		}
 		return ""
 	})

@@ -49,6 +49,7 @@ func leaves(m *autopilot.Member) { m.Departure = autopilot.Leaves }
 func gone(m *autopilot.Member)   { m.Departure = autopilot.Gone }
 func disk(m *autopilot.Member)   { m.Disk = true }
 func starts(m *autopilot.Member) { m.Running = false }
+func reborn(m *autopilot.Member) { m.Succeeded = true }
 func young(m *autopilot.Member)  { m.Age = time.Millisecond }
 
 const dead = 31 * time.Second
@@ -106,6 +107,11 @@ func TestPlansOfTypicalFleets(t *testing.T) {
 			"; 2 of 3 wanted voters stay: waits for another node; c is given up, but without it no more deaths would be borne"},
 		{"a successor that died a moment ago is none", of(3, voter("a"), voter("b"), voter("c", heard(dead)), standby("d", heard(2*time.Second))),
 			"; 2 of 3 wanted voters stay: waits for another node; c is given up, but without it no more deaths would be borne"},
+		{"a dead one is not in the way of its own node", of(3, voter("a"), voter("b"), voter("c", heard(dead), reborn)), "remove c; 2 of 3 wanted voters stay: waits for another node"},
+		{"as long as it is heard it stays, whatever gossip says", of(3, voter("a"), voter("b"), voter("c", reborn), standby("d", reborn)), "; "},
+		{"and where the majority would be lost", of(3, voter("a"), voter("b", heard(2*time.Second)), voter("c", heard(dead), reborn)),
+			"; 1 of 3 voters are heard: no majority, no change"},
+		{"nor is a standby", of(3, voter("a"), voter("b"), voter("c"), standby("d", heard(dead), reborn)), "remove d; "},
 		{"a dead one of five goes after its successor has come", of(5, voter("a"), voter("b"), voter("c"), voter("d"), voter("e", heard(dead)), standby("f")),
 			"promote f, remove e; "},
 		{"with two dead of five and one spare one more death is borne", of(5, voter("a"), voter("b"), voter("c"), voter("d", heard(dead)), voter("e", heard(time.Hour)), standby("f")),

@@ -6,7 +6,8 @@
 // process of this node still has under way can be told from this one's.
 //
 // What keeps a group safe here: an identity is never made up for a directory that had one. A node that
-// lost its Raft log but kept its id would forget votes and acknowledged entries.
+// lost its Raft log but kept its replica's id would forget votes and acknowledged entries. Where the log may go, as the
+// group has removed the replica, it goes before the identity has the next one.
 package datadir
 
 import (
@@ -42,11 +43,12 @@ type Dir interface {
 	Identity() Identity
 	// Save makes id the identity. After nil it survives a power cut; after an error the old or the new
 	// one is on disk, Identity answers the old one and Save may be tried again. Cluster, NodeID,
-	// Incarnation and Created can't be changed, nor ClusterID once it is set, but by Drop. Whoever changes what
+	// Incarnation and Created can't be changed, nor ClusterID once it is set, nor Life, but by Drop. Whoever changes what
 	// Identity answered and saves it must be the only one to do so at the time.
 	Save(id Identity) error
-	// Drop removes what the directory holds of a group whose Identity says Dropped, and the group from the
-	// Identity. Raft must have been stopped before. After an error it is tried again, by Open at the latest.
+	// Drop removes what the directory holds of a replica that is over. If the Identity says Dropped, so does the group go
+	// from it; if it says Removed, the node's next life begins. Raft must have been stopped before. After an error it is
+	// tried again, by Open at the latest.
 	Drop() error
 	// RaftDir is the directory of the Raft log and snapshots, on FS; it exists.
 	RaftDir() string
@@ -145,11 +147,11 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 			return nil, err
 		}
 		id = mint(cluster)
-	case id.Dropped: // the process died before Drop was over
+	case id.over(): // the process died before Drop was done
 		if err := d.clear(); err != nil {
 			return nil, err
 		}
-		id = id.free()
+		id = id.after()
 	}
 	id.Incarnation++
 	if err := store(fsys, path, id); err != nil {
@@ -193,13 +195,13 @@ func (d *dir) Drop() error {
 	if d.closed {
 		return ErrClosed
 	}
-	if !d.id.Dropped {
-		return errors.New("holdfast: data directory: its group was not given up")
+	if !d.id.over() {
+		return errors.New("holdfast: data directory: its replica is not over")
 	}
 	if err := d.clear(); err != nil {
 		return err
 	}
-	id := d.id.free()
+	id := d.id.after()
 	if err := store(d.fs, d.path, id); err != nil {
 		return unwritable(d.identityPath(), err)
 	}

@@ -3,6 +3,7 @@ package datadir
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,9 @@ type Identity struct {
 	Cluster     string    `json:"cluster"`              // the fleet's name
 	NodeID      string    `json:"node_id"`              // UUID, lower case; a new directory is a new node
 	ClusterID   string    `json:"cluster_id,omitempty"` // UUID of the group; "" until the node belongs to one
+	Life        uint64    `json:"life,omitempty"`       // which of the node's lives as a replica this is; see next
+	Asks        bool      `json:"asks,omitempty"`       // it is not the first, and the group may not have taken it in yet
+	Removed     bool      `json:"removed,omitempty"`    // the group has ended this life: its data is to go, and the next begins
 	Incarnation uint64    `json:"incarnation"`          // how often the directory was opened
 	Vote        Vote      `json:"vote"`                 // the last vote on who bootstraps
 	Started     bool      `json:"started"`              // the replica was started: never start it as new again
@@ -69,8 +73,11 @@ func (id Identity) succeeds(next Identity) error {
 		return fmt.Errorf("holdfast: identity: the node belongs to cluster %s, not %s", id.ClusterID, next.ClusterID)
 	case next.ClusterID != "" && !isUUID(next.ClusterID):
 		return fmt.Errorf("holdfast: identity: cluster id %q is no UUID", next.ClusterID)
-	case id.Shared && !next.Shared, id.Dropped && !next.Dropped:
-		return errors.New("holdfast: identity: that others joined the group, or that it was given up, is never taken back")
+	case id.Shared && !next.Shared, id.Dropped && !next.Dropped, id.Removed && !next.Removed:
+		return errors.New("holdfast: identity: that others joined the group, that it was given up, or that the replica was " +
+			"removed, is never taken back")
+	case next.Life != id.Life, next.Asks && !id.Asks:
+		return errors.New("holdfast: identity: a life begins when the data of the former one is gone")
 	case next.Dropped && !(id.Alone() && next.Alone()):
 		return errors.New("holdfast: identity: only a group that nobody but its founder ever joined can be given up")
 	}
@@ -80,9 +87,35 @@ func (id Identity) succeeds(next Identity) error {
 // Alone reports whether the node founded its group, and nobody else ever joined that, or was about to.
 func (id Identity) Alone() bool { return id.ClusterID != "" && id.Bootstrap > 0 && !id.Shared }
 
+// over reports whether the data of the replica is to go.
+func (id Identity) over() bool { return id.Dropped || id.Removed }
+
+// after is the identity when that is gone.
+func (id Identity) after() Identity {
+	if id.Dropped {
+		return id.free()
+	}
+	return id.next()
+}
+
 // free is the identity after its group was given up: that of a node that belongs to none.
 func (id Identity) free() Identity {
 	id.ClusterID, id.Started, id.Bootstrap, id.Birth, id.Dropped = "", false, 0, 0, false
+	return id
+}
+
+// lifeRandomBits of a life, the lowest, are random, and those above count: of two copies of a directory whose replica was
+// removed, each begins a life of its own (internal/consensus goes by that).
+const lifeRandomBits = 24
+
+// next is the identity after the group has removed the replica: that of the same node in its next life. It belongs to the
+// same group, and asks that to take it in.
+func (id Identity) next() Identity {
+	var random [8]byte
+	rand.Read(random[:lifeRandomBits/8]) // never fails
+	id.Life = (id.Life>>lifeRandomBits+1)<<lifeRandomBits | binary.LittleEndian.Uint64(random[:])
+	id.Started, id.Bootstrap, id.Birth, id.Shared, id.Removed = false, 0, 0, false, false
+	id.Asks = id.ClusterID != ""
 	return id
 }
 

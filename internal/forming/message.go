@@ -20,8 +20,8 @@ const (
 	VoteRequest Kind = iota + 1 // a candidate asks for a vote
 	VoteReply                   // a voter answers, and repeats a vote that it gave
 	Release                     // a candidate gives up all its ballots up to this one
-	Welcome                     // a group's raft leader has given the node a replica: now it may start it
-	Dismiss                     // a group's raft leader has no replica of the node: it was removed while it was away
+	Welcome                     // a group's raft leader has taken the node's replica in: now it may start it
+	Dismiss                     // a group has removed the node's replica, says its raft leader, for ever
 	Ask                         // a node whose group is its own alone asks one of another group for its claim
 	Answer                      // the claim of the group that the sender belongs to
 )
@@ -36,6 +36,8 @@ type Message struct {
 	Cluster  string // of Welcome, Dismiss and Answer: the group's id
 	Alone    bool   // of Answer: see Claim
 	Birth    uint64 // of Answer: see Claim
+	Replica  uint64 // of Welcome and Dismiss: which of the node's replicas. What is said of another than the present one is late
+	Left     bool   // of Dismiss: the node has said that it leaves the group for good
 }
 
 // ErrMalformed is what Decode answers to anything that is not a message.
@@ -52,6 +54,8 @@ const (
 	fieldCluster
 	fieldAlone
 	fieldBirth
+	fieldReplica
+	fieldLeft
 )
 
 // Encode returns the wire form of m.
@@ -71,6 +75,8 @@ func (m Message) Encode() []byte {
 	text(fieldCluster, m.Cluster)
 	number(fieldAlone, protowire.EncodeBool(m.Alone))
 	number(fieldBirth, m.Birth)
+	number(fieldReplica, m.Replica)
+	number(fieldLeft, protowire.EncodeBool(m.Left))
 	number(fieldBallot, m.Ballot)
 	number(fieldGranted, protowire.EncodeBool(m.Granted))
 	number(fieldUnix, uint64(m.Unix))
@@ -128,6 +134,10 @@ func (m *Message) setNumber(field protowire.Number, v uint64) {
 		m.Alone = protowire.DecodeBool(v)
 	case fieldBirth:
 		m.Birth = v
+	case fieldReplica:
+		m.Replica = v
+	case fieldLeft:
+		m.Left = protowire.DecodeBool(v)
 	}
 }
 
@@ -146,7 +156,9 @@ func (m Message) valid() bool {
 	switch {
 	case !isID(m.From), !isID(m.To):
 		return false
-	case m.Kind == Welcome, m.Kind == Dismiss, m.Kind == Answer:
+	case m.Kind == Welcome, m.Kind == Dismiss:
+		return isID(m.Cluster) && m.Replica != 0
+	case m.Kind == Answer:
 		return isID(m.Cluster)
 	case m.Kind == Ask:
 		return true

@@ -23,6 +23,8 @@ func TestMessagesReadBackAsWritten(t *testing.T) {
 			Cluster: rapid.StringN(1, 16, forming.IDMax).Draw(t, "cluster"),
 			Alone:   rapid.Bool().Draw(t, "alone"),
 			Birth:   rapid.Uint64().Draw(t, "birth"),
+			Replica: rapid.Uint64Min(1).Draw(t, "replica"),
+			Left:    rapid.Bool().Draw(t, "left"),
 		}
 		b := protowire.AppendTag(m.Encode(), 99, protowire.Fixed64Type) // of a later version
 		b = protowire.AppendFixed64(b, 1)
@@ -40,6 +42,7 @@ func TestWhatNoNodeWouldSendIsMalformed(t *testing.T) {
 		"unknown kind":    func(m *forming.Message) { m.Kind = 4 },
 		"a kind of later": func(m *forming.Message) { m.Kind = forming.Answer + 1 },
 		"no claim":        func(m *forming.Message) { m.Kind = forming.Answer },
+		"of no replica":   func(m *forming.Message) { m.Kind, m.Cluster = forming.Dismiss, "c" },
 		"no sender":       func(m *forming.Message) { m.From = "" },
 		"no receiver":     func(m *forming.Message) { m.To = "" },
 		"no ballot":       func(m *forming.Message) { m.Ballot = 0 },
