@@ -20,8 +20,8 @@ const actsVar = "HOLDFAST_ACTS"
 // act is what an operator does to a fleet, or a machine, at a second that may be the wrong one.
 type act struct {
 	name    string
-	spares  int // nodes besides the voters
-	least   int // voters that it takes
+	spares  int           // nodes besides the voters
+	least   int           // voters that it takes
 	some    []int         // of them
 	all     [2]int        // the dangerous time, from and to
 	unit    time.Duration // of them; 0: a second
