@@ -167,3 +167,55 @@ func TestANodeThatWasAwayWhileItsCopyWasRefusedServesAgain(t *testing.T) {
 		}
 	}
 }
+
+// A copy of all that the node has promised cannot be told from the node that starts again. One of the two ends, and is
+// told why; the other one serves, and is what the group knows as the node.
+func TestOfANodeAndAFullCopyOfItOneEndsAndTheOtherServes(t *testing.T) {
+	t.Parallel()
+	nothing := func(*sim.Node) {}
+	ways := map[string]struct{ goes, comes func(*sim.Node) }{
+		"lives":      {nothing, nothing},
+		"is cut off": {(*sim.Node).Isolate, (*sim.Node).Rejoin},
+		"is stopped": {(*sim.Node).Pause, (*sim.Node).Resume},
+	}
+	for how, way := range ways {
+		for _, role := range []string{"raft leader", "voter", "standby"} {
+			t.Run("which "+how+", a "+role, func(t *testing.T) {
+				t.Parallel()
+				fiveWithASpare(t, func(s *sim.Sim) {
+					x := pick(t, s, role)
+					way.goes(x.node)
+					s.Node(4).Restore(x.node.Backup())
+					later := s.Node(4).Open()
+					time.Sleep(5 * time.Second) // virtual
+					way.comes(x.node)
+					x.oneEnds(t, later)
+				})
+			})
+		}
+	}
+}
+
+// rivalsMax is how long two processes of one node may be there when nothing is between them.
+const rivalsMax = 10 * time.Second
+
+func (x *copied) oneEnds(t *testing.T, later *holdfast.Cluster) {
+	t.Helper()
+	former := x.node.Cluster()
+	settles(t, rivalsMax, "end of one of the two processes", func() bool { return former.Err() != nil || later.Err() != nil })
+	stays, ended, at := former, later, x.s.Node(4)
+	if former.Err() != nil {
+		stays, ended, at = later, former, x.node
+	}
+	if !errors.Is(ended.Err(), holdfast.ErrIncompatible) {
+		t.Errorf("one ended with %v", ended.Err())
+	}
+	at.Kill()
+	settles(t, placeBack, "service of the other one", func() bool { return stays.Ready(until(time.Second)) == nil })
+	if stays == former && !x.lease.Valid() {
+		t.Errorf("its lease: %v", x.lease.Err())
+	}
+	if l, err := stays.TryAcquire(until(time.Second), "passing"); err != nil || l.Release(until(time.Second)) != nil {
+		t.Errorf("the other one: %v", err)
+	}
+}

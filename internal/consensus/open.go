@@ -137,6 +137,7 @@ func (g *Group) start(d *disk, how Start) error {
 	close(g.carrier.ready)
 	g.carrier.run(g.raise)
 	g.carrier.run(g.renew)
+	g.carrier.run(g.introduce)
 	if alone && !join {
 		g.carrier.run(func() { g.hasten(0) })
 	}
