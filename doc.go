@@ -27,7 +27,9 @@
 // A grant that was acknowledged is not forgotten while a majority of the voters' disks survives. A data directory
 // that was put back from a copy made before is a disk that did not survive, and worse: its node might vote, having
 // forgotten what it acknowledged. It ends itself as soon as a node tells it so that knows. One copied while it was in use, and put back
-// while those are away that know what it lacks, is not found out: delete a lost directory, do not restore it.
+// while those are away that know what it lacks, is not found out: delete a lost directory, do not restore it. A voter of which
+// two processes live at once, on copies of its directory, has two votes: where it is the only voter, or where each of the two is
+// in a part of the network with half of the others, both parts go on.
 // A lease that ended never comes back. Waiters are served first in, first out, over all nodes.
 //
 // A dead holder's lock is granted again within its TTL and two seconds, fail-over included, at the

@@ -336,7 +336,7 @@ func TestLeaveWhoseContextEndsAtAnyMomentClosesTheNode(t *testing.T) {
 func TestANodeThatLeavesBeforeTheGroupHasHeardOfItIsNotTakenForACopy(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 4}, func(s *sim.Sim) {
-		for round := range 20 {
+		for round := range 40 {
 			leader := s.RaftLeader()
 			n := s.Nodes()[slices.IndexFunc(s.Nodes(), func(n *sim.Node) bool {
 				return n != leader && slices.Contains(leader.Cluster().Status().Voters, n.Cluster().ID())
@@ -347,7 +347,7 @@ func TestANodeThatLeavesBeforeTheGroupHasHeardOfItIsNotTakenForACopy(t *testing.
 			time.Sleep(3 * time.Second)
 			answer := make(chan error, 1)
 			go func() { answer <- c.Leave(until(20 * time.Second)) }()
-			time.Sleep(time.Second + time.Duration(round)*50*time.Millisecond)
+			time.Sleep(time.Second + time.Duration(round)*25*time.Millisecond)
 			s.Heal()
 			if err := <-answer; err != nil {
 				t.Errorf("round %d: Leave: %v", round, err)

@@ -42,6 +42,8 @@ type pilot struct {
 	stray   map[uint64]lease.Instant // since when a replica that runs has been no member
 	refused map[uint64]lease.Instant // when the group refused to take a replica in
 	asks    map[string]uint64        // the replicas that candidates would have
+	change  uint64                   // the last change of the membership that was seen
+	changed lease.Instant            // when
 	hurry   bool                     // somebody leaves, or this node has just become raft leader
 	unknown bool                     // whether a change may be under way whose outcome this node does not know
 }
@@ -238,9 +240,13 @@ func (p *pilot) input(group *consensus.Group, members consensus.Members, info fs
 	now := p.c.clock.Now()
 	id := p.c.dir.Identity()
 	p.hearing.lead(members, now)
+	if members.Change != p.change {
+		p.change, p.changed = members.Change, now
+	}
 	in := autopilot.Input{
 		Self: id.NodeID, Want: p.c.cfg.Voters, Index: members.Change, Unknown: p.unknown,
 		Listening: p.hearing.listening(now), Moment: p.c.cfg.Timing.moment(), ReplaceAfter: p.c.cfg.ReplaceAfter,
+		Changed: max(1, time.Duration(now-p.changed)),
 	}
 	if info.Serving {
 		in.StableAfter = stableAfter

@@ -9,7 +9,8 @@
 //	    group of one has to pass through two voters: only with two ready standbys, so that it goes on to three at once,
 //	    or if that one voter leaves.
 //	P3  A voter is removed only if it leaves, has gone for good, or was not heard for ReplaceAfter, and only if the
-//	    voters heard that remain are a quorum of all that remain.
+//	    voters heard that remain are a quorum of all that remain. They must have been heard since the last change: of many
+//	    steps within a moment each would else count on the same old news.
 //	P4  One that was not heard, and may come back, is removed only for something: a standby that is ready takes its
 //	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
 //	    node, in whose way it is, asks to come in as another replica.
@@ -96,6 +97,7 @@ type Input struct {
 	StableAfter  time.Duration // a standby must be of this Age to be promoted
 	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
 	Moment       time.Duration // who was heard within it lives; a few heartbeats; 0: MomentDefault
+	Changed      time.Duration // since the membership was changed last; 0: long ago
 }
 
 // Kind is what to do.

@@ -99,9 +99,11 @@ func (v *view) removeVoter(match func(Member) bool, reason string) Plan {
 	if i < 0 {
 		return Plan{}
 	}
-	heard := v.heard
-	if v.hears(v.voters[i]) {
-		heard--
+	heard := 0
+	for k, m := range v.voters {
+		if k != i && v.hears(m) && (m.Node == v.Self || v.Changed == 0 || m.Heard < v.Changed) {
+			heard++
+		}
 	}
 	if heard < quorum(len(v.voters)-1) {
 		return Plan{}

@@ -277,3 +277,19 @@ func TestKindsHaveNames(t *testing.T) {
 		}
 	}
 }
+
+// Found by the random test, seed 1007: a standby died, two seconds later all voters left, and within 20 ms it was promoted and
+// all but the raft leader removed: the group of the two was lost with the disk of the dead one.
+func TestNobodyIsRemovedOnTheNewsFromBeforeTheLastChange(t *testing.T) {
+	t.Parallel()
+	in := of(3, voter("a", leaves), voter("b", leaves, heard(700*time.Millisecond)), voter("c", heard(700*time.Millisecond)))
+	for _, c := range []struct {
+		changed time.Duration
+		want    autopilot.Kind
+	}{{0, autopilot.Remove}, {10 * time.Millisecond, autopilot.Wait}, {700 * time.Millisecond, autopilot.Wait}, {time.Second, autopilot.Remove}} {
+		in.Changed = c.changed
+		if plan := autopilot.Next(in); plan.Kind != c.want && !(c.want == autopilot.Wait && plan.Kind == autopilot.HandOver) {
+			t.Errorf("%v after the last change: %v %s, %s", c.changed, plan.Kind, plan.Node, plan.Reason)
+		}
+	}
+}

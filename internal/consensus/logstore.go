@@ -3,6 +3,7 @@ package consensus
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
@@ -13,7 +14,9 @@ import (
 // commit index alone, with an fsync each, one after the other. But Raft need not remember the commit index:
 // the next raft leader finds it again. So logStore keeps it back and lets it ride with the next write.
 //
-// Rules: term and vote are never kept back. What is kept back is written before snapshots are recorded and
+// Rules: term and vote are never kept back, nor the commit index of a membership change: who was removed by it may be gone
+// for ever, and a voter that does not know after a crash that the change was committed needs the vote of the removed one to
+// find it again. What is kept back is written before snapshots are recorded and
 // entries are removed, and at Close, because the engine refuses to start when the commit index that it
 // finds is below its snapshot. A snapshot's index is committed, whatever the step worker has told so far.
 //
@@ -113,7 +116,7 @@ func (s *logStore) merge(u raftpb.Update) (raftpb.Update, bool) {
 	if raftpb.IsEmptyState(u.State) {
 		u.State = held
 	}
-	content := len(u.EntriesToSave) > 0 || !raftpb.IsEmptySnapshot(u.Snapshot)
+	content := len(u.EntriesToSave) > 0 || !raftpb.IsEmptySnapshot(u.Snapshot) || slices.ContainsFunc(u.CommittedEntries, changesMembers)
 	if !content && u.Term == s.saved.Term && u.Vote == s.saved.Vote {
 		if u.State != s.saved {
 			s.held = u.State
@@ -130,6 +133,8 @@ func (s *logStore) merge(u raftpb.Update) (raftpb.Update, bool) {
 	}
 	return u, true
 }
+
+func changesMembers(e raftpb.Entry) bool { return e.Type == raftpb.ConfigChangeEntry }
 
 // flush writes what was kept back, with a commit index of at least committed.
 func (s *logStore) flush(shard, replica, committed uint64) error {
