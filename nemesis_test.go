@@ -114,6 +114,7 @@ type nemesis struct {
 	restores atomic.Int64
 	left     atomic.Int64 // nodes that the group let go
 	sets     atomic.Int64
+	formed   atomic.Bool
 
 	mu      sync.Mutex
 	ill     []int // faults that touch each node
@@ -179,6 +180,9 @@ func (x *nemesis) write(w io.Writer) error {
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
 	c.TTL, c.MaxClockDrift, c.Timing = x.ttl, driftMax, x.timed
+	if x.formed.Load() { // three new nodes that meet in one part of the network would be another group
+		c.Bootstrap = -1
+	}
 	c.Events.RaftLeader = func(id string) {
 		if id != "" {
 			x.leaders.Add(1)
@@ -199,6 +203,7 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 		x.recover(i)
 	}
 	x.healing.Wait()
+	x.formed.Store(true)
 	listening, deaf := context.WithCancel(context.Background())
 	x.listening = listening
 	var callers, listeners sync.WaitGroup
