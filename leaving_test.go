@@ -2,8 +2,12 @@ package holdfast
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/consensus"
 )
 
 // Seed 6154 of the model: a lease was released before its minimum hold was over, and its session, on which nothing hung any
@@ -40,5 +44,19 @@ func TestASessionIsNotClosedAsUnusedBeforeTheGroupHeardOfARestThatItsLeaseLeaves
 				t.Error("never closed")
 			}
 		})
+	}
+}
+
+// Seen with real processes on a busy machine: a node that had left, and said good-bye to the others for two seconds more, told its
+// operator that the group had no raft leader, and missed all voters.
+func TestWhoLeavesMissesNoRaftLeader(t *testing.T) {
+	t.Parallel()
+	told := &strings.Builder{}
+	c := newCluster(Config{Logger: slog.New(slog.NewTextHandler(told, nil))}.withDefaults(), nil)
+	c.leaving.Store(true)
+	q := quorum{c: c, lost: time.Now().Add(-time.Hour)}
+	q.look(&consensus.Group{}) // nobody is asked
+	if told.Len() > 0 || !q.lost.IsZero() {
+		t.Errorf("it said %q", told)
 	}
 }

@@ -28,6 +28,8 @@ type processConfig struct {
 	Name, DataDir string
 	Join, Secrets []string
 	Bootstrap     int
+	Bind          string        // "": a port of the system's choice
+	ReplaceAfter  time.Duration // 0: as by default
 }
 
 // order is what a test asks of a process, on a line of its standard input.
@@ -71,6 +73,7 @@ func process() int {
 	}
 	c, err := holdfast.Open(context.Background(), holdfast.Config{
 		Name: cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
+		Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -145,6 +148,15 @@ func (r *remote) do(o order) (a answer) {
 			a.Done = true
 		default:
 		}
+	case "turn": // with a lock: taken, used for a moment, and given back
+		var l *holdfast.Lease
+		if l, err = r.c.Acquire(ctx, o.Name, holdfast.WithTTL(o.TTL)); err == nil {
+			a.Token = l.Token()
+			<-time.After(20 * time.Millisecond)
+			err = l.Release(ctx)
+		}
+	case "leave":
+		err = r.c.Leave(ctx)
 	case "release":
 		err = r.lease(o.Name).Release(ctx)
 	case "set":

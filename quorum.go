@@ -37,7 +37,7 @@ func (c *Cluster) raftLeader(group *consensus.Group) (node string, term uint64, 
 
 // look is called twice a second. Who is missing gossip notices only seconds later, so the news waits for that.
 func (q *quorum) look(group *consensus.Group) {
-	if group == nil {
+	if group == nil || q.c.leaving.Load() { // who has left hears no raft leader any more
 		q.lost, q.told = time.Time{}, false
 		return
 	}
