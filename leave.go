@@ -89,7 +89,7 @@ func (c *Cluster) waitOut(ctx context.Context, group *consensus.Group, closing <
 			return false, c.stopped()
 		}
 		if alone {
-			return false, nil
+			return !c.member(group), nil // it may have been let go meanwhile
 		}
 	}
 	return true, nil

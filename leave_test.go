@@ -165,6 +165,51 @@ func TestTheLastNodeThatLeavesKeepsItsData(t *testing.T) {
 	})
 }
 
+// `compose down` and `up`: who is let go begins as a new node; the others only closed, and go on as the group. None is told
+// that it was removed.
+func TestAFleetThatLeavesAsAWholeGoesOnWhenItIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed+1), func(t *testing.T) {
+			t.Parallel()
+			voters := func(_ int, c *holdfast.Config) { c.Voters = []int{3, 5}[seed%2] }
+			sim.Run(t, sim.Options{Nodes: 5, Seed: seed + 1, Config: voters}, func(s *sim.Sim) {
+				l := get(t, s.Node(0).Cluster(), "kept", holdfast.WithValue([]byte("value")))
+				_ = l.Release(until(time.Minute))
+				var all sync.WaitGroup
+				for i, n := range s.Nodes() {
+					all.Go(func() {
+						if err := n.Cluster().Leave(until(time.Minute)); err != nil {
+							t.Errorf("node %d: %v", i, err)
+						}
+					})
+				}
+				all.Wait()
+				for _, n := range s.Nodes() {
+					n.Close()
+				}
+				for _, n := range s.Nodes() {
+					n.Open()
+				}
+				for i, n := range s.Nodes() {
+					if err := n.Cluster().Ready(until(time.Minute)); err != nil {
+						t.Errorf("node %d: %v", i, err)
+					}
+				}
+				time.Sleep(10 * time.Second)
+				for i, n := range s.Nodes() {
+					if err := n.Cluster().Err(); err != nil {
+						t.Errorf("node %d: %v", i, err)
+					}
+				}
+				if info, err := s.Node(3).Cluster().Inspect(until(time.Minute), "kept"); err != nil || string(info.Value) != "value" {
+					t.Errorf("another group: %+v, %v", info, err)
+				}
+			})
+		})
+	}
+}
+
 func TestLeaveWithAnEndedContextClosesAndTheGroupReplacesTheNodeAtOnce(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 5}, func(s *sim.Sim) {

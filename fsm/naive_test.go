@@ -191,6 +191,13 @@ func (o *naive) hello(c Hello) Outcome {
 			return Outcome{}
 		}
 	}
+	if !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone }) {
+		for _, r := range o.runs {
+			if r.departure == Leaves {
+				r.departure = Stays
+			}
+		}
+	}
 	o.succeed(c)
 	o.runs = append(o.runs, &naiveRun{
 		Process: c.process(), since: o.index, name: c.Name, place: c.Place, used: make(map[uint64]bool),

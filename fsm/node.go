@@ -76,6 +76,9 @@ func (m *Machine) hello(c *Hello) Outcome {
 	case (!known || last.gone != 0) && m.here >= m.limits.nodes:
 		return Outcome{Code: CodeTooManyNodes}
 	}
+	if m.here == 0 {
+		m.resume()
+	}
 	if known {
 		m.succeed(c)
 	}
@@ -84,6 +87,22 @@ func (m *Machine) hello(c *Hello) Outcome {
 	})
 	m.here++
 	return Outcome{}
+}
+
+// resume is for the first who comes when nobody was here: all had said that they leave, so that none of them was let go. They
+// only closed, and whoever comes back goes on. Without this the first would have the others removed.
+func (m *Machine) resume() {
+	var back []node
+	m.nodes.Ascend(node{}, func(n node) bool {
+		if n.departure == Leaves {
+			n.departure = Stays
+			back = append(back, n)
+		}
+		return true
+	})
+	for _, n := range back {
+		m.nodes.Set(n)
+	}
 }
 
 // succeed makes way for a later process of a node. Only what the Hello proves to be dead loses its grants now

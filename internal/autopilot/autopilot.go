@@ -14,8 +14,9 @@
 //	P4  One that was not heard, and may come back, is removed only for something: a standby that is ready takes its
 //	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
 //	    node, in whose way it is, asks to come in as another replica.
-//	P5  Who leaves is replaced first if a standby is ready. Any number leaves at once, one by one; the last node stays. A
-//	    standby neither heard for ReplaceAfter nor seen keeps nobody from being the last.
+//	P5  Who leaves is replaced first if a standby is ready. Any number leaves at once, one by one. Of those of
+//	    which none stays nobody is removed: they only close, and are the group again when they are started again. A
+//	    standby neither heard for ReplaceAfter nor seen does not count among those who stay.
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
 //	P8  A step names the membership that it was decided on, and is void under any other.

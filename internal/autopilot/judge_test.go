@@ -76,12 +76,13 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 	all, _ := w.voters()
 	dead, leaving := n[voterLong], n[leaverWell]
 	others := n[standbyReady] // nodes that could vote
+	stay := n[voterWell] + n[voterFresh] + n[voterSilent] + n[voterLong] + n[standbyNew] + n[standbyReady] + n[standbyFresh] + n[standbyDead]
 	switch {
-	case n[candidate]+n[standbyDead]+n[standbyLeaves] > 0:
+	case n[candidate]+n[standbyDead] > 0, n[standbyLeaves] > 0 && stay > 0:
 		return errors.New("who joins, leaves or died without a vote is still there")
 	case n[voterGone]+n[leaverLong] > 0:
 		return errors.New("who left for good still votes")
-	case leaving > 0 && (all > 1 || others > 0):
+	case leaving > 0 && stay > 0 && (all > 1 || others > 0):
 		return errors.New("who leaves is not let go")
 	case n[voterWell] < want && others > 0 && !(all == 1 && others == 1 && leaving == 0):
 		return fmt.Errorf("%d voters, though a standby is ready", n[voterWell])

@@ -89,8 +89,21 @@ func (v *view) removeFailed() Plan {
 
 // removeLeaving removes who has announced it, one at a time: P5. Who can't be heard any more goes first.
 func (v *view) removeLeaving() Plan {
+	if v.dissolves() {
+		return Plan{}
+	}
 	return v.removeVoter(func(m Member) bool { return m.Departure == Leaves }, "it leaves")
 }
+
+// dissolves reports whether nobody stays. Then all only close, and are the group again when they are started again.
+func (v *view) dissolves() bool {
+	return !slices.ContainsFunc(v.Members, func(m Member) bool {
+		return m.Role != Candidate && m.Departure == Stays && !v.isLost(m)
+	})
+}
+
+// isLost reports of a standby that it was not heard for long, and that gossip does not see it either.
+func (v *view) isLost(m Member) bool { return m.Role == Standby && v.isFailed(m) && m.Seen >= v.Moment }
 
 // removeVoter removes the voter that was heard longest ago among those that match, but the raft leader: P6. It does
 // nothing if too few of those that remain are heard: P3.
@@ -139,11 +152,11 @@ func (v *view) removeStandby() Plan {
 			return ""
 		case m.Departure == Gone:
 			return "it has ended for good"
-		case m.Departure == Leaves:
+		case m.Departure == Leaves && !v.dissolves():
 			return "it leaves"
 		case m.Heard >= forget && m.Seen >= forget:
 			return "neither heard nor seen for long"
-		case v.staying == 0 && v.isFailed(m) && m.Seen >= v.Moment:
+		case v.staying == 0 && v.isLost(m):
 			return "not heard for long, and those that leave would wait for it"
 		}
 		return ""

@@ -45,6 +45,8 @@ func (v *view) waiting() Plan {
 func (v *view) stuck(m Member) Plan {
 	n := len(v.voters)
 	switch {
+	case v.dissolves() && len(v.Members) > 1:
+		return wait("%s leaves, and nobody stays: all can only close", m.Node)
 	case n > 1 && m.Node == v.Self:
 		return wait("%s leaves, and waits until a voter that stays is heard", m.Node)
 	case n > 1:

@@ -32,7 +32,7 @@ func membership() []mutant {
 		{name: "gossip acquits a voter", file: survey, old: "return m.Heard >= v.ReplaceAfter", new: "return min(m.Heard, m.Seen) >= v.ReplaceAfter"},
 		{name: "gossip condemns a voter", file: survey, old: "return m.Heard >= v.ReplaceAfter", new: "return max(m.Heard, m.Seen) >= v.ReplaceAfter"},
 		{name: "a silent standby keeps its place for ever", file: plan, old: "case m.Heard >= forget && m.Seen >= forget:", new: "case m.Heard >= 100*forget && m.Seen >= forget:"},
-		{name: "a dead standby keeps the last from leaving", file: plan, old: "case v.staying == 0 && v.isFailed(m)", new: "case v.staying < 0 && v.isFailed(m)", suites: []string{"internal/autopilot:Typical"}},
+		{name: "a dead standby keeps the last from leaving", file: plan, old: "case v.staying == 0 && v.isLost(m)", new: "case v.staying < 0 && v.isLost(m)", suites: []string{"internal/autopilot:Typical"}},
 		{name: "a dead replica is in the way of its own node", file: plan, old: "v.removeSucceeded, v.addStandby,", new: "v.addStandby,", suites: []string{"internal/autopilot:TypicalFleets"}},
 		{name: "gossip removes a replica that is heard", file: plan, old: "return v.isFailed(m) && m.Succeeded", new: "return m.Succeeded", suites: []string{"internal/autopilot:TypicalFleets"}},
 		{name: "a step names no membership", file: plan, old: "p.Index = in.Index", new: "p.Index = 0"},
