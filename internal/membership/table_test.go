@@ -87,3 +87,41 @@ func TestMembersThatAreGoneAreBounded(t *testing.T) {
 		t.Error("the last one that failed is forgotten")
 	}
 }
+
+// The copy of a node's directory was opened elsewhere, was refused, and ended; the former process is started again, with as many
+// starts as the copy had. If chance gave the copy the higher number nobody ever found the node again, and it was not even told
+// that the group had removed it. (Found by real processes whose disk had moved.)
+func TestARivalThatEndedDoesNotHideTheNode(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	const copied, former = 9, 5
+	for name, events := range map[string]func(*table){
+		"it was started before the copy was given up": func(t *table) {
+			t.alive(Meta{Node: "a", Incarnation: former}, "former", now)
+			t.gone("a", copied, now)
+		},
+		"and after": func(t *table) {
+			t.gone("a", copied, now)
+			t.alive(Meta{Node: "a", Incarnation: former}, "former", now)
+		},
+	} {
+		table := newTable(Meta{Node: "self"})
+		table.alive(Meta{Node: "a", Incarnation: copied}, "copy", now)
+		events(table)
+		if m, _ := table.get("a"); m.Addr != "former" || m.State != Alive {
+			t.Errorf("%s: the node is seen as %+v", name, m)
+		}
+		table.gone("a", former, now)
+		if m, _ := table.get("a"); m.State != Failed {
+			t.Errorf("%s: and its end is seen as %+v", name, m)
+		}
+	}
+	table := newTable(Meta{Node: "self"})
+	table.alive(Meta{Node: "a", Incarnation: copied}, "copy", now)
+	table.alive(Meta{Node: "a", Incarnation: former}, "former", now)
+	table.gone("a", former, now)
+	table.gone("a", copied, now)
+	if m, _ := table.get("a"); m.Addr != "copy" || m.State != Failed {
+		t.Errorf("both ended, and the node is seen as %+v", m)
+	}
+}
