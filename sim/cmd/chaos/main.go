@@ -42,10 +42,12 @@ func main() {
 	flag.DurationVar(&run.TTL, "ttl", 2*time.Second, "how long a lease lives without renewal")
 	flag.BoolVar(&run.Diskless, "diskless", false, "without disks, whatever the seed says")
 	flag.DurationVar(&run.ReplaceAfter, "replace", 0, "Config.ReplaceAfter; 0: by the seed, 5 s to the default of 30 s")
-	flag.Func("faults", "these kinds and acts alone, separated by commas, to look closely at one: \"reset,kill,move\"; such a run has no teeth", func(s string) error {
-		run.Faults = strings.Split(s, ",")
+	only := func(s string) error {
+		run.Faults = append(run.Faults, strings.Split(s, ",")...)
 		return nil
-	})
+	}
+	flag.Func("faults", "these kinds alone, separated by commas, to look closely at one: \"reset,kill\"; such a run has no teeth", only)
+	flag.Func("acts", "as -faults, of what operators do and disks: \"move,down,leave several\"", only)
 	out := flag.String("out", "", "directory for the record, the logs and the report; default: a new one in the system's temporary directory")
 	check := flag.String("check", "", "judge the record in this directory again, and run nothing")
 	flag.Parse()
