@@ -30,8 +30,12 @@ type weather struct {
 // change makes bad weather again and again until ctx ends, and leaves it fine.
 func (w *weather) change(ctx context.Context) {
 	kinds := only(w.f.run.Faults, w.kinds())
+	besieged := len(w.f.run.Faults) > 0 || chance(w.r, 50) // half of the runs begin with a siege, as soon as there is whom
 	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+upTo(w.r, 4*time.Second)) {
 		kind := choose(w.r, kinds)
+		if !besieged && len(w.f.keepers()) > 0 {
+			kind, besieged = deed[front]{siege, 1, w.siege}, true
+		}
 		touched, lasts := w.touched(), 300*time.Millisecond+upTo(w.r, 3*w.f.run.TTL)
 		switch kind.name {
 		case reset: // which is over at once
