@@ -60,8 +60,11 @@ func harm(ctx context.Context, f *fleet, disks map[int]bool) {
 	hands.Wait()
 }
 
-// spareWait is how long to look for a moment at which a node may lose its data.
-const spareWait = 5 * time.Second
+const (
+	spareWait   = 5 * time.Second // to look for a moment at which a node may lose its data
+	leaderLooks = 15              // for a raft leader
+	deposeTime  = time.Second     // of a stop, at least, after which there is another raft leader
+)
 
 // wait waits for d; false: ctx has ended before.
 func wait(ctx context.Context, d time.Duration) bool {
@@ -102,7 +105,7 @@ func (s *slot) unclaim() { <-s.busy }
 func (x *nemesis) deeds() []deed[func(context.Context)] {
 	all := []deed[func(context.Context)]{
 		{"kill", 15, func(ctx context.Context) { x.one(ctx, "kill", x.any(), x.kill) }},
-		{"kill", 10, x.killLeader},
+		{"kill", 10, x.killLeader}, // or "stop"
 		{"stop", 15, func(ctx context.Context) { x.one(ctx, "stop", x.victim(), x.stop) }},
 		{"stop holder", 15, x.stopHolder},
 		{"restart", 10, func(ctx context.Context) { x.one(ctx, "restart", x.victim(), x.restart) }},
@@ -190,8 +193,24 @@ func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.C
 	x.f.fault(name, "", []int{i}, func() { do(ctx, s) })
 }
 
+// killLeader ends the raft leader as soon as there is one. Where that would take data away it is stopped for long enough.
 func (x *nemesis) killLeader(ctx context.Context) {
-	if leader := x.f.leader(); leader >= 0 {
+	leader := x.f.leader()
+	for range leaderLooks {
+		if leader >= 0 || !wait(ctx, statusEvery) {
+			break
+		}
+		leader = x.f.leader()
+	}
+	switch {
+	case leader < 0:
+	case x.f.run.Diskless:
+		x.one(ctx, "stop", leader, func(ctx context.Context, s *slot) {
+			s.signal(syscall.SIGSTOP)
+			wait(ctx, deposeTime+x.lasts())
+			s.signal(syscall.SIGCONT)
+		})
+	default:
 		x.one(ctx, "kill", leader, x.kill)
 	}
 }
