@@ -138,14 +138,16 @@ func (x *nemesis) gives(t *tenure) history.Event {
 	return e
 }
 
-func (x *nemesis) release(t *tenure) {
+// release releases a lease and reports whether that is certain.
+func (x *nemesis) release(t *tenure) bool {
 	released := x.gives(t)
 	err := t.l.Release(until(time.Second))
 	if err != nil {
 		x.understand("releasing", err, holdfast.ErrLost, holdfast.ErrUnknownOutcome)
-		return
+		return false
 	}
 	x.rec.Add(released)
+	return true
 }
 
 // use does one of the things that a holder can do.

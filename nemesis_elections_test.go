@@ -35,7 +35,14 @@ func (x *nemesis) lead(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	asked.Value = fmt.Sprint("candidate", asked.Op)
 	label := holdfast.WithLabel(strconv.FormatUint(asked.Op, 10))
 	x.rec.Add(asked)
-	over := false // the call has been answered
+	over, lost := false, false // the call has been answered; it led, and lost
+	again := func() {
+		if time.Since(x.begin) < asked.Until {
+			asked.Op, asked.Pause = x.rec.Op(), campaign
+			x.rec.Add(asked)
+			over = false
+		}
+	}
 	err := c.Lead(until(patience), crown, func(ctx context.Context, l *holdfast.Lease) error {
 		granted := history.Event{
 			Kind: history.Granted, Op: asked.Op, Node: n.Index(), Lock: crown, Token: uint64(l.Token()), Until: time.Since(x.begin),
@@ -46,25 +53,25 @@ func (x *nemesis) lead(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 		over = true
 		x.hold(t, r, false)
 		<-n.Awake()
-		if l.Valid() {
-			if !chance(r, 50) {
-				x.gives(t)
+		if lost = !l.Valid(); lost {
+			<-ctx.Done()
+			again()
+			return nil
+		}
+		if chance(r, 50) {
+			if x.release(t) { // so that it is known when it was over
 				return nil
 			}
-			x.release(t) // so that it is known when it was over
-			if !errors.Is(l.Err(), holdfast.ErrLost) {
-				return nil
-			}
+		} else {
+			x.gives(t)
 		}
-		<-ctx.Done()
-		if time.Since(x.begin) < asked.Until { // it will campaign again
-			asked.Op, asked.Pause = x.rec.Op(), campaign
-			x.rec.Add(asked)
-			over = false
-		}
+		again() // if it turns out that it had lost before
 		return nil
 	}, label, holdfast.WithValue([]byte(asked.Value)))
 	e := history.Event{Kind: history.Refused, Op: asked.Op, Node: n.Index(), Lock: crown, Until: time.Since(x.begin)}
+	if !over && !lost { // giving back has a time of its own
+		e.Until = min(e.Until, asked.Until)
+	}
 	<-n.Awake()
 	if err != nil {
 		x.understand("leading", err, holdfast.ErrHeld, holdfast.ErrLost)
@@ -73,7 +80,7 @@ func (x *nemesis) lead(n *sim.Node, c *holdfast.Cluster, r *rand.Rand) {
 	if !over {
 		x.rec.Add(e)
 		ends := errors.Is(err, holdfast.ErrClosed) || errors.Is(err, holdfast.ErrIncompatible) || errors.Is(err, holdfast.ErrRemoved)
-		if time.Since(x.begin) < asked.Until && asked.Pause > 0 && n.Cluster() == c && c.Err() == nil && !ends {
+		if time.Since(x.begin) < asked.Until && lost && n.Cluster() == c && c.Err() == nil && !ends {
 			x.t.Errorf("a candidate that lost does not campaign again: %v", err)
 		}
 	}
