@@ -18,17 +18,19 @@ const (
 // answers ErrAbandoned. They write nothing any more, but for what is under way in the system: the
 // directory is better not opened again by this process.
 func (g *Group) Close() error {
-	g.closing.Do(func() {
-		defer close(g.closed)
-		deadline := time.NewTimer(closeWithin)
-		defer deadline.Stop()
-		g.handOver()
-		g.outcome = g.stop(deadline.C)
-		g.spares.Close()
-		process.leave(g.cfg.Replica, g.entry)
-	})
+	g.closing.Do(func() { go g.close() }) // a goroutine: who waits for a Once is not idle in the simulation, whose time stands still
 	<-g.closed
 	return g.outcome
+}
+
+func (g *Group) close() {
+	defer close(g.closed)
+	deadline := time.NewTimer(closeWithin)
+	defer deadline.Stop()
+	g.handOver()
+	g.outcome = g.stop(deadline.C)
+	g.spares.Close()
+	process.leave(g.cfg.Replica, g.entry)
 }
 
 // stop stops the engine, and leaves it to itself when that takes too long.

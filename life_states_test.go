@@ -1,0 +1,196 @@
+package holdfast_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/sim"
+)
+
+// The states of life.go, and a power cut in each: between the news of the removal and the service of the next replica there
+// are some virtual milliseconds, and the cut comes at each.
+func TestThePowerFailsWhileANodeBeginsItsNextLife(t *testing.T) {
+	t.Parallel()
+	step := 1
+	if testing.Short() {
+		step = 4
+	}
+	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
+		n := follower(s, holdfast.RoleNonVoter)
+		other := others(s, n)[0]
+		id := n.Cluster().ID()
+		for k := 0; k < 12; k += step {
+			n.Isolate()
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			n.SlowDisk(50 * time.Millisecond)
+			n.Rejoin()
+			c := n.Cluster()
+			settles(t, time.Minute, "news", func() bool { return c.Status().Role == holdfast.RoleClient })
+			time.Sleep(time.Duration(k) * 60 * time.Millisecond)
+			n.Crash()
+			n.SlowDisk(0)
+			n.Open()
+			isBack(t, n, other, id)
+		}
+	})
+}
+
+// A node that was taken in, and heard nothing of it for so long that it was removed again, asks with an id that never
+// comes back. It is told so.
+func TestANodeThatAsksForAReplicaThatWasRemovedGetsAnother(t *testing.T) {
+	t.Parallel()
+	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
+		n := follower(s, holdfast.RoleNonVoter)
+		other := others(s, n)[0]
+		id := n.Cluster().ID()
+		follows := func() bool { return slices.Contains(other.Cluster().Status().NonVoters, id) }
+		n.Isolate()
+		settles(t, 2*time.Minute, "removal", func() bool { return !follows() })
+		// By gossip it hears that it is out, and asks: by Raft nobody hears it, so that it does not learn that it is in.
+		n.Rejoin()
+		n.CutRaft()
+		settles(t, time.Minute, "second life", follows)
+		n.Kill()
+		settles(t, 2*time.Minute, "second removal", func() bool { return !follows() })
+		n.Rejoin()
+		n.Open()
+		isBack(t, n, other, id)
+	})
+}
+
+// Who comes back late hears what was said to its former life: the raft leader says it twice a second, and messages are
+// delayed.
+func TestALateDismissalChangesNothing(t *testing.T) {
+	t.Parallel()
+	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
+		n := follower(s, holdfast.RoleNonVoter)
+		other := others(s, n)[0]
+		c, id := n.Cluster(), n.Cluster().ID()
+		l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
+		n.Isolate()
+		settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+		n.Rejoin()
+		isBack(t, n, other, id)
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if st := c.Status(); st.Role != holdfast.RoleNonVoter || !st.Ready {
+				t.Fatalf("it is out again: %+v", st)
+			}
+		}
+		if !l.Valid() {
+			t.Error(l.Err())
+		}
+	})
+}
+
+// A copy of the directory from a former life, opened while the node itself is there, is a later process of the node: who
+// knows of the later life refuses the copy, and who does not takes the node for the former process. Two never serve.
+func TestACopyFromAFormerLifeDoesNotServeBesideItsNode(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+		sim.Run(t, sim.Options{Nodes: 5, Late: true, Config: quick, Seed: seed + 1}, func(s *sim.Sim) {
+			for i := range 4 {
+				s.Node(i).Open()
+			}
+			for i := range 4 {
+				s.Node(i).Ready()
+			}
+			n := follower(s, holdfast.RoleNonVoter)
+			other := others(s, n, s.Node(4))[0]
+			c, id := n.Cluster(), n.Cluster().ID()
+			if err := s.Node(4).CopyDisk(n); err != nil {
+				t.Fatal(err)
+			}
+			n.Isolate()
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			n.Rejoin()
+			isBack(t, n, other, id)
+			l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
+			copied := s.Node(4).Open()
+			settles(t, 2*time.Minute, "end of one", func() bool { return copied.Err() != nil || c.Err() != nil })
+			if l.Valid() != (c.Err() == nil) {
+				t.Errorf("the node: %v, its lease: %v", c.Err(), l.Err())
+			}
+			if _, err := copied.TryAcquire(until(3*time.Minute), "lock"); err == nil { // nothing proves that the former process is dead
+				t.Error("the copy was granted what its node holds")
+			}
+			t.Logf("the node: %v; the copy: %v", c.Err() == nil, copied.Err() == nil)
+			for _, one := range []*holdfast.Cluster{c, copied} {
+				if one.Err() == nil {
+					if err := one.Ready(until(5 * time.Minute)); err != nil {
+						t.Errorf("who goes on does not serve: %v", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A watch sees each event once, though the next replica applies the log again, from its beginning or from a snapshot.
+func TestAWatchSeesNothingTwiceWhenItsNodeComesBack(t *testing.T) {
+	t.Parallel()
+	for name, every := range map[string]int{"by the log": 0, "by snapshots": 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+			sim.Run(t, sim.Options{Nodes: 4, Config: quick, SnapshotEvery: every}, func(s *sim.Sim) {
+				n := follower(s, holdfast.RoleNonVoter)
+				other := others(s, n)[0]
+				c, id := n.Cluster(), n.Cluster().ID()
+				ctx := until(time.Hour)
+				var last uint64
+				var seen []string
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for e, err := range c.Watch(ctx, "w") {
+						if err != nil {
+							return
+						}
+						if e.Index < last {
+							t.Errorf("event %d after %d: %v", e.Index, last, e.Kind)
+						}
+						last = e.Index
+						if e.Kind == holdfast.EventGranted {
+							seen = append(seen, e.Name)
+						}
+						if e.Name == "w.last" {
+							return
+						}
+					}
+				}()
+				write := func(name string) {
+					t.Helper()
+					if err := get(t, other.Cluster(), name).Release(until(time.Minute)); err != nil {
+						t.Error(err)
+					}
+				}
+				for range 30 {
+					write("w.first")
+				}
+				n.Isolate()
+				settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+				write("w.missed")
+				n.Rejoin()
+				isBack(t, n, other, id)
+				write("w.last")
+				<-done
+				count := 0
+				for _, name := range seen {
+					if name == "w.first" {
+						count++
+					}
+				}
+				if count != 30 {
+					t.Errorf("of 30 grants %d were seen", count)
+				}
+			})
+		})
+	}
+}
