@@ -316,7 +316,9 @@ func (c *Cluster) joined(ctx context.Context) error {
 // Ready waits until this node can serve: it belongs to a group that has its voters, the local replica
 // has caught up, and a raft leader answers. The calls after it work. Where nodes are replaced one by one,
 // the first Ready of a new one also means that the fleet can spare the next old one: it votes, or the
-// voters are complete without it, and those that are gone no longer count. A node whose group is about to yield to another
+// voters are complete without it, and those that are gone no longer count. So the replacement of a voter that died is
+// ready when that one was given up, Config.ReplaceAfter after it was last heard, and some seconds later at most; of one that
+// left, within seconds; and of one too many at once, as soon as a majority is back. A node whose group is about to yield to another
 // of its name is ready when it belongs to that. A context that ends first
 // answers its error and ErrNoQuorum; the text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {

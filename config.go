@@ -54,7 +54,7 @@ type Config struct {
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
-	// Zone is this node's failure domain, up to 64 bytes; voters are spread over zones.
+	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they are chosen; none is moved later.
 	Zone string
 	// Secrets are shared by the fleet: the first seals, all open. They authenticate and encrypt the
 	// gossip and every connection.

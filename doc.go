@@ -50,4 +50,19 @@
 // Nodes that share a fleet trust each other: gossip and Raft are sealed against strangers, not against a member that lies.
 //
 // The library lives in the application's process: it shares its processor, its memory and its end.
+//
+// # How a process ends
+//
+// A process that is told to stop, and does not come back on its data directory, leaves: its locks are free at once, another
+// votes in its place, and any number may leave at one moment.
+//
+//	stop, done := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+//	defer done()
+//	<-stop.Done()
+//	bounded, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+//	defer cancel()
+//	err := c.Leave(bounded)
+//
+// One that comes back on its directory closes ([Cluster.Close]). A process without a directory that only closes hands its
+// vote over, too, for five seconds at most; where another voter died a moment ago that may be too short, and Leave waits.
 package holdfast

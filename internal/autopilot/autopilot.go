@@ -20,7 +20,8 @@
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
 //	P8  A step names the membership that it was decided on, and is void under any other.
-//	P9  Voters are spread over zones, then over nodes with disks.
+//	P9  Voters are spread over zones, then over nodes with disks. Where nothing presses, a newcomer that would crowd a zone
+//	    waits for one of another zone that is on its way.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a majority of the
@@ -49,6 +50,8 @@ const (
 	forgetFactor = 10
 	// behindMax is how many entries a standby may lag behind to be promoted: less than a moment's work.
 	behindMax = 1000
+	// zonePatience is for how long one that is ready waits for one of another zone: newcomers differ by less in their start.
+	zonePatience = 3 * time.Second
 )
 
 // Role is what a node does in the group.

@@ -51,6 +51,7 @@ func disk(m *autopilot.Member)   { m.Disk = true }
 func starts(m *autopilot.Member) { m.Running = false }
 func reborn(m *autopilot.Member) { m.Succeeded = true }
 func young(m *autopilot.Member)  { m.Age = time.Millisecond }
+func fresh(m *autopilot.Member)  { m.Age = time.Second }
 
 const dead = 31 * time.Second
 
@@ -207,6 +208,14 @@ func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
 		{"the zone of the dead one", of(5, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("south")), voter("d", zone("south")), voter("e", zone("north"), heard(dead)),
 			standby("f", zone("west")), standby("g", zone("north"))), "g"},
 		{"the node with a disk", of(3, voter("a"), voter("b"), standby("c"), standby("d", disk)), "d"},
+		{"nobody yet, as a node of another zone has joined", of(5, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("north")),
+			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), ""},
+		{"one that has waited long enough", of(5, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("north")),
+			standby("d", zone("east")), standby("e", zone("south"), starts)), "d"},
+		{"one that takes the place of who leaves", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("north"), leaves),
+			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), "d"},
+		{"the second of two at once", of(3, voter("a", zone("east")), voter("b", zone("west")),
+			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), "d"},
 		{"a candidate of the zone without a voter", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("east")),
 			joins("d", zone("west")), joins("e", zone("north"))), "e"},
 	} {

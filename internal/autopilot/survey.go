@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -70,6 +71,36 @@ func (v *view) better(a, b Member) int {
 		cmp.Compare(b.Age, a.Age),
 		cmp.Compare(a.Node, b.Node),
 	)
+}
+
+// zoneComes reports whether the next to be promoted would crowd a zone while a node of another is on its way: P9. It asks only
+// where nothing presses, and not at an even number of voters: the last of those bears no death.
+func (v *view) zoneComes() bool {
+	if len(v.voters)%2 == 0 || v.failed > 0 || v.leaving > 0 {
+		return false
+	}
+	zones := maps.Clone(v.zones)
+	for _, next := range v.ready[:min(2, len(v.ready))] {
+		if next.Age >= zonePatience {
+			return false
+		}
+		if slices.ContainsFunc(v.Members, func(m Member) bool { return v.comes(m) && zones[m.Zone] < zones[next.Zone] }) {
+			return true
+		}
+		zones[next.Zone]++
+	}
+	return false
+}
+
+// comes reports whether a node that lives will be ready to vote soon.
+func (v *view) comes(m Member) bool {
+	switch {
+	case m.Departure != Stays || v.isReady(m):
+		return false
+	case m.Role == Standby:
+		return v.hears(m)
+	}
+	return m.Role == Candidate && m.Seen < v.Moment
 }
 
 // hears reports whether a replica lives, as far as the raft leader can know: it was heard a moment ago.
