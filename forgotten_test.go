@@ -45,3 +45,30 @@ func TestACallThatComesAfterTheGroupHasForgottenItsNodeSaysSo(t *testing.T) {
 		t.Errorf("on a node that leaves: %v", err)
 	}
 }
+
+// See TestANodeThatLeavesBeforeTheGroupHasHeardOfItIsNotTakenForACopy.
+func TestAHelloThatComesAfterTheGoodbyeOfALeavingNodeFindsNoCopy(t *testing.T) {
+	t.Parallel()
+	c, err := Open(t.Context(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.leaving.Store(true)
+	if _, _, err := c.proposer.propose(ctx, fsm.Goodbye{Node: c.self.Node, Incarnation: c.self.Incarnation}); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if err := c.hello(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Hello answered %v", err)
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("the node has failed: %v", err)
+	}
+}
