@@ -125,7 +125,33 @@ func (x *nemesis) ends(i int, orderly bool) {
 
 // leaves has a node leave the group, or several at once, or all, and opens them again some time later.
 func (x *nemesis) leaves(r *rand.Rand, i int) {
+	doubled := false
+	x.change(func() { x.leaving, doubled = x.leaving+1, x.doubled > 0 })
 	var who []int
+	if !doubled {
+		who = x.some(r, i)
+	}
+	var going sync.WaitGroup
+	for _, j := range who {
+		patience := upTo(r, time.Minute)
+		going.Go(func() { x.leave(j, patience) })
+	}
+	going.Wait()
+	x.change(func() { x.leaving-- })
+	if len(who) == 0 {
+		return
+	}
+	x.faults.Add(1)
+	x.wait(x.lasts(r))
+	for _, j := range who {
+		x.open(j)
+		x.unclaim(j)
+		x.recover(j)
+	}
+}
+
+// some claims node i, or several nodes, or all.
+func (x *nemesis) some(r *rand.Rand, i int) (who []int) {
 	share := []int{0, 0, 40, 100}[r.IntN(4)]
 	for k, j := range append([]int{i}, r.Perm(len(x.ids))...) {
 		if k > 0 && (j == i || len(who) > 0 && !chance(r, share)) {
@@ -135,28 +161,7 @@ func (x *nemesis) leaves(r *rand.Rand, i int) {
 			who = append(who, j)
 		}
 	}
-	if len(who) == 0 {
-		return
-	}
-	x.faults.Add(1)
-	x.mu.Lock()
-	x.leaving++
-	x.mu.Unlock()
-	var going sync.WaitGroup
-	for _, j := range who {
-		patience := upTo(r, time.Minute)
-		going.Go(func() { x.leave(j, patience) })
-	}
-	going.Wait()
-	x.mu.Lock()
-	x.leaving--
-	x.mu.Unlock()
-	x.wait(x.lasts(r))
-	for _, j := range who {
-		x.open(j)
-		x.unclaim(j)
-		x.recover(j)
-	}
+	return who
 }
 
 // leave has node i leave. Its disk begins as a new node, unless it could not leave in time or nobody stayed.

@@ -16,7 +16,7 @@ const rivalTime = 30 * time.Second
 // nothing else happens to the network, in two parts of which each could be of a majority, and the only voter is dead.
 func (x *nemesis) moves(r *rand.Rand, i int) {
 	how := r.IntN(4)
-	if c := x.s.Node(i).Cluster(); c == nil || len(c.Status().Voters) < 2 {
+	if x.alone(i) {
 		how = 2
 	}
 	if how != 2 && !x.takeNetwork() {
@@ -48,6 +48,11 @@ func (x *nemesis) movesTo(r *rand.Rand, i, to, how int) {
 		x.kill(i)
 	}
 	x.wait(x.lasts(r))
+	if x.alone(i) {
+		x.kill(i)
+	}
+	x.change(func() { x.doubled++ })
+	defer x.change(func() { x.doubled-- })
 	if err := host.CopyDisk(from); err != nil {
 		x.t.Errorf("copying the disk of node %d: %v", i, err)
 	}
@@ -66,6 +71,14 @@ func (x *nemesis) movesTo(r *rand.Rand, i, to, how int) {
 	x.wipe(i)
 	x.change(func() { x.ill[i]++ })
 	x.leaveVacant(i)
+}
+
+// alone reports whether node i is the only voter, or may become so as others leave.
+func (x *nemesis) alone(i int) bool {
+	c := x.s.Node(i).Cluster()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.leaving > 0 || c != nil && len(c.Status().Voters) < 2
 }
 
 // goesOn is which of two processes of a node goes on: the later one, unless others had heard more of the former. One

@@ -129,6 +129,7 @@ type nemesis struct {
 	vacant  []bool   // nothing runs there, until a disk is brought there
 	proof   []bool   // what starts there next proves that what ran before is dead
 	leaving int      // faults in which nodes leave
+	doubled int      // disks of which a copy is open while their processes may live
 }
 
 func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *teeth) {
