@@ -93,6 +93,14 @@ func (k *keeper) unshare(s *session) {
 	}
 }
 
+// unshareAll takes no more leases onto any session. The group takes a process that it has removed for one that is here again
+// when it opens one: what it waits for then is withdrawn when its node is removed the next time.
+func (k *keeper) unshareAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.shared)
+}
+
 // opened notes that the group has the session. It answers false if its validity is over already. While its
 // call is queued, a manual session is renewed automatically, too: otherwise the call would lose its place
 // in the queue after a TTL.

@@ -114,7 +114,7 @@ func last(group *consensus.Group) bool {
 
 // member reports whether the group still has this node's replica.
 func (c *Cluster) member(group *consensus.Group) bool {
-	if c.founder.isOut() {
+	if c.founder.isOut() || group.Replica() != c.founder.replica() { // now, or in a former life
 		return false
 	}
 	members := group.Members()

@@ -89,10 +89,14 @@ func (f *founder) comeBack(ctx context.Context) error {
 		return err
 	}
 	observer{c: c}.forget()
+	c.keeper.unshareAll()
 	if err := f.nextLife(); err != nil {
 		return err
 	}
 	f.tell(ctx, c.meta(c.firstPhase()))
+	if ctx.Err() != nil { // the directory is about to be closed
+		return ctx.Err()
+	}
 	return f.startReplica()
 }
 

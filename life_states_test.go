@@ -1,7 +1,10 @@
 package holdfast_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,6 +193,88 @@ func TestAWatchSeesNothingTwiceWhenItsNodeComesBack(t *testing.T) {
 				if count != 30 {
 					t.Errorf("of 30 grants %d were seen", count)
 				}
+			})
+		})
+	}
+}
+
+// What a node waits for after its return is withdrawn, too, when it is removed again: a queue would else wait for its TTL.
+func TestWhatANodeThatCameBackWaitsForIsWithdrawnWhenItIsRemovedAgain(t *testing.T) {
+	t.Parallel()
+	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
+		n := follower(s, holdfast.RoleNonVoter)
+		other := others(s, n)[0]
+		c, id := n.Cluster(), n.Cluster().ID()
+		l := get(t, c, "its own", holdfast.WithTTL(time.Hour))
+		held := get(t, other.Cluster(), "lock")
+		granted := make(chan error, 2)
+		for round := range 2 {
+			go func() {
+				l, err := c.Acquire(until(time.Hour), "lock", holdfast.WithTTL(time.Hour))
+				if err == nil {
+					err = l.Release(until(time.Minute))
+				}
+				granted <- err
+			}()
+			settles(t, 10*time.Second, "queue", func() bool {
+				info, err := other.Cluster().Inspect(until(time.Minute), "lock")
+				return err == nil && len(info.Waiters) == 1+round
+			})
+			n.Isolate()
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			settles(t, 10*time.Second, "withdrawal", func() bool {
+				info, err := other.Cluster().Inspect(until(time.Minute), "lock")
+				return err == nil && len(info.Waiters) == 0
+			})
+			n.Rejoin()
+			isBack(t, n, other, id)
+			settles(t, 10*time.Second, "asking again", func() bool { return c.Status().Waiting == 1+round })
+		}
+		if err := held.Release(until(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-granted; err != nil {
+				t.Error(err)
+			}
+		}
+		if !l.Valid() {
+			t.Error(l.Err())
+		}
+	})
+}
+
+// An operator frees what a node holds that is out of sight. If it lives, it hears so when it is back, and goes on.
+func TestANodeThatWasRevokedWhileItWasAwayComesBackWithoutItsLeases(t *testing.T) {
+	t.Parallel()
+	for name, every := range map[string]int{"by the log": 0, "by a snapshot": 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+			sim.Run(t, sim.Options{Nodes: 4, Config: quick, SnapshotEvery: every}, func(s *sim.Sim) {
+				n := follower(s, holdfast.RoleNonVoter)
+				other := others(s, n)[0]
+				c, id := n.Cluster(), n.Cluster().ID()
+				l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
+				n.Isolate()
+				settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+				if err := other.Cluster().RevokeNode(until(time.Minute), id, "it burns"); err != nil {
+					t.Fatal(err)
+				}
+				for i := range 40 {
+					name := fmt.Sprint("lock", i/10) // what a lock's past tells is the last 16 grants
+					if err := get(t, other.Cluster(), strings.TrimSuffix(name, "0")).Release(until(time.Minute)); err != nil {
+						t.Error(err)
+					}
+				}
+				n.Rejoin()
+				isBack(t, n, other, id)
+				settles(t, time.Second, "news", func() bool { return !l.Valid() })
+				if !errors.Is(l.Err(), holdfast.ErrForced) {
+					t.Errorf("it was told %v", l.Err())
+				}
+				get(t, c, "lock")
 			})
 		})
 	}
