@@ -37,13 +37,13 @@ const (
 // Meta is what a node tells the others about itself with its gossip. It is a
 // hint for finding peers: nothing in it can take or give a lock.
 type Meta struct {
-	Node        string // the node's UUID, the same for all its lives
-	Incarnation uint64 // which life of the node this is
+	Node        string // the node's UUID, the same for all its processes and replicas
+	Incarnation uint64 // which process of the node this is
 	ClusterID   string // UUID of the group it belongs to, or would join; empty while it has none
 	Name        string // the name people know it by
 	Zone        string // failure domain
 	Version     string // of the library
-	Replica     uint64 // its replica's id in the group, 0 while it has none
+	Replica     uint64 // its replica's id in the group, or that of the replica that it asks for
 	Phase       Phase
 	Voter       bool
 	Level       uint64 // highest feature level it understands
