@@ -60,7 +60,7 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer crew.Leave(c)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/fleet/scheduler"
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -59,7 +60,7 @@ func (s *service) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer crew.Leave(c) // also after SIGTERM, which ends ctx
 	if err := announce(peers, c.Addr()); err != nil {
 		return err
 	}

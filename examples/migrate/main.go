@@ -54,7 +54,7 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer crew.Leave(c)
 	version := 0
 	err = c.Do(ctx, lockName, func(ctx context.Context, l *holdfast.Lease) error {
 		info, err := c.Inspect(ctx, lockName)

@@ -60,7 +60,7 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer crew.Leave(c)
 	err = c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
 		crew.Tell("leads", 0, "")
 		return lead(ctx, c, l, schedule, func(key string) error { return work(dir, key, name) })

@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,8 +118,11 @@ func (c *Crew) Stop(name string) {
 	}
 }
 
-// StopAll is Stop for all processes.
+// StopAll is Stop for all processes, at one moment.
 func (c *Crew) StopAll() {
+	for _, m := range c.members {
+		_ = m.stdin.Close()
+	}
 	for name := range c.members {
 		c.Stop(name)
 	}
@@ -152,6 +156,20 @@ func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Clu
 		return nil, nil, err
 	}
 	return ctx, c, nil
+}
+
+// leaveTime bounds Leave: an orchestrator kills what does not end in time.
+const leaveTime = 3 * time.Second
+
+// Leave ends the node of a process that was told to stop, by SIGTERM, an interrupt or the end of its input, and does not come
+// back: its locks are free at once, and another votes in its place. One that is to come back on its DataDir would Close.
+// Where another process was killed a moment before, the group can't let it go in so short a time; it is closed all the same.
+func Leave(c *holdfast.Cluster) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	if err := c.Leave(ctx); err != nil && !errors.Is(err, holdfast.ErrNoQuorum) {
+		fmt.Fprintln(os.Stderr, "leaving:", err)
+	}
 }
 
 // Tell writes a report to the parent.
