@@ -155,7 +155,10 @@ func (sc *scene) work(ctx context.Context, n *sim.Node) {
 		}
 		sc.serve()
 		leave := n.Section("door").Enter(ctx, l.Token())
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-l.Done(): // its session was not renewed while there was no raft leader
+		case <-time.After(50 * time.Millisecond):
+		}
 		leave()
 		_ = l.Release(ctx)
 		time.Sleep(200 * time.Millisecond)
