@@ -25,7 +25,7 @@ func (x *nemesis) restorer(r *rand.Rand) {
 			continue
 		}
 		b := x.copies()
-		x.move(nil)
+		x.stir()
 		if !x.wait(upTo(r, x.pace.backup)) {
 			return
 		}
@@ -51,13 +51,11 @@ func (x *nemesis) still() bool {
 	return true
 }
 
-// move lets other faults have the machines again, but for those that are named.
-func (x *nemesis) move(but []int) {
+// stir lets other faults have the machines again.
+func (x *nemesis) stir() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for i := range x.busy {
-		x.busy[i] = slices.Contains(but, i)
-	}
+	clear(x.busy)
 }
 
 // copies makes a backup of the whole fleet.
@@ -111,7 +109,7 @@ func (x *nemesis) goesBack(r *rand.Rand, b *backup) {
 			x.recover(i)
 		}
 	}
-	x.move(nil)
+	x.stir()
 }
 
 // ends ends the process of a node, in good order or not.

@@ -21,7 +21,7 @@ type pace struct {
 	harm, backup           time.Duration // the longest pause between faults, and before a backup is made or put back
 	faults                 int64         // at a time
 	ages, moves            int           // the percentage of faults that last for hours, and the share of moves and leaving nodes
-	hold, patience         time.Duration // of who keeps locks with long TTLs, and how often it looks at them
+	hold, patience         time.Duration // of who keeps locks with long TTLs
 	survey                 time.Duration // how often it is looked who votes
 	glance, gaze           time.Duration // how often holders look at their leases, and at those with long TTLs
 	ttls, longs            []time.Duration
