@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -92,7 +93,7 @@ func (s *service) edit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer crew.Leave(c)
 	if err := announce(peers, c.Addr()); err != nil {
 		return err
 	}
