@@ -122,7 +122,7 @@ func (x *nemesis) onNode(i int, f func()) {
 // claim makes a node ill and busy, unless it is busy already, or none is there.
 func (x *nemesis) claim(i int) (ok bool) {
 	x.change(func() {
-		if ok = !x.busy[i] && !x.vacant[i]; ok {
+		if ok = !x.busy[i] && !x.vacant[i] && !x.awaited.Load(); ok {
 			x.busy[i] = true
 			x.ill[i]++
 		}

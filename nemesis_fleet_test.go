@@ -20,22 +20,30 @@ type backup struct {
 
 // restorer takes the fleet back to a backup, again and again.
 func (x *nemesis) restorer(r *rand.Rand) {
+	var b *backup
 	for x.wait(upTo(r, x.pace.backup)) {
-		if !x.still() {
-			continue
+		switch {
+		case !x.quiet():
+		case b == nil:
+			b = x.copies()
+			x.stir()
+		default:
+			x.goesBack(r, b)
+			b = nil
 		}
-		b := x.copies()
-		x.stir()
-		if !x.wait(upTo(r, x.pace.backup)) {
-			return
-		}
-		for !x.still() {
-			if !x.wait(100 * time.Millisecond) {
-				return
-			}
-		}
-		x.goesBack(r, b)
 	}
+}
+
+// quiet waits for a while until no fault has the life of a node in its hands, lets none begin, and is still then.
+func (x *nemesis) quiet() bool {
+	x.awaited.Store(true)
+	defer x.awaited.Store(false)
+	for end := time.Now().Add(x.pace.backup / 4); time.Now().Before(end) && x.wait(100*time.Millisecond); {
+		if x.still() {
+			return true
+		}
+	}
+	return false
 }
 
 // still takes the lives of all machines in hand, if no fault has one.

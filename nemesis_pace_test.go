@@ -50,7 +50,7 @@ func sparse() pace {
 		name: "sparse", minutes: 4 * 60,
 		call: 3 * time.Minute, lead: 10 * time.Minute, look: time.Minute, keep: time.Minute,
 		burden: time.Hour, operate: time.Hour, jobEvery: 10 * time.Minute,
-		harm: 2 * time.Minute, backup: time.Hour, faults: 3, ages: 5, moves: 20,
+		harm: 2 * time.Minute, backup: 40 * time.Minute, faults: 3, ages: 5, moves: 20,
 		hold: time.Hour, patience: 20 * time.Minute, survey: 500 * time.Millisecond, glance: 5 * time.Second, gaze: 30 * time.Second,
 		ttls: []time.Duration{30 * time.Second, time.Minute}, longs: []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour},
 		least: history.Figures{

@@ -115,6 +115,7 @@ type nemesis struct {
 	left     atomic.Int64 // nodes that the group let go
 	sets     atomic.Int64
 	formed   atomic.Bool
+	awaited  atomic.Bool // a restore waits until no fault has the life of a node in its hands
 
 	mu      sync.Mutex
 	ill     []int // faults that touch each node
@@ -260,12 +261,13 @@ func (x *nemesis) begins(r *rand.Rand, callers, listeners *sync.WaitGroup) {
 	callers.Go(func() { x.operator(deciding) })
 }
 
-// serve takes and releases a lock of the node's own until that works once.
+// serve takes and releases a lock of the node's own until that works once: another one each time, as what a process took that
+// did not live to hear of it is held until its TTL.
 func (x *nemesis) serve(i int) {
 	ctx := until(2 * (resumeMax + slower(x.timed)))
-	for ctx.Err() == nil {
+	for try := 0; ctx.Err() == nil; try++ {
 		if c := x.s.Node(i).Cluster(); c != nil {
-			if l, err := c.Acquire(until(time.Second), fmt.Sprint("own", i)); err == nil && l.Release(until(time.Second)) == nil {
+			if l, err := c.Acquire(until(time.Second), fmt.Sprint("own ", i, try)); err == nil && l.Release(until(time.Second)) == nil {
 				x.rec.Add(history.Event{Kind: history.Served, Node: i})
 				return
 			}
