@@ -112,16 +112,20 @@ func (v *view) removeVoter(match func(Member) bool, reason string) Plan {
 	if i < 0 {
 		return Plan{}
 	}
-	heard := 0
-	for k, m := range v.voters {
-		if k != i && v.hears(m) && (m.Node == v.Self || v.Changed == 0 || m.Heard < v.Changed) {
-			heard++
-		}
-	}
-	if heard < quorum(len(v.voters)-1) {
+	if v.without(v.voters[i]) < quorum(len(v.voters)-1) {
 		return Plan{}
 	}
 	return Plan{Kind: Remove, Node: v.voters[i].Node, Reason: reason}
+}
+
+// without counts the voters besides one that were heard a moment ago, and since the last change.
+func (v *view) without(gone Member) (heard int) {
+	for _, m := range v.voters {
+		if m.Node != gone.Node && v.hears(m) && (m.Node == v.Self || v.Changed == 0 || m.Heard < v.Changed) {
+			heard++
+		}
+	}
+	return heard
 }
 
 // handOver is P6: a raft leader that leaves gives way to another, which then removes it.

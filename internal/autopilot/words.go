@@ -50,7 +50,7 @@ func (v *view) stuck(m Member) Plan {
 	case n > 1 && m.Node == v.Self:
 		return wait("%s leaves, and waits until a voter that stays is heard", m.Node)
 	case n > 1:
-		return wait("%s leaves, and waits: without it only %d of %d voters would be heard", m.Node, v.heard-1, n-1)
+		return wait("%s leaves, and waits: without it only %d of %d voters would be heard", m.Node, v.without(m), n-1)
 	case slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role != Voter && m.Departure == Stays }):
 		return wait("%s leaves, and waits until a standby is ready to vote in its place", m.Node)
 	}

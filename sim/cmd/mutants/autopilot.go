@@ -13,7 +13,7 @@ func membership() []mutant {
 		{name: "an only voter can't leave to its only standby", file: plan, old: "return len(v.ready) > 1 || v.staying == 0", new: "return len(v.ready) > 1"},
 		{name: "a standby is promoted that was not heard lately", file: survey, old: "m.Departure == Stays && v.hears(m) &&\n", new: "m.Departure == Stays &&\n"},
 		{name: "a standby is promoted before it has caught up", file: survey, old: "\t\tm.Running && m.Behind", new: "\t\tm.Behind"},
-		{name: "a removal may cost the majority", file: plan, old: "if heard < quorum(len(v.voters)-1) {", new: "if heard < 1 {"},
+		{name: "a removal may cost the majority", file: plan, old: "if v.without(v.voters[i]) < quorum(len(v.voters)-1) {", new: "if v.without(v.voters[i]) < 1 {"},
 		{name: "many steps within a moment count on the same old news", file: plan, old: "v.Changed == 0 || m.Heard < v.Changed", new: "v.Changed >= 0", suites: []string{"internal/autopilot:LastChange", "root:TestAStandbyThatHasJustDied"}},
 		{name: "who is silent for a moment is given up", file: survey, old: "return m.Heard >= v.ReplaceAfter", new: "return m.Heard >= v.Moment"},
 		{name: "a dead voter is removed for nothing", file: plan, old: "\tdefault:\n\t\treturn Plan{}\n\t}\n\treturn v.removeVoter", new: "\t}\n\treturn v.removeVoter"},
