@@ -82,7 +82,7 @@ func (m *Machine) checkNode(n node) error {
 	switch {
 	case n.id == Node{} || n.incarnation == 0 || !validText(n.name, NameBytesMax) || len(n.place.Boot) > BootBytesMax:
 		return broken(3, "node %v has a bad record", n.id)
-	case n.over && (n.born != 0 || n.since != 0 || n.lowest != 0 || n.gone == 0), n.gone > m.applied, n.departure != Stays && !n.over, n.departure > Gone:
+	case n.over && (n.born != 0 || n.since != 0 || n.lowest != 0 || n.gone == 0), n.gone > m.applied, n.departure != Stays && !n.over, n.departure > Gone, n.back && n.departure == Stays:
 		return broken(3, "process %#x of node %v is over and has a record", n.incarnation, n.id)
 	case !n.over && (n.born == 0 || n.since < n.born || n.since > m.applied):
 		return broken(3, "process %#x of node %v said hello at %d", n.incarnation, n.id, n.born)

@@ -20,8 +20,19 @@ type lock struct {
 }
 
 // wanted says that all holders have been told, as they always are while somebody waits.
-func (l *lock) wanted() bool {
-	return l.holders == 0 && l.waiters > 0 || l.holders > 0 && l.told >= l.last
+func (m *Machine) wanted(l *lock) bool {
+	switch {
+	case l.holders == 0:
+		return l.waiters > 0
+	case l.told >= l.last || l.holder != nil:
+		return l.told >= l.last
+	}
+	told := true // if none of those who have not been is there any more
+	m.shared.Ascend(&claim{name: l.name, token: l.told + 1}, func(c *claim) bool {
+		told = c.name != l.name
+		return false
+	})
+	return told
 }
 
 type value struct{ text string }

@@ -53,6 +53,7 @@ type naiveRun struct {
 	place     Place
 	over      bool // superseded, or it said good-bye
 	departure Departure
+	back      bool // it does not count that it leaves
 	gone      bool
 	used      map[uint64]bool
 }
@@ -191,11 +192,10 @@ func (o *naive) hello(c Hello) Outcome {
 			return Outcome{}
 		}
 	}
-	if !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone }) {
+	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone })
+	if last := o.latest(c.Node); nobody && last != nil && last.departure == Leaves {
 		for _, r := range o.runs {
-			if r.departure == Leaves {
-				r.departure = Stays
-			}
+			r.back = r.back || r.departure == Leaves
 		}
 	}
 	o.succeed(c)

@@ -17,7 +17,8 @@ type node struct {
 	gone        uint64    // index at which it was superseded or removed, or said good-bye; 0: it is here
 	spans       int       // of m.numbers
 	over        bool      // it is gone and does not come back: it neither acquires nor renews
-	departure   Departure // if it is over: whether a process of its node may come after it
+	departure   Departure // if it is over: what it said of its node
+	back        bool      // that it leaves no longer counts: the fleet left as a whole, and goes on
 	lasting     bool      // it is gone, and sessions of it are open
 }
 
@@ -76,7 +77,7 @@ func (m *Machine) hello(c *Hello) Outcome {
 	case (!known || last.gone != 0) && m.here >= m.limits.nodes:
 		return Outcome{Code: CodeTooManyNodes}
 	}
-	if m.here == 0 {
+	if m.here == 0 && known && last.departure == Leaves {
 		m.resume()
 	}
 	if known {
@@ -89,13 +90,14 @@ func (m *Machine) hello(c *Hello) Outcome {
 	return Outcome{}
 }
 
-// resume is for the first who comes when nobody was here: all had said that they leave, so that none of them was let go. They
-// only closed, and whoever comes back goes on. Without this the first would have the others removed.
+// resume is for the first who comes back when nobody is here: all had said that they leave, so that none of them was let go. They
+// only closed, and whoever comes back goes on. Without this the first would have the others removed. A newcomer changes
+// nothing: who has said that it leaves may still wait to be let go.
 func (m *Machine) resume() {
 	var back []node
 	m.nodes.Ascend(node{}, func(n node) bool {
-		if n.departure == Leaves {
-			n.departure = Stays
+		if n.departure == Leaves && !n.back {
+			n.back = true
 			back = append(back, n)
 		}
 		return true

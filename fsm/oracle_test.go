@@ -218,7 +218,9 @@ func (w *world) expected() (text string) {
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
 		departure := Stays
 		if n := o.latest(id); n != nil {
-			departure = n.departure
+			if departure = n.departure; departure == Leaves && n.back {
+				departure = Stays
+			}
 		}
 		text += fmt.Sprint(departure, " ")
 	}

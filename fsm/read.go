@@ -161,12 +161,15 @@ func (m *Machine) Incarnation(id Node) (uint64, bool) {
 // Departed is whether a node stays in the group, by its last Goodbye, as far as that is remembered.
 func (m *Machine) Departed(id Node) Departure {
 	n, _ := m.latest(id)
+	if n.back && n.departure == Leaves {
+		return Stays
+	}
 	return n.departure
 }
 
 func (m *Machine) view(l *lock) Lock {
 	v := Lock{
-		Name: l.name, Mode: l.mode, Limit: l.limit, LastToken: l.last, Wanted: l.wanted(),
+		Name: l.name, Mode: l.mode, Limit: l.limit, LastToken: l.last, Wanted: m.wanted(l),
 		Holders: make([]Holder, 0, l.holders), Waiters: make([]Holder, 0, l.waiters),
 	}
 	for c := range m.holdersOf(l) {

@@ -194,6 +194,8 @@ func (in *restorer) node(b []byte) error {
 			n.place.decodeField(&f, f.number-9)
 		case 12:
 			n.since = f.uint64()
+		case 13:
+			n.back = f.bool()
 		}
 	}
 	if n.gone != 0 {

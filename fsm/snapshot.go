@@ -156,7 +156,8 @@ func (n node) record(b []byte) []byte {
 	b = appendBool(b, 7, n.over)
 	b = appendUint(b, 8, uint64(n.departure))
 	b = n.place.appendTo(b, 9)
-	return appendUint(b, 12, n.since)
+	b = appendUint(b, 12, n.since)
+	return appendBool(b, 13, n.back)
 }
 
 func (s span) record(b []byte) []byte {
