@@ -74,9 +74,9 @@ func (v *view) better(a, b Member) int {
 }
 
 // zoneComes reports whether the next to be promoted would crowd a zone while a node of another is on its way: P9. It asks only
-// where nothing presses, and not at an even number of voters: the last of those bears no death.
+// where nothing presses, and not at two voters, which bear no death.
 func (v *view) zoneComes() bool {
-	if len(v.voters)%2 == 0 || v.failed > 0 || v.leaving > 0 {
+	if len(v.voters) == 2 || v.failed > 0 || v.leaving > 0 {
 		return false
 	}
 	zones := maps.Clone(v.zones)
