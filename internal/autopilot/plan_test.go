@@ -214,6 +214,8 @@ func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
 			standby("d", zone("east")), standby("e", zone("south"), starts)), "d"},
 		{"one that takes the place of who leaves", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("north"), leaves),
 			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), "d"},
+		{"nor the fifth before that", of(5, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("north")), voter("d", zone("east")),
+			standby("e", zone("east"), fresh), standby("f", zone("west"), starts)), ""},
 		{"the second of two at once", of(3, voter("a", zone("east")), voter("b", zone("west")),
 			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), "d"},
 		{"a candidate of the zone without a voter", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("east")),
