@@ -130,7 +130,7 @@ func TestNothingGrowsWithTheLivesOfANode(t *testing.T) {
 			r.clocks.mu.Lock()
 			clocks := len(r.clocks.heard)
 			r.clocks.mu.Unlock()
-			// heard may have a late message of each former life: bounded by heardMax, and of no use to anybody
+			// a late message of a former life is forgotten when the node is a member again
 			if members != 3 || last > 3 || known > 3 || clocks > 2 || heard > 3 {
 				t.Errorf("%s: %d members, %d senders, %d addresses, %d nodes, %d clocks", r.node, members, heard, last, known, clocks)
 			}

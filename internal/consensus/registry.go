@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/lni/dragonboat/v4/config"
@@ -53,6 +54,7 @@ func (r *registry) Add(_, replica uint64, node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.members[replica] = node
+	maps.DeleteFunc(r.heard, func(_ uint64, other string) bool { return other == node }) // in former lives
 }
 
 // Remove forgets a member that was removed from the group.
