@@ -54,7 +54,8 @@ type Config struct {
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
-	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they are chosen; none is moved later.
+	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they are chosen; none is moved
+	// later. A new group chooses among the nodes that Bootstrap waits for: with Bootstrap as large as the fleet, among all.
 	Zone string
 	// Secrets are shared by the fleet: the first seals, all open. They authenticate and encrypt the
 	// gossip and every connection.

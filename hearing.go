@@ -73,25 +73,24 @@ func (h *hearing) follow() { h.from = 0 }
 // listening is for how long this node has been raft leader.
 func (h *hearing) listening(now lease.Instant) time.Duration { return time.Duration(now - h.from) }
 
-// take notes what the replica has heard of the members in the present term.
+// take notes what the replica has heard of the members in the present term. Of one that is new to this raft leader it counts
+// from now: it was taken in a moment ago, or heard by a former raft leader as far as that has said.
 func (h *hearing) take(heard map[uint64]consensus.Heard, members consensus.Members, now lease.Instant) {
 	maps.DeleteFunc(h.last, func(replica uint64, _ lease.Instant) bool { return !members.Includes(replica) })
 	for replica := range members.All() {
+		last, known := h.last[replica]
 		if one, ok := heard[replica]; ok {
 			at := now - lease.Instant(max(0, time.Since(one.At)))
-			h.last[replica] = max(h.last[replica], at)
+			h.last[replica] = max(last, at)
+		} else if !known {
+			h.last[replica] = now
 		}
 	}
 }
 
-// since is for how long a replica was not heard. One that never was may have been heard a moment before this node
-// became raft leader.
+// since is for how long a member's replica was not heard.
 func (h *hearing) since(replica uint64, now lease.Instant) time.Duration {
-	at, ok := h.last[replica]
-	if !ok {
-		at = h.from
-	}
-	return time.Duration(now - at)
+	return time.Duration(now - h.last[replica])
 }
 
 // report is what is to be published now, nil if nothing is: who is silent, and who is no more. applied is the index

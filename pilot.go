@@ -251,7 +251,7 @@ func (p *pilot) input(group *consensus.Group, members consensus.Members, info fs
 	if info.Serving {
 		in.StableAfter = stableAfter
 	} else { // there is nothing to lose yet
-		in.Want, in.Listening = max(in.Want, int(info.Voters)), in.Moment
+		in.Want, in.Listening, in.Expected = max(in.Want, int(info.Voters)), in.Moment, int(info.Bootstrap)
 	}
 	v := vision{cluster: id.ClusterID, heard: group.Heard(), seen: make(map[string]membership.Member), hellos: make(map[string]fsm.NodeRecord)}
 	p.hearing.take(v.heard, members, now)

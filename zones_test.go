@@ -17,7 +17,7 @@ func TestAFleetInThreeZonesLosesOneOfThemAndKeepsItsVotersApart(t *testing.T) {
 		t.Run(fmt.Sprintf("%d voters", c.voters), func(t *testing.T) {
 			t.Parallel()
 			zoned := func(i int, cfg *holdfast.Config) {
-				cfg.Voters, cfg.Zone = c.voters, fmt.Sprint("zone", i%3)
+				cfg.Voters, cfg.Bootstrap, cfg.Zone = c.voters, c.nodes, fmt.Sprint("zone", i%3)
 			}
 			sim.Run(t, sim.Options{Nodes: c.nodes, Config: zoned}, func(s *sim.Sim) {
 				lost, rest := s.RaftLeader().Index()%3, []*sim.Node(nil)

@@ -21,7 +21,8 @@
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
 //	P8  A step names the membership that it was decided on, and is void under any other.
 //	P9  Voters are spread over zones, then over nodes with disks. Where nothing presses, a newcomer that would crowd a zone
-//	    waits for one of another zone that is on its way.
+//	    waits for one of another zone that is on its way. A group that does not serve yet first takes in all that it waits
+//	    for, and then chooses.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a majority of the
@@ -101,6 +102,7 @@ type Input struct {
 	StableAfter  time.Duration // a standby must be of this Age to be promoted
 	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
 	Moment       time.Duration // who was heard within it lives; a few heartbeats; 0: MomentDefault
+	Expected     int           // replicas that a group which does not serve yet waits for before it chooses voters; 0: none
 	Changed      time.Duration // since the membership was changed last; 0: long ago
 }
 

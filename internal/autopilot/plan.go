@@ -51,7 +51,7 @@ func (v *view) removeGone() Plan {
 
 // promote makes a voter where one is missing.
 func (v *view) promote() Plan {
-	if len(v.ready) == 0 || v.staying >= v.Want || !v.mayPromote() || v.zoneComes() {
+	if len(v.ready) == 0 || v.staying >= v.Want || !v.mayPromote() || v.gathers() || v.zoneComes() {
 		return Plan{}
 	}
 	return Plan{Kind: Promote, Node: v.ready[0].Node, Reason: fmt.Sprintf("%d of %d wanted voters stay", v.staying, v.Want)}

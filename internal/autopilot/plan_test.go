@@ -196,6 +196,12 @@ func TestNothingIsPlannedOnOldKnowledge(t *testing.T) {
 	}
 }
 
+// expecting is an input of a group that does not serve before it has so many replicas.
+func expecting(replicas int, in autopilot.Input) autopilot.Input {
+	in.Expected = replicas
+	return in
+}
+
 func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -218,6 +224,10 @@ func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
 			standby("e", zone("east"), fresh), standby("f", zone("west"), starts)), ""},
 		{"the second of two at once", of(3, voter("a", zone("east")), voter("b", zone("west")),
 			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), "d"},
+		{"nobody before all are there that the founder waits for", expecting(4, of(3, voter("a", zone("east")), standby("b", zone("east")),
+			standby("c", zone("west")))), ""},
+		{"one of those that the founder waited for", expecting(3, of(3, voter("a", zone("east")), standby("b", zone("east")),
+			standby("c", zone("west")))), "c"},
 		{"a candidate of the zone without a voter", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("east")),
 			joins("d", zone("west")), joins("e", zone("north"))), "e"},
 	} {

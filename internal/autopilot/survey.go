@@ -9,13 +9,14 @@ import (
 // view is an Input, counted and sorted.
 type view struct {
 	Input
-	voters  []Member // the one heard longest ago first
-	ready   []Member // the standbys that may be promoted now, the best first
-	heard   int      // voters heard a moment ago that have not gone
-	staying int      // voters to count on: neither leaving nor silent for ReplaceAfter
-	failed  int      // voters silent for ReplaceAfter
-	leaving int      // voters heard that leave
-	zones   map[string]int
+	voters   []Member // the one heard longest ago first
+	ready    []Member // the standbys that may be promoted now, the best first
+	replicas int      // voters and standbys
+	heard    int      // voters heard a moment ago that have not gone
+	staying  int      // voters to count on: neither leaving nor silent for ReplaceAfter
+	failed   int      // voters silent for ReplaceAfter
+	leaving  int      // voters heard that leave
+	zones    map[string]int
 }
 
 func survey(in Input) view {
@@ -29,6 +30,9 @@ func survey(in Input) view {
 	for _, m := range in.Members {
 		if m.Node == in.Self {
 			m.Heard = 0
+		}
+		if m.Role != Candidate {
+			v.replicas++
 		}
 		switch {
 		case m.Role == Voter:
@@ -72,6 +76,9 @@ func (v *view) better(a, b Member) int {
 		cmp.Compare(a.Node, b.Node),
 	)
 }
+
+// gathers reports whether the group still waits for the nodes that are to be there before it chooses voters: P9.
+func (v *view) gathers() bool { return v.replicas < v.Expected }
 
 // zoneComes reports whether the next to be promoted would crowd a zone while a node of another is on its way: P9. It asks only
 // where nothing presses, and not at two voters, which bear no death.

@@ -62,6 +62,8 @@ func (v *view) missing() Plan {
 	n := len(v.voters)
 	behind := slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role == Standby && m.Departure == Stays && v.hears(m) })
 	switch {
+	case v.gathers():
+		return wait("%d of the %d nodes that Bootstrap waits for are in the group: it chooses its voters when all are", v.replicas, v.Expected)
 	case len(v.ready) > 0 && v.mayPromote() && v.zoneComes():
 		return wait("%d of %d wanted voters stay: waits a moment for a node of another zone than %s", v.staying, v.Want, v.ready[0].Node)
 	case len(v.ready) == 1 && n == 1:
