@@ -58,7 +58,7 @@ func newAdmission(good time.Duration) *admission {
 	return &admission{good: good, room: proposalsFirst, empty: make(chan struct{})}
 }
 
-// enter waits for a turn until ctx ends. It answers a *LimitError, maybe beside the error of ctx, where too
+// enter waits for a turn until ctx ends. It answers a *ExhaustedError, maybe beside the error of ctx, where too
 // many calls are the reason that there is none. closing ends the waiting with ErrClosed.
 func (a *admission) enter(ctx context.Context, closing <-chan struct{}) error {
 	a.mu.Lock()
@@ -216,5 +216,5 @@ func (a *admission) late(now time.Time, deadline time.Time, ahead int) bool {
 func (a *admission) silent(now time.Time) bool { return now.Sub(a.heard) > silence }
 
 func crowded() error {
-	return &LimitError{What: "calls under way at this node, which is overloaded", Limit: proposalsMax}
+	return &ExhaustedError{What: "calls under way at this node, which is overloaded", Limit: proposalsMax}
 }

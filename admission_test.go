@@ -77,7 +77,7 @@ func (o *outcome) note(began time.Time, err error) {
 	switch {
 	case err == nil:
 		o.served = append(o.served, took)
-	case errors.Is(err, ErrLimit):
+	case errors.Is(err, ErrExhausted):
 		o.refused = append(o.refused, took)
 	default:
 		o.late++

@@ -44,8 +44,8 @@ func alonely(t *testing.T, l fsm.Limits) *holdfast.Cluster {
 // refusedAtOnce fails the test unless err says that a bound is reached, and names it.
 func refusedAtOnce(t *testing.T, what string, err error) {
 	t.Helper()
-	var limit *holdfast.LimitError
-	if !errors.As(err, &limit) || !errors.Is(err, holdfast.ErrLimit) || limit.What == "" {
+	var limit *holdfast.ExhaustedError
+	if !errors.As(err, &limit) || !errors.Is(err, holdfast.ErrExhausted) || limit.What == "" {
 		t.Errorf("%s: %v", what, err)
 	}
 }
@@ -100,7 +100,7 @@ func TestWaitersBeyondTheBoundAreRefusedUntilOneGivesUp(t *testing.T) {
 	go func() {
 		for { // until those who gave up are out of the queue
 			l, err := c.Acquire(within(t, 10*time.Second), "lock")
-			if !errors.Is(err, holdfast.ErrLimit) {
+			if !errors.Is(err, holdfast.ErrExhausted) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -176,7 +176,7 @@ func TestUnfinishedRequestsBeyondTheBoundAreRefusedUntilTheOldestEnds(t *testing
 			t.Fatal("nothing was refused")
 		}
 		err := try()
-		if errors.Is(err, holdfast.ErrLimit) {
+		if errors.Is(err, holdfast.ErrExhausted) {
 			refusedAtOnce(t, "TryAcquire", err)
 			break
 		}

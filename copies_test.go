@@ -36,7 +36,7 @@ func pick(t *testing.T, s *sim.Sim, role string) *copied {
 		case "voter":
 			return st.Role == holdfast.RoleVoter && st.RaftLeader != st.ID
 		}
-		return st.Role == holdfast.RoleNonVoter
+		return st.Role == holdfast.RoleStandby
 	}
 	x := &copied{s: s}
 	for _, n := range s.Nodes()[:4] {

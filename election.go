@@ -64,7 +64,7 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 			if again, err = l.use(ctx, fn); !again {
 				return err
 			}
-		} else if !errors.Is(err, ErrLimit) {
+		} else if !errors.Is(err, ErrExhausted) {
 			return err
 		}
 		if ctx.Err() != nil || c.stopped() != nil {

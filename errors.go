@@ -36,8 +36,8 @@ var (
 	ErrDamaged = datadir.ErrDamaged
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
 	ErrDirInUse = datadir.ErrInUse
-	// ErrLimit: a bound of the group or of this node is reached. The error is a *LimitError.
-	ErrLimit = errors.New("holdfast: limit reached")
+	// ErrExhausted: a bound of the group or of this node is reached. The error is a *ExhaustedError.
+	ErrExhausted = errors.New("holdfast: limit reached")
 	// ErrMaxHold: the lease ended because its time under WithMaxHold was over.
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
 	// ErrExpired: the lease could not be renewed in time.
@@ -92,21 +92,21 @@ func (e *FieldError) Error() string { return "holdfast: invalid " + e.Field + ":
 // Is reports whether target is ErrInvalid.
 func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
 
-// LimitError names the bound that is reached. errors.Is(err, ErrLimit) holds for it.
-type LimitError struct {
+// ExhaustedError names the bound that is reached. errors.Is(err, ErrExhausted) holds for it.
+type ExhaustedError struct {
 	What  string // what there are too many of
 	Limit int    // the bound, 0 where it is not a plain number
 }
 
-func (e *LimitError) Error() string {
+func (e *ExhaustedError) Error() string {
 	if e.Limit == 0 {
 		return "holdfast: limit reached: " + e.What
 	}
 	return fmt.Sprintf("holdfast: limit reached: %s, at most %d", e.What, e.Limit)
 }
 
-// Is reports whether target is ErrLimit.
-func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+// Is reports whether target is ErrExhausted.
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
 // lost wraps the cause of a loss; the result is both ErrLost and cause.
 func lost(cause error) error {

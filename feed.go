@@ -58,7 +58,7 @@ func (f *feed) open(ctx context.Context, name string, exact bool) (*watch, error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.watches) >= watchesMax {
-		return nil, &LimitError{What: "watches of this node", Limit: watchesMax}
+		return nil, &ExhaustedError{What: "watches of this node", Limit: watchesMax}
 	}
 	f.watches[w] = struct{}{}
 	f.count.Add(1)

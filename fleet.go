@@ -20,13 +20,13 @@ type Role uint8
 
 // Roles.
 const (
-	RoleClient   Role = iota // no replica
-	RoleNonVoter             // its replica follows
-	RoleVoter                // its replica votes
+	RoleClient  Role = iota // no replica
+	RoleStandby             // its replica follows
+	RoleVoter               // its replica votes
 )
 
 func (r Role) String() string {
-	return name(uint8(r), "client", "non-voter", "voter")
+	return name(uint8(r), "client", "standby", "voter")
 }
 
 // MemberState is how gossip sees a member.
@@ -67,7 +67,7 @@ type Status struct {
 	RaftLeader    string // node id, "" if unknown: a hint, never a proof
 	Term, Applied uint64
 	Voters        []string // node ids, as this replica last applied them
-	NonVoters     []string
+	Standbys      []string
 	Held, Waiting int      // leases and waiting calls of this process
 	Failure       error    // why the node has stopped serving for good, nil otherwise
 	Expiries      Lateness // sessions that expired, as this node saw it
@@ -109,8 +109,8 @@ func (c *Cluster) roles() map[string]Role {
 		return roles
 	}
 	members := group.Members()
-	for _, node := range members.NonVoters {
-		roles[node] = RoleNonVoter
+	for _, node := range members.Standbys {
+		roles[node] = RoleStandby
 	}
 	for _, node := range members.Voters {
 		roles[node] = RoleVoter
@@ -136,8 +136,8 @@ func (c *Cluster) Status() Status {
 	for _, node := range members.Voters {
 		st.Voters = append(st.Voters, node)
 	}
-	for _, node := range members.NonVoters {
-		st.NonVoters = append(st.NonVoters, node)
+	for _, node := range members.Standbys {
+		st.Standbys = append(st.Standbys, node)
 	}
 	st.Role = c.roles()[st.ID]
 	known := false
@@ -174,7 +174,7 @@ func (c *Cluster) complete(group *consensus.Group) bool {
 	members := group.Members()
 	here, voters := len(c.votersHere(group)), len(members.Voters)
 	if here < c.cfg.Voters {
-		return c.votes(group) || voters == 1 && len(members.NonVoters) == 1 && members.Has(c.ID())
+		return c.votes(group) || voters == 1 && len(members.Standbys) == 1 && members.Has(c.ID())
 	}
 	return here == voters || here-1 > voters/2
 }

@@ -156,7 +156,7 @@ func TestTheGroupServesWhenAsManyHaveMetAsItsFounderWantedWhateverItsRaftLeaderI
 		}
 		next := s.Node(3)
 		next.Open()
-		settles(t, time.Minute, "standby", func() bool { return slices.Contains(founder.Cluster().Status().NonVoters, next.Cluster().ID()) })
+		settles(t, time.Minute, "standby", func() bool { return slices.Contains(founder.Cluster().Status().Standbys, next.Cluster().ID()) })
 		if err := founder.Cluster().Leave(until(time.Minute)); err != nil {
 			t.Fatal(err)
 		}

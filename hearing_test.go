@@ -13,11 +13,11 @@ import (
 func TestANewReplicaCountsFromWhenItWasTakenIn(t *testing.T) {
 	t.Parallel()
 	h := newHearing()
-	members := consensus.Members{Voters: map[uint64]string{1: "a"}, NonVoters: map[uint64]string{}}
+	members := consensus.Members{Voters: map[uint64]string{1: "a"}, Standbys: map[uint64]string{}}
 	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
 	h.lead(members, at(0))
 	h.take(nil, members, at(0))
-	members.NonVoters[2] = "b"
+	members.Standbys[2] = "b"
 	h.take(nil, members, at(time.Hour))
 	if silent := h.since(2, at(time.Hour+time.Second)); silent != time.Second {
 		t.Errorf("one that was taken in a second ago is silent for %v", silent)

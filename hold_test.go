@@ -33,7 +33,7 @@ func TestAReleasedLockStaysTakenUntilItsMinimumHoldTimeAlsoWhenTheRaftLeaderDies
 			if _, err := b.TryAcquire(until(time.Minute), "rationed"); !errors.Is(err, holdfast.ErrHeld) {
 				t.Errorf("right after: %v", err)
 			}
-			if info, err := b.Inspect(until(time.Minute), "rationed"); err != nil || len(info.Holders) != 0 || info.LastToken != l.Token() || info.Resting != 1 {
+			if info, err := b.Inspect(until(time.Minute), "rationed"); err != nil || len(info.Holders) != 0 || info.LastToken != l.Token() || info.Delayed != 1 {
 				t.Errorf("%+v, %v", info, err)
 			}
 			if i > 0 {

@@ -114,9 +114,9 @@ func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	}
 	voters := 0
 	for i, c := range list {
-		eventually(t, "three voters and two non-voters", func() bool {
+		eventually(t, "three voters and two standbys", func() bool {
 			st := c.Status()
-			return len(st.Voters) == 3 && len(st.NonVoters) == 2 && st.Ready
+			return len(st.Voters) == 3 && len(st.Standbys) == 2 && st.Ready
 		})
 		st := c.Status()
 		if st.ClusterID != list[0].Status().ClusterID {
@@ -125,7 +125,7 @@ func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 		switch st.Role {
 		case holdfast.RoleVoter:
 			voters++
-		case holdfast.RoleNonVoter:
+		case holdfast.RoleStandby:
 		default:
 			t.Errorf("node %d is a %v", i, st.Role)
 		}
@@ -134,7 +134,7 @@ func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	if voters != 3 {
 		t.Errorf("%d nodes say that they vote", voters)
 	}
-	// Who waits on one node is served by the release on another, non-voters included.
+	// Who waits on one node is served by the release on another, standbys included.
 	held := acquire(t, list[0], "shared")
 	for i, c := range list {
 		next := make(chan *holdfast.Lease, 1)

@@ -140,7 +140,7 @@ func TestALockDelayIsKeptWhenTheRaftLeaderDies(t *testing.T) {
 		time.Sleep(ttl + lateMax) // its restart would end the lease
 		leader.Open()
 		leader.Ready()
-		if info, err := a.Inspect(until(time.Minute), "delayed"); err != nil || info.Resting != 1 {
+		if info, err := a.Inspect(until(time.Minute), "delayed"); err != nil || info.Delayed != 1 {
 			t.Errorf("%+v, %v", info, err)
 		}
 		next := s.RaftLeader()

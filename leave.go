@@ -109,7 +109,7 @@ func (c *Cluster) othersStay(group *consensus.Group) bool {
 // last reports whether this is the only replica of its group, as far as applied here.
 func last(group *consensus.Group) bool {
 	members := group.Members()
-	return members.Change != 0 && len(members.Voters)+len(members.NonVoters) == 1
+	return members.Change != 0 && len(members.Voters)+len(members.Standbys) == 1
 }
 
 // member reports whether the group still has this node's replica.

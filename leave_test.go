@@ -46,7 +46,7 @@ func TestANodeThatLeavesGivesEverythingBackAndItsDirectoryBeginsAnew(t *testing.
 		for round, pick := range []func() *sim.Node{
 			s.RaftLeader,
 			func() *sim.Node { return follower(s, holdfast.RoleVoter) },
-			func() *sim.Node { return follower(s, holdfast.RoleNonVoter) },
+			func() *sim.Node { return follower(s, holdfast.RoleStandby) },
 			s.RaftLeader,
 		} {
 			n := pick()
@@ -76,7 +76,7 @@ func TestANodeThatLeavesGivesEverythingBackAndItsDirectoryBeginsAnew(t *testing.
 			for _, o := range rest {
 				settles(t, 5*time.Second, "group without the node that left", func() bool {
 					st := o.Cluster().Status()
-					return len(st.Voters) == 3 && !slices.Contains(slices.Concat(st.Voters, st.NonVoters), id) && st.Ready
+					return len(st.Voters) == 3 && !slices.Contains(slices.Concat(st.Voters, st.Standbys), id) && st.Ready
 				})
 				settles(t, 5*time.Second, "good-bye", func() bool { return stateOf(o.Cluster(), id) == holdfast.StateLeft })
 			}
@@ -368,9 +368,9 @@ func TestLeaveWhoseContextEndsAtAnyMomentClosesTheNode(t *testing.T) {
 			n.Wipe()
 			n.Open()
 			n.Ready()
-			settles(t, time.Minute, "three voters and a non-voter", func() bool {
+			settles(t, time.Minute, "three voters and a standby", func() bool {
 				st := n.Cluster().Status()
-				return len(st.Voters) == 3 && len(st.NonVoters) == 1
+				return len(st.Voters) == 3 && len(st.Standbys) == 1
 			})
 		}
 	})

@@ -22,12 +22,12 @@ func TestThePowerFailsWhileANodeBeginsItsNextLife(t *testing.T) {
 	}
 	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
-		n := follower(s, holdfast.RoleNonVoter)
+		n := follower(s, holdfast.RoleStandby)
 		other := others(s, n)[0]
 		id := n.Cluster().ID()
 		for k := 0; k < 12; k += step {
 			n.Isolate()
-			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 			n.SlowDisk(50 * time.Millisecond)
 			n.Rejoin()
 			c := n.Cluster()
@@ -47,10 +47,10 @@ func TestANodeThatAsksForAReplicaThatWasRemovedGetsAnother(t *testing.T) {
 	t.Parallel()
 	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
-		n := follower(s, holdfast.RoleNonVoter)
+		n := follower(s, holdfast.RoleStandby)
 		other := others(s, n)[0]
 		id := n.Cluster().ID()
-		follows := func() bool { return slices.Contains(other.Cluster().Status().NonVoters, id) }
+		follows := func() bool { return slices.Contains(other.Cluster().Status().Standbys, id) }
 		n.Isolate()
 		settles(t, 2*time.Minute, "removal", func() bool { return !follows() })
 		// By gossip it hears that it is out, and asks: by Raft nobody hears it, so that it does not learn that it is in.
@@ -71,17 +71,17 @@ func TestALateDismissalChangesNothing(t *testing.T) {
 	t.Parallel()
 	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
-		n := follower(s, holdfast.RoleNonVoter)
+		n := follower(s, holdfast.RoleStandby)
 		other := others(s, n)[0]
 		c, id := n.Cluster(), n.Cluster().ID()
 		l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
 		n.Isolate()
-		settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+		settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 		n.Rejoin()
 		isBack(t, n, other, id)
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
-			if st := c.Status(); st.Role != holdfast.RoleNonVoter || !st.Ready {
+			if st := c.Status(); st.Role != holdfast.RoleStandby || !st.Ready {
 				t.Fatalf("it is out again: %+v", st)
 			}
 		}
@@ -104,14 +104,14 @@ func TestACopyFromAFormerLifeDoesNotServeBesideItsNode(t *testing.T) {
 			for i := range 4 {
 				s.Node(i).Ready()
 			}
-			n := follower(s, holdfast.RoleNonVoter)
+			n := follower(s, holdfast.RoleStandby)
 			other := others(s, n, s.Node(4))[0]
 			c, id := n.Cluster(), n.Cluster().ID()
 			if err := s.Node(4).CopyDisk(n); err != nil {
 				t.Fatal(err)
 			}
 			n.Isolate()
-			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 			n.Rejoin()
 			isBack(t, n, other, id)
 			l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
@@ -143,7 +143,7 @@ func TestAWatchSeesNothingTwiceWhenItsNodeComesBack(t *testing.T) {
 			t.Parallel()
 			quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 			sim.Run(t, sim.Options{Nodes: 4, Config: quick, SnapshotEvery: every}, func(s *sim.Sim) {
-				n := follower(s, holdfast.RoleNonVoter)
+				n := follower(s, holdfast.RoleStandby)
 				other := others(s, n)[0]
 				c, id := n.Cluster(), n.Cluster().ID()
 				ctx := until(time.Hour)
@@ -178,7 +178,7 @@ func TestAWatchSeesNothingTwiceWhenItsNodeComesBack(t *testing.T) {
 					write("w.first")
 				}
 				n.Isolate()
-				settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+				settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 				write("w.missed")
 				n.Rejoin()
 				isBack(t, n, other, id)
@@ -203,7 +203,7 @@ func TestWhatANodeThatCameBackWaitsForIsWithdrawnWhenItIsRemovedAgain(t *testing
 	t.Parallel()
 	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
-		n := follower(s, holdfast.RoleNonVoter)
+		n := follower(s, holdfast.RoleStandby)
 		other := others(s, n)[0]
 		c, id := n.Cluster(), n.Cluster().ID()
 		l := get(t, c, "its own", holdfast.WithTTL(time.Hour))
@@ -222,7 +222,7 @@ func TestWhatANodeThatCameBackWaitsForIsWithdrawnWhenItIsRemovedAgain(t *testing
 				return err == nil && len(info.Waiters) == 1+round
 			})
 			n.Isolate()
-			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 			settles(t, 10*time.Second, "withdrawal", func() bool {
 				info, err := other.Cluster().Inspect(until(time.Minute), "lock")
 				return err == nil && len(info.Waiters) == 0
@@ -253,12 +253,12 @@ func TestANodeThatWasRevokedWhileItWasAwayComesBackWithoutItsLeases(t *testing.T
 			t.Parallel()
 			quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 			sim.Run(t, sim.Options{Nodes: 4, Config: quick, SnapshotEvery: every}, func(s *sim.Sim) {
-				n := follower(s, holdfast.RoleNonVoter)
+				n := follower(s, holdfast.RoleStandby)
 				other := others(s, n)[0]
 				c, id := n.Cluster(), n.Cluster().ID()
 				l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
 				n.Isolate()
-				settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+				settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 				if err := other.Cluster().RevokeNode(until(time.Minute), id, "it burns"); err != nil {
 					t.Fatal(err)
 				}

@@ -23,9 +23,9 @@ func isOut(t *testing.T, other *sim.Node, id string) {
 func isBack(t *testing.T, n, other *sim.Node, id string) {
 	t.Helper()
 	settles(t, 30*time.Second, "coming back", func() bool {
-		return slices.Contains(other.Cluster().Status().NonVoters, id) && n.Cluster().Ready(until(time.Second)) == nil
+		return slices.Contains(other.Cluster().Status().Standbys, id) && n.Cluster().Ready(until(time.Second)) == nil
 	})
-	if c := n.Cluster(); c.ID() != id || c.Err() != nil || c.Status().Role != holdfast.RoleNonVoter {
+	if c := n.Cluster(); c.ID() != id || c.Err() != nil || c.Status().Role != holdfast.RoleStandby {
 		t.Errorf("it is %s, %v: %+v", c.ID(), c.Err(), c.Status())
 	}
 }
@@ -174,13 +174,13 @@ func TestANodeComesBackAsOftenAsItIsRemoved(t *testing.T) {
 	}
 	quick := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
 	sim.Run(t, sim.Options{Nodes: 4, Config: quick}, func(s *sim.Sim) {
-		n := follower(s, holdfast.RoleNonVoter)
+		n := follower(s, holdfast.RoleStandby)
 		other := others(s, n)[0]
 		c, id := n.Cluster(), n.Cluster().ID()
 		l := get(t, c, "lock", holdfast.WithTTL(time.Hour))
 		for range rounds {
 			n.Isolate()
-			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().NonVoters, id) })
+			settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
 			n.Rejoin()
 			isBack(t, n, other, id)
 			if n.Cluster() != c || !l.Valid() {
@@ -223,7 +223,7 @@ func TestANodeWithoutADiskThatWasReplacedComesBackWithItsLease(t *testing.T) {
 		time.Sleep(time.Minute)
 		y.net.Heal(c.Addr())
 		settles(t, time.Minute, "coming back", func() bool {
-			return slices.Contains(other.Status().NonVoters, id) && c.Ready(until(time.Second)) == nil
+			return slices.Contains(other.Status().Standbys, id) && c.Ready(until(time.Second)) == nil
 		})
 		time.Sleep(4 * time.Minute)
 		if c.Err() != nil || !l.Valid() {

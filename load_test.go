@@ -38,7 +38,7 @@ func (r *calls) note(began time.Time, err error) {
 	case err == nil:
 		r.served = append(r.served, took)
 		return
-	case errors.Is(err, holdfast.ErrLimit):
+	case errors.Is(err, holdfast.ErrExhausted):
 		r.limit++
 	case errors.Is(err, holdfast.ErrUnknownOutcome):
 		r.unknown++

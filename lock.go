@@ -93,7 +93,7 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 		c.proposer.entries.leave(time.Now(), false)
 	}
 	switch {
-	case errors.Is(err, ErrLimit):
+	case errors.Is(err, ErrExhausted):
 		return nil, err
 	case errors.Is(err, errFull):
 		c.keeper.unshare(s)
@@ -231,23 +231,23 @@ func refused(out fsm.Outcome) error {
 	case fsm.CodeInvalid:
 		return invalid("command", "was refused by the group")
 	case fsm.CodeTokensExhausted:
-		return &LimitError{What: "fencing tokens of this group"}
+		return &ExhaustedError{What: "fencing tokens of this group"}
 	case fsm.CodeTooManyLocks:
-		return &LimitError{What: "locks in this group", Limit: fsm.LocksMax}
+		return &ExhaustedError{What: "locks in this group", Limit: fsm.LocksMax}
 	case fsm.CodeTooManyKeys:
-		return &LimitError{What: "finished Once keys in this group", Limit: fsm.KeysMax}
+		return &ExhaustedError{What: "finished Once keys in this group", Limit: fsm.KeysMax}
 	case fsm.CodeTooManyWaiters:
-		return &LimitError{What: "waiters", Limit: fsm.WaitersMax}
+		return &ExhaustedError{What: "waiters", Limit: fsm.WaitersMax}
 	case fsm.CodeTooManyHolders:
-		return &LimitError{What: "holders of a lock", Limit: fsm.HoldersMax}
+		return &ExhaustedError{What: "holders of a lock", Limit: fsm.HoldersMax}
 	case fsm.CodeTooManySessions:
-		return &LimitError{What: "sessions in this group", Limit: fsm.SessionsMax}
+		return &ExhaustedError{What: "sessions in this group", Limit: fsm.SessionsMax}
 	case fsm.CodeTooManyNodes:
-		return &LimitError{What: "nodes in this group", Limit: fsm.NodesMax}
+		return &ExhaustedError{What: "nodes in this group", Limit: fsm.NodesMax}
 	case fsm.CodeTooManyRequests:
-		return &LimitError{What: "unfinished requests of a session", Limit: fsm.SpansMax}
+		return &ExhaustedError{What: "unfinished requests of a session", Limit: fsm.SpansMax}
 	case fsm.CodeValuesFull:
-		return &LimitError{What: "bytes of values in this group", Limit: fsm.ValuesBytesMax}
+		return &ExhaustedError{What: "bytes of values in this group", Limit: fsm.ValuesBytesMax}
 	}
 	return fmt.Errorf("holdfast: unexpected outcome %v", out.Code)
 }

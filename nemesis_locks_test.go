@@ -125,7 +125,7 @@ func (x *nemesis) inspect(n *sim.Node, c *holdfast.Cluster, name string, rob boo
 	}
 	e = x.seen(e, info)
 	x.rec.Add(e)
-	if len(info.Holders) == 0 && len(info.Waiters) > 0 && info.Resting == 0 && name[0] != '{' {
+	if len(info.Holders) == 0 && len(info.Waiters) > 0 && info.Delayed == 0 && name[0] != '{' {
 		x.t.Errorf("%q is free and somebody waits: %+v", name, info)
 	}
 	if len(info.Holders) > 0 && rob {

@@ -154,7 +154,7 @@ func WithValue(v []byte) Option {
 	})
 }
 
-// WithShared shares the lock with other shared holders, 10,000 at most: the next one gets ErrLimit. An exclusive waiter
+// WithShared shares the lock with other shared holders, 10,000 at most: the next one gets ErrExhausted. An exclusive waiter
 // is not starved by them, because nobody overtakes it. Tokens of shared grants order tenures, but a guard that sees
 // the later of two legal holders refuses the earlier: each such holder guards a resource of its own.
 func WithShared() Option {
@@ -163,7 +163,7 @@ func WithShared() Option {
 
 // WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All who use a name at one time
 // give the same limit, or get ErrLimitMismatch. At most 10,000 hold it at a time, whatever is left of n: the next one
-// gets ErrLimit.
+// gets ErrExhausted.
 func WithLimit(n int) Option {
 	return optionFunc(func(o *options) error {
 		if n < 1 || n > LimitMax {

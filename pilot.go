@@ -20,7 +20,7 @@ const (
 	pilotPause  = 500 * time.Millisecond // between looks when nothing happens
 	hurryPause  = 50 * time.Millisecond  // and while somebody waits for it
 	pilotTime   = 5 * time.Second        // for one change of the membership
-	stableAfter = time.Second            // a non-voter must have been well for so long to be promoted
+	stableAfter = time.Second            // a standby must have been well for so long to be promoted
 	refusedTime = 30 * time.Second       // a candidate that the group refused is left alone for so long
 	goneTime    = 2 * time.Second        // a node must have had no replica for so long to wait for nothing
 )
@@ -154,7 +154,7 @@ func (p *pilot) publish(ctx context.Context, group *consensus.Group, members con
 // votes: there the other must have said Hello, and so belong to this group and no other.
 func complete(info fsm.Info, members consensus.Members, hellos int) bool {
 	return (len(members.Voters) >= int(info.Voters) || info.Voters == 2 && hellos >= 2) &&
-		len(members.Voters)+len(members.NonVoters) >= int(info.Bootstrap)
+		len(members.Voters)+len(members.Standbys) >= int(info.Bootstrap)
 }
 
 // write tells the nodes whose replica the group has taken in to start it, and those whose replica it has removed that it
@@ -210,7 +210,7 @@ func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, plan autop
 	case autopilot.HandOver:
 		return group.Transfer(ctx, plan.Node)
 	case autopilot.AddStandby:
-		return group.AddNonVoter(ctx, plan.Node, p.asks[plan.Node], plan.Index)
+		return group.AddStandby(ctx, plan.Node, p.asks[plan.Node], plan.Index)
 	case autopilot.Promote:
 		return group.Promote(ctx, plan.Node, plan.Index)
 	case autopilot.Remove:

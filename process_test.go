@@ -58,9 +58,9 @@ type answer struct {
 	Done     bool
 	Info     holdfast.LockInfo
 	Status   struct {
-		RaftLeader        string
-		Voters, NonVoters []string
-		LateMax           time.Duration
+		RaftLeader       string
+		Voters, Standbys []string
+		LateMax          time.Duration
 	}
 }
 
@@ -173,7 +173,7 @@ func (r *remote) do(o order) (a answer) {
 		}
 	case "status":
 		s := r.c.Status()
-		a.Status.RaftLeader, a.Status.Voters, a.Status.NonVoters = s.RaftLeader, s.Voters, s.NonVoters
+		a.Status.RaftLeader, a.Status.Voters, a.Status.Standbys = s.RaftLeader, s.Voters, s.Standbys
 		a.Status.LateMax = s.Expiries.Max
 	default:
 		err = strain(ctx, o)

@@ -29,7 +29,7 @@ type LockInfo struct {
 	Value     []byte
 	LastToken Token // the highest ever granted for this name, as far as it is remembered; zero if never
 	Limit     int
-	Resting   int    // places that stay taken though their holder is gone: WithMinHold, WithLockDelay
+	Delayed   int    // places that stay taken though their holder is gone: WithMinHold, WithLockDelay
 	Past      []Past // of Inspect: the last grants that are over, the last first
 }
 
@@ -235,7 +235,7 @@ func holder(h fsm.Holder, value []byte) Holder {
 
 func lockInfo(l fsm.Lock) LockInfo {
 	value := bytes.Clone(l.Value) // the caller may write to it
-	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit), Resting: len(l.Rests)}
+	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit), Delayed: len(l.Rests)}
 	for _, h := range l.Holders {
 		info.Holders = append(info.Holders, holder(h, value))
 	}

@@ -105,14 +105,14 @@ func refusals() map[string]refusal {
 			}
 			return l.Context() // whoever waits for x under it waits for itself
 		}},
-		"too many locks": {limits: fsm.Limits{Locks: 1}, prepare: hold(), call: acquire("y"), want: ErrLimit},
-		"too many in sets": {limits: fsm.Limits{Locks: 2}, prepare: hold(), want: ErrLimit, call: func(ctx context.Context, c *Cluster, opts ...Option) error {
+		"too many locks": {limits: fsm.Limits{Locks: 1}, prepare: hold(), call: acquire("y"), want: ErrExhausted},
+		"too many in sets": {limits: fsm.Limits{Locks: 2}, prepare: hold(), want: ErrExhausted, call: func(ctx context.Context, c *Cluster, opts ...Option) error {
 			_, err := c.AcquireAll(ctx, []string{"{t}1", "{t}2"}, opts...)
 			return err
 		}},
-		"values full":       {limits: fsm.Limits{ValueBytes: 1}, prepare: hold(), call: acquire("y", WithValue([]byte("ab"))), want: ErrLimit},
-		"tokens exhausted":  {floor: fence.TokenMax - 1, prepare: hold(), call: acquire("y"), want: ErrLimit},
-		"too many sessions": {limits: fsm.Limits{Sessions: 1}, prepare: hold(), call: acquire("y"), want: ErrLimit},
+		"values full":       {limits: fsm.Limits{ValueBytes: 1}, prepare: hold(), call: acquire("y", WithValue([]byte("ab"))), want: ErrExhausted},
+		"tokens exhausted":  {floor: fence.TokenMax - 1, prepare: hold(), call: acquire("y"), want: ErrExhausted},
+		"too many sessions": {limits: fsm.Limits{Sessions: 1}, prepare: hold(), call: acquire("y"), want: ErrExhausted},
 	}
 }
 

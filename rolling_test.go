@@ -163,7 +163,7 @@ func replaceAll(y *yard, end string) {
 func TestAFailedVoterIsReplacedAfterHalfAMinute(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 4}, func(s *sim.Sim) {
-		spare := follower(s, holdfast.RoleNonVoter)
+		spare := follower(s, holdfast.RoleStandby)
 		dead := follower(s, holdfast.RoleVoter)
 		id := dead.Cluster().ID()
 		rest := others(s, spare, dead)
@@ -183,7 +183,7 @@ func TestAFailedVoterIsReplacedAfterHalfAMinute(t *testing.T) {
 		rest[0].Ready()
 		// What failed comes back, hears that its replica is out, and has another one then.
 		c := dead.Open()
-		settles(t, time.Minute, "return", func() bool { return slices.Contains(rest[0].Cluster().Status().NonVoters, id) })
+		settles(t, time.Minute, "return", func() bool { return slices.Contains(rest[0].Cluster().Status().Standbys, id) })
 		dead.Ready()
 		if c.ID() != id {
 			t.Errorf("it came back as %s, and was %s", c.ID(), id)
@@ -198,7 +198,7 @@ func TestAFailedVoterIsReplacedAlsoWhereRaftLeadersChange(t *testing.T) {
 	t.Parallel()
 	five := func(_ int, cfg *holdfast.Config) { cfg.Voters = 5 }
 	sim.Run(t, sim.Options{Nodes: 6, Config: five}, func(s *sim.Sim) {
-		spare := follower(s, holdfast.RoleNonVoter)
+		spare := follower(s, holdfast.RoleStandby)
 		dead := follower(s, holdfast.RoleVoter)
 		rest := others(s, spare, dead)
 		dead.Crash()

@@ -89,7 +89,7 @@ func TestASeedThatForgotGivesItsSecondGroupUpAndJoinsTheFirst(t *testing.T) {
 			t.Errorf("the call that waited has %v", l)
 		}
 		for _, n := range s.Nodes() {
-			if st := n.Cluster().Status(); len(st.Foreign) > 0 || len(st.Voters)+len(st.NonVoters) > 5 {
+			if st := n.Cluster().Status(); len(st.Foreign) > 0 || len(st.Voters)+len(st.Standbys) > 5 {
 				t.Errorf("node %d: %+v", n.Index(), st)
 			}
 		}

@@ -73,7 +73,7 @@ func (s *session) begin(wake chan wakeup, now lease.Instant) (request, acked uin
 		return 0, 0, errFull
 	}
 	if s.requests.Open() >= openMax {
-		return 0, 0, &LimitError{What: "unfinished calls of this node", Limit: openMax}
+		return 0, 0, &ExhaustedError{What: "unfinished calls of this node", Limit: openMax}
 	}
 	n := s.requests.Begin()
 	if wake != nil {

@@ -19,7 +19,7 @@ func TestASessionTakesSoManyUnfinishedCallsAndNoMore(t *testing.T) {
 		}
 		last = n
 	}
-	var limit *LimitError
+	var limit *ExhaustedError
 	if _, _, err := s.begin(nil, 1); !errors.As(err, &limit) || limit.Limit != openMax {
 		t.Errorf("call %d: %v", last+1, err)
 	}
@@ -80,7 +80,7 @@ func TestANodeKeepsSoManyCallsWaitingAndNoMore(t *testing.T) {
 	for range turnsMax {
 		a.queue.PushBack(&turn{decided: make(chan bool, 1)})
 	}
-	var limit *LimitError
+	var limit *ExhaustedError
 	if err := a.enter(context.Background(), nil); !errors.As(err, &limit) {
 		t.Errorf("call %d: %v", turnsMax+1, err)
 	}

@@ -417,9 +417,9 @@ func TestNodesThatStartMinutesApartFormOneGroup(t *testing.T) {
 			if want == "" {
 				want = st.ClusterID
 			}
-			if st.ClusterID != want || len(st.Voters) != 3 || len(st.NonVoters) != 2 {
-				t.Errorf("node %d: %d voters and %d non-voters of group %s, want 3 and 2 of %s",
-					i, len(st.Voters), len(st.NonVoters), st.ClusterID, want)
+			if st.ClusterID != want || len(st.Voters) != 3 || len(st.Standbys) != 2 {
+				t.Errorf("node %d: %d voters and %d standbys of group %s, want 3 and 2 of %s",
+					i, len(st.Voters), len(st.Standbys), st.ClusterID, want)
 			}
 			get(t, n.Cluster(), fmt.Sprint("local", i))
 		}

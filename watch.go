@@ -53,7 +53,7 @@ func (k EventKind) String() string {
 // after Watch: what happens in between is in the picture and is told, which comes to the same where changes are taken
 // by their tokens. A node that was just opened tells again what it applies from its own log: call Ready before.
 //
-// The end of ctx and of the node is an error, which ends the iteration; so does *LimitError when this node has
+// The end of ctx and of the node is an error, which ends the iteration; so does *ExhaustedError when this node has
 // 1,024 watches. A watch that is never iterated ends with ctx. It can be iterated once.
 func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error] {
 	w, err := c.feed.open(ctx, prefix, false)

@@ -180,7 +180,7 @@ func TestAWatchEndsWithItsContextWithTheNodeAndAtItsBound(t *testing.T) {
 		c.Watch(ctx, "")
 	}
 	for _, err := range c.Watch(t.Context(), "") {
-		if !errors.Is(err, holdfast.ErrLimit) {
+		if !errors.Is(err, holdfast.ErrExhausted) {
 			t.Error(err)
 		}
 	}

@@ -44,7 +44,7 @@ type contestant interface {
 const (
 	roleLeader   = "raft leader"
 	roleFollower = "follower"
-	roleNonVoter = "non-voter"
+	roleStandby  = "standby"
 )
 
 // What callers do.
@@ -120,8 +120,8 @@ func (n *node) role() (name string, term uint64) {
 		return roleLeader, st.Term
 	case st.Role == holdfast.RoleVoter:
 		return roleFollower, st.Term
-	case st.Role == holdfast.RoleNonVoter:
-		return roleNonVoter, st.Term
+	case st.Role == holdfast.RoleStandby:
+		return roleStandby, st.Term
 	}
 	return "", st.Term
 }

@@ -87,7 +87,7 @@ func startEngine(s startup) (*engine, error) {
 	return e, nil
 }
 
-// ready waits for a raft leader; the raft leader adds the non-voters.
+// ready waits for a raft leader; the raft leader adds the standbys.
 func (e *engine) ready(ctx context.Context) error {
 	for {
 		try, cancel := context.WithTimeout(ctx, time.Second)
@@ -113,7 +113,7 @@ func (e *engine) role() (name string, term uint64) {
 	leader, term, known, err := e.host.GetLeaderID(engineShard)
 	switch {
 	case e.replica > uint64(e.voters):
-		return roleNonVoter, term
+		return roleStandby, term
 	case err != nil || !known:
 		return "", term
 	case leader == e.replica:

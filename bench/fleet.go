@@ -122,7 +122,7 @@ func (p *proc) stop() {
 // votersOfFleet is how many processes of a fleet vote.
 const votersOfFleet = 3
 
-// fleet is the processes of one contestant: three voters, then perhaps a non-voter.
+// fleet is the processes of one contestant: three voters, then perhaps a standby.
 type fleet struct {
 	kind  string
 	base  startup
@@ -173,7 +173,7 @@ func (f *fleet) add() error {
 	return err
 }
 
-// follow adds a non-voter.
+// follow adds a standby.
 func (f *fleet) follow(ctx context.Context) error {
 	if f.kind == kindEngine {
 		_, err := f.procs[0].ask(ctx, order{Op: "admit", Count: votersOfFleet + 1, Addr: f.base.Addrs[votersOfFleet]})

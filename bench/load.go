@@ -17,7 +17,7 @@ import (
 func callerCounts() []int { return []int{1, 16, 64, 256, 1024} }
 
 // roles are those of the nodes that a single caller is measured on.
-func roles() []string { return []string{roleLeader, roleFollower, roleNonVoter} }
+func roles() []string { return []string{roleLeader, roleFollower, roleStandby} }
 
 // duel is the two fleets that take turns.
 type duel struct {
@@ -52,7 +52,7 @@ func measureLoad(ctx context.Context, s settings, r *report, onDisk bool) (err e
 		run  func(context.Context) error
 	}{
 		{"latency", d.voters}, {"hand-over", d.handOver}, {"throughput", d.throughput}, {"spread", d.spread},
-		{"pressure", d.pressure}, {"profile", d.profile}, {"non-voter", d.nonVoter},
+		{"pressure", d.pressure}, {"profile", d.profile}, {"standby", d.standby},
 	} {
 		if !s.wants(d.section + "/" + step.name) {
 			continue
@@ -98,14 +98,14 @@ func (d *duel) voters(ctx context.Context) error {
 	return errors.Join(d.caller(ctx, roleLeader), d.caller(ctx, roleFollower))
 }
 
-// nonVoter measures one caller on a fourth process.
-func (d *duel) nonVoter(ctx context.Context) error {
+// standby measures one caller on a fourth process.
+func (d *duel) standby(ctx context.Context) error {
 	for f := range d.contestants("", "") {
 		if err := f.follow(ctx); err != nil {
 			return err
 		}
 	}
-	return d.caller(ctx, roleNonVoter)
+	return d.caller(ctx, roleStandby)
 }
 
 // caller measures the latency of one caller.

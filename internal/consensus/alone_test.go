@@ -70,7 +70,7 @@ func TestAnyTraceOfAnotherVoterCounts(t *testing.T) {
 		others bool
 	}{
 		"itself":             {change(raftpb.AddNode, 1), false},
-		"non-voter":          {change(raftpb.AddNonVoting, 2), false},
+		"standby":            {change(raftpb.AddNonVoting, 2), false},
 		"another voter":      {change(raftpb.AddNode, 2), true},
 		"unreadable":         {raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: []byte{0xff}}, true},
 		"a command, no more": {raftpb.Entry{Type: raftpb.EncodedEntry, Cmd: fsm.Encode(birth())}, false},

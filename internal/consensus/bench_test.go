@@ -28,7 +28,7 @@ func benchTrio(b *testing.B, fs func(n int) (vfs.FS, string)) *replica {
 		b.Fatal(err)
 	}
 	for n := 2; n <= 3; n++ {
-		for first.AddNonVoter(b.Context(), nodeID(n), ReplicaID(nodeID(n)), first.Members().Change) != nil {
+		for first.AddStandby(b.Context(), nodeID(n), ReplicaID(nodeID(n)), first.Members().Change) != nil {
 			pause()
 		}
 		joined := open(n, StartJoin)

@@ -67,7 +67,7 @@ type Start uint8
 
 const (
 	StartBootstrap Start = iota + 1 // a new group with this replica alone
-	StartJoin                       // a new replica, which others add to their group as a non-voter
+	StartJoin                       // a new replica, which others add to their group as a standby
 	StartRestart                    // a replica that has data here
 )
 

@@ -31,11 +31,11 @@ func retry(t *testing.T, what string, f func(context.Context) error) {
 	}
 }
 
-// add brings the nth replica into the group of r, as a non-voter that has caught up.
+// add brings the nth replica into the group of r, as a standby that has caught up.
 func (b *bench) add(t *testing.T, r *replica, n int, fs vfs.FS) *replica {
 	t.Helper()
-	retry(t, "adding a non-voter", func(ctx context.Context) error {
-		return r.AddNonVoter(ctx, nodeID(n), ReplicaID(nodeID(n)), r.Members().Change)
+	retry(t, "adding a standby", func(ctx context.Context) error {
+		return r.AddStandby(ctx, nodeID(n), ReplicaID(nodeID(n)), r.Members().Change)
 	})
 	joined := b.open(t, n, fs, StartJoin)
 	joined.barrier(t)
@@ -110,7 +110,7 @@ func TestEveryReplicaProposesAndReadsWhatOthersProposed(t *testing.T) {
 		b := newBench()
 		group := b.trio(t)
 		defer func() { closeAll(t, group) }()
-		group = append(group, b.add(t, group[0], 4, vfs.NewMem())) // a non-voter
+		group = append(group, b.add(t, group[0], 4, vfs.NewMem())) // a standby
 		for level, r := range group {
 			r.propose(t, fsm.Level{Level: uint64(level + 1)})
 			for _, other := range group {
@@ -122,7 +122,7 @@ func TestEveryReplicaProposesAndReadsWhatOthersProposed(t *testing.T) {
 		}
 		for _, r := range group {
 			m := r.Members()
-			if len(m.Voters) != 3 || len(m.NonVoters) != 1 || m.NonVoters[ReplicaID(nodeID(4))] != nodeID(4) {
+			if len(m.Voters) != 3 || len(m.Standbys) != 1 || m.Standbys[ReplicaID(nodeID(4))] != nodeID(4) {
 				t.Errorf("%s sees members %+v", r.node, m)
 			}
 		}
@@ -172,8 +172,8 @@ func TestLaggingReplicaIsRestoredFromSnapshot(t *testing.T) {
 		group := b.trio(t)
 		defer func() { closeAll(t, group) }()
 		late, fs := group[2], group[2].fs
-		retry(t, "adding a non-voter", func(ctx context.Context) error {
-			return group[0].AddNonVoter(ctx, nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change)
+		retry(t, "adding a standby", func(ctx context.Context) error {
+			return group[0].AddStandby(ctx, nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change)
 		})
 		late.barrier(t)
 		late.close(t)
@@ -191,7 +191,7 @@ func TestLaggingReplicaIsRestoredFromSnapshot(t *testing.T) {
 			t.Errorf("level %d after catching up", late.level())
 		}
 		late.seen.await(t, "restored from a snapshot", func(r *recorder) bool { return r.restored > 0 })
-		if m := late.Members(); len(m.Voters) != 3 || len(m.NonVoters) != 0 {
+		if m := late.Members(); len(m.Voters) != 3 || len(m.Standbys) != 0 {
 			t.Errorf("members after a snapshot: %+v", m)
 		}
 	})
@@ -217,7 +217,7 @@ func TestRemovedReplicaSaysSoAndGroupGoesOn(t *testing.T) {
 		if m := group[1].Members(); len(m.Voters) != 2 {
 			t.Errorf("members %+v", m)
 		}
-		if err := group[0].AddNonVoter(t.Context(), gone.node, ReplicaID(gone.node), group[0].Members().Change); !errors.Is(err, ErrMembershipChanged) {
+		if err := group[0].AddStandby(t.Context(), gone.node, ReplicaID(gone.node), group[0].Members().Change); !errors.Is(err, ErrMembershipChanged) {
 			t.Errorf("a removed replica was added again: %v", err)
 		}
 	})
@@ -270,7 +270,7 @@ func TestChangeOfMembershipSeenTooLateIsRefused(t *testing.T) {
 		b := newBench()
 		group := b.trio(t)
 		defer func() { closeAll(t, group) }()
-		if err := group[0].AddNonVoter(t.Context(), nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change-1); !errors.Is(err, ErrMembershipChanged) {
+		if err := group[0].AddStandby(t.Context(), nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change-1); !errors.Is(err, ErrMembershipChanged) {
 			t.Errorf("change under a stale number: %v", err)
 		}
 		if err := group[1].Promote(t.Context(), group[0].node, 1); err != nil {

@@ -37,7 +37,7 @@ func (c Config) hostConfig(d *disk, wires config.TransportFactory, nodes *regist
 	}
 }
 
-func (c Config) replicaConfig(nonVoter bool) config.Config {
+func (c Config) replicaConfig(standby bool) config.Config {
 	return config.Config{
 		ReplicaID:               c.Replica,
 		ShardID:                 shard,
@@ -51,7 +51,7 @@ func (c Config) replicaConfig(nonVoter bool) config.Config {
 		MaxInMemLogSize:         128 << 20,
 		SnapshotCompressionType: config.Snappy,
 		EntryCompressionType:    config.NoCompression,
-		IsNonVoting:             nonVoter, // what the replica was at its first start, for ever
+		IsNonVoting:             standby, // what the replica was at its first start, for ever
 		WaitReady:               true,
 	}
 }

@@ -38,7 +38,7 @@ func (b *bench) reborn(t *testing.T, r *replica, n int, life uint64) *replica {
 	next := b.open(t, n, vfs.NewMem(), StartJoin)
 	b.tune = tune
 	retry(t, "adding a later life", func(ctx context.Context) error {
-		return r.AddNonVoter(ctx, next.node, next.Replica(), r.Members().Change)
+		return r.AddStandby(ctx, next.node, next.Replica(), r.Members().Change)
 	})
 	next.barrier(t)
 	return next
@@ -59,7 +59,7 @@ func TestANodeWhoseReplicaWasRemovedComesBackAsAnother(t *testing.T) {
 				r.barrier(t)
 				m := r.Members()
 				replica, _ := m.Replica(nodeID(3))
-				if len(m.Voters) != 3 || len(m.NonVoters) != 0 || replica != ReplicaOf(nodeID(3), life(n+1)) || r.level() != n+1 {
+				if len(m.Voters) != 3 || len(m.Standbys) != 0 || replica != ReplicaOf(nodeID(3), life(n+1)) || r.level() != n+1 {
 					t.Errorf("life %d: %s sees %+v at level %d", n+1, r.node, m, r.level())
 				}
 			}
@@ -82,7 +82,7 @@ func TestTheGroupNeverHasTwoReplicasOfANodeNorOneThatItRemoved(t *testing.T) {
 		defer func() { closeAll(t, group) }()
 		node := nodeID(3)
 		add := func(n uint64) error {
-			return group[0].AddNonVoter(t.Context(), node, ReplicaOf(node, life(n)), group[0].Members().Change)
+			return group[0].AddStandby(t.Context(), node, ReplicaOf(node, life(n)), group[0].Members().Change)
 		}
 		for _, n := range []uint64{1, 2} {
 			if err := add(n); !errors.Is(err, ErrMembershipChanged) {
@@ -98,7 +98,7 @@ func TestTheGroupNeverHasTwoReplicasOfANodeNorOneThatItRemoved(t *testing.T) {
 				t.Errorf("life %d was removed, and added again: %v", n, err)
 			}
 		}
-		if err := group[0].AddNonVoter(t.Context(), node, ReplicaID(nodeID(4)), group[0].Members().Change); !errors.Is(err, ErrInvalid) {
+		if err := group[0].AddStandby(t.Context(), node, ReplicaID(nodeID(4)), group[0].Members().Change); !errors.Is(err, ErrInvalid) {
 			t.Errorf("another node's replica: %v", err)
 		}
 		if m := group[0].Members(); m.Has(node) || len(m.All()) != 2 {

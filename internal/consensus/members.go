@@ -12,9 +12,9 @@ import (
 
 // Members is the group's membership: nodes by replica.
 type Members struct {
-	Voters    map[uint64]string
-	NonVoters map[uint64]string
-	Change    uint64 // index of the last change, which the next one must name; 0: nothing applied yet
+	Voters   map[uint64]string
+	Standbys map[uint64]string
+	Change   uint64 // index of the last change, which the next one must name; 0: nothing applied yet
 }
 
 // Replica answers the replica of a node. It never has two: the engine refuses a member at a node that has one.
@@ -31,11 +31,11 @@ func (m Members) Replica(node string) (replica uint64, ok bool) {
 func (m Members) Votes(node string) bool { return has(m.Voters, node) }
 
 // Has reports whether a node has a replica.
-func (m Members) Has(node string) bool { return m.Votes(node) || has(m.NonVoters, node) }
+func (m Members) Has(node string) bool { return m.Votes(node) || has(m.Standbys, node) }
 
 // Includes reports whether a replica is a member.
 func (m Members) Includes(replica uint64) bool {
-	return m.Voters[replica] != "" || m.NonVoters[replica] != ""
+	return m.Voters[replica] != "" || m.Standbys[replica] != ""
 }
 
 func has(members map[uint64]string, node string) bool {
@@ -50,13 +50,13 @@ func has(members map[uint64]string, node string) bool {
 // All is every node with a replica, by replica.
 func (m Members) All() map[uint64]string {
 	all := maps.Clone(m.Voters)
-	maps.Copy(all, m.NonVoters)
+	maps.Copy(all, m.Standbys)
 	return all
 }
 
 // Members answers the membership as last applied here. It is empty before anything was applied.
 func (g *Group) Members() Members {
-	m := Members{Voters: make(map[uint64]string), NonVoters: make(map[uint64]string)}
+	m := Members{Voters: make(map[uint64]string), Standbys: make(map[uint64]string)}
 	var info *dragonboat.NodeHostInfo
 	err := g.call(func(host *dragonboat.NodeHost) error {
 		info = host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
@@ -78,23 +78,23 @@ func (g *Group) Members() Members {
 		// then, the voter counts, as Change is of that time.
 		for replica, node := range g.nodes.known() {
 			if !m.Votes(node) {
-				m.NonVoters[replica] = node
+				m.Standbys[replica] = node
 			}
 		}
 		if s.IsNonVoting {
-			m.NonVoters[g.cfg.Replica] = g.cfg.Node
+			m.Standbys[g.cfg.Replica] = g.cfg.Node
 		}
 	}
 	return m
 }
 
-// AddNonVoter adds a replica of a node's to the group. change is Members.Change as the caller saw it: if the
+// AddStandby adds a replica of a node's to the group. change is Members.Change as the caller saw it: if the
 // membership has changed since, the answer is ErrMembershipChanged, unless it is as wanted already. It is the answer, too, for a
 // replica that was removed before, and for a node that has another replica in the group.
 //
 // This and the other changes make one attempt as Propose does, with its errors, and look again when its
 // outcome is not known; ErrUnknown remains when even that fails.
-func (g *Group) AddNonVoter(ctx context.Context, node string, replica, change uint64) error {
+func (g *Group) AddStandby(ctx context.Context, node string, replica, change uint64) error {
 	if !isNode(node) || !isOf(node, replica) {
 		return fmt.Errorf("%w: replica %x is none of node %q", ErrInvalid, replica, node)
 	}
@@ -103,7 +103,7 @@ func (g *Group) AddNonVoter(ctx context.Context, node string, replica, change ui
 	}, Members.Includes)
 }
 
-// Promote makes a non-voter a voter.
+// Promote makes a standby a voter.
 func (g *Group) Promote(ctx context.Context, node string, change uint64) error {
 	replica, ok := g.Members().Replica(node)
 	if !ok {

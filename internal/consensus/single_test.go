@@ -29,7 +29,7 @@ func TestSingleReplicaServesAndKeepsItsStateOverRestart(t *testing.T) {
 		t.Error("the only replica is not raft leader")
 	}
 	members := r.Members()
-	if members.Voters[ReplicaID(r.node)] != r.node || len(members.NonVoters) != 0 || members.Change == 0 {
+	if members.Voters[ReplicaID(r.node)] != r.node || len(members.Standbys) != 0 || members.Change == 0 {
 		t.Errorf("members %+v", members)
 	}
 	r.close(t)
