@@ -226,6 +226,7 @@ func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
 			standby("d", zone("east"), fresh), standby("e", zone("south"), starts)), "d"},
 		{"nobody before all are there that the founder waits for", expecting(4, of(3, voter("a", zone("east")), standby("b", zone("east")),
 			standby("c", zone("west")))), ""},
+		{"whoever is there, if the founder leaves", expecting(4, of(3, voter("a", zone("east"), leaves), standby("b", zone("east")))), "b"},
 		{"one of those that the founder waited for", expecting(3, of(3, voter("a", zone("east")), standby("b", zone("east")),
 			standby("c", zone("west")))), "c"},
 		{"a candidate of the zone without a voter", of(3, voter("a", zone("east")), voter("b", zone("west")), voter("c", zone("east")),

@@ -77,8 +77,9 @@ func (v *view) better(a, b Member) int {
 	)
 }
 
-// gathers reports whether the group still waits for the nodes that are to be there before it chooses voters: P9.
-func (v *view) gathers() bool { return v.replicas < v.Expected }
+// gathers reports whether the group still waits for the nodes that are to be there before it chooses voters: P9. A voter that
+// leaves is replaced by whoever is there.
+func (v *view) gathers() bool { return v.replicas < v.Expected && v.staying > 0 }
 
 // zoneComes reports whether the next to be promoted would crowd a zone while a node of another is on its way: P9. It asks only
 // where nothing presses, and not at two voters, which bear no death.

@@ -38,7 +38,7 @@ func membership() []mutant {
 		{name: "a step names no membership", file: plan, old: "p.Index = in.Index", new: "p.Index = 0"},
 		{name: "voters crowd in one zone", file: survey, old: "cmp.Compare(v.zones[a.Zone], v.zones[b.Zone])", new: "0*cmp.Compare(v.zones[a.Zone], v.zones[b.Zone])", suites: []string{"internal/autopilot:NoRandomHistory"}},
 		{name: "no newcomer waits for one of another zone", file: survey, old: "if len(v.voters) == 2 || v.failed > 0", new: "if len(v.voters) > 0 || v.failed > 0", suites: []string{"internal/autopilot:Spread"}},
-		{name: "a new group chooses its voters among the first", file: survey, old: "v.replicas < v.Expected", new: "v.replicas < 0*v.Expected", suites: []string{"internal/autopilot:Spread"}},
+		{name: "a new group chooses its voters among the first", file: survey, old: "v.replicas < v.Expected &&", new: "v.replicas < 0*v.Expected &&", suites: []string{"internal/autopilot:Spread"}},
 		{name: "a node without a disk votes before one with", file: survey, old: "-compareBool(a.Disk, b.Disk)", new: "compareBool(a.Disk, b.Disk)", suites: []string{"internal/autopilot:Spread"}},
 		{name: "one voter too many is made", file: plan, old: "v.staying >= v.Want || !v.mayPromote()", new: "v.staying > v.Want || !v.mayPromote()"},
 		{name: "a dead voter counts on for ever", file: survey, old: "\t\tv.failed++\n", new: "\t\tv.failed++\n\t\tv.staying++\n"},
