@@ -65,6 +65,7 @@ func (x *copied) refused(t *testing.T, patience time.Duration) {
 		select {
 		case <-later.Done():
 			err = later.Err()
+			time.Sleep(time.Millisecond) // virtual: what it has written arrives, though it is killed; the simulator drops it
 		case <-time.After(patience):
 			return
 		}
