@@ -8,18 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// ages knows when this node applied what, roughly: how old a log index is, for people. What decides anything
+// ages knows when this node applied what, roughly: how old a command is, for people. What decides anything
 // is timed by itself (expirer, elapser).
 type ages struct {
 	mu      sync.Mutex
-	samples []ageSample // by index
+	samples []ageSample // by command
 	gap     time.Duration
 	began   lease.Instant // of the last sample, which takes in what comes within gap
 }
 
 type ageSample struct {
-	index uint64
-	at    lease.Instant
+	number uint64 // of the command
+	at     lease.Instant
 }
 
 const (
@@ -27,13 +27,13 @@ const (
 	agesGap = 50 * time.Millisecond // what one sample takes in at first
 )
 
-// note takes the index that was applied last.
-func (a *ages) note(index uint64, now lease.Instant) {
+// note takes the number of the command that was applied last.
+func (a *ages) note(number uint64, now lease.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := len(a.samples)
 	if n > 0 && time.Duration(now-a.began) < max(a.gap, agesGap) {
-		a.samples[n-1] = ageSample{index, now} // what lies between two samples is as old as the later one
+		a.samples[n-1] = ageSample{number, now} // what lies between two samples is as old as the later one
 		return
 	}
 	a.began = now
@@ -44,25 +44,25 @@ func (a *ages) note(index uint64, now lease.Instant) {
 		a.samples = a.samples[:agesMax/2]
 		a.gap = 2 * max(a.gap, agesGap)
 	}
-	a.samples = append(a.samples, ageSample{index, now})
+	a.samples = append(a.samples, ageSample{number, now})
 }
 
 // restore begins anew: what came as a whole is of unknown age.
-func (a *ages) restore(index uint64, now lease.Instant) {
+func (a *ages) restore(number uint64, now lease.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.samples, a.gap, a.began = []ageSample{{index, now}}, 0, now
+	a.samples, a.gap, a.began = []ageSample{{number, now}}, 0, now
 }
 
-// at is when an index was applied at the latest. It is false for what is older than this node's memory.
-func (a *ages) at(index uint64, now lease.Instant) (lease.Instant, bool) {
+// at is when a command was applied at the latest. It is false for what is older than this node's memory.
+func (a *ages) at(number uint64, now lease.Instant) (lease.Instant, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.samples) == 0 || index < a.samples[0].index {
+	if len(a.samples) == 0 || number < a.samples[0].number {
 		return 0, false
 	}
-	i, _ := slices.BinarySearchFunc(a.samples, index, func(s ageSample, index uint64) int {
-		if s.index < index {
+	i, _ := slices.BinarySearchFunc(a.samples, number, func(s ageSample, number uint64) int {
+		if s.number < number {
 			return -1
 		}
 		return 1
@@ -73,7 +73,7 @@ func (a *ages) at(index uint64, now lease.Instant) (lease.Instant, bool) {
 	return a.samples[i].at, true
 }
 
-// between is about how long after one index another was applied, 0 if that is not known.
+// between is about how long after one command another was applied, 0 if that is not known.
 func (a *ages) between(from, to uint64, now lease.Instant) time.Duration {
 	begin, ok := a.at(from, now)
 	end, _ := a.at(to, now)

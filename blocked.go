@@ -91,7 +91,7 @@ func (c *Cluster) blockedBy(b *Blocked, m *fsm.Machine) {
 	}
 }
 
-// held is how long ago an index was applied, 0 if that is not known.
+// held is how long ago a command was applied, 0 if that is not known.
 func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
 	begin, known := c.ages.at(since, now)
 	if !known {
@@ -100,7 +100,7 @@ func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
 	return time.Duration(now - begin)
 }
 
-// left is what is left of a time that began when an index was applied, as this node's clock sees it.
+// left is what is left of a time that began when a command was applied, as this node's clock sees it.
 func (c *Cluster) left(since uint64, d time.Duration, now lease.Instant) time.Duration {
 	begin, known := c.ages.at(since, now)
 	if !known {

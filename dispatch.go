@@ -45,11 +45,11 @@ func (o observer) Applied(events []fsm.Event) {
 func (o observer) Restored(m *fsm.Machine) {
 	o.c.expirer.restore(m)
 	o.c.elapser.restore(m)
-	o.c.ages.restore(m.Applied(), o.c.clock.Now())
-	if m.Applied() > o.c.told.Load() {
+	o.c.ages.restore(m.Commands(), o.c.clock.Now())
+	if m.Commands() > o.c.told.Load() {
 		o.c.keeper.restore(m)
-		o.c.feed.skipped(m.Applied())
-		o.c.told.Store(m.Applied())
+		o.c.feed.skipped(m.Commands())
+		o.c.told.Store(m.Commands())
 	}
 }
 

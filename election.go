@@ -179,14 +179,14 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 
 // seat is what an observer knows of the lock of an election.
 type seat struct {
-	index   uint64 // of the state that it was read from
+	index   uint64 // command of the state that it was read from
 	holders []fsm.Holder
 	value   []byte
 }
 
 func (s *seat) read(m *fsm.Machine, name string) {
 	l, _ := m.Lock(name)
-	*s = seat{m.Applied(), l.Holders, l.Value}
+	*s = seat{m.Commands(), l.Holders, l.Value}
 }
 
 // apply takes the events of one command and answers the rest.

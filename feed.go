@@ -39,7 +39,7 @@ type watch struct {
 	mu     sync.Mutex
 	events []fsm.Event
 	bytes  int
-	missed uint64 // index of the last event that did not fit behind events, 0: none
+	missed uint64 // command of the last event that did not fit behind events, 0: none
 }
 
 func newFeed(closing <-chan struct{}, cause func() error) *feed {
@@ -88,12 +88,12 @@ func (f *feed) publish(events []fsm.Event) {
 }
 
 // skipped tells all that the state came as a whole.
-func (f *feed) skipped(index uint64) {
+func (f *feed) skipped(last uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for w := range f.watches {
 		w.mu.Lock()
-		w.missed = index
+		w.missed = last
 		w.mu.Unlock()
 		w.rouse()
 	}
@@ -140,7 +140,7 @@ func (w *watch) rouse() {
 	}
 }
 
-// next waits for events, or for missed to be set: the index up to which some are missing after them. The end
+// next waits for events, or for missed to be set: the command up to which some are missing after them. The end
 // of ctx or of the node is an error.
 func (w *watch) next(ctx context.Context) (events []fsm.Event, missed uint64, err error) {
 	for {

@@ -93,13 +93,13 @@ func (h *hearing) since(replica uint64, now lease.Instant) time.Duration {
 	return time.Duration(now - h.last[replica])
 }
 
-// report is what is to be published now, nil if nothing is: who is silent, and who is no more. applied is the index
-// that this replica has applied.
-func (h *hearing) report(members consensus.Members, self string, applied uint64, now lease.Instant) *fsm.Silent {
+// report is what is to be published now, nil if nothing is: who is silent, and who is no more. commands is how many
+// this replica has applied.
+func (h *hearing) report(members consensus.Members, self string, commands uint64, now lease.Instant) *fsm.Silent {
 	if now-h.said < lease.Instant(silentAfter) {
 		return nil
 	}
-	silent := fsm.Silent{Seen: applied}
+	silent := fsm.Silent{Seen: commands}
 	told := make(map[string]bool)
 	add := func(node string, d time.Duration) {
 		if id, err := fsm.ParseNode(node); err == nil && len(silent.Nodes) < fsm.SilentMax {

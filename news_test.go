@@ -175,10 +175,10 @@ func everyNews() map[string]news {
 		}),
 		"removed": one(func(g *groupOf) fsm.Command { return fsm.Remove{Node: g.own.Node, Incarnation: 1, Since: 3} }),
 		"somebody is silent": one(func(g *groupOf) fsm.Command {
-			return fsm.Silent{Seen: g.m.Applied(), Nodes: []fsm.Silence{{Node: fsm.Node{2}, For: time.Minute}}}
+			return fsm.Silent{Seen: g.m.Commands(), Nodes: []fsm.Silence{{Node: fsm.Node{2}, For: time.Minute}}}
 		}),
 		"revoked": one(func(g *groupOf) fsm.Command {
-			return fsm.Revoke{Node: g.own.Node, Upto: g.m.Applied(), Reason: "burnt"}
+			return fsm.Revoke{Node: g.own.Node, Upto: g.m.Commands(), Reason: "burnt"}
 		}),
 		"granted":             all(freed),
 		"granted and wanted":  all(freed, func(g *groupOf) { g.waitsFor("busy") }),

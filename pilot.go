@@ -118,7 +118,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	if last := p.plan.Swap(&plan); plan.Kind == autopilot.Wait && (last == nil || last.Kind != plan.Kind) {
 		p.c.log.Info("the membership is not as wanted", "waits", plan.Reason)
 	}
-	p.publish(ctx, group, members, info.Applied, plan)
+	p.publish(ctx, group, members, info.Commands, plan)
 	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.c.founder.share() {
 		return false
 	}
@@ -140,11 +140,11 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 }
 
 // publish tells the next raft leader who is silent, if there is a majority to tell it to.
-func (p *pilot) publish(ctx context.Context, group *consensus.Group, members consensus.Members, applied uint64, plan autopilot.Plan) {
+func (p *pilot) publish(ctx context.Context, group *consensus.Group, members consensus.Members, commands uint64, plan autopilot.Plan) {
 	if plan.Bears < 0 {
 		return
 	}
-	if silent := p.hearing.report(members, p.c.ID(), applied, p.c.clock.Now()); silent != nil {
+	if silent := p.hearing.report(members, p.c.ID(), commands, p.c.clock.Now()); silent != nil {
 		_, _ = group.Propose(ctx, fsm.Encode(silent)) // what is lost is said again
 	}
 }
@@ -312,7 +312,7 @@ type vision struct {
 	seen     map[string]membership.Member
 	hellos   map[string]fsm.NodeRecord // nodes whose Hello the group has carried out
 	departed map[string]fsm.Departure
-	applied  uint64
+	applied  uint64 // log index
 	cluster  string
 }
 

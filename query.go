@@ -168,7 +168,7 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 		return err
 	}
 	revoke := fsm.Revoke{Node: node, Reason: reason}
-	if err := c.read(ctx, func(m *fsm.Machine) { revoke.Upto = m.Applied() }); err != nil {
+	if err := c.read(ctx, func(m *fsm.Machine) { revoke.Upto = m.Commands() }); err != nil {
 		return err
 	}
 	out, _, err := c.proposer.propose(ctx, revoke)

@@ -10,7 +10,7 @@ import (
 
 // Event is one change of a lock.
 type Event struct {
-	Index  uint64 // log index: the order of events; those of one command have the same
+	Index  uint64 // number of the command: the order of events; those of one command have the same
 	Kind   EventKind
 	Name   string // of the lock
 	Holder Holder // who holds, held or waits. Value: of EventValue, the value that was written, nil when it was removed

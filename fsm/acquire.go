@@ -198,7 +198,7 @@ func (m *Machine) remove(c *claim, how ending) *lock {
 	m.drop(l, c)
 	m.emit(how.kind, c, how.reason).Detail = how.detail
 	if c.token != 0 {
-		m.past.add(m.epoch, c, how, m.applied)
+		m.past.add(m.epoch, c, how, m.commands)
 	}
 	if how.rest > 0 {
 		m.letRest(l, c, how.rest)

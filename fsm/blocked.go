@@ -41,7 +41,7 @@ func (m *Machine) deadlocked(c *Acquire) bool {
 		return false
 	}
 	t := &tracer{m: m, steps: tracerSteps}
-	place := &claim{priority: c.Priority, index: m.applied, mode: c.Mode, weight: max(c.Weight, 1)}
+	place := &claim{priority: c.Priority, index: m.commands, mode: c.Mode, weight: max(c.Weight, 1)}
 	return t.search(c.While, func() bool { return t.blocked(append([]string{c.Name}, c.Others...), place) })
 }
 

@@ -25,7 +25,9 @@ func (m *Machine) checkGroup() error {
 		return broken(2, "counter %d is above the limit", m.counter)
 	case !m.born && (m.serving || m.counter != 0 || m.bootstrap != 0 || m.cluster != [16]byte{}), m.born && m.cluster == [16]byte{}:
 		return broken(7, "cluster %x born %v serving %v", m.cluster, m.born, m.serving)
-	case m.silentSeen > m.applied:
+	case m.commands > commandsMax:
+		return broken(7, "%d commands", m.commands)
+	case m.silentSeen > m.commands:
 		return broken(7, "silence was seen at %d", m.silentSeen)
 	case m.voters > m.bootstrap:
 		return broken(7, "%d voters of %d replicas to start with", m.voters, m.bootstrap)
@@ -82,9 +84,9 @@ func (m *Machine) checkNode(n node) error {
 	switch {
 	case n.id == Node{} || n.incarnation == 0 || !validText(n.name, NameBytesMax) || len(n.place.Boot) > BootBytesMax:
 		return broken(3, "node %v has a bad record", n.id)
-	case n.over && (n.born != 0 || n.since != 0 || n.lowest != 0 || n.gone == 0), n.gone > m.applied, n.departure != Stays && !n.over, n.departure > Gone, n.back && n.departure == Stays:
+	case n.over && (n.born != 0 || n.since != 0 || n.lowest != 0 || n.gone == 0), n.gone > m.commands, n.departure != Stays && !n.over, n.departure > Gone, n.back && n.departure == Stays:
 		return broken(3, "process %#x of node %v is over and has a record", n.incarnation, n.id)
-	case !n.over && (n.born == 0 || n.since < n.born || n.since > m.applied):
+	case !n.over && (n.born == 0 || n.since < n.born || n.since > m.commands):
 		return broken(3, "process %#x of node %v said hello at %d", n.incarnation, n.id, n.born)
 	case n.lasting != (n.gone != 0 && open):
 		return broken(10, "process %#x of node %v: sessions open: %v", n.incarnation, n.id, open)
@@ -134,7 +136,7 @@ func (m *Machine) checkSessions() (err error) {
 			err = broken(10, "session %v is over: %v, but not its process", s.id, s.over)
 		case !n.over && !m.used(n, s.id.Number):
 			err = broken(5, "session %v has a number that was never used", s.id)
-		case s.opened == 0 || s.renewed < s.opened || s.renewed > m.applied || twice:
+		case s.opened == 0 || s.renewed < s.opened || s.renewed > m.commands || twice:
 			err = broken(3, "session %v opened at %d, renewed at %d", s.id, s.opened, s.renewed)
 		case s.ttl < TTLMin || s.ttl > TTLMax:
 			err = broken(7, "session %v has TTL %v", s.id, s.ttl)
@@ -218,7 +220,7 @@ func (m *Machine) checkFiled(l *lock, c *claim) error {
 	switch {
 	case c.name != l.name || !c.valid():
 		return broken(1, "request %d of %v for %q is out of bounds", c.request, c.owner.id, l.name)
-	case c.index == 0 || c.index > m.applied:
+	case c.index == 0 || c.index > m.commands:
 		return broken(2, "request %d of %v was granted or queued at %d", c.request, c.owner.id, c.index)
 	}
 	return nil

@@ -29,7 +29,7 @@ func (m *Machine) checkRest(l *lock, r *rest) error {
 		return broken(1, "%q is held %v, a rest has %v, weight %d, limit %d", l.name, l.mode, r.mode, r.weight, r.limit)
 	case r.token == 0 || r.token > l.last:
 		return broken(2, "%q has a rest with token %d, its last is %d", l.name, r.token, l.last)
-	case r.millis == 0 || r.millis > uint64(RestMax/time.Millisecond) || r.since == 0 || r.since > m.applied:
+	case r.millis == 0 || r.millis > uint64(RestMax/time.Millisecond) || r.since == 0 || r.since > m.commands:
 		return broken(7, "%q rests for %d ms since %d", l.name, r.millis, r.since)
 	}
 	return nil
@@ -47,7 +47,7 @@ func (m *Machine) checkKeys() (err error) {
 			err = broken(8, "%q is remembered, runs: %v", r.name, runs)
 		case !filed || other != r || r.keep == 0 || r.keep > classOf(KeepMax) || classOf(time.Duration(r.keep)*time.Millisecond) != r.keep:
 			err = broken(8, "%q is kept for %d ms and not filed so", r.name, r.keep)
-		case r.token == 0 || r.token > m.counter || r.index > m.applied || !r.owner.id.valid() || len(k.turns) == 0:
+		case r.token == 0 || r.token > m.counter || r.index > m.commands || !r.owner.id.valid() || len(k.turns) == 0:
 			err = broken(2, "%q has token %d of %d, index %d", r.name, r.token, m.counter, r.index)
 		}
 		return err == nil
@@ -64,7 +64,7 @@ func (m *Machine) checkKeys() (err error) {
 		}
 		last := uint64(0)
 		for _, turn := range k.turns {
-			if turn <= last || turn > m.applied {
+			if turn <= last || turn > m.commands {
 				err = broken(8, "turn at %d after %d", turn, last)
 			}
 			last = turn
@@ -84,7 +84,7 @@ func (m *Machine) checkPast() (err error) {
 		switch {
 		case !validLock(name) || isOnce(name) || !validLabel(g.label) || !validLabel(g.detail) || !g.owner.id.valid() || !ended || g.mode > Permit || g.reason >= reasonEnd:
 			err = broken(7, "a past grant of %q is out of bounds", name)
-		case g.token == 0 || g.token > m.counter || g.granted > g.ended || g.ended > m.applied || g.ended < last:
+		case g.token == 0 || g.token > m.counter || g.granted > g.ended || g.ended > m.commands || g.ended < last:
 			err = broken(2, "a past grant of %q had token %d from %d to %d", name, g.token, g.granted, g.ended)
 		}
 		last = g.ended

@@ -72,7 +72,7 @@ type Remove struct {
 	Since       uint64
 }
 
-// Revoke is an operator's: all sessions of a node end that were opened up to an index. CodeInvalid without a reason.
+// Revoke is an operator's: all sessions of a node end that were opened up to a command, by its number. CodeInvalid without a reason.
 type Revoke struct {
 	Node   Node
 	Upto   uint64
@@ -168,7 +168,7 @@ type CloseSession struct {
 	Lost    bool
 }
 
-// Expire ends a session if Renewed is still the index of its last renewal. CodeFinished when it was
+// Expire ends a session if Renewed is still the number of its last renewal. CodeFinished when it was
 // renewed since, CodeSessionLost when it has ended.
 type Expire struct {
 	Session SessionID
@@ -194,14 +194,14 @@ type Finish struct {
 	Keep    time.Duration
 }
 
-// Turn says that at least OncePeriod(Keep) went by on some replica since it applied the turn at index Last of
+// Turn says that at least OncePeriod(Keep) went by on some replica since it applied the turn that is command Last, of
 // the keys that are remembered for Keep. CodeFinished when that was not their last turn.
 type Turn struct {
 	Keep time.Duration
 	Last uint64
 }
 
-// Sweep forgets keys remembered for Keep whose time is over, those that were finished up to the index Upto and
+// Sweep forgets keys remembered for Keep whose time is over, those that were finished up to the command Upto and
 // at most SweepMax. Keys whose time is not over stay, whatever Upto says.
 type Sweep struct {
 	Keep time.Duration

@@ -8,7 +8,7 @@
 // locking, the timing and the disk.
 //
 // Every command may be applied late, twice, or both, because a proposal that timed out may still be in
-// the log. Each therefore carries identifiers of its own (session, request number, token, renewal index)
+// the log. Each therefore carries identifiers of its own (session, request number, token, number of the renewal)
 // that make the second application change nothing.
 //
 // fsm.proto in this directory is the published specification of commands and snapshots.

@@ -75,7 +75,7 @@ func (r Reason) String() string {
 // Event is one thing that an applied command changed, or one holder to tell. Session, Request and
 // the fields of the holder are those of the grant, waiter or session that the event is about.
 type Event struct {
-	Index    uint64
+	Index    uint64 // the command's number
 	Kind     EventKind
 	Session  SessionID
 	Request  uint64
@@ -94,7 +94,7 @@ type Event struct {
 	Value    []byte // of EventValueSet: nil when it was deleted. Not to be changed
 }
 
-// Holder is the grant or waiter that the event is about. Granted is the event's index.
+// Holder is the grant or waiter that the event is about. Granted is the command's number.
 func (e Event) Holder() Holder {
 	return Holder{
 		Session: e.Session, Request: e.Request, NodeName: e.NodeName, Label: e.Label, Token: e.Token,

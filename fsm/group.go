@@ -9,7 +9,7 @@ func (m *Machine) birth(c *Birth) Outcome {
 	case !m.born:
 		m.born, m.cluster, m.counter = true, c.Cluster, c.Counter
 		m.bootstrap, m.voters = c.Bootstrap, c.Voters
-		m.events = append(m.events, Event{Index: m.applied, Kind: EventBorn})
+		m.events = append(m.events, Event{Index: m.commands, Kind: EventBorn})
 	}
 	return Outcome{}
 }
@@ -20,7 +20,7 @@ func (m *Machine) serve() Outcome {
 	}
 	if !m.serving {
 		m.serving = true
-		m.events = append(m.events, Event{Index: m.applied, Kind: EventServing})
+		m.events = append(m.events, Event{Index: m.commands, Kind: EventServing})
 	}
 	return Outcome{}
 }

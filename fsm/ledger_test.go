@@ -33,7 +33,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 				l.places[ProcessOf(h)] = h.Place
 			}
 			outcome, events := w.m.Apply(w.index, ProcessOf(c), Encode(c))
-			w.o.apply(w.index, c) // so that the next commands make sense
+			w.o.apply(c) // so that the next commands make sense
 			for _, e := range events {
 				l.observe(c, e)
 			}

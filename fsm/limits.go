@@ -35,6 +35,10 @@ const (
 	PastLocksMax   = 4096      // locks with such grants: the one whose last grant ended first is dropped
 )
 
+// commandsMax is the highest number of a command that is believed of a snapshot: no group gets there, and nothing
+// overflows.
+const commandsMax = 1 << 62
+
 // Limits are lower bounds on the state than this package's own, for tests of what stands on it: all machines
 // of a group must have the same, and a snapshot does not carry them. Zero stands for this package's.
 type Limits struct {

@@ -53,7 +53,7 @@ type claim struct {
 	owner    *owner
 	request  uint64
 	token    uint64 // 0: waits
-	index    uint64 // of the grant; of the arrival while it waits
+	index    uint64 // command of the grant; of the arrival while it waits
 	priority int32
 	weight   uint32
 	limit    uint32
@@ -93,7 +93,7 @@ func lessByToken(a, b *claim) bool {
 	return a.token < b.token
 }
 
-// lessByTurn is the order in which waiters are served. A log index brings one waiter at most.
+// lessByTurn is the order in which waiters are served. A command brings one waiter at most.
 func lessByTurn(a, b *claim) bool {
 	if c := strings.Compare(a.name, b.name); c != 0 {
 		return c < 0
@@ -143,7 +143,7 @@ func (m *Machine) add(l *lock, c *claim) {
 
 // wait queues a claim and tells the holders.
 func (m *Machine) wait(l *lock, c *claim) {
-	c.index = m.applied
+	c.index = m.commands
 	l.waiters++
 	m.waiters.Set(c)
 	m.nest(c)
@@ -162,7 +162,7 @@ func (m *Machine) grant(l *lock, c *claim) {
 func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
 	waited := c.index != 0
-	c.token, c.index = m.counter, m.applied
+	c.token, c.index = m.counter, m.commands
 	l.last, l.mode = c.token, c.mode
 	l.holders++
 	l.used += c.weight

@@ -39,8 +39,8 @@ type Machine struct {
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
 	past     past
-	finished spans // request numbers that are over, by session (its opening index)
-	numbers  spans // session numbers that were used, by node (its record's index)
+	finished spans // request numbers that are over, by session (the number of its opening)
+	numbers  spans // session numbers that were used, by node (its record's number)
 
 	grants    int
 	here      int   // processes that are not over
@@ -70,13 +70,14 @@ type group struct {
 	serving    bool
 	level      uint64
 	counter    uint64 // no token up to it is granted any more
-	applied    uint64
+	applied    uint64 // log index of the entry that was applied last
+	commands   uint64 // that were applied so far: the number of the last one, by which the state knows it
 	bootstrap  uint32 // replicas that it was to start with
 	voters     uint32 // those of them that were to vote
 	silentSeen uint64 // Silent.Seen of the last one
 }
 
-// request finds a live claim by its session's opening index and its number.
+// request finds a live claim by the number of its session's opening and its own.
 type request struct {
 	opened, number uint64
 	claim          *claim
@@ -154,7 +155,8 @@ func (m *Machine) Fork() *Machine {
 // it changed. It never panics. The events are good until the next Apply. Indexes must rise: a command at an
 // index that was applied before is answered CodeInvalid and changes nothing, as is one that is malformed or out of
 // bounds. A command about another process's sessions is answered CodeForbidden. CodeUnsupported leaves the machine
-// as it was at the index before: the replica must stop.
+// as it was at the index before: the replica must stop. The machine counts the commands, those included that are
+// answered CodeInvalid or CodeForbidden: by these numbers, and not by indexes of the log, it knows what happened when.
 func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event) {
 	if index <= m.applied {
 		return Outcome{Code: CodeInvalid}, nil
@@ -163,7 +165,7 @@ func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event)
 	if errors.Is(err, ErrUnsupported) {
 		return Outcome{Code: CodeUnsupported}, nil
 	}
-	m.applied = index
+	m.applied, m.commands = index, m.commands+1
 	if err != nil {
 		return Outcome{Code: CodeInvalid}, nil
 	}
@@ -238,7 +240,7 @@ func (m *Machine) dispatch(c decodable) Outcome {
 // emit records an event about a claim and answers it for its other fields to be filled.
 func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
 	m.events = append(m.events, Event{
-		Index: m.applied, Kind: kind, Session: c.owner.id, Request: c.request, Name: c.name,
+		Index: m.commands, Kind: kind, Session: c.owner.id, Request: c.request, Name: c.name,
 		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Label: c.label,
 		Mode: c.mode, Weight: c.weight, Priority: c.priority, Election: c.election,
 	})

@@ -18,7 +18,7 @@ func (o *naive) doKind(c Command) Outcome {
 		if len(turns) == 0 || turns[len(turns)-1] != c.Last {
 			return Outcome{Code: CodeFinished}
 		}
-		o.turns[keep] = append(turns, o.index)
+		o.turns[keep] = append(turns, o.number)
 		return Outcome{}
 	case Sweep:
 		o.forgetKeys(uint64(c.Keep/time.Millisecond), c.Upto, SweepMax)
@@ -66,13 +66,13 @@ func (o *naive) finishKey(c Finish) Outcome {
 		o.remove(w, ending{kind: EventWithdrawn, reason: ReasonFinished})
 	}
 	h := o.view(x)
-	h.Request, h.Priority, h.Label, h.Granted = 0, 0, "", o.index
+	h.Request, h.Priority, h.Label, h.Granted = 0, 0, "", o.number
 	keep := naiveClass(c.Keep)
 	o.keys[c.Name] = naiveKey{h, keep}
 	if len(o.turns[keep]) == 0 {
-		o.turns[keep] = []uint64{o.index}
+		o.turns[keep] = []uint64{o.number}
 	}
-	o.forgetKeys(keep, o.index, 2)
+	o.forgetKeys(keep, o.number, 2)
 	return Outcome{}
 }
 

@@ -27,7 +27,7 @@ func (o *naive) doLock(c Command) Outcome {
 					}
 				}
 				for i, p := range o.past {
-					if p.Ended == o.index {
+					if p.Ended == o.number {
 						o.past[i].Detail = c.Reason
 					}
 				}
@@ -129,7 +129,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 		s.over[c.Request] = true
 		return Outcome{Code: CodeLimitMismatch}
 	}
-	x := &naiveClaim{Acquire: c, s: s, arrived: o.index, index: o.index}
+	x := &naiveClaim{Acquire: c, s: s, arrived: o.number, index: o.number}
 	taken := ""
 	for _, name := range x.names() {
 		one := *x
@@ -216,7 +216,7 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 			}
 		}
 		o.counter++
-		c.token, c.index = o.counter, o.index
+		c.token, c.index = o.counter, o.number
 		for _, n := range c.names() {
 			o.last[n] = c.token
 			o.tell(c, n, EventGranted, ReasonNone)
@@ -271,10 +271,10 @@ func (o *naive) remove(c *naiveClaim, how ending) {
 		if c.token != 0 && !isOnce(name) {
 			h := o.view(c)
 			h.Request, h.Priority = 0, 0
-			o.past = append(o.past, naivePast{name, PastGrant{h, o.index, how.kind, how.reason, how.detail}})
+			o.past = append(o.past, naivePast{name, PastGrant{h, o.number, how.kind, how.reason, how.detail}})
 		}
 		if rest > 0 {
-			r := Rest{name, c.token, o.index, rest, c.Mode}
+			r := Rest{name, c.token, o.number, rest, c.Mode}
 			o.rests = append(o.rests, naiveRest{r, c.Weight, c.Limit})
 			slices.SortStableFunc(o.rests, func(a, b naiveRest) int { return cmp.Compare(a.Token, b.Token) })
 			o.say(Event{Kind: EventResting, Name: name, Token: c.token, TTL: rest, Mode: c.Mode, Weight: c.Weight})

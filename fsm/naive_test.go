@@ -10,7 +10,7 @@ import (
 // naive is a second implementation of the commands, made to be read: flat lists, searched from end to
 // end. It knows nothing of forks, snapshots or bounds. naive_lock_test.go has its locks.
 type naive struct {
-	index          uint64
+	number         uint64 // of the command
 	born, serving  bool
 	cluster        [16]byte
 	bootstrap      uint32
@@ -82,8 +82,8 @@ func newNaive() *naive {
 	}
 }
 
-func (o *naive) apply(index uint64, c Command) (Outcome, []Event) {
-	o.index, o.events = index, nil
+func (o *naive) apply(c Command) (Outcome, []Event) {
+	o.number, o.events = o.number+1, nil
 	out := o.do(c)
 	for name := range o.last {
 		if !o.used(name) {
@@ -159,7 +159,7 @@ func (o *naive) do(c Command) Outcome {
 func (o *naive) report(c Command) Outcome {
 	switch c := c.(type) {
 	case Silent:
-		if len(c.Nodes) == 0 || c.Seen == 0 || c.Seen >= o.index {
+		if len(c.Nodes) == 0 || c.Seen == 0 || c.Seen >= o.number {
 			return Outcome{Code: CodeInvalid}
 		}
 		if c.Seen <= o.silentSeen {
@@ -179,7 +179,7 @@ func (o *naive) report(c Command) Outcome {
 }
 
 func (o *naive) say(e Event) {
-	e.Index = o.index
+	e.Index = o.number
 	o.events = append(o.events, e)
 }
 
@@ -200,7 +200,7 @@ func (o *naive) hello(c Hello) Outcome {
 	}
 	o.succeed(c)
 	o.runs = append(o.runs, &naiveRun{
-		Process: c.process(), since: o.index, name: c.Name, place: c.Place, used: make(map[uint64]bool),
+		Process: c.process(), since: o.number, name: c.Name, place: c.Place, used: make(map[uint64]bool),
 	})
 	return Outcome{}
 }
@@ -345,9 +345,9 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 		return nil, CodeSessionLost
 	}
 	if n.gone {
-		n.gone, n.since = false, o.index
+		n.gone, n.since = false, o.number
 	}
-	s := &naiveSession{Session: Session{c.Session, c.TTL, o.index}, opened: o.index, over: make(map[uint64]bool)}
+	s := &naiveSession{Session: Session{c.Session, c.TTL, o.number}, opened: o.number, over: make(map[uint64]bool)}
 	o.sessions = append(o.sessions, s)
 	slices.SortFunc(o.sessions, func(a, b *naiveSession) int {
 		return cmp.Or(strings.Compare(string(a.ID.Node[:]), string(b.ID.Node[:])),
@@ -375,7 +375,7 @@ func (o *naive) keep(c Keep) Outcome {
 			o.retire(id)
 			out.Lost = append(out.Lost, number)
 		} else if c.Seq > s.seq {
-			s.seq, s.Renewed = c.Seq, o.index
+			s.seq, s.Renewed = c.Seq, o.number
 			o.renewed(s)
 		}
 	}

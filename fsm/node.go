@@ -11,10 +11,10 @@ type node struct {
 	incarnation uint64
 	name        string
 	place       Place
-	born        uint64    // index of its Hello: owner of its used session numbers; 0 once it is over
-	since       uint64    // index of its Hello, or of its return
+	born        uint64    // number of its Hello: owner of its used session numbers; 0 once it is over
+	since       uint64    // number of its Hello, or of its return
 	lowest      uint64    // lower session numbers are all used
-	gone        uint64    // index at which it was superseded or removed, or said good-bye; 0: it is here
+	gone        uint64    // command by which it was superseded or removed, or said good-bye; 0: it is here
 	spans       int       // of m.numbers
 	over        bool      // it is gone and does not come back: it neither acquires nor renews
 	departure   Departure // if it is over: what it said of its node
@@ -84,7 +84,7 @@ func (m *Machine) hello(c *Hello) Outcome {
 		m.succeed(c)
 	}
 	m.nodes.Set(node{
-		id: c.Node, incarnation: c.Incarnation, name: c.Name, place: c.Place, born: m.applied, since: m.applied,
+		id: c.Node, incarnation: c.Incarnation, name: c.Name, place: c.Place, born: m.commands, since: m.commands,
 	})
 	m.here++
 	return Outcome{}
@@ -156,7 +156,7 @@ func (m *Machine) conclude(n node) node {
 // leave notes that a process is gone.
 func (m *Machine) leave(n node) node {
 	if n.gone == 0 {
-		n.gone = m.applied
+		n.gone = m.commands
 		m.here--
 		n.lasting = m.hasSessions(n)
 		if n.memory() {
@@ -179,7 +179,7 @@ func (m *Machine) comeBack(n node) (node, Code) {
 		m.forgotten--
 	}
 	m.here++
-	n.gone, n.since, n.lasting = 0, m.applied, false
+	n.gone, n.since, n.lasting = 0, m.commands, false
 	m.nodes.Set(n)
 	return n, CodeOK
 }
@@ -196,7 +196,7 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 	}
 	if !known || last.incarnation != c.Incarnation { // it cannot return, though its Hello was not seen
 		m.succeed(&Hello{Node: c.Node})
-		last = node{id: c.Node, incarnation: c.Incarnation, gone: m.applied, over: true}
+		last = node{id: c.Node, incarnation: c.Incarnation, gone: m.commands, over: true}
 		m.forgotten++
 	}
 	m.endProcess(last)
@@ -206,7 +206,7 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 	if c.Departure > last.departure {
 		last.departure = c.Departure
 		m.events = append(m.events, Event{
-			Index: m.applied, Kind: EventDeparted, Session: SessionID{Node: c.Node, Incarnation: c.Incarnation}, NodeName: last.name,
+			Index: m.commands, Kind: EventDeparted, Session: SessionID{Node: c.Node, Incarnation: c.Incarnation}, NodeName: last.name,
 		})
 	}
 	m.nodes.Set(last)
@@ -250,7 +250,7 @@ func (m *Machine) revoke(c *Revoke) Outcome {
 	return Outcome{}
 }
 
-// gather adds the sessions of a process that were opened up to an index to m.ended.
+// gather adds the sessions of a process that were opened up to a command to m.ended.
 func (m *Machine) gather(n node, upto uint64) {
 	from := SessionID{Node: n.id, Incarnation: n.incarnation}
 	m.sessions.Ascend(sessionRef{id: from}, func(r sessionRef) bool {

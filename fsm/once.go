@@ -43,7 +43,7 @@ type onceRecord struct {
 	name  string
 	owner *owner // of the run that finished it
 	token uint64
-	index uint64 // of Finish
+	index uint64 // command that finished it
 	keep  uint64 // milliseconds: its class
 }
 
@@ -55,7 +55,7 @@ func lessByAge(a, b *onceRecord) bool {
 
 // class is the keys that are kept equally long.
 type class struct {
-	turns []uint64 // indexes of its beginning or oldest turn that matters to the last. Never changed
+	turns []uint64 // commands that were its beginning or oldest turn that matters to the last. Never changed
 	count int      // of keys
 }
 
@@ -72,7 +72,7 @@ func turnsFor(keep uint64) int {
 	return int((time+period-1)/period) + 1
 }
 
-// over is the index up to which the keys of a class have been kept for long enough, 0 if none has.
+// over is the command up to which the keys of a class have been kept for long enough, 0 if none has.
 func (c class) over(keep uint64) uint64 {
 	if len(c.turns) < turnsFor(keep) {
 		return 0
@@ -132,8 +132,8 @@ func (m *Machine) close(s *session, l *lock, keep uint64) {
 		m.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
 	}
 	m.locks.Delete(l.name)
-	m.remember(&onceRecord{name: l.name, owner: s.owner, token: held.token, index: m.applied, keep: keep})
-	m.forgetKeys(keep, m.applied, sweepAlong)
+	m.remember(&onceRecord{name: l.name, owner: s.owner, token: held.token, index: m.commands, keep: keep})
+	m.forgetKeys(keep, m.commands, sweepAlong)
 }
 
 func (m *Machine) remember(r *onceRecord) {
@@ -141,13 +141,13 @@ func (m *Machine) remember(r *onceRecord) {
 	m.aged.Set(r)
 	k, ok := m.classes.Get(r.keep)
 	if !ok {
-		k.turns = []uint64{m.applied}
+		k.turns = []uint64{m.commands}
 	}
 	k.count++
 	m.classes.Set(r.keep, k)
 }
 
-// forgetKeys forgets keys of a class whose time is over, those finished up to an index, and at most so many.
+// forgetKeys forgets keys of a class whose time is over, those finished up to a command, and at most so many.
 func (m *Machine) forgetKeys(keep, upto uint64, most int) {
 	k, ok := m.classes.Get(keep)
 	if !ok {
@@ -181,7 +181,7 @@ func (m *Machine) turn(c *Turn) Outcome {
 		return Outcome{Code: CodeFinished}
 	}
 	from := max(0, len(k.turns)+1-turnsFor(keep))
-	k.turns = append(append(make([]uint64, 0, len(k.turns)+1-from), k.turns[from:]...), m.applied)
+	k.turns = append(append(make([]uint64, 0, len(k.turns)+1-from), k.turns[from:]...), m.commands)
 	m.classes.Set(keep, k)
 	return Outcome{}
 }
@@ -191,7 +191,7 @@ func (m *Machine) sweep(c *Sweep) Outcome {
 	return Outcome{}
 }
 
-// Key is who finished a Once key; Granted is the log index of that. False if it is not remembered as finished.
+// Key is who finished a Once key; Granted is the number of that command. False if it is not remembered as finished.
 func (m *Machine) Key(key string) (Holder, bool) {
 	r, ok := m.keys.Get(&onceRecord{name: OnceName(key)})
 	if !ok {
@@ -203,7 +203,7 @@ func (m *Machine) Key(key string) (Holder, bool) {
 // Class is the Once keys that are remembered equally long.
 type Class struct {
 	Keep time.Duration
-	Last uint64 // log index of its last turn
+	Last uint64 // command that was its last turn
 	Over uint64 // if not 0, that of the last key that a Sweep may forget now
 }
 
@@ -218,7 +218,7 @@ func (m *Machine) Classes() (all []Class) {
 	return all
 }
 
-// overdue is the index of the last key of a class that one Sweep may forget.
+// overdue is the command that finished the last key of a class that one Sweep may forget.
 func (m *Machine) overdue(keep, upto uint64) (last uint64) {
 	n := 0
 	m.aged.Ascend(&onceRecord{keep: keep}, func(r *onceRecord) bool {

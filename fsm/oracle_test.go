@@ -97,7 +97,7 @@ type world struct {
 	*rapid.T
 	m     *Machine
 	o     *naive
-	index uint64
+	index uint64 // of the log
 	next  uint64 // new request numbers
 	log   []Command
 	forks []aside
@@ -119,7 +119,7 @@ func (w *world) apply(c Command) Outcome {
 	w.index += uint64(rapid.IntRange(1, 2).Draw(w.T, "index gap"))
 	w.log = append(w.log, c)
 	got, gotEvents := w.m.Apply(w.index, ProcessOf(c), Encode(c))
-	want, wantEvents := w.o.apply(w.index, c)
+	want, wantEvents := w.o.apply(c)
 	if !reflect.DeepEqual(got, want) {
 		w.Fatalf("%T%+v: got %s, want %s", c, c, describe(got), describe(want))
 	}
@@ -145,7 +145,7 @@ func (w *world) forge(c Command) {
 		return
 	}
 	w.index++
-	w.o.index = w.index
+	w.o.number++
 	other := ProcessOf(c)
 	other.Incarnation++
 	if o, events := w.m.Apply(w.index, other, Encode(c)); len(events) > 0 || o.Code != CodeForbidden && o.Code != CodeInvalid {
@@ -168,7 +168,7 @@ func (w *world) reload() {
 // seen is the machine's state in words, by its reads.
 func (w *world) seen() (text string) {
 	i := w.m.Info()
-	text = fmt.Sprintln(i.Born, i.Bootstrap, i.Voters, i.Serving, i.Level, i.Counter, i.Applied, i.Grants, i.Waiters, i.ValueBytes)
+	text = fmt.Sprintln(i.Born, i.Bootstrap, i.Voters, i.Serving, i.Level, i.Counter, i.Commands, i.Grants, i.Waiters, i.ValueBytes)
 	for n := range w.m.Nodes() {
 		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name, n.Gone)
 	}
@@ -209,7 +209,7 @@ func (w *world) expected() (text string) {
 	for _, v := range o.values {
 		values += len(v)
 	}
-	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.index, grants, waiters, values)
+	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, values)
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
 		if n := o.latest(id); n != nil && !n.over {
 			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
@@ -309,7 +309,7 @@ func (w *world) command() Command {
 	switch rapid.IntRange(0, 40).Draw(t, "command") {
 	case 40:
 		if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {
-			return Silent{w.draw("seen", int(w.index)), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
+			return Silent{w.draw("seen", int(w.o.number)+1), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
 		}
 		return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, TokenMax + 1}).Draw(t, "counter")}
 	case 35, 36, 37, 38, 39:
@@ -342,7 +342,7 @@ func (w *world) command() Command {
 	case 11:
 		return CloseSession{id, rapid.Bool().Draw(t, "lost")}
 	case 12:
-		renewed := w.draw("renewed", int(w.index))
+		renewed := w.draw("renewed", int(w.o.number)+1)
 		if s := w.o.session(id); s != nil && rapid.Bool().Draw(t, "right") {
 			renewed = s.Renewed
 		}
@@ -396,9 +396,9 @@ func (w *world) departure(id SessionID) Command {
 	case 0:
 		return Goodbye{id.Node, id.Incarnation, Departure(rapid.IntRange(0, 2).Draw(w.T, "departure"))}
 	case 1:
-		return Revoke{id.Node, w.draw("upto", int(w.index)), "because"}
+		return Revoke{id.Node, w.draw("upto", int(w.o.number)+1), "because"}
 	}
-	since := w.draw("since", int(w.index))
+	since := w.draw("since", int(w.o.number)+1)
 	if r := w.o.run(id.Process()); r != nil && !r.over {
 		since = r.since
 	}
@@ -424,7 +424,7 @@ func (w *world) kind(id SessionID) Command {
 			}
 			return Turn{k.Keep, k.Last}
 		}
-		return Turn{time.Millisecond, w.index}
+		return Turn{time.Millisecond, w.o.number + 1}
 	default:
 		if len(w.o.rests) > 0 {
 			r := rapid.SampledFrom(w.o.rests).Draw(t, "rest")

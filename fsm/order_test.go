@@ -3,8 +3,11 @@ package fsm
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // bench is a serving machine with nodes a and b, for tests that need no oracle.
@@ -137,6 +140,32 @@ func TestAnIndexThatWasAppliedIsNotAppliedAgain(t *testing.T) {
 	if !bytes.Equal(snapshot(b.m), before) {
 		t.Fatal("the state changed")
 	}
+}
+
+// An entry of the log that is no command (a change of membership, the first one of a raft leader) makes a gap in its
+// indexes. Nothing in the state but how far the log is applied may show that.
+func TestNothingButTheCommandsNumbersSaysWhatHappenedWhen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		log := history(t, 40)
+		dense, sparse := New(), New()
+		for i, e := range log {
+			o, events := dense.own(uint64(i+1), e.cmd)
+			other, others := sparse.own(uint64(i*i+7), e.cmd)
+			if !reflect.DeepEqual(o, other) || !reflect.DeepEqual(events, others) {
+				t.Fatalf("command %d: %v %v, and in another place of the log %v %v", i+1, o, events, other, others)
+			}
+			for _, e := range events {
+				if e.Index != dense.Commands() || e.Index != uint64(i+1) {
+					t.Fatalf("an event of command %d names %d", i+1, e.Index)
+				}
+			}
+		}
+		sparse.applied = dense.applied
+		if !bytes.Equal(snapshot(dense), snapshot(sparse)) {
+			t.Fatal("the state knows of the indexes of the log")
+		}
+	})
 }
 
 func TestACommandOfANewerVersionLeavesTheMachineAtTheIndexBefore(t *testing.T) {

@@ -26,7 +26,7 @@ type pastGrant struct {
 	detail         string // of EventForced: the operator's words
 	owner          *owner
 	token          uint64
-	granted, ended uint64 // log indexes
+	granted, ended uint64 // by these commands
 	weight         uint32
 	mode           Mode
 	kind           EventKind
@@ -35,8 +35,8 @@ type pastGrant struct {
 
 // PastGrant is a grant that has ended.
 type PastGrant struct {
-	Holder           // Granted is the log index of the grant
-	Ended  uint64    // log index
+	Holder           // Granted is the number of the command that granted it
+	Ended  uint64    // by this command
 	Kind   EventKind // EventReleased, EventLost or EventForced
 	Reason Reason
 	Detail string // of EventForced: the operator's words
@@ -55,7 +55,7 @@ func lessByQueued(a, b *pastLock) bool {
 	return strings.Compare(a.name, b.name) < 0
 }
 
-// last is the index of its last end.
+// last is the command of its last end.
 func (l *pastLock) last() uint64 { return l.grants[len(l.grants)-1].ended }
 
 func (p *past) add(epoch uint64, c *claim, how ending, index uint64) {

@@ -6,14 +6,17 @@ import (
 	"strings"
 )
 
-// Applied is the index of the last command that was applied.
+// Applied is the log index of the entry that was applied last.
 func (m *Machine) Applied() uint64 { return m.applied }
+
+// Commands is how many commands were applied: the number of the last one.
+func (m *Machine) Commands() uint64 { return m.commands }
 
 // Info is the state in numbers.
 func (m *Machine) Info() Info {
 	return Info{
 		Cluster: m.cluster, Born: m.born, Serving: m.serving, Level: m.level,
-		Counter: m.counter, Applied: m.applied, Bootstrap: m.bootstrap, Voters: m.voters,
+		Counter: m.counter, Applied: m.applied, Commands: m.commands, Bootstrap: m.bootstrap, Voters: m.voters,
 		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
 		Sessions: m.sessions.Len(), Nodes: m.here, ValueBytes: m.values,
 		Rests: m.rests.Len(), Keys: m.keys.Len(),

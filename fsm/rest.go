@@ -12,7 +12,7 @@ import (
 type rest struct {
 	name   string
 	token  uint64 // of the grant
-	since  uint64 // log index of its end
+	since  uint64 // command that ended it
 	millis uint64
 	weight uint32
 	limit  uint32
@@ -23,7 +23,7 @@ type rest struct {
 type Rest struct {
 	Name  string
 	Token uint64        // of the grant that was there
-	Since uint64        // log index of its end
+	Since uint64        // command that ended it
 	For   time.Duration // counted from there
 	Mode  Mode
 }
@@ -42,12 +42,12 @@ func (r *rest) view() Rest {
 // letRest keeps the place of a holder that has just been dropped.
 func (m *Machine) letRest(l *lock, c *claim, millis uint64) {
 	r := &rest{
-		name: l.name, token: c.token, since: m.applied, millis: millis,
+		name: l.name, token: c.token, since: m.commands, millis: millis,
 		weight: c.weight, limit: c.limit, mode: c.mode,
 	}
 	m.occupy(l, r)
 	m.events = append(m.events, Event{
-		Index: m.applied, Kind: EventResting, Name: r.name, Token: r.token, TTL: r.view().For, Mode: r.mode, Weight: r.weight,
+		Index: m.commands, Kind: EventResting, Name: r.name, Token: r.token, TTL: r.view().For, Mode: r.mode, Weight: r.weight,
 	})
 }
 
@@ -76,7 +76,7 @@ func (m *Machine) endRest(c *EndRest) Outcome {
 	l.used -= r.weight
 	l.vacate(r.mode)
 	m.events = append(m.events, Event{
-		Index: m.applied, Kind: EventRested, Name: r.name, Token: r.token, Mode: r.mode, Weight: r.weight,
+		Index: m.commands, Kind: EventRested, Name: r.name, Token: r.token, Mode: r.mode, Weight: r.weight,
 	})
 	m.settle(l)
 	return Outcome{}

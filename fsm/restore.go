@@ -164,6 +164,8 @@ func (g *group) decode(b []byte) error {
 			g.voters = f.uint32()
 		case 9:
 			g.silentSeen = f.uint64()
+		case 10:
+			g.commands = f.uint64()
 		}
 	}
 	return f.err

@@ -19,13 +19,13 @@ import (
 //	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D] [close=true]; set SESSION r=N LOCK#TOKEN [value=S]
 //	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S
 //	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN
-//	again N|all: apply the command at an index, or all so far, once more
+//	again N|all: apply a command, by its number, or all so far, once more
 //	show LOCK; past LOCK; cycles LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
 //
 // The lock of a Once key is written once:KEY. A node is a letter, with its newest incarnation unless inc= says another. A session is NODE/NUMBER.
 type stage struct {
 	m           *Machine
-	index       uint64
+	number      uint64 // of commands
 	log         []Command
 	incarnation map[byte]uint64
 }
@@ -52,15 +52,20 @@ func (s *stage) run(line string) string {
 }
 
 func (s *stage) apply(c Command) string {
-	s.index++
 	s.log = append(s.log, c)
-	o, events := s.m.Apply(s.index, ProcessOf(c), Encode(c))
+	o, events := s.carryOut(c)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d: %s\n", s.index, describe(o))
+	fmt.Fprintf(&b, "%d: %s\n", s.number, describe(o))
 	for _, e := range events {
 		b.WriteString("   " + tale(e) + "\n")
 	}
 	return b.String()
+}
+
+// carryOut applies a command. Only every third entry of the log is one: what names it is its number.
+func (s *stage) carryOut(c Command) (Outcome, []Event) {
+	s.number++
+	return s.m.Apply(3*s.number, ProcessOf(c), Encode(c))
 }
 
 func describe(o Outcome) string {
@@ -198,8 +203,7 @@ func (s *stage) again(which string) string {
 	}
 	before, said := stateOf(s.m), 0
 	for _, c := range s.log {
-		s.index++
-		_, events := s.m.Apply(s.index, ProcessOf(c), Encode(c))
+		_, events := s.carryOut(c)
 		said += len(events)
 	}
 	s.log = append(s.log, s.log...)
@@ -262,7 +266,7 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 	case "remove":
 		return Remove{Node{bare[0][0]}, s.session(bare[0]+"/1", args).Incarnation, number(args["since"])}
 	case "revoke":
-		return Revoke{Node{bare[0][0]}, cmp.Or(number(args["upto"]), s.index), args["reason"]}
+		return Revoke{Node{bare[0][0]}, cmp.Or(number(args["upto"]), s.number), args["reason"]}
 	case "acquire", "try":
 		value, has := args["value"]
 		return Acquire{

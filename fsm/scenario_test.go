@@ -92,9 +92,9 @@ func snapshot(m *Machine) []byte {
 	return b.Bytes()
 }
 
-// stateOf is the machine's snapshot without the index that it has reached.
+// stateOf is the machine's snapshot without how far it has come.
 func stateOf(m *Machine) []byte {
 	f := m.Fork()
-	f.applied = 0
+	f.applied, f.commands = 0, 0
 	return snapshot(f)
 }

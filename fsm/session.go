@@ -6,7 +6,7 @@ import "time"
 type session struct {
 	*owner
 	ttl     time.Duration
-	renewed uint64 // index of the last renewal
+	renewed uint64 // command of the last renewal
 	seq     uint64 // Keep.Seq of the last renewal
 	acked   uint64 // lower request numbers are all over, as far as the client cares
 	spans   int    // of m.finished
@@ -17,7 +17,7 @@ type session struct {
 // owner is what never changes about a session; its claims point here.
 type owner struct {
 	id       SessionID
-	opened   uint64 // index of its opening: unique, and shorter than the id
+	opened   uint64 // command of its opening: unique, and shorter than the id
 	nodeName string
 }
 
@@ -67,8 +67,8 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 	}
 	m.spend(n, id.Number)
 	s := &session{
-		owner: &owner{id: id, opened: m.applied, nodeName: n.name},
-		ttl:   ttl, renewed: m.applied, epoch: m.epoch,
+		owner: &owner{id: id, opened: m.commands, nodeName: n.name},
+		ttl:   ttl, renewed: m.commands, epoch: m.epoch,
 	}
 	m.sessions.Set(sessionRef{id, s})
 	m.emitRenewed(s)
@@ -147,7 +147,7 @@ func (m *Machine) keep(c *Keep) Outcome {
 			m.retire(id) // the client takes it for lost: no late Acquire may open it
 			lost = append(lost, number)
 		case c.Seq > s.seq:
-			s.seq, s.renewed = c.Seq, m.applied
+			s.seq, s.renewed = c.Seq, m.commands
 			m.emitRenewed(s)
 		}
 	}
@@ -156,7 +156,7 @@ func (m *Machine) keep(c *Keep) Outcome {
 
 func (m *Machine) emitRenewed(s *session) {
 	m.events = append(m.events, Event{
-		Index: m.applied, Kind: EventSessionRenewed, Session: s.id, TTL: s.ttl, NodeName: s.nodeName,
+		Index: m.commands, Kind: EventSessionRenewed, Session: s.id, TTL: s.ttl, NodeName: s.nodeName,
 	})
 }
 
@@ -202,7 +202,7 @@ func (m *Machine) endSession(s *session, how ending) {
 func (m *Machine) dropSessions(how ending) {
 	for _, s := range m.ended {
 		m.events = append(m.events, Event{
-			Index: m.applied, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: how.reason,
+			Index: m.commands, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: how.reason,
 			Detail: how.detail, NodeName: s.nodeName,
 		})
 		m.listClaims(s)

@@ -6,7 +6,7 @@ import "time"
 const SilentMax = 64
 
 // Silent is what the raft leader tells the others of whom it does not hear: they may be raft leader next, and a node
-// that is silent for long is to be replaced, however often raft leaders change. Seen is the index that the raft
+// that is silent for long is to be replaced, however often raft leaders change. Seen is how many commands the raft
 // leader had applied: CodeFinished for what was seen before the last Silent. CodeInvalid for nobody, and for more than
 // SilentMax.
 type Silent struct {
@@ -67,7 +67,7 @@ func (c *Silent) command() Command { return *c }
 
 func (m *Machine) silent(c *Silent) Outcome {
 	switch {
-	case len(c.Nodes) == 0 || len(c.Nodes) > SilentMax || c.Seen == 0 || c.Seen >= m.applied:
+	case len(c.Nodes) == 0 || len(c.Nodes) > SilentMax || c.Seen == 0 || c.Seen >= m.commands:
 		return Outcome{Code: CodeInvalid}
 	case c.Seen <= m.silentSeen:
 		return Outcome{Code: CodeFinished}
@@ -75,7 +75,7 @@ func (m *Machine) silent(c *Silent) Outcome {
 	m.silentSeen = c.Seen
 	for _, s := range c.Nodes {
 		m.events = append(m.events, Event{
-			Index: m.applied, Kind: EventSilent, Session: SessionID{Node: s.Node}, TTL: s.For,
+			Index: m.commands, Kind: EventSilent, Session: SessionID{Node: s.Node}, TTL: s.For,
 		})
 	}
 	return Outcome{}

@@ -143,7 +143,8 @@ func (g group) record() []byte {
 	b = appendUint(b, 6, g.applied)
 	b = appendUint(b, 7, uint64(g.bootstrap))
 	b = appendUint(b, 8, uint64(g.voters))
-	return appendUint(b, 9, g.silentSeen)
+	b = appendUint(b, 9, g.silentSeen)
+	return appendUint(b, 10, g.commands)
 }
 
 func (n node) record(b []byte) []byte {

@@ -109,7 +109,7 @@ type Holder struct {
 	Mode     Mode
 	Weight   uint32
 	Priority int32
-	Granted  uint64 // log index of the grant; of the arrival for a waiter
+	Granted  uint64 // number of the command that granted it; of its own for a waiter
 }
 
 // Lock is what is known about one name.
@@ -136,7 +136,7 @@ type Head struct {
 type Session struct {
 	ID      SessionID
 	TTL     time.Duration
-	Renewed uint64 // log index of the last renewal
+	Renewed uint64 // number of the command that renewed it last
 }
 
 // NodeRecord is a process of a node as the group knows it.
@@ -145,7 +145,7 @@ type NodeRecord struct {
 	Incarnation uint64
 	Name        string
 	Place       Place
-	Since       uint64 // index of its Hello, or of what it asked for first after it was gone
+	Since       uint64 // number of its Hello, or of what it asked for first after it was gone
 	Gone        bool   // it was said that the node has no replica, and it has asked for nothing since
 }
 
@@ -156,7 +156,8 @@ type Info struct {
 	Serving    bool
 	Level      uint64 // feature level
 	Counter    uint64 // no token up to it is granted any more
-	Applied    uint64
+	Applied    uint64 // log index of the last entry
+	Commands   uint64 // applied so far: the number of the last one
 	Bootstrap  uint32 // as Birth said
 	Voters     uint32 // as Birth said
 	Locks      int    // names that are held, waited for or have a value

@@ -43,7 +43,7 @@ func NewExpiries(stagger, retry time.Duration) *Expiries {
 	return e
 }
 
-// Renewed notes that the renewal (or the opening) with this log index was applied. applied must be read
+// Renewed notes that the renewal (or the opening) by the command of this number was applied. applied must be read
 // from the clock not before the entry reached this replica. Duplicates and older indices change nothing.
 // After a restart or a snapshot the caller passes the time of the restore: late, never early.
 func (e *Expiries) Renewed(id fsm.SessionID, index uint64, ttl time.Duration, applied Instant) {

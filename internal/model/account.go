@@ -29,7 +29,7 @@ func (b *book) share(c *fsm.Acquire, e *fsm.Event) share {
 	return share{
 		names: namesOf(c), delay: c.Delay, sets: c.HasValue && c.Name == e.Name, value: c.Value, leads: c.Election,
 		session: e.Session, request: e.Request, token: e.Token, mode: e.Mode, weight: e.Weight,
-		limit: b.w.limitOf(e.Name), priority: e.Priority, index: b.index,
+		limit: b.w.limitOf(e.Name), priority: e.Priority, index: b.number,
 	}
 }
 
@@ -83,7 +83,7 @@ func (b *book) grant(e *fsm.Event) {
 		}
 		s = l.waiters[at]
 		l.waiters = slices.Delete(l.waiters, at, at+1)
-		s.token, s.index = e.Token, b.index
+		s.token, s.index = e.Token, b.number
 		if part := b.part(e, s.names); part == 0 && a.requests[e.Request] != waiting {
 			b.wrong("a request is carried out once", "request %d of %s is granted again", e.Request, brief(e.Session))
 		}
@@ -118,14 +118,14 @@ func (b *book) grant(e *fsm.Event) {
 
 // token takes the token of a grant: a new one, but one for all of a set.
 func (b *book) token(e *fsm.Event, s *share) {
-	if g, ok := b.grants[e.Token]; ok && s.names != nil && g.session == e.Session && g.request == e.Request && g.index == b.index {
+	if g, ok := b.grants[e.Token]; ok && s.names != nil && g.session == e.Session && g.request == e.Request && g.index == b.number {
 		return
 	}
 	if e.Token <= b.highest {
 		b.wrong("tokens rise", "token %d for %q after %d", e.Token, e.Name, b.highest)
 	}
 	b.highest = max(b.highest, e.Token)
-	b.grants[e.Token] = grantee{session: e.Session, request: e.Request, name: e.Name, names: s.names, index: b.index}
+	b.grants[e.Token] = grantee{session: e.Session, request: e.Request, name: e.Name, names: s.names, index: b.number}
 }
 
 // over takes the end of a holder or waiter, and asks whether the command may do that.

@@ -16,7 +16,8 @@ type book struct {
 	w        *world
 	cmd      fsm.Command
 	events   []fsm.Event
-	index    uint64
+	number   uint64          // of the command
+	applied  []time.Duration // when each command was, by number
 	sessions map[fsm.SessionID]*account
 	latest   map[fsm.Node]uint64 // incarnation that has said Hello or Goodbye last
 	locks    map[string]*ledger
@@ -32,7 +33,7 @@ type book struct {
 // account is a session. Its record stays when it has ended: it may never come back.
 type account struct {
 	ttl      time.Duration
-	renewed  uint64 // index
+	renewed  uint64 // by this command
 	at       time.Duration
 	seq      uint64
 	acked    uint64
@@ -88,24 +89,27 @@ func (b *book) init(w *world) {
 }
 
 func (b *book) wrong(rule, format string, args ...any) {
-	b.w.broken(rule, "entry %d, %s: %s", b.index, describe(b.cmd), fmt.Sprintf(format, args...))
+	b.w.broken(rule, "command %d, %s: %s", b.number, describe(b.cmd), fmt.Sprintf(format, args...))
 }
 
 // entry takes what an entry of the log did on the replica that applied it first, and looks at the replica.
-func (b *book) entry(n *node, index uint64, raw []byte, out fsm.Outcome, events []fsm.Event) {
+func (b *book) entry(n *node, raw []byte, out fsm.Outcome, events []fsm.Event) {
 	cmd, err := fsm.Decode(raw)
 	if err != nil {
 		b.w.broken("commands are read as they were written", "%v", err)
 		return
 	}
-	b.cmd, b.index, b.events, b.touched, b.parts = cmd, index, events, b.touched[:0], b.parts[:0]
+	b.cmd, b.number, b.events, b.touched, b.parts = cmd, n.machine.Commands(), events, b.touched[:0], b.parts[:0]
+	for uint64(len(b.applied)) <= b.number {
+		b.applied = append(b.applied, b.w.now)
+	}
 	switch cmd.(type) {
 	case fsm.Hello, fsm.Goodbye:
 		of := fsm.ProcessOf(cmd)
 		b.latest[of.Node] = max(b.latest[of.Node], of.Incarnation)
 	}
 	if b.w.trace != nil {
-		b.w.tell("%4d %s: %s%s", index, describe(cmd), describeOutcome(out), describeEvents(events))
+		b.w.tell("%4d %s: %s%s", b.number, describe(cmd), describeOutcome(out), describeEvents(events))
 	}
 	for i := range events {
 		b.event(&events[i])
@@ -145,8 +149,8 @@ func (b *book) lock(name string) *ledger {
 }
 
 func (b *book) event(e *fsm.Event) {
-	if e.Index != b.index {
-		b.wrong("events name their entry", "%v names %d", e.Kind, e.Index)
+	if e.Index != b.number {
+		b.wrong("events name their command", "%v names %d", e.Kind, e.Index)
 	}
 	switch e.Kind {
 	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted:
@@ -191,7 +195,7 @@ func (b *book) renewed(e *fsm.Event) {
 			a.seq = c.Seq
 		}
 	}
-	a.renewed, a.at = b.index, b.w.now
+	a.renewed, a.at = b.number, b.w.now
 }
 
 func (b *book) ended(e *fsm.Event) {

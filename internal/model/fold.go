@@ -14,11 +14,11 @@ import (
 type fold struct {
 	n      *node
 	spec   Watch
-	index  uint64 // of the state that was read
+	index  uint64 // command of the state that was read
 	last   uint64 // of the last event
 	locks  map[string]*folded
 	events []fsm.Event
-	missed uint64 // index of the last event that is not among them, which come before; 0: none
+	missed uint64 // command of the last event that is not among them, which come before; 0: none
 }
 
 // folded is what is known of one lock.
@@ -94,7 +94,7 @@ func (f *fold) look() {
 }
 
 func (f *fold) read() {
-	f.index, f.locks = f.n.applied, make(map[string]*folded)
+	f.index, f.locks = f.n.machine.Commands(), make(map[string]*folded)
 	for l := range f.n.machine.Locks("") {
 		f.locks[l.Name] = &folded{l.Holders, l.Waiters, l.Value}
 	}

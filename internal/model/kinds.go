@@ -183,7 +183,7 @@ func (b *book) remembered(m *fsm.Machine, out fsm.Outcome) {
 		b.finished(&c, out)
 	case fsm.Sweep:
 	case fsm.Turn:
-		if since := b.w.now - b.w.entries[c.Last].at; out.Code == fsm.CodeOK && !b.w.plan.Wild && since < b.w.atLeast(fsm.OncePeriod(c.Keep)) {
+		if since := b.w.now - b.applied[c.Last]; out.Code == fsm.CodeOK && !b.w.plan.Wild && since < b.w.atLeast(fsm.OncePeriod(c.Keep)) {
 			b.wrong("a turn takes its period", "%v after the one before", since)
 		}
 		return

@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -11,7 +10,6 @@ import (
 type entryMark struct {
 	term, id uint64
 	answer   uint64 // digest of outcome and events
-	at       time.Duration
 	state    []byte // snapshot, where one was made
 }
 
@@ -47,10 +45,10 @@ func (r *raft) applyEntry(index uint64, e entry) {
 	answer := digestOf(out, events)
 	if index == uint64(len(w.entries)) {
 		w.stats.Commands++
-		w.entries = append(w.entries, entryMark{e.term, e.id, answer, w.now, nil})
+		w.entries = append(w.entries, entryMark{e.term, e.id, answer, nil})
 		w.note(index, e.id, answer)
 		if e.cmd != nil {
-			w.book.entry(n, index, e.cmd, out, events)
+			w.book.entry(n, e.cmd, out, events)
 		}
 	} else if mark := w.entries[index]; mark.term != e.term || mark.id != e.id {
 		w.broken("the model of Raft is sound", "node %d has another entry at %d", n.i, index)
@@ -104,7 +102,7 @@ func (r *raft) restore(running bool) {
 	if running {
 		n.restoreSessions()
 		for _, f := range n.folds {
-			f.missed = n.applied
+			f.missed = n.machine.Commands()
 		}
 	}
 }

@@ -55,7 +55,7 @@ func sessions() []mutant {
 		{name: "a session that ended opens again", file: session, old: "\tcase m.used(n, id.Number):\n", new: "\tcase m.used(n, id.Number) && m.sessions.Len() > 1<<20:\n"},
 		{name: "a late keepalive renews", file: session, old: "case c.Seq > s.seq:", new: "case c.Seq > 0:"},
 		{name: "a session said to be lost opens later", file: session, old: "\t\t\tm.retire(id) // the client", new: "\t\t\t// the client"},
-		{name: "renewals are not heard of", file: session, old: "s.seq, s.renewed = c.Seq, m.applied", new: "s.seq = c.Seq"},
+		{name: "renewals are not heard of", file: session, old: "s.seq, s.renewed = c.Seq, m.commands", new: "s.seq = c.Seq"},
 		{name: "grant to a dead waiter", file: session, old: "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", new: "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
 		{name: "the end of a session serves nobody", file: session, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
 		{name: "the answered floor takes one too many", file: session, old: "m.finished.prune(s.opened, acked)", new: "m.finished.prune(s.opened, acked+1)"},
@@ -89,6 +89,7 @@ func snapshots() []mutant {
 		{name: "a snapshot shares locks that go on changing", file: "fsm/lock.go", old: "if l.epoch != m.epoch {", new: "if l.epoch > m.epoch {"},
 		{name: "a snapshot shares sessions that go on changing", file: "fsm/session.go", old: "if ref.s.epoch != m.epoch {", new: "if ref.s.epoch > m.epoch {"},
 		{name: "the last number of a run is forgotten", file: span, old: "return ok && n <= s.high", new: "return ok && n < s.high"},
+		{name: "the index of the log numbers the commands", file: "fsm/machine.go", old: "= index, m.commands+1\n", new: "= index, index\n"},
 		{name: "an entry is applied twice", file: "fsm/machine.go", old: "if index <= m.applied {", new: "if index < m.applied {"},
 	}, "model", "small", "fsm")
 }

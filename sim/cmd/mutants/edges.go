@@ -68,7 +68,7 @@ func calls() []mutant {
 		{name: "an observer misses what comes between its first answer and the next", file: election, old: "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tfor {\n", new: "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tw.mu.Lock()\n\t\tw.events = nil\n\t\tw.mu.Unlock()\n\t\tfor {\n", suites: []string{"root:ObserveTellsEvery"}},
 		{name: "an observer is told again what was before its first answer", file: election, old: "if index <= s.index {", new: "if index < 1 {", suites: []string{"root:BeforeItsFirstAnswer"}},
 		{name: "an observer takes a step of one command for a change", file: election, old: "for len(events) > 0 && events[0].Index == index {", new: "for one := true; one && events[0].Index == index; one = false {", suites: []string{"root:ObserveTellsEvery"}},
-		{name: "Leader tells the first who waits", file: election, old: "*s = seat{m.Applied(), l.Holders, l.Value}", new: "*s = seat{m.Applied(), append(l.Holders, l.Waiters...), l.Value}", suites: []string{"root:AnElectionWithoutALeader"}},
+		{name: "Leader tells the first who waits", file: election, old: "*s = seat{m.Commands(), l.Holders, l.Value}", new: "*s = seat{m.Commands(), append(l.Holders, l.Waiters...), l.Value}", suites: []string{"root:AnElectionWithoutALeader"}},
 
 		{name: "a feed drops without a word", file: feed, old: "\t\t\tw.missed = e.Index\n", new: "", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
 		{name: "a feed waits for its slowest consumer", file: feed, old: "\tw.mu.Lock()\n\tfor i := range events {", new: "\tfor full := true; full; {\n\t\tw.mu.Lock()\n\t\tfull = w.bytes > watchBytesMax-ValueMax\n\t\tw.mu.Unlock()\n\t}\n\tw.mu.Lock()\n\tfor i := range events {", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
