@@ -74,7 +74,7 @@ func calls() []mutant {
 		{name: "a feed waits for its slowest consumer", file: feed, old: "\tw.mu.Lock()\n\tfor i := range events {", new: "\tfor full := true; full; {\n\t\tw.mu.Lock()\n\t\tfull = w.bytes > watchBytesMax-ValueMax\n\t\tw.mu.Unlock()\n\t}\n\tw.mu.Lock()\n\tfor i := range events {", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
 		{name: "a feed keeps all that its consumer does not read", file: feed, old: " || len(w.events) >= watchEventsMax", new: "", suites: []string{"root:AWatchKeepsSoMuchAndNoMore"}},
 		{name: "what comes after a gap is told before it", file: feed, old: "w.missed != 0 || len(w.events)", new: "len(w.events)", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
-		{name: "a state that came as a whole is not told to those who watch", file: feed, old: "\t\tw.missed = index\n", new: "\t\t_ = index\n", suites: []string{"root:AStateThatComesAsAWhole"}},
+		{name: "a state that came as a whole is not told to those who watch", file: feed, old: "\t\tw.missed = last\n", new: "\t\t_ = last\n", suites: []string{"root:AStateThatComesAsAWhole"}},
 		{name: "a watch that nobody iterates lives for ever", file: feed, old: "context.AfterFunc(ctx, w.close)", new: "context.AfterFunc(ctx, func() {})", suites: []string{"root:AWatchEndsWithItsContext"}},
 		{name: "Watch tells of Once keys", file: feed, old: "return !once && ", new: "return !(once && w.exact) && ", suites: []string{"root:AWatchOfEverything"}},
 		{name: "an event of a longer name is that of the election", file: feed, old: "\t\treturn e.Name == w.name\n", new: "\t\treturn strings.HasPrefix(e.Name, w.name)\n", suites: []string{"root:ObserveTellsEvery"}},
