@@ -1,0 +1,267 @@
+// Command webservice is a service to copy: an HTTP service of several processes that share the work. Its configuration
+// comes from the environment (see config.go). It serves:
+//
+//	POST /orders/{id}   handles an order once, whichever process gets it, however often
+//	POST /report        makes a report, one at a time in the whole fleet
+//	GET  /leader        who runs the jobs
+//	GET  /livez         whether this process is good for anything
+//	GET  /readyz        whether it has its place in the fleet
+//	GET  /metrics       figures for Prometheus
+//
+// One process at a time is the leader and runs a job every so often. On SIGTERM a process finishes its requests and
+// leaves: its locks are free at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const (
+	requestTime = 10 * time.Second // for requests that are under way when the process is told to stop
+	leaveTime   = 30 * time.Second // for Leave. An orchestrator must wait for both, and 15 s more
+)
+
+func main() {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	cfg, err := fromEnvironment(os.Getenv)
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err = run(ctx, cfg, log)
+	}
+	if err != nil {
+		log.Error("webservice ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+// service is what the handlers and the jobs need.
+type service struct {
+	cluster *holdfast.Cluster
+	log     *slog.Logger
+	ready   atomic.Bool // Ready has returned once
+	lost    atomic.Int64
+}
+
+// run is the life of the process, until ctx ends or something fails.
+func run(ctx context.Context, cfg config, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &service{log: log}
+	cfg.holdfast.Logger = log
+	cfg.holdfast.Events.LeaseLost = func(string, holdfast.Token, error) { s.lost.Add(1) }
+	cluster, err := holdfast.Open(ctx, cfg.holdfast)
+	if err != nil {
+		return err
+	}
+	s.cluster = cluster
+	listener, err := net.Listen("tcp", cfg.http)
+	if err != nil {
+		return errors.Join(err, cluster.Close())
+	}
+	log.Info("open", "node", cluster.ID(), "addr", cluster.Addr(), "http", listener.Addr().String())
+
+	server := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	var jobs sync.WaitGroup
+	jobs.Go(func() { s.waitReady(ctx) })
+	jobs.Go(func() { s.lead(ctx, cfg.every) })
+
+	select {
+	case <-ctx.Done():
+		log.Info("told to stop")
+	case <-cluster.Done(): // it has failed for good: only a new process serves again
+		err = cluster.Err()
+	case err = <-failed:
+	}
+	cancel() // the jobs end; requests get time to finish
+	return errors.Join(err, s.stop(server, &jobs, cfg.holdfast.DataDir != ""))
+}
+
+// stop ends the process in good order: first requests and jobs, then the node.
+func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, comesBack bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() { jobs.Wait(); close(ended) }()
+	err := server.Shutdown(ctx)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	if s.cluster.Err() == nil && !comesBack {
+		// This process never comes back: another node votes in its place before Leave returns.
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		defer cancel()
+		err = errors.Join(err, s.cluster.Leave(ctx))
+	}
+	err = errors.Join(err, s.cluster.Close()) // with a directory it comes back as the same node
+	<-ended
+	return err
+}
+
+// waitReady notes when the node has its place in the fleet. It never gives up: a fleet may be slow to start.
+func (s *service) waitReady(ctx context.Context) {
+	if err := s.cluster.Ready(ctx); err != nil {
+		return // ctx has ended, or the node has failed, which run sees
+	}
+	s.ready.Store(true)
+	s.log.Info("ready", "node", s.cluster.ID())
+}
+
+// lead campaigns until ctx ends, and runs the jobs while this process is the leader.
+func (s *service) lead(ctx context.Context, every time.Duration) {
+	err := s.cluster.Lead(ctx, "jobs", func(ctx context.Context, l *holdfast.Lease) error {
+		s.log.Info("leads", "token", l.Token())
+		ticks := time.NewTicker(every)
+		defer ticks.Stop()
+		for {
+			select {
+			case at := <-ticks.C:
+				if err := s.job(ctx, at, every); err != nil {
+					s.log.Warn("job", "error", err)
+				}
+			case <-ctx.Done(): // the leadership is lost, or the process ends
+				return ctx.Err()
+			}
+		}
+	}, holdfast.WithLabel("webservice"))
+	if ctx.Err() == nil {
+		s.log.Warn("campaigns no more", "error", err)
+	}
+}
+
+// job runs once for each tick, also where two leaders follow each other within one.
+func (s *service) job(ctx context.Context, at time.Time, every time.Duration) error {
+	_, err := s.cluster.Once(ctx, holdfast.Slot("cleanup", at, every), func(ctx context.Context, l *holdfast.Lease) error {
+		s.log.Info("cleanup", "token", l.Token()) // the work. Give the token to what it writes to
+		return nil
+	})
+	return err
+}
+
+func (s *service) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders/{id}", s.order)
+	mux.HandleFunc("POST /report", s.report)
+	mux.HandleFunc("GET /leader", s.leader)
+	mux.HandleFunc("GET /livez", s.livez)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /metrics", s.metrics)
+	return mux
+}
+
+// order handles an order once. Who sends it may send it again, to any process, until it gets 200.
+func (s *service) order(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	result, err := s.cluster.Once(r.Context(), "order/"+id, func(ctx context.Context, l *holdfast.Lease) error {
+		s.log.Info("handled", "order", id, "token", l.Token()) // the work: if this process dies in it, another does it again
+		return nil
+	}, holdfast.WaitForRunner())
+	switch {
+	case err != nil:
+		fail(w, err)
+	case !result.Finished:
+		http.Error(w, "not finished: send it again", http.StatusServiceUnavailable)
+	default:
+		fmt.Fprintf(w, "handled with token %d\n", result.Token)
+	}
+}
+
+// report is made by one process at a time. Those who wait are served in order.
+func (s *service) report(w http.ResponseWriter, r *http.Request) {
+	err := s.cluster.Do(r.Context(), "report", func(ctx context.Context, l *holdfast.Lease) error {
+		_, err := fmt.Fprintf(w, "report made with token %d\n", l.Token()) // the work; ctx ends if the lease is lost
+		return err
+	})
+	if err != nil {
+		fail(w, err)
+	}
+}
+
+func (s *service) leader(w http.ResponseWriter, r *http.Request) {
+	l, err := s.cluster.Leader(r.Context(), "jobs")
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	fmt.Fprintln(w, l.NodeID)
+}
+
+// fail answers an error of the fleet: it is for the caller to try again.
+func fail(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, holdfast.ErrNoLeader):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, holdfast.ErrInvalid):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, holdfast.ErrExhausted):
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+	default:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// livez fails when only a new process can help. That the fleet has no majority is no reason: a restart would not bring
+// it back.
+func (s *service) livez(w http.ResponseWriter, _ *http.Request) {
+	if err := s.cluster.Err(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// readyz holds up a rolling update until this process has its place in the fleet. Later it stays ready, also without a
+// majority: what needs no lock is served on.
+func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
+	if !s.ready.Load() {
+		http.Error(w, "waits for its place in the fleet", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// metrics prints what to watch, in the text format of Prometheus. Status does no I/O.
+func (s *service) metrics(w http.ResponseWriter, _ *http.Request) {
+	st := s.cluster.Status()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	for _, m := range []struct {
+		name  string
+		value int
+	}{
+		{"holdfast_ready", number(st.Ready)},
+		{"holdfast_raft_leader_known", number(st.RaftLeader != "")},
+		{"holdfast_raft_leader_here", number(st.RaftLeader == st.ID)},
+		{"holdfast_term", int(st.Term)},
+		{"holdfast_voters", len(st.Voters)},
+		{"holdfast_standbys", len(st.Standbys)},
+		{"holdfast_leases_held", st.Held},
+		{"holdfast_calls_waiting", st.Waiting},
+		{"holdfast_foreign_groups", len(st.Foreign)},
+		{"holdfast_leases_lost", int(s.lost.Load())},
+	} {
+		fmt.Fprintf(w, "# TYPE %s gauge\n%s %d\n", m.name, m.name, m.value)
+	}
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
