@@ -4,4 +4,5 @@
 //   - floors_test.go: who may import whom
 //   - source_test.go: how source files look
 //   - package_test.go: what every package has
+//   - docs_test.go, commands_test.go, tables_test.go: what documents say is so
 package house

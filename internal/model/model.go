@@ -8,7 +8,7 @@
 //	clock.go     what a node's clock shows
 //	network.go   messages, faults of links
 //	faults.go    faults of nodes
-//	raft.go, elect.go, entries.go   the model of Raft
+//	raft.go, entries.go             the model of Raft
 //	replica.go   applying the log, snapshots, restarts
 //	keeper.go, session.go, propose.go   what the root package does around fsm and internal/lease, without its goroutines
 //	elapse.go    what it does around rests and Once keys
