@@ -2,11 +2,12 @@ package holdfast
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
@@ -141,7 +142,7 @@ func (f *founder) form(ctx context.Context) error {
 		f.rivals.show(forming.Groups(in.Peers), out.Cluster)
 		if out.Action == forming.Form {
 			return f.start(func(id *datadir.Identity) {
-				id.ClusterID, id.Bootstrap, id.Birth = newUUID(), uint32(f.c.cfg.Bootstrap), out.Counter
+				id.ClusterID, id.Bootstrap, id.Birth = uuid.NewString(), uint32(f.c.cfg.Bootstrap), out.Counter
 			})
 		}
 		if out.Cluster != wants {
@@ -355,12 +356,4 @@ func (f *founder) save(change func(*datadir.Identity)) error {
 		return fmt.Errorf("holdfast: saving the identity: %w", err)
 	}
 	return nil
-}
-
-// newUUID returns a random UUID in lower case.
-func newUUID() string {
-	var n fsm.Node
-	rand.Read(n[:]) // never fails
-	n[6], n[8] = n[6]&0x0f|0x40, n[8]&0x3f|0x80
-	return n.String()
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -195,6 +195,6 @@ func (c Config) settling() time.Duration { return c.Heartbeat }
 
 // isNode reports whether s is a UUID as this library writes it. The engine keeps ids in lower case.
 func isNode(s string) bool {
-	_, err := fsm.ParseNode(s)
-	return err == nil && strings.ToLower(s) == s
+	u, err := uuid.Parse(s)
+	return err == nil && u.String() == s
 }

@@ -260,3 +260,18 @@ func FuzzIdentity(f *testing.F) {
 		}
 	})
 }
+
+func TestAnIdIsAUUIDInTheFormThatIsMinted(t *testing.T) {
+	t.Parallel()
+	if id := mint("fleet").NodeID; !isUUID(id) {
+		t.Errorf("%q is minted and refused", id)
+	}
+	for _, id := range []string{
+		"", "5F0B1B3C-6F0E-4E53-8B6C-0D5C5B3C1A2D", "5f0b1b3c6f0e4e538b6c0d5c5b3c1a2d",
+		"{5f0b1b3c-6f0e-4e53-8b6c-0d5c5b3c1a2d}", "urn:uuid:5f0b1b3c-6f0e-4e53-8b6c-0d5c5b3c1a2d", "5f0b1b3c-6f0e-4e53-8b6c-0d5c5b3c1a2g",
+	} {
+		if isUUID(id) {
+			t.Errorf("%q is taken for an id", id)
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/lni/vfs"
 )
 
@@ -55,12 +55,7 @@ const fileMax = 64 << 10
 
 // mint makes the identity of a new node, not opened yet.
 func mint(cluster string) Identity {
-	var u [16]byte
-	rand.Read(u[:]) // never fails
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	h := hex.EncodeToString(u[:])
-	id := h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-	return Identity{Format: Format, Cluster: cluster, NodeID: id, Created: time.Now().UTC().Truncate(time.Second)}
+	return Identity{Format: Format, Cluster: cluster, NodeID: uuid.NewString(), Created: time.Now().UTC().Truncate(time.Second)}
 }
 
 // succeeds says whether next may take id's place.
@@ -227,19 +222,8 @@ func syncDir(fsys vfs.FS, path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// isUUID says whether s is a UUID as mint writes it.
+// isUUID reports whether s is a UUID as mint writes it: uuid.Parse takes other forms and upper case, too.
 func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, c := range []byte(s) {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if c != '-' {
-				return false
-			}
-		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	u, err := uuid.Parse(s)
+	return err == nil && u.String() == s
 }
