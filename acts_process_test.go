@@ -103,7 +103,7 @@ func (f *crowd) leave(pause time.Duration, list ...*proc) {
 	var answers []<-chan answer
 	for i, p := range list {
 		if i > 0 {
-			<-time.After(pause)
+			<-time.After(pause) // real time: the pause is what is tested
 		}
 		answers = append(answers, p.begin(order{Op: "leave", Timeout: 30 * time.Second}))
 	}
@@ -130,7 +130,7 @@ func (p *proc) stop() {
 func (f *crowd) replacementDies(at time.Duration) {
 	f.all[0].kill()
 	next := f.another()
-	<-time.After(at)
+	<-time.After(at) // real time: when it happens is what is tested
 	next.kill()
 	f.serves(f.all[1:]...)
 	last := f.another()
@@ -145,7 +145,7 @@ func (f *crowd) madeAnew(pause time.Duration) {
 		if err := os.RemoveAll(p.cfg.DataDir); err != nil {
 			f.t.Fatal(err)
 		}
-		<-time.After(pause)
+		<-time.After(pause) // real time: the pause is what is tested
 		p.start()
 		p.ready()
 		f.serves(f.all[i+1:]...)
@@ -155,7 +155,7 @@ func (f *crowd) madeAnew(pause time.Duration) {
 
 func (f *crowd) leavesAfterADeath(at time.Duration) {
 	f.all[0].kill()
-	<-time.After(at)
+	<-time.After(at) // real time: when it happens is what is tested
 	f.leave(0, f.all[1])
 	f.serves(f.all[2:]...)
 }

@@ -34,6 +34,7 @@ func (x *nemesis) resting() bool {
 	}
 }
 
+// pause is some virtual time, by chance.
 func pause(r *rand.Rand, max time.Duration) {
 	time.Sleep(time.Millisecond + time.Duration(r.Int64N(int64(max))))
 }

@@ -152,7 +152,7 @@ func (r *remote) do(o order) (a answer) {
 		var l *holdfast.Lease
 		if l, err = r.c.Acquire(ctx, o.Name, holdfast.WithTTL(o.TTL)); err == nil {
 			a.Token = l.Token()
-			<-time.After(20 * time.Millisecond)
+			<-time.After(20 * time.Millisecond) // real time: the work under the lock
 			err = l.Release(ctx)
 		}
 	case "leave":

@@ -198,7 +198,7 @@ func (r *replica) barrier(t *testing.T) {
 	}
 }
 
-// pause is between two attempts, so that a test does not spin; no test depends on its length.
-func pause() { <-time.After(5 * time.Millisecond) }
+// pause is between two attempts, so that a test does not spin.
+func pause() { <-time.After(5 * time.Millisecond) } // real time: no test depends on its length
 
 func birth() fsm.Command { return fsm.Birth{Cluster: [16]byte{1}, Counter: 100} }

@@ -39,6 +39,7 @@ func parse(name string, text []byte) (*source, error) {
 func (s *source) dir() string              { return path.Dir(s.path) }
 func (s *source) isTest() bool             { return strings.HasSuffix(s.path, "_test.go") }
 func (s *source) line(at token.Pos) int    { return s.set.Position(at).Line }
+func (s *source) at(at token.Pos) string   { return fmt.Sprintf("%s:%d", s.path, s.line(at)) }
 func (s *source) imports(path string) bool { return s.name(path) != "" }
 
 // name is what the file calls an import; "" if it does not import it.
@@ -130,10 +131,6 @@ func sourceRules() []sourceRule {
 		"a comment nobody works on misleads; open an issue",
 		leftovers, "a.go", "package a // TO" + "DO: finish\n",
 	}, {
-		"tests do not sleep in real time",
-		"a sleep is too short on a slow machine and too long on a fast one: wait for a signal, or use synctest",
-		realSleeps, "a_test.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }\n",
-	}, {
 		"the pure packages never ask for the time",
 		"time is an argument there: no clock in the log, and every run can be replayed",
 		pureClocks, "fsm/a.go", "package fsm\nimport \"time\"\nvar errAt = time.Now\n",
@@ -199,17 +196,6 @@ func leftovers(s *source) (lines []int) {
 				lines = append(lines, s.line(c.Pos()))
 			}
 		}
-	}
-	return lines
-}
-
-// realSleeps: a test file that imports synctest or sim sleeps in virtual time.
-func realSleeps(s *source) (lines []int) {
-	if !s.isTest() || s.imports("testing/synctest") || s.imports(module+"/sim") {
-		return nil
-	}
-	for _, at := range s.uses("time", "Sleep") {
-		lines = append(lines, s.line(at))
 	}
 	return lines
 }
