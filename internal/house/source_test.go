@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -69,12 +70,25 @@ func (s *source) uses(path string, members ...string) (at []token.Pos) {
 	return at
 }
 
+// parsed is sources, read once for all tests.
+var parsed = sync.OnceValues(parseAll)
+
 // sources reads every Go file below the root that people write.
 func sources(t *testing.T) []*source {
 	t.Helper()
-	dir := root(t)
-	var all []*source
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func parseAll() (all []*source, err error) {
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -100,10 +114,7 @@ func sources(t *testing.T) []*source {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return all, err
 }
 
 // sourceRule looks at one file and answers the lines that break it.
