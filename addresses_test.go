@@ -41,7 +41,7 @@ func agree(t *testing.T, nodes []*holdfast.Cluster) {
 	}
 	slices.Sort(want)
 	for i, c := range nodes {
-		eventually(t, fmt.Sprintf("node %d that sees %v", i, want), func() bool { return slices.Equal(addrs(c), want) })
+		polled(t, fmt.Sprintf("node %d that sees %v", i, want), func() bool { return slices.Equal(addrs(c), want) })
 	}
 }
 

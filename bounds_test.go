@@ -88,7 +88,7 @@ func TestWaitersBeyondTheBoundAreRefusedUntilOneGivesUp(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "two wait", func() bool {
+	eventually(t, c, "two wait", func() bool {
 		info, err := c.Inspect(within(t, 10*time.Second), "lock")
 		return err == nil && len(info.Waiters) == 2
 	})
@@ -109,7 +109,7 @@ func TestWaitersBeyondTheBoundAreRefusedUntilOneGivesUp(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "wait again", func() bool { return c.Status().Waiting == 1 })
+	eventually(t, c, "wait again", func() bool { return c.Status().Waiting == 1 })
 	release(t, held)
 	if l := <-next; l != nil {
 		release(t, l)
@@ -189,11 +189,11 @@ func TestUnfinishedRequestsBeyondTheBoundAreRefusedUntilTheOldestEnds(t *testing
 				refused.Store(true)
 			}
 		})
-		eventually(t, "wait", func() bool { return refused.Load() || waiters() == waiting+1 })
+		polled(t, "wait", func() bool { return refused.Load() || waiters() == waiting+1 })
 	}
 	cancel()
 	all.Wait()
-	eventually(t, "be let in again", func() bool { return errors.Is(try(), holdfast.ErrHeld) })
+	polled(t, "be let in again", func() bool { return errors.Is(try(), holdfast.ErrHeld) })
 }
 
 func TestNodesBeyondTheBoundAreToldAndHarmNobody(t *testing.T) {

@@ -67,7 +67,7 @@ func TestAnElectionWithoutALeaderHasNoneThoughACandidateWaits(t *testing.T) {
 	release(t, acquire(t, c, "seat", holdfast.WithMinHold(time.Hour)))
 	waits := make(chan error, 1)
 	go func() { waits <- c.Lead(ctx, "seat", nothing) }()
-	eventually(t, "a candidate", func() bool {
+	eventually(t, c, "a candidate", func() bool {
 		info, err := c.Inspect(ctx, "seat")
 		return err == nil && len(info.Waiters) == 1
 	})

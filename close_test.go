@@ -116,7 +116,7 @@ func TestCloseEndsEveryLeaseAndEveryWaitingCall(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "all to wait", func() bool { return c.Status().Waiting == waiters })
+		eventually(t, c, "all to wait", func() bool { return c.Status().Waiting == waiters })
 		closed(t, c)
 		for _, l := range held {
 			if l.Valid() || l.Remaining() != 0 {
@@ -158,7 +158,7 @@ func TestCloseAmidCallsOfEveryKindAnswersThemAll(t *testing.T) {
 					})
 				}
 			}
-			eventually(t, "work", func() bool { return c.Status().Applied > uint64(200+100*round) })
+			eventually(t, c, "work", func() bool { return c.Status().Applied > uint64(200+100*round) })
 			closed(t, c)
 			all.Wait()
 		})

@@ -54,7 +54,7 @@ func TestLeadEndsWithItsContextAndWithTheNode(t *testing.T) {
 	candidate, stop := context.WithCancel(t.Context())
 	waits := make(chan error, 1)
 	go func() { waits <- c.Lead(candidate, "ends", nothing) }()
-	eventually(t, "a candidate", func() bool {
+	eventually(t, c, "a candidate", func() bool {
 		info, err := c.Inspect(within(t, 5*time.Second), "ends")
 		return err == nil && len(info.Waiters) == 1
 	})

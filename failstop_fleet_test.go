@@ -65,7 +65,7 @@ func (p *patients) note(list *[]error, err error) {
 // raftLeader is the place of the raft leader.
 func (p *patients) raftLeader() (place int) {
 	p.t.Helper()
-	eventually(p.t, "have a raft leader", func() bool {
+	polled(p.t, "have a raft leader", func() bool {
 		for i, c := range p.nodes {
 			if c.Status().RaftLeader == c.ID() {
 				place = i
@@ -141,7 +141,7 @@ func failsAlone(t *testing.T, cause error, strike func(*holdfast.Cluster, *britt
 		_, err := victim.Acquire(t.Context(), "other")
 		calls <- err
 	}()
-	eventually(t, "wait", func() bool { return rest[1].Status().Waiting == 1 && victim.Status().Waiting == 1 })
+	eventually(t, rest[1], "wait", func() bool { return rest[1].Status().Waiting == 1 && victim.Status().Waiting == 1 })
 
 	began := time.Now()
 	strike(victim, p.disks[place])

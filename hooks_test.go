@@ -120,7 +120,7 @@ func TestAFunctionOfTLSThatPanicsCostsItsConnectionAlone(t *testing.T) {
 		}
 		defer c.Close()
 		before := calls.Load()
-		eventually(t, "meet the function", func() bool { return calls.Load() > before })
+		polled(t, "meet the function", func() bool { return calls.Load() > before })
 	}
 	called(good, victim.Addr())
 	called(bad, healthy.Addr())

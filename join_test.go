@@ -26,7 +26,7 @@ func trio(t testing.TB, list ...*holdfast.Cluster) {
 	allReady(t, list)
 	want := list[0].Status().ClusterID
 	for i, c := range list {
-		eventually(t, "three voters", func() bool { return len(c.Status().Voters) == 3 })
+		polled(t, "three voters", func() bool { return len(c.Status().Voters) == 3 })
 		if st := c.Status(); st.ClusterID != want || want == "" {
 			t.Errorf("node %d belongs to group %q, the first to %q", i, st.ClusterID, want)
 		}
@@ -114,7 +114,7 @@ func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	}
 	voters := 0
 	for i, c := range list {
-		eventually(t, "three voters and two standbys", func() bool {
+		polled(t, "three voters and two standbys", func() bool {
 			st := c.Status()
 			return len(st.Voters) == 3 && len(st.Standbys) == 2 && st.Ready
 		})
@@ -139,15 +139,12 @@ func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	for i, c := range list {
 		next := make(chan *holdfast.Lease, 1)
 		go func() { next <- acquire(t, c, "shared") }()
-		eventually(t, "a waiter", func() bool { return c.Status().Waiting == 1 })
-		eventually(t, "that the holder sees it", func() bool {
-			select {
-			case <-held.Wanted():
-				return true
-			default:
-				return false
-			}
-		})
+		eventually(t, c, "a waiter", func() bool { return c.Status().Waiting == 1 })
+		select {
+		case <-held.Wanted():
+		case <-time.After(30 * time.Second):
+			t.Fatal("the holder is not told that it is wanted")
+		}
 		release(t, held)
 		if got := <-next; got.Token() <= held.Token() {
 			t.Errorf("node %d: token %d after %d", i, got.Token(), held.Token())

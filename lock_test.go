@@ -84,7 +84,7 @@ func TestADeadlineWhileTheLockIsHeldAnswersTheHolderAndLeavesNothingBehind(t *te
 	release(t, l)
 	// The call that gave up must not get the lock now, nor stand in the way of the next.
 	release(t, acquire(t, c, "held"))
-	eventually(t, "an empty lock", func() bool {
+	eventually(t, c, "an empty lock", func() bool {
 		info, err := c.Inspect(within(t, 5*time.Second), "held")
 		return err == nil && len(info.Holders) == 0 && len(info.Waiters) == 0
 	})
@@ -271,7 +271,7 @@ func TestTenThousandWaitersDrainInOrder(t *testing.T) {
 			release(t, l)
 		})
 	}
-	eventually(t, "all to wait", func() bool {
+	eventually(t, c, "all to wait", func() bool {
 		info, err := c.Inspect(within(t, 10*time.Second), "queue")
 		return err == nil && len(info.Waiters) == n
 	})
@@ -344,8 +344,25 @@ func TestLocksIsOnePictureHoweverLongItIsRead(t *testing.T) {
 	}
 }
 
-// eventually waits for something that happens in the background of this process.
-func eventually(t testing.TB, what string, ok func() bool) {
+// eventually waits until ok, which is asked again after every change of a lock that node c applies.
+func eventually(t testing.TB, c *holdfast.Cluster, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	changes := c.Watch(ctx, "") // from here on
+	if ok() {
+		return
+	}
+	for _, err := range changes {
+		if err == nil && ok() {
+			return
+		}
+	}
+	t.Fatalf("no %s within 30 s", what)
+}
+
+// polled waits until ok, for what no event tells of: gossip and the membership, Once keys, the inside of a node.
+func polled(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -66,7 +66,7 @@ func TestANodeThatFindsNobodySaysWhatEachAddressAnswered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, want, func() bool {
+		polled(t, want, func() bool {
 			err := c.Ready(within(t, 100*time.Millisecond))
 			return errors.Is(err, holdfast.ErrNoQuorum) && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "\n")
 		})

@@ -106,7 +106,7 @@ func TestWhileAKeyRunsOthersAreToldOrWaitForItsEnd(t *testing.T) {
 			results <- r
 		}()
 	}
-	eventually(t, "waiters", func() bool { return c.Status().Waiting == waiters })
+	polled(t, "waiters", func() bool { return c.Status().Waiting == waiters })
 	end <- errors.New("not finished") // so one of those who wait runs it
 	first := <-runner
 	ran := 0
@@ -122,7 +122,7 @@ func TestWhileAKeyRunsOthersAreToldOrWaitForItsEnd(t *testing.T) {
 	if ran != 1 {
 		t.Errorf("%d of those who waited ran it", ran)
 	}
-	eventually(t, "no open call", func() bool { return c.Status().Waiting == 0 && c.Status().Held == 0 })
+	polled(t, "no open call", func() bool { return c.Status().Waiting == 0 && c.Status().Held == 0 })
 }
 
 func TestARunnerThatLosesItsLeaseHasNotFinished(t *testing.T) {
@@ -293,7 +293,7 @@ func TestManyKeysAreForgottenALittleAtATime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "the first key forgotten", func() bool {
+	polled(t, "the first key forgotten", func() bool {
 		r, err := c.Once(ctx, "k0/0", nothing, holdfast.KeepFor(time.Millisecond))
 		return err == nil && r.Ran
 	})

@@ -60,7 +60,7 @@ func TestANewHolderIsToldOfThoseWhoAlreadyWait(t *testing.T) {
 			got <- l
 		}()
 	}
-	eventually(t, "two waiters", func() bool {
+	eventually(t, c, "two waiters", func() bool {
 		info, err := c.Inspect(within(t, 5*time.Second), "wanted")
 		return err == nil && len(info.Waiters) == 2
 	})

@@ -45,7 +45,7 @@ func TestWatchTellsEveryChangeOfItsPrefixInLogOrderWithHolderTokenAndReason(t *t
 	<-a.Wanted()
 	cancel()
 	<-gone
-	eventually(t, "no waiter", func() bool {
+	eventually(t, c, "no waiter", func() bool {
 		info, err := c.Inspect(ctx, "job/1")
 		return err == nil && len(info.Waiters) == 0
 	})
@@ -185,7 +185,7 @@ func TestAWatchEndsWithItsContextWithTheNodeAndAtItsBound(t *testing.T) {
 		}
 	}
 	cancel()
-	eventually(t, "the end of watches that nobody iterates", func() bool {
+	polled(t, "the end of watches that nobody iterates", func() bool {
 		for _, err := range c.Watch(ctx, "") {
 			return errors.Is(err, context.Canceled)
 		}
