@@ -93,12 +93,17 @@ func logged(all []*source) map[string]string {
 				return true
 			}
 			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !slices.Contains([]string{"Info", "Warn", "Error"}, sel.Sel.Name) || !isLogger(sel.X) {
+			prefix := ""
+			switch {
+			case ok && slices.Contains([]string{"Info", "Warn", "Error"}, sel.Sel.Name) && isLogger(sel.X):
+			case ok && sel.Sel.Name == "drop" && within(s.path, "internal/membership"): // of the journal there
+				prefix = "gossip: "
+			default:
 				return true
 			}
 			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if text, err := strconv.Unquote(lit.Value); err == nil {
-					found[text] = fmt.Sprintf("%s:%d", s.path, s.line(call.Pos()))
+					found[prefix+text] = fmt.Sprintf("%s:%d", s.path, s.line(call.Pos()))
 				}
 			}
 			return true
