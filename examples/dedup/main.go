@@ -28,6 +28,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/internal/crew"
+	"github.com/holdfast-go/holdfast/fence"
 )
 
 const (
@@ -61,11 +62,17 @@ func serve(ctx context.Context, name, dir string) error {
 		return err
 	}
 	defer crew.Leave(c)
+	marks, err := fence.OpenFile(filepath.Join(dir, "marks"))
+	if err != nil {
+		return err
+	}
+	defer marks.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: webhook(c, name, dir), ReadHeaderTimeout: time.Second}
+	book := &book{marks: marks, path: filepath.Join(dir, "handled"), name: name}
+	server := &http.Server{Handler: webhook(c, book), ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	crew.Tell("serves", 0, listener.Addr().String())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -75,15 +82,15 @@ func serve(ctx context.Context, name, dir string) error {
 }
 
 // webhook handles each id once. 200 means that it was handled, here or elsewhere, now or before.
-func webhook(c *holdfast.Cluster, name, dir string) http.HandlerFunc {
+func webhook(c *holdfast.Cluster, book *book) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := io.ReadAll(io.LimitReader(r.Body, 100))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		result, err := c.Once(r.Context(), "webhook/"+string(id), func(context.Context, *holdfast.Lease) error {
-			return handle(dir, string(id), name)
+		result, err := c.Once(r.Context(), "webhook/"+string(id), func(ctx context.Context, l *holdfast.Lease) error {
+			return book.handle(ctx, string(id), l.Token())
 		}, holdfast.WaitForRunner(), holdfast.KeepFor(72*time.Hour))
 		switch {
 		case err != nil:
@@ -94,16 +101,26 @@ func webhook(c *holdfast.Cluster, name, dir string) http.HandlerFunc {
 	}
 }
 
-// handle is what must not happen twice.
-func handle(dir, id, name string) error {
+// book is the file that all processes write what they have handled into.
+type book struct {
+	marks *fence.File // the highest token that each webhook was written with
+	path  string
+	name  string
+}
+
+// handle is what must not happen twice. A process that was stopped here for longer than its lease lives, while another
+// handled the webhook, is refused by its token.
+func (b *book) handle(ctx context.Context, id string, token holdfast.Token) error {
 	time.Sleep(10 * time.Millisecond) // it is some work
-	f, err := os.OpenFile(filepath.Join(dir, "handled"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
+	return b.marks.Do(ctx, id, token, func() error {
+		f, err := os.OpenFile(b.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = fmt.Fprintf(f, "%s %s\n", id, b.name)
 		return err
-	}
-	defer f.Close()
-	_, err = fmt.Fprintf(f, "%s %s\n", id, name)
-	return err
+	})
 }
 
 // story is what the program knows of the processes.

@@ -56,6 +56,7 @@ func (s *service) run(ctx context.Context) error {
 		DataDir: filepath.Join(s.dir, s.name),
 		Join:    []string{"file+" + peers},
 		TTL:     s.ttl,
+		Logger:  crew.Logger(),
 	})
 	if err != nil {
 		return err

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Command migrate shows a database migration that runs on one node while the others wait. Three processes of a
 // service start at once and all want the newest schema. One of them migrates step by step and notes each step in the
 // value of the lock, as a checkpoint. The program kills it in the middle: another one goes on with the next step,

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Command scheduler shows a leader-elected cron: three processes know the same schedule (robfig/cron's), one of
 // them leads and runs the ticks. Each tick runs under Once with the key of its Slot, and the leader notes the last tick
 // in its election's value: the next leader makes good what nobody ran in between. The program kills the leader,

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package crew runs an example as several processes of one service: a parent that starts this program again for each of
 // them, kills and restarts them, and hears on their standard output what they report.
 package crew
@@ -11,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -96,10 +94,10 @@ func (c *Crew) Next(ctx context.Context, patience time.Duration) (Report, error)
 	}
 }
 
-// Kill ends a process with SIGKILL and waits for its end.
+// Kill ends a process without a word (SIGKILL) and waits for its end.
 func (c *Crew) Kill(name string) error {
 	m := c.members[name]
-	if err := m.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+	if err := m.cmd.Process.Kill(); err != nil {
 		return err
 	}
 	<-m.exited
@@ -139,6 +137,7 @@ func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Clu
 	peers := filepath.Join(dir, "peers")
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "example", Name: name, DataDir: filepath.Join(dir, name), Join: []string{"file+" + peers}, TTL: 2 * time.Second,
+		Logger: Logger(),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -156,6 +155,11 @@ func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Clu
 		return nil, nil, err
 	}
 	return ctx, c, nil
+}
+
+// Logger prints errors alone: that a process is out of reach, which the story has killed, is no news in its middle.
+func Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 // leaveTime bounds Leave: an orchestrator kills what does not end in time.
