@@ -29,13 +29,13 @@ func (c *Cluster) AcquireAll(ctx context.Context, names []string, opts ...Option
 		}
 	}
 	others := slices.Clone(names[1:])
-	return c.acquire(ctx, names[0], true, append(slices.Clone(opts), optionFunc(func(o *options) error {
+	return c.Acquire(ctx, names[0], append(slices.Clip(opts), optionFunc(func(o *options) error {
 		if o.limit > 0 {
-			return invalid("WithLimit", "goes not together with AcquireAll")
+			return invalid("WithLimit", "cannot be combined with AcquireAll")
 		}
 		o.others = others
 		return nil
-	})))
+	}))...)
 }
 
 // tag is what stands in the first braces of a name, "" if nothing does.

@@ -344,14 +344,15 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	}
 }
 
-// goRun runs f with the node's context until the node stops; it does nothing once that has begun.
-func (c *Cluster) goRun(f func(context.Context)) {
+// goRun runs f with the node's context until the node stops; it does nothing once that has begun, and reports so.
+func (c *Cluster) goRun(f func(context.Context)) (runs bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
-		return
+		return false
 	}
 	c.running.Go(func() { f(c.ctx) })
+	return true
 }
 
 // stopped is nil while the node runs, then the error that its calls answer.

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -159,52 +160,45 @@ func (c Config) withDefaults() Config {
 // moment is how long ago a replica may have been heard that is taken to live: some heartbeats.
 func (t Timing) moment() time.Duration { return max(autopilot.MomentDefault, 5*t.Heartbeat) }
 
-// validate names the first field that is not acceptable. It changes nothing.
+// validate names every field that is not acceptable, each in a *FieldError. It changes nothing.
 func (c Config) validate() error {
-	if err := checkText("Config.Cluster", c.Cluster, 1, clusterMax); err != nil {
-		return err
+	errs := []error{
+		checkText("Config.Cluster", c.Cluster, 1, clusterMax),
+		checkText("Config.Name", c.Name, 0, nameMax),
+		checkText("Config.Zone", c.Zone, 0, zoneMax),
+		checkTTL("Config.TTL", c.TTL),
 	}
-	if err := checkText("Config.Name", c.Name, 0, nameMax); err != nil {
-		return err
-	}
-	if err := checkText("Config.Zone", c.Zone, 0, zoneMax); err != nil {
-		return err
-	}
+	refuse := func(field, format string, args ...any) { errs = append(errs, invalid(field, format, args...)) }
 	if strings.ContainsRune(c.DataDir, 0) {
-		return invalid("Config.DataDir", "contains a NUL byte")
+		refuse("Config.DataDir", "contains a NUL byte")
 	}
 	for _, j := range c.Join {
 		if err := membership.ParseJoin(j); err != nil {
-			return invalid("Config.Join", "entry %q: %v", j, err)
+			refuse("Config.Join", "entry %q: %v", j, err)
 		}
 	}
 	if c.Bootstrap < -1 || c.Bootstrap > nodesMax {
-		return invalid("Config.Bootstrap", "%d is not -1 to %d", c.Bootstrap, nodesMax)
+		refuse("Config.Bootstrap", "%d is not -1 to %d", c.Bootstrap, nodesMax)
 	}
 	if c.Voters < 1 || c.Voters > votersMax || c.Voters%2 == 0 {
-		return invalid("Config.Voters", "%d is not odd, 1 to %d", c.Voters, votersMax)
-	}
-	if err := checkTTL("Config.TTL", c.TTL); err != nil {
-		return err
-	}
-	if c.ReplaceAfter < time.Second || c.ReplaceAfter > 24*time.Hour || c.ReplaceAfter < 2*c.Timing.moment() {
-		return invalid("Config.ReplaceAfter", "%v is not 1 s to 24 h, and twice five heartbeats at least", c.ReplaceAfter)
+		refuse("Config.Voters", "%d is not odd, 1 to %d", c.Voters, votersMax)
 	}
 	if !(c.MaxClockDrift > 0 && c.MaxClockDrift < 0.5) {
-		return invalid("Config.MaxClockDrift", "%v is not above 0 and below 0.5", c.MaxClockDrift)
+		refuse("Config.MaxClockDrift", "%v is not above 0 and below 0.5", c.MaxClockDrift)
 	}
 	if err := c.Timing.validate(); err != nil {
-		return err
+		errs = append(errs, err)
+	} else if c.ReplaceAfter < time.Second || c.ReplaceAfter > 24*time.Hour || c.ReplaceAfter < 2*c.Timing.moment() {
+		refuse("Config.ReplaceAfter", "%v is not 1 s to 24 h, and twice five heartbeats at least", c.ReplaceAfter)
 	}
 	if err := c.validateSecurity(); err != nil {
-		return err
-	}
-	if c.Bootstrap == 0 { // after withDefaults
-		return invalid("Config.Bootstrap", "is 0 and Join is empty, on a node that others can reach: set Bootstrap: 1 if it is "+
+		errs = append(errs, err)
+	} else if c.Bootstrap == 0 { // after withDefaults
+		refuse("Config.Bootstrap", "is 0 and Join is empty, on a node that others can reach: set Bootstrap: 1 if it is "+
 			"to found a group alone; for a fleet, set Join to where the others are, or Bootstrap to how many nodes are to meet "+
 			"if the others join this one")
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // public reports whether nodes of other machines may reach this one, as far as the Config tells. A group that such a

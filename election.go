@@ -34,30 +34,42 @@ const (
 // ctx ends, with the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
 // stops. It releases also when fn panics, and never before fn has returned: a candidate that is gone, or that has stopped waiting,
 // is never elected. A refusal because of a limit is tried again; ErrInvalid and ErrLimitMismatch are returned.
-// WithShared and WithLimit are ErrInvalid: an election has one leader.
+// WithNoWait answers a *HeldError where another leads, instead of waiting, after a loss, too. WithShared and WithLimit are
+// ErrInvalid: an election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
-	if err := checkCall(ctx, name); err != nil {
-		return err
-	}
 	if fn == nil {
 		return invalid("fn", "is nil")
 	}
-	o, err := gather(c.cfg.TTL, opts)
+	o, err := c.candidate(ctx, "Lead", name, opts)
 	if err != nil {
 		return err
 	}
-	if err := c.stopped(); err != nil {
-		return err
+	return c.lead(ctx, name, fn, o)
+}
+
+// candidate checks the arguments of a call that stands for election.
+func (c *Cluster) candidate(ctx context.Context, call, name string, opts []Option) (options, error) {
+	if err := checkCall(ctx, name); err != nil {
+		return options{}, err
+	}
+	o, err := gather(c.cfg.TTL, opts)
+	if err != nil {
+		return options{}, err
 	}
 	if o.mode() != fsm.Exclusive {
-		return invalid("Lead", "has one leader: WithShared and WithLimit make several")
+		return options{}, invalid(call, "has one leader: WithShared and WithLimit make several")
 	}
+	o.election = true
+	return o, c.stopped()
+}
+
+// lead is Lead after the arguments were checked.
+func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, o options) error {
 	if o.spectator {
 		return c.stand(ctx)
 	}
-	o.election = true
 	for losses := 0; ; losses++ {
-		l, err := c.ask(ctx, name, true, o)
+		l, err := c.ask(ctx, name, !o.noWait, o)
 		began := time.Now()
 		if err == nil {
 			var again bool

@@ -280,10 +280,18 @@ func (l *Lease) use(ctx context.Context, fn func(context.Context, *Lease) error)
 		end, done := l.endTime(ctx)
 		defer done()
 		if e := l.Release(end); errors.Is(e, ErrLost) {
-			lost, err = true, errors.Join(err, e)
+			lost, err = true, joinLoss(err, e)
 		}
 	}()
 	return false, l.run(ctx, fn)
+}
+
+// joinLoss adds a loss to the error of a function, which may have returned it itself: context.Cause of its context.
+func joinLoss(err, loss error) error {
+	if errors.Is(err, loss) {
+		return err
+	}
+	return errors.Join(err, loss)
 }
 
 // endTime is a context for the end of a lease whose own one may have ended.

@@ -18,23 +18,41 @@ import (
 // could not be reached, that of ctx and ErrNoQuorum; where a command may have been applied, also
 // ErrUnknownOutcome. After an error no grant is left that outlasts the TTL; a repeat may have to wait for it.
 func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	return c.acquire(ctx, name, true, opts)
+	o, err := c.prepare(ctx, name, opts)
+	if err == nil {
+		err = o.alwaysWaits("Acquire")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.ask(ctx, name, true, o)
 }
 
 // TryAcquire never queues: a lock that somebody has, or that others wait for, answers at once with a
-// *HeldError. Otherwise it is like Acquire.
+// *HeldError. Otherwise it is like Acquire. WithPriority and WithDeadlockCheck, which are about waiting, are ErrInvalid.
 func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	return c.acquire(ctx, name, false, opts)
+	o, err := c.prepare(ctx, name, opts)
+	if err == nil {
+		err = errors.Join(o.alwaysWaits("TryAcquire"), o.neverWaits())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.ask(ctx, name, false, o)
 }
 
 // Do acquires the lock, runs fn, and releases when fn has returned, also when it panics. fn's context ends
 // when the lease is lost or ctx ends. Do answers the error of Acquire, or that of fn joined with
-// ErrLost if the lease was lost meanwhile.
+// ErrLost if the lease was lost meanwhile. WithNoWait answers a *HeldError instead of waiting.
 func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
 	}
-	l, err := c.Acquire(ctx, name, opts...)
+	o, err := c.prepare(ctx, name, opts)
+	if err != nil {
+		return err
+	}
+	l, err := c.ask(ctx, name, !o.noWait, o)
 	if err != nil {
 		return err
 	}
@@ -42,24 +60,22 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	return err
 }
 
-func (c *Cluster) acquire(ctx context.Context, name string, wait bool, opts []Option) (*Lease, error) {
+// prepare checks the arguments of a call that asks for a lock.
+func (c *Cluster) prepare(ctx context.Context, name string, opts []Option) (options, error) {
 	if err := checkCall(ctx, name); err != nil {
-		return nil, err
+		return options{}, err
 	}
 	o, err := gather(c.cfg.TTL, opts)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.stopped(); err != nil {
-		return nil, err
+		return options{}, err
 	}
 	if o.spectator {
-		return nil, invalid("WithSpectator", "is for Lead alone")
+		return options{}, invalid("WithSpectator", "is for Lead alone")
 	}
-	return c.ask(ctx, name, wait, o)
+	return o, c.stopped()
 }
 
-// ask is acquire after the arguments were checked; name may be that of a Once key.
+// ask asks for a lock after the arguments were checked; name may be that of a Once key.
 func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	if err := c.joined(ctx); err != nil {
 		return nil, err

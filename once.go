@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -91,58 +90,14 @@ func (e *doneError) Error() string {
 // have been done; ErrUnknownOutcome means that fn returned nil and that the group may or may not know. That a key is finished may
 // be answered by this node's own replica, without asking the group. A run costs two commands, as a lock does.
 func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...OnceOption) (OnceResult, error) {
-	if err := checkCall(ctx, key); err != nil {
-		return OnceResult{}, err
-	}
 	if fn == nil {
 		return OnceResult{}, invalid("fn", "is nil")
 	}
-	o := onceOptions{options: options{ttl: c.cfg.TTL}, keep: keepDefault}
-	for i, opt := range opts {
-		if opt == nil {
-			return OnceResult{}, invalid(fmt.Sprintf("option %d", i), "is nil")
-		}
-		if err := opt.applyOnce(&o); err != nil {
-			return OnceResult{}, err
-		}
+	run, r, err := c.BeginOnce(ctx, key, opts...)
+	if run == nil {
+		return r, err
 	}
-	if err := c.stopped(); err != nil {
-		return OnceResult{}, err
-	}
-	l, err := c.ask(ctx, fsm.OnceName(key), o.wait, o.options)
-	var done *doneError
-	var held *HeldError
-	switch {
-	case errors.As(err, &done):
-		return OnceResult{Finished: true, Token: Token(done.by.Token), By: holder(done.by, nil)}, nil
-	case errors.As(err, &held) && !o.wait:
-		return OnceResult{Token: held.Token, By: held.Holder}, nil
-	case err != nil:
-		return OnceResult{}, err
-	}
-	return l.once(ctx, o.keep, fn)
-}
-
-// once runs fn and finishes its key, or leaves it open.
-func (l *Lease) once(ctx context.Context, keep time.Duration, fn func(context.Context, *Lease) error) (r OnceResult, err error) {
-	r = OnceResult{Ran: true, Token: l.token, By: Holder{
-		NodeID: l.c.ID(), Node: l.c.cfg.Name, Label: l.label, Token: l.token, Weight: 1,
-	}}
-	returned := false
-	defer func() {
-		end, done := l.endTime(ctx)
-		defer done()
-		if returned && err == nil && l.Err() == nil {
-			r.Finished, err = l.finish(end, keep)
-			return
-		}
-		if e := l.Release(end); errors.Is(e, ErrLost) {
-			err = errors.Join(err, e)
-		}
-	}()
-	err = l.run(ctx, fn)
-	returned = true
-	return r, err
+	return run.call(ctx, fn, r)
 }
 
 // finish ends the lease and tells the group that the key is finished. The lease is over before it is told: the answer

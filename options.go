@@ -43,6 +43,7 @@ type options struct {
 	election  bool     // of Lead
 	spectator bool     // of Lead
 	refuse    bool     // to wait in a circle
+	noWait    bool     // of Do and Lead
 }
 
 func (o *options) mode() fsm.Mode {
@@ -116,6 +117,12 @@ func WithLockDelay(d time.Duration) Option {
 // same program as the others but must not lead. For other calls it is ErrInvalid.
 func WithSpectator() Option {
 	return optionFunc(func(o *options) error { o.spectator = true; return nil })
+}
+
+// WithNoWait makes Do and Lead answer a *HeldError instead of waiting where somebody else has the lock, or waits for it.
+// For other calls it is ErrInvalid: TryAcquire never waits.
+func WithNoWait() Option {
+	return optionFunc(func(o *options) error { o.noWait = true; return nil })
 }
 
 func checkHold(field string, d time.Duration) error {
@@ -213,7 +220,7 @@ func gather(ttl time.Duration, opts []Option) (options, error) {
 	}
 	switch {
 	case o.shared && o.limit > 0:
-		return o, invalid("WithShared", "goes not together with WithLimit")
+		return o, invalid("WithShared", "cannot be combined with WithLimit")
 	case o.weight > 0 && o.limit == 0:
 		return o, invalid("WithWeight", "needs WithLimit")
 	case o.weight > o.limit:
@@ -221,7 +228,29 @@ func gather(ttl time.Duration, opts []Option) (options, error) {
 	case o.limit > 0 && o.weight == 0:
 		o.weight = 1
 	}
+	if o.noWait {
+		return o, o.neverWaits()
+	}
 	return o, nil
+}
+
+// neverWaits refuses options about waiting, for calls that do not wait.
+func (o *options) neverWaits() error {
+	switch {
+	case o.priority != 0:
+		return invalid("WithPriority", "is for calls that wait")
+	case o.refuse:
+		return invalid("WithDeadlockCheck", "is for calls that wait")
+	}
+	return nil
+}
+
+// alwaysWaits refuses WithNoWait for a call that knows no such thing.
+func (o *options) alwaysWaits(call string) error {
+	if o.noWait {
+		return invalid("WithNoWait", "is for Do and Lead, not for %s", call)
+	}
+	return nil
 }
 
 func checkTTL(field string, d time.Duration) error {

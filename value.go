@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -52,6 +53,23 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 		return err
 	}
 	return l.set(ctx, w, value)
+}
+
+// Value returns the lock's value: what it was at the grant, or what a holder has set since. It is read from this node's own
+// replica, without I/O, and nil once the group has ended the grant. For AcquireAll it is the first name's.
+func (l *Lease) Value() []byte {
+	group, _ := l.c.proposer.current()
+	if group == nil {
+		return nil
+	}
+	var value []byte
+	group.Read(func(m *fsm.Machine) {
+		if m.Granted(l.name, uint64(l.token)) {
+			head, _ := m.Head(l.name)
+			value = bytes.Clone(head.Value)
+		}
+	})
+	return value
 }
 
 // settle sees to it that the last write is carried out by now, or never.
