@@ -177,3 +177,38 @@ func ExampleCluster_Locker() {
 	// Output:
 	// mine: true
 }
+
+// A scheduler that asks before each tick whether it is the one.
+func ExampleCluster_Campaign() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	campaign, err := c.Campaign(ctx, "scheduler")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer campaign.Close(ctx)
+	for range time.Tick(time.Minute) {
+		if l := campaign.Lease(); l != nil {
+			fmt.Println("this node ticks, and fences what it writes with token", l.Token())
+		}
+	}
+}
+
+// A migration tool that locks in one call and unlocks in another.
+func ExampleCluster_BeginOnce() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	run, _, err := c.BeginOnce(ctx, "schema-42", holdfast.KeepFor(30*24*time.Hour))
+	if err != nil {
+		log.Fatal(err)
+	}
+	// It migrates the schema, with run.Lease().Token() for each write.
+	fmt.Println(run.Finish(ctx))
+	again, result, err := c.BeginOnce(ctx, "schema-42")
+	fmt.Println(again == nil, result.Finished, err)
+	// Output:
+	// <nil>
+	// true true <nil>
+}
