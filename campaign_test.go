@@ -83,58 +83,62 @@ func TestOneCampaignLeadsAndAnotherFollowsWhenItResignsClosesOrDies(t *testing.T
 
 func TestACampaignStandsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
-	c := single(t)
-	k, err := c.Campaign(context.Background(), "boss")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first *holdfast.Lease
-	eventually(t, "leadership", func() bool { first = k.Lease(); return first != nil })
-	if err := c.ForceRelease(within(t, time.Minute), "boss", first.Token(), "to see it stand again"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "leadership again", func() bool { l := k.Lease(); return l != nil && l.Token() > first.Token() })
-	if !errors.Is(first.Err(), holdfast.ErrForced) {
-		t.Errorf("the former tenure ended with %v", first.Err())
-	}
+	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {
+		c := s.Node(0).Cluster()
+		k, err := c.Campaign(context.Background(), "boss")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first *holdfast.Lease
+		settles(t, time.Minute, "leadership", func() bool { first = k.Lease(); return first != nil })
+		if err := c.ForceRelease(until(time.Minute), "boss", first.Token(), "to see it stand again"); err != nil {
+			t.Fatal(err)
+		}
+		settles(t, time.Minute, "leadership again", func() bool { l := k.Lease(); return l != nil && l.Token() > first.Token() })
+		if !errors.Is(first.Err(), holdfast.ErrForced) {
+			t.Errorf("the former tenure ended with %v", first.Err())
+		}
+	})
 }
 
 func TestACampaignEndsWithItsContextItsNodeAndARefusal(t *testing.T) {
 	t.Parallel()
-	c := single(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancelled, err := c.Campaign(ctx, "one")
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "leadership", cancelled.IsLeader)
-	cancel()
-	<-cancelled.Done()
-	if err := cancelled.Err(); err != nil || cancelled.IsLeader() {
-		t.Errorf("after the end of its context: %v, leads %v", err, cancelled.IsLeader())
-	}
-	acquire(t, c, "permits", holdfast.WithLimit(3))
-	refused, err := c.Campaign(context.Background(), "permits", holdfast.WithTTL(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped, err := c.Campaign(context.Background(), "two")
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "leadership", stopped.IsLeader)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, k := range map[string]*holdfast.Campaign{"two": stopped, "permits": refused} {
-		<-k.Done()
-		if err := k.Err(); k.IsLeader() || !errors.Is(err, holdfast.ErrClosed) {
-			t.Errorf("%s, after the end of its node: %v, leads %v", name, err, k.IsLeader())
+	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {
+		c := s.Node(0).Cluster()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancelled, err := c.Campaign(ctx, "one")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := c.Campaign(context.Background(), "three"); !errors.Is(err, holdfast.ErrClosed) {
-		t.Errorf("a campaign of a node that is closed: %v", err)
-	}
+		settles(t, time.Minute, "leadership", cancelled.IsLeader)
+		cancel()
+		<-cancelled.Done()
+		if err := cancelled.Err(); err != nil || cancelled.IsLeader() {
+			t.Errorf("after the end of its context: %v, leads %v", err, cancelled.IsLeader())
+		}
+		get(t, c, "permits", holdfast.WithLimit(3))
+		refused, err := c.Campaign(context.Background(), "permits", holdfast.WithTTL(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped, err := c.Campaign(context.Background(), "two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		settles(t, time.Minute, "leadership", stopped.IsLeader)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for name, k := range map[string]*holdfast.Campaign{"two": stopped, "permits": refused} {
+			<-k.Done()
+			if err := k.Err(); k.IsLeader() || !errors.Is(err, holdfast.ErrClosed) {
+				t.Errorf("%s, after the end of its node: %v, leads %v", name, err, k.IsLeader())
+			}
+		}
+		if _, err := c.Campaign(context.Background(), "three"); !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("a campaign of a node that is closed: %v", err)
+		}
+	})
 }
 
 func TestLeadAndDoWithoutWaitingSayWhoHasTheLock(t *testing.T) {

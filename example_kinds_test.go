@@ -188,7 +188,8 @@ func ExampleCluster_Campaign() {
 		log.Fatal(err)
 	}
 	defer campaign.Close(ctx)
-	for range time.Tick(time.Minute) {
+	schedule := make(chan time.Time) // of a scheduler that runs on every node
+	for range schedule {
 		if l := campaign.Lease(); l != nil {
 			fmt.Println("this node ticks, and fences what it writes with token", l.Token())
 		}
