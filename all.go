@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// AcquireAll waits until all names are free for this caller and is granted them together, by one command: never
-// some of them. The set stands in the queue of each name, in order with everybody else, and nobody who comes later passes
-// it in any of them: sets never wait for each other in a circle, and are not starved by single holders. One lease and one token
-// are for the whole: Release, loss and ForceRelease of one name end all. WithValue and Lease.Set write the value of the first name.
+// AcquireAll waits until this caller can have all names, and is granted them together, by one command. It never
+// has some of them. The set waits in the queue of each name, and nobody who comes later overtakes it in any of them. So
+// sets never wait for each other in a cycle, and single holders do not starve them. The set has one lease and one
+// token: Release, loss and ForceRelease of one name end all. WithValue and Lease.Set write the value of the first name.
 //
-// names are 1 to 64 different ones; more than one share a {tag}: the first part of each in braces is the same,
-// as in "{order-7}/stock" and "{order-7}/bill". WithLimit is ErrInvalid; WithShared shares all of them. Otherwise it is like Acquire.
+// There are 1 to 64 names, all different. If there are several they share a {tag}: the first part in braces is the same
+// in all, as in "{order-7}/stock" and "{order-7}/bill". WithLimit is ErrInvalid; WithShared shares all names. Otherwise
+// it is like Acquire.
 func (c *Cluster) AcquireAll(ctx context.Context, names []string, opts ...Option) (*Lease, error) {
 	if len(names) == 0 || len(names) > NamesMax {
 		return nil, invalid("names", "%d, not 1 to %d", len(names), NamesMax)

@@ -15,13 +15,13 @@ type Blocked struct {
 	Rests   []Rest   // places that stay taken though their holder is gone
 	Before  []Holder // who waits and will be served before this node's first waiting call; all who wait if it has none
 	Waiting int      // calls of this node that wait
-	Cycles  []Cycle  // circles in which those who wait for this lock wait for themselves
+	Cycles  []Cycle  // in which waiters of this lock wait for each other
 }
 
 // Hold is one who has a lock.
 type Hold struct {
 	Holder
-	Held time.Duration // about, by this node's clock; zero if it began before this node's memory
+	Held time.Duration // approximately, by this node's clock; zero if the grant began before this node remembers
 	// Remaining is about how long the lock would still be taken if the holder's node died now. A holder that
 	// lives renews it.
 	Remaining time.Duration
@@ -42,12 +42,13 @@ type Wait struct {
 	Name string // of the lock
 }
 
-// WhyBlocked tells who has a lock and for how long still, who waits before this node, and whether callers
-// wait for each other in a circle: a linearizable read. It knows what a caller holds meanwhile by the context of Acquire: those
-// that come from Lease.Context, or from the functions of Do, Lead and Once, say so; a caller that holds a lock and waits for
-// another under some other context is not seen; nor is one that waits for permits while others than those in the circle
-// can give back enough. WithDeadlockCheck refuses whoever would close a circle. A search looks at 10,000 holders and
-// waiters at most, and holds up no other call.
+// WhyBlocked returns who has a lock and for how long still, who waits before this node, and whether callers wait for
+// each other in a cycle: a linearizable read.
+//
+// What a caller holds while it waits is known from the context that it gives to Acquire: that of Lease.Context, or of
+// the functions of Do, Lead and Once. A caller that holds a lock and waits for another under some other context is not
+// seen. Nor is one that waits for permits of which others than those in the cycle can give back enough. WithDeadlockCheck
+// refuses a call that would close a cycle. A search looks at 10,000 holders and waiters at most, and delays no other call.
 func (c *Cluster) WhyBlocked(ctx context.Context, name string) (Blocked, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return Blocked{}, err

@@ -64,9 +64,9 @@ type Cluster struct {
 	tending sync.Once // begins the work that goes on whatever the group
 }
 
-// Open starts this process's node and returns as soon as the local node runs: data directory locked,
-// port listening, gossip started. It waits neither for peers nor for a quorum: Ready does. The end of ctx
-// later does not close the node. On an error nothing is left behind.
+// Open starts this process's node and returns as soon as the local node runs: data directory locked, port listening,
+// gossip started. It does not wait for other nodes or a quorum; Ready does. Cancelling ctx after Open has returned does
+// not close the node. After an error nothing of the node is left.
 //
 // Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrDamaged, ErrIncompatible, and what the system says
 // of the directory or the port.
@@ -313,14 +313,16 @@ func (c *Cluster) joined(ctx context.Context) error {
 	}
 }
 
-// Ready waits until this node can serve: it belongs to a group that has its voters, the local replica
-// has caught up, and a raft leader answers. The calls after it work. Where nodes are replaced one by one,
-// the first Ready of a new one also means that the fleet can spare the next old one: it votes, or the
-// voters are complete without it, and those that are gone no longer count. So the replacement of a voter that died is
-// ready when that one was given up, Config.ReplaceAfter after it was last heard, and some seconds later at most; of one that
-// left, within seconds; and of one too many at once, as soon as a majority is back. A node whose group is about to yield to another
-// of its name is ready when it belongs to that. A context that ends first
-// answers its error and ErrNoQuorum; the text says what is missing.
+// Ready waits until this node can serve: it belongs to a group that has its voters, the local replica has caught up, and
+// a raft leader answers. Calls need not wait for Ready; they wait themselves.
+//
+// Where nodes are replaced one by one, wait for Ready of each new node before the next old one is stopped. The first
+// Ready of a new node means that the fleet can spare another one: the new node votes, or the voters are complete without
+// it. A node that replaces a voter that left is ready within seconds. One that replaces a voter that died is ready some
+// seconds after that voter was given up, which is Config.ReplaceAfter after it was last heard. Without a majority no node
+// is ready. A node whose group is about to yield to another of its name is ready when it belongs to that one.
+//
+// If ctx ends by its deadline, the error is also ErrNoQuorum, and its text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")

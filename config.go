@@ -29,7 +29,7 @@ type Config struct {
 	// Cluster is the name of the fleet; nodes of another name are refused. 1 to 64 bytes.
 	// Default "holdfast".
 	Cluster string
-	// Name is a label for people, up to 128 bytes. Default: the host name.
+	// Name is shown to people, up to 128 bytes. Default: the host name.
 	Name string
 	// DataDir holds the node's identity and log; it belongs to one node alone and is locked while open.
 	// Default "": everything is kept in memory, and the node comes back as a new one.
@@ -44,14 +44,14 @@ type Config struct {
 	// They are tried for ever, and names are resolved again every minute. A node without any is found by
 	// the others: they name it in theirs.
 	Join []string
-	// Bootstrap is how many nodes must have met before the first group forms; more than half of those that have met
-	// must agree on who founds it. It matters only until a
-	// group exists: a node whose peers have a group joins it. The group keeps its founder's, and serves no lock
-	// before as many nodes are in it. -1: never form, only join. 1: found a group alone, unless Join finds one.
-	// A seed that the others join has what they have, 3 for example, and an empty Join: with 1 it founds a
-	// second group if it ever comes back without its disk, which serves beside the first until the two meet. A group
-	// that nobody but its founder ever joined then yields (ErrYielded).
-	// Default 3 if there is a Join; else 1 on loopback, and beyond it there is none: an empty Join needs a Bootstrap.
+	// Bootstrap is how many nodes must have met before the first group forms. More than half of those that have met must
+	// agree on its founder, and the group serves no lock before so many nodes are in it. Give all nodes the same. It
+	// matters only until a group exists: a node that sees a group joins it.
+	// -1 means to join and never to form; 1 to found a group alone, unless Join finds one.
+	// A seed, which others join and which joins nobody, has an empty Join and the same Bootstrap as the others. With 1 it
+	// founds a second group if it comes back without its disk; the two serve side by side until they meet, and then
+	// the one that nobody but its founder ever joined yields (ErrYielded).
+	// Default: 3 if there is a Join; without one 1 on loopback, and beyond loopback it must be set.
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
@@ -80,9 +80,9 @@ type Config struct {
 	// Logger receives what an operator should know. Its handler must not block, as the node waits for it. Default:
 	// warnings and errors to standard error.
 	Logger *slog.Logger
-	// ReplaceAfter is how long a voter that Raft does not hear is waited for before another takes its place; 1 s to 24 h.
-	// A voter that leaves is replaced at once. Who comes back later is the same node, with what it still holds, and follows until
-	// a voter is missing. Default 30 s, and more where Timing.Heartbeat is above a second.
+	// ReplaceAfter is how long the group waits for a voter that Raft does not hear before another takes its place; 1 s to
+	// 24 h. A voter that leaves is replaced at once. A node that comes back later is the same node, with the leases that it
+	// still holds; it votes again when a voter is missing. Default 30 s, and more where Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
 	// TokenFloor is asked for the highest token that a resource has seen: when a group is born, which waits for the answer;
 	// and by each node when it is raft leader for the first time since it was opened, which nothing waits for. So tokens

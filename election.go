@@ -28,14 +28,14 @@ const (
 // WithPriority prefers some candidates. fn's context ends when the leadership is lost or ctx ends; fn resigns by
 // returning.
 //
-// fn returning while it still leads ends Lead with fn's error: the leadership is handed over to the next
-// candidate, by one command. After a loss fn's error is ignored, and Lead campaigns again after a pause: 100 ms, doubled
-// up to 5 s after losses in quick succession, of which between a half and the whole is taken by chance. Lead returns when
-// ctx ends, with the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
-// stops. It releases also when fn panics, and never before fn has returned: a candidate that is gone, or that has stopped waiting,
-// is never elected. A refusal because of a limit is tried again; ErrInvalid and ErrLimitMismatch are returned.
-// WithNoWait answers a *HeldError where another leads, instead of waiting, after a loss, too. WithShared and WithLimit are
-// ErrInvalid: an election has one leader.
+// If fn returns while it leads, Lead returns fn's error, and one command hands the leadership over to the next
+// candidate. If the leadership is lost, fn's error is ignored, and Lead campaigns again, with exponential backoff from
+// 100 ms to 5 s and jitter. Lead returns when ctx ends, with the error of ctx or of fn (joined with ErrLost if the
+// leadership was lost), and when the node stops. The leadership is released when fn has returned or panicked, never
+// before. A candidate that is gone, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid and
+// ErrLimitMismatch are returned.
+// WithNoWait returns a *HeldError where another leads, instead of waiting, also after a loss. WithShared and WithLimit
+// are ErrInvalid: an election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")

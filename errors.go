@@ -49,7 +49,7 @@ var (
 	// ErrYielded: the group of this node, which nobody but it ever joined, was given up for another of its name, which
 	// the node joins. Leases end with it; calls that come later wait for the other group.
 	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
-	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a circle of callers that wait for each other.
+	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
 	// ErrForced: an operator released the lock with ForceRelease.
 	ErrForced = errors.New("holdfast: released by force")
@@ -94,8 +94,8 @@ func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
 
 // ExhaustedError names the bound that is reached. errors.Is(err, ErrExhausted) holds for it.
 type ExhaustedError struct {
-	What  string // what there are too many of
-	Limit int    // the bound, 0 where it is not a plain number
+	What  string // of which there are too many
+	Limit int    // the bound, 0 where it is no plain number
 }
 
 func (e *ExhaustedError) Error() string {

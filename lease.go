@@ -165,10 +165,10 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.Err()
 }
 
-// Release ends the lease and frees the lock. A second call answers nil; on a lost lease, also where only the group
-// knows of the loss, it answers ErrLost. Whatever happens the lease is over when it returns: if ctx ends first, the
-// lock is freed in the background as soon as the group can be reached, and the error says that this is open. It is
-// ErrUnknownOutcome, too, if an answer was lost and the group does not remember how the grant ended.
+// Release ends the lease and frees the lock. The lease is over when Release returns, whatever it returns. A second call
+// returns nil. ErrLost means that the lease was lost before, perhaps without this node's knowledge. If ctx ends first,
+// the lock is freed in the background as soon as the group can be reached, and the error is that of ctx.
+// ErrUnknownOutcome means that an answer was lost, and that the group does not remember how the grant ended.
 func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")

@@ -17,15 +17,17 @@ const (
 	goodByeTime  = 2 * time.Second       // for saying good-bye when there is no time left
 )
 
-// Leave is the planned departure of a node: it gives its leases back, hands raft leadership over, waits until the group
-// has removed its replica (and promoted another in its place if there is one), says good-bye to the gossip, and
-// closes. Its data directory then begins as a new node. Any number of nodes may leave at once; they are let go one by
-// one. The last node of a group, and all of those of which none stays, only close, and keep their data: started again
-// they go on as the group that they were. It takes a minute at most, and a second or two where a majority answers; where all
-// leave and another replica died a moment before, until that is given up (Config.ReplaceAfter).
+// Leave is the planned departure of a node that does not come back. It gives the leases back, hands raft leadership
+// over, waits until the group has removed this node's replica (and promoted another in its place if there is one), says
+// good-bye to the gossip, and closes. Whoever opens the data directory next is a new node. Any number of nodes may leave at
+// once; the group lets them go one by one. If none stays, all only close and keep their data: started again, they go on
+// as the group that they were.
 //
-// If ctx or the minute ends first the error is that of the context, with ErrNoQuorum for a deadline, and the node is
-// closed all the same; the group then lets it go when it can. A second call, or one after Close, answers ErrClosed.
+// It takes a second or two where a majority answers, and a minute at most. Where all leave, and another replica died a
+// moment before, it takes until that one is given up (Config.ReplaceAfter).
+//
+// If ctx or the minute ends first, the node is closed all the same, and the group removes it when it can. The error is
+// then that of the context, and ErrNoQuorum for a deadline. A second call, or one after Close, returns ErrClosed.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")

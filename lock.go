@@ -13,10 +13,13 @@ import (
 // Acquire waits, first in, first out over the whole fleet, until the lock is granted or ctx ends.
 // name has 1 to 512 bytes of UTF-8 without control characters.
 //
-// ctx governs the waiting alone: its end later does not end the lease, which inherits its values. When
-// ctx ends while somebody has the lock, the error is that of ctx and a *HeldError; where the group
-// could not be reached, that of ctx and ErrNoQuorum; where a command may have been applied, also
-// ErrUnknownOutcome. After an error no grant is left that outlasts the TTL; a repeat may have to wait for it.
+// ctx bounds the waiting. Cancelling it after Acquire has returned does not end the lease; the lease keeps ctx's values.
+// If ctx ends first, the error is that of ctx, and also
+//
+//   - a *HeldError if somebody has the lock,
+//   - ErrNoQuorum if the group could not be reached before the deadline,
+//   - ErrUnknownOutcome if the command may have been applied. Then a grant may be left that nobody uses; it ends within
+//     the TTL, and a second call may have to wait for that.
 func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	o, err := c.prepare(ctx, name, opts)
 	if err == nil {
@@ -28,8 +31,8 @@ func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Le
 	return c.ask(ctx, name, true, o)
 }
 
-// TryAcquire never queues: a lock that somebody has, or that others wait for, answers at once with a
-// *HeldError. Otherwise it is like Acquire. WithPriority and WithDeadlockCheck, which are about waiting, are ErrInvalid.
+// TryAcquire is Acquire without waiting: if somebody has the lock, or others wait for it, it returns a *HeldError at
+// once. WithPriority and WithDeadlockCheck, which are about waiting, are ErrInvalid.
 func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	o, err := c.prepare(ctx, name, opts)
 	if err == nil {
@@ -41,9 +44,9 @@ func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (
 	return c.ask(ctx, name, false, o)
 }
 
-// Do acquires the lock, runs fn, and releases when fn has returned, also when it panics. fn's context ends
-// when the lease is lost or ctx ends. Do answers the error of Acquire, or that of fn joined with
-// ErrLost if the lease was lost meanwhile. WithNoWait answers a *HeldError instead of waiting.
+// Do acquires the lock, runs fn, and releases the lock when fn has returned or panicked. fn's context ends when the lease
+// is lost or ctx ends. Do returns the error of Acquire, or that of fn, joined with ErrLost if the lease was lost. WithNoWait
+// returns a *HeldError instead of waiting.
 func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")

@@ -45,8 +45,8 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 	return &Locker{c: c, name: name, onLoss: onLoss, opts: opts}, nil
 }
 
-// Lock waits for the lock for as long as it takes. It never returns without it: when the lock cannot be had any
-// more, because the node was closed or has failed, or because of a limit, onLoss is told, and then the calling goroutine ends, with its deferred calls
+// Lock waits for the lock for as long as it takes. It never returns without the lock: if the node was closed or has
+// failed, or a limit is reached, onLoss is called, and then the calling goroutine ends, with its deferred calls
 // (runtime.Goexit).
 func (k *Locker) Lock() {
 	l, err := k.c.Acquire(context.Background(), k.name, k.opts...)
@@ -84,9 +84,9 @@ func (k *Locker) keep(l *Lease) {
 	})
 }
 
-// Unlock gives the lock back. It returns when the group has confirmed it, or after a TTL, when that goes on in the
-// background. After a loss, of which onLoss was told, it does nothing. Who has lost the lock must still call it: as long as
-// such a call is owed, an Unlock may be that one, and the lock of the next caller stays taken.
+// Unlock releases the lock. It returns when the group has confirmed that, or after a TTL; then the release goes on in
+// the background. After a loss, which onLoss was told, Unlock does nothing, but it must be called all the same: Unlock
+// cannot tell its callers apart, and takes the next call for the missing one, so that the next holder's lock stays taken.
 func (k *Locker) Unlock() {
 	k.mu.Lock()
 	if k.owed > 0 {

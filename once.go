@@ -27,9 +27,8 @@ type onceFunc func(*onceOptions) error
 
 func (f onceFunc) applyOnce(o *onceOptions) error { return f(o) }
 
-// KeepFor sets how long a finished key is remembered: for at least d. Where a majority lives it is an eighth of d longer at most,
-// two tenths of a second at least, and the time of 65 commits; a restart of all nodes prolongs it by a sixty-fourth of d. 1 ms
-// to ten years. Default 24 h.
+// KeepFor sets how long a finished key is remembered: at least d, and normally at most d + max(d/8, 200 ms) and the time
+// of 65 commits. A restart of all nodes adds d/64. d is 1 ms to ten years. Default 24 h.
 func KeepFor(d time.Duration) OnceOption {
 	return onceFunc(func(o *onceOptions) error {
 		if d < time.Millisecond || d > KeepMax {
@@ -40,14 +39,14 @@ func KeepFor(d time.Duration) OnceOption {
 	})
 }
 
-// WaitForRunner makes Once wait while the key runs elsewhere, until it is finished or this call's turn to run
-// it has come. Without it, Once returns at once then.
+// WaitForRunner makes Once wait while the key runs elsewhere: until it is finished, or until it is this call's turn to
+// run it. Without WaitForRunner, Once returns at once.
 func WaitForRunner() OnceOption {
 	return onceFunc(func(o *onceOptions) error { o.wait = true; return nil })
 }
 
-// OnceTTL sets the TTL of the run, 100 ms to 24 h: about so long after the death of its node another call may
-// run the key again. Default: Config.TTL.
+// OnceTTL sets the TTL of the run, 100 ms to 24 h. If the node dies, another call may run the key again after about
+// this long. Default: Config.TTL.
 func OnceTTL(d time.Duration) OnceOption {
 	return onceFunc(func(o *onceOptions) error {
 		o.ttl = d
@@ -55,7 +54,7 @@ func OnceTTL(d time.Duration) OnceOption {
 	})
 }
 
-// OnceLabel says to people who runs it: 1,024 bytes of UTF-8 at most.
+// OnceLabel describes the runner to people who look at the key: 1,024 bytes of UTF-8 at most.
 func OnceLabel(s string) OnceOption {
 	return onceFunc(func(o *onceOptions) error {
 		o.label = s
@@ -67,7 +66,7 @@ func OnceLabel(s string) OnceOption {
 type OnceResult struct {
 	Ran      bool   // by this call
 	Finished bool   // by this call or before
-	Token    Token  // of the run, this call's or the one that By is about; zero if there was none
+	Token    Token  // of the run by By; zero if there was none
 	By       Holder // who ran it, or runs it now
 }
 
@@ -78,17 +77,20 @@ func (e *doneError) Error() string {
 	return fmt.Sprintf("holdfast: finished with token %d", e.by.Token)
 }
 
-// Once runs fn at most once for key among all nodes of the fleet, for as long as the key is remembered (KeepFor).
-// At most one call runs it at a time. nil from fn finishes the key: later calls answer Finished and do not run. An
-// error from fn leaves it open: Once answers the error, and another call may run it. If the node that runs
-// it dies or loses its lease, another call may run it again, with a higher token: what fn does must be
-// guarded by the token, or be done twice without harm. A call that finds the key running elsewhere answers
-// neither Ran nor Finished and no error, or waits with WaitForRunner.
+// Once runs fn at most once for key among all nodes of the fleet, for as long as the key is remembered (KeepFor). At
+// most one call runs it at a time.
 //
-// key has 1 to 512 bytes of UTF-8 without control characters, and has nothing to do with the lock of that name. fn's context
-// ends with the lease or with ctx. A runner that lost its lease answers ErrLost and not Finished, though what fn did may
-// have been done; ErrUnknownOutcome means that fn returned nil and that the group may or may not know. That a key is finished may
-// be answered by this node's own replica, without asking the group. A run costs two commands, as a lock does.
+//   - If fn returns nil, the key is finished: later calls report Finished and do not run fn.
+//   - If fn returns an error, the key stays open: Once returns the error, and another call may run the key.
+//   - If the node that runs fn dies or loses its lease, another call may run the key again, with a higher token. So fn
+//     gives its token to what it writes to, or does no harm when it is repeated.
+//   - If the key runs elsewhere, Once returns at once, neither Ran nor Finished, without an error; with WaitForRunner it
+//     waits.
+//
+// key has 1 to 512 bytes of UTF-8 without control characters. A lock of the same name is something else. fn's context
+// ends with the lease or with ctx. ErrLost means that the lease was lost: what fn did may have been done, and the key is
+// not finished. ErrUnknownOutcome means that fn returned nil, and that the group may or may not know. This node's own
+// replica may report that a key is finished, without asking the group. A run costs two commands, as a lock does.
 func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...OnceOption) (OnceResult, error) {
 	if fn == nil {
 		return OnceResult{}, invalid("fn", "is nil")
@@ -140,10 +142,10 @@ func (c *Cluster) finished(name string) error {
 	return &doneError{by}
 }
 
-// Slot makes the key of one tick of a schedule for Once, the same on every node: at is the instant that the
-// schedule names, not the time at which a timer woke. It is rounded to the nearest multiple of every since the Unix epoch, so
-// that clocks up to half of every apart agree; choose an every that all instants of the schedule are multiples
-// of (30 minutes for "hourly at :30"). An every of zero or less answers the instant itself.
+// Slot returns the key of one tick of a schedule for Once, the same on every node. at is the instant that the schedule
+// names, not the time at which a timer fired. It is rounded to the nearest multiple of every since the Unix epoch, so
+// nodes agree whose clocks differ by less than half of every. Choose an every that all instants of the schedule are
+// multiples of: 30 minutes for "hourly at :30". If every is zero or less, at is not rounded.
 func Slot(job string, at time.Time, every time.Duration) string {
 	nanos := at.UnixNano()
 	if every > 0 {

@@ -78,9 +78,8 @@ func WithManualRenew() Option {
 	return optionFunc(func(o *options) error { o.manual = true; return nil })
 }
 
-// WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold,
-// however well it is renewed. The lock is free again at d if the group can be reached, and
-// a TTL later at the latest. d is positive.
+// WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold, even if renewal
+// works. The lock is free again at d if the group can be reached, and a TTL later at the latest. d is positive.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		if d <= 0 {
@@ -91,10 +90,10 @@ func WithMaxHold(d time.Duration) Option {
 	})
 }
 
-// WithMinHold keeps the lock taken until d after its grant, also when it is released before: Release returns at
-// once, and the next holder is granted the lock when that time is over, by the clock of a node and never early
-// by more than Config.MaxClockDrift of it. It rations what may not be done too often. A lease that is
-// lost, or taken by ForceRelease, leaves its lock free; see WithLockDelay. d is 1 ms to 24 h.
+// WithMinHold keeps the lock taken for d after its grant, even if it is released earlier: it limits how often
+// something is done. Release returns at once; the next holder waits until d is over. A node measures d by its clock, so
+// it may be shorter by Config.MaxClockDrift of it at most. A lease that is lost, or taken by ForceRelease, has no
+// minimum: see WithLockDelay. d is 1 ms to 24 h.
 func WithMinHold(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		o.minHold = d
@@ -102,10 +101,10 @@ func WithMinHold(d time.Duration) Option {
 	})
 }
 
-// WithLockDelay keeps the lock free of holders for d after this lease is lost, for the writes that its holder
-// may still have on their way to a resource that cannot check tokens. Lost is what ends with ErrLost but for
-// ForceRelease: not renewed in time, the end of the node, WithMaxHold, Close. It is counted from when the group ends the
-// lease. Release and ForceRelease know no delay. Readers of a shared lock keep out writers only. d is 1 ms to 24 h.
+// WithLockDelay grants the lock to nobody for d after this lease is lost. Writes of its holder that are still on their
+// way have arrived by then: use it for a resource that cannot check tokens. A lease is lost when it is not renewed in
+// time, when its node ends or is closed, and when its WithMaxHold is over. Release and ForceRelease cause no delay. d
+// begins when the group ends the lease. The loss of a shared lease delays writers only. d is 1 ms to 24 h.
 func WithLockDelay(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		o.delay = d
@@ -132,13 +131,13 @@ func checkHold(field string, d time.Duration) error {
 	return nil
 }
 
-// WithDeadlockCheck answers ErrDeadlock instead of waiting where the wait would close a circle of callers that wait
-// for each other. What a caller holds meanwhile is known by its context: see WhyBlocked.
+// WithDeadlockCheck returns ErrDeadlock where waiting would close a cycle of callers that wait for each other. What a
+// caller holds is known from its context: see WhyBlocked.
 func WithDeadlockCheck() Option {
 	return optionFunc(func(o *options) error { o.refuse = true; return nil })
 }
 
-// WithLabel says to people who holds or waits: 1,024 bytes of UTF-8 at most.
+// WithLabel describes the holder or waiter to people who look at the lock: 1,024 bytes of UTF-8 at most.
 func WithLabel(s string) Option {
 	return optionFunc(func(o *options) error {
 		if err := checkText("WithLabel", s, 0, LabelMax); err != nil {
@@ -162,8 +161,8 @@ func WithValue(v []byte) Option {
 }
 
 // WithShared shares the lock with other shared holders, 10,000 at most: the next one gets ErrExhausted. An exclusive waiter
-// is not starved by them, because nobody overtakes it. Tokens of shared grants order tenures, but a guard that sees
-// the later of two legal holders refuses the earlier: each such holder guards a resource of its own.
+// is not starved by them, because nobody overtakes it. Each shared grant has its own token. A guard that has seen a
+// token refuses lower ones, also that of another shared holder: let each write to a resource of its own.
 func WithShared() Option {
 	return optionFunc(func(o *options) error { o.shared = true; return nil })
 }

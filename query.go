@@ -37,13 +37,13 @@ type LockInfo struct {
 type Past struct {
 	Holder               // without Value
 	How    EventKind     // EventReleased, EventExpired, EventLost or EventForced
-	Reason string        // for people; of EventForced, the operator's words
-	Held   time.Duration // about, by this node's clock; zero if it began before this node's memory
+	Reason string        // shown to people; of EventForced, the operator's words
+	Held   time.Duration // approximately, by this node's clock; zero if the grant began before this node remembers
 }
 
-// Verify answers nil if token is that of a current grant of the lock, as of some moment during the call
-// (a linearizable read), and ErrStaleToken if not. The grant may end right after: a resource that keeps
-// the highest token it has seen is safer and cheaper.
+// Verify returns nil if token is that of a current grant of the lock at some moment during the call (a linearizable
+// read), and ErrStaleToken if not. The grant may end right after that: a resource that remembers the highest token it has
+// seen is safer and cheaper.
 func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -58,9 +58,9 @@ func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	return nil
 }
 
-// Inspect tells who has a lock and who waits for it: a linearizable read. A name that nobody uses
-// answers a LockInfo with its name alone. Past has up to 16 grants that are over (the group remembers them of the
-// 4,096 locks of which one ended last).
+// Inspect returns who has a lock and who waits for it: a linearizable read. For a name that nobody uses the LockInfo
+// has its name alone. Past has the last grants that are over, 16 at most; the group remembers those of the 4,096 locks
+// whose grants ended last.
 func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return LockInfo{}, err

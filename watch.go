@@ -45,13 +45,14 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Watch tells every change of the locks whose names begin with prefix, from the call on, in the order of the
-// log, as this node applies it. It begins with the call, not with the iteration. A consumer that keeps up misses
-// nothing; for one that does not, 4,096 events or 4 MiB of values wait at most, further ones are dropped, and
-// an EventResync with the prefix as its name stands in their place, as it does where this node
-// caught up by a snapshot: then read the state with Locks, and go on with what follows. To begin with a state, call Locks
-// after Watch: what happens in between is in the picture and is told, which comes to the same where changes are taken
-// by their tokens. A node that was just opened tells again what it applies from its own log: call Ready before.
+// Watch yields every change of the locks whose names begin with prefix, in the order of the log, as this node applies
+// it. It begins with the call, not with the iteration.
+//
+// A consumer that keeps up misses nothing. For one that does not, at most 4,096 events or 4 MiB of values wait; further
+// ones are dropped, and an EventResync, whose name is prefix, takes their place. So it does where this node has caught up
+// by a snapshot. Then read the state with Locks, and go on with the events that follow. To begin with a state, call Locks
+// after Watch: a change in between is then seen twice, in the list and as an event, and its token says that it is one.
+// A node that was just opened yields again what it applies from its own log: call Ready before Watch.
 //
 // The end of ctx and of the node is an error, which ends the iteration; so does *ExhaustedError when this node has
 // 1,024 watches. A watch that is never iterated ends with ctx. It can be iterated once.

@@ -23,7 +23,7 @@ func (e *endpoint) acceptAll() {
 		}
 		if err != nil {
 			if retry.first() {
-				e.log.Warn("accepting connections fails, trying on", "addr", e.Addr(), "error", err)
+				e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err)
 			}
 			retry.wait(e.ctx.Done())
 			continue

@@ -10,7 +10,7 @@ func (e *endpoint) readPackets() {
 		}
 		if err != nil {
 			if retry.first() {
-				e.log.Warn("receiving packets fails, trying on", "addr", e.Addr(), "error", err)
+				e.log.Warn("receiving packets fails: retrying", "addr", e.Addr(), "error", err)
 			}
 			retry.wait(e.ctx.Done())
 			continue

@@ -38,7 +38,7 @@ func (r *reach) failed(addr string, err error, now time.Time) {
 	}
 	if !o.told && now.Sub(o.since) >= reachPatience {
 		o.told = true
-		r.log.Warn("a replica is out of reach, trying on", "component", "raft", "addr", addr, "for", now.Sub(o.since), "error", err)
+		r.log.Warn("a replica is out of reach: retrying", "component", "raft", "addr", addr, "for", now.Sub(o.since), "error", err)
 	}
 }
 
