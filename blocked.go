@@ -120,8 +120,8 @@ func (c *Cluster) within(ctx context.Context) (tokens []uint64) {
 		if l == nil {
 			break
 		}
-		if l.c == c && !l.over.Load() {
-			tokens = append(tokens, uint64(l.token))
+		if l.c == c && !l.grant.Over() {
+			tokens = append(tokens, l.grant.Token())
 		}
 		ctx = l.asked
 	}

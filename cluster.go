@@ -140,6 +140,7 @@ func (c *Cluster) open(ctx context.Context, e env.Env) error {
 		return err
 	}
 	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation<<consensus.RunBits | uint64(rand.Uint32()>>(32-consensus.RunBits))}
+	c.keeper.table.Identify(fsm.Process{Node: c.self.Node, Incarnation: c.self.Incarnation})
 	if err := ctx.Err(); err != nil {
 		return err
 	}

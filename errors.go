@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // The conditions that a caller branches on, with errors.Is.
@@ -12,9 +13,9 @@ var (
 	// ErrHeld: somebody else has the lock. The error is a *HeldError.
 	ErrHeld = errors.New("holdfast: lock is held")
 	// ErrLost: the lease ended before it was released; its cause is wrapped.
-	ErrLost = errors.New("holdfast: lease lost")
+	ErrLost = session.ErrLost
 	// ErrReleased: the lease was released by its holder.
-	ErrReleased = errors.New("holdfast: lease released")
+	ErrReleased = session.ErrReleased
 	// ErrStaleToken: the token is not that of a current grant.
 	ErrStaleToken = errors.New("holdfast: stale token")
 	// ErrNoLeader: nobody leads the election now.
@@ -41,7 +42,7 @@ var (
 	// ErrMaxHold: the lease ended because its time under WithMaxHold was over.
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
 	// ErrExpired: the lease could not be renewed in time.
-	ErrExpired = errors.New("holdfast: lease not renewed in time")
+	ErrExpired = session.ErrExpired
 	// ErrRemoved: this node has said that it leaves, and the group has let it go. Open its directory again, and it
 	// joins as a new node. A node that the group has replaced while it was away comes back by itself, as the same
 	// node: that is no error.
@@ -52,7 +53,7 @@ var (
 	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
 	// ErrForced: an operator released the lock with ForceRelease.
-	ErrForced = errors.New("holdfast: released by force")
+	ErrForced = session.ErrForced
 )
 
 // HeldError says who has a lock that could not be had. errors.Is(err, ErrHeld) holds for it.
@@ -109,12 +110,7 @@ func (e *ExhaustedError) Error() string {
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
 // lost wraps the cause of a loss; the result is both ErrLost and cause.
-func lost(cause error) error {
-	if cause == nil {
-		return ErrLost
-	}
-	return fmt.Errorf("%w: %w", ErrLost, cause)
-}
+func lost(cause error) error { return session.Lost(cause) }
 
 func invalid(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}

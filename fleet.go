@@ -123,7 +123,7 @@ func (c *Cluster) Status() Status {
 	st := Status{
 		ID: c.ID(), ClusterID: c.dir.Identity().ClusterID, Expiries: c.expirer.lateness(), Foreign: c.founder.rivals.list(),
 	}
-	st.Held, st.Waiting = c.keeper.counts()
+	st.Held, st.Waiting = c.keeper.table.Counts()
 	c.mu.Lock()
 	st.Failure = c.failure
 	stopped := c.cause != nil

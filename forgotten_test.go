@@ -40,8 +40,7 @@ func TestACallThatComesAfterTheGroupHasForgottenItsNodeSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.leaving.Store(true)
-	s := c.keeper.session(time.Minute, false)
-	if _, err := c.attempt(ctx, s, "lock", true, options{ttl: time.Minute}); !errors.Is(err, ErrClosed) {
+	if _, err := c.attempt(ctx, "lock", true, options{ttl: time.Minute}); !errors.Is(err, ErrClosed) {
 		t.Errorf("on a node that leaves: %v", err)
 	}
 }

@@ -4,33 +4,22 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // Lease is one grant of a lock: the right to act as its holder until the lease ends. It is safe for
 // concurrent use. A lease that has ended stays ended.
 type Lease struct {
-	c       *Cluster
-	session *session
-	request uint64
-	name    string
-	token   Token
-	asked   context.Context // given to Acquire: its values are inherited
+	c      *Cluster
+	grant  session.Grant
+	asked  context.Context // given to Acquire: its values are inherited
+	others []string        // further names, of AcquireAll
+	label  string
 
-	others  []string      // further names, of AcquireAll
-	granted lease.Instant // when this node learnt of it
-	most    lease.Instant // when WithMaxHold ends it
-	label   string
-	minHold time.Duration
-	delay   time.Duration
-
-	over     atomic.Bool // ended; err says why
 	mu       sync.Mutex
-	err      error
 	maxHold  *time.Timer
 	isWanted bool
 	// Made when they are asked for: most holders of many locks ask for none of them.
@@ -48,12 +37,8 @@ type Jeopardy struct {
 	Cause     error         // what stands in the way, nil when safe
 }
 
-func newLease(ctx context.Context, c *Cluster, s *session, request uint64, name string, token Token) *Lease {
-	return &Lease{c: c, session: s, request: request, name: name, token: token, asked: ctx}
-}
-
 // Name returns the name of the lock, the first one of AcquireAll, or the key of Once.
-func (l *Lease) Name() string { return public(l.name) }
+func (l *Lease) Name() string { return public(l.grant.Name()) }
 
 // public is a name as callers know it.
 func public(name string) string {
@@ -65,7 +50,7 @@ func public(name string) string {
 func (l *Lease) Names() []string { return append([]string{l.Name()}, l.others...) }
 
 // Token returns the fencing token of this grant. Give it to the resource with every write.
-func (l *Lease) Token() Token { return l.token }
+func (l *Lease) Token() Token { return Token(l.grant.Token()) }
 
 // Context ends with the lease; context.Cause tells why. Its values are those of the context given to
 // Acquire, whose end it does not share.
@@ -74,8 +59,8 @@ func (l *Lease) Context() context.Context {
 	defer l.mu.Unlock()
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(l.asked), leaseKey{}, l))
-		if l.err != nil {
-			l.cancel(l.err)
+		if err := l.grant.Err(); err != nil { // Ended has not seen cancel
+			l.cancel(err)
 		}
 	}
 	return l.ctx
@@ -88,28 +73,24 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter wraps its cause.
 func (l *Lease) Err() error {
 	if !l.Valid() {
-		l.c.keeper.check(l.session)
-		if err := l.session.ended(); err != nil {
-			l.end(err) // who ends the session may not have come to this lease yet
-		}
+		l.grant.Settle(l.c.clock.Now())
+		l.c.keeper.attend()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
+	return l.grant.Err()
 }
 
 // Valid reports whether the holder may act now. It is local: one look at the clock, no lock, no
 // allocation. It is right even at the first look after the process was stopped or the machine was
 // suspended. What was begun while it was true may still arrive late: present the token.
 func (l *Lease) Valid() bool {
-	if l.over.Load() {
+	until := l.grant.Until()
+	if until == 0 {
 		return false
 	}
-	until := l.session.until()
 	if l.c.clock.Now() < until {
 		return true
 	}
-	l.session.lapse(until) // whoever was told no is never told yes again
+	l.grant.Lapse(until) // whoever was told no is never told yes again
 	l.c.keeper.wake()
 	return false
 }
@@ -117,10 +98,7 @@ func (l *Lease) Valid() bool {
 // Remaining is the validity that the holder may rely on without any further renewal, 0 once it is over. It is never
 // more than what WithMaxHold leaves.
 func (l *Lease) Remaining() time.Duration {
-	if l.over.Load() {
-		return 0
-	}
-	return max(0, time.Duration(min(l.session.until(), l.most)-l.c.clock.Now()))
+	return l.grant.Remaining(l.c.clock.Now())
 }
 
 // Jeopardy sends when half of the validity is gone without a renewal, and again when it is safe.
@@ -159,7 +137,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	if err := l.c.keeper.renew(ctx, l.session); err != nil {
+	if err := l.c.keeper.renew(ctx, l.grant.Session()); err != nil {
 		return err
 	}
 	return l.Err()
@@ -176,7 +154,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return releasedTwice(err)
 	}
-	if !l.leave(ErrReleased) {
+	if !l.grant.Leave(ErrReleased) {
 		return releasedTwice(l.Err())
 	}
 	return l.c.keeper.release(ctx, l)
@@ -189,78 +167,64 @@ func releasedTwice(err error) error {
 	return err
 }
 
-// end ends the lease for err, once. It reports whether this call did it.
-func (l *Lease) end(err error) bool {
+// holding is the lease as its grant knows it.
+type holding struct{ *Lease }
+
+// Ended is called once, when the grant is over.
+func (l holding) Ended(err error) {
 	l.mu.Lock()
-	if l.err != nil {
-		l.mu.Unlock()
-		return false
-	}
-	l.err = err
-	l.over.Store(true)
 	if l.maxHold != nil {
 		l.maxHold.Stop()
 	}
 	cancel := l.cancel
 	l.mu.Unlock()
-	l.session.drop(l)
 	if cancel != nil {
 		cancel(err)
 	}
 	if errors.Is(err, ErrLost) {
-		l.c.hooks.leaseLost(l.Name(), l.token, err)
-	}
-	return true
-}
-
-// leave is end where a release follows: if that may leave a rest, the session lives until the group has heard it.
-func (l *Lease) leave(err error) bool {
-	if !l.mayRest() {
-		return l.end(err)
-	}
-	l.session.hold()
-	ended := l.end(err)
-	if !ended {
-		l.session.let()
-	}
-	return ended
-}
-
-// left says that the group has heard of the release, or that it leaves no rest.
-func (l *Lease) left() {
-	if l.mayRest() {
-		l.session.let()
+		l.c.hooks.leaseLost(l.Name(), l.Token(), err)
 	}
 }
 
-func (l *Lease) mayRest() bool { return l.minHold > 0 || l.delay > 0 }
+// Wanted closes the channel of Lease.Wanted, made or not.
+func (l holding) Wanted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isWanted && l.wanted != nil {
+		close(l.wanted)
+	}
+	l.isWanted = true
+}
+
+// Warned replaces what waits in the Jeopardy channel.
+func (l holding) Warned(safe bool, remaining time.Duration) {
+	j := Jeopardy{Safe: safe, Remaining: remaining}
+	if !safe {
+		j.Cause = ErrNoQuorum
+	}
+	warnings := l.warnings()
+	select {
+	case <-warnings:
+	default:
+	}
+	select {
+	case warnings <- j:
+	default:
+	}
+}
 
 // capHold ends the lease d after its grant.
 func (l *Lease) capHold(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
+	if l.grant.Err() != nil { // Ended has not seen the timer
 		return
 	}
 	l.maxHold = time.AfterFunc(d, func() {
-		if l.leave(lost(ErrMaxHold)) {
+		if l.grant.Leave(lost(ErrMaxHold)) {
 			l.c.keeper.releaseLater(l)
 		}
 	})
-}
-
-// rest is for how long the place of the lease stays taken after its end, by what was asked for and how it ended.
-func (l *Lease) rest() time.Duration {
-	left := l.minHold - time.Duration(l.c.clock.Now()-l.granted)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if errors.Is(l.err, ErrLost) {
-		left = max(left, l.delay)
-	}
-	if left <= 0 {
-		return 0
-	}
-	return min(left+time.Millisecond-1, fsm.RestMax) // the group counts whole milliseconds
 }
 
 // run calls fn under a context that ends with the lease or with ctx.
@@ -296,27 +260,5 @@ func joinLoss(err, loss error) error {
 
 // endTime is a context for the end of a lease whose own one may have ended.
 func (l *Lease) endTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), l.session.ttl)
-}
-
-// tell replaces what waits in the Jeopardy channel.
-func (l *Lease) tell(j Jeopardy) {
-	warnings := l.warnings()
-	select {
-	case <-warnings:
-	default:
-	}
-	select {
-	case warnings <- j:
-	default:
-	}
-}
-
-func (l *Lease) want() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isWanted && l.wanted != nil {
-		close(l.wanted)
-	}
-	l.isWanted = true
+	return context.WithTimeout(context.WithoutCancel(ctx), l.grant.Session().TTL())
 }

@@ -89,7 +89,7 @@ func (f *founder) comeBack(ctx context.Context) error {
 		return err
 	}
 	observer{c: c}.forget()
-	c.keeper.unshareAll()
+	c.keeper.table.UnshareAll()
 	if err := f.nextLife(); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // Acquire waits, first in, first out over the whole fleet, until the lock is granted or ctx ends.
@@ -90,8 +90,7 @@ func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*
 		if err := c.proposer.enter(ctx, c.proposer.entries); err != nil {
 			return nil, err
 		}
-		s := c.keeper.session(o.ttl, o.manual)
-		l, err := c.attempt(ctx, s, name, wait, o)
+		l, err := c.attempt(ctx, name, wait, o)
 		if !errors.Is(err, errAgain) && !errors.Is(err, ErrYielded) { // the lock is to be had in the other group
 			return l, err
 		}
@@ -104,25 +103,40 @@ func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*
 // errAgain: the session or the request is over without a result, through no fault of the caller's.
 var errAgain = errors.New("holdfast: again with a new request")
 
+// waiter is where a call that waits in the queue hears of the first thing that comes.
+type waiter chan wakeup
+
+// wakeup ends the waiting of a queued call.
+type wakeup struct {
+	token uint64
+	err   error // set: the session is over, or the request was withdrawn from under the call
+}
+
+// Granted tells the call its token.
+func (w waiter) Granted(token uint64) { w.wake(wakeup{token: token}) }
+
+// Over tells the call that it has nothing to wait for.
+func (w waiter) Over(err error) { w.wake(wakeup{err: err}) }
+
+func (w waiter) wake(told wakeup) {
+	select {
+	case w <- told:
+	default:
+	}
+}
+
 // attempt, for a call that was let in, asks for the lock under one request number of one session.
-func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait bool, o options) (*Lease, error) {
-	wake := make(chan wakeup, 1)
-	request, acked, err := s.begin(wake, c.clock.Now())
+func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
+	wake := make(waiter, 1)
+	call, err := c.keeper.table.Ask(o.ttl, o.manual, wake, c.clock.Now())
 	if err != nil {
 		c.proposer.entries.leave(time.Now(), false)
+		return nil, busy(err)
 	}
-	switch {
-	case errors.Is(err, ErrExhausted):
-		return nil, err
-	case errors.Is(err, errFull):
-		c.keeper.unshare(s)
-		return nil, errAgain
-	case err != nil:
-		return nil, errAgain
-	}
+	defer c.keeper.attend()
 	room := c.proposer.room()
 	cmd := fsm.Acquire{
-		Session: s.id, TTL: s.ttl, Request: request, Acked: acked,
+		Session: call.Session.ID(), TTL: o.ttl, Request: call.Request, Acked: call.Acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
 		While: c.within(ctx), Refuse: o.refuse, Election: o.election,
@@ -130,35 +144,28 @@ func (c *Cluster) attempt(ctx context.Context, s *session, name string, wait boo
 	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, cmd)
 	c.proposer.rooms.Put(room)
 	if err != nil {
-		c.giveUp(s, request, tried.unknown)
+		call.GiveUp(tried.unknown)
 		return nil, err
 	}
-	return c.proceed(ctx, s, request, wake, name, o, out, tried.unknown)
+	return c.proceed(ctx, call, wake, name, o, out, tried.unknown)
 }
 
 // proceed goes on with a call whose command has its outcome; unknown says that an earlier attempt may still be
 // carried out.
-func (c *Cluster) proceed(ctx context.Context, s *session, request uint64, wake <-chan wakeup, name string, o options,
+func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, name string, o options,
 	out fsm.Outcome, unknown bool,
 ) (*Lease, error) {
-	open, state := out.Code.Left()
-	alive := open && c.keeper.opened(s, state == fsm.RequestWaiting)
-	switch {
-	case state == fsm.RequestGranted && alive:
-		return c.take(ctx, s, request, name, out.Token, o)
-	case state == fsm.RequestWaiting && alive:
-		return c.await(ctx, s, request, wake, name, o)
-	case state == fsm.RequestGranted, state == fsm.RequestWaiting:
+	next := call.Answered(out, unknown, c.clock.Now())
+	c.keeper.attend()
+	switch next {
+	case session.Take:
+		return c.take(ctx, call, name, out.Token, o)
+	case session.Wait:
+		return c.await(ctx, call, wake, name, o)
+	case session.Again:
 		return nil, errAgain
-	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
-		s.judge(ErrExpired)
-		c.keeper.lose(s, ErrExpired)
-	default:
-		c.giveUp(s, request, unknown && state == fsm.RequestUnknown)
 	}
 	switch out.Code {
-	case fsm.CodeFinished, fsm.CodeSessionLost:
-		return nil, errAgain
 	case fsm.CodeHeld:
 		return nil, heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
 	case fsm.CodeDeadlock:
@@ -180,23 +187,23 @@ func (c *Cluster) proceed(ctx context.Context, s *session, request uint64, wake 
 }
 
 // await waits in the queue for the local replica to apply the grant.
-func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-chan wakeup, name string, o options) (*Lease, error) {
+func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, name string, o options) (*Lease, error) {
 	select {
 	case w := <-wake:
 		if w.err != nil {
-			c.giveUp(s, request, false) // the session may live on, and the request alone be over
+			call.GiveUp(false) // the session may live on, and the request alone be over
 			if err := c.stopped(); err != nil {
 				return nil, err
 			}
 			return nil, errAgain
 		}
-		if s.manual {
-			c.keeper.handOver(ctx, s)
+		if o.manual {
+			c.keeper.handOver(ctx, call.Session)
 		}
-		return c.take(ctx, s, request, name, w.token, o)
+		return c.take(ctx, call, name, w.token, o)
 	case <-ctx.Done():
 		held := c.holderOf(name)
-		c.giveUp(s, request, true)
+		call.GiveUp(true)
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), held)
 	case <-c.closing:
 		return nil, c.stopped()
@@ -204,42 +211,20 @@ func (c *Cluster) await(ctx context.Context, s *session, request uint64, wake <-
 }
 
 // take makes the lease of a grant.
-func (c *Cluster) take(ctx context.Context, s *session, request uint64, name string, token uint64, o options) (*Lease, error) {
-	l := newLease(ctx, c, s, request, name, Token(token))
-	l.label, l.others, l.minHold, l.delay, l.granted = o.label, o.others, o.minHold, o.delay, c.clock.Now()
-	l.most = lease.Never
-	if o.maxHold > 0 {
-		l.most = l.granted.Add(o.maxHold)
-	}
-	if s.adopt(l) != nil {
-		c.giveUp(s, request, false)
-		return nil, errAgain
-	}
-	if !c.keeper.check(s) {
+func (c *Cluster) take(ctx context.Context, call session.Call, name string, token uint64, o options) (*Lease, error) {
+	l := &Lease{c: c, asked: ctx, label: o.label, others: o.others}
+	terms := session.Terms{MinHold: o.minHold, MaxHold: o.maxHold, Delay: o.delay}
+	if !call.Take(&l.grant, holding{l}, name, token, terms, c.clock.Now()) {
 		return nil, errAgain
 	}
 	if err := c.stopped(); err != nil { // Close may have looked for leases before this one was there
-		c.keeper.lose(s, err)
+		c.keeper.lose(call.Session, err)
 		return nil, err
 	}
 	if o.maxHold > 0 {
 		l.capHold(o.maxHold)
 	}
 	return l, nil
-}
-
-// giveUp ends a request that leads to no lease. Where the group may have it, it is withdrawn in the background.
-func (c *Cluster) giveUp(s *session, request uint64, sent bool) {
-	s.abandon(request)
-	switch {
-	case s.manual:
-		c.keeper.lose(s, ErrReleased)
-	case sent:
-		c.keeper.clean.withdraw(s, request)
-	default:
-		s.finish(request)
-		c.keeper.discard(s)
-	}
 }
 
 // refused turns an outcome that grants nothing into an error.

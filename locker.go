@@ -113,5 +113,5 @@ func (k *Locker) Token() Token {
 	if k.lease == nil {
 		return 0
 	}
-	return k.lease.token
+	return k.lease.Token()
 }

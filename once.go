@@ -105,13 +105,13 @@ func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context,
 // finish ends the lease and tells the group that the key is finished. The lease is over before it is told: the answer
 // may come when the key is forgotten already, and runs elsewhere.
 func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
-	if !l.end(ErrReleased) {
+	if !l.grant.End(ErrReleased) {
 		return false, l.Err()
 	}
-	s := l.session
+	s := l.grant.Session()
 	sent := l.c.clock.Now()
 	out, tried, err := l.c.proposer.propose(ctx, fsm.Finish{
-		Session: s.id, Acked: s.acked(), Name: l.name, Token: uint64(l.token),
+		Session: s.ID(), Acked: s.Acked(), Name: l.grant.Name(), Token: l.grant.Token(),
 		Keep: (keep + time.Millisecond - 1).Truncate(time.Millisecond),
 	})
 	switch {

@@ -42,10 +42,8 @@ func sessionsOf(c *Cluster) map[uint64]bool {
 		}
 	})
 	for number := range known {
-		if s := c.keeper.get(number); s != nil {
-			s.mu.Lock()
-			known[number] = s.opened && s.over == nil
-			s.mu.Unlock()
+		if s := c.keeper.table.Get(number); s != nil {
+			known[number] = s.Until() != 0
 		}
 	}
 	return known
@@ -163,38 +161,36 @@ func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 		}
 		for _, manual := range []bool{false, true} {
 			ttl := time.Hour + time.Duration(code)*time.Second
-			s := c.keeper.session(ttl, manual)
-			wake := make(chan wakeup, 1)
-			request, _, err := s.begin(wake, c.clock.Now())
+			wake := make(waiter, 1)
+			call, err := c.keeper.table.Ask(ttl, manual, wake, c.clock.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
+			s := call.Session
 			open, state := code.Left()
 			if open { // by a try that is refused, whatever the call then hears
-				try := fsm.Acquire{Session: s.id, TTL: ttl, Request: request, Name: "held"}
+				try := fsm.Acquire{Session: s.ID(), TTL: ttl, Request: call.Request, Name: "held"}
 				if out, _, err := c.proposer.propose(patient(t), try); err != nil || out.Code != fsm.CodeHeld {
 					t.Fatal(out, err)
 				}
 			}
 			out := fsm.Outcome{Code: code, Holder: &fsm.Holder{}}
-			if l, err := c.proceed(patient(t), s, request, wake, "held", options{manual: manual, ttl: ttl}, out, false); l != nil || err == nil {
+			if l, err := c.proceed(patient(t), call, wake, "held", options{manual: manual, ttl: ttl}, out, false); l != nil || err == nil {
 				t.Errorf("%v: %v, %v", code, l, err)
 			}
-			number := s.id.Number
+			number := s.ID().Number
 			switch {
 			case open && !manual:
 				if known := sessionsOf(c); !known[number] {
 					t.Errorf("%v: the group has a session of which its node does not know", code)
 				}
-				s.mu.Lock()
-				if s.requests.Open() > 0 || len(s.claims) > 0 {
+				if held, waiting := s.Counts(); s.Unfinished()+held+waiting > 0 {
 					t.Errorf("%v: the request is open, state %v", code, state)
 				}
-				s.mu.Unlock()
 			default:
 				becomes(t, code.String()+" leaves no session", func() bool {
 					_, there := sessionsOf(c)[number]
-					return !there && c.keeper.get(number) == nil
+					return !there && c.keeper.table.Get(number) == nil
 				})
 			}
 		}
@@ -214,6 +210,6 @@ func TestASessionThatARefusedCallOpenedIsClosedAsUnused(t *testing.T) {
 	}
 	becomes(t, "only the holder's session is left", func() bool {
 		known := sessionsOf(c)
-		return len(known) == 1 && known[held.session.id.Number] && len(c.keeper.all()) == 1
+		return len(known) == 1 && known[held.grant.Session().ID().Number] && len(c.keeper.table.All()) == 1
 	})
 }

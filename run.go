@@ -50,8 +50,8 @@ func (c *Cluster) BeginOnce(ctx context.Context, key string, opts ...OnceOption)
 	case err != nil:
 		return nil, OnceResult{}, err
 	}
-	by := Holder{NodeID: c.ID(), Node: c.cfg.Name, Label: l.label, Token: l.token, Weight: 1}
-	return &Run{lease: l, keep: o.keep}, OnceResult{Ran: true, Token: l.token, By: by}, nil
+	by := Holder{NodeID: c.ID(), Node: c.cfg.Name, Label: l.label, Token: l.Token(), Weight: 1}
+	return &Run{lease: l, keep: o.keep}, OnceResult{Ran: true, Token: l.Token(), By: by}, nil
 }
 
 // InspectOnce tells what became of a key, a linearizable read: Finished while it is remembered; neither Ran nor Finished and a

@@ -6,28 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-)
 
-func TestASessionTakesSoManyUnfinishedCallsAndNoMore(t *testing.T) {
-	t.Parallel()
-	s := &session{claims: make(map[uint64]*claim)}
-	var last uint64
-	for range openMax {
-		n, _, err := s.begin(nil, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = n
-	}
-	var limit *ExhaustedError
-	if _, _, err := s.begin(nil, 1); !errors.As(err, &limit) || limit.Limit != openMax {
-		t.Errorf("call %d: %v", last+1, err)
-	}
-	s.finish(last) // not the oldest
-	if _, _, err := s.begin(nil, 1); err != nil {
-		t.Error(err)
-	}
-}
+	"github.com/holdfast-go/holdfast/internal/session"
+)
 
 // The end of a session is one command, during which the group carries out no other: a hundred thousand locks on one
 // kept every keepalive of the fleet waiting for seconds.
@@ -38,7 +19,7 @@ func TestManyLocksAreSpreadOverSessionsThatEndOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	const locks = claimsMax + 100
+	const locks = session.ClaimsMax + 100
 	leases := make([]*Lease, locks)
 	var all sync.WaitGroup
 	for worker := range 64 {
@@ -52,18 +33,18 @@ func TestManyLocksAreSpreadOverSessionsThatEndOneByOne(t *testing.T) {
 		})
 	}
 	all.Wait()
-	sessions := c.keeper.all()
+	sessions := c.keeper.table.All()
 	if len(sessions) != 2 {
 		t.Fatalf("%d sessions", len(sessions))
 	}
 	for _, s := range sessions {
-		if held, _ := s.counts(); held == 0 || held > claimsMax {
+		if held, _ := s.Counts(); held == 0 || held > session.ClaimsMax {
 			t.Errorf("%d locks on a session", held)
 		}
 	}
 	c.keeper.lose(sessions[0], ErrExpired)
 	for _, l := range leases {
-		if l.Valid() != (l.session == sessions[1]) {
+		if l.Valid() != (l.grant.Session() == sessions[1]) {
 			t.Fatal("a lease did not end with its session, or with another")
 		}
 	}

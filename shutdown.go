@@ -54,7 +54,7 @@ func (c *Cluster) shut(cause error) bool {
 // still propose; then what it stands on, in the reverse order of open.
 func (c *Cluster) shutdown(cause error) {
 	<-c.opened
-	held, _ := c.keeper.counts()
+	held, _ := c.keeper.table.Counts()
 	c.keeper.loseAll(cause)
 	close(c.done)
 	if errors.Is(cause, ErrClosed) {
@@ -83,13 +83,13 @@ func (c *Cluster) shutdown(cause error) {
 func (c *Cluster) giveBack(ctx context.Context) bool {
 	group, _ := c.proposer.current()
 	if group == nil { // there was none yet, or this node is about to come back as another replica
-		return len(c.keeper.all()) == 0
+		return c.keeper.table.Empty()
 	}
 	if c.given.Load() || c.fleeting && last(group) {
 		return true
 	}
 	departure := c.departure(group)
-	if departure == fsm.Stays && len(c.keeper.all()) == 0 {
+	if departure == fsm.Stays && c.keeper.table.Empty() {
 		return true
 	}
 	if departure == fsm.Leaves { // first: it may be out before it hears that it has said so, and is told by who sees this

@@ -64,8 +64,8 @@ func (l *Lease) Value() []byte {
 	}
 	var value []byte
 	group.Read(func(m *fsm.Machine) {
-		if m.Granted(l.name, uint64(l.token)) {
-			head, _ := m.Head(l.name)
+		if m.Granted(l.grant.Name(), l.grant.Token()) {
+			head, _ := m.Head(l.grant.Name())
 			value = bytes.Clone(head.Value)
 		}
 	})
@@ -77,8 +77,8 @@ func (l *Lease) settle(ctx context.Context, w *writer) error {
 	if w.open == 0 {
 		return nil
 	}
-	s := l.session
-	out, _, err := l.c.proposer.propose(ctx, fsm.Withdraw{Session: s.id, Acked: s.acked(), Requests: []uint64{w.open}})
+	s := l.grant.Session()
+	out, _, err := l.c.proposer.propose(ctx, fsm.Withdraw{Session: s.ID(), Acked: s.Acked(), Requests: []uint64{w.open}})
 	if err != nil {
 		return err
 	}
@@ -91,30 +91,30 @@ func (l *Lease) settle(ctx context.Context, w *writer) error {
 
 // set writes the value under one request number.
 func (l *Lease) set(ctx context.Context, w *writer, value []byte) error {
-	s := l.session
-	request, acked, err := s.begin(nil, l.c.clock.Now())
+	s := l.grant.Session()
+	request, acked, err := s.Begin(l.c.clock.Now())
 	if err != nil {
-		return err
+		return busy(err)
 	}
 	out, tried, err := l.c.proposer.propose(ctx, fsm.SetValue{
-		Session: s.id, Request: request, Acked: acked,
-		Name: l.name, Token: uint64(l.token), Value: value,
+		Session: s.ID(), Request: request, Acked: acked,
+		Name: l.grant.Name(), Token: l.grant.Token(), Value: value,
 	})
 	return l.wrote(w, request, out, tried, err)
 }
 
 // wrote takes the answer to a write.
 func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, tried attempts, err error) error {
-	s := l.session
+	s := l.grant.Session()
 	_, state := out.Code.Left()
 	switch {
 	case err != nil:
 	case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && tried.unknown: // by an earlier attempt
-		s.finish(request)
+		s.Finish(request)
 		return nil
 	case out.Code == fsm.CodeStaleToken, state == fsm.RequestSessionLost:
-		s.finish(request)
-		l.end(lost(ErrStaleToken))
+		s.Finish(request)
+		l.grant.End(lost(ErrStaleToken))
 		if out.Code == fsm.CodeStaleToken {
 			return l.Err() // no attempt has written: the session would know of it
 		}
@@ -124,9 +124,9 @@ func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, tried attempts
 	}
 	if tried.unknown {
 		w.open = request
-		l.c.keeper.clean.withdraw(s, request)
+		l.c.keeper.withdraw(s, request)
 	} else {
-		s.finish(request)
+		s.Finish(request)
 	}
 	return err
 }

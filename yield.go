@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/datadir"
@@ -48,7 +47,7 @@ func (f *founder) yield(ctx context.Context) error {
 		"group", old, "others", f.rivals.list(), "cluster", c.cfg.Cluster)
 	c.proposer.giveUp()
 	c.placed.Store(false)
-	c.keeper.forsake(ErrYielded)
+	c.keeper.table.Forsake(ErrYielded)
 	if err := c.unadopt(); err != nil {
 		return err
 	}
@@ -77,21 +76,6 @@ func (c *Cluster) unadopt() error {
 	c.replica = nil
 	c.mu.Unlock()
 	return nil
-}
-
-// forsake ends every session for cause, without a word to the group: it is given up.
-func (k *keeper) forsake(cause error) {
-	for _, s := range k.all() {
-		s.judge(cause)
-		k.lose(s, cause)
-	}
-}
-
-// strayed closes a session of a group that was given up, if a call has opened it in the next one.
-func (k *keeper) strayed(s *session) {
-	if verdict := s.verdict.Load(); verdict != nil && errors.Is(*verdict, ErrYielded) {
-		k.clean.close(s, true)
-	}
 }
 
 // forget leaves nothing of a replica that is over to those who watch what is applied.

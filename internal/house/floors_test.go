@@ -43,7 +43,7 @@ func floor(path string) (int, bool) {
 		"internal/spare": 5, // transport stands on it
 		"fsm":            10, "transport": 10, "fence": 10,
 		"internal/lease":   18, // the others of its floor use its Instant
-		"internal/forming": 20, "internal/autopilot": 20,
+		"internal/forming": 20, "internal/autopilot": 20, "internal/session": 20,
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
 		"internal/env":      35, // carries a clock and a data directory
 		".":                 40,
@@ -156,16 +156,6 @@ func importRules() []importRule {
 			return ""
 		}, [2]string{"fsm", "google.golang.org/protobuf/proto"},
 	}, {
-		"the pure packages have no clock, lock, chance, network or disk at hand",
-		"same log, same state; and a decision that depends on its arguments alone can be replayed",
-		func(from, to string, _ bool) string {
-			if pure(from) && slices.Contains([]string{"sync", "sync/atomic", "math/rand", "math/rand/v2", "crypto/rand",
-				"net", "os", "context", "runtime"}, to) {
-				return "not pure"
-			}
-			return ""
-		}, [2]string{"internal/autopilot", "sync"},
-	}, {
 		"no production package imports testing",
 		"it would register its flags in the user's program",
 		func(from, to string, _ bool) string {
@@ -174,6 +164,29 @@ func importRules() []importRule {
 			}
 			return ""
 		}, [2]string{"transport", "testing"},
+	}}
+}
+
+// timeless are the rules of packages for which time is an argument.
+func timeless() []importRule {
+	refuse := func(who func(string) bool, packages ...string) func(string, string, bool) string {
+		return func(from, to string, _ bool) string {
+			if who(from) && slices.Contains(packages, to) {
+				return "not for this package"
+			}
+			return ""
+		}
+	}
+	return []importRule{{
+		"the pure packages have no clock, lock, chance, network or disk at hand",
+		"same log, same state; and a decision that depends on its arguments alone can be replayed",
+		refuse(pure, "sync", "sync/atomic", "math/rand", "math/rand/v2", "crypto/rand", "net", "os", "context", "runtime"),
+		[2]string{"internal/autopilot", "sync"},
+	}, {
+		"the passive packages have no clock, chance, network or disk at hand",
+		"their caller has the time and the goroutines, and may be a model; their locks are for those who call at once",
+		refuse(passive, "math/rand", "math/rand/v2", "crypto/rand", "net", "os", "context", "runtime"),
+		[2]string{"internal/session", "context"},
 	}}
 }
 
@@ -201,10 +214,13 @@ func pure(path string) bool {
 		func(dir string) bool { return within(path, dir) })
 }
 
+// passive packages decide as the pure ones do, and keep what they know of safe for callers that come at once.
+func passive(path string) bool { return pure(path) || within(path, "internal/session") }
+
 func TestImportsKeepTheRules(t *testing.T) {
 	t.Parallel()
 	pkgs := list(t)
-	for _, rule := range importRules() {
+	for _, rule := range slices.Concat(importRules(), timeless()) {
 		t.Run(rule.name, func(t *testing.T) {
 			t.Parallel()
 			if rule.judge(rule.bad[0], rule.bad[1], pkgs[rule.bad[1]].Standard) == "" {

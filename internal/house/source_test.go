@@ -142,13 +142,13 @@ func sourceRules() []sourceRule {
 		"a comment nobody works on misleads; open an issue",
 		leftovers, "a.go", "package a // TO" + "DO: finish\n",
 	}, {
-		"the pure packages never ask for the time",
+		"the passive packages never ask for the time",
 		"time is an argument there: no clock in the log, and every run can be replayed",
-		pureClocks, "fsm/a.go", "package fsm\nimport \"time\"\nvar errAt = time.Now\n",
+		passiveClocks, "fsm/a.go", "package fsm\nimport \"time\"\nvar errAt = time.Now\n",
 	}, {
-		"the pure packages start no goroutine",
+		"the passive packages start no goroutine",
 		"the order of goroutines is not in the log",
-		pureGoroutines, "internal/lease/a.go", "package lease\nfunc f() { go f() }\n",
+		passiveGoroutines, "internal/session/a.go", "package session\nfunc f() { go f() }\n",
 	}, {
 		"package-level variables are errors",
 		"state of a package is shared by all the nodes of a process, and by tests that run side by side",
@@ -211,8 +211,8 @@ func leftovers(s *source) (lines []int) {
 	return lines
 }
 
-func pureClocks(s *source) (lines []int) {
-	if !pure(s.dir()) || s.isTest() {
+func passiveClocks(s *source) (lines []int) {
+	if !passive(s.dir()) || s.isTest() {
 		return nil
 	}
 	for _, at := range s.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep") {
@@ -221,8 +221,8 @@ func pureClocks(s *source) (lines []int) {
 	return lines
 }
 
-func pureGoroutines(s *source) (lines []int) {
-	if !pure(s.dir()) || s.isTest() {
+func passiveGoroutines(s *source) (lines []int) {
+	if !passive(s.dir()) || s.isTest() {
 		return nil
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {

@@ -87,6 +87,15 @@ func (p *Plan) Renewed(session uint64, sent, now Instant) (horizon Instant, safe
 	return s.horizon, safeAgain, true
 }
 
+// Horizon is until when the holder may rely on a session; false if it is not in the plan.
+func (p *Plan) Horizon(session uint64) (Instant, bool) {
+	s, ok := p.sessions[session]
+	if !ok {
+		return 0, false
+	}
+	return s.horizon, true
+}
+
 // Remove forgets a session.
 func (p *Plan) Remove(session uint64) {
 	if s, ok := p.sessions[session]; ok {

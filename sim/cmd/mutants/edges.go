@@ -3,27 +3,15 @@ package main
 // shell are defects of the root package, which carries out what the core decides. Its tests run real nodes.
 func shell() []mutant {
 	return of([]mutant{
-		{name: "validity of the first grant counts from the reply", file: "keeper.go", old: "first := s.first\n", new: "first := k.c.clock.Now()\n"},
-		{name: "validity of a renewal counts from the reply", file: "keeper.go", old: "k.plan.Renewed(s.id.Number, sent, k.c.clock.Now())", new: "k.plan.Renewed(s.id.Number, k.c.clock.Now(), k.c.clock.Now())"},
-		{name: "a lease that lapsed is renewed", file: "session.go", old: "\t\tif lease.Instant(old) == never {\n\t\t\treturn false\n\t\t}\n", new: ""},
-		{name: "the group's word does not end a lease at once", file: "session.go", old: "\ts.verdict.CompareAndSwap(nil, &cause)\n\ts.horizon.Store(int64(never))\n", new: "\ts.verdict.CompareAndSwap(nil, &cause)\n"},
-		{name: "a call that gave up unheard leaves its session", file: "lock.go", old: "\t\tc.keeper.discard(s)\n", new: "", suites: []string{"root:Unheard"}},
-		{name: "a request that is over stays open", file: "lock.go", old: "\t\t\tc.giveUp(s, request, false) // the session may live on", new: "\t\t\t// the session may live on", suites: []string{"root:ASnapshotShows"}},
-		{name: "Valid does not look at the clock", file: "lease.go", old: "if l.c.clock.Now() < until {", new: "if until != never {", suites: []string{"root:Isolated|Suspended"}},
-		{name: "a grant wakes nobody", file: "dispatch.go", old: "\t\ts.granted(e.Request, e.Token)\n", new: "", suites: []string{"root:Waiters"}},
+		{name: "a request that is over stays open", file: "lock.go", old: "\t\t\tcall.GiveUp(false) // the session may live on", new: "\t\t\t// the session may live on", suites: []string{"root:ASnapshotShows"}},
+		{name: "Valid does not look at the clock", file: "lease.go", old: "if l.c.clock.Now() < until {", new: "if until != 0 {", suites: []string{"root:Isolated|Suspended"}},
 		{name: "a restored replica knows how old renewals are", file: "expirer.go", old: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now)", new: "x.table.Renewed(s.ID, s.Renewed, s.TTL, now.Add(-s.TTL))", suites: []string{"root:StartsEverySessionAnew|RestartedReplica"}},
 		{name: "only what the raft leader applied is timed", file: "expirer.go", old: "\t\tx.table.Renewed(e.Session, e.Index, e.TTL, now)\n", new: "\t\tif g, _ := x.c.proposer.current(); g != nil && g.IsRaftLeader() {\n\t\t\tx.table.Renewed(e.Session, e.Index, e.TTL, now)\n\t\t}\n", suites: []string{"root:DeadHolder"}},
-		{name: "sessions are not renewed", file: "keeper.go", old: "\t\t\t\tk.keepalive(ctx, batch)\n", new: "\t\t\t\t_ = batch\n", suites: []string{"root:MaxHoldEndsItsLeaseAndNoOther"}},
-		{name: "a call that gave up is not withdrawn", file: "lock.go", old: "\t\tc.keeper.clean.withdraw(s, request)\n", new: "\t\ts.finish(request)\n", suites: []string{"root:DeadWaiter|TheContextOfAcquire|TestRandomFaults"}},
-		{name: "a forced release is not told to the holder", file: "dispatch.go", old: "\t\tk.revoke(s, e.Request, forced(e.Detail))\n", new: "", suites: []string{"root:ForceRelease"}},
-		{name: "the outcome of a keepalive is not looked at", file: "keeper.go", old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {", suites: []string{"root:DoesNotKnow"}},
-		{name: "a snapshot hides grants from those who wait", file: "dispatch.go", old: "\t\t\t\ts.granted(request, token)\n", new: "\t\t\t\t_ = token\n", suites: []string{"root:ASnapshotTells"}},
-		{name: "Close frees nothing", file: "keeper.go", old: "\t\tk.clean.close(s, !errors.Is(cause, ErrReleased))\n", new: "\t\t_ = errors.Is(cause, ErrReleased)\n", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
-		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.end(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\ts := l.session\n", new: "\tdefer l.end(ErrReleased)\n\ts := l.session\n", suites: []string{"root:TheLeaseOfARun"}},
-		{name: "a session is opened before it has its horizon", file: "keeper.go", old: "\t\tk.mu.Lock() // until the session has its horizon", new: "\t\ts.mu.Unlock()\n\t\tk.mu.Lock()\n\t\ts.mu.Lock() //", suites: []string{"root:CallsThatOpenASession"}},
+		{name: "keepalives are not sent", file: "keeper.go", old: "func(ctx context.Context) { k.keepalive(ctx, keepalive) })", new: "func(context.Context) { k.table.Unanswered(keepalive) })", suites: []string{"root:MaxHoldEndsItsLeaseAndNoOther"}},
+		{name: "debts are not paid", file: "keeper.go", old: "\tif start {\n\t\tk.c.goRun(k.clean)\n\t}\n", new: "\t_ = start\n", suites: []string{"root:CloseGives|CallsEnd|TestRandomFaults"}},
+		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.grant.End(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\ts := l.grant.Session()\n", new: "\tdefer l.grant.End(ErrReleased)\n\ts := l.grant.Session()\n", suites: []string{"root:TheLeaseOfARun"}},
 		{name: "a wake during a step is lost", file: "loop.go", old: "\t\ttimer.Reset(max(stepPause, l.take(ctx)))\n", new: "\t\ttimer.Reset(max(stepPause, l.take(ctx)))\n\t\tselect {\n\t\tcase <-l.wakeup:\n\t\tdefault:\n\t\t}\n", suites: []string{"root:ALoopTakes"}},
 		{name: "a raft leader lets its group serve when it pleases", file: "pilot.go", old: "return (len(members.Voters)", new: "return info.Born || (len(members.Voters)", suites: []string{"root:TheGroupServesWhen"}},
-		{name: "a session is closed before the group knows of a rest", file: "session.go", old: " || s.leaving > 0", new: "", suites: []string{"root:ASessionIsNotClosed"}},
 	}, "root:Validity")
 }
 
@@ -103,10 +91,6 @@ func calls() []mutant {
 func holds() []mutant {
 	const elapser, elapses, blocked, locker = "elapser.go", "internal/lease/elapses.go", "blocked.go", "locker.go"
 	return of([]mutant{
-		{name: "a minimum hold is forgotten at the release", file: "lease.go", old: "left := l.minHold - time", new: "left := 0*l.minHold - time", suites: []string{"root:MinimumHoldTime"}},
-		{name: "a minimum hold counts from the release", file: "lease.go", old: "l.minHold - time.Duration(l.c.clock.Now()-l.granted)", new: "l.minHold - 0*time.Duration(l.c.clock.Now()-l.granted)", suites: []string{"root:HeldForLonger"}},
-		{name: "a delay follows a release, too", file: "lease.go", old: "if errors.Is(l.err, ErrLost) {\n\t\tleft", new: "if l.err != nil {\n\t\tleft", suites: []string{"root:FreeOfHoldersForItsDelay"}},
-		{name: "what its holder gives up as lost has no delay", file: "lease.go", old: "left = max(left, l.delay)", new: "left = max(left, 0*l.delay)", suites: []string{"root:FreeOfHoldersForItsDelay"}},
 		{name: "the group is not told of the delay", file: "lock.go", old: "Delay: o.delay,", new: "Delay: 0 * o.delay,", suites: []string{"root:FreeOfHoldersForItsDelay"}},
 		{name: "a rest ends early", file: elapser, old: "e.TTL, now)", new: "e.TTL/2, now)", suites: []string{"root:MinimumHoldTime"}},
 		{name: "only who was raft leader then knows of a rest", file: elapser, old: "\t\tnow := x.c.clock.Now()\n\t\tx.mu.Lock()\n\t\tx.table", new: "\t\tnow := x.c.clock.Now()\n\t\tif g, _ := x.c.proposer.current(); g == nil || !g.IsRaftLeader() {\n\t\t\treturn\n\t\t}\n\t\tx.mu.Lock()\n\t\tx.table", suites: []string{"root:MinimumHoldTime"}},

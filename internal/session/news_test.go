@@ -1,4 +1,4 @@
-package holdfast
+package session
 
 import (
 	"fmt"
@@ -7,33 +7,23 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // side is a node without a group, whose replica is a machine of the test: one lease, and one call that waits.
 type side struct {
 	*testing.T
-	c       *Cluster
-	s       *session
-	lease   *Lease
-	waits   chan wakeup
-	request uint64 // of the call that waits
+	table *Table
+	calls [2]Call
+	waits [2]*call
+	first *hold // of the first call; nil: none
 }
 
 // newSide is a node whose session holds "held", or holds and is about to hear of it, and waits for "busy" or
 // whatever else is waited for. answered says that it has its answers.
 func newSide(t *testing.T, answered bool) *side {
-	c := newCluster(Config{}.withDefaults(), clock.NewManual())
-	t.Cleanup(c.cancel)
-	c.self = fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1}
-	d := &side{T: t, c: c, s: c.keeper.session(time.Hour, false), waits: make(chan wakeup, 1)}
-	for range 2 {
-		wake := make(chan wakeup, 1)
-		request, _, err := d.s.begin(wake, c.clock.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.request, d.waits = request, wake
+	d := &side{T: t, table: newTable()}
+	for i := range d.calls {
+		d.calls[i], d.waits[i] = asks(t, d.table, time.Hour, false, begins)
 	}
 	if answered {
 		d.hear()
@@ -43,37 +33,31 @@ func newSide(t *testing.T, answered bool) *side {
 
 // hear brings the answers: the first request is granted, and the second waits.
 func (d *side) hear() {
-	if d.c.keeper.opened(d.s, true) {
-		l := newLease(d.Context(), d.c, d.s, 1, "held", 1)
-		if d.s.adopt(l) == nil {
-			d.lease = l
-		}
+	h := &hold{}
+	next := d.calls[0].Answered(fsm.Outcome{Code: fsm.CodeGranted, Token: 1}, false, begins)
+	if next == Take && h.take(d.calls[0], 1, Terms{}, begins) {
+		d.first = h
 	}
+	d.calls[1].Answered(fsm.Outcome{Code: fsm.CodeQueued}, false, begins)
 }
 
 // view is what the holder and the waiter see.
 func (d *side) view() string {
-	d.c.keeper.tellEnded()
+	d.table.tellEnded()
 	view := "no lease"
-	if l := d.lease; l != nil {
-		wanted := false
-		select {
-		case <-l.Wanted():
-			wanted = true
-		default:
-		}
-		view = fmt.Sprintf("valid %v, err %v, wanted %v", l.Valid(), l.Err(), wanted)
+	if h := d.first; h != nil {
+		h.grant.Settle(begins)
+		view = fmt.Sprintf("valid %v, err %v, wanted %v", h.valid(begins), h.grant.Err(), h.isWanted)
 	}
-	select {
-	case w := <-d.waits:
-		l := newLease(d.Context(), d.c, d.s, d.request, "busy", Token(w.token))
-		if w.err != nil || d.s.adopt(l) != nil || !d.c.keeper.check(d.s) {
-			return view + "; the call asks again"
-		}
-		return fmt.Sprintf("%s; the call has token %d, wanted %v", view, l.token, l.isWanted)
-	default:
+	w := d.waits[1]
+	if !w.told {
 		return view + "; the call waits"
 	}
+	h := &hold{}
+	if w.err != nil || !h.take(d.calls[1], w.token, Terms{}, begins) {
+		return view + "; the call asks again"
+	}
+	return fmt.Sprintf("%s; the call has token %d, wanted %v", view, h.grant.Token(), h.isWanted)
 }
 
 // news is what a group carries out while a node looks elsewhere.
@@ -197,10 +181,10 @@ func everyNews() map[string]news {
 			func(g *groupOf) { g.apply(fsm.EndRest{Name: "busy", Token: g.tokens["busy"]}) }),
 		"withdrawn": one(func(g *groupOf) fsm.Command { return fsm.Withdraw{Session: g.own, Requests: []uint64{2}} }),
 		"given back": {does: func(g *groupOf, d *side) {
-			if d.lease == nil {
+			if d.first == nil {
 				return // who has no lease yet cannot release it
 			}
-			d.lease.end(ErrReleased)
+			d.first.grant.End(ErrReleased)
 			g.apply(fsm.Release{Session: g.own, Grants: []fsm.Grant{{Name: "held", Token: g.tokens["held"]}}})
 		}},
 		"the key is finished": {waits: fsm.OnceName("k"), does: func(g *groupOf, _ *side) {
@@ -234,16 +218,18 @@ func TestWhatAnEventTellsAHolderOrAWaiterASnapshotTells(t *testing.T) {
 					events = append(events, *e)
 					kinds[e.Kind], reasons[e.Reason] = true, true
 				}
-				switch {
-				case snapshot:
-					observer{c: d.c}.Restored(g.m)
-				case len(events) > 0:
-					observer{c: d.c}.Applied(events)
+				if snapshot {
+					d.table.Restore(g.m)
+				} else {
+					for i := range events {
+						d.table.Note(&events[i])
+					}
 				}
 				if !answered {
 					d.hear()
 				}
 				views = append(views, d.view())
+				sound(t, d.table, begins)
 			}
 			if views[0] != views[1] {
 				t.Errorf("%s, answered before %v:\nby events:     %s\nby a snapshot: %s", name, answered, views[0], views[1])

@@ -1,0 +1,34 @@
+package session
+
+import (
+	"testing"
+	"time"
+)
+
+// A seed of internal/model (2110) found it: a call that gave up before anything could be sent left its session
+// behind. There was one for each TTL that was ever asked for without a raft leader, for as long as the process
+// lived, and the keeper looked at them four times a second.
+func TestACallThatGaveUpUnheardLeavesNoSessionBehind(t *testing.T) {
+	t.Parallel()
+	table := newTable()
+	for i := range 1000 {
+		ttl := time.Second + time.Duration(i)
+		first, _ := asks(t, table, ttl, false, begins)
+		second, _ := asks(t, table, ttl, false, begins)
+		s := first.Session
+		first.GiveUp(false)
+		if table.Get(s.id.Number) != s || second.Session != s {
+			t.Fatal("the session went although another call hangs on it")
+		}
+		second.GiveUp(false)
+		again, _ := asks(t, table, ttl, false, begins)
+		if again.Session == s {
+			t.Fatal("a session that is gone is given to a new call")
+		}
+		again.GiveUp(false)
+	}
+	if !table.Empty() || len(table.shared) > 0 || table.numbers.Open() > 0 {
+		t.Errorf("%d sessions, %d shared ones and %d numbers are left", len(table.All()), len(table.shared), table.numbers.Open())
+	}
+	sound(t, table, begins)
+}
