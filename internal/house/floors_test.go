@@ -52,7 +52,7 @@ func floor(path string) (int, bool) {
 		"examples":          50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/house":   0, // imports none
 		"internal/history": 10,
-		"internal/model":   25, // runs the pure core, and nothing runs it but tests and sim/cmd
+		"internal/model":   25, // runs the passive core, and nothing runs it but tests and sim/cmd
 	}
 	for p := path; p != "." && p != ""; p = parent(p) {
 		if n, ok := floors[p]; ok {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // caller makes its calls one after the other, whatever becomes of them.
@@ -48,19 +49,46 @@ func (c *caller) next() {
 
 // call is Cluster.Acquire and what its caller does with the lease.
 type call struct {
-	n       *node
-	spec    Call
-	op      uint64
-	then    func() // what the caller does next
-	ctx     *patience
-	s       *session
-	request uint64
-	waits   bool   // in the queue
-	early   uint64 // the token, if the grant came before the answer that the call is queued
-	sent    bool   // away: the Once key that it waits for is finished
-	over    bool
-	tenure  *tenure // what it came to
-	value   uint64  // number of the write that the grant brings
+	n      *node
+	spec   Call
+	op     uint64
+	then   func() // what the caller does next
+	ctx    *patience
+	ask    session.Call
+	news   *news // of its present request
+	waits  bool  // in the queue
+	over   bool
+	tenure *tenure // what it came to
+	value  uint64  // number of the write that the grant brings
+}
+
+// news is where a call hears of the first thing that comes while it waits in the queue.
+type news struct {
+	c     *call
+	told  bool
+	token uint64
+	err   error
+}
+
+// Granted tells the call its token.
+func (x *news) Granted(token uint64) { x.hear(token, nil) }
+
+// Over tells the call that it has nothing to wait for.
+func (x *news) Over(err error) { x.hear(0, err) }
+
+func (x *news) hear(token uint64, err error) {
+	if x.told {
+		return
+	}
+	x.told, x.token, x.err = true, token, err
+	x.c.n.w.after(x.c.n, 0, x.wake) // as another goroutine would
+}
+
+// wake lets the call go on, if that is what it waits for.
+func (x *news) wake() {
+	if x.told && x.c.waits && x.c.news == x {
+		x.c.woken(x.token, x.err)
+	}
 }
 
 func (n *node) call(spec Call, then func()) *call {
@@ -105,6 +133,7 @@ func (c *call) expire() {
 		return
 	}
 	if c.waits {
+		c.waits = false
 		c.giveUp(true)
 	}
 	c.refuse("patience ended")
@@ -120,12 +149,15 @@ func (c *call) attempt() {
 		c.refuse("done") // as the node's own replica knows
 		return
 	}
-	c.s = k.session(w.plan.TTLs[c.spec.TTL], c.spec.Manual)
-	c.request = c.s.requests.Begin()
-	c.s.claims = append(c.s.claims, &claim{request: c.request, call: c})
-	k.sending(c.s)
+	c.news = &news{c: c}
+	ask, err := k.table.Ask(w.plan.TTLs[c.spec.TTL], c.spec.Manual, c.news, c.n.now())
+	if err != nil {
+		c.refuse(err.Error())
+		return
+	}
+	c.ask = ask
 	cmd := fsm.Acquire{
-		Session: c.s.id, TTL: c.s.ttl, Request: c.request, Acked: c.s.requests.Lowest(),
+		Session: ask.Session.ID(), TTL: ask.Session.TTL(), Request: ask.Request, Acked: ask.Acked,
 		Name: w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
 		Mode: c.spec.Mode, Limit: w.plan.Locks[c.spec.Lock].limit(c.spec.Mode), Weight: c.spec.Weight,
 		Delay: c.spec.Delay, Election: c.spec.Lead,
@@ -151,95 +183,46 @@ func (c *call) attempt() {
 
 // answered is Cluster.proceed: what a call does with an outcome.
 func (c *call) answered(out fsm.Outcome, unknown bool) {
-	k, s := &c.n.keeper, c.s
-	open, state := out.Code.Left()
-	alive := open && k.opened(s, state == fsm.RequestWaiting)
+	next := c.ask.Answered(out, unknown, c.n.now())
+	c.n.keeper.attend()
 	switch {
-	case (state == fsm.RequestGranted || state == fsm.RequestWaiting) && !alive:
-		c.again()
-		return
-	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
-		s.judged = true
-		k.lose(s, true)
-	case state != fsm.RequestGranted && state != fsm.RequestWaiting:
-		c.giveUp(unknown && state == fsm.RequestUnknown)
-	}
-	switch out.Code {
-	case fsm.CodeGranted:
+	case next == session.Take:
 		if c.spec.Value {
 			c.n.written(c.spec.Lock, c.value)
 		}
 		c.take(out.Token)
-	case fsm.CodeQueued:
+	case next == session.Wait:
 		c.waits = true
-		switch {
-		case s.claim(c.request) == nil || c.sent:
-			c.woken(0, false)
-		case c.early != 0:
-			c.woken(c.early, true)
-		}
-	case fsm.CodeFinished, fsm.CodeSessionLost, fsm.CodeUnknownNode:
+		c.n.w.after(c.n, 0, c.news.wake)
+	case next == session.Again, out.Code == fsm.CodeUnknownNode:
 		c.again()
-	case fsm.CodeDone:
+	case out.Code == fsm.CodeDone:
 		c.refuse("done")
 	default:
 		c.refuse(out.Code.String())
 	}
 }
 
-// dismissed is the local apply of the end of the Once key that the call waits for.
-func (c *call) dismissed() {
-	c.sent = true
-	if c.waits {
-		request := c.request
-		c.n.w.after(c.n, 0, func() {
-			if c.waits && c.request == request {
-				c.woken(0, false)
-			}
-		})
-	}
-}
-
-// granted is the local apply of the grant that the call waits for. The call itself goes on a little later,
-// as another goroutine would.
-func (c *call) granted(token uint64) {
-	if c.early != 0 {
-		return
-	}
-	c.early = token
-	if c.waits {
-		request := c.request
-		c.n.w.after(c.n, 0, func() {
-			if c.waits && c.request == request {
-				c.woken(token, true)
-			}
-		})
-	}
-}
-
-// woken ends the waiting in the queue: with a grant, or because session or request are over.
-func (c *call) woken(token uint64, ok bool) {
-	if !c.waits {
-		return // the answer to the proposal will tell
-	}
+// woken is Cluster.await: it ends the waiting in the queue with a grant, or because session or request are over.
+func (c *call) woken(token uint64, err error) {
 	c.waits = false
-	if ok && c.spec.Value {
-		c.n.written(c.spec.Lock, c.value)
-	}
-	switch {
-	case !ok:
+	if err != nil {
 		c.giveUp(false) // the session may live on, and the request alone be over
 		c.again()
-	case c.s.manual:
-		c.n.keeper.handOver(c.s, func() { c.take(token) })
-	default:
-		c.take(token)
+		return
 	}
+	if c.spec.Value {
+		c.n.written(c.spec.Lock, c.value)
+	}
+	if c.spec.Manual {
+		c.n.keeper.handOver(c.ask.Session, c.ctx, func() { c.take(token) })
+		return
+	}
+	c.take(token)
 }
 
 // again asks under a new request.
 func (c *call) again() {
-	c.waits, c.early, c.sent = false, 0, false
 	if c.ctx.ended {
 		c.refuse("patience ended")
 		return
@@ -249,52 +232,23 @@ func (c *call) again() {
 
 // take makes the lease of a grant.
 func (c *call) take(token uint64) {
-	if c.over {
-		return
-	}
-	s := c.s
-	cl := s.claim(c.request)
-	if s.over || cl == nil || cl.revoked {
-		s.abandon(c.request)
-		s.finish(c.request)
+	t := &tenure{n: c.n, c: c, token: token, life: c.n.life, locks: c.spec.locks()}
+	terms := session.Terms{MinHold: c.spec.MinHold, MaxHold: c.spec.MaxHold, Delay: c.spec.Delay}
+	taken := c.ask.Take(&t.grant, t, c.n.w.lockName(c.spec.Lock), token, terms, c.n.now())
+	c.n.keeper.attend()
+	if !taken {
 		c.again()
 		return
 	}
-	t := &tenure{n: c.n, c: c, s: s, token: token, life: c.n.life, granted: c.n.now(), locks: c.spec.locks()}
-	cl.tenure, cl.call, c.tenure = t, nil, t
-	s.finish(c.request)
-	if !c.n.keeper.check(s) {
-		c.again()
-		return
-	}
+	c.tenure = t
 	c.close()
 	t.begin()
 }
 
-// giveUp ends a request that leads to no lease; where the group may have it, it is withdrawn.
+// giveUp ends a request that leads to no lease.
 func (c *call) giveUp(sent bool) {
-	s, request := c.s, c.request
-	c.waits = false
-	s.abandon(request)
-	switch {
-	case s.manual:
-		c.n.keeper.lose(s, false)
-	case sent:
-		cmd := fsm.Withdraw{Session: s.id, Acked: s.requests.Lowest(), Requests: []uint64{request}}
-		c.n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
-			s.finish(request)
-			switch open, state := out.Code.Left(); {
-			case state == fsm.RequestSessionLost:
-				c.n.keeper.lose(s, true)
-			case open: // perhaps by a call that never heard so
-				c.n.keeper.opened(s, false)
-			}
-			c.n.keeper.discard(s)
-		})
-	default:
-		s.finish(request)
-		c.n.keeper.discard(s)
-	}
+	c.ask.GiveUp(sent)
+	c.n.keeper.attend()
 }
 
 // refuse ends the call without a lease.

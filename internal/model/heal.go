@@ -142,9 +142,9 @@ func (w *world) drained() {
 			w.broken("nothing is left over", "node %d has %d grants, %d waiters, %d sessions, %d rests, %d Once keys",
 				n.i, info.Grants, info.Waiters, info.Sessions, info.Rests, info.Keys)
 		}
-		if len(n.keeper.sessions) > 0 || len(n.pending) > 0 || n.keeper.numbers.Open() > 0 || n.elapses.Len() > 0 || len(n.leads) > 0 {
-			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d session numbers, %d rests, %d candidates",
-				n.i, len(n.keeper.sessions), len(n.pending), n.keeper.numbers.Open(), n.elapses.Len(), len(n.leads))
+		if sessions := len(n.keeper.table.All()); sessions+len(n.pending)+n.elapses.Len()+len(n.leads)+n.keeper.cleaners > 0 {
+			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d rests, %d candidates, %d debts",
+				n.i, sessions, len(n.pending), n.elapses.Len(), len(n.leads), n.keeper.cleaners)
 		}
 		if n.applied != w.nodes[0].applied {
 			w.broken("replicas agree", "node %d has applied %d entries, node 0 %d", n.i, n.applied, w.nodes[0].applied)

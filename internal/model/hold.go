@@ -2,31 +2,37 @@ package model
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
-	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // releasePatience is how long a caller waits for its release to be confirmed.
 const releasePatience = time.Second
 
+// errMaxHold is why a holder's maximum ends its lease.
+var errMaxHold = errors.New("maximum hold time reached")
+
 // tenure is a lease: one grant in its holder's hands.
 type tenure struct {
 	n        *node
 	c        *call
-	s        *session
+	grant    session.Grant
 	token    uint64
 	life     uint64
-	granted  lease.Instant // when this node learnt of it
-	locks    []int         // of a set
+	locks    []int // of a set
 	weight   int
 	limit    int
 	works    int
+	begun    bool // its caller knows that it has it
 	over     bool // ended here
+	wanted   bool // it was told that somebody waits
+	shaky    bool // it was warned, and not yet told that it is safe again
 	released bool // by its holder
 	ended    bool // and its holder has seen it
 	denied   bool // the group knew nothing of it when it was given back
@@ -60,6 +66,7 @@ func (t *tenure) event(kind history.Kind) history.Event {
 
 func (t *tenure) begin() {
 	w := t.n.w
+	t.begun = true
 	w.stats.Grants++
 	t.weight, t.limit = t.c.spec.share(w.plan.Locks[t.c.spec.Lock])
 	t.n.tenures = append(t.n.tenures, t)
@@ -78,13 +85,13 @@ func (t *tenure) begin() {
 	t.announce()
 	if t.c.spec.MaxHold > 0 {
 		w.after(t.n, t.c.spec.MaxHold, func() {
-			if !t.over {
-				t.end()
-				t.releaseLater(true)
+			if t.grant.Leave(session.Lost(errMaxHold)) {
+				t.releaseLater()
 			}
 		})
 	}
-	if t.s.manual {
+	t.n.told()
+	if t.c.spec.Manual {
 		t.renew()
 	}
 	t.work()
@@ -92,17 +99,27 @@ func (t *tenure) begin() {
 
 // valid is Lease.Valid, and what the holder thinks of it.
 func (t *tenure) valid() bool {
-	now := t.n.now()
-	if !t.over && t.s.valid(now) {
+	until, now := t.grant.Until(), t.n.now()
+	if until > now {
 		e := t.event(history.Held)
-		e.Remaining = time.Duration(float64(t.s.horizon.Sub(now)) / t.n.clock.rate)
+		e.Remaining = time.Duration(float64(until.Sub(now)) / t.n.clock.rate)
 		t.n.w.record(e)
 		return true
 	}
-	t.s.lapsed = t.s.lapsed || !t.over
-	t.see(history.CauseExpired)
+	if until != 0 {
+		t.grant.Lapse(until)
+		t.n.keeper.wake()
+	}
+	cause := history.CauseExpired
+	if t.grant.Over() {
+		cause = "forced"
+	}
+	t.see(cause)
 	return false
 }
+
+// lasts says whether the lease is valid by its node's clock. It is no look of its holder's.
+func (t *tenure) lasts() bool { return t.n.now() < t.grant.Until() }
 
 // see records that the holder found its lease ended.
 func (t *tenure) see(cause string) {
@@ -226,99 +243,79 @@ func (t *tenure) release() {
 	w, n := t.n.w, t.n
 	w.record(t.event(history.Release))
 	t.released = true
-	t.end()
-	rest := t.rest(false)
+	t.grant.Leave(session.ErrReleased)
 	ctx := &patience{}
 	w.after(n, releasePatience, ctx.expire)
-	t.giveBack(ctx, rest, func(out fsm.Outcome, known, unknown bool) {
-		if !known {
-			t.releaseLater(false)
+	n.insistOn(ctx, t.grant.AppendRelease(nil, n.now()), func(out fsm.Outcome, known, unknown bool) {
+		if known {
+			t.confirmed(out, unknown)
+		} else {
+			t.releaseLater()
 		}
-		t.confirmed(out, known, unknown)
+		t.stop()
 	})
 }
 
-// confirmed takes the answer to a release, as keeper.released does.
-func (t *tenure) confirmed(out fsm.Outcome, known, unknown bool) {
-	end, remembered := t.n.machine.EndOf(t.n.w.lockName(t.c.spec.Lock), t.token)
-	released := out.Code == fsm.CodeOK || unknown && end.Reason == fsm.ReasonReleased
-	t.denied = known && !released && (!unknown || remembered)
-	if known && released {
+// confirmed takes the answer to a release, as keeper.release does.
+func (t *tenure) confirmed(out fsm.Outcome, unknown bool) {
+	end := func() (fsm.PastGrant, bool) { return t.n.machine.EndOf(t.grant.Name(), t.token) }
+	switch t.grant.ReleaseAnswered(out, unknown, end) {
+	case session.Done:
 		t.n.w.record(t.event(history.Released))
+	case session.Stale:
+		t.denied = true
 	}
-	t.stop()
-}
-
-// giveBack tells the group that the lease is over, and its session if it is its own. Its session stays in use until
-// the group has heard of a rest.
-func (t *tenure) giveBack(ctx *patience, rest time.Duration, then func(out fsm.Outcome, known, unknown bool)) {
-	cmd := fsm.Release{
-		Session: t.s.id, Acked: t.s.requests.Lowest(), Rest: rest, Close: t.s.manual,
-		Grants: []fsm.Grant{{Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token}},
-	}
-	if rest > 0 {
-		t.s.leaving++
-	}
-	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
-		if known && t.s.manual {
-			t.s.judged = true
-			t.n.keeper.lose(t.s, false)
-		}
-		if then != nil {
-			then(out, known, unknown)
-		}
-		if rest > 0 {
-			t.s.leaving--
-		}
-	})
-}
-
-// rest is Lease.rest: for how long the place stays taken after the lease.
-func (t *tenure) rest(lost bool) time.Duration {
-	left := t.c.spec.MinHold - t.n.now().Sub(t.granted)
-	if lost {
-		left = max(left, t.c.spec.Delay)
-	}
-	if left <= 0 {
-		return 0
-	}
-	return left + time.Millisecond - 1
+	t.n.keeper.attend()
 }
 
 // releaseLater gives back a lease that has ended here, with nobody waiting for it.
-func (t *tenure) releaseLater(lost bool) {
-	rest := t.rest(lost)
-	if t.s.manual && rest == 0 {
-		t.n.keeper.lose(t.s, false)
-		return
-	}
-	t.giveBack(nil, rest, nil)
+func (t *tenure) releaseLater() {
+	t.grant.ReleaseLater(t.n.now())
+	t.n.keeper.attend()
 }
 
 // renew renews a manual lease at half of its TTL, as long as it lasts.
 func (t *tenure) renew() {
-	t.n.w.after(t.n, t.s.ttl/2, func() {
+	s := t.grant.Session()
+	t.n.w.after(t.n, s.TTL()/2, func() {
 		if t.over || !t.valid() {
 			return
 		}
 		ctx := &patience{}
-		t.n.w.after(t.n, t.s.ttl, ctx.expire)
-		t.n.keeper.renew(t.s, ctx, t.renew)
+		t.n.w.after(t.n, s.TTL(), ctx.expire)
+		t.n.keeper.renew(s, ctx, t.renew)
 	})
 }
 
-// extended is called when the session's horizon has moved.
-func (t *tenure) extended() { t.n.w.exclude(t) }
-
-// end ends the lease here, by its holder's will.
-func (t *tenure) end() {
-	t.lost()
-	t.s.abandon(t.c.request)
+// Ended is the end of the lease, whoever ended it.
+func (t *tenure) Ended(err error) {
+	if !t.begun {
+		return
+	}
+	if t.over {
+		t.n.w.broken("a lease ends once", "token %d of node %d: again, with %v", t.token, t.n.i, err)
+	}
+	cause := history.CauseExpired
+	if errors.Is(err, session.ErrForced) {
+		cause = "forced"
+	}
+	t.see(cause)
+	t.out()
 }
 
-// lost is the end of the lease from outside, of which its holder is told.
-func (t *tenure) lost() {
-	t.see(history.CauseExpired)
+// Wanted is told to a holder when somebody waits.
+func (t *tenure) Wanted() { t.wanted = true }
+
+// Warned is told to a holder when renewal is in trouble, and when it is safe again.
+func (t *tenure) Warned(safe bool, remaining time.Duration) {
+	if t.shaky && !safe {
+		t.n.w.broken("a holder is warned once for each trouble", "token %d of node %d, %v from its end", t.token, t.n.i, remaining)
+	}
+	t.shaky = !safe
+}
+
+// out takes the lease from those that may be valid.
+func (t *tenure) out() {
 	t.over = true
 	for _, i := range t.locks {
 		l := &t.n.w.valid[i]
@@ -329,7 +326,7 @@ func (t *tenure) lost() {
 // gone is the end of the process.
 func (t *tenure) gone() {
 	t.see("the process crashed")
-	t.lost()
+	t.out()
 	t.stop()
 }
 
@@ -339,8 +336,9 @@ func (t *tenure) stop() {
 		return
 	}
 	t.closed = true
-	if !t.over && !t.s.over {
-		t.n.keeper.check(t.s)
+	if !t.over && t.n.up {
+		t.grant.Settle(t.n.now()) // Lease.Err
+		t.n.keeper.attend()
 	}
 	t.n.tenures = slices.DeleteFunc(t.n.tenures, func(o *tenure) bool { return o == t })
 	t.c.then()

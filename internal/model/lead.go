@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // The product's (election.go).
@@ -120,39 +121,48 @@ func (t *tenure) set() {
 
 // withdrawal is of the write that may still be carried out.
 func (t *tenure) withdrawal() fsm.Withdraw {
-	return fsm.Withdraw{Session: t.s.id, Acked: t.s.requests.Lowest(), Requests: []uint64{t.unsettled}}
+	s := t.grant.Session()
+	return fsm.Withdraw{Session: s.ID(), Acked: s.Acked(), Requests: []uint64{t.unsettled}}
 }
 
 // tell writes the value under one request number.
 func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
-	if t.s.over {
+	s := t.grant.Session()
+	request, acked, err := s.Begin(t.n.now())
+	if err != nil {
 		t.writing = false
 		return
 	}
-	request := t.s.requests.Begin()
 	cmd := fsm.SetValue{
-		Session: t.s.id, Request: request, Acked: t.s.requests.Lowest(),
-		Name: t.n.w.lockName(t.c.spec.Lock), Token: t.token, Value: value,
+		Session: s.ID(), Request: request, Acked: acked,
+		Name: t.grant.Name(), Token: t.token, Value: value,
 	}
 	t.n.insist(ctx, cmd, func(out fsm.Outcome, known, unknown bool) {
 		t.writing = false
-		if !known && unknown {
-			t.unsettled = request
-			t.n.insist(nil, t.withdrawal(), func(fsm.Outcome, bool, bool) { t.s.finish(request) })
-			return
-		}
-		t.s.finish(request)
-		switch {
-		case !known:
-		case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && unknown: // by an earlier attempt
-			t.n.w.stats.Written++
-			t.n.written(t.c.spec.Lock, op)
-		case !t.over: // the group says that it is no holder
-			t.see("forced")
-			t.lost()
-			t.s.abandon(t.c.request)
-		}
+		t.wrote(request, op, out, known, unknown)
+		t.n.keeper.attend()
 	})
+}
+
+// wrote is Lease.wrote.
+func (t *tenure) wrote(request, op uint64, out fsm.Outcome, known, unknown bool) {
+	s := t.grant.Session()
+	_, state := out.Code.Left()
+	switch {
+	case known && (out.Code == fsm.CodeOK || out.Code == fsm.CodeFinished && unknown): // by an earlier attempt
+		s.Finish(request)
+		t.n.w.stats.Written++
+		t.n.written(t.c.spec.Lock, op)
+	case known && (out.Code == fsm.CodeStaleToken || state == fsm.RequestSessionLost): // the group says that it is no holder
+		s.Finish(request)
+		t.see("forced")
+		t.grant.End(session.ErrLost)
+	case unknown:
+		t.unsettled = request
+		t.n.keeper.table.Withdraw(s, request)
+	default:
+		s.Finish(request)
+	}
 }
 
 // look reads who has a lock, and its value, on a node: a linearizable read, as Cluster.Leader and Inspect are. Who
@@ -160,7 +170,7 @@ func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
 func (w *world) look(n *node, locks ...int) {
 	var held *tenure
 	for _, t := range w.valid[locks[0]] {
-		if weight, limit := t.c.spec.share(w.plan.Locks[locks[0]]); weight == limit && t.s.valid(t.n.now()) {
+		if weight, limit := t.c.spec.share(w.plan.Locks[locks[0]]); weight == limit && t.lasts() {
 			held = t
 		}
 	}
@@ -183,7 +193,7 @@ func (w *world) look(n *node, locks ...int) {
 		for i, l := range states {
 			w.looked(e, w.lockName(locks[i]), l, elects)
 		}
-		if held == nil || held.over || w.plan.Wild || !held.s.valid(held.n.now()) || w.book.grants[held.token].forced {
+		if held == nil || held.over || w.plan.Wild || !held.lasts() || w.book.grants[held.token].forced {
 			return
 		}
 		if holders := states[0].Holders; len(holders) != 1 || holders[0].Token != held.token {

@@ -1,4 +1,4 @@
-// Package model runs the pure core of Holdfast, fsm and internal/lease, as whole fleets in one goroutine:
+// Package model runs the passive core of Holdfast, fsm, internal/lease and internal/session, as whole fleets in one goroutine:
 // a model of Raft, of the network, of the nodes' clocks and processes, and of callers that work on a
 // resource. Every decision comes from a Plan and every Plan from a seed, so a run can be repeated bit by
 // bit, and a Plan that breaks a promise can be made smaller until a person can read its trace.
@@ -10,7 +10,7 @@
 //	faults.go    faults of nodes
 //	raft.go, entries.go             the model of Raft
 //	replica.go   applying the log, snapshots, restarts
-//	keeper.go, session.go, propose.go   what the root package does around fsm and internal/lease, without its goroutines
+//	keeper.go, propose.go   what the root package does around fsm and internal/session, without its goroutines
 //	elapse.go    what it does around rests and Once keys
 //	call.go, hold.go   callers, and the resource that they work on
 //	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
@@ -20,7 +20,7 @@
 //	heal.go      the end of all faults, and what must work again
 //	shrink.go, trace.go   smaller plans, and what a person reads
 //
-// What is modelled here and not the product's own code: everything but fsm, internal/lease and fence.
+// What is modelled here and not the product's own code: everything but fsm, internal/lease, internal/session and fence.
 package model
 
 import (

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // finished is Cluster.finished: whether this node's replica remembers a Once key as finished.
@@ -36,18 +37,19 @@ func (t *tenure) finish() {
 	w, n, spec := t.n.w, t.n, t.c.spec
 	w.record(t.event(history.Release))
 	t.released = true
-	t.end()
+	t.grant.End(session.ErrReleased)
 	until := w.now + w.atLeast(spec.Keep)
 	ctx := &patience{}
-	w.after(n, t.s.ttl, ctx.expire)
+	s := t.grant.Session()
+	w.after(n, s.TTL(), ctx.expire)
 	cmd := fsm.Finish{
-		Session: t.s.id, Acked: t.s.requests.Lowest(), Name: w.lockName(spec.Lock), Token: t.token,
+		Session: s.ID(), Acked: s.Acked(), Name: w.lockName(spec.Lock), Token: t.token,
 		Keep: (spec.Keep + time.Millisecond - 1).Truncate(time.Millisecond),
 	}
 	n.insist(ctx, cmd, func(out fsm.Outcome, known, _ bool) {
 		switch {
 		case !known:
-			t.releaseLater(false)
+			t.releaseLater()
 		case out.Code == fsm.CodeOK:
 			w.stats.Finished++
 			w.record(t.event(history.Released))

@@ -110,7 +110,12 @@ func (p *patience) expire() {
 // insist proposes until there is an outcome (known) or ctx ends; unknown says that an attempt may have
 // been applied without an answer. A nil ctx never ends.
 func (n *node) insist(ctx *patience, cmd fsm.Command, done func(out fsm.Outcome, known, unknown bool)) {
-	x := &insistence{n: n, cmd: fsm.Encode(cmd), ctx: ctx, done: done}
+	n.insistOn(ctx, fsm.Encode(cmd), done)
+}
+
+// insistOn is insist with a command that is encoded.
+func (n *node) insistOn(ctx *patience, cmd []byte, done func(out fsm.Outcome, known, unknown bool)) {
+	x := &insistence{n: n, cmd: cmd, ctx: ctx, done: done}
 	if ctx != nil {
 		ctx.end = func() { x.finish(fsm.Outcome{}, false) }
 		if ctx.ended {

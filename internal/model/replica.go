@@ -58,8 +58,8 @@ func (r *raft) applyEntry(index uint64, e entry) {
 	for i := range events {
 		n.noteExpiry(&events[i])
 		n.noteElapse(&events[i])
-		n.noteSession(&events[i])
 	}
+	n.keeper.note(events)
 	for _, f := range n.folds {
 		f.take(events)
 	}
@@ -100,7 +100,7 @@ func (r *raft) restore(running bool) {
 	n.restoreExpiries()
 	n.restoreElapses()
 	if running {
-		n.restoreSessions()
+		n.keeper.restore(n.machine)
 		for _, f := range n.folds {
 			f.missed = n.machine.Commands()
 		}

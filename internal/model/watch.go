@@ -10,7 +10,7 @@ import (
 // ends by the passing of time alone, so two that exclude each other meet when one begins or is extended. Who
 // is robbed by an operator learns it a little later: that is no violation.
 func (w *world) exclude(t *tenure) {
-	if w.plan.Wild || !t.s.valid(t.n.now()) {
+	if w.plan.Wild || !t.lasts() {
 		return
 	}
 	for _, lock := range t.locks {
@@ -22,7 +22,7 @@ func (w *world) excludeAt(t *tenure, lock int) {
 	kind := w.plan.Locks[lock]
 	sum := 0
 	for _, o := range w.valid[lock] {
-		if o.s.valid(o.n.now()) && !w.book.grants[o.token].forced {
+		if o.lasts() && !w.book.grants[o.token].forced {
 			weight, _ := o.c.spec.share(kind)
 			sum += weight
 		}
@@ -31,9 +31,9 @@ func (w *world) excludeAt(t *tenure, lock int) {
 		return
 	}
 	for _, o := range w.valid[lock] {
-		if o != t && o.s.valid(o.n.now()) && !w.book.grants[o.token].forced {
+		if o != t && o.lasts() && !w.book.grants[o.token].forced {
 			w.broken("mutual exclusion", "%q: token %d of node %d is valid beside token %d of node %d, for another %v",
-				w.lockName(lock), t.token, t.n.i, o.token, o.n.i, o.s.horizon.Sub(o.n.now()))
+				w.lockName(lock), t.token, t.n.i, o.token, o.n.i, o.grant.Until().Sub(o.n.now()))
 		}
 	}
 }
@@ -54,18 +54,18 @@ func (w *world) expired(id fsm.SessionID, renewed, ttl time.Duration) {
 	if !n.up || n.incarnation != id.Incarnation {
 		return
 	}
-	s := n.keeper.get(id.Number)
-	if s == nil || s.over || !s.valid(n.now()) {
+	s := n.keeper.table.Get(id.Number)
+	if s == nil || s.Until() <= n.now() {
 		return
 	}
 	w.broken("no lease ends early", "session %s expired although its holder relies on it for another %v",
-		brief(id), s.horizon.Sub(n.now()))
+		brief(id), s.Until().Sub(n.now()))
 }
 
 // known is called when a caller hears of its grant: the log must have it.
 func (w *world) known(t *tenure) {
 	for _, lock := range t.locks {
-		if err := w.book.granted(t.s.id, t.c.request, w.lockName(lock), t.token); err != "" {
+		if err := w.book.granted(t.grant.Session().ID(), t.c.ask.Request, w.lockName(lock), t.token); err != "" {
 			w.broken("a grant that was answered is in the log", "token %d for call %d: %s", t.token, t.c.op, err)
 		}
 	}

@@ -1,4 +1,4 @@
-// Command seeds runs the seeded simulation of the pure core (internal/model): many seeds, each a fleet under
+// Command seeds runs the seeded simulation of the passive core (internal/model): many seeds, each a fleet under
 // faults of its own, with every invariant looked at after every step. It prints the figures, and for a
 // seed that breaks a promise a plan made as small as possible, with its trace.
 //
