@@ -175,7 +175,7 @@ func limitNames() map[string][]string {
 		"names of one `AcquireAll`":                                 {"SetMax"},
 		"sessions of all nodes":                                     {"SessionsMax"},
 		"nodes with a living process":                               {"NodesMax"},
-		"unfinished calls of one session of a node":                 {"openMax"},
+		"unfinished calls of one session of a node":                 {"OpenMax"},
 		"calls of a node that wait for their turn":                  {"turnsMax"},
 		"watches and observers of a node":                           {"watchesMax"},
 		"events that wait for one watcher":                          {"watchEventsMax"},

@@ -71,12 +71,12 @@ func calls() []mutant {
 		{name: "a hand-over is told as a vacancy", file: watch, old: "if later.Kind == fsm.EventGranted && later.Election", new: "if later.Kind == fsm.EventQueued && later.Election", suites: []string{"root:WatchTellsWhoLeads"}},
 		{name: "a plain holder is told as a leader", file: watch, old: "case !e.Election:", new: "case e.Name == \"\":", suites: []string{"root:WatchTellsWhoLeads"}},
 
-		{name: "a finished key is not said to be", file: once, old: "r.Finished, err = l.finish(end, keep)", new: "r.Finished, err = true, l.Release(end)", suites: []string{"root:AKeyRunsOnce"}},
-		{name: "a run that lost its lease says that it finished", file: once, old: "if returned && err == nil && l.Err() == nil {\n\t\t\tr.Finished, err = l.finish(end, keep)", new: "if returned && err == nil {\n\t\t\t_, err = l.finish(end, keep)\n\t\t\tr.Finished = true", suites: []string{"root:ARunnerThatLoses"}},
-		{name: "an error finishes a key", file: once, old: "if returned && err == nil && l", new: "if returned && l", suites: []string{"root:AnErrorOrAPanic"}},
-		{name: "a panic finishes a key", file: once, old: "if returned && err == nil && l", new: "if (returned || err == nil) && l", suites: []string{"root:AnErrorOrAPanic"}},
-		{name: "WaitForRunner does not wait", file: once, old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), false, o.options)", suites: []string{"root:WhileAKeyRuns"}},
-		{name: "Once waits though nobody asked it to", file: once, old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), true, o.options)", suites: []string{"root:WhileAKeyRuns"}},
+		{name: "a finished key is not said to be", file: "run.go", old: "result.Finished, err = r.lease.finish(end, r.keep)", new: "result.Finished, err = true, r.lease.Release(end)", suites: []string{"root:AKeyRunsOnce"}},
+		{name: "a run that lost its lease says that it finished", file: "run.go", old: "if returned && err == nil && r.lease.Err() == nil {\n\t\t\tresult.Finished, err = r.lease.finish(end, r.keep)", new: "if returned && err == nil {\n\t\t\t_, err = r.lease.finish(end, r.keep)\n\t\t\tresult.Finished = true", suites: []string{"root:ARunnerThatLoses"}},
+		{name: "an error finishes a key", file: "run.go", old: "if returned && err == nil && r.l", new: "if returned && r.l", suites: []string{"root:AnErrorOrAPanic"}},
+		{name: "a panic finishes a key", file: "run.go", old: "if returned && err == nil && r.l", new: "if (returned || err == nil) && r.l", suites: []string{"root:AnErrorOrAPanic"}},
+		{name: "WaitForRunner does not wait", file: "run.go", old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), false, o.options)", suites: []string{"root:WhileAKeyRuns"}},
+		{name: "Once waits though nobody asked it to", file: "run.go", old: "fsm.OnceName(key), o.wait, o.options)", new: "fsm.OnceName(key), true, o.options)", suites: []string{"root:WhileAKeyRuns"}},
 		{name: "a key is kept for half of its time", file: once, old: "Keep: (keep + ", new: "Keep: (keep/2 + ", suites: []string{"root:AKeyIsForgotten"}},
 		{name: "a slot rounds down", file: once, old: "if rest >= step-rest {", new: "if rest >= step {", suites: []string{"root:SlotRounds"}},
 
