@@ -2,7 +2,7 @@ package fsm
 
 import "time"
 
-// Command is one entry of the log. Encode writes it, Decode reads it, Machine.Apply carries it out.
+// Command is one entry of the log, or one of those in a Batch. Encode writes it, Decode reads it, Machine.Apply carries it out.
 type Command interface {
 	// AppendTo appends the encoded command, version and operation included.
 	AppendTo(b []byte) []byte

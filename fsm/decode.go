@@ -6,6 +6,9 @@ import "fmt"
 // ErrUnsupported for a version or operation that this package does not know, else ErrMalformed. The
 // command shares no memory with b.
 func Decode(b []byte) (Command, error) {
+	if isBatch(b) {
+		return decodeBatch(b)
+	}
 	var s scratch
 	c, err := s.decode(b)
 	if err != nil {
@@ -51,12 +54,12 @@ func (s *scratch) decode(b []byte) (decodable, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("holdfast: command of %d bytes: %w", len(b), ErrMalformed)
 	}
-	if b[0] != commandVersion {
-		return nil, fmt.Errorf("holdfast: command version %d: %w", b[0], ErrUnsupported)
+	if err := known(b); err != nil {
+		return nil, err
 	}
 	c := s.room(op(b[1]))
-	if c == nil {
-		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], ErrUnsupported)
+	if c == nil { // a batch, which Apply takes apart
+		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], ErrMalformed)
 	}
 	if err := c.decode(b[2:]); err != nil {
 		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], err)
@@ -64,7 +67,7 @@ func (s *scratch) decode(b []byte) (decodable, error) {
 	return c, nil
 }
 
-// room clears and answers the struct of an operation, nil if there is none. The slices of the frequent
+// room clears and answers the struct of an operation, nil if that is no single command's. The slices of the frequent
 // commands keep their memory.
 func (s *scratch) room(o op) decodable {
 	switch o {

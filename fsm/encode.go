@@ -32,6 +32,8 @@ const (
 	opRevoke
 	opRaise
 	opSilent
+	opBatch
+	opEnd
 )
 
 func (Birth) op() op        { return opBirth }

@@ -37,7 +37,9 @@ func everyCommand() []Command {
 		Sweep{time.Hour, 98},
 		EndRest{"x", 101},
 		Raise{1 << 40},
+
 		Silent{12, []Silence{{id.Node, 2500 * time.Millisecond}, {Node{'b'}, 0}}},
+		Batch{[]Command{CloseSession{id, true}, Release{id, 4, []Grant{{"x", 1}}, 0, false}}},
 		// presence counts
 		Acquire{Session: id, HasValue: true, Value: []byte{}},
 		Acquire{Session: id, HasValue: true},
@@ -123,6 +125,7 @@ func FuzzUnpack(f *testing.F) {
 	for _, o := range []Outcome{
 		{Code: CodeGranted, Token: TokenMax},
 		{Lost: []uint64{1, 2, 3}},
+		{Each: []Outcome{{Code: CodeGranted, Token: 7}, {Code: CodeHeld, Waiters: 3}}},
 		{Code: CodeHeld, Waiters: 3, Holder: &Holder{
 			Session: sessionOf('a', 1), Request: 2, NodeName: "alpha", Label: "l", Token: 3, Mode: Permit,
 			Weight: 4, Priority: -5, Granted: 6,

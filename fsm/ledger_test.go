@@ -21,6 +21,9 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			c := w.command()
+			if rapid.IntRange(0, 4).Draw(t, "several") == 0 {
+				c = w.batch()
+			}
 			if rapid.IntRange(0, 4).Draw(t, "again") == 0 {
 				c = rapid.SampledFrom(w.log).Draw(t, "late duplicate")
 			}
@@ -32,14 +35,23 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 			if h, ok := c.(Hello); ok && l.places[ProcessOf(h)] == (Place{}) {
 				l.places[ProcessOf(h)] = h.Place
 			}
+			first := w.m.Commands() + 1
 			outcome, events := w.m.Apply(w.index, ProcessOf(c), Encode(c))
 			w.o.apply(c) // so that the next commands make sense
 			for _, e := range events {
-				l.observe(c, e)
+				l.observe(nth(c, e.Index-first), e)
 			}
 			l.compare(w.m, c, outcome)
 		}
 	})
+}
+
+// nth is the command of an entry that has the number which is so much above that of its first.
+func nth(c Command, n uint64) Command {
+	if b, several := c.(Batch); several {
+		return b.Commands[n]
+	}
+	return c
 }
 
 type requestID struct {

@@ -53,14 +53,15 @@ type Machine struct {
 	epoch uint64
 
 	// Room that Apply uses again and again; no part of the state.
-	scratch scratch
-	recent  *session // the one found last, unless it has ended: commands of a node come in a row
-	pivot   claim
-	events  []Event
-	claims  []*claim
-	names   []string
-	ended   []*session
-	pending []string // locks in which somebody was granted as part of a set
+	scratch  scratch
+	recent   *session // the one found last, unless it has ended: commands of a node come in a row
+	pivot    claim
+	events   []Event
+	claims   []*claim
+	names    []string
+	ended    []*session
+	outcomes []Outcome // of the commands of a batch
+	pending  []string  // locks in which somebody was granted as part of a set
 }
 
 // group is what the group as a whole agreed on.
@@ -161,30 +162,50 @@ func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event)
 	if index <= m.applied {
 		return Outcome{Code: CodeInvalid}, nil
 	}
+	clear(m.events)
+	if m.events = m.events[:0]; cap(m.events) > eventsKept {
+		m.events = nil
+	}
+	var o Outcome
+	if isBatch(cmd) {
+		o = m.batch(by, cmd)
+	} else {
+		o = m.one(by, cmd)
+	}
+	if o.Code != CodeUnsupported {
+		m.applied = index
+	}
+	return o, m.events
+}
+
+// eventsKept is for how many events there is room when nothing happens: some for each command of a full batch.
+const eventsKept = 4 * BatchMax
+
+// one carries out a command that is no batch.
+func (m *Machine) one(by Process, cmd []byte) Outcome {
 	c, err := m.scratch.decode(cmd)
 	if errors.Is(err, ErrUnsupported) {
-		return Outcome{Code: CodeUnsupported}, nil
+		return Outcome{Code: CodeUnsupported}
 	}
-	m.applied, m.commands = index, m.commands+1
+	m.commands++
 	if err != nil {
-		return Outcome{Code: CodeInvalid}, nil
+		return Outcome{Code: CodeInvalid}
 	}
 	if of := c.process(); of != by && of != (Process{}) {
-		return Outcome{Code: CodeForbidden}, nil
+		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
-	return m.dispatch(c), m.events
+	return m.dispatch(c)
 }
 
 // tidy empties the scratch room, and gives it back when an unusual command made it large.
 func (m *Machine) tidy() {
 	const keep = 1024
-	clear(m.events)
 	clear(m.claims)
 	clear(m.ended)
-	m.events, m.claims, m.names, m.ended = m.events[:0], m.claims[:0], m.names[:0], m.ended[:0]
-	if cap(m.events) > keep || cap(m.claims) > keep || cap(m.names) > keep || cap(m.ended) > keep {
-		m.events, m.claims, m.names, m.ended = nil, nil, nil, nil
+	m.claims, m.names, m.ended = m.claims[:0], m.names[:0], m.ended[:0]
+	if cap(m.claims) > keep || cap(m.names) > keep || cap(m.ended) > keep {
+		m.claims, m.names, m.ended = nil, nil, nil
 	}
 }
 

@@ -83,14 +83,48 @@ func newNaive() *naive {
 }
 
 func (o *naive) apply(c Command) (Outcome, []Event) {
-	o.number, o.events = o.number+1, nil
+	o.events = nil
+	b, several := c.(Batch)
+	if !several {
+		return o.one(c), o.events
+	}
+	if !b.sound() {
+		o.number++
+		return Outcome{Code: CodeInvalid}, nil
+	}
+	var out Outcome
+	for _, one := range b.Commands {
+		if by := one.process(); by != b.process() && by != (Process{}) {
+			o.number++
+			out.Each = append(out.Each, Outcome{Code: CodeForbidden})
+			continue
+		}
+		out.Each = append(out.Each, o.one(one))
+	}
+	return out, o.events
+}
+
+// sound says whether a batch is one at all.
+func (c Batch) sound() bool {
+	for _, one := range c.Commands {
+		switch one.(type) {
+		case Acquire, Withdraw, Release, SetValue, CloseSession, Finish:
+		default:
+			return false
+		}
+	}
+	return len(c.Commands) > 0 && len(c.Commands) <= BatchMax
+}
+
+func (o *naive) one(c Command) Outcome {
+	o.number++
 	out := o.do(c)
 	for name := range o.last {
 		if !o.used(name) {
 			delete(o.last, name)
 		}
 	}
-	return out, o.events
+	return out
 }
 
 func (o *naive) do(c Command) Outcome {

@@ -26,6 +26,8 @@ func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
 				w.forks = append(w.forks, aside{w.m.Fork(), snapshot(w.m)})
 			case 2, 3, 4:
 				w.apply(rapid.SampledFrom(w.log).Draw(t, "late duplicate"))
+			case 5, 6:
+				w.apply(w.batch())
 			default:
 				w.apply(w.command())
 			}
@@ -46,13 +48,13 @@ func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 		var done []Command
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			c := w.command()
+			if rapid.IntRange(0, 9).Draw(t, "several") == 0 {
+				c = w.batch()
+			}
 			if !w.possible(c) {
 				continue
 			}
-			switch w.apply(c).Code {
-			case CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests:
-				// not carried out: it may be repeated
-			default:
+			if out := w.apply(c); final(out) {
 				done = append(done, c)
 			}
 			before := stateOf(w.m)
@@ -67,6 +69,15 @@ func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 	})
 }
 
+// final says whether a command, or all of a batch, was carried out or refused for good. What was not may be repeated.
+func final(out Outcome) bool {
+	switch out.Code {
+	case CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests:
+		return false
+	}
+	return !slices.ContainsFunc(out.Each, func(o Outcome) bool { return !final(o) || o.Code == CodeForbidden })
+}
+
 // possible says whether a client could send the command now: it releases and writes what its session was
 // granted, so that session has been open.
 func (w *world) possible(c Command) bool {
@@ -78,6 +89,8 @@ func (w *world) possible(c Command) bool {
 		id = c.Session
 	case Finish:
 		id = c.Session
+	case Batch:
+		return !slices.ContainsFunc(c.Commands, func(one Command) bool { return !w.possible(one) })
 	case EndRest:
 		return slices.ContainsFunc(w.o.rests, func(r naiveRest) bool { return r.Name == c.Name && r.Token == c.Token })
 	default:
@@ -119,6 +132,7 @@ func (w *world) apply(c Command) Outcome {
 	w.index += uint64(rapid.IntRange(1, 2).Draw(w.T, "index gap"))
 	w.log = append(w.log, c)
 	got, gotEvents := w.m.Apply(w.index, ProcessOf(c), Encode(c))
+	got.Each = slices.Clone(got.Each)
 	want, wantEvents := w.o.apply(c)
 	if !reflect.DeepEqual(got, want) {
 		w.Fatalf("%T%+v: got %s, want %s", c, c, describe(got), describe(want))
@@ -141,7 +155,7 @@ func (w *world) apply(c Command) Outcome {
 
 // forge lets another process propose a command, now and then.
 func (w *world) forge(c Command) {
-	if rapid.IntRange(0, 9).Draw(w.T, "forge") > 0 || ProcessOf(c) == (Process{}) {
+	if _, several := c.(Batch); several || rapid.IntRange(0, 9).Draw(w.T, "forge") > 0 || ProcessOf(c) == (Process{}) {
 		return
 	}
 	w.index++
@@ -300,6 +314,20 @@ func (w *world) request() uint64 {
 		return requests + w.next
 	}
 	return w.draw("request", requests)
+}
+
+// batch draws some commands of one process that travel together, now and then one of another process, or one that is
+// never among them.
+func (w *world) batch() Batch {
+	var b Batch
+	for range rapid.IntRange(1, 6).Draw(w.T, "size") {
+		c := w.command()
+		fits := Batch{[]Command{c}}.sound() && (len(b.Commands) == 0 || c.process() == b.process())
+		if fits || rapid.IntRange(0, 30).Draw(w.T, "misfit") == 0 {
+			b.Commands = append(b.Commands, c)
+		}
+	}
+	return b
 }
 
 // command draws a command. Tokens are those that were granted: a client knows no others.

@@ -57,10 +57,11 @@ func (c Code) String() string {
 // Outcome is what Apply answers to the proposer.
 type Outcome struct {
 	Code    Code
-	Token   uint64   // of CodeGranted and CodeDone
-	Lost    []uint64 // of Keep: sessions that do not exist
-	Holder  *Holder  // of CodeHeld: the first holder, if there is one; of CodeDone
-	Waiters int      // of CodeHeld
+	Token   uint64    // of CodeGranted and CodeDone
+	Lost    []uint64  // of Keep: sessions that do not exist
+	Holder  *Holder   // of CodeHeld: the first holder, if there is one; of CodeDone
+	Waiters int       // of CodeHeld
+	Each    []Outcome // of a Batch: of its commands, in their order, unless it was refused as a whole. Good until the next Apply
 }
 
 // Pack makes the outcome fit a Raft result: the token and the code in one number, and the rest, when
@@ -74,11 +75,14 @@ func (o Outcome) Pack() (value uint64, data []byte) {
 		data = appendMessage(data, 2, func(b []byte) []byte { return h.appendTo(b) })
 	}
 	data = appendUint(data, 3, uint64(o.Waiters))
+	data = appendEach(data, o.Each)
 	return o.Token<<8 | uint64(o.Code), data
 }
 
 // Unpack is the inverse of Pack.
-func Unpack(value uint64, data []byte) (Outcome, error) {
+func Unpack(value uint64, data []byte) (Outcome, error) { return unpack(value, data, true) }
+
+func unpack(value uint64, data []byte, whole bool) (Outcome, error) {
 	o := Outcome{Code: Code(value), Token: value >> 8}
 	if o.Code >= codeEnd || o.Token > TokenMax {
 		return Outcome{}, fmt.Errorf("holdfast: outcome %#x: %w", value, ErrMalformed)
@@ -93,6 +97,14 @@ func Unpack(value uint64, data []byte) (Outcome, error) {
 			f.check(o.Holder.decode(f.message()))
 		case 3:
 			o.Waiters = int(f.uint32())
+		case 4:
+			if !whole || len(o.Each) == BatchMax {
+				f.fail()
+				break
+			}
+			each, err := unpackPart(f.message())
+			f.check(err)
+			o.Each = append(o.Each, each)
 		}
 	}
 	if f.err != nil {
