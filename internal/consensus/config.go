@@ -31,7 +31,7 @@ type Config struct {
 	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
 	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats, best 10. Default 20 ticks
 
-	SnapshotEntries uint64 // commands between snapshots. Default 20,000
+	SnapshotEntries uint64 // entries of the log between snapshots, and a fifth of the commands; see also snapshotBytes. Default 20,000
 	SnapshotKeep    uint64 // entries kept for replicas that lag, behind a snapshot. Default 5,000
 
 	Endpoint transport.Endpoint // KindRaft of it is this package's; the owner closes it after the group

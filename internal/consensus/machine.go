@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/lni/dragonboat/v4/statemachine"
@@ -17,6 +18,9 @@ type machine struct {
 	observer Observer
 	restored func()      // before a snapshot's members are announced
 	fail     func(error) // stops the group for good
+	self     fsm.Process // nobody else here waits for outcomes
+
+	crop *crop
 
 	mu     sync.RWMutex
 	state  *fsm.Machine
@@ -31,7 +35,7 @@ const eventsKept = 4096
 var errParked = errors.New("holdfast: parked")
 
 func newMachine(observer Observer, restored func(), fail func(error)) *machine {
-	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New()}
+	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New(), crop: newCrop(math.MaxUint64 / snapshotCommands)}
 }
 
 // guarded runs what the engine asked for. A panic or an error, from which the engine would panic, stops
@@ -68,15 +72,20 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 	if cap(m.events) > eventsKept {
 		m.events = nil
 	}
+	before, bytes := m.state.Commands(), 0
 	for i := range entries {
+		bytes += len(entries[i].Cmd)
 		by, cmd, _ := fsm.CutProcess(entries[i].Cmd) // one that is too short is of nobody, and has no command
 		outcome, events := m.state.Apply(entries[i].Index, by, cmd)
 		if outcome.Code == fsm.CodeUnsupported {
 			return nil, fmt.Errorf("%w (index %d)", ErrUnsupported, entries[i].Index)
 		}
 		m.events = append(m.events, events...)
-		entries[i].Result.Value, entries[i].Result.Data = outcome.Pack()
+		if by == m.self {
+			entries[i].Result.Value, entries[i].Result.Data = outcome.Pack()
+		}
 	}
+	m.crop.grow(m.state.Commands()-before, uint64(bytes))
 	return m.events, nil
 }
 
@@ -86,7 +95,9 @@ func (m *machine) Lookup(any) (any, error) { return nil, nil }
 // PrepareSnapshot forks the state in O(1).
 func (m *machine) PrepareSnapshot() (fork any, err error) {
 	m.guarded("forking the state", func() error {
-		fork = m.fork()
+		state := m.fork()
+		m.crop.harvest(state.Applied())
+		fork = state
 		return nil
 	})
 	return fork, nil
@@ -115,6 +126,7 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 		m.mu.Lock()
 		m.state = state
 		m.mu.Unlock()
+		m.crop.harvest(state.Applied())
 		m.restored()
 		m.observer.Restored(m.fork()) // its own copy: readers may fork the state meanwhile
 		return nil

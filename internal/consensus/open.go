@@ -83,7 +83,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	}
 	g.nodes = newRegistry(cfg.Resolve)
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
-	g.machine.state = fsm.NewLimited(cfg.Limits)
+	g.machine.state, g.machine.self, g.machine.crop = fsm.NewLimited(cfg.Limits), self, newCrop(cfg.SnapshotEntries)
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = &carrier{
 		clocks: g.clocks, opening: g.opening,
@@ -138,6 +138,7 @@ func (g *Group) start(d *disk, how Start) error {
 	g.carrier.run(g.raise)
 	g.carrier.run(g.renew)
 	g.carrier.run(g.introduce)
+	g.carrier.run(g.harvest)
 	if alone && !join {
 		g.carrier.run(func() { g.hasten(0) })
 	}

@@ -1,0 +1,108 @@
+package consensus
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+)
+
+// The engine counts entries between two snapshots. An entry may have hundreds of commands, or a megabyte: twenty thousand
+// of those keep a replica that starts busy for half a minute. So each replica counts what it has applied, too, and has
+// a snapshot written when that is much.
+
+const (
+	// snapshotCommands is how many commands there are between snapshots at most, for each entry that there may be. One
+	// that travels with others takes a replica that starts a fraction of the time that one of its own takes.
+	snapshotCommands = 5
+	// snapshotBytes is how much of the log there is between snapshots at most.
+	snapshotBytes = 64 << 20
+	// snapshotPatience bounds the writing of one. A million locks take some seconds.
+	snapshotPatience = 5 * time.Minute
+)
+
+// crop is what a replica has applied since its last snapshot.
+type crop struct {
+	commandsMax uint64
+	commands    atomic.Uint64
+	bytes       atomic.Uint64
+	since       atomic.Uint64 // index of that snapshot, 0 if there was none
+	ripe        chan struct{} // capacity 1: there is much
+}
+
+func newCrop(entries uint64) *crop {
+	return &crop{commandsMax: snapshotCommands * entries, ripe: make(chan struct{}, 1)}
+}
+
+// grow notes what was applied.
+func (c *crop) grow(commands, bytes uint64) {
+	c.commands.Add(commands)
+	c.bytes.Add(bytes)
+	if c.isRipe() {
+		select {
+		case c.ripe <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *crop) isRipe() bool {
+	return c.commands.Load() >= c.commandsMax || c.bytes.Load() >= snapshotBytes
+}
+
+// harvest notes that there is a snapshot at an index.
+func (c *crop) harvest(index uint64) {
+	c.commands.Store(0)
+	c.bytes.Store(0)
+	c.since.Store(index)
+}
+
+// harvest has snapshots written when there is much since the last one, until the replica ends.
+func (g *Group) harvest() {
+	crop := g.machine.crop
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-crop.ripe:
+		case <-g.carrier.ended:
+			return
+		case <-g.failed:
+			return
+		}
+		if !crop.isRipe() || g.snapshot() {
+			continue
+		}
+		retry.Reset(g.cfg.Election) // the engine is about to write one itself
+		select {
+		case <-retry.C:
+		case <-g.carrier.ended:
+			return
+		case <-g.failed:
+			return
+		}
+	}
+}
+
+// snapshot has a snapshot written. The log is kept from the one before on, for replicas that lag.
+func (g *Group) snapshot() bool {
+	var option dragonboat.SnapshotOption
+	if before := g.machine.crop.since.Load(); before > 0 {
+		option.OverrideCompactionOverhead, option.CompactionIndex = true, before
+	}
+	var state *dragonboat.RequestState
+	err := g.call(func(host *dragonboat.NodeHost) (err error) {
+		state, err = host.RequestSnapshot(shard, option, snapshotPatience)
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	select {
+	case result := <-state.ResultC():
+		return result.Completed()
+	case <-g.carrier.ended:
+	case <-g.failed:
+	}
+	return false
+}
