@@ -136,16 +136,17 @@ func (c *carrier) keep(conn net.Conn, outgoing bool, f func()) bool {
 }
 
 // run runs f unless the carrier is closed; Close waits for it. f ends when ended is closed.
-func (c *carrier) run(f func()) {
+func (c *carrier) run(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return
+		return false
 	}
 	c.running.Go(func() {
 		unlabelled()
 		f()
 	})
+	return true
 }
 
 func (c *carrier) forget(conn net.Conn) {

@@ -28,6 +28,8 @@ type Group struct {
 	entries sync.Pool   // of *[]byte: where a proposal is put together
 	timers  sync.Pool   // of *time.Timer, stopped
 
+	together together
+
 	gate    gate
 	host    atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
 	failing sync.Once

@@ -118,6 +118,8 @@ func (g *Group) admit(ctx context.Context) error {
 			return fmt.Errorf("%w: the raft leader has not begun to serve", ErrNotProposed)
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrNotProposed, ctx.Err())
+		case <-g.carrier.ended:
+			return ErrClosed
 		case <-g.failed:
 			return g.Failure()
 		}

@@ -9,13 +9,16 @@ import (
 	"github.com/lni/dragonboat/v4"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/batch"
 )
 
 // CommandMax is the size in bytes of the largest command that Propose takes.
 const CommandMax = 8 << 20
 
 // Propose brings a command to the log in one attempt, which ends with ctx or after one and a half of the
-// longest election timeout, and answers its outcome. The command may be reused at once.
+// longest election timeout, and answers its outcome. The command may be reused at once. What callers ask for (see
+// fsm.Travels) waits while some entries with such are under way, and goes then in one with all that waits: each
+// command has its own outcome, and the attempts of all succeed or fail together.
 //
 // Errors: ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does not take
 // back a command that is under way: it is ErrUnknown, wrapping the context's error.
@@ -29,17 +32,32 @@ func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if err := g.admit(ctx); err != nil {
 		return fsm.Outcome{}, err
 	}
+	if fsm.Travels(cmd) && len(cmd) < batch.BytesMax {
+		return g.join(ctx, cmd)
+	}
 	return g.propose(ctx, cmd)
 }
 
-// propose is Propose whether the log is open or not.
+// propose is Propose in an entry of its own, whether the log is open or not.
 func (g *Group) propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
+	entry := g.room()
+	*entry = append(*entry, cmd...)
+	return g.proposeEntry(ctx, entry)
+}
+
+// room is where an entry is put together. It begins with its author.
+func (g *Group) room() *[]byte {
 	entry, ok := g.entries.Get().(*[]byte)
 	if !ok {
 		entry = new([]byte)
 	}
+	*entry = g.self.AppendTo((*entry)[:0])
+	return entry
+}
+
+// proposeEntry makes one attempt with what was put together in a room, and gives that back.
+func (g *Group) proposeEntry(ctx context.Context, entry *[]byte) (fsm.Outcome, error) {
 	defer g.entries.Put(entry)
-	*entry = append(g.self.AppendTo((*entry)[:0]), cmd...)
 	value, data, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
 		return h.Propose(g.session, *entry, patience) // which copies it
 	})

@@ -152,7 +152,7 @@ func vetProposed(e *raftpb.Entry) error {
 		return nil
 	}
 	_, cmd := cutEncoded(e)
-	if _, err := fsm.Decode(cmd[:min(len(cmd), 2)]); errors.Is(err, fsm.ErrUnsupported) {
+	if err := fsm.Known(cmd); errors.Is(err, fsm.ErrUnsupported) {
 		return refuse("proposal: %v", err)
 	}
 	return nil

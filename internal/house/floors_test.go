@@ -43,7 +43,7 @@ func floor(path string) (int, bool) {
 		"internal/spare": 5, // transport stands on it
 		"fsm":            10, "transport": 10, "fence": 10,
 		"internal/lease":   18, // the others of its floor use its Instant
-		"internal/forming": 20, "internal/autopilot": 20, "internal/session": 20,
+		"internal/forming": 20, "internal/autopilot": 20, "internal/session": 20, "internal/batch": 20,
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
 		"internal/env":      35, // carries a clock and a data directory
 		".":                 40,

@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, snapshots, horizons, sides, shell, calls, holds, around, membership} {
+	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, snapshots, horizons, sides, shell, calls, holds, around, together, membership} {
 		all = append(all, part()...)
 	}
 	return all
