@@ -92,14 +92,51 @@ func (b *book) wrong(rule, format string, args ...any) {
 	b.w.broken(rule, "command %d, %s: %s", b.number, describe(b.cmd), fmt.Sprintf(format, args...))
 }
 
-// entry takes what an entry of the log did on the replica that applied it first, and looks at the replica.
-func (b *book) entry(n *node, raw []byte, out fsm.Outcome, events []fsm.Event) {
-	cmd, err := fsm.Decode(raw)
+// applied is what an entry of the log did on the replica that applied it first.
+type deed struct {
+	before *fsm.Machine // the replica's state
+	index  uint64
+	by     fsm.Process
+	raw    []byte
+	out    fsm.Outcome
+	events []fsm.Event
+}
+
+// entry takes what an entry of the log did, and looks at the replica. Of commands that travelled together it looks at each,
+// and at the state that the machine is in after it.
+func (b *book) entry(m *fsm.Machine, a deed) {
+	cmd, err := fsm.Decode(a.raw)
 	if err != nil {
 		b.w.broken("commands are read as they were written", "%v", err)
 		return
 	}
-	b.cmd, b.number, b.events, b.touched, b.parts = cmd, n.machine.Commands(), events, b.touched[:0], b.parts[:0]
+	several, ok := cmd.(fsm.Batch)
+	if !ok {
+		b.command(m, cmd, a.out, a.events)
+		return
+	}
+	b.w.stats.Together += uint64(len(several.Commands))
+	events := a.events
+	for i, one := range several.Commands {
+		part := a.before.Fork()
+		out, told := part.Apply(a.index, a.by, fsm.Encode(fsm.Batch{Commands: several.Commands[:i+1]}))
+		if len(a.out.Each) != len(several.Commands) || digestOf(out.Each[i], nil) != digestOf(a.out.Each[i], nil) {
+			b.w.broken("a batch is its commands, one after the other", "entry %d answers %v, its beginning %v", a.index, a.out, out)
+			return
+		}
+		done := len(a.events) - len(events)
+		if len(told) < done || len(told) > len(a.events) || digestOf(out.Each[i], told[done:]) != digestOf(out.Each[i], events[:len(told)-done]) {
+			b.w.broken("a batch is its commands, one after the other", "entry %d tells %v, its beginning %v", a.index, a.events, told)
+			return
+		}
+		b.command(part, one, out.Each[i], events[:len(told)-done])
+		events = events[len(told)-done:]
+	}
+}
+
+// command takes what one command did, and looks at the state after it.
+func (b *book) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, events []fsm.Event) {
+	b.cmd, b.number, b.events, b.touched, b.parts = cmd, m.Commands(), events, b.touched[:0], b.parts[:0]
 	for uint64(len(b.applied)) <= b.number {
 		b.applied = append(b.applied, b.w.now)
 	}
@@ -116,10 +153,10 @@ func (b *book) entry(n *node, raw []byte, out fsm.Outcome, events []fsm.Event) {
 	}
 	b.complete()
 	b.outcome(out)
-	b.remembered(n.machine, out)
-	b.settled(n.machine)
+	b.remembered(m, out)
+	b.settled(m)
 	b.w.stats.Checks++
-	if err := n.machine.Check(); err != nil {
+	if err := m.Check(); err != nil {
 		b.wrong("the machine keeps its invariants", "%v", err)
 	}
 }

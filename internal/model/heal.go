@@ -142,7 +142,7 @@ func (w *world) drained() {
 			w.broken("nothing is left over", "node %d has %d grants, %d waiters, %d sessions, %d rests, %d Once keys",
 				n.i, info.Grants, info.Waiters, info.Sessions, info.Rests, info.Keys)
 		}
-		if sessions := len(n.keeper.table.All()); sessions+len(n.pending)+n.elapses.Len()+len(n.leads)+n.keeper.cleaners > 0 {
+		if sessions := len(n.keeper.table.All()); sessions+len(n.pending)+n.line.Waiting()+n.elapses.Len()+len(n.leads)+n.keeper.cleaners > 0 {
 			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d rests, %d candidates, %d debts",
 				n.i, sessions, len(n.pending), n.elapses.Len(), len(n.leads), n.keeper.cleaners)
 		}

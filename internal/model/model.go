@@ -58,6 +58,7 @@ type Stats struct {
 	Steps      uint64        // things that happened: messages, timers, calls
 	Applied    uint64        // commands carried out by state machines, on all replicas
 	Commands   uint64        // entries of the logs, each counted once
+	Together   uint64        // commands that travelled with others in one
 	Checks     uint64        // of Machine.Check and of snapshots against the others'
 	Calls      uint64        // of Acquire and TryAcquire
 	Grants     uint64        // that a caller heard of
@@ -102,7 +103,7 @@ func (s *Stats) Add(o Stats) {
 		{&s.Writes, &o.Writes}, {&s.LostWrites, &o.LostWrites}, {&s.Refused, &o.Refused},
 		{&s.Sets, &o.Sets}, {&s.Rests, &o.Rests}, {&s.Begun, &o.Begun}, {&s.Finished, &o.Finished}, {&s.Forgotten, &o.Forgotten},
 		{&s.Elections, &o.Elections}, {&s.Campaigns, &o.Campaigns}, {&s.Written, &o.Written}, {&s.Looks, &o.Looks},
-		{&s.Folds, &o.Folds}, {&s.Resyncs, &o.Resyncs},
+		{&s.Folds, &o.Folds}, {&s.Resyncs, &o.Resyncs}, {&s.Together, &o.Together},
 	} {
 		*f.to += *f.from
 	}
@@ -123,6 +124,7 @@ func (s *Stats) Toothless() string {
 		{"runs of Once keys", s.Begun, 2 * s.Runs}, {"Once keys finished", s.Finished, s.Runs}, {"Once keys forgotten", s.Forgotten, s.Runs},
 		{"leaders elected", s.Elections, s.Runs}, {"campaigns after a loss", s.Campaigns, 1 + s.Runs/50},
 		{"values written", s.Written, s.Runs}, {"looks at who holds", s.Looks, s.Runs},
+		{"commands that travelled together", s.Together, 5 * s.Runs},
 		{"states folded from events", s.Folds, 10 * s.Runs}, {"states read anew after missed events", s.Resyncs, s.Runs / 2},
 		{"updates lost by the unfenced resource", s.LostWrites, 1}, {"stale writes refused", s.Refused, 1},
 	} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
@@ -35,6 +36,7 @@ type node struct {
 	joined  bool // the group has heard its Hello
 	arrived []func()
 	pending map[uint64]*attempt
+	line    batch.Line[*insistence]
 	changed []pause // that a change of the raft leader ends
 
 	timing  time.Duration // since when it has timed all that there is
@@ -62,6 +64,7 @@ func (n *node) start() {
 	n.incarnation++
 	n.up, n.paused, n.joined, n.lagging = true, n.pauses > 0, false, false
 	n.pending = make(map[uint64]*attempt)
+	n.line = batch.Line[*insistence]{Most: n.w.plan.Underway}
 	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil
 	n.table = lease.NewExpiries(n.w.plan.Election, expireRetry)
 	n.elapses = lease.NewElapses(n.w.plan.Election, expireRetry)

@@ -17,6 +17,7 @@ type Plan struct {
 	Voters    int // the first nodes
 	Election  time.Duration
 	Sync      time.Duration // a raft leader gathers proposals for so long
+	Underway  int           `json:",omitempty"` // entries of a node under way before its further commands travel together; 0: as in the product
 	Snapshot  int           // entries between two snapshots of a replica
 	Drift     float64       // what the nodes are told about their clocks
 	Rates     []float64     // of the clocks

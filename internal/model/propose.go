@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/batch"
 )
 
 // read looks at the state when an entry of its own is applied: everything that was committed before is, too.
@@ -87,6 +88,8 @@ type insistence struct {
 	done    func(out fsm.Outcome, known, unknown bool)
 	tries   int
 	unknown bool
+	before  bool                     // unknown before the attempt that is under way
+	waits   *batch.Call[*insistence] // that it travels with others; nil: it does not wait for that
 	over    bool
 	resting bool
 }
@@ -131,6 +134,9 @@ func (x *insistence) finish(out fsm.Outcome, known bool) {
 		return
 	}
 	x.over = true
+	if x.waits != nil {
+		x.n.line.Leave(x.waits)
+	}
 	if x.ctx != nil {
 		x.ctx.end = nil
 	}
@@ -141,23 +147,70 @@ func (x *insistence) try() {
 	if x.over {
 		return
 	}
-	before := x.unknown
-	x.unknown = true // from here on it may be applied without an answer
-	sent := x.n.attempt(x.cmd, func(out fsm.Outcome, known bool) {
-		x.unknown = before
-		switch {
-		case !known:
-			x.unknown = true
-			x.rest()
-		case out.Code == fsm.CodeNotServing:
-			x.rest()
-		default:
-			x.finish(out, true)
+	if fsm.Travels(x.cmd) {
+		if !x.n.line.Begin() {
+			x.waits = &batch.Call[*insistence]{Cmd: x.cmd, Of: x}
+			x.n.line.Wait(x.waits)
+			return
 		}
+		x.n.fly(x.cmd, []*insistence{x}, x.n.land)
+		return
+	}
+	x.n.fly(x.cmd, []*insistence{x}, func() {})
+}
+
+// land is together.land of internal/consensus: what waits goes in one entry.
+func (n *node) land() {
+	calls := n.line.End()
+	if len(calls) == 0 {
+		return
+	}
+	cmd, all := fsm.AppendBatch(nil), make([]*insistence, len(calls))
+	for i, c := range calls {
+		cmd, all[i], c.Of.waits = fsm.AppendToBatch(cmd, c.Cmd), c.Of, nil
+	}
+	if len(calls) == 1 {
+		cmd = calls[0].Cmd
+	}
+	n.fly(cmd, all, n.land)
+}
+
+// fly proposes an entry with the commands of all of these, once. Then each has its answer, or is to try again.
+func (n *node) fly(cmd []byte, all []*insistence, landed func()) {
+	for _, x := range all {
+		x.before, x.unknown = x.unknown, true // from here on it may be applied without an answer
+	}
+	sent := n.attempt(cmd, func(out fsm.Outcome, known bool) {
+		for i, x := range all {
+			if len(out.Each) > 0 {
+				x.landed(out.Each[i], known)
+			} else {
+				x.landed(out, known)
+			}
+		}
+		landed()
 	})
-	if !sent {
-		x.unknown = before
+	if sent {
+		return
+	}
+	for _, x := range all {
+		x.unknown = x.before
 		x.rest()
+	}
+	landed()
+}
+
+// landed takes the outcome of an attempt.
+func (x *insistence) landed(out fsm.Outcome, known bool) {
+	x.unknown = x.before
+	switch {
+	case !known:
+		x.unknown = true
+		x.rest()
+	case out.Code == fsm.CodeNotServing:
+		x.rest()
+	default:
+		x.finish(out, true)
 	}
 }
 

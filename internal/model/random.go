@@ -44,6 +44,7 @@ func Random(seed uint64) Plan {
 	}
 	p.Calls = p.calls(r)
 	p.Faults = p.faults(r)
+	p.Underway = pick(r, 0, 1, 1)
 	for range pick(r, 0, 0, 1, 2) {
 		p.Watches = append(p.Watches, Watch{
 			Node: r.IntN(p.Nodes), Room: pick(r, 2, 20, 4096), Pace: ms(r, 1, 1500), Late: ms(r, 0, 300),

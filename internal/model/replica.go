@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -39,8 +40,13 @@ func (r *raft) applyEntry(index uint64, e entry) {
 	w.stats.Applied++
 	var out fsm.Outcome
 	var events []fsm.Event
+	before := n.machine
 	if e.cmd != nil {
+		if index == uint64(len(w.entries)) && bytes.HasPrefix(e.cmd, w.batch) {
+			before = n.machine.Fork()
+		}
 		out, events = n.machine.Apply(index, e.by, e.cmd)
+		out.Each = slices.Clone(out.Each) // it is answered later
 	}
 	answer := digestOf(out, events)
 	if index == uint64(len(w.entries)) {
@@ -48,7 +54,7 @@ func (r *raft) applyEntry(index uint64, e entry) {
 		w.entries = append(w.entries, entryMark{e.term, e.id, answer, nil})
 		w.note(index, e.id, answer)
 		if e.cmd != nil {
-			w.book.entry(n, e.cmd, out, events)
+			w.book.entry(n.machine, deed{before, index, e.by, e.cmd, out, events})
 		}
 	} else if mark := w.entries[index]; mark.term != e.term || mark.id != e.id {
 		w.broken("the model of Raft is sound", "node %d has another entry at %d", n.i, index)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/history"
 )
 
@@ -36,6 +37,7 @@ type world struct {
 	attempts    uint64
 	ops         uint64
 	names       []string    // of the locks
+	batch       []byte      // with what a batch begins
 	entries     []entryMark // what stands at each index of the log, as first applied
 	valid       [][]*tenure // by lock: leases that may be valid
 	resources   []resource
@@ -44,7 +46,7 @@ type world struct {
 
 func newWorld(p Plan) *world {
 	p.Locks = append(slices.Clone(p.Locks), make([]Kind, p.Nodes)...) // and one for each node alone
-	w := &world{plan: p, links: make([]link, p.Nodes*p.Nodes), entries: make([]entryMark, 1)}
+	w := &world{plan: p, links: make([]link, p.Nodes*p.Nodes), entries: make([]entryMark, 1), batch: fsm.AppendBatch(nil)}
 	w.stats.Runs = 1
 	w.book.init(w)
 	w.names = lockNames(p.Locks)

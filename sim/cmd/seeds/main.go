@@ -121,8 +121,8 @@ func report(s *model.Stats, took time.Duration) {
 		fmt.Printf("in %.1f s of one processor: %.0f times real time, %.0f commands and %.0f steps a second of it\n",
 			cpu, s.Simulated.Seconds()/cpu, float64(s.Applied)/cpu, float64(s.Steps)/cpu)
 	}
-	fmt.Printf("%d entries, %d checks of whole states, %d calls, %d grants, %d expired, %d raft leaders, %d restarts, %d snapshots installed, %d faults, %d unknown outcomes\n",
-		s.Commands, s.Checks, s.Calls, s.Grants, s.Expired, s.Leaders, s.Restarts, s.Snapshots, s.Faults, s.Unknown)
+	fmt.Printf("%d entries, %d commands together with others, %d checks of whole states, %d calls, %d grants, %d expired, %d raft leaders, %d restarts, %d snapshots installed, %d faults, %d unknown outcomes\n",
+		s.Commands, s.Together, s.Checks, s.Calls, s.Grants, s.Expired, s.Leaders, s.Restarts, s.Snapshots, s.Faults, s.Unknown)
 	fmt.Printf("%d writes: %d updates lost by the unfenced resource, none by the fenced one, which refused %d\n",
 		s.Writes, s.LostWrites, s.Refused)
 	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks; %d states folded from events, %d anew after missed ones\n",
