@@ -116,6 +116,38 @@ func TestWaitersBeyondTheBoundAreRefusedUntilOneGivesUp(t *testing.T) {
 	}
 }
 
+// What a dead node held is taken away a few locks at a time, so that nobody else is held up: also where nobody else asks for
+// anything.
+func TestTheEndOfManyLocksIsCarriedOutToTheLastInAnIdleGroup(t *testing.T) {
+	t.Parallel()
+	c := alonely(t, fsm.Limits{Step: 2})
+	var leases []*holdfast.Lease
+	for i := range 30 {
+		leases = append(leases, acquire(t, c, fmt.Sprint(i)))
+	}
+	if err := c.RevokeNode(within(t, 10*time.Second), c.ID(), "burnt"); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range leases {
+		select {
+		case <-l.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatalf("lease %d goes on", i)
+		}
+		if !errors.Is(l.Err(), holdfast.ErrForced) {
+			t.Errorf("lease %d: %v", i, l.Err())
+		}
+	}
+	eventually(t, c, "end of all holders", func() bool {
+		for l, err := range c.Locks(within(t, 10*time.Second), "") {
+			if err != nil || len(l.Holders) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestSessionsBeyondTheBoundAreRefusedUntilOneEnds(t *testing.T) {
 	t.Parallel()
 	c := alonely(t, fsm.Limits{Sessions: 3})

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// elapser times what hangs on no session: the rest of a place that stays taken, the periods of Once keys. A replica
-// that was restarted is only late.
+// elapser times what hangs on no session: the rest of a place that stays taken, the periods of Once keys, the steps of what
+// ends much. A replica that was restarted is only late.
 type elapser struct {
 	c    *Cluster
 	wake func() // the timekeeper
@@ -17,6 +17,7 @@ type elapser struct {
 	mu    sync.Mutex
 	table *lease.Elapses
 	keys  bool // there may be Once keys
+	steps bool // something that has ended may still be there
 }
 
 func newElapser(c *Cluster, wake func()) *elapser {
@@ -36,6 +37,11 @@ func (x *elapser) note(e *fsm.Event) {
 		x.mu.Lock()
 		x.table.Rested(fsm.Grant{Name: e.Name, Token: e.Token})
 		x.mu.Unlock()
+	case fsm.EventUnfinished:
+		x.mu.Lock()
+		x.steps = true
+		x.mu.Unlock()
+		x.wake()
 	case fsm.EventReleased:
 		if e.Reason != fsm.ReasonFinished {
 			return
@@ -60,10 +66,11 @@ func (x *elapser) restore(m *fsm.Machine) {
 		x.table.Resting(fsm.Grant{Name: r.Name, Token: r.Token}, r.For, now)
 	}
 	x.keys = m.Info().Keys > 0
+	_, x.steps = m.Unfinished()
 	x.wake()
 }
 
-// ends are the rests that are over, and what is due about Once keys. next is when to look again.
+// ends are the rests that are over, and what is due about Once keys and about what ends much. next is when to look again.
 func (x *elapser) ends(group *consensus.Group, now lease.Instant, leads bool) (due []fsm.Command, next lease.Instant) {
 	x.mu.Lock()
 	rests, next := x.table.Rests(now, leads, flightsMax)
@@ -75,6 +82,31 @@ func (x *elapser) ends(group *consensus.Group, now lease.Instant, leads bool) (d
 	if keys {
 		turns, again := x.turnKeys(group, now, leads)
 		due, next = append(due, turns...), min(next, again)
+	}
+	if step, again := x.step(group, now, leads); again < lease.Never {
+		due, next = append(due, step...), min(next, again)
+	}
+	return due, next
+}
+
+// step is the next step of what has ended, if it is due, and when there is more to do.
+func (x *elapser) step(group *consensus.Group, now lease.Instant, leads bool) (due []fsm.Command, next lease.Instant) {
+	x.mu.Lock()
+	steps := x.steps
+	x.steps = false // unless the state says otherwise, or an event does meanwhile
+	x.mu.Unlock()
+	if !steps {
+		return nil, lease.Never
+	}
+	var last uint64
+	var left bool
+	group.Read(func(m *fsm.Machine) { last, left = m.Unfinished() })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.steps = x.steps || left
+	propose, next := x.table.Continues(now, leads, last, left)
+	if propose {
+		due = append(due, fsm.Continue{Last: last})
 	}
 	return due, next
 }

@@ -52,3 +52,37 @@ func TestARestThatIsOverIsForgotten(t *testing.T) {
 		t.Errorf("%d rests are timed after their end", n)
 	}
 }
+
+// A replica that takes a state as a whole was told of no end in it: what is left of one would stay taken for ever.
+func TestASnapshotTellsOfWhatHasEndedAndIsStillThere(t *testing.T) {
+	t.Parallel()
+	woken := 0
+	x := newElapser(&Cluster{clock: clock.NewManual()}, func() { woken++ })
+	m := fsm.NewLimited(fsm.Limits{Step: 1})
+	apply := func(cmd fsm.Command) (kinds []fsm.EventKind) {
+		_, events := m.Apply(m.Applied()+1, fsm.ProcessOf(cmd), fsm.Encode(cmd))
+		for _, e := range events {
+			x.note(&e)
+			kinds = append(kinds, e.Kind)
+		}
+		return kinds
+	}
+	session := fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}
+	apply(fsm.Birth{Cluster: [16]byte{1}})
+	apply(fsm.Serve{})
+	apply(fsm.Hello{Node: fsm.Node{1}, Incarnation: 1})
+	for i := range uint64(2) {
+		apply(fsm.Acquire{Session: session, TTL: time.Hour, Request: i + 1, Name: string('a' + rune(i))})
+	}
+	if x.restore(m); x.steps {
+		t.Error("it takes steps of nothing")
+	}
+	woken = 0
+	if apply(fsm.CloseSession{Session: session}); !x.steps || woken == 0 {
+		t.Error("it is not told that something is left")
+	}
+	x.steps, woken = false, 0
+	if x.restore(m); !x.steps || woken == 0 {
+		t.Error("it does not see that something is left")
+	}
+}

@@ -77,7 +77,7 @@ func (t *tracer) blocked(names []string, place *claim) bool {
 			if t.steps--; t.steps < 0 || !w.alone() && t.waiter(w.more.set.claims[0]) {
 				return t.steps >= 0
 			}
-			if most.mode == Permit && (w.mode != Permit || w.weight > most.weight) {
+			if most.mode == Permit && !t.m.gone(w) && (w.mode != Permit || w.weight > most.weight) {
 				most = w
 			}
 		}
@@ -113,7 +113,7 @@ func (t *tracer) held(l *lock, c *claim) bool {
 }
 
 func (t *tracer) holder(h *claim) bool {
-	return slices.Contains(t.goal, h.token) || t.visit(h, func() (found bool) {
+	return slices.Contains(t.goal, h.token) && !t.m.gone(h) || t.visit(h, func() (found bool) {
 		t.m.nested.Ascend(&claim{owner: &owner{}, more: &more{while: []uint64{h.token}}}, func(c *claim) bool {
 			if c.more.while[0] != h.token {
 				return false
@@ -139,7 +139,7 @@ func (t *tracer) visit(c *claim, look func() bool) bool {
 		return true
 	}
 	t.steps--
-	if t.steps < 0 || t.seen[c] {
+	if t.steps < 0 || t.seen[c] || t.m.gone(c) {
 		return false
 	}
 	t.seen[c] = true

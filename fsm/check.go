@@ -6,7 +6,7 @@ import "fmt"
 // ErrInvariant and names the invariant that is broken, see Machine.
 func (m *Machine) Check() error {
 	for _, check := range []func() error{
-		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkRequests, m.checkKeys, m.checkPast, m.checkBounds,
+		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkRequests, m.checkTeardowns, m.checkKeys, m.checkPast, m.checkBounds,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -27,6 +27,8 @@ func (m *Machine) checkGroup() error {
 		return broken(7, "cluster %x born %v serving %v", m.cluster, m.born, m.serving)
 	case m.commands > commandsMax:
 		return broken(7, "%d commands", m.commands)
+	case m.stepped > m.commands:
+		return broken(7, "a step was taken at %d", m.stepped)
 	case m.silentSeen > m.commands:
 		return broken(7, "silence was seen at %d", m.silentSeen)
 	case m.voters > m.bootstrap:
@@ -132,8 +134,6 @@ func (m *Machine) checkSessions() (err error) {
 			err = broken(3, "session %v has a bad record", r.id)
 		case !known:
 			err = broken(3, "session %v of a process that is not on record", s.id)
-		case s.over != n.over:
-			err = broken(10, "session %v is over: %v, but not its process", s.id, s.over)
 		case !n.over && !m.used(n, s.id.Number):
 			err = broken(5, "session %v has a number that was never used", s.id)
 		case s.opened == 0 || s.renewed < s.opened || s.renewed > m.commands || twice:
@@ -166,18 +166,20 @@ func (m *Machine) checkSessions() (err error) {
 // the locks follows from checkFiled and from their number.
 func (m *Machine) checkRequests() (err error) {
 	var s *session
+	var n node
 	extra, nested := 0, 0
 	m.requests.Scan(func(r request) bool {
 		c := r.claim
 		if s == nil || s.owner != c.owner {
-			ref, open := m.sessions.Get(sessionRef{id: c.owner.id})
-			if !open || ref.s.owner != c.owner {
-				err = broken(3, "%q is claimed by session %v, which is not open", c.name, c.owner.id)
+			ref, there := m.sessions.Get(sessionRef{id: c.owner.id})
+			if !there || ref.s.owner != c.owner {
+				err = broken(3, "%q is claimed by session %v, which is not there", c.name, c.owner.id)
 				return false
 			}
 			s = ref.s
+			n, _ = m.process(s.id.Node, s.id.Incarnation)
 		}
-		if s.over && c.token == 0 {
+		if n.over && c.token == 0 && !m.gone(c) {
 			err = broken(10, "request %d of %v waits, but its process is over", c.request, c.owner.id)
 		}
 		if m.finished.contains(r.opened, r.number) {

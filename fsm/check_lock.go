@@ -87,7 +87,7 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 			return err
 		}
 		switch {
-		case waiters == 1 && m.fits(l, c.mode, c.weight) && (c.alone() || m.fitsSet(c.more.set)):
+		case waiters == 1 && m.fits(l, c.mode, c.weight) && !m.gone(c) && (c.alone() || m.fitsSet(c.more.set)):
 			return broken(4, "the first waiter of %q waits for what is free", l.name)
 		case c.token != 0 || c.first().size() > ValueBytesMax:
 			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, c.first().size())

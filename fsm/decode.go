@@ -47,6 +47,7 @@ type scratch struct {
 	endRest      EndRest
 	raise        Raise
 	silent       Silent
+	continued    Continue
 }
 
 // decode reads b into the struct of its operation and answers a pointer to it, good until the next call.
@@ -119,6 +120,13 @@ func (s *scratch) room(o op) decodable {
 	case opFinish:
 		s.finish = Finish{}
 		return &s.finish
+	}
+	return s.ofTime(o)
+}
+
+// ofTime is room for what replicas propose, and not callers.
+func (s *scratch) ofTime(o op) decodable {
+	switch o {
 	case opTurn:
 		s.turn = Turn{}
 		return &s.turn
@@ -134,6 +142,9 @@ func (s *scratch) room(o op) decodable {
 	case opRaise:
 		s.raise = Raise{}
 		return &s.raise
+	case opContinue:
+		s.continued = Continue{}
+		return &s.continued
 	}
 	return nil
 }

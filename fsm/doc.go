@@ -11,5 +11,8 @@
 // the log. Each therefore carries identifiers of its own (session, request number, token, number of the renewal)
 // that make the second application change nothing.
 //
+// No command takes long: what ends much, a node with a million locks, ends at once for whoever held or asked for anything there,
+// and is taken away in steps between which other commands come (Continue).
+//
 // fsm.proto in this directory is the published specification of commands and snapshots.
 package fsm

@@ -33,6 +33,7 @@ const (
 	opRaise
 	opSilent
 	opBatch
+	opContinue
 	opEnd
 )
 

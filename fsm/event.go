@@ -25,13 +25,14 @@ const (
 	EventRested                              // and is free again
 	EventSilent                              // a node's replica is not heard for TTL, or is heard again
 	EventDeparted                            // a node has said that it leaves, or that it is gone
+	EventUnfinished                          // what this command ended is still there in part: Machine.Unfinished
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished",
 	}
 	if int(k) < len(names) {
 		return names[k]

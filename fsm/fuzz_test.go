@@ -37,7 +37,7 @@ func everyCommand() []Command {
 		Sweep{time.Hour, 98},
 		EndRest{"x", 101},
 		Raise{1 << 40},
-
+		Continue{97},
 		Silent{12, []Silence{{id.Node, 2500 * time.Millisecond}, {Node{'b'}, 0}}},
 		Batch{[]Command{CloseSession{id, true}, Release{id, 4, []Grant{{"x", 1}}, 0, false}}},
 		// presence counts
@@ -115,6 +115,10 @@ func readAndWrite(t *testing.T, b []byte) {
 		if err := m.Check(); err != nil && m.Applied() > 0 {
 			t.Fatal(err)
 		}
+	}
+	for range m.requests.Len() + m.sessions.Len() + m.finished.tree.Len() + m.teardowns.Len() {
+		last, _ := m.Unfinished()
+		m.own(m.Applied()+1, Encode(Continue{last}))
 	}
 	if m.Applied() < 1<<63 && m.Info().Grants+m.Info().Waiters != 0 {
 		t.Fatalf("something is left: %+v", m.Info())

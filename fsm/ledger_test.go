@@ -17,7 +17,10 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 		l := &ledger{
 			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
 			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),
-			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool), places: map[Process]Place{{Node{'a'}, 1}: places[1]},
+			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool), opened: make(map[SessionID]uint64), sentence: make(map[Process]uint64), places: make(map[Process]Place),
+		}
+		for _, r := range w.o.runs {
+			l.places[r.Process] = r.place
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			c := w.command()
@@ -32,18 +35,26 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 			}
 			w.index++
 			w.log = append(w.log, c)
-			if h, ok := c.(Hello); ok && l.places[ProcessOf(h)] == (Place{}) {
-				l.places[ProcessOf(h)] = h.Place
-			}
-			first := w.m.Commands() + 1
-			outcome, events := w.m.Apply(w.index, ProcessOf(c), Encode(c))
-			w.o.apply(c) // so that the next commands make sense
-			for _, e := range events {
-				l.observe(nth(c, e.Index-first), e)
-			}
-			l.compare(w.m, c, outcome)
+			l.apply(w, c)
+		}
+		for last, left := w.m.Unfinished(); left; last, left = w.m.Unfinished() {
+			w.index++
+			l.apply(w, Continue{last})
 		}
 	})
+}
+
+// apply carries out a command and compares what it did with what may be.
+func (l *ledger) apply(w *world, c Command) {
+	first := w.o.run(ProcessOf(c)) == nil
+	began := w.m.Commands() + 1
+	outcome, events := w.m.Apply(w.index, ProcessOf(c), Encode(c))
+	w.o.apply(c) // so that the next commands make sense
+	for _, e := range events {
+		l.observe(nth(c, e.Index-began), e)
+	}
+	l.sentenced(c, w.o.number, first && outcome.Code == CodeOK)
+	l.compare(w.m, c, outcome)
 }
 
 // nth is the command of an entry that has the number which is so much above that of its first.
@@ -70,6 +81,8 @@ type ledger struct {
 	rests    map[string]map[uint64]Mode
 	finished map[string]bool // Once keys
 	places   map[Process]Place
+	opened   map[SessionID]uint64 // by index
+	sentence map[Process]uint64   // index up to which its sessions may end
 }
 
 func (l *ledger) observe(c Command, e Event) {
@@ -109,7 +122,14 @@ func (l *ledger) observe(c Command, e Event) {
 	case EventWithdrawn:
 		l.queue[e.Name] = slices.DeleteFunc(l.queue[e.Name], func(q Event) bool { return same(q, e) })
 		l.over[id] = true
+	case EventSessionRenewed:
+		if l.opened[e.Session] == 0 {
+			l.opened[e.Session] = e.Index
+		}
 	case EventSessionEnded:
+		if _, later := c.(Continue); later && l.opened[e.Session] > l.sentence[e.Session.Process()] {
+			l.Fatalf("S9: nothing before %+v ended %+v", c, e)
+		}
 		l.ended[e.Session] = true
 	}
 }
@@ -126,6 +146,10 @@ func (l *ledger) mayEnd(c Command, e Event) {
 		if c.Token == e.Token {
 			return
 		}
+	case Continue: // of an end that was said
+		if l.ended[e.Session] {
+			return
+		}
 	case Revoke:
 		if c.Node == e.Session.Node {
 			return
@@ -140,6 +164,29 @@ func (l *ledger) mayEnd(c Command, e Event) {
 		}
 	}
 	l.Fatalf("S9: %T%+v ended %+v", c, c, e)
+}
+
+// sentenced notes which processes a command ends, in this step or later.
+func (l *ledger) sentenced(c Command, index uint64, first bool) {
+	switch c := c.(type) {
+	case Goodbye:
+		l.sentence[ProcessOf(c)] = index
+	case Revoke:
+		for id := range l.opened {
+			if id.Node == c.Node {
+				l.sentence[id.Process()] = max(l.sentence[id.Process()], min(c.Upto, index))
+			}
+		}
+	case Hello:
+		if first {
+			l.places[ProcessOf(c)] = c.Place
+		}
+		for p, place := range l.places {
+			if first && p.Node == c.Node && p.Incarnation < c.Incarnation && c.Place.Boot != "" && place == c.Place {
+				l.sentence[p] = index
+			}
+		}
+	}
 }
 
 func same(a, b Event) bool { return a.Session == b.Session && a.Request == b.Request }
@@ -192,15 +239,15 @@ func (l *ledger) compare(m *Machine, c Command, o Outcome) {
 		for token, h := range holders {
 			grants++
 			weight += h.Weight
-			if !m.Granted(name, token) {
-				l.Fatalf("S4: %s #%d is forgotten after %T%+v", name, token, c, c)
+			if over := l.ended[h.Session] || l.opened[h.Session] <= l.sentence[h.Session.Process()]; m.Granted(name, token) == over {
+				l.Fatalf("S4: the session of %s #%d is over: %v, after %T%+v", name, token, over, c, c)
 			}
 		}
 		view, _ := m.Lock(name)
 		if view.Mode == Permit && weight > view.Limit {
 			l.Fatalf("S1: weight %d on %s, limit %d", weight, name, view.Limit)
 		}
-		if free(view) && !l.waitsElsewhere(m, view) {
+		if _, left := m.Unfinished(); !left && free(view) && !l.waitsElsewhere(m, view) {
 			l.Fatalf("L1: %s is free and waited for", name)
 		}
 	}

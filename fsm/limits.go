@@ -45,11 +45,18 @@ type Limits struct {
 	Locks, Waiters, Sessions, Nodes int
 	Spans                           int // for one session or node
 	ValueBytes                      int64
+	Step                            int // claims that one command takes away, no bound on the state
 }
 
 // NewLimited is New with lower bounds.
 func NewLimited(l Limits) *Machine {
 	m := New()
+	m.Limit(l)
+	return m
+}
+
+// Limit lowers the bounds of a machine, which has just been made or read from a snapshot.
+func (m *Machine) Limit(l Limits) {
 	for _, bound := range []struct {
 		own   *int
 		lower int
@@ -59,6 +66,7 @@ func NewLimited(l Limits) *Machine {
 		{&m.limits.sessions, l.Sessions},
 		{&m.limits.nodes, l.Nodes},
 		{&m.limits.spans, l.Spans},
+		{&m.limits.step, l.Step},
 	} {
 		if bound.lower > 0 {
 			*bound.own = min(*bound.own, bound.lower)
@@ -67,7 +75,6 @@ func NewLimited(l Limits) *Machine {
 	if l.ValueBytes > 0 {
 		m.limits.values = min(m.limits.values, l.ValueBytes)
 	}
-	return m
 }
 
 // limits are the bounds of one machine; tests lower them.
@@ -78,6 +85,7 @@ type limits struct {
 	values                          int64
 	keys                            int
 	token                           uint64
+	step                            int // claims that one command takes away
 }
 
 func defaultLimits() limits {
@@ -85,6 +93,6 @@ func defaultLimits() limits {
 		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
 		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
 		spans: SpansMax, spansTotal: SpansTotalMax,
-		values: ValuesBytesMax, token: TokenMax, keys: KeysMax,
+		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, step: stepMax,
 	}
 }

@@ -245,7 +245,7 @@ func (m *Machine) settle(l *lock) {
 func (m *Machine) serveQueue(l *lock) {
 	for l.waiters > 0 {
 		c := m.head(l)
-		if !m.fits(l, c.mode, c.weight) {
+		if !m.fits(l, c.mode, c.weight) || m.gone(c) {
 			break
 		}
 		if !c.alone() {

@@ -14,14 +14,15 @@ import (
 //
 //	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit its limit
 //	I2 tokens are unique, and none is above the counter; the counter never falls
-//	I3 every claim (a holder or waiter) belongs to an open session, every session to a process on record
-//	I4 the first waiter of a lock does not fit, with its whole set: nobody waits for what is free
+//	I3 every claim (a holder or waiter) belongs to a session that is there, every session to a process on record
+//	I4 the first waiter of a lock does not fit, with its whole set, or is gone: nobody waits for what is free
 //	I5 a request is live or finished, never both; an ended session's number never opens again
 //	I6 a lock has a holder, a waiter, a rest or a value; else it is not there
 //	I7 every count is the count of what it counts, and the bounds hold
 //	I8 a Once key is a lock while it runs or fails, and a record when it is finished, never both
 //	I9 the claims of a set wait together or hold together, under one token
-//	I10 a process that is over has no waiter, and its sessions wait for their end alone
+//	I10 a process that is over has no waiter that is not gone, and its sessions wait for their end alone
+//	I11 what has ended and is still there is for a teardown to take away, and no teardown is of nothing
 //
 // And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello of a process
 // that proves the death of that one, or by an operator (S9). Apply compares who proposed a command with whose it is.
@@ -38,6 +39,9 @@ type Machine struct {
 	keys     *btree.BTreeG[*onceRecord] // finished Once keys, by name
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
+
+	teardowns *btree.BTreeG[teardown] // the one that began first is carried out first
+
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
 	numbers  spans // session numbers that were used, by node (its record's number)
@@ -59,7 +63,7 @@ type Machine struct {
 	events   []Event
 	claims   []*claim
 	names    []string
-	ended    []*session
+	found    []*session
 	outcomes []Outcome // of the commands of a batch
 	pending  []string  // locks in which somebody was granted as part of a set
 }
@@ -76,6 +80,7 @@ type group struct {
 	bootstrap  uint32 // replicas that it was to start with
 	voters     uint32 // those of them that were to vote
 	silentSeen uint64 // Silent.Seen of the last one
+	stepped    uint64 // index of the last Continue that was carried out
 }
 
 // request finds a live claim by the number of its session's opening and its own.
@@ -103,6 +108,9 @@ func New() *Machine {
 		keys:     newTree(lessByKey),
 		aged:     newTree(lessByAge),
 		classes:  btree.NewMap[uint64, class](0),
+
+		teardowns: newTree(lessTeardown),
+
 		past:     newPast(),
 		finished: newSpans(),
 		numbers:  newSpans(),
@@ -142,6 +150,9 @@ func (m *Machine) Fork() *Machine {
 		keys:     m.keys.Copy(),
 		aged:     m.aged.Copy(),
 		classes:  m.classes.Copy(),
+
+		teardowns: m.teardowns.Copy(),
+
 		past:     m.past.fork(),
 		finished: m.finished.fork(),
 		numbers:  m.numbers.fork(),
@@ -195,17 +206,22 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
-	return m.dispatch(c)
+	_, before := m.Unfinished()
+	o := m.dispatch(c)
+	if _, left := m.Unfinished(); left && !before {
+		m.events = append(m.events, Event{Index: m.commands, Kind: EventUnfinished})
+	}
+	return o
 }
 
 // tidy empties the scratch room, and gives it back when an unusual command made it large.
 func (m *Machine) tidy() {
 	const keep = 1024
 	clear(m.claims)
-	clear(m.ended)
-	m.claims, m.names, m.ended = m.claims[:0], m.names[:0], m.ended[:0]
-	if cap(m.claims) > keep || cap(m.names) > keep || cap(m.ended) > keep {
-		m.claims, m.names, m.ended = nil, nil, nil
+	clear(m.found)
+	m.claims, m.names, m.found = m.claims[:0], m.names[:0], m.found[:0]
+	if cap(m.claims) > keep || cap(m.names) > keep || cap(m.found) > keep {
+		m.claims, m.names, m.found = nil, nil, nil
 	}
 }
 
@@ -254,6 +270,8 @@ func (m *Machine) dispatch(c decodable) Outcome {
 		return m.silent(c)
 	case *Raise:
 		return m.raise(c)
+	case *Continue:
+		return m.continued(c)
 	}
 	return Outcome{Code: CodeUnsupported}
 }

@@ -155,7 +155,7 @@ func (o *naive) deadlocked(c *naiveClaim) bool {
 		for _, x := range o.claims {
 			inner := func(y *naiveClaim) bool { return len(y.While) > 0 && y.While[0] == x.token && stuck[y] }
 			switch {
-			case stuck[x]:
+			case stuck[x], o.gone(x):
 			case x.token == 0 && o.waitsFor(x, stuck),
 				x.token != 0 && (slices.Contains(c.While, x.token) || slices.ContainsFunc(o.claims, inner)):
 				stuck[x], found = true, true

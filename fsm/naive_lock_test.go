@@ -18,7 +18,7 @@ func (o *naive) doLock(c Command) Outcome {
 		return o.setValue(c)
 	case ForceRelease:
 		for _, x := range o.holders(c.Name) {
-			if x.token == c.Token {
+			if x.token == c.Token && !o.gone(x) {
 				x.s.over[x.Request] = true
 				o.finish(x, EventForced, ReasonForced, 0)
 				for i, e := range o.events {
@@ -206,7 +206,7 @@ func (o *naive) settle(name string) {
 func (o *naive) serve(name string) (granted []*naiveClaim) {
 	for {
 		waiting := o.waiters(name)
-		if len(waiting) == 0 || !o.fits(waiting[0]) {
+		if len(waiting) == 0 || !o.fits(waiting[0]) || o.gone(waiting[0]) {
 			return granted
 		}
 		c := waiting[0]
@@ -344,7 +344,8 @@ func (o *naive) release(c Release) Outcome {
 	}
 	s.acked = max(s.acked, c.Acked)
 	if c.Close {
-		o.endSessions(ending{reason: ReasonClosed}, func(x *naiveSession) bool { return x == s })
+		o.endSession(s, ending{reason: ReasonClosed}, o.number)
+		o.carryOut(o.number)
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // naive is a second implementation of the commands, made to be read: flat lists, searched from end to
@@ -27,6 +26,9 @@ type naive struct {
 	turns          map[uint64][]uint64 // of classes of keys, all of them
 	past           []naivePast
 	events         []Event
+	ends           []*naiveEnd // in the order in which they are carried out
+	stepped        uint64
+	step           int
 }
 
 type naiveRest struct {
@@ -55,7 +57,10 @@ type naiveRun struct {
 	departure Departure
 	back      bool // it does not count that it leaves
 	gone      bool
+	goneAt    uint64
 	used      map[uint64]bool
+	ended     uint64 // sessions opened up to it have ended
+	withdrawn uint64 // what was queued up to it is withdrawn
 }
 
 type naiveSession struct {
@@ -63,6 +68,7 @@ type naiveSession struct {
 	opened     uint64
 	seq, acked uint64
 	over       map[uint64]bool
+	ended      bool // said
 }
 
 type naiveClaim struct {
@@ -118,7 +124,11 @@ func (c Batch) sound() bool {
 
 func (o *naive) one(c Command) Outcome {
 	o.number++
+	left := len(o.ends) > 0
 	out := o.do(c)
+	if !left && len(o.ends) > 0 {
+		o.say(Event{Kind: EventUnfinished})
+	}
 	for name := range o.last {
 		if !o.used(name) {
 			delete(o.last, name)
@@ -156,12 +166,9 @@ func (o *naive) do(c Command) Outcome {
 	case Remove:
 		return o.removeNode(c)
 	case Revoke:
-		if c.Node == (Node{}) || c.Reason == "" {
-			return Outcome{Code: CodeInvalid}
-		}
-		o.endSessions(ending{kind: EventForced, reason: ReasonRevoked, detail: c.Reason}, func(s *naiveSession) bool {
-			return s.ID.Node == c.Node && s.opened <= c.Upto
-		})
+		return o.revoke(c)
+	case Continue:
+		return o.goOn(c)
 	case Keep:
 		return o.keep(c)
 	case CloseSession:
@@ -173,7 +180,8 @@ func (o *naive) do(c Command) Outcome {
 		if c.Lost {
 			how.reason = ReasonAbandoned
 		}
-		o.endSessions(how, func(x *naiveSession) bool { return x == s })
+		o.endSession(s, how, o.number)
+		o.carryOut(o.number)
 	case Expire:
 		s := o.session(c.Session)
 		switch {
@@ -182,7 +190,8 @@ func (o *naive) do(c Command) Outcome {
 		case s.Renewed != c.Renewed:
 			return Outcome{Code: CodeFinished}
 		}
-		o.endSessions(ending{reason: ReasonExpired}, func(x *naiveSession) bool { return x == s })
+		o.endSession(s, ending{reason: ReasonExpired}, o.number)
+		o.carryOut(o.number)
 	default:
 		return o.doLock(c)
 	}
@@ -241,25 +250,35 @@ func (o *naive) hello(c Hello) Outcome {
 
 // succeed ends what is proved to be dead, and lets the other processes of the node keep what they hold.
 func (o *naive) succeed(c Hello) {
-	dead := func(p Process) bool { return c.Place.Boot != "" && o.run(p).place == c.Place }
-	mine := func(s *naiveSession) bool { return s.ID.Node == c.Node }
-	names := o.drop(ending{reason: ReasonIncarnation}, func(s *naiveSession) bool { return mine(s) && dead(s.ID.Process()) })
-	names = append(names, o.withdrawAll(ReasonSuperseded, mine)...)
 	for _, r := range o.runs {
-		if r.Node == c.Node {
-			r.over, r.gone = true, true
+		switch {
+		case r.Node != c.Node:
+		case c.Place.Boot != "" && r.place == c.Place:
+			o.endSessions(r, false, o.number, ending{reason: ReasonIncarnation})
+		default:
+			o.endSessions(r, true, o.number, ending{reason: ReasonSuperseded})
 		}
 	}
-	for _, name := range names {
-		o.settle(name)
+	o.carryOut(o.number)
+	for _, r := range o.runs {
+		if r.Node == c.Node {
+			r.leave(o.number)
+			r.over = true
+		}
 	}
 }
 
 func (o *naive) goodbye(c Goodbye) Outcome {
 	last := o.latest(c.Node)
-	own := func(s *naiveSession) bool { return s.ID.Process() == c.process() }
+	r := o.run(c.process())
+	left := func() {
+		if r != nil {
+			o.endSessions(r, false, o.number, ending{reason: ReasonLeft})
+			o.carryOut(o.number)
+		}
+	}
 	if last != nil && c.Incarnation < last.Incarnation {
-		o.endSessions(ending{reason: ReasonLeft}, own)
+		left()
 		return Outcome{Code: CodeStaleIncarnation}
 	}
 	if last == nil || last.Incarnation != c.Incarnation {
@@ -267,12 +286,13 @@ func (o *naive) goodbye(c Goodbye) Outcome {
 		last = &naiveRun{Process: c.process()}
 		o.runs = append(o.runs, last)
 	}
-	o.endSessions(ending{reason: ReasonLeft}, own)
+	left()
 	if c.Departure > last.departure {
 		last.departure = c.Departure
 		o.say(Event{Kind: EventDeparted, Session: SessionID{Node: c.Node, Incarnation: c.Incarnation}, NodeName: last.name})
 	}
-	last.over, last.gone = true, true
+	last.leave(o.number)
+	last.over = true
 	return Outcome{}
 }
 
@@ -284,28 +304,14 @@ func (o *naive) removeNode(c Remove) Outcome {
 	if r == nil || r.gone || r.since != c.Since {
 		return Outcome{Code: CodeFinished}
 	}
-	r.gone = true
-	for _, name := range o.withdrawAll(ReasonRemoved, func(s *naiveSession) bool { return s.ID.Process() == r.Process }) {
-		o.settle(name)
-	}
+	r.leave(o.number)
+	o.endSessions(r, true, o.number, ending{reason: ReasonRemoved})
+	o.carryOut(o.number)
 	return Outcome{}
 }
 
-// withdrawAll takes those who wait on these sessions out of the queues.
-func (o *naive) withdrawAll(reason Reason, match func(*naiveSession) bool) (names []string) {
-	for _, s := range o.sessions {
-		if !match(s) {
-			continue
-		}
-		for _, c := range o.claimsOf(s) {
-			if c.token == 0 {
-				s.over[c.Request] = true
-				o.remove(c, ending{kind: EventWithdrawn, reason: reason})
-				names = append(names, c.names()...)
-			}
-		}
-	}
-	return names
+func (n *naiveRun) leave(index uint64) {
+	n.gone, n.goneAt = true, cmp.Or(n.goneAt, index)
 }
 
 // run is the record of a process, nil if there is none.
@@ -340,7 +346,16 @@ func (o *naive) node(id Node, incarnation uint64) (*naiveRun, Code) {
 	return nil, CodeUnknownNode
 }
 
+// session is an open one.
 func (o *naive) session(id SessionID) *naiveSession {
+	if s := o.anySession(id); s != nil && !o.ended(s) {
+		return s
+	}
+	return nil
+}
+
+// anySession is one that is there.
+func (o *naive) anySession(id SessionID) *naiveSession {
 	for _, s := range o.sessions {
 		if s.ID == id {
 			return s
@@ -379,7 +394,7 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 		return nil, CodeSessionLost
 	}
 	if n.gone {
-		n.gone, n.since = false, o.number
+		n.gone, n.goneAt, n.since = false, 0, o.number
 	}
 	s := &naiveSession{Session: Session{c.Session, c.TTL, o.number}, opened: o.number, over: make(map[uint64]bool)}
 	o.sessions = append(o.sessions, s)
@@ -414,42 +429,6 @@ func (o *naive) keep(c Keep) Outcome {
 		}
 	}
 	return out
-}
-
-// endSessions ends all that match: first they and their claims go, then others are served.
-func (o *naive) endSessions(how ending, match func(*naiveSession) bool) {
-	for _, name := range o.drop(how, match) {
-		o.settle(name)
-	}
-}
-
-func (o *naive) drop(how ending, match func(*naiveSession) bool) (names []string) {
-	for _, s := range slices.Clone(o.sessions) {
-		if !match(s) {
-			continue
-		}
-		o.say(Event{
-			Kind: EventSessionEnded, Session: s.ID, TTL: s.TTL, Reason: how.reason, Detail: how.detail,
-			NodeName: o.run(s.ID.Process()).name,
-		})
-		for _, c := range o.claimsOf(s) {
-			mine, rest := how, time.Duration(0)
-			switch {
-			case c.token == 0:
-				mine.kind = EventWithdrawn
-			case how.kind != 0:
-			case how.reason == ReasonClosed:
-				mine.kind = EventReleased
-			default:
-				mine.kind, rest = EventLost, c.Delay
-			}
-			mine.rest = uint64(rest / time.Millisecond)
-			o.remove(c, mine)
-			names = append(names, c.names()...)
-		}
-		o.sessions = slices.DeleteFunc(o.sessions, func(x *naiveSession) bool { return x == s })
-	}
-	return names
 }
 
 // claimsOf are a session's, by the numbers of their requests.

@@ -19,7 +19,9 @@ type node struct {
 	over        bool      // it is gone and does not come back: it neither acquires nor renews
 	departure   Departure // if it is over: what it said of its node
 	back        bool      // that it leaves no longer counts: the fleet left as a whole, and goes on
-	lasting     bool      // it is gone, and sessions of it are open
+	lasting     bool      // it is gone, and sessions of it are there
+	ended       uint64    // not 0: its sessions that were opened up to this index have ended, a teardown sees to it
+	withdrawn   uint64    // not 0: what it waited for up to this index is withdrawn, a teardown sees to it
 }
 
 // memory reports whether only the memory of it is left, which is dropped when there are too many.
@@ -108,23 +110,22 @@ func (m *Machine) resume() {
 }
 
 // succeed makes way for a later process of a node. Only what the Hello proves to be dead loses its grants now
-// (S9). The others keep what they hold until its TTL; what they wait for is withdrawn. Nobody is served before
-// all that is to go has gone.
+// (S9). The others keep what they hold until its TTL; what they wait for is withdrawn.
 func (m *Machine) succeed(c *Hello) {
 	for _, n := range m.processes(c.Node) {
 		if c.Place.proves(n.place) {
-			m.gather(n, math.MaxUint64)
-			m.dropSessions(ending{reason: ReasonIncarnation})
+			m.endSessions(n, m.commands, ending{reason: ReasonIncarnation})
+		} else {
+			m.withdrawAll(n, ReasonSuperseded)
 		}
-		m.dropWaiters(n, ReasonSuperseded)
 	}
+	m.carryOut(m.commands)
 	for _, n := range m.processes(c.Node) {
 		if n = m.conclude(n); n.memory() { // that of its successor is as good
 			m.forgotten--
 			m.nodes.Delete(n)
 		}
 	}
-	m.settleNames()
 }
 
 // processes are the records of a node.
@@ -143,11 +144,6 @@ func (m *Machine) conclude(n node) node {
 	if n.over {
 		return n
 	}
-	m.gather(n, math.MaxUint64)
-	for _, s := range m.ended {
-		m.session(s.id).over = true
-	}
-	m.ended = m.ended[:0]
 	m.numbers.drop(n.born)
 	n.over, n.born, n.since, n.lowest, n.spans = true, 0, 0, 0, 0
 	return m.leave(n)
@@ -191,7 +187,7 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 	}
 	last, known := m.latest(c.Node)
 	if known && c.Incarnation < last.incarnation {
-		m.endProcess(node{id: c.Node, incarnation: c.Incarnation})
+		m.endProcess(c)
 		return Outcome{Code: CodeStaleIncarnation}
 	}
 	if !known || last.incarnation != c.Incarnation { // it cannot return, though its Hello was not seen
@@ -199,7 +195,7 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 		last = node{id: c.Node, incarnation: c.Incarnation, gone: m.commands, over: true}
 		m.forgotten++
 	}
-	m.endProcess(last)
+	m.endProcess(c)
 	if n, ok := m.process(c.Node, c.Incarnation); ok {
 		last = m.conclude(n)
 	}
@@ -215,10 +211,11 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 }
 
 // endProcess ends all sessions of a process, which has said that it relies on none.
-func (m *Machine) endProcess(n node) {
-	m.gather(n, math.MaxUint64)
-	m.dropSessions(ending{reason: ReasonLeft})
-	m.settleNames()
+func (m *Machine) endProcess(c *Goodbye) {
+	if n, ok := m.process(c.Node, c.Incarnation); ok {
+		m.endSessions(n, m.commands, ending{reason: ReasonLeft})
+		m.carryOut(m.commands)
+	}
 }
 
 // removeNode notes that a node has no replica. That proves nothing about its process: only what waits goes.
@@ -230,9 +227,8 @@ func (m *Machine) removeNode(c *Remove) Outcome {
 	case !known || n.since != c.Since || n.gone != 0:
 		return Outcome{Code: CodeFinished}
 	}
-	m.leave(n)
-	m.dropWaiters(n, ReasonRemoved)
-	m.settleNames()
+	m.withdrawAll(m.leave(n), ReasonRemoved)
+	m.carryOut(m.commands)
 	m.boundMemory()
 	return Outcome{}
 }
@@ -243,26 +239,13 @@ func (m *Machine) revoke(c *Revoke) Outcome {
 		return Outcome{Code: CodeInvalid}
 	}
 	for _, n := range m.processes(c.Node) {
-		m.gather(n, c.Upto)
+		m.endSessions(n, c.Upto, ending{kind: EventForced, reason: ReasonRevoked, detail: c.Reason})
 	}
-	m.dropSessions(ending{kind: EventForced, reason: ReasonRevoked, detail: c.Reason})
-	m.settleNames()
+	m.carryOut(m.commands)
 	return Outcome{}
 }
 
-// gather adds the sessions of a process that were opened up to a command to m.ended.
-func (m *Machine) gather(n node, upto uint64) {
-	from := SessionID{Node: n.id, Incarnation: n.incarnation}
-	m.sessions.Ascend(sessionRef{id: from}, func(r sessionRef) bool {
-		mine := r.id.Process() == from.Process()
-		if mine && r.s.opened <= upto {
-			m.ended = append(m.ended, r.s)
-		}
-		return mine
-	})
-}
-
-// hasSessions reports whether a session of a process is open.
+// hasSessions reports whether a session of a process is there.
 func (m *Machine) hasSessions(n node) (open bool) {
 	from := SessionID{Node: n.id, Incarnation: n.incarnation}
 	m.sessions.Ascend(sessionRef{id: from}, func(r sessionRef) bool {
@@ -270,21 +253,6 @@ func (m *Machine) hasSessions(n node) (open bool) {
 		return false
 	})
 	return open
-}
-
-// dropWaiters takes all that a process waits for out of the queues. It holds what it holds.
-func (m *Machine) dropWaiters(n node, reason Reason) {
-	m.gather(n, math.MaxUint64)
-	for _, s := range m.ended {
-		m.listClaims(s)
-		for _, c := range m.claims {
-			if c.token == 0 {
-				m.finish(m.session(s.id), c.request)
-				m.dropClaim(c, ending{reason: reason})
-			}
-		}
-	}
-	m.ended = m.ended[:0]
 }
 
 // letGo notes that a process that is gone may have no session left: only the memory of the node's last one stays.

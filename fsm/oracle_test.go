@@ -78,28 +78,6 @@ func final(out Outcome) bool {
 	return !slices.ContainsFunc(out.Each, func(o Outcome) bool { return !final(o) || o.Code == CodeForbidden })
 }
 
-// possible says whether a client could send the command now: it releases and writes what its session was
-// granted, so that session has been open.
-func (w *world) possible(c Command) bool {
-	id := SessionID{}
-	switch c := c.(type) {
-	case Release:
-		id = c.Session
-	case SetValue:
-		id = c.Session
-	case Finish:
-		id = c.Session
-	case Batch:
-		return !slices.ContainsFunc(c.Commands, func(one Command) bool { return !w.possible(one) })
-	case EndRest:
-		return slices.ContainsFunc(w.o.rests, func(r naiveRest) bool { return r.Name == c.Name && r.Token == c.Token })
-	default:
-		return true
-	}
-	state, _ := w.m.Request(id, 1)
-	return w.o.session(id) != nil || state == RequestSessionLost
-}
-
 // aside is a fork and what it was when it was made.
 type aside struct {
 	m    *Machine
@@ -119,6 +97,8 @@ type world struct {
 // newWorld is a group that serves, or is about to.
 func newWorld(t *rapid.T) *world {
 	w := &world{T: t, m: New(), o: newNaive()}
+	w.m.limits.step = rapid.SampledFrom([]int{1, 1, 2, 3, stepMax}).Draw(t, "step bound")
+	w.o.step = w.m.limits.step
 	birth := Birth{[16]byte{1}, 0, uint32(rapid.IntRange(2, 3).Draw(t, "bootstrap")), uint32(rapid.IntRange(0, 2).Draw(t, "voters"))}
 	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha", places[1]}, Hello{Node{'b'}, 1, "beta", Place{}}}
 	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
@@ -176,6 +156,7 @@ func (w *world) reload() {
 	if !bytes.Equal(snapshot(m), before) {
 		w.Fatal("a restored machine writes another snapshot")
 	}
+	m.limits = w.m.limits
 	w.m = m
 }
 
@@ -205,7 +186,8 @@ func (w *world) seen() (text string) {
 		text += fmt.Sprintln(l, ok, w.m.Past(name), h, held)
 	}
 	h, ok := w.m.Key("k")
-	return text + fmt.Sprintln(h, ok, w.m.Classes(), i.Keys, i.Rests)
+	last, left := w.m.Unfinished()
+	return text + fmt.Sprintln(h, ok, w.m.Classes(), i.Keys, i.Rests, last, left)
 }
 
 // expected is the same by the naive machine.
@@ -239,6 +221,9 @@ func (w *world) expected() (text string) {
 		text += fmt.Sprint(departure, " ")
 	}
 	for _, s := range o.sessions {
+		if o.ended(s) {
+			continue
+		}
 		text += fmt.Sprintln(s.Session)
 		for r := range requests + w.next + 2 {
 			text += o.fate(s, r+1)
@@ -262,7 +247,7 @@ func (w *world) expected() (text string) {
 		text += fmt.Sprintln(l, o.used(name), o.pastOf(name), h, len(l.Holders) > 0)
 	}
 	k, ok := o.keys[OnceName("k")]
-	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests))
+	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests), o.stepped, len(o.ends) > 0)
 }
 
 func (o *naive) fate(s *naiveSession, r uint64) string {
@@ -334,6 +319,9 @@ func (w *world) batch() Batch {
 func (w *world) command() Command {
 	t := w.T
 	id := SessionID{w.node(), uint64(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "incarnation")), w.draw("session", 3)}
+	if last, left := w.m.Unfinished(); left && rapid.IntRange(0, 4).Draw(t, "go on") == 0 {
+		return Continue{last}
+	}
 	switch rapid.IntRange(0, 40).Draw(t, "command") {
 	case 40:
 		if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {

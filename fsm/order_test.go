@@ -40,6 +40,16 @@ func (b *bench) must(c Command, want Code) Outcome {
 	return o
 }
 
+// goOn takes all the steps of what has ended, and returns how many those were.
+func (b *bench) goOn() (steps int) {
+	b.Helper()
+	for last, left := b.m.Unfinished(); left; last, left = b.m.Unfinished() {
+		b.must(Continue{last}, CodeOK)
+		steps++
+	}
+	return steps
+}
+
 // acquire is the request of a's session 1 for a lock.
 func acquire(request uint64, name string) Acquire {
 	return Acquire{Session: sessionOf('a', 1), TTL: time.Second, Request: request, Name: name, Wait: true}
@@ -118,6 +128,9 @@ func TestTheEndOfASessionServesEveryLockItHeldAndNoneOfItsOwnWaiters(t *testing.
 		b.must(c, CodeQueued)
 	}
 	b.must(Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}}, CodeOK)
+	if b.goOn() == 0 {
+		t.Fatal("it took one step")
+	}
 	if err := b.m.Check(); err != nil {
 		t.Fatal(err)
 	}

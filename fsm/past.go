@@ -133,13 +133,20 @@ func (m *Machine) Past(name string) []PastGrant {
 	return grants
 }
 
-// EndOf is how the grant of a lock with this token ended; false if it has not, or is not remembered.
+// EndOf is how the grant of a lock with this token ended; false if it has not, or is not remembered. Of one that has ended
+// and is still there, Ended is the number of the command that ended its session.
 func (m *Machine) EndOf(name string, token uint64) (PastGrant, bool) {
-	g := m.past.find(name, token)
-	if g == nil {
+	if g := m.past.find(name, token); g != nil {
+		return g.view(), true
+	}
+	c := m.grantOf(name, token)
+	if c == nil || !m.gone(c) {
 		return PastGrant{}, false
 	}
-	return g.view(), true
+	ref, _ := m.sessions.Get(sessionRef{id: c.owner.id})
+	t := m.endOf(ref.s)
+	how := t.how.of(c)
+	return PastGrant{Holder: c.view(), Ended: t.began, Kind: how.kind, Reason: how.reason, Detail: how.detail}, true
 }
 
 // find is the grant of a lock with this token, nil if it is not remembered.

@@ -64,20 +64,29 @@ func (m *Machine) Locks(prefix string) iter.Seq[Lock] {
 
 // Granted says whether the token is a current grant of the lock.
 func (m *Machine) Granted(name string, token uint64) bool {
+	c := m.grantOf(name, token)
+	return c != nil && !m.gone(c)
+}
+
+// grantOf finds the holder of a lock by its token, nil if there is none. Reads may run at the same time as each other.
+func (m *Machine) grantOf(name string, token uint64) *claim {
 	l, ok := m.locks.Get(name)
 	if !ok || token == 0 {
-		return false
+		return nil
 	}
-	if l.holder != nil {
-		return l.holder.token == token
+	c := l.holder
+	if c == nil {
+		c, _ = m.shared.Get(&claim{name: name, token: token})
 	}
-	_, ok = m.shared.Get(&claim{name: name, token: token})
-	return ok
+	if c == nil || c.token != token {
+		return nil
+	}
+	return c
 }
 
 // SessionEnded says whether a session has ended, or can never be opened.
 func (m *Machine) SessionEnded(id SessionID) bool {
-	if _, open := m.sessions.Get(sessionRef{id: id}); open {
+	if _, open := m.look(id); open {
 		return false
 	}
 	n, code := m.present(id.Node, id.Incarnation)
@@ -86,20 +95,20 @@ func (m *Machine) SessionEnded(id SessionID) bool {
 
 // Request is what became of a request, and its token if it was granted.
 func (m *Machine) Request(id SessionID, number uint64) (state RequestState, token uint64) {
-	ref, ok := m.sessions.Get(sessionRef{id: id})
+	s, ok := m.look(id)
 	switch {
 	case !ok && m.SessionEnded(id):
 		return RequestSessionLost, 0
 	case !ok:
 		return RequestUnknown, 0
 	}
-	r, live := m.requests.Get(request{opened: ref.s.opened, number: number})
+	r, live := m.requests.Get(request{opened: s.opened, number: number})
 	switch {
 	case live && r.claim.token != 0:
 		return RequestGranted, r.claim.token
 	case live:
 		return RequestWaiting, 0
-	case m.over(ref.s, number):
+	case m.over(s, number):
 		return RequestFinished, 0
 	}
 	return RequestUnknown, 0
@@ -107,11 +116,11 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 
 // Wanted says whether a request holds a lock of which it has been told that somebody wants it (EventWanted).
 func (m *Machine) Wanted(id SessionID, number uint64) bool {
-	ref, open := m.sessions.Get(sessionRef{id: id})
+	s, open := m.look(id)
 	if !open {
 		return false
 	}
-	r, live := m.requests.Get(request{opened: ref.s.opened, number: number})
+	r, live := m.requests.Get(request{opened: s.opened, number: number})
 	if !live || r.claim.token == 0 {
 		return false
 	}
@@ -127,18 +136,18 @@ func (m *Machine) Wanted(id SessionID, number uint64) bool {
 
 // Session is one open session; false if there is none of that id.
 func (m *Machine) Session(id SessionID) (Session, bool) {
-	ref, ok := m.sessions.Get(sessionRef{id: id})
+	s, ok := m.look(id)
 	if !ok {
 		return Session{}, false
 	}
-	return Session{ID: id, TTL: ref.s.ttl, Renewed: ref.s.renewed}, true
+	return Session{ID: id, TTL: s.ttl, Renewed: s.renewed}, true
 }
 
 // Sessions are the open sessions by node, incarnation and number. The machine must not change meanwhile.
 func (m *Machine) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
 		m.sessions.Scan(func(r sessionRef) bool {
-			return yield(Session{ID: r.id, TTL: r.s.ttl, Renewed: r.s.renewed})
+			return m.ended(r.s) || yield(Session{ID: r.id, TTL: r.s.ttl, Renewed: r.s.renewed})
 		})
 	}
 }

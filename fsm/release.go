@@ -21,7 +21,8 @@ func (m *Machine) release(c *Release) Outcome {
 		m.end(s, held, ending{kind: EventReleased, reason: ReasonReleased, rest: uint64(c.Rest / time.Millisecond)})
 	}
 	if c.Close {
-		m.endSession(s, ending{reason: ReasonClosed})
+		m.endSession(s, ending{reason: ReasonClosed}, m.commands)
+		m.carryOut(m.commands)
 	}
 	return o
 }
@@ -79,7 +80,7 @@ func (m *Machine) forceRelease(c *ForceRelease) Outcome {
 		return Outcome{Code: CodeInvalid}
 	}
 	held := m.holder(m.lock(c.Name), c.Token)
-	if held == nil {
+	if held == nil || m.gone(held) {
 		return Outcome{Code: CodeStaleToken}
 	}
 	m.end(m.session(held.owner.id), held, ending{kind: EventForced, reason: ReasonForced, detail: c.Reason})

@@ -128,6 +128,8 @@ func (in *restorer) record(b []byte) error {
 		return in.class(b)
 	case frameKeys:
 		return in.key(b)
+	case frameTeardowns:
+		return in.teardown(b)
 	}
 	f := fields{rest: b}
 	records := uint64(0)
@@ -166,6 +168,8 @@ func (g *group) decode(b []byte) error {
 			g.silentSeen = f.uint64()
 		case 10:
 			g.commands = f.uint64()
+		case 11:
+			g.stepped = f.uint64()
 		}
 	}
 	return f.err
@@ -198,6 +202,10 @@ func (in *restorer) node(b []byte) error {
 			n.since = f.uint64()
 		case 13:
 			n.back = f.bool()
+		case 14:
+			n.ended = f.uint64()
+		case 15:
+			n.withdrawn = f.uint64()
 		}
 	}
 	if n.gone != 0 {
@@ -273,6 +281,8 @@ func (in *restorer) session(b []byte) error {
 			s.seq = f.uint64()
 		case 6:
 			s.acked = f.uint64()
+		case 7:
+			s.ended = f.bool()
 		}
 	}
 	n, known := in.process(s.id.Node, s.id.Incarnation)
@@ -281,7 +291,7 @@ func (in *restorer) session(b []byte) error {
 		in.forgotten--
 		in.nodes.Set(n)
 	}
-	s.nodeName, s.over = n.name, n.over
+	s.nodeName = n.name
 	in.sessions.Set(sessionRef{s.id, s})
 	in.sessionByIndex[s.opened] = s
 	return f.err

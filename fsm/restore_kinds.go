@@ -182,3 +182,34 @@ func (in *restorer) key(b []byte) (err error) {
 	in.aged.Set(r)
 	return nil
 }
+
+func (in *restorer) teardown(b []byte) error {
+	var t teardown
+	f := fields{rest: b}
+	for f.next() {
+		switch f.number {
+		case 1:
+			t.id = f.session()
+		case 2:
+			t.began = f.uint64()
+		case 3:
+			t.waits = f.bool()
+		case 4:
+			t.from = f.uint64()
+		case 5:
+			t.upto = f.uint64()
+		case 6:
+			t.number = f.uint64()
+		case 7:
+			t.after = f.uint64()
+		case 8:
+			t.how.kind = EventKind(f.uint8())
+		case 9:
+			t.how.reason = Reason(f.uint8())
+		case 10:
+			t.how.detail = f.text()
+		}
+	}
+	in.teardowns.Set(t)
+	return f.err
+}

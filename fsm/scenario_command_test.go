@@ -19,12 +19,14 @@ import (
 //	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D] [close=true]; set SESSION r=N LOCK#TOKEN [value=S]
 //	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S
 //	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN
+//	continue [last=N]: take the next step of what has ended. steps N: commands take so many claims away at most
 //	again N|all: apply a command, by its number, or all so far, once more
 //	show LOCK; past LOCK; cycles LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
 //
 // The lock of a Once key is written once:KEY. A node is a letter, with its newest incarnation unless inc= says another. A session is NODE/NUMBER.
 type stage struct {
 	m           *Machine
+	steps       int    // 0: as many as the machine takes
 	number      uint64 // of commands
 	log         []Command
 	incarnation map[byte]uint64
@@ -109,7 +111,7 @@ func short(id SessionID) string {
 func tale(e Event) string {
 	text := e.Kind.String()
 	switch e.Kind {
-	case EventBorn, EventServing:
+	case EventBorn, EventServing, EventUnfinished:
 	case EventSessionRenewed:
 		text += fmt.Sprintf(" %s %v", short(e.Session), e.TTL)
 	case EventSessionEnded:
@@ -190,9 +192,17 @@ func (s *stage) look(verb string, bare []string, args map[string]string) (string
 			return err.Error() + "\n", true
 		}
 		s.m = m
+		s.m.Limit(Limits{Step: s.steps})
 		return fmt.Sprintf("same %v\n", bytes.Equal(before, snapshot(m))), true
 	case "again":
 		return s.again(bare[0]), true
+	case "steps":
+		s.steps = int(number(bare[0]))
+		s.m.Limit(Limits{Step: s.steps})
+		return "", true
+	case "unfinished":
+		last, left := s.m.Unfinished()
+		return fmt.Sprintf("%v since %d\n", left, last), true
 	}
 	return "", false
 }
@@ -314,6 +324,12 @@ func (s *stage) kind(verb string, bare []string, args map[string]string) Command
 		return Turn{duration(args["keep"]), number(args["last"])}
 	case "sweep":
 		return Sweep{duration(args["keep"]), number(args["upto"])}
+	case "continue":
+		last, _ := s.m.Unfinished()
+		if args["last"] != "" {
+			last = number(args["last"])
+		}
+		return Continue{last}
 	case "endrest":
 		g := grantOf(bare[0])
 		return EndRest(g)

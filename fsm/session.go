@@ -10,7 +10,7 @@ type session struct {
 	seq     uint64 // Keep.Seq of the last renewal
 	acked   uint64 // lower request numbers are all over, as far as the client cares
 	spans   int    // of m.finished
-	over    bool   // its process is over (S9): it is not renewed, and nothing new is asked for on it
+	ended   bool   // it is a teardown's to take away
 	epoch   uint64
 }
 
@@ -26,6 +26,16 @@ func (m *Machine) session(id SessionID) *session {
 	if s := m.recent; s != nil && s.epoch == m.epoch && s.id == id {
 		return s
 	}
+	s := m.anySession(id)
+	if s == nil || m.ended(s) {
+		return nil
+	}
+	m.recent = s
+	return s
+}
+
+// anySession is session for one that may have ended.
+func (m *Machine) anySession(id SessionID) *session {
 	ref, ok := m.sessions.Get(sessionRef{id: id})
 	if !ok {
 		return nil
@@ -36,22 +46,28 @@ func (m *Machine) session(id SessionID) *session {
 		ref.s = &mine
 		m.sessions.Set(ref)
 	}
-	m.recent = ref.s
 	return ref.s
+}
+
+// look finds an open session to be read; false if there is none.
+func (m *Machine) look(id SessionID) (*session, bool) {
+	ref, ok := m.sessions.Get(sessionRef{id: id})
+	if !ok || m.ended(ref.s) {
+		return nil, false
+	}
+	return ref.s, true
 }
 
 // open finds a session, or opens it if its number was never used.
 func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
+	n, code := m.present(id.Node, id.Incarnation)
+	if code != CodeOK {
+		return nil, code
+	}
 	if s := m.session(id); s != nil {
-		if s.over {
-			return nil, CodeStaleIncarnation
-		}
 		return s, CodeOK
 	}
-	n, code := m.present(id.Node, id.Incarnation)
 	switch {
-	case code != CodeOK:
-		return nil, code
 	case m.used(n, id.Number):
 		return nil, CodeSessionLost
 	case n.spans >= m.limits.spans: // not if the node counts its sessions up
@@ -112,9 +128,9 @@ func (m *Machine) over(s *session, number uint64) bool {
 	return number < s.acked || m.finished.contains(s.opened, number)
 }
 
-// finish remembers that a request is over, for as long as a duplicate of it may come.
+// finish remembers that a request is over, for as long as a duplicate of it may come; s is nil if its session has ended.
 func (m *Machine) finish(s *session, number uint64) {
-	if number >= s.acked {
+	if s != nil && number >= s.acked {
 		s.spans += m.finished.insert(s.opened, number)
 	}
 }
@@ -172,7 +188,8 @@ func (m *Machine) closeSession(c *CloseSession) Outcome {
 	if c.Lost {
 		how.reason = ReasonAbandoned
 	}
-	m.endSession(s, how)
+	m.endSession(s, how, m.commands)
+	m.carryOut(m.commands)
 	return Outcome{}
 }
 
@@ -187,84 +204,7 @@ func (m *Machine) expire(c *Expire) Outcome {
 	if c.Renewed != s.renewed {
 		return Outcome{Code: CodeFinished}
 	}
-	m.endSession(s, ending{reason: ReasonExpired})
+	m.endSession(s, ending{reason: ReasonExpired}, m.commands)
+	m.carryOut(m.commands)
 	return Outcome{}
-}
-
-func (m *Machine) endSession(s *session, how ending) {
-	m.ended = append(m.ended, s)
-	m.dropSessions(how)
-	m.settleNames()
-}
-
-// dropSessions ends the sessions in m.ended and takes their claims away. settleNames must follow: nobody is served
-// before all that is to go has gone.
-func (m *Machine) dropSessions(how ending) {
-	for _, s := range m.ended {
-		m.events = append(m.events, Event{
-			Index: m.commands, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: how.reason,
-			Detail: how.detail, NodeName: s.nodeName,
-		})
-		m.listClaims(s)
-		for _, c := range m.claims {
-			m.dropClaim(c, how)
-		}
-		m.finished.drop(s.opened)
-		m.sessions.Delete(sessionRef{id: s.id})
-		m.recent = nil
-	}
-	ended := m.ended
-	m.ended = nil
-	for _, s := range ended {
-		if n, ok := m.process(s.id.Node, s.id.Incarnation); ok && n.lasting {
-			m.letGo(n)
-		}
-	}
-	m.ended = ended[:0]
-}
-
-// settleNames serves who waits for the locks in m.names.
-func (m *Machine) settleNames() {
-	for _, name := range m.names {
-		if l := m.lock(name); l != nil {
-			m.settle(l)
-		}
-	}
-	m.names = m.names[:0]
-}
-
-// listClaims lists what a session holds and waits for in m.claims.
-func (m *Machine) listClaims(s *session) {
-	m.claims = m.claims[:0]
-	m.requests.Ascend(request{opened: s.opened}, func(r request) bool {
-		if r.opened != s.opened {
-			return false
-		}
-		m.claims = append(m.claims, r.claim)
-		return true
-	})
-}
-
-// dropClaim removes a claim, with the others of its set, and notes its locks in m.names. What is lost may rest.
-func (m *Machine) dropClaim(c *claim, how ending) {
-	switch {
-	case c.token == 0:
-		how.kind = EventWithdrawn
-	case how.kind != 0: // said already
-	case how.reason == ReasonClosed:
-		how.kind = EventReleased
-	default:
-		how.kind = EventLost
-		if c.more != nil {
-			how.rest = c.more.delay
-		}
-	}
-	all := []*claim{c}
-	if !c.alone() {
-		all = c.more.set.claims
-	}
-	for _, c := range all {
-		m.remove(c, how)
-		m.names = append(m.names, c.name)
-	}
 }

@@ -36,6 +36,7 @@ const (
 	framePast
 	frameClasses
 	frameKeys
+	frameTeardowns
 	frameEnd
 )
 
@@ -62,6 +63,8 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 	f.begin(frameRests)
 	m.rests.Scan(func(r *rest) bool { return f.add(r.record(f.record[:0])) })
 	m.addRemembered(f)
+	f.begin(frameTeardowns)
+	m.teardowns.Scan(func(t teardown) bool { return f.add(t.record(f.record[:0])) })
 	f.begin(frameEnd)
 	f.add(appendUint(nil, 1, f.records))
 	f.flush()
@@ -144,7 +147,8 @@ func (g group) record() []byte {
 	b = appendUint(b, 7, uint64(g.bootstrap))
 	b = appendUint(b, 8, uint64(g.voters))
 	b = appendUint(b, 9, g.silentSeen)
-	return appendUint(b, 10, g.commands)
+	b = appendUint(b, 10, g.commands)
+	return appendUint(b, 11, g.stepped)
 }
 
 func (n node) record(b []byte) []byte {
@@ -158,7 +162,9 @@ func (n node) record(b []byte) []byte {
 	b = appendUint(b, 8, uint64(n.departure))
 	b = n.place.appendTo(b, 9)
 	b = appendUint(b, 12, n.since)
-	return appendBool(b, 13, n.back)
+	b = appendBool(b, 13, n.back)
+	b = appendUint(b, 14, n.ended)
+	return appendUint(b, 15, n.withdrawn)
 }
 
 func (s span) record(b []byte) []byte {
@@ -173,7 +179,8 @@ func (s *session) record(b []byte) []byte {
 	b = appendUint(b, 3, uint64(s.ttl/time.Millisecond))
 	b = appendUint(b, 4, s.renewed)
 	b = appendUint(b, 5, s.seq)
-	return appendUint(b, 6, s.acked)
+	b = appendUint(b, 6, s.acked)
+	return appendBool(b, 7, s.ended)
 }
 
 func (l *lock) record(b []byte) []byte {

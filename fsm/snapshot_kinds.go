@@ -52,6 +52,19 @@ func (o *owner) record(b []byte) []byte {
 	return appendText(b, 3, o.nodeName)
 }
 
+func (t *teardown) record(b []byte) []byte {
+	b = appendSession(b, 1, t.id)
+	b = appendUint(b, 2, t.began)
+	b = appendBool(b, 3, t.waits)
+	b = appendUint(b, 4, t.from)
+	b = appendUint(b, 5, t.upto)
+	b = appendUint(b, 6, t.number)
+	b = appendUint(b, 7, t.after)
+	b = appendUint(b, 8, uint64(t.how.kind))
+	b = appendUint(b, 9, uint64(t.how.reason))
+	return appendText(b, 10, t.how.detail)
+}
+
 func (g *pastGrant) record(b []byte, name string, owner uint64) []byte {
 	b = appendText(b, 1, name)
 	b = appendUint(b, 2, owner)

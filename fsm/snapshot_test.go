@@ -189,7 +189,27 @@ func small(t testing.TB) *Machine {
 	b.must(Withdraw{Session: sessionOf('a', 1), Acked: 2, Requests: []uint64{30}}, CodeOK)
 	b.must(Goodbye{Node{'b'}, 1, Stays}, CodeOK)
 	b.must(Level{2}, CodeOK)
+	smallEnds(b)
 	return b.m
+}
+
+// smallEnds adds two ends of which something is left: of c's former process, and of what the one after that waits for.
+func smallEnds(b *bench) {
+	b.must(Hello{Node{'c'}, 1, "gamma", Place{"boot", 1, 3}}, CodeOK)
+	c := acquire(1, "end/1")
+	c.Session = SessionID{Node{'c'}, 1, 1}
+	b.must(c, CodeGranted)
+	c.Session.Number, c.Name = 2, "end/2"
+	b.must(c, CodeGranted)
+	b.m.limits.step = 1
+	b.must(Hello{Node{'c'}, 2, "gamma", Place{"boot", 1, 3}}, CodeOK)
+	c.Session, c.TTL = SessionID{Node{'c'}, 2, 1}, time.Hour
+	for range 3 {
+		b.must(c, CodeQueued)
+		c.Request++
+	}
+	b.must(Hello{Node{'c'}, 3, "gamma", Place{}}, CodeOK)
+	b.m.limits.step = stepMax
 }
 
 // smallKinds adds a set that holds and one that waits, a rest, a Once key and its class, and their past.
@@ -284,11 +304,47 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		"past of the future":    func(m *Machine) { firstPast(m).ended = 1 << 40 },
 		"past without token":    func(m *Machine) { firstPast(m).token = 0 },
 	} {
-		m := small(t)
-		change(m)
-		if _, err := ReadSnapshot(bytes.NewReader(snapshot(m))); !errors.Is(err, ErrInvariant) && !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		refusesChanged(t, name, change)
+	}
+}
+
+func TestASnapshotWhoseEndsDoNotAddUpIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(m *Machine){
+		"no end of the ended": func(m *Machine) { m.teardowns.Delete(firstEnd(m, func(t teardown) bool { return t.id.Number != 0 })) },
+		"no end of a process": func(m *Machine) {
+			m.teardowns.Delete(firstEnd(m, func(t teardown) bool { return t.id.Number == 0 && !t.waits }))
+		},
+		"no end of its waiting": func(m *Machine) { m.teardowns.Delete(firstEnd(m, func(t teardown) bool { return t.waits })) },
+		"the end of the open": func(m *Machine) {
+			m.teardowns.Set(teardown{began: 1, id: sessionOf('a', 1), how: ending{reason: ReasonLeft}})
+		},
+		"the end of nobody": func(m *Machine) {
+			m.teardowns.Set(teardown{began: 1, id: sessionOf('a', 9), how: ending{reason: ReasonLeft}})
+		},
+		"end without a reason": func(m *Machine) { changeEnd(m, func(t *teardown) { t.how.reason = ReasonNone }) },
+		"end of the future":    func(m *Machine) { changeEnd(m, func(t *teardown) { t.began = 1 << 40 }) },
+		"end that is past": func(m *Machine) {
+			changeEnd(m, func(t *teardown) { t.number = 9 })
+		},
+		"withdrawal that is past": func(m *Machine) {
+			t := firstEnd(m, func(t teardown) bool { return t.waits })
+			t.number = 9
+			m.teardowns.Set(t)
+		},
+		"step of the future": func(m *Machine) { m.stepped = 1 << 40 },
+	} {
+		refusesChanged(t, name, change)
+	}
+}
+
+// refusesChanged fails the test if the snapshot of a changed machine is read.
+func refusesChanged(t *testing.T, name string, change func(m *Machine)) {
+	t.Helper()
+	m := small(t)
+	change(m)
+	if _, err := ReadSnapshot(bytes.NewReader(snapshot(m))); !errors.Is(err, ErrInvariant) && !errors.Is(err, ErrMalformed) {
+		t.Errorf("%s: %v", name, err)
 	}
 }
 
@@ -296,6 +352,24 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 func first(m *Machine) node { n, _ := m.process(Node{'a'}, 1); return n }
 
 func firstRest(m *Machine) *rest { r, _ := m.rests.Min(); return r }
+
+// firstEnd is the first teardown of a kind.
+func firstEnd(m *Machine, kind func(teardown) bool) (found teardown) {
+	for _, t := range m.teardowns.Items() {
+		if kind(t) {
+			return t
+		}
+	}
+	panic("none")
+}
+
+// changeEnd changes the teardown of a process.
+func changeEnd(m *Machine, change func(*teardown)) {
+	t := firstEnd(m, func(t teardown) bool { return t.id.Number == 0 && !t.waits })
+	m.teardowns.Delete(t)
+	change(&t)
+	m.teardowns.Set(t)
+}
 
 func firstPast(m *Machine) *pastGrant { l, _ := m.past.aged.Min(); return &l.grants[0] }
 

@@ -70,6 +70,18 @@ func (t spans) prune(owner, n uint64) int {
 	}
 }
 
+// dropSome forgets so many runs of an owner at most, and answers how many there were.
+func (t spans) dropSome(owner uint64, most int) (dropped int) {
+	for ; dropped < most; dropped++ {
+		first, ok := t.first(owner)
+		if !ok {
+			break
+		}
+		t.tree.Delete(first)
+	}
+	return dropped
+}
+
 // drop forgets an owner.
 func (t spans) drop(owner uint64) {
 	for {

@@ -17,28 +17,33 @@ func (o *counting) Restored(*fsm.Machine)      {}
 func (o *counting) LeaderChanged()             {}
 func (o *counting) Failed(error)               {}
 
-// The end of a node with a million locks left each replica with 220 to 430 MB for events, for ever.
-func TestTheRoomForTheEventsOfAnUnusualCommandIsGivenBack(t *testing.T) {
+// What brought many events once, the end of a node with a million locks before that came in steps, left each replica with room for as
+// many, 220 to 430 MB, for ever.
+func TestTheRoomForTheEventsOfManyCommandsAtOnceIsGivenBack(t *testing.T) {
 	t.Parallel()
 	told := &counting{}
 	m := newMachine(told, func() {}, func(err error) { t.Error(err) })
 	id := fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}
 	index := uint64(0)
-	apply := func(cmd fsm.Command) {
-		index++
-		entry := append(id.Process().AppendTo(nil), fsm.Encode(cmd)...)
-		if _, err := m.Update([]statemachine.Entry{{Index: index, Cmd: entry}}); err != nil {
+	apply := func(cmds ...fsm.Command) {
+		var entries []statemachine.Entry
+		for _, cmd := range cmds {
+			index++
+			entries = append(entries, statemachine.Entry{Index: index, Cmd: append(id.Process().AppendTo(nil), fsm.Encode(cmd)...)})
+		}
+		if _, err := m.Update(entries); err != nil {
 			t.Fatal(err)
 		}
 	}
 	apply(birth())
 	apply(fsm.Serve{})
 	apply(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: "a"})
+	var many []fsm.Command
 	for request := range uint64(2 * eventsKept) {
-		apply(fsm.Acquire{Session: id, TTL: time.Second, Request: request + 1, Name: "x", Mode: fsm.Shared})
+		many = append(many, fsm.Acquire{Session: id, TTL: time.Second, Request: request + 1, Name: "x", Mode: fsm.Shared})
 	}
 	before := told.events
-	apply(fsm.CloseSession{Session: id})
+	apply(many...)
 	if ended := told.events - before; ended < 2*eventsKept || cap(m.events) < 2*eventsKept {
 		t.Fatalf("%d events in room for %d: the test shows nothing", ended, cap(m.events))
 	}

@@ -6,17 +6,19 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Elapses is how a replica times what hangs on no session: places that stay taken after their grant (rests), and
-// the periods of Once keys. As with Expiries every replica times all along. What it keeps true:
+// Elapses is how a replica times what hangs on no session: places that stay taken after their grant (rests), the
+// periods of Once keys, and the steps of what ends much. As with Expiries every replica times all along. What it keeps true:
 //
 //	L1 a rest is due only when at least its time went by since this replica applied its beginning
 //	L2 a turn is due only when at least a period went by since this replica knew of the one before
-//	L3 on the raft leader they are due then, elsewhere stagger later; again every retry until they are done
+//	L3 a step is due as soon as this replica knows of the one before
+//	L4 on the raft leader all that is due then, elsewhere stagger later; again every retry until they are done
 type Elapses struct {
 	stagger, retry time.Duration
 	rests          map[fsm.Grant]*resting
 	queue          queue[*resting]
 	turns          map[time.Duration]turned // by how long the keys are kept
+	step           *turned                  // the last one of what has ended and is still there; nil: nothing is
 }
 
 // resting is one place. Its slot is when the raft leader proposes its end, next.
@@ -118,6 +120,24 @@ func (e *Elapses) Turns(now Instant, raftLeader bool, classes []fsm.Class) (due 
 		}
 	}
 	return due, next
+}
+
+// Continues returns whether the next step of what has ended is to be proposed at now, and when to call it again at the latest:
+// Never if nothing is left. last and left are what the state says now.
+func (e *Elapses) Continues(now Instant, raftLeader bool, last uint64, left bool) (due bool, next Instant) {
+	if !left {
+		e.step = nil
+		return false, Never
+	}
+	if e.step == nil || e.step.index != last {
+		e.step = &turned{last, now}
+	}
+	at := e.step.at.Add(e.lag(raftLeader))
+	if at > now {
+		return false, at
+	}
+	e.step.at = now.Add(e.retry)
+	return true, e.step.at.Add(e.lag(raftLeader))
 }
 
 func (e *Elapses) lag(raftLeader bool) time.Duration {

@@ -171,3 +171,38 @@ func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 		})
 	})
 }
+
+// Nothing else happens in a group whose only business is the end of a node with a million locks: each step has to be
+// proposed as soon as the one before was taken, by somebody, and again if it was lost on the way.
+func TestAStepIsDueOnTheRaftLeaderAtOnceAndStaggerLaterElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, leads := range []bool{true, false} {
+		lag := lease.Instant(stagger)
+		if leads {
+			lag = 0
+		}
+		e := lease.NewElapses(stagger, retry)
+		for i, last := range []uint64{0, 7, 9} {
+			seen := lease.Instant(i) * 1000 * ms
+			if due, next := e.Continues(seen, leads, last, true); due != leads || !leads && next != seen+lag {
+				t.Errorf("raft leader %v, step %d, when it is seen: due %v, next %v", leads, i, due, next)
+			}
+			if due, _ := e.Continues(seen+lag, leads, last, true); due == leads {
+				t.Errorf("raft leader %v, step %d, in its time: due %v", leads, i, due)
+			}
+			again := seen + lag + lag + lease.Instant(retry)
+			if due, _ := e.Continues(again-1, leads, last, true); due {
+				t.Errorf("raft leader %v, step %d: due again at once", leads, i)
+			}
+			if due, _ := e.Continues(again, leads, last, true); !due {
+				t.Errorf("raft leader %v, step %d: never due again", leads, i)
+			}
+		}
+		if due, next := e.Continues(9000*ms, leads, 9, false); due || next != lease.Never {
+			t.Errorf("raft leader %v, nothing left: due %v, next %v", leads, due, next)
+		}
+		if due, _ := e.Continues(9000*ms, leads, 9, true); due != leads {
+			t.Errorf("raft leader %v, another end that goes on with the same step: due %v", leads, due)
+		}
+	}
+}

@@ -24,6 +24,41 @@ func (l *ledger) room(s share) bool {
 	return s.mode != fsm.Permit || len(l.holders)+len(l.rests) == 0 || used+uint64(s.weight) <= uint64(s.limit)
 }
 
+// doom notes which sessions an entry has ended as a whole, whose ends are said now or with later steps.
+func (b *book) doom(out fsm.Outcome) {
+	switch c := b.cmd.(type) {
+	case fsm.Hello:
+		if out.Code == fsm.CodeOK {
+			b.doomAll(c.Node, fsm.ReasonIncarnation, func(incarnation uint64) bool {
+				return incarnation < c.Incarnation && c.Place == b.w.nodes[int(c.Node[0])-1].placeOf(incarnation)
+			})
+		}
+	case fsm.Goodbye:
+		b.doomAll(c.Node, fsm.ReasonLeft, func(incarnation uint64) bool { return incarnation == c.Incarnation })
+	}
+}
+
+func (b *book) doomAll(node fsm.Node, why fsm.Reason, of func(incarnation uint64) bool) {
+	for id, a := range b.sessions {
+		if id.Node == node && !a.ended && a.doomed == 0 && of(id.Incarnation) {
+			a.doomed = why
+		}
+	}
+}
+
+// alive is a session that has not ended, nil if there is none.
+func (b *book) alive(id fsm.SessionID) *account {
+	if a := b.sessions[id]; a != nil && !a.ended && a.doomed == 0 {
+		return a
+	}
+	return nil
+}
+
+// gone reports whether a waiter is not to be served: its session has ended, or a later process of its node is there.
+func (b *book) gone(s *share) bool {
+	return b.alive(s.session) == nil || s.session.Incarnation < b.latest[s.session.Node]
+}
+
 // share is what an Acquire asks for of one name.
 func (b *book) share(c *fsm.Acquire, e *fsm.Event) share {
 	return share{
@@ -35,8 +70,8 @@ func (b *book) share(c *fsm.Acquire, e *fsm.Event) share {
 
 // open finds the session of a new claim and says what is wrong with it.
 func (b *book) open(e *fsm.Event) *account {
-	a := b.sessions[e.Session]
-	if a == nil || a.ended {
+	a := b.alive(e.Session)
+	if a == nil {
 		b.wrong("only an open session takes locks", "%v to %s", e.Kind, brief(e.Session))
 		return nil
 	}
@@ -161,10 +196,9 @@ func (b *book) over(e *fsm.Event) {
 		g.forced = true
 		b.grants[e.Token] = g
 		allowed = s.of(c.Name, e.Name) && c.Token == e.Token && e.Kind == fsm.EventForced
-	case fsm.Hello, fsm.Goodbye: // who waits rests on no lease
-		later := fsm.ProcessOf(c)
+	case fsm.Hello, fsm.Goodbye, fsm.Continue: // who waits rests on no lease
 		allowed = allowed || e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonSuperseded &&
-			later.Node == e.Session.Node && later.Incarnation > e.Session.Incarnation
+			b.latest[e.Session.Node] > e.Session.Incarnation
 	}
 	if !allowed {
 		b.wrong("only its holder or the end of its session frees a lock", "%v of token %d of %s of %s", e.Kind, e.Token, e.Name, brief(e.Session))
@@ -179,9 +213,9 @@ func (b *book) outcome(out fsm.Outcome) {
 		b.asked(c, out)
 	case fsm.Keep:
 		for _, number := range c.Sessions {
-			a := b.sessions[fsm.SessionID{Node: c.Node, Incarnation: c.Incarnation, Number: number}]
+			alive := b.alive(fsm.SessionID{Node: c.Node, Incarnation: c.Incarnation, Number: number}) != nil
 			lost := slices.Contains(out.Lost, number)
-			if alive := a != nil && !a.ended; out.Code == fsm.CodeOK && alive == lost {
+			if out.Code == fsm.CodeOK && alive == lost {
 				b.wrong("a keepalive is told which sessions are lost", "number %d is open: %v, told lost: %v", number, alive, lost)
 			}
 			if lost {
@@ -190,9 +224,9 @@ func (b *book) outcome(out fsm.Outcome) {
 		}
 	case fsm.Withdraw:
 		b.acked(c.Session, c.Acked)
-		if a := b.sessions[c.Session]; out.Code == fsm.CodeSessionLost {
+		if a := b.alive(c.Session); out.Code == fsm.CodeSessionLost {
 			b.never(c.Session)
-		} else if a != nil && !a.ended && out.Code == fsm.CodeOK {
+		} else if a != nil && out.Code == fsm.CodeOK {
 			for _, r := range c.Requests {
 				a.requests[r] = finished // also one that has not come yet
 			}
@@ -200,12 +234,12 @@ func (b *book) outcome(out fsm.Outcome) {
 	case fsm.Release:
 		b.acked(c.Session, c.Acked)
 		for _, g := range c.Grants {
-			if l := b.locks[g.Name]; l != nil && slices.ContainsFunc(l.holders, func(s share) bool { return s.token == g.Token && s.session == c.Session }) {
+			if l := b.locks[g.Name]; l != nil && b.alive(c.Session) != nil && slices.ContainsFunc(l.holders, func(s share) bool { return s.token == g.Token && s.session == c.Session }) {
 				b.wrong("what is released is free", "token %d of %s is held still", g.Token, g.Name)
 			}
 		}
 	case fsm.Expire:
-		if a := b.sessions[c.Session]; a != nil && !a.ended && a.renewed == c.Renewed {
+		if a := b.alive(c.Session); a != nil && a.renewed == c.Renewed {
 			b.wrong("a session that was not renewed expires", "%v", out.Code)
 		}
 	case fsm.EndRest:
@@ -216,7 +250,7 @@ func (b *book) outcome(out fsm.Outcome) {
 		b.acked(c.Session, c.Acked)
 		b.wrote(c, out)
 	case fsm.CloseSession:
-		if a := b.sessions[c.Session]; a != nil && !a.ended {
+		if b.alive(c.Session) != nil {
 			b.wrong("a closed session is over", "%v", out.Code)
 		}
 		if out.Code == fsm.CodeOK {
@@ -240,7 +274,7 @@ func (b *book) acked(id fsm.SessionID, acked uint64) {
 
 func (b *book) asked(c fsm.Acquire, out fsm.Outcome) {
 	was := fate(0)
-	if a := b.sessions[c.Session]; a != nil && !a.ended {
+	if a := b.alive(c.Session); a != nil {
 		if a.acked = max(a.acked, c.Acked); c.Request < a.acked {
 			was = finished // as far as anybody asks
 		} else {
@@ -255,10 +289,9 @@ func (b *book) asked(c fsm.Acquire, out fsm.Outcome) {
 	case fsm.CodeQueued:
 		ok = was == waiting
 	case fsm.CodeSessionLost, fsm.CodeStaleIncarnation:
-		a := b.sessions[c.Session]
 		// A superseded process may have a session yet, on which it asks for nothing any more.
 		superseded := out.Code == fsm.CodeStaleIncarnation && c.Session.Incarnation < b.latest[c.Session.Node]
-		ok = a == nil || a.ended || superseded
+		ok = b.alive(c.Session) == nil || superseded
 	case fsm.CodeDone:
 		r := b.keys[c.Name]
 		ok = was != holding && was != waiting && r != nil && r.token == out.Token

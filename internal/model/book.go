@@ -37,7 +37,8 @@ type account struct {
 	at       time.Duration
 	seq      uint64
 	acked    uint64
-	ended    bool
+	ended    bool       // said
+	doomed   fsm.Reason // why it has ended though it was not said yet
 	requests map[uint64]fate
 }
 
@@ -152,6 +153,7 @@ func (b *book) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, events 
 		b.event(&events[i])
 	}
 	b.complete()
+	b.doom(out)
 	b.outcome(out)
 	b.remembered(m, out)
 	b.settled(m)
@@ -190,7 +192,7 @@ func (b *book) event(e *fsm.Event) {
 		b.wrong("events name their command", "%v names %d", e.Kind, e.Index)
 	}
 	switch e.Kind {
-	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted:
+	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted, fsm.EventUnfinished:
 	case fsm.EventValueSet:
 		b.valued(e)
 	case fsm.EventSessionRenewed:
@@ -220,7 +222,7 @@ func (b *book) renewed(e *fsm.Event) {
 		}
 		a = &account{ttl: e.TTL, requests: make(map[uint64]fate)}
 		b.sessions[e.Session] = a
-	case a.ended:
+	case a.ended || a.doomed != 0:
 		b.wrong("a session that has ended stays so", "session %s is renewed", brief(e.Session))
 	default:
 		c, ok := b.cmd.(fsm.Keep)
@@ -263,6 +265,8 @@ func (b *book) ended(e *fsm.Event) {
 			c.Place == b.w.nodes[int(c.Node[0])-1].placeOf(e.Session.Incarnation)
 	case fsm.Goodbye:
 		allowed = e.Reason == fsm.ReasonLeft && c.Node == e.Session.Node && c.Incarnation == e.Session.Incarnation
+	case fsm.Continue:
+		allowed = e.Reason == a.doomed
 	}
 	if !allowed {
 		b.wrong("a session ends for its reason", "session %s, %v", brief(e.Session), e.Reason)
@@ -271,14 +275,15 @@ func (b *book) ended(e *fsm.Event) {
 
 // settled compares the locks of an entry with the machine's, and looks for who waits for what is free.
 func (b *book) settled(m *fsm.Machine) {
+	_, left := m.Unfinished()
 	for _, name := range b.touched {
 		l := b.locks[name]
 		for _, s := range slices.Concat(l.holders, l.waiters) {
-			if b.sessions[s.session].ended {
+			if b.sessions[s.session].ended && !left {
 				b.wrong("nobody has or waits for a lock without a session", "request %d of %s has %s", s.request, brief(s.session), name)
 			}
 		}
-		if len(l.waiters) > 0 && b.served(name, &l.waiters[0]) {
+		if len(l.waiters) > 0 && !(left && b.gone(&l.waiters[0])) && b.served(name, &l.waiters[0]) {
 			b.wrong("nobody waits for what is free", "request %d of %s for %s", l.waiters[0].request, brief(l.waiters[0].session), name)
 		}
 		real, _ := m.Lock(name)

@@ -17,6 +17,8 @@ func (n *node) noteElapse(e *fsm.Event) {
 		n.wakeElapse()
 	case fsm.EventRested:
 		n.elapses.Rested(fsm.Grant{Name: e.Name, Token: e.Token})
+	case fsm.EventUnfinished:
+		n.wakeElapse()
 	case fsm.EventReleased:
 		if e.Reason == fsm.ReasonFinished {
 			n.wakeElapse()
@@ -46,10 +48,15 @@ func (n *node) stepElapse() {
 	for _, cmd := range due {
 		n.attempt(fsm.Encode(cmd), n.elapsed)
 	}
-	if n.elapses.Len() == 0 && len(classes) == 0 {
+	last, left := n.machine.Unfinished()
+	step, again := n.elapses.Continues(n.now(), leads, last, left)
+	if step {
+		n.attempt(fsm.Encode(fsm.Continue{Last: last}), n.elapsed)
+	}
+	if n.elapses.Len() == 0 && len(classes) == 0 && !left {
 		return
 	}
-	at := min(next, more, n.now().Add(expirePause))
+	at := min(next, more, again, n.now().Add(expirePause))
 	n.set(&n.elapse, max(at, n.now().Add(time.Millisecond)), n.stepElapse)
 }
 

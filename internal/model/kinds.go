@@ -237,9 +237,9 @@ func (b *book) write(name string, token uint64, value []byte) {
 
 // wrote takes the answer to a SetValue: it is carried out for the holder, once.
 func (b *book) wrote(c fsm.SetValue, out fsm.Outcome) {
-	a, l := b.sessions[c.Session], b.lock(c.Name)
+	a, l := b.alive(c.Session), b.lock(c.Name)
 	holds := slices.ContainsFunc(l.holders, func(s share) bool { return s.session == c.Session && s.token == c.Token })
-	if a == nil || a.ended {
+	if a == nil {
 		holds = false
 	}
 	switch {

@@ -19,6 +19,7 @@ type Plan struct {
 	Sync      time.Duration // a raft leader gathers proposals for so long
 	Underway  int           `json:",omitempty"` // entries of a node under way before its further commands travel together; 0: as in the product
 	Snapshot  int           // entries between two snapshots of a replica
+	Steps     int           `json:",omitempty"` // claims that one command takes away at most; 0: as many as the product's
 	Drift     float64       // what the nodes are told about their clocks
 	Rates     []float64     // of the clocks
 	Wild      bool          // clocks may break that bound: no promise about true time holds

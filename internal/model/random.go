@@ -50,6 +50,7 @@ func Random(seed uint64) Plan {
 			Node: r.IntN(p.Nodes), Room: pick(r, 2, 20, 4096), Pace: ms(r, 1, 1500), Late: ms(r, 0, 300),
 		})
 	}
+	p.Steps = pick(r, 0, 1, 1, 2)
 	return p
 }
 

@@ -99,6 +99,7 @@ func (r *raft) restore(running bool) {
 		}
 		n.machine = m
 	}
+	n.machine.Limit(fsm.Limits{Step: r.w.plan.Steps})
 	if got := r.w.imageAt(n); !bytes.Equal(got, r.snap.state) {
 		r.w.broken("a restored replica is as the one that wrote the snapshot", "node %d at %d", n.i, r.snap.index)
 	}

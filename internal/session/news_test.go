@@ -164,6 +164,10 @@ func everyNews() map[string]news {
 		"revoked": one(func(g *groupOf) fsm.Command {
 			return fsm.Revoke{Node: g.own.Node, Upto: g.m.Commands(), Reason: "burnt"}
 		}),
+		"revoked in steps": one(func(g *groupOf) fsm.Command {
+			g.m.Limit(fsm.Limits{Step: 1})
+			return fsm.Revoke{Node: g.own.Node, Upto: g.m.Commands(), Reason: "burnt"}
+		}),
 		"granted":             all(freed),
 		"granted and wanted":  all(freed, func(g *groupOf) { g.waitsFor("busy") }),
 		"granted and forced":  all(freed, func(g *groupOf) { g.apply(fsm.ForceRelease{Name: "busy", Token: g.m.Info().Counter, Reason: "again"}) }),

@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, snapshots, horizons, sides, shell, calls, holds, around, together, membership} {
+	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, teardowns, snapshots, horizons, sides, shell, calls, holds, around, together, membership} {
 		all = append(all, part()...)
 	}
 	return all
@@ -23,7 +23,7 @@ func locks() []mutant {
 	const lock, acquire, release = "fsm/lock.go", "fsm/acquire.go", "fsm/release.go"
 	return of([]mutant{
 		{name: "reuse a token", file: lock, old: "\tm.counter++\n\tm.hold(l, c)\n\tm.requests", new: "\tif m.counter == l.last {\n\t\tm.counter++\n\t}\n\tm.hold(l, c)\n\tm.requests"},
-		{name: "wake two waiters", file: lock, old: "if !m.fits(l, c.mode, c.weight) {\n\t\t\tbreak", new: "if !m.fits(l, c.mode, c.weight) && m.counter != before+1 {\n\t\t\tbreak"},
+		{name: "wake two waiters", file: lock, old: "\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !m.fits(l, c.mode, c.weight) ||", new: "\tbefore := m.counter\n\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !m.fits(l, c.mode, c.weight) && m.counter != before+1 ||"},
 		{name: "last in, first out", file: lock, old: "return a.index < b.index", new: "return a.index > b.index"},
 		{name: "low priority first", file: lock, old: "return a.priority > b.priority", new: "return a.priority < b.priority"},
 		{name: "one permit too many", file: lock, old: "uint64(l.used)+uint64(weight) <= uint64(l.limit)", new: "uint64(l.used)+uint64(weight) <= uint64(l.limit)+1"},
@@ -47,7 +47,7 @@ func locks() []mutant {
 
 // sessions are defects of who is alive.
 func sessions() []mutant {
-	const session, node = "fsm/session.go", "fsm/node.go"
+	const session, node, teardown = "fsm/session.go", "fsm/node.go", "fsm/teardown.go"
 	return of([]mutant{
 		{name: "forget to check the renewal index", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed == 0 {"},
 		{name: "an expiry by an older renewal counts", file: session, old: "if c.Renewed != s.renewed {", new: "if c.Renewed > s.renewed {"},
@@ -56,25 +56,47 @@ func sessions() []mutant {
 		{name: "a late keepalive renews", file: session, old: "case c.Seq > s.seq:", new: "case c.Seq > 0:"},
 		{name: "a session said to be lost opens later", file: session, old: "\t\t\tm.retire(id) // the client", new: "\t\t\t// the client"},
 		{name: "renewals are not heard of", file: session, old: "s.seq, s.renewed = c.Seq, m.commands", new: "s.seq = c.Seq"},
-		{name: "grant to a dead waiter", file: session, old: "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", new: "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
-		{name: "the end of a session serves nobody", file: session, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
+		{name: "a lock is served before all of a step has gone", file: teardown, old: "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", new: "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
+		{name: "the end of a session serves nobody", file: teardown, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
 		{name: "the answered floor takes one too many", file: session, old: "m.finished.prune(s.opened, acked)", new: "m.finished.prune(s.opened, acked+1)"},
-		{name: "a closed session goes on", file: session, old: "\tm.endSession(s, how)\n", new: "\t_ = how\n"},
+		{name: "a closed session goes on", file: session, old: "\tm.endSession(s, how, m.commands)\n\tm.carryOut(m.commands)\n", new: "\t_ = how\n"},
 		{name: "a restart frees nothing", file: node, old: "if c.Place.proves(n.place) {", new: "if false {"},
 		{name: "an unknown place is proof", file: node, old: "if c.Place.proves(n.place) {", new: "if c.Place == n.place {"},
 		{name: "any later process is proof", file: node, old: "if c.Place.proves(n.place) {", new: "if true {"},
-		{name: "a superseded process waits on", file: node, old: "\t\tm.dropWaiters(n, ReasonSuperseded)\n", new: ""},
+		{name: "a superseded process waits on", file: node, old: "\t\t\tm.withdrawAll(n, ReasonSuperseded)\n", new: ""},
 		{name: "a superseded process renews", file: node, old: "case known && n.over:\n\t\treturn n, CodeStaleIncarnation", new: "case known && n.over && n.id == Node{}:\n\t\treturn n, CodeStaleIncarnation"},
-		{name: "a superseded process acquires", file: session, old: "\t\tif s.over {\n", new: "\t\tif s.over && s.ttl == 0 {\n"},
-		{name: "removal ends grants", file: node, old: "\tm.dropWaiters(n, ReasonRemoved)\n", new: "\tm.gather(n, math.MaxUint64)\n\tm.dropSessions(ending{reason: ReasonRemoved})\n"},
-		{name: "a removed process waits on", file: node, old: "\tm.dropWaiters(n, ReasonRemoved)\n", new: ""},
+		{name: "a superseded process acquires", file: session, old: "\tif code != CodeOK {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)", new: "\tif code != CodeOK && m.session(id) == nil {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)"},
+		{name: "removal ends grants", file: node, old: "\tm.withdrawAll(m.leave(n), ReasonRemoved)\n", new: "\tm.endSessions(m.leave(n), m.commands, ending{reason: ReasonRemoved})\n"},
+		{name: "a removed process waits on", file: node, old: "\tm.withdrawAll(m.leave(n), ReasonRemoved)\n", new: "\tm.leave(n)\n"},
 		{name: "a late removal counts", file: node, old: "case !known || n.since != c.Since || n.gone != 0:", new: "case !known || n.gone != 0:"},
-		{name: "a late revocation counts", file: node, old: "if mine && r.s.opened <= upto {", new: "if mine {"},
+		{name: "a late revocation counts", file: teardown, old: "if upto = min(upto, m.commands); n.gone", new: "if upto = m.commands; n.gone"},
 		{name: "anybody may propose for anybody", file: "fsm/machine.go", old: "of != by && of != (Process{})", new: "of != by && of == (Process{1})"},
 		{name: "an older process is welcome", file: node, old: "case known && (c.Incarnation < last.incarnation || last.departure == Gone),", new: "case known && last.departure == Gone,"},
 		{name: "a node that left for good is welcome", file: node, old: "case known && (c.Incarnation < last.incarnation || last.departure == Gone),", new: "case known && c.Incarnation < last.incarnation,"},
-		{name: "a late good-bye ends the next process", file: node, old: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(node{id: c.Node, incarnation: c.Incarnation})\n", new: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(last)\n"},
+		{name: "a late good-bye ends the next process", file: node, old: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(c)\n", new: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(&Goodbye{Node: c.Node, Incarnation: last.incarnation})\n"},
 	}, "model", "small", "fsm")
+}
+
+// teardowns are defects of what ends in steps.
+func teardowns() []mutant {
+	const teardown, elapses = "fsm/teardown.go", "internal/lease/elapses.go"
+	return of([]mutant{
+		{name: "what has ended is granted", file: "fsm/lock.go", old: "c.weight) || m.gone(c) {", new: "c.weight) {"},
+		{name: "what is withdrawn is granted", file: teardown, old: "return c.token == 0 && c.index <= n.withdrawn", new: "return false && c.index <= n.withdrawn"},
+		{name: "a session of a process that has ended goes on", file: teardown, old: "return s.opened <= n.ended", new: "return false && s.opened <= n.ended"},
+		{name: "a session goes on until all of it has gone", file: "fsm/session.go", old: "if s == nil || m.ended(s) {", new: "if s == nil {"},
+		{name: "a token of what has ended is current", file: "fsm/read.go", old: "return c != nil && !m.gone(c)", new: "return c != nil"},
+		{name: "what has ended can be forced, too", file: "fsm/release.go", old: "held == nil || m.gone(held)", new: "held == nil"},
+		{name: "who has ended closes a circle", file: "fsm/blocked.go", old: "slices.Contains(t.goal, h.token) && !t.m.gone(h)", new: "slices.Contains(t.goal, h.token)"},
+		{name: "one step takes all", file: teardown, old: "for left := m.limits.step * costOfDrop; left > 0; {", new: "for left := 1 << 40; left > 0; {"},
+		{name: "a step is taken twice", file: teardown, old: " || c.Last != m.stepped {", new: " {"},
+		{name: "the end of an end is the end of an older one", file: teardown, old: "\t\t\tupto = max(upto, o.upto)\n", new: ""},
+		{name: "nobody is told that something is left", file: "fsm/machine.go", old: "left && !before {", new: "left && before {"},
+		{name: "snapshot without what is left of an end", file: "fsm/snapshot.go", old: "f.add(t.record(f.record[:0]))", new: "true"},
+		{name: "snapshot without the last step", file: "fsm/snapshot.go", old: "appendUint(b, 11, g.stepped)", new: "b"},
+		{name: "nobody takes the next step", file: elapses, old: "return true, e.step.at.Add(e.lag(raftLeader))", new: "return false, e.step.at.Add(e.lag(raftLeader))"},
+		{name: "a step that was lost is not proposed again", file: elapses, old: "e.step.at = now.Add(e.retry)", new: "e.step.at = now.Add(1000 * time.Hour)"},
+	}, "model", "fsm", "internal/lease")
 }
 
 // snapshots are defects of what is kept, and of copies.
@@ -89,7 +111,7 @@ func snapshots() []mutant {
 		{name: "a snapshot shares locks that go on changing", file: "fsm/lock.go", old: "if l.epoch != m.epoch {", new: "if l.epoch > m.epoch {"},
 		{name: "a snapshot shares sessions that go on changing", file: "fsm/session.go", old: "if ref.s.epoch != m.epoch {", new: "if ref.s.epoch > m.epoch {"},
 		{name: "the last number of a run is forgotten", file: span, old: "return ok && n <= s.high", new: "return ok && n < s.high"},
-		{name: "the index of the log numbers the commands", file: "fsm/machine.go", old: "= index, m.commands+1\n", new: "= index, index\n"},
+		{name: "the index of the log numbers the commands", file: "fsm/machine.go", old: "\t\tm.applied = index\n", new: "\t\tm.applied, m.commands = index, index\n"},
 		{name: "an entry is applied twice", file: "fsm/machine.go", old: "if index <= m.applied {", new: "if index < m.applied {"},
 	}, "model", "small", "fsm")
 }

@@ -82,7 +82,7 @@ func calls() []mutant {
 
 		{name: "a set asks for all its names but the last", file: all, old: "\t\to.others = others\n", new: "\t\to.others = others[:max(0, len(others)-1)]\n", suites: []string{"root:ASetIsHad"}},
 		{name: "giving back a set frees its first name alone", file: "fsm/acquire.go", old: "\tif c.alone() {\n\t\tm.settle(m.remove(c, how))", new: "\tif c.leads() {\n\t\tm.settle(m.remove(c, how))", suites: []string{"fsm", "root:ASetIsHad"}},
-		{name: "the loss of a set frees its first name alone", file: "fsm/session.go", old: "\tif !c.alone() {\n\t\tall = c.more.set.claims", new: "\tif !c.leads() {\n\t\tall = c.more.set.claims", suites: []string{"fsm", "root:SetsNever"}},
+		{name: "the loss of a set frees its first name alone", file: "fsm/teardown.go", old: "\tif !c.alone() {\n\t\tall = c.more.set.claims", new: "\tif !c.leads() {\n\t\tall = c.more.set.claims", suites: []string{"fsm", "root:SetsNever"}},
 		{name: "a set may be of several tags", file: all, old: "tag(name) != tag(names[0])):", new: "tag(names[0]) == \"\"):", suites: []string{"root:TheNamesOfASet"}},
 	})
 }

@@ -2,7 +2,7 @@ package main
 
 // kinds are defects of what is not a plain lock: Once keys, sets, rests.
 func kinds() []mutant {
-	const once, set, rest, session, snapshot = "fsm/once.go", "fsm/set.go", "fsm/rest.go", "fsm/session.go", "fsm/snapshot_kinds.go"
+	const once, set, rest, teardown, snapshot = "fsm/once.go", "fsm/set.go", "fsm/rest.go", "fsm/teardown.go", "fsm/snapshot_kinds.go"
 	return of([]mutant{
 		{name: "a finished key runs again", file: once, old: "if r, ok := m.keys.Get(&onceRecord{name: name}); ok {", new: "if r, ok := m.keys.Get(&onceRecord{name: name}); ok && r.keep == 0 {"},
 		{name: "a run that is over finishes the key of the next", file: once, old: "m.heldBy(s, l, c.Token) != nil {", new: "l != nil && l.holder != nil {"},
@@ -16,13 +16,13 @@ func kinds() []mutant {
 		{name: "a rest takes no room", file: rest, old: "\tl.used += r.weight\n", new: ""},
 		{name: "the end of a rest serves nobody", file: rest, old: "\tm.settle(l)\n\treturn Outcome{}", new: "\treturn Outcome{}"},
 		{name: "a rest ends though its grant was another", file: rest, old: "m.rests.Delete(&rest{name: c.Name, token: c.Token})", new: "m.rests.Delete(&rest{name: c.Name, token: m.counter})"},
-		{name: "what is lost does not rest", file: session, old: "\t\thow.rest = c.more.delay\n", new: "\t\t_ = c.more.delay\n"},
+		{name: "what is lost does not rest", file: teardown, old: "\t\t\thow.rest = c.more.delay\n", new: "\t\t\t_ = c.more.delay\n"},
 		{name: "snapshot without the turns of Once keys", file: snapshot, old: "appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns)", new: "appendPacked(appendUint(f.record[:0], 1, keep), 2, k.turns[:1])"},
 		{name: "snapshot without the weight of a rest", file: snapshot, old: "\tb = appendUint(b, 6, uint64(r.weight))\n\treturn appendUint(b, 7, uint64(r.limit))", new: "\treturn appendUint(b, 7, uint64(r.limit))"},
 		{name: "a set is granted in part", file: set, old: "\tfor _, c := range all.claims {\n\t\tm.hold(m.lock(c.name), c)\n", new: "\tfor i, c := range all.claims {\n\t\tif i > 1 {\n\t\t\tbreak\n\t\t}\n\t\tm.hold(m.lock(c.name), c)\n"},
 		{name: "each name of a set has a token of its own", file: set, old: "\tm.counter++\n\tfor _, c := range all.claims {", new: "\tfor _, c := range all.claims {\n\t\tm.counter++"},
 		{name: "a set is given back in part", file: "fsm/acquire.go", old: "\tfor _, c := range c.more.set.claims {\n\t\tm.remove(c", new: "\tfor _, c := range c.more.set.claims[:1] {\n\t\tm.remove(c"},
-		{name: "a set is lost in part", file: session, old: "\t\tall = c.more.set.claims\n", new: "\t\tall = c.more.set.claims[:1]\n"},
+		{name: "a set is lost in part", file: teardown, old: "\t\tall = c.more.set.claims\n", new: "\t\tall = c.more.set.claims[:1]\n"},
 		{name: "the other locks of a set serve nobody", file: "fsm/lock.go", old: "\tfor len(m.pending) > 0 {", new: "\tfor len(m.pending) > 1<<20 {"},
 		{name: "a stale holder writes the value", file: "fsm/release.go", old: "\tif held == nil {\n\t\treturn Outcome{Code: CodeStaleToken} // for ever", new: "\tif held == nil && l != nil {\n\t\theld = l.holder\n\t}\n\tif held == nil {\n\t\treturn Outcome{Code: CodeStaleToken} // for ever"},
 		{name: "a late duplicate writes the value again", file: "fsm/release.go", old: "\tif m.over(s, c.Request) {\n", new: "\tif m.over(s, c.Request) && c.Token == 0 {\n"},

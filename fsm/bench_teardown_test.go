@@ -1,0 +1,69 @@
+package fsm
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// sessionLocks is how many locks the benchmarks give a session, as the product does.
+const sessionLocks = 16_384
+
+// holding is a machine in which a process holds n locks, for each of which another waits if waited.
+func holding(tb testing.TB, n int, waited bool) *bench {
+	b := &bench{tb, New()}
+	run := func(c Command) {
+		if o, _ := b.m.Apply(b.m.Applied()+1, ProcessOf(c), Encode(c)); o.Code != CodeOK && o.Code != CodeGranted && o.Code != CodeQueued {
+			b.Fatalf("%T: %v", c, o.Code)
+		}
+	}
+	run(Birth{Cluster: [16]byte{1}})
+	run(Serve{})
+	run(Hello{Node{'a'}, 1, "alpha", Place{"boot", 1, 2}})
+	run(Hello{Node{'b'}, 1, "beta", Place{"boot", 1, 2}})
+	for i := range n {
+		r := uint64(i + 1)
+		c := Acquire{Session: sessionOf('a', r/sessionLocks+1), TTL: time.Second, Request: r, Acked: 1, Name: scattered(i), Wait: true}
+		run(c)
+		if waited {
+			c.Session.Node = Node{'b'}
+			run(c)
+		}
+	}
+	return b
+}
+
+// What a command costs at most that ends much, with those that take the rest away.
+func BenchmarkWorstApplyOfAnEnd(b *testing.B) {
+	for _, n := range []int{sessionLocks, 100_000, million} {
+		for _, waited := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d locks, waited for %v", n, waited), func(b *testing.B) { benchmarkEnd(b, n, waited) })
+		}
+	}
+}
+
+func benchmarkEnd(b *testing.B, n int, waited bool) {
+	var took []time.Duration
+	for range b.N {
+		b.StopTimer()
+		m := holding(b, n, waited).m
+		runtime.GC()
+		b.StartTimer()
+		hello := Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}}
+		for cmd, by, left := Encode(hello), ProcessOf(hello), true; left; {
+			begin := time.Now()
+			m.Apply(m.Applied()+1, by, cmd)
+			took = append(took, time.Since(begin))
+			var last uint64
+			last, left = m.Unfinished()
+			cmd, by = Encode(Continue{last}), Process{}
+		}
+	}
+	slices.Sort(took)
+	for name, at := range map[string]int{"ms-p50": len(took) / 2, "ms-p99": len(took) * 99 / 100, "ms-worst": len(took) - 1} {
+		b.ReportMetric(float64(took[at].Microseconds())/1000, name)
+	}
+	b.ReportMetric(float64(len(took))/float64(b.N), "commands")
+}
