@@ -55,7 +55,7 @@ func (x *nemesis) caller(i int, r *rand.Rand) {
 
 func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, k kind, r *rand.Rand) {
 	t := &tenure{n: n, kind: k, manual: chance(r, 10) || k.ttl > 0 && chance(r, 40)}
-	e := history.Event{Kind: history.Asked, Op: x.rec.Op(), Node: n.Index()}
+	e := history.Event{Kind: history.Asked, Op: x.rec.Op(), Node: n.Index(), Wait: len(k.others) > 0 || chance(r, 80)}
 	opts := k.claim(&e, r)
 	if t.manual {
 		opts = append(opts, holdfast.WithManualRenew())
@@ -73,7 +73,7 @@ func (x *nemesis) call(n *sim.Node, c *holdfast.Cluster, k kind, r *rand.Rand) {
 	if chance(r, 10) {
 		time.AfterFunc(time.Duration(r.Int64N(int64(patience))), cancel)
 	}
-	e.Wait, e.Until = len(k.others) > 0 || chance(r, 80), time.Since(x.begin)+patience
+	e.Until = time.Since(x.begin) + patience
 	x.rec.Add(e)
 	l, err := k.ask(ctx, c, e.Wait, opts)
 	e = history.Event{Op: e.Op, Node: e.Node, Lock: e.Lock, Until: time.Since(x.begin)}

@@ -68,7 +68,7 @@ func (k kind) claim(e *history.Event, r *rand.Rand) (opts []holdfast.Option) {
 	case k.limit > 1 && !k.shared:
 		e.Weight = 1 + r.IntN(k.limit)
 		opts = append(opts, holdfast.WithLimit(k.limit), holdfast.WithWeight(e.Weight))
-	case k.ranked:
+	case k.ranked && e.Wait:
 		e.Priority = r.IntN(3)
 		opts = append(opts, holdfast.WithPriority(e.Priority))
 	}
