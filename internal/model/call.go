@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -56,6 +57,7 @@ type call struct {
 	ctx    *patience
 	ask    session.Call
 	news   *news // of its present request
+	asking bool  // for what is neither granted nor over
 	waits  bool  // in the queue
 	over   bool
 	tenure *tenure // what it came to
@@ -81,6 +83,9 @@ func (x *news) hear(token uint64, err error) {
 		return
 	}
 	x.told, x.token, x.err = true, token, err
+	if x.c.waits && errors.Is(err, session.ErrExpired) {
+		x.c.evicted(x.c.ask.Session)
+	}
 	x.c.n.w.after(x.c.n, 0, x.wake) // as another goroutine would
 }
 
@@ -155,7 +160,8 @@ func (c *call) attempt() {
 		c.refuse(err.Error())
 		return
 	}
-	c.ask = ask
+	c.ask, c.asking = ask, true
+	k.asked(c)
 	cmd := fsm.Acquire{
 		Session: ask.Session.ID(), TTL: ask.Session.TTL(), Request: ask.Request, Acked: ask.Acked,
 		Name: w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
@@ -184,6 +190,7 @@ func (c *call) attempt() {
 // answered is Cluster.proceed: what a call does with an outcome.
 func (c *call) answered(out fsm.Outcome, unknown bool) {
 	next := c.ask.Answered(out, unknown, c.n.now())
+	c.asking = next == session.Take || next == session.Wait
 	c.n.keeper.attend()
 	switch {
 	case next == session.Take:
@@ -232,6 +239,7 @@ func (c *call) again() {
 
 // take makes the lease of a grant.
 func (c *call) take(token uint64) {
+	c.asking = false
 	t := &tenure{n: c.n, c: c, token: token, life: c.n.life, locks: c.spec.locks()}
 	terms := session.Terms{MinHold: c.spec.MinHold, MaxHold: c.spec.MaxHold, Delay: c.spec.Delay}
 	taken := c.ask.Take(&t.grant, t, c.n.w.lockName(c.spec.Lock), token, terms, c.n.now())
@@ -247,6 +255,7 @@ func (c *call) take(token uint64) {
 
 // giveUp ends a request that leads to no lease.
 func (c *call) giveUp(sent bool) {
+	c.asking = false
 	c.ask.GiveUp(sent)
 	c.n.keeper.attend()
 }

@@ -256,7 +256,7 @@ func (w *world) health() {
 	for _, n := range w.nodes {
 		well := faultless && n.ills == 0
 		if well != n.well {
-			n.well = well
+			n.well, n.wellSince = well, w.now
 			kind := history.Ill
 			if well {
 				kind = history.Well

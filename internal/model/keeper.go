@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -20,11 +21,12 @@ type keeper struct {
 	table    *session.Table
 	luck     uint64
 	timer    timer
-	cleaners int // debts that are being paid
+	cleaners int                      // debts that are being paid
+	sent     map[uint64]lease.Instant // by session: before the last command that the group is known to have of it
 }
 
 func (k *keeper) begin(n *node) {
-	*k = keeper{n: n, luck: n.w.chance(4, uint64(n.i), n.incarnation)}
+	*k = keeper{n: n, luck: n.w.chance(4, uint64(n.i), n.incarnation), sent: make(map[uint64]lease.Instant)}
 	k.table = session.New(n.w.plan.Drift, func() float64 {
 		k.luck = mix(k.luck, 1)
 		return fraction(k.luck)
@@ -41,9 +43,7 @@ func (k *keeper) attend() {
 		k.cleaners++
 		k.n.w.after(k.n, 0, k.clean)
 	}
-	if err := k.table.Check(k.n.now()); err != nil {
-		k.n.w.broken("the sessions of a node are sound", "node %d: %v", k.n.i, err)
-	}
+	k.sound()
 }
 
 func (k *keeper) wake() {
@@ -69,9 +69,10 @@ func (k *keeper) keepalive(keepalive session.Keepalive) {
 	if k.n.w.trace != nil {
 		k.n.w.tell("node %d renews %v", k.n.i, keepalive.Command.Sessions)
 	}
+	sent := k.n.now()
 	took := k.n.attempt(fsm.Encode(keepalive.Command), func(out fsm.Outcome, known bool) {
 		if known {
-			k.renewed(keepalive, out)
+			k.renewed(keepalive, sent, out)
 		} else {
 			k.table.Unanswered(keepalive)
 		}
@@ -82,7 +83,8 @@ func (k *keeper) keepalive(keepalive session.Keepalive) {
 }
 
 // renewed takes the outcome of a keepalive, and looks at all leases that last longer by it.
-func (k *keeper) renewed(keepalive session.Keepalive, out fsm.Outcome) {
+func (k *keeper) renewed(keepalive session.Keepalive, sent lease.Instant, out fsm.Outcome) {
+	k.confirmed(keepalive.Command, sent, out)
 	k.table.Answered(keepalive, out, k.n.now())
 	k.attend()
 	for _, t := range k.n.tenures {
@@ -92,10 +94,11 @@ func (k *keeper) renewed(keepalive session.Keepalive, out fsm.Outcome) {
 
 // renew renews one session now, until the outcome is known or ctx ends.
 func (k *keeper) renew(s *session.Session, ctx *patience, then func()) {
-	keepalive := k.table.Renewal(k.n.now(), s)
+	sent := k.n.now()
+	keepalive := k.table.Renewal(sent, s)
 	k.n.insist(ctx, keepalive.Command, func(out fsm.Outcome, known, _ bool) {
 		if known {
-			k.renewed(keepalive, out)
+			k.renewed(keepalive, sent, out)
 		}
 		then()
 	})
@@ -149,10 +152,8 @@ func (k *keeper) note(events []fsm.Event) {
 		k.table.Note(&events[i])
 	}
 	k.attend()
-	for i := range events {
-		if e := &events[i]; e.Kind == fsm.EventWanted && e.Session.Node == k.n.id {
-			k.n.told()
-		}
+	if slices.ContainsFunc(events, func(e fsm.Event) bool { return e.Session.Node == k.n.id }) {
+		k.n.told()
 	}
 }
 
@@ -161,13 +162,4 @@ func (k *keeper) restore(m *fsm.Machine) {
 	k.table.Restore(m)
 	k.attend()
 	k.n.told()
-}
-
-// told asks whether every holder knows that it is wanted.
-func (n *node) told() {
-	for _, t := range n.tenures {
-		if s := t.grant.Session(); !t.wanted && !t.over && s.ID().Incarnation == n.incarnation && n.machine.Wanted(s.ID(), t.c.ask.Request) {
-			n.w.broken("a holder is told that it is wanted", "node %d: token %d of %q", n.i, t.token, n.w.lockName(t.c.spec.Lock))
-		}
-	}
 }

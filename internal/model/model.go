@@ -13,6 +13,7 @@
 //	keeper.go, propose.go   what the root package does around fsm and internal/session, without its goroutines
 //	elapse.go    what it does around rests and Once keys
 //	call.go, hold.go   callers, and the resource that they work on
+//	sound.go     what must hold of a node's side of its sessions
 //	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
 //	fold.go      callers that follow the events of a replica
 //	book.go, account.go, kinds.go   the invariants of the log: a second, independent account of every lock

@@ -24,6 +24,7 @@ type node struct {
 	lag         time.Duration
 	ills        int // faults that touch it
 	well        bool
+	wellSince   time.Duration
 
 	// The process: begins anew with every start.
 	life    uint64 // counts processes

@@ -1,0 +1,85 @@
+package model
+
+import (
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// sound looks at what must hold of a node's side of its sessions after every call, whatever it says of itself.
+func (k *keeper) sound() {
+	w, n := k.n.w, k.n
+	if err := k.table.Check(n.now()); err != nil {
+		w.broken("the sessions of a node are sound", "node %d: %v", n.i, err)
+	}
+	for _, s := range k.table.All() {
+		number := s.ID().Number
+		if until := s.Until(); until > lease.Horizon(k.sent[number], s.TTL(), w.plan.Drift) {
+			w.broken("validity counts from before a command was sent", "node %d: session %d is valid for %v, and %v went by since",
+				n.i, number, until.Sub(n.now()), n.now().Sub(k.sent[number]))
+		}
+	}
+	for _, c := range n.calls {
+		if c.waits && !c.news.told && c.ask.Session.Ended() != nil {
+			w.broken("who waits is told of the end of its session", "node %d: call %d, session %d", n.i, c.op, c.ask.Session.ID().Number)
+		}
+	}
+}
+
+// asked notes when the first command that can open a session was sent, and asks whether the group is to forget an answer
+// that another call waits for.
+func (k *keeper) asked(c *call) {
+	s := c.ask.Session
+	if number := s.ID().Number; k.sent[number] == 0 {
+		k.sent[number] = k.n.now()
+	}
+	for _, o := range k.n.calls {
+		if o.asking && o.ask.Session == s && o.ask.Request < c.ask.Acked {
+			k.n.w.broken("no answer is forgotten that a call waits for", "node %d: call %d says that %d was answered, which call %d waits for",
+				k.n.i, c.op, o.ask.Request, o.op)
+		}
+	}
+}
+
+// confirmed notes when the command was sent by which the group has renewed sessions.
+func (k *keeper) confirmed(keep fsm.Keep, sent lease.Instant, out fsm.Outcome) {
+	if out.Code != fsm.CodeOK {
+		return
+	}
+	for _, number := range keep.Sessions {
+		k.sent[number] = max(k.sent[number], sent)
+	}
+}
+
+// told asks, when the replica has applied something, whether all that it says has reached those whom it concerns: a lease
+// that is valid is granted, a holder knows that it is wanted, and who waits untold stands in the queue.
+func (n *node) told() {
+	for _, t := range n.tenures {
+		id, request := t.grant.Session().ID(), t.c.ask.Request
+		if t.lasts() && !n.machine.Granted(t.grant.Name(), t.token) {
+			n.w.broken("who lost its grant knows", "node %d: token %d of %q", n.i, t.token, t.grant.Name())
+		}
+		if !t.wanted && !t.over && n.machine.Wanted(id, request) {
+			n.w.broken("a holder is told that it is wanted", "node %d: token %d of %q", n.i, t.token, t.grant.Name())
+		}
+	}
+	for _, c := range n.calls {
+		if !c.waits || c.news.told || c.ask.Session.Until() == 0 { // its session is over, which it is told a little later
+			continue
+		}
+		if state, _ := n.machine.Request(c.ask.Session.ID(), c.ask.Request); state != fsm.RequestWaiting {
+			n.w.broken("who waits stands in the queue, or is told", "node %d: call %d for %q", n.i, c.op, n.w.lockName(c.spec.Lock))
+		}
+	}
+}
+
+// evicted asks why the session of a call that waits has expired: in gentle runs not while its node and a majority were
+// well for longer than that takes. This Raft, which has no pre-vote, may need some elections for a raft leader.
+func (c *call) evicted(s *session.Session) {
+	w, n := c.n.w, c.n
+	since := max(n.wellSince, w.quorumSince)
+	elections := 10 * w.plan.Election
+	if w.plan.Gentle && n.well && w.quorum && s.TTL() > elections && w.now-since > s.TTL()+w.slack(s.TTL())+elections {
+		w.broken("who waits keeps its place", "node %d: the session of call %d expired", n.i, c.op)
+	}
+}
