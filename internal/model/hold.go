@@ -266,6 +266,9 @@ func (t *tenure) confirmed(out fsm.Outcome, unknown bool) {
 		t.denied = true
 	}
 	t.n.keeper.attend()
+	if s := t.grant.Session(); s.Manual() && s.Ended() == nil {
+		t.n.w.broken("a session of one lease ends with it", "node %d: session %d", t.n.i, s.ID().Number)
+	}
 }
 
 // releaseLater gives back a lease that has ended here, with nobody waiting for it.

@@ -160,3 +160,25 @@ func TestSoManyKeepalivesAreUnderWayAndNoMore(t *testing.T) {
 	}
 	sound(t, table, now)
 }
+
+// The group says that it has ended the session; its event is still on its way.
+func TestACallThatHearsThatItsSessionIsLostIsMadeOnAnother(t *testing.T) {
+	t.Parallel()
+	table, h := newTable(), &hold{}
+	held, _ := asks(t, table, time.Minute, false, begins)
+	next, _ := asks(t, table, time.Minute, false, begins)
+	if held.Answered(fsm.Outcome{Code: fsm.CodeGranted, Token: 1}, false, begins) != Take || !h.take(held, 1, Terms{}, begins) {
+		t.Fatal("not taken")
+	}
+	if got := next.Answered(fsm.Outcome{Code: fsm.CodeSessionLost}, false, begins); got != Again {
+		t.Errorf("the call goes on with %v", got)
+	}
+	if h.valid(begins) || !errors.Is(h.grant.Err(), ErrExpired) || table.Owes() || !table.Empty() {
+		t.Errorf("the lease is valid %v, its error %v; owes %v, %d sessions", h.valid(begins), h.grant.Err(), table.Owes(), len(table.All()))
+	}
+	again, _ := asks(t, table, time.Minute, false, begins)
+	if again.Session == next.Session {
+		t.Error("the next call is made on the session that is lost")
+	}
+	sound(t, table, begins)
+}

@@ -9,7 +9,6 @@ func sides() []mutant {
 		{name: "validity of the first grant counts from the reply", file: table, old: "s.first, !s.manual || queued", new: "now, !s.manual || queued"},
 		{name: "a session is opened before it has its validity", file: table, old: "\t\tt.mu.Lock() // until the session has its validity", new: "\t\ts.mu.Unlock()\n\t\tt.mu.Lock()\n\t\ts.mu.Lock() //", suites: []string{"internal/session:CallsThatOpenASession"}},
 		{name: "a call that waits keeps its manual session for a TTL", file: table, old: "!s.manual || queued))", new: "!s.manual))"},
-		{name: "a session that lapsed is taken for alive", file: table, old: "\t\tt.Lose(s, ErrExpired)\n\t}\n\treturn alive && !lapsed", new: "\t}\n\treturn alive || lapsed"},
 		{name: "a session that is lost is not closed", file: table, old: "\t\tt.owe(s, func(d *Debt) { d.close, d.lost = true, !errors.Is(cause, ErrReleased) })\n", new: "\t\t_ = errors.Is(cause, ErrReleased)\n"},
 		{name: "the holders of a lost session are not told", file: table, old: "\t\tg.End(err)\n", new: "\t\t_ = g\n"},
 		{name: "a session that is over is given to the next call", file: table, old: "\tt.unshare(s)\n\tt.mu.Lock()\n\tt.plan.Remove", new: "\tt.mu.Lock()\n\tt.plan.Remove"},
