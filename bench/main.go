@@ -131,6 +131,7 @@ func sections() []section {
 		{"memory", func(ctx context.Context, s settings, r *report) error { return measureLoad(ctx, s, r, false) }},
 		{"disk", func(ctx context.Context, s settings, r *report) error { return measureLoad(ctx, s, r, true) }},
 		{"idle", measureIdle},
+		{"traffic", measureTraffic},
 		{"failover", measureFailover},
 		{"stores", measureStores},
 	}
