@@ -1,4 +1,5 @@
-// Package fsm is the replicated state machine of Holdfast: who holds which lock, who waits for it, and
+// Package fsm carries no promise of compatibility: it is public to be read and checked, and programs use package
+// holdfast. It is the replicated state machine of Holdfast: who holds which lock, who waits for it, and
 // which sessions they hang on. It is a pure function of the log: the same commands at the same indexes
 // make the same state, the same outcomes, the same events and the same snapshot bytes on every replica.
 //

@@ -1,5 +1,6 @@
-// Package transport gives a node one address for everything: raft, gossip and HTTP share one port
-// number, TCP for connections and UDP for packets.
+// Package transport carries no promise of compatibility: it is public for tests, which use its in-process network. It
+// gives a node one address for everything: raft, gossip and probes share one port number, TCP for connections and UDP for
+// packets.
 //
 // A connection is made in three steps: TCP, then mutual TLS 1.3 when Options.TLS is set, then a preface
 // of four bytes ("HF", a version, a Kind) that says which part of the node it is for. What comes before
