@@ -4,5 +4,6 @@
 //   - floors_test.go: who may import whom
 //   - source_test.go: how source files look
 //   - package_test.go: what every package has
-//   - docs_test.go, commands_test.go, tables_test.go: what documents say is so
+//   - docs_test.go, commands_test.go, tables_test.go, calls_test.go: what documents say is so
+//   - sleeps_test.go: what tests wait for
 package house
