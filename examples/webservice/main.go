@@ -132,7 +132,7 @@ func (s *service) lead(ctx context.Context, every time.Duration) {
 		for {
 			select {
 			case at := <-ticks.C:
-				if err := s.job(ctx, at, every); err != nil {
+				if err := s.job(ctx, at, every); err != nil && ctx.Err() == nil {
 					s.log.Warn("job", "error", err)
 				}
 			case <-ctx.Done(): // the leadership is lost, or the process ends
