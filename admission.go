@@ -58,7 +58,7 @@ func newAdmission(good time.Duration) *admission {
 	return &admission{good: good, room: proposalsFirst, empty: make(chan struct{})}
 }
 
-// enter waits for a turn until ctx ends. It answers a *ExhaustedError, maybe beside the error of ctx, where too
+// enter waits for a turn until ctx ends. It returns a *ExhaustedError, maybe beside the error of ctx, where too
 // many calls are the reason that there is none. closing ends the waiting with ErrClosed.
 func (a *admission) enter(ctx context.Context, closing <-chan struct{}) error {
 	a.mu.Lock()

@@ -71,7 +71,7 @@ func (k *Campaign) Lease() *Lease {
 	return l
 }
 
-// Resign gives the leadership up, as Lease.Release does, and stands again behind those who wait. It answers nil where this
+// Resign gives the leadership up, as Lease.Release does, and stands again behind those who wait. It returns nil where this
 // node does not lead.
 func (k *Campaign) Resign(ctx context.Context) error {
 	if ctx == nil {

@@ -201,7 +201,7 @@ func (s *seat) read(m *fsm.Machine, name string) {
 	*s = seat{m.Commands(), l.Holders, l.Value}
 }
 
-// apply takes the events of one command and answers the rest.
+// apply takes the events of one command and returns the rest.
 func (s *seat) apply(events []fsm.Event) []fsm.Event {
 	index := events[0].Index
 	for len(events) > 0 && events[0].Index == index {

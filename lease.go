@@ -128,7 +128,7 @@ func (l *Lease) Wanted() <-chan struct{} {
 }
 
 // Renew renews the lease now and returns when the group has confirmed it. A lease without
-// WithManualRenew renews itself; Renew then only makes sure. It answers ErrLost on a lost lease and
+// WithManualRenew renews itself; Renew then only makes sure. It returns ErrLost on a lost lease and
 // ErrReleased on a released one. If ctx ends first, the lease lives on as long as it was valid.
 func (l *Lease) Renew(ctx context.Context) error {
 	if ctx == nil {

@@ -126,7 +126,7 @@ func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
 	return false, lost(ErrExpired)
 }
 
-// finished answers a *doneError if name is that of a Once key that this node's replica knows to be finished.
+// finished returns a *doneError if name is that of a Once key that this node's replica knows to be finished.
 func (c *Cluster) finished(name string) error {
 	key, once := fsm.OnceKey(name)
 	group, _ := c.proposer.current()

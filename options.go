@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Bounds of arguments. Beyond them a call answers ErrInvalid.
+// Bounds of arguments. Beyond them a call returns ErrInvalid.
 const (
 	TTLMin    = 100 * time.Millisecond
 	TTLMax    = 24 * time.Hour
@@ -118,7 +118,7 @@ func WithSpectator() Option {
 	return optionFunc(func(o *options) error { o.spectator = true; return nil })
 }
 
-// WithNoWait makes Do and Lead answer a *HeldError instead of waiting where somebody else has the lock, or waits for it.
+// WithNoWait makes Do and Lead return a *HeldError instead of waiting where somebody else has the lock, or waits for it.
 // For other calls it is ErrInvalid: TryAcquire never waits.
 func WithNoWait() Option {
 	return optionFunc(func(o *options) error { o.noWait = true; return nil })

@@ -16,7 +16,7 @@ const probesMax = 32 // that are answered at a time
 
 var errOther = errors.New("holdfast: another process answers there")
 
-// probe asks who is at an address, and answers nil if it is that process of the node or a later one. Whoever took the address
+// probe asks who is at an address, and returns nil if it is that process of the node or a later one. Whoever took the address
 // over answers for itself. It ends with ctx, dialTime at the latest, whatever the other side does.
 func (c *Cluster) probe(ctx context.Context, addr, node string, incarnation uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)

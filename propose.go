@@ -96,7 +96,7 @@ func (a attempts) open(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// propose brings a command of somebody who has a lock to the group and answers its outcome. It repeats the
+// propose brings a command of somebody who has a lock to the group and returns its outcome. It repeats the
 // very same command, which the state machine recognises, until there is an outcome or ctx ends. The error
 // then says whether the command may have been applied.
 func (p *proposer) propose(ctx context.Context, cmd fsm.Command) (fsm.Outcome, attempts, error) {
@@ -169,7 +169,7 @@ func (p *proposer) insist(ctx context.Context, cmd []byte) (fsm.Outcome, attempt
 	}
 }
 
-// pause waits a little, longer after more attempts, and less if something changes. It answers the error of the
+// pause waits a little, longer after more attempts, and less if something changes. It returns the error of the
 // operation if there is to be no further attempt.
 func (p *proposer) pause(ctx context.Context, attempt int, changed <-chan struct{}, tried attempts) error {
 	d := min(5*time.Millisecond<<min(attempt, 8), 500*time.Millisecond)

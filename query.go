@@ -118,7 +118,7 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 }
 
 // ForceRelease ends the grant with this token against its holder's will; reason, 1 to 1,024 bytes, is told to the holder
-// and to everybody who watches. A token that is no current grant answers ErrStaleToken. The holder may
+// and to everybody who watches. ErrStaleToken means that the token is of no current grant. The holder may
 // not have heard of it when the next one is granted: only the token keeps its late writes out. If an answer was lost, and the
 // group does not remember how the grant ended, the error is ErrUnknownOutcome: the grant is over in any case.
 func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, reason string) error {
@@ -150,8 +150,8 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 // holder and to everybody who watches. Without it the locks of a dead node are free at the end of their TTL.
 //
 // Nothing tells the node's process in time: if it lives, two believe that they hold a lock, and only the tokens keep its
-// late writes out. What the node acquires before the answer may go as well; what it acquires after that stays. A node
-// that holds nothing, or is not known, answers nil; so does a second call. Errors: ErrInvalid, and those of every call
+// late writes out. What the node acquires before the answer may go as well; what it acquires after that stays. For a
+// node that holds nothing, or is not known, RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and those of every call
 // that asks the group.
 func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if ctx == nil {

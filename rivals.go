@@ -91,7 +91,7 @@ func (r *rivals) hear(m forming.Message) {
 	}
 }
 
-// watch runs serve, and looks after other groups meanwhile. It answers serve's error, ErrYielded when the
+// watch runs serve, and looks after other groups meanwhile. It returns serve's error, ErrYielded when the
 // own group is to be given up, or errOut when it has removed this node's replica.
 func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
@@ -127,7 +127,7 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 	}
 }
 
-// look looks once, and answers when to look again.
+// look looks once, and returns when to look again.
 func (r *rivals) look() time.Duration {
 	own := claimOf(r.c.dir.Identity())
 	r.show(forming.Groups(r.peers()), own.Cluster)

@@ -20,7 +20,7 @@ type Run struct {
 	finished bool
 }
 
-// BeginOnce is Once for code that cannot be a function. It answers a Run if this call is to run the key; else what became of
+// BeginOnce is Once for code that cannot be a function. It returns a Run if this call is to run the key; else what became of
 // it, and a nil Run. Errors are those of Once. The lease renews itself until Finish or Abandon: a Run that is forgotten
 // keeps the key from all others as long as its process lives.
 func (c *Cluster) BeginOnce(ctx context.Context, key string, opts ...OnceOption) (*Run, OnceResult, error) {
@@ -74,7 +74,7 @@ func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, er
 func (r *Run) Lease() *Lease { return r.lease }
 
 // Finish says that the key is done: it is remembered as KeepFor says. ErrLost and ErrUnknownOutcome are those of Once;
-// ErrReleased follows Abandon. A second call answers nil after one that did.
+// ErrReleased follows Abandon. A second call returns nil after one that did.
 func (r *Run) Finish(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -92,7 +92,7 @@ func (r *Run) Finish(ctx context.Context) error {
 // Abandon leaves the key open to another call. It is Release of the lease: nil also after Finish.
 func (r *Run) Abandon(ctx context.Context) error { return r.lease.Release(ctx) }
 
-// call runs fn and finishes the key, or leaves it open where fn answers an error or panics.
+// call runs fn and finishes the key, or leaves it open where fn returns an error or panics.
 func (r *Run) call(ctx context.Context, fn func(context.Context, *Lease) error, begun OnceResult) (result OnceResult, err error) {
 	result = begun
 	returned := false

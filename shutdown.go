@@ -18,7 +18,7 @@ const (
 
 // Close stops the node: its leases end at once with ErrLost and ErrClosed, and are given back to the group if it can
 // be reached within a second. A node without a data directory never comes back: if its replica votes, Close then
-// waits until the group has let it go and another votes in its place, for five seconds at most. Close answers nil when
+// waits until the group has let it go and another votes in its place, for five seconds at most. Close returns nil when
 // nothing of the node is left: no goroutine, descriptor or port. It is idempotent, safe at any time and from several
 // goroutines, and bounded in time even after a disk failure.
 func (c *Cluster) Close() error {

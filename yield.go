@@ -9,7 +9,7 @@ import (
 )
 
 // share notes durably that the group has, or may have, other replicas than its founder's: it is never given up then. It
-// answers false as long as the group is about to be.
+// returns false as long as the group is about to be.
 func (f *founder) share() bool {
 	if !f.c.dir.Identity().Alone() {
 		return true

@@ -98,7 +98,7 @@ func (f *File) CheckOnce(ctx context.Context, resource string, t Token) error {
 }
 
 // Do runs fn if Check admits t, and lets nobody else pass a check of the file before fn has returned, so
-// that check and write are one step among all who use the file. It answers fn's error; the mark has
+// that check and write are one step among all who use the file. It returns fn's error; the mark has
 // risen then all the same. fn may not use this guard.
 func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error) error {
 	if err := validate(ctx, resource, t); err != nil {

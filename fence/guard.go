@@ -143,7 +143,7 @@ func top(marks map[string]Token) (highest Token) {
 }
 
 // Do runs fn if Check admits t, and lets nobody else pass a check before fn has returned, so that check and
-// write are one step. It answers fn's error; the mark has risen then all the same. fn may not use this guard.
+// write are one step. It returns fn's error; the mark has risen then all the same. fn may not use this guard.
 func (m *Memory) Do(ctx context.Context, resource string, t Token, fn func() error) error {
 	if err := validate(ctx, resource, t); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// EvalFunc runs a Lua script on a Redis server, as EVAL does, and answers what it returns: strings as
+// EvalFunc runs a Lua script on a Redis server, as EVAL does, and returns its result: strings as
 // string or []byte, numbers as int64, lists as []any. It may send the script's hash in its place
 // (EVALSHA). With go-redis it is
 //
@@ -56,7 +56,7 @@ func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return err
 }
 
-// Eval is Check and the user's own script in one step, and answers what the script returns. A refused
+// Eval is Check and the user's own script in one step, and returns what the script returns. A refused
 // token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must share
 // a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a script that
 // fails leaves what it did before, and the mark.

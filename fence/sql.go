@@ -140,7 +140,7 @@ func (s *SQL) check(ctx context.Context, q querier, resource string, t Token, on
 	return s.place.wrap(err)
 }
 
-// Do runs fn in a transaction that begins with CheckTx and commits if fn answers nil; a refused token
+// Do runs fn in a transaction that begins with CheckTx and commits if fn returns nil; a refused token
 // does not run fn. It is rolled back after an error or a panic, which goes on. ctx ends the transaction
 // too. After an error of the commit, fn's writes may be there nevertheless, the mark with them.
 func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx) error) error {

@@ -57,7 +57,7 @@ func (t Token) MarshalText() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(t), 10), nil
 }
 
-// UnmarshalText reads decimal digits and nothing else; otherwise it answers ErrInvalidToken and leaves
+// UnmarshalText reads decimal digits and nothing else; otherwise it returns ErrInvalidToken and leaves
 // the token as it was.
 func (t *Token) UnmarshalText(text []byte) error {
 	const digitsMax = 16 // of TokenMax
@@ -122,7 +122,7 @@ func NewContext(ctx context.Context, t Token) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// FromContext answers the token that ctx carries; false if it carries none.
+// FromContext returns the token that ctx carries; false if it carries none.
 func FromContext(ctx context.Context) (Token, bool) {
 	if ctx == nil {
 		return 0, false

@@ -15,7 +15,7 @@ import (
 const leaveTime = time.Minute
 
 // Leave is the planned departure of what runs on the node: its service ends, then Cluster.Leave, and nothing runs. Its
-// disk begins as a new node, unless all leave. It answers the error of Cluster.Leave.
+// disk begins as a new node, unless all leave. It returns the error of Cluster.Leave.
 func (n *Node) Leave(ctx context.Context) error {
 	n.Resume()
 	l := n.take()

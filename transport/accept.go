@@ -170,7 +170,7 @@ type limiter struct {
 	skipped int
 }
 
-// allow answers whether to warn now, and how many times it said no since the last yes.
+// allow reports whether to warn now, and how many times it said no since the last yes.
 func (l *limiter) allow(now time.Time) (skipped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

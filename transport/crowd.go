@@ -22,7 +22,7 @@ func newCrowd(max, hostMax int, age func(*conn) int64) *crowd {
 	return &crowd{max: max, hostMax: hostMax, age: age, hosts: make(map[string]map[*conn]struct{})}
 }
 
-// enter admits c and answers the connection that has to go for it, nil if there is room.
+// enter admits c and returns the connection that has to go for it, nil if there is room.
 func (w *crowd) enter(c *conn) (outcast *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +43,7 @@ func (w *crowd) enter(c *conn) (outcast *conn) {
 	return outcast
 }
 
-// leave answers whether c was still there.
+// leave reports whether c was still there.
 func (w *crowd) leave(c *conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,7 @@ func newListener(kind Kind, addr string, backlog int) *listener {
 	}
 }
 
-// Accept waits for the next connection; after Close it answers ErrClosed.
+// Accept waits for the next connection; after Close it returns ErrClosed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		if c := l.next(); c != nil {
@@ -88,7 +88,7 @@ func (l *listener) isClosed() bool {
 	return l.closed
 }
 
-// offer queues c and answers the connection that has to go for it, c itself where the listener is closed. As in a
+// offer queues c and returns the connection that has to go for it, c itself where the listener is closed. As in a
 // crowd, where there is no room it is the oldest of the host that has the most.
 func (l *listener) offer(c *conn) (outcast *conn) {
 	l.mu.Lock()

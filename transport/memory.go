@@ -109,7 +109,7 @@ func (m *Memory) wire(addr string) *memoryWire {
 	return m.wires[addr]
 }
 
-// link answers the generators of a directed pair of endpoints.
+// link returns the generators of a directed pair of endpoints.
 func (m *Memory) link(from, to place) *link {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -134,7 +134,7 @@ func newRules(faults map[pair]Faults) *rules {
 	return &rules{faults: faults, superseded: make(chan struct{})}
 }
 
-// of answers the faults of one kind of traffic from one endpoint to another.
+// of returns the faults of one kind of traffic from one endpoint to another.
 func (r *rules) of(from, to place, kind Kind) Faults {
 	var result Faults
 	if len(r.faults) == 0 || from.addr == to.addr {
@@ -160,7 +160,7 @@ func (r *rules) of(from, to place, kind Kind) Faults {
 // onlySelf: name is the host that both share, so that for it "everybody else" does not include other.
 func (p place) onlySelf(name string, other place) bool { return name == p.host && p.host == other.host }
 
-// cut answers whether the direction is cut, and a channel that closes when that may have changed.
+// cut reports whether the direction is cut, and a channel that closes when that may have changed.
 func (m *Memory) cut(from, to place, kind Kind) (bool, <-chan struct{}) {
 	r := m.rules.Load()
 	return r.of(from, to, kind).Cut, r.superseded

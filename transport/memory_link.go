@@ -27,7 +27,7 @@ func newLink(seed uint64, p pair) *link {
 	}
 }
 
-// packet answers how long each copy of a packet takes; none if it is lost. It always draws the same
+// packet returns how long each copy of a packet takes; none if it is lost. It always draws the same
 // count of lots, so that changing one probability does not change what the others decide.
 func (l *link) packet(f Faults) (copies []time.Duration) {
 	l.mu.Lock()
@@ -48,7 +48,7 @@ func (l *link) packet(f Faults) (copies []time.Duration) {
 	return copies
 }
 
-// stream answers how long a write's bytes take, and whether the stream breaks instead.
+// stream returns how long a write's bytes take, and whether the stream breaks instead.
 func (l *link) stream(f Faults) (delay time.Duration, reset bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -202,7 +202,7 @@ func (p *pipe) reset() {
 	p.notify()
 }
 
-// closeWriter answers whether this was the first time.
+// closeWriter reports whether this was the first time.
 func (p *pipe) closeWriter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *pipe) setWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// watch answers a channel that closes at the next change.
+// watch returns a channel that closes at the next change.
 func (p *pipe) watch() <-chan struct{} {
 	if p.changed == nil {
 		p.changed = make(chan struct{})

@@ -66,7 +66,7 @@ type Endpoint interface {
 	// endpoint closes, or after ten seconds. ctx has no influence on the connection afterwards.
 	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
 	// Listener yields the connections of that kind, after TLS and preface. There is one per kind: a second
-	// call answers the same one until it is closed, then a new one. Connections of a kind that nobody
+	// call returns the same one until it is closed, then a new one. Connections of a kind that nobody
 	// listens for are closed. Closing it stops that kind alone; accepted connections live on.
 	Listener(kind Kind) net.Listener
 	// WritePacket sends b as one packet, best effort: nil does not say that it arrived. It does not keep b.
@@ -112,7 +112,7 @@ type Options struct {
 	Backlog int
 }
 
-// withDefaults answers a copy with every zero field filled.
+// withDefaults returns a copy with every zero field filled.
 func (o Options) withDefaults() Options {
 	o.TLS = o.TLS.Clone() // its owner may go on to change it; the clone of nil is nil
 	if o.Logger == nil {
