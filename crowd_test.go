@@ -44,7 +44,7 @@ func allWait(t *testing.T, c *holdfast.Cluster, name string, n int) {
 	t.Helper()
 	waiters := 0
 	for range 100 {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual
 		info, err := c.Inspect(until(time.Minute), name)
 		if waiters = len(info.Waiters); err == nil && waiters == n {
 			return
@@ -173,7 +173,7 @@ func free(t *testing.T, c *holdfast.Cluster, name string) {
 		if info, err = c.Inspect(until(time.Minute), name); err == nil && len(info.Holders)+len(info.Waiters) == 0 {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // virtual
 	}
 	t.Errorf("%d hold %s, %d wait: %v", len(info.Holders), name, len(info.Waiters), err)
 }
