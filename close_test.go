@@ -109,6 +109,9 @@ func TestCloseEndsEveryLeaseAndEveryWaitingCall(t *testing.T) {
 			})
 		}
 		all.Wait()
+		if t.Failed() {
+			return
+		}
 		for range waiters {
 			all.Go(func() {
 				if _, err := c.Acquire(t.Context(), "held/0"); !errors.Is(err, holdfast.ErrClosed) {

@@ -49,7 +49,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 
 func acquire(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
 	t.Helper()
-	l, err := c.Acquire(within(t, 10*time.Second), name, opts...)
+	l, err := c.Acquire(within(t, 30*time.Second), name, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
