@@ -92,20 +92,58 @@ func both(ctx context.Context, c *holdfast.Cluster, name string) error {
 	return l.Release(ctx)
 }
 
+// throng is callers that have made a call each, and wait to be set to work. What it takes to start ten thousand, and to
+// look through their stacks for garbage, is more than their calls take, and is not the fleet's: it is the same
+// however many of them are at work.
+type throng struct {
+	nodes   []*holdfast.Cluster
+	callers []chan func(caller int)
+}
+
+// gather starts a throng, which goes home with the test.
+func gather(t *testing.T, nodes []*holdfast.Cluster, callers int) *throng {
+	c := &throng{nodes: nodes}
+	var all, begun sync.WaitGroup
+	for i := range callers {
+		work := make(chan func(int), 1)
+		c.callers = append(c.callers, work)
+		begun.Add(1)
+		all.Go(func() {
+			if err := both(t.Context(), nodes[i%len(nodes)], fmt.Sprint("press/", i)); err != nil {
+				t.Error(err)
+			}
+			begun.Done()
+			for do := range work {
+				do(i)
+			}
+		})
+	}
+	begun.Wait()
+	t.Cleanup(func() {
+		for _, work := range c.callers {
+			close(work)
+		}
+		all.Wait()
+	})
+	return c
+}
+
 // press has callers take and give back locks for a while, each as fast as it goes.
-func press(nodes []*holdfast.Cluster, callers int, d time.Duration) func(*calls) {
+func (c *throng) press(callers int, d time.Duration) func(*calls) {
 	return func(r *calls) {
 		end := time.Now().Add(d)
 		var all sync.WaitGroup
-		for i := range callers {
-			all.Go(func() {
+		all.Add(callers)
+		for _, work := range c.callers[:callers] {
+			work <- func(i int) {
+				defer all.Done()
 				for time.Now().Before(end) {
 					began := time.Now()
 					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-					r.note(began, both(ctx, nodes[i%len(nodes)], fmt.Sprint("press/", i)))
+					r.note(began, both(ctx, c.nodes[i%len(c.nodes)], fmt.Sprint("press/", i)))
 					cancel()
 				}
-			})
+			}
 		}
 		all.Wait()
 	}
@@ -138,26 +176,26 @@ func TestTenTimesTheCallersAreServedAsFastAltogether(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	nodes := fleet(t, 3)
-	measured(t, "warm", press(nodes, 128, 200*time.Millisecond))
-	many, crowd := 0.0, 0.0 // how fast they were, with 128 callers as 1
-	for round := range 4 {  // until the machine has had a quiet moment
-		few := measured(t, "128 callers", press(nodes, 128, 300*time.Millisecond))
-		tenfold := measured(t, "1,280 callers", press(nodes, 1280, 300*time.Millisecond))
-		hundredfold := measured(t, "12,800 callers", press(nodes, 12800, 300*time.Millisecond))
+	crowd := gather(t, fleet(t, 3), 12800)
+	measured(t, "warm", crowd.press(128, 200*time.Millisecond))
+	many, most := 0.0, 0.0 // how fast they were, with 128 callers as 1
+	for round := range 4 { // until the machine has had a quiet moment
+		few := measured(t, "128 callers", crowd.press(128, 300*time.Millisecond))
+		tenfold := measured(t, "1,280 callers", crowd.press(1280, 300*time.Millisecond))
+		hundredfold := measured(t, "12,800 callers", crowd.press(12800, 300*time.Millisecond))
 		for _, r := range []*calls{few, tenfold, hundredfold} {
 			if len(r.refused) > 0 {
 				t.Errorf("%d calls failed that had 20 s", len(r.refused))
 			}
 		}
-		many, crowd = max(many, tenfold.yield()/few.yield()), max(crowd, hundredfold.yield()/few.yield())
-		if round > 0 && many > 0.8 && crowd > 0.8 {
+		many, most = max(many, tenfold.yield()/few.yield()), max(most, hundredfold.yield()/few.yield())
+		if round > 0 && many > 0.8 && most > 0.8 {
 			break
 		}
 	}
-	t.Logf("ten times the callers are served at %.2f of the speed, a hundred times at %.2f", many, crowd)
-	if many < 0.8 || crowd < 0.8 {
-		t.Errorf("ten times the callers are served at %.2f of the speed, a hundred times at %.2f", many, crowd)
+	t.Logf("ten times the callers are served at %.2f of the speed, a hundred times at %.2f", many, most)
+	if many < 0.8 || most < 0.8 {
+		t.Errorf("ten times the callers are served at %.2f of the speed, a hundred times at %.2f", many, most)
 	}
 }
 
@@ -169,12 +207,13 @@ func TestAFleetUnderTenTimesItsLoadServesOnAndRecoversAtOnce(t *testing.T) {
 	}
 	const deadline = time.Second
 	nodes := fleet(t, 3)
-	measured(t, "warm", press(nodes, 128, 200*time.Millisecond))
+	crowd := gather(t, nodes, 128)
+	measured(t, "warm", crowd.press(128, 200*time.Millisecond))
 	best, served, vain, slow := 0.0, 0, 0, time.Hour
 	for round := range 5 { // until the machine has had a quiet moment
-		calm := measured(t, "calm", press(nodes, 128, 400*time.Millisecond))
+		calm := measured(t, "calm", crowd.press(128, 400*time.Millisecond))
 		full := measured(t, "full", flood(nodes, 10*float64(len(calm.served))/calm.wall, time.Second, deadline))
-		after := measured(t, "after", press(nodes, 128, 400*time.Millisecond))
+		after := measured(t, "after", crowd.press(128, 400*time.Millisecond))
 		if len(after.refused) > 0 {
 			t.Errorf("%d calls failed that came after the load", len(after.refused))
 		}
