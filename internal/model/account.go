@@ -196,8 +196,9 @@ func (b *book) over(e *fsm.Event) {
 		g.forced = true
 		b.grants[e.Token] = g
 		allowed = s.of(c.Name, e.Name) && c.Token == e.Token && e.Kind == fsm.EventForced
-	case fsm.Hello, fsm.Goodbye, fsm.Continue: // who waits rests on no lease
-		allowed = allowed || e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonSuperseded &&
+	case fsm.Hello, fsm.Goodbye, fsm.Remove, fsm.Continue: // who waits rests on no lease
+		removed := e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonRemoved && e.Session.Incarnation <= b.removed[e.Session.Node]
+		allowed = allowed || removed || e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonSuperseded &&
 			b.latest[e.Session.Node] > e.Session.Incarnation
 	}
 	if !allowed {

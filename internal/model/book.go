@@ -20,6 +20,7 @@ type book struct {
 	applied  []time.Duration // when each command was, by number
 	sessions map[fsm.SessionID]*account
 	latest   map[fsm.Node]uint64 // incarnation that has said Hello or Goodbye last
+	removed  map[fsm.Node]uint64 // incarnation of which somebody said last that it has no replica
 	locks    map[string]*ledger
 	grants   map[uint64]grantee // by token, for ever
 	highest  uint64             // token
@@ -84,7 +85,7 @@ type grantee struct {
 
 func (b *book) init(w *world) {
 	*b = book{
-		w: w, latest: make(map[fsm.Node]uint64), sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
+		w: w, latest: make(map[fsm.Node]uint64), removed: make(map[fsm.Node]uint64), sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
 		keys: make(map[string]*record), values: make(map[string][]byte),
 	}
 }
@@ -140,6 +141,9 @@ func (b *book) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, events 
 	b.cmd, b.number, b.events, b.touched, b.parts = cmd, m.Commands(), events, b.touched[:0], b.parts[:0]
 	for uint64(len(b.applied)) <= b.number {
 		b.applied = append(b.applied, b.w.now)
+	}
+	if c, ok := cmd.(fsm.Remove); ok {
+		b.removed[c.Node] = max(b.removed[c.Node], c.Incarnation)
 	}
 	switch cmd.(type) {
 	case fsm.Hello, fsm.Goodbye:

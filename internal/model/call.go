@@ -201,8 +201,11 @@ func (c *call) answered(out fsm.Outcome, unknown bool) {
 	case next == session.Wait:
 		c.waits = true
 		c.n.w.after(c.n, 0, c.news.wake)
-	case next == session.Again, out.Code == fsm.CodeUnknownNode:
+	case next == session.Again:
 		c.again()
+	case out.Code == fsm.CodeUnknownNode: // the group has forgotten this node
+		hello := fsm.Hello{Node: c.n.id, Incarnation: c.n.incarnation, Name: "n", Place: c.n.place()}
+		c.n.insist(c.ctx, hello, func(fsm.Outcome, bool, bool) { c.again() })
 	case out.Code == fsm.CodeDone:
 		c.refuse("done")
 	default:

@@ -30,13 +30,14 @@ const (
 	Jump                      // its clock jumps ahead (wild plans alone)
 	Campaign                  // it stands for election at once
 	Force                     // an operator frees a lock through it
+	Removal                   // the group says that it has no replica any more, and it comes back
 	faultsEnd
 )
 
 // String is the kind in lower case.
 func (k FaultKind) String() string {
 	names := [...]string{"crash", "outage", "leave", "pause", "doze", "cut", "mute", "deaf", "part", "slow", "lag",
-		"rate", "jump", "campaign", "force"}
+		"rate", "jump", "campaign", "force", "removal"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -182,6 +183,8 @@ func (w *world) harm(f Fault, by int) {
 		}
 	case Force:
 		w.force(n, by)
+	case Removal:
+		w.remove(n, w.nodes[f.Other], by)
 	}
 }
 
@@ -238,6 +241,25 @@ func (w *world) force(n *node, by int) {
 				w.record(e)
 			})
 			return
+		}
+	}
+}
+
+// remove lets another node say that the group has removed this one's replica. What it holds stays, and what it waits for is
+// withdrawn. It comes back with new sessions, as Cluster.comeBack does.
+func (w *world) remove(n, other *node, by int) {
+	if by < 0 {
+		if n.up {
+			n.keeper.table.UnshareAll()
+		}
+		return
+	}
+	if !other.up || other.paused {
+		return
+	}
+	for r := range other.machine.Nodes() {
+		if r.Node == n.id {
+			other.attempt(fsm.Encode(fsm.Remove{Node: r.Node, Incarnation: r.Incarnation, Since: r.Since}), nil)
 		}
 	}
 }

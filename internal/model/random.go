@@ -35,6 +35,9 @@ func Random(seed uint64) Plan {
 		ttl = max(ttl, 20*p.Election)
 	}
 	p.TTLs = []time.Duration{ttl, ttl, ttl * 2}[:1+r.IntN(3)]
+	if chance(r, 15) { // outlives its holder's node, and the faults
+		p.TTLs = append(p.TTLs, 90*time.Second)
+	}
 	p.Locks = []Kind{{}, {}, {Permits: 3}, {Shared: true}}[:1+r.IntN(4)]
 	if chance(r, 35) {
 		p.Locks = append(p.Locks, Kind{Election: true})

@@ -46,7 +46,7 @@ func sides() []mutant {
 
 		{name: "validity of a renewal counts from the reply", file: renew, old: "t.plan.Renewed(s.id.Number, k.sent, now)", new: "t.plan.Renewed(s.id.Number, now, now)"},
 		{name: "the outcome of a keepalive is not looked at", file: renew, old: "if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {", new: "if out.Code != fsm.CodeOK {"},
-		{name: "sessions are not renewed", file: renew, old: "\t\tif !t.takeOff() {\n", new: "\t\tif t.takeOff() {\n"},
+		{name: "sessions are not renewed", file: renew, old: "\t\tif !t.takeOff() {\n", new: "\t\tif !t.takeOff() || len(batch) > 0 {\n"},
 		{name: "the place of a keepalive is not given back", file: renew, old: "\tif k.flies {\n", new: "\tif !k.flies {\n"},
 		{name: "all keepalives have one number", file: renew, old: "Seq: t.seq.Add(1)}", new: "Seq: t.seq.Load() + 1}"},
 		{name: "the group may forget the lowest session", file: renew, old: "k.Command.Lowest = t.numbers.Lowest()", new: "k.Command.Lowest = t.numbers.Lowest() + 1"},
@@ -54,6 +54,7 @@ func sides() []mutant {
 		{name: "a lease that was freed by force lives on", file: renew, old: "\t\tr.grant.End(r.err)\n", new: "\t\t_ = r\n"},
 
 		{name: "a forced release is not told to the holder", file: news, old: "\t\tt.revoke(s, e.Request, forced(e.Detail))\n", new: "\t\t_ = e.Detail\n"},
+		{name: "who waits is not told that its node was removed", file: news, old: "fsm.ReasonSuperseded, fsm.ReasonRemoved:\n", new: "fsm.ReasonSuperseded:\n"},
 		{name: "a holder is not told that it is wanted", file: news, old: "\t\ts.wanted(e.Request)\n", new: ""},
 		{name: "a snapshot hides grants from those who wait", file: news, old: "\t\t\t\ts.granted(r.number, token)\n", new: "\t\t\t\t_ = token\n"},
 		{name: "a snapshot hides waiters from holders", file: news, old: "\t\t\t\t\ts.wanted(r.number)\n", new: ""},
