@@ -54,9 +54,14 @@ func (b *book) alive(id fsm.SessionID) *account {
 	return nil
 }
 
-// gone reports whether a waiter is not to be served: its session has ended, or a later process of its node is there.
+// gone reports whether a waiter is not to be served: its session has ended, or a later process of its node is there, or
+// its node was removed since it came.
 func (b *book) gone(s *share) bool {
-	return b.alive(s.session) == nil || s.session.Incarnation < b.latest[s.session.Node]
+	return b.alive(s.session) == nil || s.session.Incarnation < b.latest[s.session.Node] || b.left(s)
+}
+
+func (b *book) left(s *share) bool {
+	return s.index < b.removed[fsm.Process{Node: s.session.Node, Incarnation: s.session.Incarnation}]
 }
 
 // share is what an Acquire asks for of one name.
@@ -197,7 +202,7 @@ func (b *book) over(e *fsm.Event) {
 		b.grants[e.Token] = g
 		allowed = s.of(c.Name, e.Name) && c.Token == e.Token && e.Kind == fsm.EventForced
 	case fsm.Hello, fsm.Goodbye, fsm.Remove, fsm.Continue: // who waits rests on no lease
-		removed := e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonRemoved && e.Session.Incarnation <= b.removed[e.Session.Node]
+		removed := e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonRemoved && b.left(&s)
 		allowed = allowed || removed || e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonSuperseded &&
 			b.latest[e.Session.Node] > e.Session.Incarnation
 	}

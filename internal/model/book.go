@@ -19,8 +19,8 @@ type book struct {
 	number   uint64          // of the command
 	applied  []time.Duration // when each command was, by number
 	sessions map[fsm.SessionID]*account
-	latest   map[fsm.Node]uint64 // incarnation that has said Hello or Goodbye last
-	removed  map[fsm.Node]uint64 // incarnation of which somebody said last that it has no replica
+	latest   map[fsm.Node]uint64    // incarnation that has said Hello or Goodbye last
+	removed  map[fsm.Process]uint64 // the command that said last that it has no replica: what it waited for is withdrawn then, or in steps
 	locks    map[string]*ledger
 	grants   map[uint64]grantee // by token, for ever
 	highest  uint64             // token
@@ -85,7 +85,7 @@ type grantee struct {
 
 func (b *book) init(w *world) {
 	*b = book{
-		w: w, latest: make(map[fsm.Node]uint64), removed: make(map[fsm.Node]uint64), sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
+		w: w, latest: make(map[fsm.Node]uint64), removed: make(map[fsm.Process]uint64), sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
 		keys: make(map[string]*record), values: make(map[string][]byte),
 	}
 }
@@ -142,8 +142,8 @@ func (b *book) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, events 
 	for uint64(len(b.applied)) <= b.number {
 		b.applied = append(b.applied, b.w.now)
 	}
-	if c, ok := cmd.(fsm.Remove); ok {
-		b.removed[c.Node] = max(b.removed[c.Node], c.Incarnation)
+	if c, ok := cmd.(fsm.Remove); ok && out.Code == fsm.CodeOK {
+		b.removed[fsm.Process{Node: c.Node, Incarnation: c.Incarnation}] = b.number
 	}
 	switch cmd.(type) {
 	case fsm.Hello, fsm.Goodbye:
