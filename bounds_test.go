@@ -148,6 +148,24 @@ func TestTheEndOfManyLocksIsCarriedOutToTheLastInAnIdleGroup(t *testing.T) {
 	})
 }
 
+// Nobody asks for anything while they are served, a few at a time.
+func TestACrowdBehindOneLockIsServedToTheLastInAnIdleGroup(t *testing.T) {
+	t.Parallel()
+	c := alonely(t, fsm.Limits{Step: 2})
+	writer := acquire(t, c, "lock")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := c.Acquire(within(t, 10*time.Second), "lock", holdfast.WithShared()); err != nil {
+				t.Errorf("a reader was told %v", err)
+			}
+		})
+	}
+	eventually(t, c, "all wait", func() bool { return c.Status().Waiting == 20 })
+	release(t, writer)
+	all.Wait()
+}
+
 func TestSessionsBeyondTheBoundAreRefusedUntilOneEnds(t *testing.T) {
 	t.Parallel()
 	c := alonely(t, fsm.Limits{Sessions: 3})

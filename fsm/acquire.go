@@ -42,8 +42,8 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 		return m.placeSet(s, c)
 	}
 	l := m.lock(c.Name)
-	if l == nil && isOnce(c.Name) {
-		if o := m.begin(c.Name); o.Code != CodeOK {
+	if isOnce(c.Name) && (l == nil || l.unsettled) {
+		if o := m.begin(c.Name); o.Code == CodeDone || l == nil && o.Code != CodeOK {
 			return o
 		}
 	}

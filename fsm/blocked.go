@@ -65,7 +65,7 @@ func (t *tracer) search(goal []uint64, from func() bool) bool {
 func (t *tracer) blocked(names []string, place *claim) bool {
 	for _, name := range names {
 		l, ok := t.m.locks.Get(name)
-		if !ok {
+		if !ok || l.unsettled { // who waits there is about to be served
 			continue
 		}
 		most := place // who of those up to its place needs most

@@ -27,6 +27,8 @@ func (m *Machine) checkGroup() error {
 		return broken(7, "cluster %x born %v serving %v", m.cluster, m.born, m.serving)
 	case m.commands > commandsMax:
 		return broken(7, "%d commands", m.commands)
+	case m.unsettled.Len() > m.locks.Len():
+		return broken(4, "%d locks are unsettled of %d", m.unsettled.Len(), m.locks.Len())
 	case m.stepped > m.commands:
 		return broken(7, "a step was taken at %d", m.stepped)
 	case m.silentSeen > m.commands:

@@ -40,7 +40,8 @@ func (m *Machine) checkKeys() (err error) {
 	m.keys.Scan(func(r *onceRecord) bool {
 		counts[r.keep]++
 		other, filed := m.aged.Get(r)
-		_, runs := m.locks.Get(r.name)
+		l, runs := m.locks.Get(r.name)
+		runs = runs && (l.holders > 0 || !l.unsettled)
 		k, _ := m.classes.Get(r.keep)
 		switch {
 		case !isOnce(r.name) || !validLock(r.name) || runs:

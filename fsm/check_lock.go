@@ -1,6 +1,9 @@
 package fsm
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // tally is what the locks add up to.
 type tally struct {
@@ -87,7 +90,7 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 			return err
 		}
 		switch {
-		case waiters == 1 && m.fits(l, c.mode, c.weight) && !m.gone(c) && (c.alone() || m.fitsSet(c.more.set)):
+		case waiters == 1 && !l.unsettled && m.fits(l, c.mode, c.weight) && !m.gone(c) && (c.alone() || m.fitsSet(c.more.set) && !m.anyUnsettled(c.more.set)):
 			return broken(4, "the first waiter of %q waits for what is free", l.name)
 		case c.token != 0 || c.first().size() > ValueBytesMax:
 			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, c.first().size())
@@ -112,15 +115,26 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 			permits++
 		}
 	}
+	_, filed := m.unsettled.Get(l.name)
 	switch {
+	case filed != l.unsettled || filed && waiters == 0:
+		return broken(4, "%q is unsettled: %v, filed so: %v", l.name, l.unsettled, filed)
 	case permits != l.permits || (permits == 0) != (l.limit == 0):
 		return broken(7, "%q has %d permits, counted %d, limit %d", l.name, permits, l.permits, l.limit)
-	case waiters != l.waiters || waiters > 0 && l.told < l.last:
+	case waiters != l.waiters || waiters > 0 && l.told < l.last && !l.unsettled:
 		return broken(7, "%q has %d waiters, counted %d; told up to %d of %d", l.name, waiters, l.waiters, l.told, l.last)
 	case l.holders == 0 && waiters == 0 && l.resting == 0 && l.value == nil:
 		return broken(6, "%q is not in use", l.name)
 	}
 	return nil
+}
+
+// anyUnsettled reports whether a lock of a set is unsettled: it is served with that one.
+func (m *Machine) anyUnsettled(all *set) bool {
+	return slices.ContainsFunc(all.claims, func(c *claim) bool {
+		_, later := m.unsettled.Get(c.name)
+		return later
+	})
 }
 
 // valid says whether the claim could have come from a valid command.

@@ -17,6 +17,8 @@ type lock struct {
 	holders uint16
 	resting uint16 // places that are taken though their holder is gone
 	mode    Mode   // of the holders and rests
+
+	unsettled bool // its first waiters are still to be served or sent away
 }
 
 // wanted says that all holders have been told, as they always are while somebody waits.
@@ -241,31 +243,50 @@ func (m *Machine) settle(l *lock) {
 	}
 }
 
-// serveQueue settles one lock. Holders that others wait behind are told so.
+// serveQueue settles one lock, as far as this command may. Holders that others wait behind are told so.
 func (m *Machine) serveQueue(l *lock) {
+	finished, later := m.isDone(l.name), false
 	for l.waiters > 0 {
 		c := m.head(l)
-		if !m.fits(l, c.mode, c.weight) || m.gone(c) {
+		if !finished && (!m.fits(l, c.mode, c.weight) || m.gone(c) || !c.alone() && !m.fitsSet(c.more.set)) {
 			break
 		}
-		if !c.alone() {
-			if !m.fitsSet(c.more.set) {
-				break
-			}
-			m.serveSet(l, c.more.set)
-			continue
+		if later = m.left <= 0; later {
+			break
 		}
-		m.waiters.Delete(c)
-		l.waiters--
-		holder := *c
-		m.grant(l, &holder)
+		switch {
+		case finished:
+			m.left--
+			m.sendAway(c)
+		case c.alone():
+			m.left--
+			m.waiters.Delete(c)
+			l.waiters--
+			holder := *c
+			m.grant(l, &holder)
+		default:
+			m.left -= len(c.more.set.claims)
+			m.serveSet(l, c.more.set)
+		}
 	}
+	m.postpone(l, later)
 	if l.waiters > 0 {
 		m.tell(l)
 	}
 	if l.holders == 0 && l.waiters == 0 && l.resting == 0 && l.value == nil {
 		m.locks.Delete(l.name)
 	}
+}
+
+// postpone notes whether a lock is to be settled by later commands.
+func (m *Machine) postpone(l *lock, later bool) {
+	switch {
+	case later && !l.unsettled:
+		m.unsettled.Set(l.name, struct{}{})
+	case !later && l.unsettled:
+		m.unsettled.Delete(l.name)
+	}
+	l.unsettled = later
 }
 
 // head is the first waiter of a lock that has one.
@@ -278,9 +299,10 @@ func (m *Machine) head(l *lock) (first *claim) {
 	return first
 }
 
-// tell says to each holder that has not been told that somebody wants the lock.
+// tell says to each holder that has not been told that somebody wants the lock. Who waits for one that is unsettled may be served
+// beside them.
 func (m *Machine) tell(l *lock) {
-	if l.told >= l.last {
+	if l.told >= l.last || l.unsettled {
 		return
 	}
 	m.pivot = claim{name: l.name, token: l.told + 1}

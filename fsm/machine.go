@@ -15,11 +15,11 @@ import (
 //	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit its limit
 //	I2 tokens are unique, and none is above the counter; the counter never falls
 //	I3 every claim (a holder or waiter) belongs to a session that is there, every session to a process on record
-//	I4 the first waiter of a lock does not fit, with its whole set, or is gone: nobody waits for what is free
+//	I4 the first waiter of a lock does not fit, with its whole set, or is gone, or the lock is unsettled: nobody waits for what is free
 //	I5 a request is live or finished, never both; an ended session's number never opens again
 //	I6 a lock has a holder, a waiter, a rest or a value; else it is not there
 //	I7 every count is the count of what it counts, and the bounds hold
-//	I8 a Once key is a lock while it runs or fails, and a record when it is finished, never both
+//	I8 a Once key is a lock while it runs or fails, and a record when it is finished, both only while its waiters are sent away
 //	I9 the claims of a set wait together or hold together, under one token
 //	I10 a process that is over has no waiter that is not gone, and its sessions wait for their end alone
 //	I11 what has ended and is still there is for a teardown to take away, and no teardown is of nothing
@@ -40,7 +40,8 @@ type Machine struct {
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
 
-	teardowns *btree.BTreeG[teardown] // the one that began first is carried out first
+	teardowns *btree.BTreeG[teardown]      // the one that began first is carried out first
+	unsettled *btree.Map[string, struct{}] // locks whose first waiters are still to be served or sent away
 
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
@@ -66,6 +67,7 @@ type Machine struct {
 	found    []*session
 	outcomes []Outcome // of the commands of a batch
 	pending  []string  // locks in which somebody was granted as part of a set
+	left     int       // waiters that this command may still serve or send away
 }
 
 // group is what the group as a whole agreed on.
@@ -110,6 +112,7 @@ func New() *Machine {
 		classes:  btree.NewMap[uint64, class](0),
 
 		teardowns: newTree(lessTeardown),
+		unsettled: btree.NewMap[string, struct{}](0),
 
 		past:     newPast(),
 		finished: newSpans(),
@@ -152,6 +155,7 @@ func (m *Machine) Fork() *Machine {
 		classes:  m.classes.Copy(),
 
 		teardowns: m.teardowns.Copy(),
+		unsettled: m.unsettled.Copy(),
 
 		past:     m.past.fork(),
 		finished: m.finished.fork(),
@@ -206,6 +210,7 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
+	m.left = m.limits.step
 	_, before := m.Unfinished()
 	o := m.dispatch(c)
 	if _, left := m.Unfinished(); left && !before {

@@ -61,10 +61,6 @@ func (o *naive) finishKey(c Finish) Outcome {
 	s.over[x.Request] = true
 	o.remove(x, ending{kind: EventReleased, reason: ReasonFinished})
 	delete(o.values, c.Name)
-	for _, w := range o.waiters(c.Name) {
-		w.s.over[w.Request] = true
-		o.remove(w, ending{kind: EventWithdrawn, reason: ReasonFinished})
-	}
 	h := o.view(x)
 	h.Request, h.Priority, h.Label, h.Granted = 0, 0, "", o.number
 	keep := naiveClass(c.Keep)
@@ -72,6 +68,7 @@ func (o *naive) finishKey(c Finish) Outcome {
 	if len(o.turns[keep]) == 0 {
 		o.turns[keep] = []uint64{o.number}
 	}
+	o.settle(c.Name)
 	o.forgetKeys(keep, o.number, 2)
 	return Outcome{}
 }
@@ -168,6 +165,9 @@ func (o *naive) deadlocked(c *naiveClaim) bool {
 // waitsFor says whether a claim can never be granted if none of the stuck ones goes.
 func (o *naive) waitsFor(c *naiveClaim, stuck map[*naiveClaim]bool) bool {
 	for _, name := range c.names() {
+		if o.unsettled[name] {
+			continue
+		}
 		for _, w := range o.waiters(name) {
 			before := w.Priority > c.Priority || w.Priority == c.Priority && w.arrived < c.arrived
 			if w != c && before && stuck[w] {

@@ -202,18 +202,24 @@ func (o *naive) settle(name string) {
 	}
 }
 
-// serve grants to the first waiter for as long as it is first everywhere and fits.
+// serve grants to the first waiter for as long as it is first everywhere and fits, or sends it away if its key is finished.
 func (o *naive) serve(name string) (granted []*naiveClaim) {
-	for {
-		waiting := o.waiters(name)
-		if len(waiting) == 0 || !o.fits(waiting[0]) || o.gone(waiting[0]) {
-			return granted
-		}
+	delete(o.unsettled, name)
+	for waiting := o.waiters(name); len(waiting) > 0; waiting = o.waiters(name) {
 		c := waiting[0]
-		for _, other := range c.names() {
-			if o.waiters(other)[0] != c {
-				return granted
-			}
+		_, done := o.keys[name]
+		if !done && !o.servable(c) {
+			break
+		}
+		if o.left <= 0 {
+			o.unsettled[name] = true
+			break
+		}
+		o.left -= len(c.names())
+		if done {
+			c.s.over[c.Request] = true
+			o.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
+			continue
 		}
 		o.counter++
 		c.token, c.index = o.counter, o.number
@@ -227,10 +233,23 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 		}
 		granted = append(granted, c)
 	}
+	return granted
+}
+
+func (o *naive) servable(c *naiveClaim) bool {
+	for _, other := range c.names() {
+		if o.waiters(other)[0] != c {
+			return false
+		}
+	}
+	return o.fits(c) && !o.gone(c)
 }
 
 // want tells each holder once that somebody wants the lock.
 func (o *naive) want(name string) {
+	if o.unsettled[name] {
+		return
+	}
 	for _, h := range o.holders(name) {
 		if !slices.Contains(h.told, name) {
 			h.told = append(h.told, name)

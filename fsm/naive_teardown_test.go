@@ -42,13 +42,18 @@ func (o *naive) revoke(c Revoke) Outcome {
 }
 
 func (o *naive) goOn(c Continue) Outcome {
-	if len(o.ends) == 0 || c.Last != o.stepped {
+	if !o.unfinished() || c.Last != o.stepped {
 		return Outcome{Code: CodeFinished}
 	}
 	o.stepped = o.number
+	for o.left > 0 && len(o.unsettled) > 0 {
+		o.settle(slices.Min(slices.Collect(maps.Keys(o.unsettled))))
+	}
 	o.carryOut(0)
 	return Outcome{}
 }
+
+func (o *naive) unfinished() bool { return len(o.ends)+len(o.unsettled) > 0 }
 
 func (o *naive) endSession(s *naiveSession, how ending, began uint64) {
 	o.say(Event{

@@ -29,6 +29,8 @@ type naive struct {
 	ends           []*naiveEnd // in the order in which they are carried out
 	stepped        uint64
 	step           int
+	left           int // waiters that this command may serve or send away
+	unsettled      map[string]bool
 }
 
 type naiveRest struct {
@@ -84,7 +86,7 @@ func newNaive() *naive {
 	return &naive{
 		values: make(map[string]string),
 		last:   make(map[string]uint64),
-		keys:   make(map[string]naiveKey), turns: make(map[uint64][]uint64),
+		keys:   make(map[string]naiveKey), turns: make(map[uint64][]uint64), unsettled: make(map[string]bool),
 	}
 }
 
@@ -124,9 +126,10 @@ func (c Batch) sound() bool {
 
 func (o *naive) one(c Command) Outcome {
 	o.number++
-	left := len(o.ends) > 0
+	left := o.unfinished()
+	o.left = o.step
 	out := o.do(c)
-	if !left && len(o.ends) > 0 {
+	if !left && o.unfinished() {
 		o.say(Event{Kind: EventUnfinished})
 	}
 	for name := range o.last {

@@ -116,24 +116,30 @@ func (m *Machine) finishKey(c *Finish) Outcome {
 	return Outcome{Code: CodeNotHeld}
 }
 
-// close turns the lock of a key into its record, and sends away who waits for it.
+// close turns the lock of a key into its record, and sends away who waits for it, in steps if those are many.
 func (m *Machine) close(s *session, l *lock, keep uint64) {
 	held := l.holder
 	m.finish(s, held.request)
 	m.remove(held, ending{kind: EventReleased, reason: ReasonFinished})
 	m.values -= l.value.size()
 	l.value = nil
-	m.claims = m.claims[:0]
-	for c := range m.waitersOf(l) {
-		m.claims = append(m.claims, c)
-	}
-	for _, c := range m.claims {
-		m.finish(m.session(c.owner.id), c.request)
-		m.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
-	}
-	m.locks.Delete(l.name)
 	m.remember(&onceRecord{name: l.name, owner: s.owner, token: held.token, index: m.commands, keep: keep})
+	m.settle(l)
 	m.forgetKeys(keep, m.commands, sweepAlong)
+}
+
+// isDone reports whether a lock is that of a Once key that is finished: who waits for it is to be sent away.
+func (m *Machine) isDone(name string) bool {
+	if !isOnce(name) {
+		return false
+	}
+	_, done := m.keys.Get(&onceRecord{name: name})
+	return done
+}
+
+func (m *Machine) sendAway(c *claim) {
+	m.finish(m.session(c.owner.id), c.request)
+	m.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
 }
 
 func (m *Machine) remember(r *onceRecord) {

@@ -247,7 +247,7 @@ func (w *world) expected() (text string) {
 		text += fmt.Sprintln(l, o.used(name), o.pastOf(name), h, len(l.Holders) > 0)
 	}
 	k, ok := o.keys[OnceName("k")]
-	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests), o.stepped, len(o.ends) > 0)
+	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests), o.stepped, o.unfinished())
 }
 
 func (o *naive) fate(s *naiveSession, r uint64) string {

@@ -328,6 +328,8 @@ func (in *restorer) lockOrClaim(b []byte) error {
 			x.while = f.appendUints(x.while)
 		case 19:
 			x.clear = f.bool()
+		case 21:
+			l.unsettled = f.bool()
 		default:
 			c.decodeField(&f)
 		}
@@ -339,6 +341,9 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		in.current = &l
 		in.values += l.value.size()
 		in.locks.Set(l.name, &l)
+		if l.unsettled {
+			in.unsettled.Set(l.name, struct{}{})
+		}
 		return nil
 	}
 	s := in.sessionByIndex[opened]

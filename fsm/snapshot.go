@@ -186,7 +186,7 @@ func (s *session) record(b []byte) []byte {
 func (l *lock) record(b []byte) []byte {
 	b = appendText(b, 1, l.name)
 	b = appendUint(b, 2, l.last)
-	b = appendUint(b, 3, l.told)
+	b = appendBool(appendUint(b, 3, l.told), 21, l.unsettled)
 	if l.value != nil {
 		b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), l.value.text)
 	}

@@ -209,6 +209,13 @@ func smallEnds(b *bench) {
 		c.Request++
 	}
 	b.must(Hello{Node{'c'}, 3, "gamma", Place{}}, CodeOK)
+	c.Session, c.Request, c.Name, c.Mode = sessionOf('a', 1), 21, "crowd", Shared
+	writer := b.must(acquire(20, "crowd"), CodeGranted).Token
+	for range 3 {
+		b.must(c, CodeQueued)
+		c.Request++
+	}
+	b.must(Release{Session: c.Session, Grants: []Grant{{"crowd", writer}}}, CodeOK)
 	b.m.limits.step = stepMax
 }
 
@@ -332,7 +339,9 @@ func TestASnapshotWhoseEndsDoNotAddUpIsRefused(t *testing.T) {
 			t.number = 9
 			m.teardowns.Set(t)
 		},
-		"step of the future": func(m *Machine) { m.stepped = 1 << 40 },
+		"step of the future":  func(m *Machine) { m.stepped = 1 << 40 },
+		"nobody serves them":  func(m *Machine) { m.postpone(m.lock("crowd"), false) },
+		"nobody to be served": func(m *Machine) { m.postpone(m.lock("shared"), true); m.postpone(m.lock("set/3"), true) },
 	} {
 		refusesChanged(t, name, change)
 	}

@@ -6,12 +6,15 @@ import "bytes"
 // (EventSessionEnded), and from then on nothing is renewed, asked for, written or released on it, and none of its tokens is
 // a current grant. What it held stays taken until a step takes it away and serves who waits for it. What it waited for is
 // never granted, and nobody passes it by. The first step is part of the command that ends; the others are Continues.
+//
+// The same goes for what a single lock brings: of ten thousand readers behind a writer, and of those who wait for a Once key that
+// is finished, each command serves or sends away as many; nobody passes the others by.
 
-// Continue takes the next step of what has ended and is still there. Last is what Machine.Unfinished says. CodeFinished if
+// Continue takes the next step of what has ended and is still there, and serves who is still to be served. Last is what Machine.Unfinished says. CodeFinished if
 // another step was taken since then, or nothing is left.
 type Continue struct{ Last uint64 }
 
-// stepMax is how many claims one command takes away at most: some milliseconds of work.
+// stepMax is how many claims one command takes away at most, and how many waiters it serves: a few milliseconds of work.
 const stepMax = 256
 
 // What a step does, in parts of its bound.
@@ -111,10 +114,17 @@ func (m *Machine) withdrawAll(n node, reason Reason) {
 }
 
 func (m *Machine) continued(c *Continue) Outcome {
-	if m.teardowns.Len() == 0 || c.Last != m.stepped {
+	if last, left := m.Unfinished(); !left || c.Last != last {
 		return Outcome{Code: CodeFinished}
 	}
 	m.stepped = m.commands
+	for m.left > 0 {
+		name, _, ok := m.unsettled.Min()
+		if !ok {
+			break
+		}
+		m.settle(m.lock(name))
+	}
 	m.carryOut(0)
 	return Outcome{}
 }
@@ -332,8 +342,11 @@ func (m *Machine) settleNames() {
 	m.names = m.names[:0]
 }
 
-// Unfinished reports whether something that has ended is still there, and says where a Continue is to go on.
-func (m *Machine) Unfinished() (last uint64, left bool) { return m.stepped, m.teardowns.Len() > 0 }
+// Unfinished reports whether something that has ended is still there, or somebody is still to be served, and says where a
+// Continue is to go on.
+func (m *Machine) Unfinished() (last uint64, left bool) {
+	return m.stepped, m.teardowns.Len()+m.unsettled.Len() > 0
+}
 
 func (Continue) op() op { return opContinue }
 

@@ -59,6 +59,58 @@ func TestNoCommandTakesAwayMoreThanItsBound(t *testing.T) {
 	}
 }
 
+// A single lock can have a crowd: readers behind a writer, callers that wait for a key that somebody else runs.
+func TestACrowdIsServedOrSentAwayInStepsAndInOrder(t *testing.T) {
+	t.Parallel()
+	const crowd = 3000
+	for _, name := range []string{"x", OnceName("k")} {
+		b := newBench(t)
+		token := b.must(acquire(1, name), CodeGranted).Token
+		c := acquire(0, name)
+		if c.Session = sessionOf('b', 1); !isOnce(name) {
+			c.Mode = Shared
+		}
+		for range uint64(crowd) {
+			c.Request++
+			b.must(c, CodeQueued)
+		}
+		var cmd Command = Release{Session: sessionOf('a', 1), Grants: []Grant{{name, token}}}
+		want := EventGranted
+		if isOnce(name) {
+			cmd, want = Finish{Session: sessionOf('a', 1), Name: name, Token: token, Keep: time.Hour}, EventWithdrawn
+		}
+		next := uint64(1)
+		for left := true; left; {
+			_, events := b.m.Apply(b.m.Applied()+1, ProcessOf(cmd), Encode(cmd))
+			if len(events) > stepMax+2 {
+				t.Fatalf("%q: %T brings %d events", name, cmd, len(events))
+			}
+			for _, e := range events {
+				if e.Kind == want && e.Request != next {
+					t.Fatalf("%q: %v of request %d before that of %d", name, e.Kind, e.Request, next)
+				} else if e.Kind == want {
+					next++
+				}
+			}
+			late := acquire(next+crowd, name)
+			late.Wait, late.Mode = false, c.Mode
+			var last uint64
+			if last, left = b.m.Unfinished(); left && isOnce(name) {
+				b.must(late, CodeDone)
+			} else if left {
+				b.must(late, CodeHeld) // nobody passes them by
+			}
+			cmd = Continue{last}
+		}
+		if next != crowd+1 || b.m.Info().Waiters != 0 {
+			t.Errorf("%q: %d of %d, %+v", name, next-1, crowd, b.m.Info())
+		}
+		if err := b.m.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The memory of finished requests goes with its session, in steps like the rest.
 func TestTheFinishedRequestsOfASessionGoInSteps(t *testing.T) {
 	t.Parallel()

@@ -54,12 +54,7 @@ func (b *book) alive(id fsm.SessionID) *account {
 	return nil
 }
 
-// gone reports whether a waiter is not to be served: its session has ended, or a later process of its node is there, or
-// its node was removed since it came.
-func (b *book) gone(s *share) bool {
-	return b.alive(s.session) == nil || s.session.Incarnation < b.latest[s.session.Node] || b.left(s)
-}
-
+// left reports whether the node of a waiter was removed since that came.
 func (b *book) left(s *share) bool {
 	return s.index < b.removed[fsm.Process{Node: s.session.Node, Incarnation: s.session.Incarnation}]
 }
@@ -205,6 +200,9 @@ func (b *book) over(e *fsm.Event) {
 		removed := e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonRemoved && b.left(&s)
 		allowed = allowed || removed || e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonSuperseded &&
 			b.latest[e.Session.Node] > e.Session.Incarnation
+	}
+	if e.Kind == fsm.EventWithdrawn && e.Reason == fsm.ReasonFinished && b.keys[e.Name] != nil {
+		allowed = true // in a later step
 	}
 	if !allowed {
 		b.wrong("only its holder or the end of its session frees a lock", "%v of token %d of %s of %s", e.Kind, e.Token, e.Name, brief(e.Session))

@@ -287,7 +287,7 @@ func (b *book) settled(m *fsm.Machine) {
 				b.wrong("nobody has or waits for a lock without a session", "request %d of %s has %s", s.request, brief(s.session), name)
 			}
 		}
-		if len(l.waiters) > 0 && !(left && b.gone(&l.waiters[0])) && b.served(name, &l.waiters[0]) {
+		if len(l.waiters) > 0 && !left && b.served(name, &l.waiters[0]) {
 			b.wrong("nobody waits for what is free", "request %d of %s for %s", l.waiters[0].request, brief(l.waiters[0].session), name)
 		}
 		real, _ := m.Lock(name)

@@ -180,7 +180,7 @@ func (b *book) remembered(m *fsm.Machine, out fsm.Outcome) {
 	switch c := b.cmd.(type) {
 	case fsm.Finish:
 		b.acked(c.Session, c.Acked)
-		b.finished(&c, out)
+		b.finished(m, &c, out)
 	case fsm.Sweep:
 	case fsm.Turn:
 		if since := b.w.now - b.applied[c.Last]; out.Code == fsm.CodeOK && !b.w.plan.Wild && since < b.w.atLeast(fsm.OncePeriod(c.Keep)) {
@@ -207,12 +207,13 @@ func (b *book) remembered(m *fsm.Machine, out fsm.Outcome) {
 	}
 }
 
-func (b *book) finished(c *fsm.Finish, out fsm.Outcome) {
+func (b *book) finished(m *fsm.Machine, c *fsm.Finish, out fsm.Outcome) {
 	ended := slices.ContainsFunc(b.events, func(e fsm.Event) bool { return e.Kind == fsm.EventReleased && e.Token == c.Token })
 	r := b.keys[c.Name]
 	switch {
 	case ended:
-		if l := b.locks[c.Name]; len(l.holders)+len(l.waiters) > 0 || out.Code != fsm.CodeOK {
+		_, left := m.Unfinished()
+		if l := b.locks[c.Name]; len(l.holders) > 0 || len(l.waiters) > 0 && !left || out.Code != fsm.CodeOK {
 			b.wrong("a finished key is waited for by nobody", "%v: %v", out.Code, *l)
 		}
 		b.keys[c.Name] = &record{c.Session, c.Token, c.Keep, b.w.now}

@@ -23,7 +23,7 @@ func locks() []mutant {
 	const lock, acquire, release = "fsm/lock.go", "fsm/acquire.go", "fsm/release.go"
 	return of([]mutant{
 		{name: "reuse a token", file: lock, old: "\tm.counter++\n\tm.hold(l, c)\n\tm.requests", new: "\tif m.counter == l.last {\n\t\tm.counter++\n\t}\n\tm.hold(l, c)\n\tm.requests"},
-		{name: "wake two waiters", file: lock, old: "\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !m.fits(l, c.mode, c.weight) ||", new: "\tbefore := m.counter\n\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !m.fits(l, c.mode, c.weight) && m.counter != before+1 ||"},
+		{name: "wake two waiters", file: lock, old: "\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !finished && (!m.fits(l, c.mode, c.weight) ||", new: "\tbefore := m.counter\n\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !finished && (!m.fits(l, c.mode, c.weight) && m.counter != before+1 ||"},
 		{name: "last in, first out", file: lock, old: "return a.index < b.index", new: "return a.index > b.index"},
 		{name: "low priority first", file: lock, old: "return a.priority > b.priority", new: "return a.priority < b.priority"},
 		{name: "one permit too many", file: lock, old: "uint64(l.used)+uint64(weight) <= uint64(l.limit)", new: "uint64(l.used)+uint64(weight) <= uint64(l.limit)+1"},
@@ -81,7 +81,7 @@ func sessions() []mutant {
 func teardowns() []mutant {
 	const teardown, elapses = "fsm/teardown.go", "internal/lease/elapses.go"
 	return of([]mutant{
-		{name: "what has ended is granted", file: "fsm/lock.go", old: "c.weight) || m.gone(c) {", new: "c.weight) {"},
+		{name: "what has ended is granted", file: "fsm/lock.go", old: "c.weight) || m.gone(c) ||", new: "c.weight) ||"},
 		{name: "what is withdrawn is granted", file: teardown, old: "return c.token == 0 && c.index <= n.withdrawn", new: "return false && c.index <= n.withdrawn"},
 		{name: "a session of a process that has ended goes on", file: teardown, old: "return s.opened <= n.ended", new: "return false && s.opened <= n.ended"},
 		{name: "a session goes on until all of it has gone", file: "fsm/session.go", old: "if s == nil || m.ended(s) {", new: "if s == nil {"},
@@ -89,8 +89,13 @@ func teardowns() []mutant {
 		{name: "what has ended can be forced, too", file: "fsm/release.go", old: "held == nil || m.gone(held)", new: "held == nil"},
 		{name: "who has ended closes a circle", file: "fsm/blocked.go", old: "slices.Contains(t.goal, h.token) && !t.m.gone(h)", new: "slices.Contains(t.goal, h.token)"},
 		{name: "one step takes all", file: teardown, old: "for left := m.limits.step * costOfDrop; left > 0; {", new: "for left := 1 << 40; left > 0; {"},
-		{name: "a step is taken twice", file: teardown, old: " || c.Last != m.stepped {", new: " {"},
+		{name: "a step is taken twice", file: teardown, old: "!left || c.Last != last {", new: "!left || c.Last > last {"},
 		{name: "the end of an end is the end of an older one", file: teardown, old: "\t\t\tupto = max(upto, o.upto)\n", new: ""},
+		{name: "a crowd is served at once", file: "fsm/lock.go", old: "later = m.left <= 0; later {", new: "later = m.left < -1<<40; later {"},
+		{name: "who is still to be served never is", file: "fsm/lock.go", old: "m.postpone(l, later)", new: "m.postpone(l, false)"},
+		{name: "who waits for a finished key runs it", file: "fsm/lock.go", old: "m.isDone(l.name), false", new: "false, false"},
+		{name: "who asks while a crowd is sent away joins it", file: "fsm/acquire.go", old: "(l == nil || l.unsettled)", new: "l == nil"},
+		{name: "snapshot without who is still to be served", file: "fsm/snapshot.go", old: "21, l.unsettled", new: "21, false"},
 		{name: "nobody is told that something is left", file: "fsm/machine.go", old: "left && !before {", new: "left && before {"},
 		{name: "snapshot without what is left of an end", file: "fsm/snapshot.go", old: "f.add(t.record(f.record[:0]))", new: "true"},
 		{name: "snapshot without the last step", file: "fsm/snapshot.go", old: "appendUint(b, 11, g.stepped)", new: "b"},

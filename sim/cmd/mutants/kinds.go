@@ -6,7 +6,7 @@ func kinds() []mutant {
 	return of([]mutant{
 		{name: "a finished key runs again", file: once, old: "if r, ok := m.keys.Get(&onceRecord{name: name}); ok {", new: "if r, ok := m.keys.Get(&onceRecord{name: name}); ok && r.keep == 0 {"},
 		{name: "a run that is over finishes the key of the next", file: once, old: "m.heldBy(s, l, c.Token) != nil {", new: "l != nil && l.holder != nil {"},
-		{name: "a finished key leaves its waiters waiting", file: once, old: "\t\tm.claims = append(m.claims, c)\n\t}\n\tfor _, c := range m.claims {\n\t\tm.finish", new: "\t\tm.claims = append(m.claims[:0], c)\n\t}\n\tfor _, c := range m.claims {\n\t\tm.finish"},
+		{name: "a finished key leaves its waiters waiting", file: once, old: "\tm.settle(l)\n\tm.forgetKeys", new: "\tm.forgetKeys"},
 		{name: "a turn counts twice", file: once, old: "if !ok || k.turns[len(k.turns)-1] != c.Last {", new: "if !ok {"},
 		{name: "a key is forgotten a turn early", file: once, old: "return int((time+period-1)/period) + 1", new: "return int((time+period-1)/period)"},
 		{name: "a sweep forgets what is not over", file: once, old: "upto = min(upto, k.over(keep))", new: "_ = k.over(keep)"},
