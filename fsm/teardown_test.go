@@ -186,6 +186,23 @@ func TestTheEndOfAGrantIsKnownBeforeItIsTakenAway(t *testing.T) {
 	}
 }
 
+// A caller that waits for what another session of its own kept until it ended does not wait for itself.
+func TestWhatHasEndedIsNotWaitedForInACircle(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(acquire(1, "first"), CodeGranted)
+	own := b.must(acquire(2, "x"), CodeGranted).Token
+	again := acquire(1, "x")
+	again.Session.Number, again.While, again.Refuse = 2, []uint64{own}, true
+	b.must(again, CodeDeadlock)
+	b.m.limits.step = 1
+	b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK)
+	again.Request++
+	b.must(again, CodeQueued)
+	b.goOn()
+	b.must(again, CodeGranted)
+}
+
 // Who waits for something that its holder's dead session keeps waits for nobody: that goes by itself.
 func TestWhatHasEndedClosesNoCircle(t *testing.T) {
 	t.Parallel()
