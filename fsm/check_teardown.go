@@ -56,9 +56,9 @@ func (m *Machine) checkTeardown(t *teardown) error {
 	case t.began == 0 || t.began > m.commands || t.how.reason == ReasonNone || t.how.reason >= reasonEnd || !validLabel(t.how.detail),
 		t.how.kind != 0 && t.how.kind != EventForced || t.how.rest != 0:
 		return broken(11, "the end of %v at %d is out of bounds", t.id, t.began)
-	case t.id.Number != 0 && (!there || !ref.s.ended || t.waits || t.from != 0 || t.upto != 0 || t.number != 0 || t.after != 0):
+	case t.id.Number != 0 && (!there || !ref.s.ended || t.waits || t.from != 0 || t.upto != 0 || t.number != 0 || t.at != 0 || t.after != 0):
 		return broken(11, "session %v is taken away and has not ended", t.id)
-	case t.id.Number == 0 && (t.from >= t.upto || t.upto > m.commands || !t.waits && t.after != 0):
+	case t.id.Number == 0 && (t.from >= t.upto || t.upto > m.commands || !t.waits && t.at != 0 || t.at == 0 && t.after != 0):
 		return broken(11, "process %#x of node %v is taken away from %d to %d", t.id.Incarnation, t.id.Node, t.from, t.upto)
 	}
 	return nil

@@ -10,16 +10,18 @@ import (
 
 // naiveEnd is an end of which something may be left: of a session, of a process's sessions, or of all that it waits for.
 type naiveEnd struct {
-	began          uint64
-	of             Process
-	number         uint64 // of the session, 0: the process
-	waits          bool
-	from, upto     uint64
-	visited, after uint64 // session number and request that were looked at last
-	how            ending
+	began      uint64
+	of         Process
+	number     uint64 // of the session, 0: the process
+	waits      bool
+	from, upto uint64
+	visited    uint64            // session number that was looked at last
+	looked     map[uint64]uint64 // request that was looked at last, by session
+	how        ending
 }
 
 func (o *naive) begin(e naiveEnd) {
+	e.looked = make(map[uint64]uint64)
 	o.ends = append(o.ends, &e)
 	slices.SortStableFunc(o.ends, func(a, b *naiveEnd) int {
 		waits := map[bool]int{true: 1}
@@ -150,10 +152,10 @@ func (o *naive) deed(e *naiveEnd, names *[]string) (cost int, done bool) {
 	case e.waits && !o.ended(rest[0]):
 		s := rest[0]
 		for _, c := range o.claimsOf(s) {
-			if c.Request <= e.after {
+			if c.Request <= e.looked[s.ID.Number] {
 				continue
 			}
-			e.after = c.Request
+			e.looked[s.ID.Number] = c.Request
 			if c.token != 0 || !inside(c.arrived) {
 				return 1, false
 			}
@@ -165,7 +167,7 @@ func (o *naive) deed(e *naiveEnd, names *[]string) (cost int, done bool) {
 		o.endSession(rest[0], e.how, e.began)
 		return 17, false
 	}
-	e.visited, e.after = rest[0].ID.Number, 0
+	e.visited = rest[0].ID.Number
 	return 1, false
 }
 

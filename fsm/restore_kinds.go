@@ -208,6 +208,8 @@ func (in *restorer) teardown(b []byte) error {
 			t.how.reason = Reason(f.uint8())
 		case 10:
 			t.how.detail = f.text()
+		case 11:
+			t.at = f.uint64()
 		}
 	}
 	in.teardowns.Set(t)

@@ -62,7 +62,8 @@ func (t *teardown) record(b []byte) []byte {
 	b = appendUint(b, 7, t.after)
 	b = appendUint(b, 8, uint64(t.how.kind))
 	b = appendUint(b, 9, uint64(t.how.reason))
-	return appendText(b, 10, t.how.detail)
+	b = appendText(b, 10, t.how.detail)
+	return appendUint(b, 11, t.at)
 }
 
 func (g *pastGrant) record(b []byte, name string, owner uint64) []byte {

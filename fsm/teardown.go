@@ -32,7 +32,8 @@ type teardown struct {
 	from   uint64    // of a process: sessions that were opened, or claims that were queued, after from
 	upto   uint64    // and not after upto
 	number uint64    // sessions of the process up to it have been looked at, and
-	after  uint64    // of what waits: the requests of the next session up to this one
+	at     uint64    // of what waits: the session that was looked at last, if it is still there, and
+	after  uint64    // its requests up to this one
 	how    ending
 }
 
@@ -234,6 +235,9 @@ func (m *Machine) tearWaits(t *teardown, most int) (cost int, done bool) {
 			return cost, true
 		}
 		s := m.found[0]
+		if s.id.Number != t.at { // the one that was there has ended
+			t.at, t.after = s.id.Number, 0
+		}
 		m.claims = m.claims[:0]
 		if !m.ended(s) {
 			m.listClaims(s, t.after, most-cost+1)
@@ -250,7 +254,7 @@ func (m *Machine) tearWaits(t *teardown, most int) (cost int, done bool) {
 			}
 		}
 		if cost < most {
-			t.number, t.after = s.id.Number, 0
+			t.number, t.at, t.after = s.id.Number, 0, 0
 			cost += costOfLook
 		}
 	}
