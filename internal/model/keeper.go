@@ -69,6 +69,7 @@ func (k *keeper) keepalive(keepalive session.Keepalive) {
 	if k.n.w.trace != nil {
 		k.n.w.tell("node %d renews %v", k.n.i, keepalive.Command.Sessions)
 	}
+	k.keeps(keepalive.Command)
 	sent := k.n.now()
 	took := k.n.attempt(fsm.Encode(keepalive.Command), func(out fsm.Outcome, known bool) {
 		if known {

@@ -51,6 +51,15 @@ func (k *keeper) confirmed(keep fsm.Keep, sent lease.Instant, out fsm.Outcome) {
 	}
 }
 
+// keeps asks whether the group is to forget the number of a session that a node has.
+func (k *keeper) keeps(keep fsm.Keep) {
+	for _, s := range k.table.All() {
+		if s.ID().Number < keep.Lowest {
+			k.n.w.broken("no session is forgotten that a node has", "node %d has session %d, and none below %d", k.n.i, s.ID().Number, keep.Lowest)
+		}
+	}
+}
+
 // told asks, when the replica has applied something, whether all that it says has reached those whom it concerns: a lease
 // that is valid is granted, a holder knows that it is wanted, and who waits untold stands in the queue.
 func (n *node) told() {

@@ -3,6 +3,8 @@ package session
 import (
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // A seed of internal/model (2110) found it: a call that gave up before anything could be sent left its session
@@ -31,4 +33,30 @@ func TestACallThatGaveUpUnheardLeavesNoSessionBehind(t *testing.T) {
 		t.Errorf("%d sessions, %d shared ones and %d numbers are left", len(table.All()), len(table.shared), table.numbers.Open())
 	}
 	sound(t, table, begins)
+}
+
+// What the group answers to a withdrawal says whether the command of the call has opened its session.
+func TestAfterItsLastCallWasWithdrawnASessionIsKeptIfTheGroupHasIt(t *testing.T) {
+	t.Parallel()
+	for _, carriedOut := range []bool{false, true} {
+		g, table := newGroupOf(t), newTable()
+		for _, cmd := range []fsm.Command{fsm.Birth{Cluster: [16]byte{1}}, fsm.Serve{}, fsm.Hello{Node: fsm.Node{1}, Incarnation: 1}} {
+			g.apply(cmd)
+		}
+		c, _ := asks(t, table, time.Minute, false, begins)
+		s := c.Session
+		if carriedOut {
+			g.apply(fsm.Acquire{Session: s.ID(), TTL: s.TTL(), Request: c.Request, Name: "lock", Wait: true})
+		}
+		c.GiveUp(true)
+		for d := table.Owed(); d != nil; d = table.Owed() {
+			for cmd := d.Command(); cmd != nil; cmd = d.Command() {
+				d.Paid(g.apply(cmd), begins)
+			}
+		}
+		if table.Empty() == carriedOut || (s.Until() != never) != carriedOut || g.m.Granted("lock", 1) {
+			t.Errorf("carried out %v: forgotten %v, valid until %v", carriedOut, table.Empty(), s.Until())
+		}
+		sound(t, table, begins)
+	}
 }

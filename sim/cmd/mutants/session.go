@@ -63,7 +63,6 @@ func sides() []mutant {
 
 		{name: "a request that was withdrawn stays open", file: debts, old: "\t\td.s.Finish(request)\n", new: "\t\t_ = request\n"},
 		{name: "a session that a withdrawn call has opened is not known", file: debts, old: "\t\td.s.table.Opened(d.s, false, now)\n", new: ""},
-		{name: "a session whose last call was withdrawn is kept", file: debts, old: "\t\td.s.table.discard(d.s)\n", new: ""},
 		{name: "a session that was closed is kept", file: debts, old: "\t\td.s.table.forget(d.s)\n", new: ""},
 		{name: "a release with a rest is not the end of its session", file: debts, old: "\t\td.s.table.closed(d.s)\n", new: ""},
 		{name: "the end of a session overtakes a rest", file: debts, old: "\tcase len(d.rests) > 0:\n\t\treturn", new: "\tcase len(d.rests) > 0 && !d.close:\n\t\treturn"},
