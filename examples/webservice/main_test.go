@@ -271,13 +271,31 @@ func (f *fleet) check() {
 		}
 		leaders[leader] = true
 		for _, want := range []string{"holdfast_ready 1\n", "holdfast_voters 3\n", "holdfast_foreign_groups 0"} {
-			if _, body := f.get(p, "/metrics"); !strings.Contains(body, want) {
-				f.t.Errorf("%s: no %q in its metrics:\n%s", p.name, want, body)
-			}
+			f.says(p, want)
 		}
 	}
 	if len(leaders) != 1 {
 		f.t.Errorf("there are %d leaders", len(leaders))
+	}
+}
+
+// says waits for a line in the metrics of a process. real time: a node that is new is made a voter a second after it has come.
+func (f *fleet) says(p *process, want string) {
+	f.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		_, body := f.get(p, "/metrics")
+		if strings.Contains(body, want) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			f.t.Errorf("%s: no %q in its metrics:\n%s", p.name, want, body)
+			return
+		}
 	}
 }
 
