@@ -20,7 +20,7 @@ type machine struct {
 	fail     func(error) // stops the group for good
 	self     fsm.Process // nobody else here waits for outcomes
 
-	crop *crop
+	backlog *backlog
 
 	mu     sync.RWMutex
 	state  *fsm.Machine
@@ -35,7 +35,7 @@ const eventsKept = 4096
 var errParked = errors.New("holdfast: parked")
 
 func newMachine(observer Observer, restored func(), fail func(error)) *machine {
-	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New(), crop: newCrop(math.MaxUint64 / snapshotCommands)}
+	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New(), backlog: newBacklog(math.MaxUint64 / snapshotCommands)}
 }
 
 // guarded runs what the engine asked for. A panic or an error, from which the engine would panic, stops
@@ -85,7 +85,7 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 			entries[i].Result.Value, entries[i].Result.Data = outcome.Pack()
 		}
 	}
-	m.crop.grow(m.state.Commands()-before, uint64(bytes))
+	m.backlog.add(m.state.Commands()-before, uint64(bytes))
 	return m.events, nil
 }
 
@@ -96,7 +96,7 @@ func (m *machine) Lookup(any) (any, error) { return nil, nil }
 func (m *machine) PrepareSnapshot() (fork any, err error) {
 	m.guarded("forking the state", func() error {
 		state := m.fork()
-		m.crop.harvest(state.Applied())
+		m.backlog.reset(state.Applied())
 		fork = state
 		return nil
 	})
@@ -126,7 +126,7 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 		m.mu.Lock()
 		m.state = state
 		m.mu.Unlock()
-		m.crop.harvest(state.Applied())
+		m.backlog.reset(state.Applied())
 		m.restored()
 		m.observer.Restored(m.fork()) // its own copy: readers may fork the state meanwhile
 		return nil

@@ -83,7 +83,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	}
 	g.nodes = newRegistry(cfg.Resolve)
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
-	g.machine.state, g.machine.self, g.machine.crop = fsm.NewLimited(cfg.Limits), self, newCrop(cfg.SnapshotEntries)
+	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries)
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = &carrier{
 		clocks: g.clocks, opening: g.opening,
@@ -138,7 +138,7 @@ func (g *Group) start(d *disk, how Start) error {
 	g.carrier.run(g.raise)
 	g.carrier.run(g.renew)
 	g.carrier.run(g.introduce)
-	g.carrier.run(g.harvest)
+	g.carrier.run(g.writeSnapshots)
 	if alone && !join {
 		g.carrier.run(func() { g.hasten(0) })
 	}

@@ -21,56 +21,56 @@ const (
 	snapshotPatience = 5 * time.Minute
 )
 
-// crop is what a replica has applied since its last snapshot.
-type crop struct {
+// backlog is what a replica has applied since its last snapshot.
+type backlog struct {
 	commandsMax uint64
 	commands    atomic.Uint64
 	bytes       atomic.Uint64
 	since       atomic.Uint64 // index of that snapshot, 0 if there was none
-	ripe        chan struct{} // capacity 1: there is much
+	due         chan struct{} // capacity 1: there is much
 }
 
-func newCrop(entries uint64) *crop {
-	return &crop{commandsMax: snapshotCommands * entries, ripe: make(chan struct{}, 1)}
+func newBacklog(entries uint64) *backlog {
+	return &backlog{commandsMax: snapshotCommands * entries, due: make(chan struct{}, 1)}
 }
 
-// grow notes what was applied.
-func (c *crop) grow(commands, bytes uint64) {
+// add notes what was applied.
+func (c *backlog) add(commands, bytes uint64) {
 	c.commands.Add(commands)
 	c.bytes.Add(bytes)
-	if c.isRipe() {
+	if c.isDue() {
 		select {
-		case c.ripe <- struct{}{}:
+		case c.due <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (c *crop) isRipe() bool {
+func (c *backlog) isDue() bool {
 	return c.commands.Load() >= c.commandsMax || c.bytes.Load() >= snapshotBytes
 }
 
-// harvest notes that there is a snapshot at an index.
-func (c *crop) harvest(index uint64) {
+// reset notes that there is a snapshot at an index.
+func (c *backlog) reset(index uint64) {
 	c.commands.Store(0)
 	c.bytes.Store(0)
 	c.since.Store(index)
 }
 
-// harvest has snapshots written when there is much since the last one, until the replica ends.
-func (g *Group) harvest() {
-	crop := g.machine.crop
+// writeSnapshots has snapshots written when there is much since the last one, until the replica ends.
+func (g *Group) writeSnapshots() {
+	backlog := g.machine.backlog
 	retry := time.NewTimer(0)
 	defer retry.Stop()
 	for {
 		select {
-		case <-crop.ripe:
+		case <-backlog.due:
 		case <-g.carrier.ended:
 			return
 		case <-g.failed:
 			return
 		}
-		if !crop.isRipe() || g.snapshot() {
+		if !backlog.isDue() || g.snapshot() {
 			continue
 		}
 		retry.Reset(g.cfg.Election) // the engine is about to write one itself
@@ -87,7 +87,7 @@ func (g *Group) harvest() {
 // snapshot has a snapshot written. The log is kept from the one before on, for replicas that lag.
 func (g *Group) snapshot() bool {
 	var option dragonboat.SnapshotOption
-	if before := g.machine.crop.since.Load(); before > 0 {
+	if before := g.machine.backlog.since.Load(); before > 0 {
 		option.OverrideCompactionOverhead, option.CompactionIndex = true, before
 	}
 	var state *dragonboat.RequestState
