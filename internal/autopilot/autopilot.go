@@ -13,7 +13,8 @@
 //	    steps within a moment each would else count on the same old news.
 //	P4  One that was not heard, and may come back, is removed only for something: a standby that is ready takes its
 //	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
-//	    node, in whose way it is, asks to come in as another replica.
+//	    node, in whose way it is, asks to come in as another replica. It goes before a standby takes its place, where there
+//	    are standbys enough.
 //	P5  Who leaves is replaced first if a standby is ready. Any number leaves at once, one by one. Of those of
 //	    which none stays nobody is removed: they only close, and are the group again when they are started again. A
 //	    standby neither heard for ReplaceAfter nor seen does not count among those who stay.

@@ -19,7 +19,7 @@ func (v *view) next() Plan {
 		return p
 	}
 	for _, rule := range []func() Plan{
-		v.removeGone, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.addStandby,
+		v.removeGone, v.removeReplaced, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.addStandby,
 	} {
 		if p := rule(); p.Kind != None {
 			return p
@@ -47,6 +47,20 @@ func (v *view) blocked() Plan {
 // removeGone removes at once who will never vote again: the majority of those heard does not shrink by it.
 func (v *view) removeGone() Plan {
 	return v.removeVoter(func(m Member) bool { return m.Departure == Gone }, "it has ended for good")
+}
+
+// removeReplaced removes the voter that was silent longest before a standby takes its place, if there are standbys for all that
+// are missing: P4. The group bears as many deaths in between. Promoted first, two newcomers that died at once made three of
+// six, where three of five go on.
+func (v *view) removeReplaced() Plan {
+	if v.failed == 0 || len(v.ready) == 0 || v.staying >= v.Want || v.staying+len(v.ready)+v.failed-1 < v.Want {
+		return Plan{}
+	}
+	p := v.removeVoter(v.isFailed, "not heard for long, and a standby is ready to take its place")
+	if p.Kind == None && v.heard >= quorum(len(v.voters)-1) {
+		return wait("%s is removed when the others have been heard since the last change", v.voters[0].Node)
+	}
+	return p
 }
 
 // promote makes a voter where one is missing.
