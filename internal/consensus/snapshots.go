@@ -60,22 +60,15 @@ func (c *backlog) reset(index uint64) {
 // writeSnapshots has snapshots written when there is much since the last one, until the replica ends.
 func (g *Group) writeSnapshots() {
 	backlog := g.machine.backlog
-	retry := time.NewTimer(0)
-	defer retry.Stop()
+	due, retry := backlog.due, (<-chan time.Time)(nil)
 	for {
 		select {
-		case <-backlog.due:
-		case <-g.carrier.ended:
-			return
-		case <-g.failed:
-			return
-		}
-		if !backlog.isDue() || g.snapshot() {
-			continue
-		}
-		retry.Reset(g.cfg.Election) // the engine is about to write one itself
-		select {
-		case <-retry.C:
+		case <-due:
+			if backlog.isDue() && !g.snapshot() {
+				due, retry = nil, time.After(g.cfg.Election) // the engine is about to write one itself
+			}
+		case <-retry:
+			due, retry = backlog.due, nil
 		case <-g.carrier.ended:
 			return
 		case <-g.failed:

@@ -21,6 +21,16 @@ func (r *replica) asks(request uint64) []byte {
 	return fsm.Encode(fsm.Acquire{Session: r.sessionID(), TTL: time.Hour, Request: request, Name: fmt.Sprint("lock ", request)})
 }
 
+// occupied is a group of one whose callers have to wait.
+func occupied(t *testing.T) *replica {
+	t.Helper()
+	r := newBench().open(t, 1, vfs.NewMem(), StartBootstrap)
+	r.propose(t, birth())
+	r.greet(t)
+	r.occupy()
+	return r
+}
+
 // occupy makes it look as if as many entries were under way as there may be.
 func (r *replica) occupy() {
 	r.together.mu.Lock()
@@ -61,12 +71,9 @@ func (r *replica) holds(request uint64) (held bool) {
 func TestWhatComesWhileOthersAreUnderWayTravelsInOneEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newBench().open(t, 1, vfs.NewMem(), StartBootstrap)
+		r := occupied(t)
 		defer r.close(t)
-		r.propose(t, birth())
-		r.greet(t)
 		const many = 20
-		r.occupy()
 		var answers []<-chan result
 		for i := range uint64(many) {
 			answers = append(answers, r.start(t.Context(), r.asks(i+1)))
@@ -99,11 +106,8 @@ func TestWhatComesWhileOthersAreUnderWayTravelsInOneEntry(t *testing.T) {
 func TestWhoGivesUpBeforeItsEntryGoesIsNotInIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newBench().open(t, 1, vfs.NewMem(), StartBootstrap)
+		r := occupied(t)
 		defer r.close(t)
-		r.propose(t, birth())
-		r.greet(t)
-		r.occupy()
 		ctx, cancel := context.WithCancel(t.Context())
 		cmd := r.asks(1)
 		given, kept := r.start(ctx, cmd), r.start(t.Context(), r.asks(2))
@@ -174,10 +178,7 @@ func TestWhoWaitsToTravelIsToldOfTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newBench().open(t, 1, vfs.NewMem(), StartBootstrap)
-				r.propose(t, birth())
-				r.greet(t)
-				r.occupy()
+				r := occupied(t)
 				one, other := r.start(t.Context(), r.asks(1)), r.start(t.Context(), r.asks(2))
 				end(t, r)
 				r.vacate()
