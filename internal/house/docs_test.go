@@ -2,7 +2,6 @@ package house
 
 import (
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -27,22 +26,9 @@ func documents(t *testing.T) []*document {
 	t.Helper()
 	dir := root(t)
 	var all []*document
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || name != dir && strings.HasPrefix(d.Name(), ".")):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".md"):
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		name, err = filepath.Rel(dir, name)
-		all = append(all, newDocument(filepath.ToSlash(name), string(text)))
-		return err
+	err := readTree(dir, ".md", func(name string, text []byte) error {
+		all = append(all, newDocument(name, string(text)))
+		return nil
 	})
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d documents: %v", len(all), err)

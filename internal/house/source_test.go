@@ -88,33 +88,48 @@ func parseAll() (all []*source, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	err = readTree(dir, ".go", func(name string, text []byte) error {
+		s, err := parse(name, text)
+		if err == nil && !ast.IsGenerated(s.file) {
+			all = append(all, s)
+		}
+		return err
+	})
+	return all, err
+}
+
+// readTree reads the files below a directory whose names end so, but for test data, other people's and hidden ones.
+func readTree(dir, suffix string, read func(name string, text []byte) error) error {
+	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "vendor" || name != dir && strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go"):
+		case d.IsDir() || !strings.HasSuffix(name, suffix):
 			return nil
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		name, err = filepath.Rel(dir, name)
-		if err != nil {
+		if name, err = filepath.Rel(dir, name); err != nil {
 			return err
 		}
-		s, err := parse(filepath.ToSlash(name), text)
-		if err != nil {
-			return err
-		}
-		if !ast.IsGenerated(s.file) {
-			all = append(all, s)
-		}
-		return nil
+		return read(filepath.ToSlash(name), text)
 	})
-	return all, err
+}
+
+// declared are what a file declares as var or as const at its top.
+func declared(f *ast.File, what token.Token) (specs []*ast.ValueSpec) {
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == what {
+			for _, spec := range g.Specs {
+				specs = append(specs, spec.(*ast.ValueSpec))
+			}
+		}
+	}
+	return specs
 }
 
 // sourceRule looks at one file and answers the lines that break it.
@@ -247,17 +262,11 @@ func globals(s *source) (lines []int) {
 	if s.isTest() {
 		return nil
 	}
-	for _, d := range s.file.Decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.VAR {
-			continue
-		}
-		for _, spec := range g.Specs {
-			for _, name := range spec.(*ast.ValueSpec).Names {
-				isError := strings.HasPrefix(name.Name, "Err") || strings.HasPrefix(name.Name, "err")
-				if !isError && name.Name != "_" && exempt[s.path] != name.Name {
-					lines = append(lines, s.line(name.Pos()))
-				}
+	for _, spec := range declared(s.file, token.VAR) {
+		for _, name := range spec.Names {
+			isError := strings.HasPrefix(name.Name, "Err") || strings.HasPrefix(name.Name, "err")
+			if !isError && name.Name != "_" && exempt[s.path] != name.Name {
+				lines = append(lines, s.line(name.Pos()))
 			}
 		}
 	}

@@ -128,33 +128,27 @@ func isLogger(x ast.Expr) bool {
 func TestOperationsExplainsEveryError(t *testing.T) {
 	t.Parallel()
 	cells := firsts(section(t, "## Errors"))
-	var declared []string
+	var errors []string
 	for _, s := range sources(t) {
 		if s.path != "errors.go" {
 			continue
 		}
-		for _, d := range s.file.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok || g.Tok != token.VAR {
-				continue
-			}
-			for _, spec := range g.Specs {
-				for _, name := range spec.(*ast.ValueSpec).Names {
-					declared = append(declared, "`"+name.Name+"`")
-				}
+		for _, spec := range declared(s.file, token.VAR) {
+			for _, name := range spec.Names {
+				errors = append(errors, "`"+name.Name+"`")
 			}
 		}
 	}
-	if len(declared) < 10 {
-		t.Fatalf("only %d errors were found in errors.go", len(declared))
+	if len(errors) < 10 {
+		t.Fatalf("only %d errors were found in errors.go", len(errors))
 	}
-	for _, name := range declared {
+	for _, name := range errors {
 		if !slices.Contains(cells, name) {
 			t.Errorf("%s does not explain %s", operations, name)
 		}
 	}
 	for _, cell := range cells {
-		if strings.HasPrefix(cell, "`") && !slices.Contains(declared, cell) {
+		if strings.HasPrefix(cell, "`") && !slices.Contains(errors, cell) {
 			t.Errorf("%s explains %s, which errors.go does not declare", operations, cell)
 		}
 	}
@@ -227,18 +221,11 @@ func constants(all []*source) map[string][]string {
 		if !product(s) {
 			continue
 		}
-		for _, d := range s.file.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok || g.Tok != token.CONST {
-				continue
-			}
-			for _, spec := range g.Specs {
-				v := spec.(*ast.ValueSpec)
-				for i, name := range v.Names {
-					if i < len(v.Values) {
-						if value := evaluate(v.Values[i]); value != nil {
-							values[name.Name] = append(values[name.Name], value.ExactString())
-						}
+		for _, v := range declared(s.file, token.CONST) {
+			for i, name := range v.Names {
+				if i < len(v.Values) {
+					if value := evaluate(v.Values[i]); value != nil {
+						values[name.Name] = append(values[name.Name], value.ExactString())
 					}
 				}
 			}
