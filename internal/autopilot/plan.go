@@ -5,6 +5,12 @@ import (
 	"slices"
 )
 
+// Parts of the reasons to remove a voter.
+const (
+	silentReason  = "not heard for long, and "
+	standbyReason = "a standby is ready to take its place"
+)
+
 // Next returns the step to take now.
 func Next(in Input) Plan {
 	v := survey(in)
@@ -56,7 +62,7 @@ func (v *view) removeReplaced() Plan {
 	if v.failed == 0 || len(v.ready) == 0 || v.staying >= v.Want || v.staying+len(v.ready)+v.failed-1 < v.Want {
 		return Plan{}
 	}
-	p := v.removeVoter(v.isFailed, "not heard for long, and a standby is ready to take its place")
+	p := v.removeVoter(v.isFailed, silentReason+standbyReason)
 	if p.Kind == None && v.heard >= quorum(len(v.voters)-1) {
 		return wait("%s is removed when the others have been heard since the last change", v.voters[0].Node)
 	}
@@ -88,7 +94,7 @@ func (v *view) removeFailed() Plan {
 	reason := ""
 	switch {
 	case len(v.ready) > 0 && v.staying < v.Want:
-		reason = "a standby is ready to take its place"
+		reason = standbyReason
 	case v.staying >= v.Want:
 		reason = "enough others vote"
 	case quorum(n-v.failed) < quorum(n):
@@ -98,7 +104,7 @@ func (v *view) removeFailed() Plan {
 	default:
 		return Plan{}
 	}
-	return v.removeVoter(v.isFailed, "not heard for long, and "+reason)
+	return v.removeVoter(v.isFailed, silentReason+reason)
 }
 
 // removeLeaving removes who has announced it, one at a time: P5. Who can't be heard any more goes first.
