@@ -60,7 +60,11 @@ func TestOfTenThousandWaitersEachIsServedOrCancelledThoughTheRaftLeaderDiesTwice
 	}
 	sim.Run(t, sim.Options{Nodes: 4, Config: func(_ int, c *holdfast.Config) { c.Voters = 3 }}, func(s *sim.Sim) {
 		const n = 10_000
-		caller := standby(t, s) // it is never raft leader
+		var caller *sim.Node // it is never raft leader
+		settles(t, 100*time.Second, "standby", func() bool {
+			caller = follower(s, holdfast.RoleStandby)
+			return caller != nil
+		})
 		c := caller.Cluster()
 		healthy := steady(t, c)
 		l := get(t, c, "queue")
@@ -147,21 +151,6 @@ func TestAHundredThousandContextsThatEndAtOnceAreWithdrawn(t *testing.T) {
 		free(t, c, "queue")
 		healthy()
 	})
-}
-
-// standby is a node that follows and does not vote.
-func standby(t *testing.T, s *sim.Sim) *sim.Node {
-	t.Helper()
-	for range 100 {
-		for _, n := range s.Nodes() {
-			if n.Cluster().Status().Role == holdfast.RoleStandby {
-				return n
-			}
-		}
-		time.Sleep(time.Second)
-	}
-	t.Fatal("no standby")
-	return nil
 }
 
 // free waits until nobody has a lock or waits for it.

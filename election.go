@@ -49,10 +49,7 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 
 // candidate checks the arguments of a call that stands for election.
 func (c *Cluster) candidate(ctx context.Context, call, name string, opts []Option) (options, error) {
-	if err := checkCall(ctx, name); err != nil {
-		return options{}, err
-	}
-	o, err := gather(c.cfg.TTL, opts)
+	o, err := c.arguments(ctx, name, opts)
 	if err != nil {
 		return options{}, err
 	}

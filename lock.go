@@ -63,12 +63,17 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	return err
 }
 
-// prepare checks the arguments of a call that asks for a lock.
-func (c *Cluster) prepare(ctx context.Context, name string, opts []Option) (options, error) {
+// arguments checks what is the same for every call about a lock or an election.
+func (c *Cluster) arguments(ctx context.Context, name string, opts []Option) (options, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return options{}, err
 	}
-	o, err := gather(c.cfg.TTL, opts)
+	return gather(c.cfg.TTL, opts)
+}
+
+// prepare checks the arguments of a call that asks for a lock.
+func (c *Cluster) prepare(ctx context.Context, name string, opts []Option) (options, error) {
+	o, err := c.arguments(ctx, name, opts)
 	if err != nil {
 		return options{}, err
 	}
