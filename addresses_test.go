@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -45,7 +46,8 @@ func agree(t *testing.T, nodes []*holdfast.Cluster) {
 	}
 }
 
-// movers are three nodes with directories of their own on an in-process network, under virtual time.
+// movers are three nodes with directories of their own on an in-process network, under virtual
+// time.
 type movers struct {
 	t       *testing.T
 	dir     string
@@ -151,9 +153,9 @@ func TestNodesThatExchangeTheirAddressesAreNotTakenForEachOther(t *testing.T) {
 
 func TestAFleetThatMovesAsAWholeFindsItselfThroughItsNames(t *testing.T) {
 	t.Parallel()
-	b, dir := newBook(t), t.TempDir()
+	b, dir := testkit.NewBook(t), t.TempDir()
 	open := func(i int) *holdfast.Cluster {
-		return b.open(i, func(i int, cfg *holdfast.Config) {
+		return b.Open(i, func(i int, cfg *holdfast.Config) {
 			cfg.DataDir, cfg.Bootstrap = filepath.Join(dir, strconv.Itoa(i)), 3
 		})
 	}
@@ -240,7 +242,7 @@ func TestAFleetWithoutUDPFormsServesAndSaysSo(t *testing.T) {
 			nodes = append(nodes, n.Cluster())
 		}
 		agree(t, nodes)
-		honest := newLoad(t, 500*time.Millisecond, nodes...)
+		honest := testkit.NewLoad(t, 500*time.Millisecond, nodes...)
 		for range 40 {
 			time.Sleep(time.Second) // virtual
 			for i, c := range nodes {
@@ -251,9 +253,9 @@ func TestAFleetWithoutUDPFormsServesAndSaysSo(t *testing.T) {
 				}
 			}
 		}
-		honest.end()
-		if _, told := log.count("over TCP but UDP"); told != 3 {
-			t.Errorf("said %d times that there is no UDP, want once on each node:\n%s", told, strings.Join(log.texts, "\n"))
+		honest.End()
+		if _, told := log.Count("over TCP but UDP"); told != 3 {
+			t.Errorf("said %d times that there is no UDP, want once on each node:\n%s", told, &log)
 		}
 	})
 }

@@ -19,7 +19,8 @@ func BenchmarkValid(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquireRelease is one caller of a single node in memory: what Holdfast costs without disk and network.
+// BenchmarkAcquireRelease is one caller of a single node in memory: what Holdfast costs without
+// disk and network.
 func BenchmarkAcquireRelease(b *testing.B) {
 	c := single(b)
 	b.ReportAllocs()
@@ -44,7 +45,8 @@ func BenchmarkAcquireReleaseByMany(b *testing.B) {
 	})
 }
 
-// BenchmarkHandOver is a lock that three callers for each processor want: the time from one holder to the next.
+// BenchmarkHandOver is a lock that three callers for each processor want: the time from one holder
+// to the next.
 func BenchmarkHandOver(b *testing.B) {
 	c := single(b)
 	b.ReportAllocs()
@@ -82,8 +84,8 @@ func acquireRelease(b *testing.B, c *holdfast.Cluster, name string) bool {
 	return err == nil
 }
 
-// BenchmarkKinds is one use of each kind beside that of a plain lock. commits/op counts what the group applied:
-// no kind costs more than the lock's two.
+// BenchmarkKinds is one use of each kind beside that of a plain lock. commits/op counts what the
+// group applied: no kind costs more than the lock's two.
 func BenchmarkKinds(b *testing.B) {
 	for _, kind := range []struct {
 		name string

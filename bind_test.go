@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A machine whose private address is an IPv6 address could not start with the Bind that README shows.
+// A machine whose private address is an IPv6 address could not start with the Bind that README
+// shows.
 func TestATemplateMayYieldAnIPv6Address(t *testing.T) {
 	t.Parallel()
 	for bind, want := range map[string]string{

@@ -121,6 +121,15 @@ func TestACampaignEndsWithItsContextItsNodeAndARefusal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		<-refused.Done()
+		if err := refused.Err(); refused.IsLeader() || !errors.Is(err, holdfast.ErrLimitMismatch) {
+			t.Errorf("a semaphore as an election: %v, leads %v", err, refused.IsLeader())
+		}
+		get(t, c, "held")
+		waits, err := c.Campaign(context.Background(), "held", holdfast.WithTTL(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
 		stopped, err := c.Campaign(context.Background(), "two")
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +138,7 @@ func TestACampaignEndsWithItsContextItsNodeAndARefusal(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for name, k := range map[string]*holdfast.Campaign{"two": stopped, "permits": refused} {
+		for name, k := range map[string]*holdfast.Campaign{"two": stopped, "held": waits} {
 			<-k.Done()
 			if err := k.Err(); k.IsLeader() || !errors.Is(err, holdfast.ErrClosed) {
 				t.Errorf("%s, after the end of its node: %v, leads %v", name, err, k.IsLeader())

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// A candidate that loses again and again must not hammer the group, nor come back at the same moments as
-// others that lost with it. After a long tenure it begins anew with the shortest pause.
+// A candidate that loses again and again must not hammer the group, nor come back at the same
+// moments as others that lost with it. After a long tenure it begins anew with the shortest pause.
 func TestACandidateThatLosesAgainAndAgainPausesLongerEachTimeAndByChance(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {

@@ -15,61 +15,58 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/expiry"
+	"github.com/holdfast-go/holdfast/internal/feed"
 	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/proposer"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
 // Cluster is this process's node and its view of the fleet. It is safe for concurrent use.
 type Cluster struct {
+	lifecycle
+
 	cfg   Config
 	log   *slog.Logger
 	clock clock.Clock
 	self  fsm.SessionID // this process as the group knows it; Number is unused
 
+	// What open takes from the system, and release gives back.
 	dir      datadir.Dir
 	fleeting bool // the directory ends with the process
 	endpoint transport.Endpoint
 	gossip   *membership.Gossip
+	replica  atomic.Pointer[consensus.Group] // nil before there is one
 
-	proposer *proposer
-	limits   fsm.Limits // of the group, where tests lower them
+	// The node's place in a group.
+	founder  *founder
+	pilot    *pilot
+	proposer *proposer.Proposer[*consensus.Group]
+
+	// What is done with time: this node's leases, and what every replica times.
+	keeper     *keeper
+	times      *expiry.Table
+	timekeeper *expiry.Timekeeper
+	ages       expiry.Ages
+
+	// Who is told what happens.
+	told     atomic.Uint64 // the last command whose events this process has been told, by whatever replica of it
+	feed     *feed.Feed
+	hooks    *hooks
+	counters counters
+
 	// Of the group, where tests change them: see env.Env.
+	limits                      fsm.Limits
 	snapshotEvery, snapshotKeep uint64
-	keeper                      *keeper
-	expirer                     *expirer
-	elapser                     *elapser
-	timekeeper                  *timekeeper
-	feed                        *feed
-	ages                        ages
-	founder                     *founder
-	pilot                       *pilot
-	hooks                       *hooks
-
-	ctx     context.Context // ends when the node stops
-	cancel  context.CancelFunc
-	opened  chan struct{} // closed when open is over: nothing is given back to the system before
-	leaving atomic.Bool   // Leave has begun: no call may begin any more
-	told    atomic.Uint64 // the last command whose events this process has been told, by whatever replica of it
-	given   atomic.Bool   // the group knows that this process is gone
-	placed  atomic.Bool   // Ready was answered once: this node has its place in the fleet
-	closing chan struct{} // closed when the node ends: calls under way end too
-	done    chan struct{} // closed when every lease has ended
-	gone    chan struct{} // closed when nothing of the node is left
-
-	mu      sync.Mutex
-	replica *consensus.Group // that release closes; nil before there is one
-	cause   error            // why it stops, once
-	failure error
-	running sync.WaitGroup
-	tending sync.Once // begins the work that goes on whatever the group
 }
 
-// Open starts this process's node and returns as soon as the local node runs: data directory locked, port listening,
-// gossip started. It does not wait for other nodes or a quorum; Ready does. Cancelling ctx after Open has returned does
-// not close the node. After an error nothing of the node is left.
+// Open starts this process's node and returns as soon as the local node runs: data directory
+// locked, port listening, gossip started. It does not wait for other nodes or a quorum; Ready does.
+// Cancelling ctx after Open has returned does not close the node. After an error nothing of the
+// node is left.
 //
-// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrDamaged, ErrIncompatible, and what the system says
-// of the directory or the port.
+// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrDamaged, ErrIncompatible, and what the
+// system says of the directory or the port.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if ctx == nil {
 		return nil, invalid("context", "is nil")
@@ -86,12 +83,12 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.hooks.start()
 	if err := c.open(ctx, e); err != nil {
 		c.hooks.Failed = nil // the caller hears it from here
-		close(c.opened)
+		c.openingOver()
 		c.shut(err)
 		<-c.gone
 		return nil, err
 	}
-	close(c.opened)
+	c.openingOver()
 	c.start()
 	return c, nil
 }
@@ -102,23 +99,17 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 		own = clock.System()
 	}
 	c := &Cluster{
-		cfg:     cfg,
-		log:     cfg.Logger,
-		clock:   own,
-		opened:  make(chan struct{}),
-		closing: make(chan struct{}),
-		done:    make(chan struct{}),
-		gone:    make(chan struct{}),
+		lifecycle: newLifecycle(),
+		cfg:       cfg,
+		log:       cfg.Logger,
+		clock:     own,
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.hooks = newHooks(cfg.Events, cfg.Logger)
-	c.proposer = newProposer(cfg.Timing.Election/2, c.closing, c.stopped, func(g *consensus.Group) { c.founder.removedFrom(g) })
+	c.proposer = proposer.New(cfg.Timing.Election/2, c.closing, func(g *consensus.Group) { c.founder.removedFrom(g) })
 	c.keeper = newKeeper(c)
-	c.expirer = newExpirer(c)
-	c.timekeeper = newTimekeeper(c)
-	c.elapser = newElapser(c, c.timekeeper.wake)
-	c.timekeeper.tables = []timetable{c.expirer.ends, c.elapser.ends}
-	c.feed = newFeed(c.closing, c.stopped)
+	c.times = expiry.New(cfg.Timing.Election, c.expired)
+	c.timekeeper = expiry.NewTimekeeper(c.times, c.clock.Now, c.voter, c.goRun)
+	c.feed = feed.New(c.closing, func(e *fsm.Event) bool { return kindOf(e) != 0 })
 	c.founder = newFounder(c)
 	c.pilot = newPilot(c)
 	return c
@@ -190,8 +181,8 @@ func (c *Cluster) listen(ctx context.Context, network transport.Network, securit
 	return nil
 }
 
-// firstPhase is what the node is when gossip starts, and when it begins another life: fresh only if it may take part in
-// forming a group.
+// firstPhase is what the node is when gossip starts, and when it begins another life: fresh only if
+// it may take part in forming a group.
 func (c *Cluster) firstPhase() membership.Phase {
 	id := c.dir.Identity()
 	switch {
@@ -220,17 +211,18 @@ func (c *Cluster) openDir(given datadir.Dir) (err error) {
 // start begins the node's own work.
 func (c *Cluster) start() {
 	c.answerProbes()
-	c.goRun(c.keeper.run)
+	c.goRun(c.keeper.Run)
 	c.goRun(c.live)
 }
 
-// live brings the node into a group and keeps it there: in another if the first yields, and as another replica if that
-// removes it.
+// live brings the node into a group and keeps it there: in another if the first yields, and as
+// another replica if that removes it.
 func (c *Cluster) live(ctx context.Context) {
+	tend := sync.OnceFunc(c.tend)
 	for ctx.Err() == nil {
 		err := c.founder.enter(ctx)
 		if err == nil {
-			err = c.founder.rivals.watch(ctx, c.serve)
+			err = c.founder.rivals.watch(ctx, func(ctx context.Context) error { return c.serve(ctx, tend) })
 		}
 		switch {
 		case errors.Is(err, ErrYielded):
@@ -245,40 +237,44 @@ func (c *Cluster) live(ctx context.Context) {
 	}
 }
 
+// tend begins the work that goes on whatever the group.
+func (c *Cluster) tend() {
+	c.goRun(c.timekeeper.Run)
+	c.goRun(c.pilot.Run)
+	c.goRun(c.founder.raise)
+}
+
 // serve is one life of the node with a group. It returns when ctx ends, or with what ends the node.
-func (c *Cluster) serve(ctx context.Context) error {
+// It calls tend as soon as the group may be served.
+func (c *Cluster) serve(ctx context.Context, tend func()) error {
 	if err := c.founder.begin(ctx); err != nil {
 		return err
 	}
-	c.tending.Do(func() {
-		c.goRun(c.timekeeper.run)
-		c.goRun(c.pilot.run)
-		c.goRun(c.founder.raise)
-	})
+	tend()
 	if err := c.hello(ctx); err != nil {
 		return err
 	}
 	if err := c.founder.taken(); err != nil {
 		return err
 	}
-	c.proposer.greet()
+	c.proposer.Greet()
 	c.founder.tell(ctx, c.meta(membership.PhaseRunning))
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// hello makes this process known to the group. What an earlier process of this node held ends at once if it is proved
-// to be dead, and else with its TTL.
+// hello makes this process known to the group. What an earlier process of this node held ends at
+// once if it is proved to be dead, and else with its TTL.
 func (c *Cluster) hello(ctx context.Context) error {
-	out, _, err := c.proposer.insist(ctx, fsm.Encode(fsm.Hello{
+	out, err := c.insist(ctx, fsm.Hello{
 		Node: c.self.Node, Incarnation: c.self.Incarnation, Name: c.cfg.Name, Place: c.dir.Place(),
-	}))
+	})
 	switch {
 	case err != nil:
 		return err
 	case out.Code == fsm.CodeOK:
 		return nil
-	case out.Code == fsm.CodeStaleIncarnation && c.leaving.Load():
+	case out.Code == fsm.CodeStaleIncarnation && c.leaving():
 		select { // its own good-bye was carried out first: Leave ends it
 		case <-ctx.Done():
 			return ctx.Err()
@@ -297,31 +293,34 @@ func (c *Cluster) hello(ctx context.Context) error {
 // joined waits until the group has accepted this process.
 func (c *Cluster) joined(ctx context.Context) error {
 	for {
-		view := c.proposer.view.Load()
-		if view.greeted {
-			if c.leaving.Load() {
+		greeted, changed := c.proposer.Greeted()
+		if greeted {
+			if c.leaving() {
 				return ErrClosed
 			}
 			return nil
 		}
 		select {
-		case <-view.changed:
+		case <-changed:
 		case <-c.closing:
 			return c.stopped()
 		case <-ctx.Done():
-			return c.explain(unreached(ctx, attempts{}))
+			return c.explain(c.unreached(ctx))
 		}
 	}
 }
 
-// Ready waits until this node can serve: it belongs to a group that has its voters, the local replica has caught up, and
-// a raft leader answers. Calls need not wait for Ready; they wait themselves.
+// Ready waits until this node can serve: it belongs to a group that has its voters, the local
+// replica has caught up, and a raft leader answers. Calls need not wait for Ready; they wait
+// themselves.
 //
-// Where nodes are replaced one by one, wait for Ready of each new node before the next old one is stopped. The first
-// Ready of a new node means that the fleet can spare another one: the new node votes, or the voters are complete without
-// it. A node that replaces a voter that left is ready within seconds. One that replaces a voter that died is ready some
-// seconds after that voter was given up, which is Config.ReplaceAfter after it was last heard. Without a majority no node
-// is ready. A node whose group is about to yield to another of its name is ready when it belongs to that one.
+// Where nodes are replaced one by one, wait for Ready of each new node before the next old one is
+// stopped. The first Ready of a new node means that the fleet can spare another one: the new node
+// votes, or the voters are complete without it. A node that replaces a voter that left is ready
+// within seconds. One that replaces a voter that died is ready some seconds after that voter was
+// given up, which is Config.ReplaceAfter after it was last heard. Without a majority no node is
+// ready. A node whose group is about to yield to another of its name is ready when it belongs to
+// that one.
 //
 // If ctx ends by its deadline, the error is also ErrNoQuorum, and its text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {
@@ -331,41 +330,20 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
-	for n := 0; ; n++ {
-		group, err := c.barrier(ctx)
+	for n := 1; ; n++ {
+		group, err := c.current(ctx)
 		if err != nil {
 			return err
 		}
-		if c.serves(group) && (c.placed.Load() || c.answered(ctx, group)) {
-			c.placed.Store(true)
+		if c.serves(group) && (c.founder.placed.Load() || c.answered(ctx, group)) {
+			c.founder.placed.Store(true)
 			return nil
 		}
-		_, changed := c.proposer.current()
-		if err := c.proposer.pause(ctx, min(n, 5), changed, attempts{}); err != nil {
+		_, changed := c.proposer.Current()
+		if err := c.pause(ctx, min(n, 6), changed); err != nil {
 			return c.explain(err)
 		}
 	}
-}
-
-// goRun runs f with the node's context until the node stops; it does nothing once that has begun, and reports so.
-func (c *Cluster) goRun(f func(context.Context)) (runs bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return false
-	}
-	c.running.Go(func() { f(c.ctx) })
-	return true
-}
-
-// stopped is nil while the node runs, then the error that its calls answer.
-func (c *Cluster) stopped() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cause == nil && c.leaving.Load() {
-		return ErrClosed
-	}
-	return c.cause
 }
 
 // Done is closed when the node has stopped or has failed for good; its leases have ended by then.
@@ -395,5 +373,5 @@ func (c *Cluster) Addr() string {
 // gossipChanged is called, coalesced, when gossip has news of a member.
 func (c *Cluster) gossipChanged() {
 	c.founder.wake()
-	c.pilot.wake()
+	c.pilot.Wake()
 }

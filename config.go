@@ -31,62 +31,69 @@ type Config struct {
 	Cluster string
 	// Name is shown to people, up to 128 bytes. Default: the host name.
 	Name string
-	// DataDir holds the node's identity and log; it belongs to one node alone and is locked while open.
-	// Default "": everything is kept in memory, and the node comes back as a new one.
+	// DataDir holds the node's identity and log; it belongs to one node alone and is locked while
+	// open. Default "": everything is kept in memory, and the node comes back as a new one.
 	DataDir string
-	// Bind is the host:port to listen at, TCP and UDP on the same number; go-sockaddr templates such
-	// as "{{ GetPrivateIP }}:7643" are filled in. A bind to other than loopback needs Secrets, TLS
-	// or Insecure. Default "127.0.0.1:0".
+	// Bind is the host:port to listen at, TCP and UDP on the same number; go-sockaddr templates
+	// such as "{{ GetPrivateIP }}:7643" are filled in. A bind to other than loopback needs Secrets,
+	// TLS or Insecure. Default "127.0.0.1:0".
 	Bind string
-	// Advertise is the host:port that other nodes reach this one at; port 0 is the bound one. Default: the bound address.
+	// Advertise is the host:port that other nodes reach this one at; port 0 is the bound one.
+	// Default: the bound address.
 	Advertise string
-	// Join lists where to find other nodes: host:port, dns+host:port, dnssrv+name, file+path.
-	// They are tried for ever, and names are resolved again every minute. A node without any is found by
+	// Join lists where to find other nodes: host:port, dns+host:port, dnssrv+name, file+path. They
+	// are tried for ever, and names are resolved again every minute. A node without any is found by
 	// the others: they name it in theirs.
 	Join []string
-	// Bootstrap is how many nodes must have met before the first group forms. More than half of those that have met must
-	// agree on its founder, and the group serves no lock before so many nodes are in it. Give all nodes the same. It
-	// matters only until a group exists: a node that sees a group joins it.
-	// -1 means to join and never to form; 1 to found a group alone, unless Join finds one.
-	// A seed, which others join and which joins nobody, has an empty Join and the same Bootstrap as the others. With 1 it
-	// founds a second group if it comes back without its disk; the two serve side by side until they meet, and then
-	// the one that nobody but its founder ever joined yields (ErrYielded).
-	// Default: 3 if there is a Join; without one 1 on loopback, and beyond loopback it must be set.
+	// Bootstrap is how many nodes must have met before the first group forms. More than half of
+	// those that have met must agree on its founder, and the group serves no lock before so many
+	// nodes are in it. Give all nodes the same. It matters only until a group exists: a node that
+	// sees a group joins it. -1 means to join and never to form; 1 to found a group alone, unless
+	// Join finds one. A seed, which others join and which joins nobody, has an empty Join and the
+	// same Bootstrap as the others. With 1 it founds a second group if it comes back without its
+	// disk; the two serve side by side until they meet, and then the one that nobody but its
+	// founder ever joined yields (ErrYielded). Default: 3 if there is a Join; without one 1 on
+	// loopback, and beyond loopback it must be set.
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
-	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they are chosen; none is moved
-	// later. A new group chooses among the nodes that Bootstrap waits for: with Bootstrap as large as the fleet, among all.
+	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they
+	// are chosen; none is moved later. A new group chooses among the nodes that Bootstrap waits
+	// for: with Bootstrap as large as the fleet, among all.
 	Zone string
 	// Secrets are shared by the fleet: the first seals, all open. They authenticate and encrypt the
 	// gossip and every connection.
 	Secrets []string
-	// TLS is used for connections instead of the keys derived from Secrets: your own certificates, mutual TLS 1.3
-	// whatever ClientAuth says. A node shows its certificate as server and as client (both extended key usages, if any).
-	// The certificate must name the host that others dial, which is Advertise: an IP address as IP SAN. With
-	// ServerName it must name that instead, the same for all. RootCAs are the authorities of nodes that are dialed,
-	// ClientCAs of those that dial; one that is nil is taken from the other, never from the system. InsecureSkipVerify
+	// TLS is used for connections instead of the keys derived from Secrets: your own certificates,
+	// mutual TLS 1.3 whatever ClientAuth says. A node shows its certificate as server and as client
+	// (both extended key usages, if any). The certificate must name the host that others dial,
+	// which is Advertise: an IP address as IP SAN. With ServerName it must name that instead, the
+	// same for all. RootCAs are the authorities of nodes that are dialed, ClientCAs of those that
+	// dial; one that is nil is taken from the other, never from the system. InsecureSkipVerify
 	// needs VerifyConnection or VerifyPeerCertificate.
 	TLS *tls.Config
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
 	Insecure bool
 	// TTL is the default time that a lease lives without renewal, 100 ms to 24 h. Default 15 s.
 	TTL time.Duration
-	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. A lease
-	// is only as safe as this bound is true. Default 0.01.
+	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. A
+	// lease is only as safe as this bound is true. Default 0.01.
 	MaxClockDrift float64
-	// Timing of the Raft group; the same on all nodes. Default: tick 10 ms, heartbeat 20 ms, election 200 ms.
+	// Timing of the Raft group; the same on all nodes. Default: tick 10 ms, heartbeat 20 ms,
+	// election 200 ms.
 	Timing Timing
-	// Logger receives what an operator should know. Its handler must not block, as the node waits for it. Default:
-	// warnings and errors to standard error.
+	// Logger receives what an operator should know. Its handler must not block, as the node waits
+	// for it. Default: slog.Default(), as it is when the node is opened.
 	Logger *slog.Logger
-	// ReplaceAfter is how long the group waits for a voter that Raft does not hear before another takes its place; 1 s to
-	// 24 h. A voter that leaves is replaced at once. A node that comes back later is the same node, with the leases that it
-	// still holds; it votes again when a voter is missing. Default 30 s, and more where Timing.Heartbeat is above a second.
+	// ReplaceAfter is how long the group waits for a voter that Raft does not hear before another
+	// takes its place; 1 s to 24 h. A voter that leaves is replaced at once. A node that comes back
+	// later is the same node, with the leases that it still holds; it votes again when a voter is
+	// missing. Default 30 s, and more where Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
-	// TokenFloor is asked for the highest token that a resource has seen: when a group is born, which waits for the answer;
-	// and by each node when it is raft leader for the first time since it was opened, which nothing waits for. So tokens
-	// rise even where clocks were set back and all data was lost, or an older backup of it restored. Optional.
+	// TokenFloor is asked for the highest token that a resource has seen: when a group is born,
+	// which waits for the answer; and by each node when it is raft leader for the first time since
+	// it was opened, which nothing waits for. So tokens rise even where clocks were set back and
+	// all data was lost, or an older backup of it restored. Optional.
 	TokenFloor func(context.Context) (Token, error)
 	// Events are optional hooks.
 	Events Events
@@ -148,9 +155,9 @@ func (c Config) withDefaults() Config {
 		c.Timing.Election = 10 * c.Timing.Heartbeat
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		c.Logger = slog.Default()
 	}
-	c.Logger = slog.New(careful{c.Logger.Handler()})
+	c.Logger = slog.New(panicSafeHandler{c.Logger.Handler()})
 	if c.ReplaceAfter == 0 {
 		c.ReplaceAfter = max(autopilot.ReplaceAfterDefault, 6*c.Timing.moment())
 	}
@@ -201,8 +208,9 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// public reports whether nodes of other machines may reach this one, as far as the Config tells. A group that such a
-// node founds alone may be the second of its fleet. A Bind that is malformed is for validate to name.
+// public reports whether nodes of other machines may reach this one, as far as the Config tells. A
+// group that such a node founds alone may be the second of its fleet. A Bind that is malformed is
+// for validate to name.
 func (c Config) public() bool {
 	bind, err := c.bind()
 	return err == nil && !loopback(bind) || c.Advertise != "" && !loopback(c.Advertise)
@@ -270,7 +278,8 @@ func (c Config) bind() (string, error) {
 	return bind, nil
 }
 
-// bracketed puts the brackets around an IPv6 address that a template has put before a port without them.
+// bracketed puts the brackets around an IPv6 address that a template has put before a port without
+// them.
 func bracketed(hostport string) string {
 	if i := strings.LastIndexByte(hostport, ':'); i > 0 {
 		if ip, err := netip.ParseAddr(hostport[:i]); err == nil && ip.Is6() {

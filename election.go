@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/feed"
 )
 
-// Leader is who leads an election: the holder of its lock and its value. Without a NodeID it is a vacancy.
+// Leader is who leads an election: the holder of its lock and its value. Without a NodeID it is a
+// vacancy.
 type Leader struct {
 	Holder
 	Name string // of the election
@@ -23,19 +26,20 @@ const (
 	campaignPauseMax = 5 * time.Second
 )
 
-// Lead campaigns for the election name and runs fn whenever this node leads it. An election is a lock: the
-// candidates wait in order, the leader's token fences its writes, WithValue and Lease.Set publish its metadata,
-// WithPriority prefers some candidates. fn's context ends when the leadership is lost or ctx ends; fn resigns by
-// returning.
+// Lead campaigns for the election name and runs fn whenever this node leads it. An election is a
+// lock: the candidates wait in order, the leader's token fences its writes, WithValue and Lease.Set
+// publish its metadata, WithPriority prefers some candidates. fn's context ends when the leadership
+// is lost or ctx ends; fn resigns by returning.
 //
-// If fn returns while it leads, Lead returns fn's error, and one command hands the leadership over to the next
-// candidate. If the leadership is lost, fn's error is ignored, and Lead campaigns again, with exponential backoff from
-// 100 ms to 5 s and jitter. Lead returns when ctx ends, with the error of ctx or of fn (joined with ErrLost if the
-// leadership was lost), and when the node stops. The leadership is released when fn has returned or panicked, never
-// before. A candidate that is gone, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid and
-// ErrLimitMismatch are returned.
-// WithNoWait returns a *HeldError where another leads, instead of waiting, also after a loss. WithShared and WithLimit
-// are ErrInvalid: an election has one leader.
+// If fn returns while it leads, Lead returns fn's error, and one command hands the leadership over
+// to the next candidate. If the leadership is lost, fn's error is ignored, and Lead campaigns
+// again, with exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with
+// the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
+// stops. The leadership is released when fn has returned or panicked, never before. A candidate
+// that is gone, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid
+// and ErrLimitMismatch are returned. WithNoWait returns a *HeldError where another leads, instead
+// of waiting, also after a loss. WithShared and WithLimit are ErrInvalid: an election has one
+// leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
@@ -70,7 +74,7 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 		began := time.Now()
 		if err == nil {
 			var again bool
-			if again, err = l.use(ctx, fn); !again {
+			if again, err = l.use(ctx, SpanTenure, fn); !again {
 				return err
 			}
 		} else if !errors.Is(err, ErrExhausted) {
@@ -123,28 +127,28 @@ func (c *Cluster) Leader(ctx context.Context, name string) (Leader, error) {
 	}
 	l := s.leader(name)
 	if l.NodeID == "" {
-		return Leader{}, ErrNoLeader
+		return Leader{}, fmt.Errorf("%w of %q", ErrNoLeader, name)
 	}
 	return l, nil
 }
 
-// Observe tells who leads the election name: now (a linearizable read), and then every change of the leader or
-// its value in the order of the log, vacancies too. A leader that follows another in one command leaves no
-// vacancy between them. It begins with the call, and is bounded as Watch is: for a consumer that does not keep up, changes
-// are left out, the latest is not. The end of ctx and of the node is an error, which ends the iteration. It can be iterated once.
+// Observe tells who leads the election name: now (a linearizable read), and then every change of
+// the leader or its value in the order of the log, vacancies too. A leader that follows another in
+// one command leaves no vacancy between them. It begins with the call, and is bounded as Watch is:
+// for a consumer that does not keep up, changes are left out, the latest is not. The end of ctx and
+// of the node is an error, which ends the iteration. It can be iterated once.
 func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	err := checkCall(ctx, name)
-	var w *watch
+	var w *feed.Watch
 	if err == nil {
-		w, err = c.feed.open(ctx, name, true)
+		w, err = c.watch(ctx, name, true)
 	}
 	return func(yield func(Leader, error) bool) {
 		if err != nil {
 			yield(Leader{}, err)
 			return
 		}
-		defer w.close()
-		defer w.stop()
+		defer w.Close()
 		err = invalid("Observe", "was iterated before")
 		var s seat
 		if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
@@ -156,7 +160,7 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 			return
 		}
 		for {
-			events, missed, err := w.next(ctx)
+			events, missed, err := c.next(ctx, w)
 			if err != nil {
 				yield(Leader{}, err)
 				return
@@ -172,7 +176,7 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 			if missed == 0 {
 				continue
 			}
-			group, _ := c.proposer.current()
+			group, _ := c.proposer.Current()
 			if group == nil { // the node goes over to another, and is told again then
 				continue
 			}

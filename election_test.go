@@ -204,8 +204,9 @@ func TestAnObserverOfAClosedNodeOrWithAnEndedContextIsTold(t *testing.T) {
 	}
 }
 
-// Three candidates on three nodes; the raft leader, or the leader of the election, or both at once, die.
-// At no time do two lead by their own clocks, the tokens rise, and there is a leader again in time.
+// Three candidates on three nodes; the raft leader, or the leader of the election, or both at once,
+// die. At no time do two lead by their own clocks, the tokens rise, and there is a leader again in
+// time.
 func TestAnElectionOutlivesTheDeathOfItsLeaderAndOfTheRaftLeader(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
@@ -305,7 +306,13 @@ func TestAPlannedHandOverTakesLessThanFiftyMilliseconds(t *testing.T) {
 						gaps = append(gaps, time.Duration(now-at))
 					}
 					if !over {
-						<-l.Wanted() // there is a candidate
+						for waiters := 0; waiters == 0; { // until there is a candidate
+							info, err := c.Inspect(ctx, "job")
+							if err != nil {
+								return err
+							}
+							waiters = len(info.Waiters)
+						}
 					}
 					resigned.Store(time.Now().UnixNano())
 					return nil

@@ -1,10 +1,14 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/feed"
+	"github.com/holdfast-go/holdfast/internal/proposer"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -26,31 +30,37 @@ var (
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrClosed: the cluster was closed.
 	ErrClosed = errors.New("holdfast: closed")
-	// ErrInvalid: an argument or a configuration field is not acceptable. The error is a *FieldError.
+	// ErrInvalid: an argument or a configuration field is not acceptable. The error is a
+	// *FieldError.
 	ErrInvalid = errors.New("holdfast: invalid argument")
-	// ErrLimitMismatch: the lock is in use with another limit.
-	ErrLimitMismatch = errors.New("holdfast: limit differs from that of the current holders")
-	// ErrIncompatible: this node and its group or its data directory are of versions or kinds that do not fit.
+	// ErrLimitMismatch: the name is in use as a semaphore of another limit, or as a lock and the
+	// call asked for a semaphore, or the other way round. The error is a *LimitError.
+	ErrLimitMismatch = errors.New("holdfast: the name is in use with another limit")
+	// ErrIncompatible: this node and its group or its data directory are of versions or kinds that
+	// do not fit.
 	ErrIncompatible = errors.New("holdfast: incompatible")
-	// ErrDamaged: the data directory does not hold what was written there, or not all of it. Its replica must
-	// never vote again: delete the directory, and the node comes back as a new one.
+	// ErrDamaged: the data directory does not hold what was written there, or not all of it. Its
+	// replica must never vote again: delete the directory, and the node comes back as a new one.
 	ErrDamaged = datadir.ErrDamaged
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
 	ErrDirInUse = datadir.ErrInUse
-	// ErrExhausted: a bound of the group or of this node is reached. The error is a *ExhaustedError.
+	// ErrExhausted: a bound of the group or of this node is reached. The error is a
+	// *ExhaustedError.
 	ErrExhausted = errors.New("holdfast: limit reached")
 	// ErrMaxHold: the lease ended because its time under WithMaxHold was over.
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
 	// ErrExpired: the lease could not be renewed in time.
 	ErrExpired = session.ErrExpired
-	// ErrRemoved: this node has said that it leaves, and the group has let it go. Open its directory again, and it
-	// joins as a new node. A node that the group has replaced while it was away comes back by itself, as the same
-	// node: that is no error.
+	// ErrRemoved: this node has said that it leaves, and the group has let it go. Open its
+	// directory again, and it joins as a new node. A node that the group has replaced while it was
+	// away comes back by itself, as the same node: that is no error.
 	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
-	// ErrYielded: the group of this node, which nobody but it ever joined, was given up for another of its name, which
-	// the node joins. Leases end with it; calls that come later wait for the other group.
+	// ErrYielded: the group of this node, which nobody but it ever joined, was given up for another
+	// of its name, which the node joins. Leases end with it; calls that come later wait for the
+	// other group.
 	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
-	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait for each other.
+	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait
+	// for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
 	// ErrForced: an operator released the lock with ForceRelease.
 	ErrForced = session.ErrForced
@@ -81,6 +91,46 @@ func (e *HeldError) Error() string {
 // Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
+// LimitError says that a name is in use as another kind of thing than the call asked for: as a
+// lock, which exclusive and shared holders share, or as a semaphore of some size. A name is in use
+// while somebody holds it or waits for it, or while a place of it stays taken under WithMinHold or
+// WithLockDelay. errors.Is(err, ErrLimitMismatch) holds for it.
+type LimitError struct {
+	Name   string
+	Asked  int  // permits of the semaphore that the call asked for; 0: a lock
+	Shared bool // a shared lock
+	InUse  int  // permits of the semaphore that it is in use as; 0: in use as a lock; -1: not known to this node by now
+}
+
+func (e *LimitError) Error() string {
+	asked := "an exclusive lock"
+	switch {
+	case e.Asked > 0:
+		asked = fmt.Sprintf("a semaphore of %d", e.Asked)
+	case e.Shared:
+		asked = "a shared lock"
+	}
+	use := "is in use as a lock"
+	switch {
+	case e.InUse < 0:
+		use = "was in use with another limit"
+	case e.InUse > 0:
+		use = fmt.Sprintf("is in use as a semaphore of %d", e.InUse)
+	}
+	return fmt.Sprintf("holdfast: %q %s; the call asked for %s", e.Name, use, asked)
+}
+
+// Is reports whether target is ErrLimitMismatch.
+func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
+
+// staleToken says of which lock a token is stale, and what its holder has.
+func staleToken(name string, token Token, held uint64) error {
+	if held == 0 {
+		return fmt.Errorf("%w: %d of %q, which nobody holds", ErrStaleToken, token, name)
+	}
+	return fmt.Errorf("%w: %d of %q, which is held with %d", ErrStaleToken, token, name, held)
+}
+
 // FieldError names the argument, option or configuration field that is not acceptable.
 // errors.Is(err, ErrInvalid) holds for it.
 type FieldError struct {
@@ -109,9 +159,100 @@ func (e *ExhaustedError) Error() string {
 // Is reports whether target is ErrExhausted.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
+// apiError is the error of the API for that of an organ; any other is the same.
+func (c *Cluster) apiError(err error) error {
+	if err == nil {
+		return nil // before anything is allocated
+	}
+	var unknown *proposer.UnknownError
+	var full *proposer.OverloadError
+	var unreached *proposer.UnreachedError
+	var failed *consensus.FailedError
+	switch {
+	case errors.As(err, &unknown):
+		return open(true, c.apiError(unknown.Cause))
+	case errors.As(err, &full) && full.Ended != nil:
+		return fmt.Errorf("%w: %w", full.Ended, c.apiError(&proposer.OverloadError{}))
+	case errors.As(err, &full):
+		return &ExhaustedError{What: "calls under way at this node, which is overloaded", Limit: proposer.CallsMax}
+	case errors.As(err, &unreached) && errors.Is(unreached.Ended, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrNoQuorum, unreached.Ended)
+	case errors.As(err, &unreached):
+		return unreached.Ended
+	case errors.As(err, &failed):
+		return dirError(fmt.Errorf("holdfast: the replica has failed: %w", err))
+	case errors.Is(err, proposer.ErrSuperseded):
+		return lost(ErrYielded)
+	case errors.Is(err, proposer.ErrClosed), errors.Is(err, feed.ErrClosed):
+		if cause := c.stopped(); cause != nil {
+			return cause
+		}
+		return ErrClosed
+	case errors.Is(err, feed.ErrFull):
+		return &ExhaustedError{What: "watches of this node", Limit: feed.WatchesMax}
+	case errors.Is(err, session.ErrBusy):
+		return &ExhaustedError{What: "unfinished calls of this node", Limit: session.OpenMax}
+	}
+	return err
+}
+
+// unreached is the error of an operation whose context ended before its outcome was known.
+func (c *Cluster) unreached(ctx context.Context) error {
+	return c.apiError(&proposer.UnreachedError{Ended: ctx.Err()})
+}
+
+// open adds to the error of an operation that an attempt may have been, or may still be, carried
+// out.
+func open(unknown bool, err error) error {
+	if !unknown {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
 // lost wraps the cause of a loss; the result is both ErrLost and cause.
 func lost(cause error) error { return session.Lost(cause) }
 
 func invalid(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// anew is the way out of a data directory that must not be used any more.
+const anew = "delete the directory, and the node comes back as a new one with what the rest of its group has"
+
+// dirError says of an error of the data directory or of the replica in it what a caller branches
+// on, and what to do about it.
+func dirError(err error) error {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case is(datadir.ErrIncompatible):
+		return fmt.Errorf("%w: %w", ErrIncompatible, err)
+	case is(consensus.ErrDamaged), is(consensus.ErrNoReplica):
+		return fmt.Errorf("%w: %w: %s", ErrDamaged, err, anew)
+	case isRefused(err):
+		return fmt.Errorf("%w: this data directory is an older copy of its node's, or the node also runs on a copy of it: "+
+			"of the two, run the one that others have heard last, and no other: %s: %w", ErrIncompatible, anew, err)
+	case is(consensus.ErrForeign), is(consensus.ErrOtherStart):
+		return fmt.Errorf("%w: %w: put the right directory in its place, or %s", ErrIncompatible, err, anew)
+	case is(consensus.ErrUnsupported):
+		return fmt.Errorf("%w: %w", ErrIncompatible, err)
+	}
+	return err
+}
+
+// isRefused reports whether a replica ended because others know of a later process of its node, or
+// of a later life.
+func isRefused(err error) bool {
+	return errors.Is(err, consensus.ErrSuperseded) || errors.Is(err, consensus.ErrForgetful)
+}
+
+// mayReopen reports whether a later node of this process may have the directory of one that ended
+// with err. What is left of an engine that has failed has files of it open, and idles for as long
+// as the process lives.
+func mayReopen(err error) bool {
+	var failed *consensus.FailedError
+	if errors.As(err, &failed) {
+		return isRefused(err)
+	}
+	return !errors.Is(err, consensus.ErrAbandoned)
 }

@@ -156,13 +156,14 @@ func ExampleCluster_WhyBlocked() {
 	for _, h := range why.Holders {
 		fmt.Println(h.Label, "- free in a TTL if it died now:", h.Remaining > 0 && h.Remaining <= 15*time.Second)
 	}
-	fmt.Println("circles:", len(why.Cycles))
+	fmt.Println("cycles:", len(why.Cycles))
 	// Output:
 	// nightly, started by cron - free in a TTL if it died now: true
-	// circles: 0
+	// cycles: 0
 }
 
-// A library that wants a sync.Locker gets one, and the program says what happens when the lock is lost.
+// A library that wants a sync.Locker gets one, and the program says what happens when the lock is
+// lost.
 func ExampleCluster_Locker() {
 	ctx := context.Background()
 	c := open(ctx)

@@ -42,7 +42,8 @@ func ExampleWithShared() {
 	// true
 }
 
-// At most ten units of work on the database at a time, in the whole fleet; a heavy job takes four of them.
+// At most ten units of work on the database at a time, in the whole fleet; a heavy job takes four
+// of them.
 func ExampleWithLimit() {
 	ctx := context.Background()
 	c := open(ctx)

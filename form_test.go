@@ -13,32 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-func TestFormingTakesSecondsAtMost(t *testing.T) {
-	t.Parallel()
-	for nodes, limit := range map[int]time.Duration{1: time.Second / 2, 3: 3 * time.Second, 5: 4 * time.Second, 7: 5 * time.Second} {
-		for seed := range uint64(5) {
-			t.Run(fmt.Sprintf("%d nodes, seed %d", nodes, seed+1), func(t *testing.T) {
-				t.Parallel()
-				sim.Run(t, sim.Options{Nodes: nodes, Seed: seed + 1, Late: true}, func(s *sim.Sim) {
-					began := time.Now()
-					for _, n := range s.Nodes() {
-						n.Open()
-					}
-					for i, n := range s.Nodes() {
-						n.Ready()
-						if took := time.Since(began); took > limit {
-							t.Errorf("node %d was ready after %v", i, took)
-						}
-						get(t, n.Cluster(), fmt.Sprint("own", i))
-					}
-				})
-			})
-		}
-	}
-}
-
-// What Ready says is true: whatever the order and the pauses in which nodes start, a call that follows it
-// on the same node needs no second attempt.
+// What Ready says is true: whatever the order and the pauses in which nodes start, a call that
+// follows it on the same node needs no second attempt.
 func TestTheCallsAfterReadyWork(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -127,8 +103,9 @@ func TestATokenFloorIsHeardBeforeTheFirstToken(t *testing.T) {
 	})
 }
 
-// A group whose three founders were to meet first has lost two of them. Its raft leader leaves, and the next one's
-// Config would have one node serve alone: whatever the two had been told of the group would be forgotten.
+// A group whose three founders were to meet first has lost two of them. Its raft leader leaves, and
+// the next one's Config would have one node serve alone: whatever the two had been told of the
+// group would be forgotten.
 func TestTheGroupServesWhenAsManyHaveMetAsItsFounderWantedWhateverItsRaftLeaderIsConfiguredFor(t *testing.T) {
 	t.Parallel()
 	modest := func(i int, c *holdfast.Config) {

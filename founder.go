@@ -36,6 +36,7 @@ type founder struct {
 
 	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
 	removal chan struct{} // tells live of it
+	placed  atomic.Bool   // Ready was answered once: this node has its place in the fleet
 }
 
 func newFounder(c *Cluster) *founder {
@@ -60,6 +61,12 @@ func (f *founder) message(from string, b []byte) {
 	}
 	group := f.c.dir.Identity().ClusterID
 	switch {
+	case m.Kind == forming.Dismiss && m.Copied:
+		if m.Cluster == group && m.Replica == f.replica() {
+			f.c.fail(dirError(fmt.Errorf("%w, says raft leader %v: the group has a replica of this node in another life",
+				consensus.ErrForgetful, m.From)))
+		}
+		return
 	case m.Kind == forming.Ask, m.Kind == forming.Answer:
 		f.rivals.hear(m)
 		return
@@ -157,9 +164,9 @@ func (f *founder) form(ctx context.Context) error {
 	}
 }
 
-// ask says in gossip that this node would join a group, or that it is fresh again. The raft leader of the
-// group then gives it a replica and says Welcome; only that binds the node to the group, so that one
-// whose group dies before is free for another.
+// ask says in gossip that this node would join a group, or that it is fresh again. The raft leader
+// of the group then gives it a replica and says Welcome; only that binds the node to the group, so
+// that one whose group dies before is free for another.
 func (f *founder) ask(ctx context.Context, cluster string) {
 	meta := f.c.meta(f.c.firstPhase())
 	if cluster != "" {
@@ -168,7 +175,8 @@ func (f *founder) ask(ctx context.Context, cluster string) {
 	f.tell(ctx, meta)
 }
 
-// bootstrap is how many nodes must meet as far as this one is concerned: Config's, unless the node has given a group up.
+// bootstrap is how many nodes must meet as far as this one is concerned: Config's, unless the node
+// has given a group up.
 func (f *founder) bootstrap() int {
 	if f.joins {
 		return -1
@@ -224,7 +232,7 @@ func (f *founder) startReplica() error {
 		Node: id.NodeID, Incarnation: c.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
 		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
 		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c, f.replica()}, Wall: c.clock.Wall, Logger: c.log, Limits: c.limits,
-		SnapshotEntries: c.snapshotEvery, SnapshotKeep: c.snapshotKeep,
+		SnapshotEntries: c.snapshotEvery, SnapshotKeep: c.snapshotKeep, Figures: &c.counters.raft,
 	}, how)
 	if err != nil {
 		return dirError(err)
@@ -241,26 +249,22 @@ func (f *founder) startReplica() error {
 
 // adopt lets the node work on group, unless the node is being closed.
 func (c *Cluster) adopt(group *consensus.Group) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return false
-	}
-	c.replica = group
-	if c.dir.Identity().Asks { // see catchUp
-		return true
-	}
-	c.proposer.start(group)
-	if c.proposer.view.Load().number > 0 {
-		c.feed.skipped(1) // who watches has the state of the group that was given up
-	}
-	return true
+	return c.unlessStopping(func() {
+		c.replica.Store(group)
+		if c.dir.Identity().Asks { // see catchUp
+			return
+		}
+		c.proposer.Start(group)
+		if c.proposer.GivenUp() > 0 {
+			c.feed.Skipped(1) // who watches has the state of the group that was given up
+		}
+	})
 }
 
-// bear gives the group that this node formed its birth: its id, where its tokens begin, and which replicas it must
-// have before it serves.
+// bear gives the group that this node formed its birth: its id, where its tokens begin, and which
+// replicas it must have before it serves.
 func (f *founder) bear(ctx context.Context) error {
-	group, err := f.c.proposer.barrier(ctx)
+	group, err := f.c.barrier(ctx)
 	if err != nil {
 		return err
 	}
@@ -279,18 +283,18 @@ func (f *founder) bear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, _, err := f.c.proposer.insist(ctx, fsm.Encode(fsm.Birth{
+	out, err := f.c.insist(ctx, fsm.Birth{
 		Cluster: cluster, Counter: max(id.Birth, floor),
 		Bootstrap: id.Bootstrap, Voters: min(id.Bootstrap, uint32(f.c.cfg.Voters)),
-	}))
+	})
 	if err == nil && out.Code != fsm.CodeOK {
 		err = fmt.Errorf("holdfast: the group refused its birth: %v", out.Code)
 	}
 	return err
 }
 
-// floor asks the user's hook for the highest token that a resource has seen, until it answers, less and less often down
-// to once in rarest.
+// floor asks the user's hook for the highest token that a resource has seen, until it answers, less
+// and less often down to once in rarest.
 func (f *founder) floor(ctx context.Context, rarest time.Duration) (uint64, error) {
 	if f.c.cfg.TokenFloor == nil {
 		return 0, nil

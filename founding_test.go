@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// A seed that was configured without Join, as nobody was there to join, came back without its memory and founded a
-// second group within milliseconds, beside the fleet that it had founded first.
+// A seed that was configured without Join, as nobody was there to join, came back without its
+// memory and founded a second group within milliseconds, beside the fleet that it had founded
+// first.
 func TestANodeThatOthersCanReachFoundsAGroupAloneOnlyWhereThatWasSaid(t *testing.T) {
 	t.Parallel()
 	const template = `{{ GetAllInterfaces | include "flags" "loopback" | include "type" "IPv4" | limit 1 | attr "address" }}`

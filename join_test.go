@@ -1,15 +1,9 @@
 package holdfast_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"sync"
@@ -18,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // trio fails the test unless the nodes are the three voters of one group and all serve.
@@ -68,13 +63,13 @@ func TestNodesJoinByName(t *testing.T) {
 
 func TestNodesJoinByAFileThatIsWrittenLater(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := testkit.NewBook(t)
 	var list []*holdfast.Cluster
 	for range 3 {
-		list = append(list, join(t, b.join()))
+		list = append(list, join(t, b.Join()))
 	}
 	text := fmt.Sprintf("# the fleet\n\n%s # first\nnonsense:port\nfile+/etc/passwd\n%s\n", list[0].Addr(), list[1].Addr())
-	if err := os.WriteFile(b.path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(b.Path(), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	trio(t, list...)
@@ -99,12 +94,12 @@ func TestNodesJoinByServiceRecord(t *testing.T) {
 
 func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := testkit.NewBook(t)
 	list := make([]*holdfast.Cluster, 5)
 	var all sync.WaitGroup
 	began := time.Now()
 	for i := range list { // in the order that the scheduler likes
-		all.Go(func() { list[i] = b.open(i) })
+		all.Go(func() { list[i] = b.Open(i) })
 	}
 	all.Wait()
 	allReady(t, list)
@@ -218,34 +213,4 @@ func TestNodesOfAnotherClusterNameAreNoneOfOurs(t *testing.T) {
 	stranger := join(t, []string{a.Addr(), b.Addr(), c.Addr()}, called("theirs"))
 	trio(t, a, b, c)
 	strange(t, stranger, a, b, c)
-}
-
-// authority is a TLS configuration as a user brings it: an authority, and a certificate for 127.0.0.1 that it signed.
-func authority(t testing.TB) *tls.Config {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"},
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	signed := make([][]byte, 2)
-	for i, c := range []*x509.Certificate{root, leaf} {
-		if signed[i], err = x509.CreateCertificate(rand.Reader, c, root, key.Public(), key); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(signed[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: signed[1:], PrivateKey: key}}, RootCAs: pool}
 }

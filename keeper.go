@@ -2,30 +2,32 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 const (
-	// keeperPause is the longest sleep of the keeper while there are sessions. Go's timers stand still
-	// while a machine is suspended, so the end of a lease is looked for at least this often.
+	// keeperPause is the longest sleep of the keeper while there are sessions. Go's timers stand
+	// still while a machine is suspended, so the end of a lease is looked for at least this often.
 	keeperPause = 250 * time.Millisecond
 	cleaners    = 4 // goroutines that pay debts while there are any
 
 	cleanPause = 100 * time.Millisecond // until what the group had no room for is tried again
 )
 
-// keeper runs this node's sessions: package session decides, and the keeper has the clock, the goroutines and the way to
-// the group. It renews them, and ends their leases at the end of their validity, with or without a network.
+// keeper runs this node's sessions: package session decides, and the keeper has the clock, the
+// goroutines and the way to the group. It renews them, and ends their leases at the end of their
+// validity, with or without a network.
 type keeper struct {
-	loop
+	loop.Loop
 	c     *Cluster
 	table *session.Table
+	drops drops
 
 	mu       sync.Mutex
 	cleaners int // goroutines of clean
@@ -33,14 +35,14 @@ type keeper struct {
 
 func newKeeper(c *Cluster) *keeper {
 	k := &keeper{c: c, table: session.New(c.cfg.MaxClockDrift, rand.Float64)}
-	k.loop = newLoop(k.step)
+	k.Loop = loop.New(k.step)
 	return k
 }
 
 // attend sees to what the table asks for after a call of one of its methods.
 func (k *keeper) attend() {
 	if k.table.Urgent() {
-		k.wake()
+		k.Wake()
 	}
 	if !k.table.Owes() {
 		return
@@ -58,6 +60,7 @@ func (k *keeper) attend() {
 
 // step takes the table's steps.
 func (k *keeper) step(context.Context) (pause time.Duration) {
+	k.tellDropped()
 	now := k.c.clock.Now()
 	work := k.table.Step(now)
 	for _, keepalive := range work.Keepalives {
@@ -65,7 +68,7 @@ func (k *keeper) step(context.Context) (pause time.Duration) {
 	}
 	k.attend()
 	if work.Idle {
-		return untilWoken
+		return loop.UntilWoken
 	}
 	return min(keeperPause, time.Duration(work.Next-now))
 }
@@ -73,25 +76,46 @@ func (k *keeper) step(context.Context) (pause time.Duration) {
 // keepalive makes one attempt: the plan decides on the next.
 func (k *keeper) keepalive(ctx context.Context, keepalive session.Keepalive) {
 	defer k.attend()
-	if group, _ := k.c.proposer.current(); group != nil {
+	if group, _ := k.c.proposer.Current(); group != nil {
 		if out, err := group.Propose(ctx, fsm.Encode(keepalive.Command)); err == nil {
+			k.c.renewed(nil)
 			k.table.Answered(keepalive, out, k.c.clock.Now())
 			return
 		}
 	}
+	k.c.renewed(ErrNoQuorum)
 	k.table.Unanswered(keepalive)
 }
 
 // renew renews one session now.
 func (k *keeper) renew(ctx context.Context, s *session.Session) error {
-	defer k.attend()
-	keepalive := k.table.Renewal(k.c.clock.Now(), s)
-	out, _, err := k.c.proposer.propose(ctx, keepalive.Command)
-	if err != nil {
-		return err
+	if s.Manual() {
+		return k.renewFor(ctx, s, s.TTL())
 	}
-	k.table.Answered(keepalive, out, k.c.clock.Now())
-	return nil
+	_, err := k.send(ctx, k.table.Renewal(k.c.clock.Now(), s))
+	return err
+}
+
+// renewFor renews the session of a manually renewed lease, which has this TTL from then on.
+func (k *keeper) renewFor(ctx context.Context, s *session.Session, ttl time.Duration) error {
+	for {
+		keepalive := k.table.Retiming(k.c.clock.Now(), s, ttl)
+		k.attend() // the holder may rely on less from now on
+		if out, err := k.send(ctx, keepalive); err != nil || out.Code != fsm.CodeFinished {
+			return err
+		}
+	}
+}
+
+// send has a keepalive proposed until its outcome is known.
+func (k *keeper) send(ctx context.Context, keepalive session.Keepalive) (fsm.Outcome, error) {
+	defer k.attend()
+	out, _, err := k.c.propose(ctx, keepalive.Command)
+	k.c.renewed(err)
+	if err == nil {
+		k.table.Answered(keepalive, out, k.c.clock.Now())
+	}
+	return out, err
 }
 
 // handOver leaves the renewal of a manual session to its caller.
@@ -120,21 +144,21 @@ func (k *keeper) withdraw(s *session.Session, request uint64) {
 }
 
 // release gives a lease back that has ended here, and closes its session if that is its own.
-func (k *keeper) release(ctx context.Context, l *Lease) error {
+func (k *keeper) release(ctx context.Context, l *tenure) error {
 	p := k.c.proposer
-	if err := p.enter(ctx, p.holders); err != nil {
+	if err := k.c.enter(ctx, p.Holders); err != nil {
 		k.releaseLater(l)
 		return err
 	}
-	room := p.room()
-	out, tried, err := p.admitted(ctx, p.holders, l.grant.AppendRelease((*room)[:0], k.c.clock.Now()))
-	p.rooms.Put(room)
+	room := p.Room()
+	out, unknown, err := k.c.admitted(ctx, p.Holders, l.grant.AppendRelease((*room)[:0], k.c.clock.Now()))
+	p.Free(room)
 	if err != nil {
 		k.releaseLater(l)
 		return err
 	}
 	defer k.attend()
-	switch l.grant.ReleaseAnswered(out, tried.unknown, func() (fsm.PastGrant, bool) { return k.c.endOf(l.grant.Name(), l.Token()) }) {
+	switch l.grant.ReleaseAnswered(out, unknown, func() (fsm.PastGrant, bool) { return k.c.endOf(l.grant.Name(), l.token()) }) {
 	case session.Done:
 		return nil
 	case session.Unknown:
@@ -144,7 +168,7 @@ func (k *keeper) release(ctx context.Context, l *Lease) error {
 }
 
 // releaseLater gives back a lease that has ended here, without anybody waiting for it.
-func (k *keeper) releaseLater(l *Lease) {
+func (k *keeper) releaseLater(l *tenure) {
 	l.grant.ReleaseLater(k.c.clock.Now())
 	k.attend()
 }
@@ -170,7 +194,7 @@ func (k *keeper) nextDebt() *session.Debt {
 // pay tells the group all of a debt. What it had no room for is owed again a little later.
 func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 	for cmd := d.Command(); cmd != nil; cmd = d.Command() {
-		out, _, err := k.c.proposer.insist(ctx, fsm.Encode(cmd))
+		out, err := k.c.insist(ctx, cmd)
 		if err != nil {
 			return
 		}
@@ -185,12 +209,4 @@ func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 		d.Again()
 	case <-ctx.Done():
 	}
-}
-
-// busy turns the error of a request number into that of the API.
-func busy(err error) error {
-	if errors.Is(err, session.ErrBusy) {
-		return &ExhaustedError{What: "unfinished calls of this node", Limit: session.OpenMax}
-	}
-	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// Every kind of lock over three nodes whose raft leader dies in the middle. Those that are not here have their own
-// beside their other tests: elections, sets, watches, Once, minimum hold times.
+// Every kind of lock over three nodes whose raft leader dies in the middle. Those that are not here
+// have their own beside their other tests: elections, sets, watches, Once, minimum hold times.
 
 // withoutLeader runs f with a fleet, its raft leader, which is to die, and the other two nodes.
 func withoutLeader(t *testing.T, f func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster)) {
@@ -128,8 +128,8 @@ func TestPrioritiesAreServedInOrderWhenTheRaftLeaderDies(t *testing.T) {
 	})
 }
 
-// The holder dies with the raft leader, and the next raft leader dies while the lock rests: it is never early, and
-// not late by more than an election.
+// The holder dies with the raft leader, and the next raft leader dies while the lock rests: it is
+// never early, and not late by more than an election.
 func TestALockDelayIsKeptWhenTheRaftLeaderDies(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		const ttl, delay = 3 * time.Second, 15 * time.Second
@@ -171,8 +171,8 @@ func TestMaxHoldEndsALeaseWhenTheRaftLeaderDies(t *testing.T) {
 	})
 }
 
-// A set waits for one that died with the raft leader; whoever came behind it, for one name or in another order, waits
-// for all of it.
+// A set waits for one that died with the raft leader; whoever came behind it, for one name or in
+// another order, waits for all of it.
 func TestSetsAreServedInOrderWhenTheirHolderDiesWithTheRaftLeader(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		const ttl = 3 * time.Second
@@ -212,8 +212,8 @@ func TestSetsAreServedInOrderWhenTheirHolderDiesWithTheRaftLeader(t *testing.T) 
 	})
 }
 
-// An observer hears of each leader, each value and each vacancy once and in order, and reads agree, though the raft
-// leader dies while it is told.
+// An observer hears of each leader, each value and each vacancy once and in order, and reads agree,
+// though the raft leader dies while it is told.
 func TestAnObserverMissesNothingWhenTheRaftLeaderDies(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		next, stop := iter.Pull2(b.Observe(until(time.Hour), "seat"))

@@ -12,12 +12,17 @@ import (
 
 // Lease is one grant of a lock: the right to act as its holder until the lease ends. It is safe for
 // concurrent use. A lease that has ended stays ended.
-type Lease struct {
-	c      *Cluster
-	grant  session.Grant
-	asked  context.Context // given to Acquire: its values are inherited
-	others []string        // further names, of AcquireAll
-	label  string
+type Lease struct{ *tenure }
+
+// tenure is what a lease consists of: its session keeps it as long as it is held. A Lease is the
+// caller's hold on it alone, so that one that is dropped can be noticed (dropped.go).
+type tenure struct {
+	c        *Cluster
+	grant    session.Grant
+	asked    context.Context // given to Acquire: its values are inherited
+	others   []string        // further names, of AcquireAll
+	label    string
+	election bool // candidates always wait
 
 	mu       sync.Mutex
 	maxHold  *time.Timer
@@ -26,6 +31,7 @@ type Lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	wanted   chan struct{}
+	reason   string // given to RequestRelease
 	jeopardy chan Jeopardy
 	writes   *writer
 }
@@ -38,7 +44,9 @@ type Jeopardy struct {
 }
 
 // Name returns the name of the lock, the first one of AcquireAll, or the key of Once.
-func (l *Lease) Name() string { return public(l.grant.Name()) }
+func (l *Lease) Name() string { return l.name() }
+
+func (l *tenure) name() string { return public(l.grant.Name()) }
 
 // public is a name as callers know it.
 func public(name string) string {
@@ -46,19 +54,22 @@ func public(name string) string {
 	return key
 }
 
-// Names returns all names that the lease is for: those given to AcquireAll, in that order, else the one.
+// Names returns all names that the lease is for: those given to AcquireAll, in that order, else the
+// one.
 func (l *Lease) Names() []string { return append([]string{l.Name()}, l.others...) }
 
 // Token returns the fencing token of this grant. Give it to the resource with every write.
-func (l *Lease) Token() Token { return Token(l.grant.Token()) }
+func (l *Lease) Token() Token { return l.token() }
 
-// Context ends with the lease; context.Cause tells why. Its values are those of the context given to
-// Acquire, whose end it does not share.
+func (l *tenure) token() Token { return Token(l.grant.Token()) }
+
+// Context ends with the lease; context.Cause tells why. Its values are those of the context given
+// to Acquire, whose end it does not share.
 func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(l.asked), leaseKey{}, l))
+		l.ctx, l.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(l.asked), leaseKey{}, l.tenure))
 		if err := l.grant.Err(); err != nil { // Ended has not seen cancel
 			l.cancel(err)
 		}
@@ -70,7 +81,8 @@ func (l *Lease) Context() context.Context {
 // network answers.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
-// Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter wraps its cause.
+// Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter
+// wraps its cause.
 func (l *Lease) Err() error {
 	if !l.Valid() {
 		l.grant.Settle(l.c.clock.Now())
@@ -91,21 +103,22 @@ func (l *Lease) Valid() bool {
 		return true
 	}
 	l.grant.Lapse(until) // whoever was told no is never told yes again
-	l.c.keeper.wake()
+	l.c.keeper.Wake()
 	return false
 }
 
-// Remaining is the validity that the holder may rely on without any further renewal, 0 once it is over. It is never
-// more than what WithMaxHold leaves.
+// Remaining is the validity that the holder may rely on without any further renewal, 0 once it is
+// over. It is never more than what WithMaxHold leaves.
 func (l *Lease) Remaining() time.Duration {
 	return l.grant.Remaining(l.c.clock.Now())
 }
 
 // Jeopardy sends when half of the validity is gone without a renewal, and again when it is safe.
-// Only the latest message is kept. The channel is never closed. Leases under WithManualRenew get none.
+// Only the latest message is kept. The channel is never closed. Leases under WithManualRenew get
+// none.
 func (l *Lease) Jeopardy() <-chan Jeopardy { return l.warnings() }
 
-func (l *Lease) warnings() chan Jeopardy {
+func (l *tenure) warnings() chan Jeopardy {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.jeopardy == nil {
@@ -114,7 +127,9 @@ func (l *Lease) warnings() chan Jeopardy {
 	return l.jeopardy
 }
 
-// Wanted is closed when somebody else starts to wait for this lock or fails to try it.
+// Wanted is closed when somebody else starts to wait for this lock or fails to try it, and when the
+// holder is asked to let go (Cluster.RequestRelease): WantedReason tells which. In an election,
+// where candidates always wait, only the latter closes it.
 func (l *Lease) Wanted() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,6 +142,14 @@ func (l *Lease) Wanted() <-chan struct{} {
 	return l.wanted
 }
 
+// WantedReason is the reason given to Cluster.RequestRelease, "" while nobody has asked the holder
+// to let go. Wanted is closed when there is one.
+func (l *Lease) WantedReason() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason
+}
+
 // Renew renews the lease now and returns when the group has confirmed it. A lease without
 // WithManualRenew renews itself; Renew then only makes sure. It returns ErrLost on a lost lease and
 // ErrReleased on a released one. If ctx ends first, the lease lives on as long as it was valid.
@@ -134,19 +157,49 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
 	}
+	return l.renew(ctx, func(s *session.Session) error { return l.c.keeper.renew(ctx, s) })
+}
+
+// RenewFor renews a lease under WithManualRenew now, and gives it another TTL from now on, 100 ms
+// to 24 h: later calls of Renew keep it. A holder asks so for more time before a long step, and
+// gives time back after it. It returns when the group has confirmed the TTL, and the holder may
+// rely on a longer one only then. A shorter one counts from the call on: if RenewFor fails, the
+// group may have heard of it all the same, so the lease is valid for the shorter time until a later
+// Renew or RenewFor succeeds. After a failure the next Renew asks for the TTL that was confirmed
+// last. A second call with the same TTL does no harm; of calls at once, one is the last. Errors:
+// ErrInvalid for ttl, and for a lease that renews itself; ErrLost and ErrReleased for one that is
+// over; else those of Renew.
+func (l *Lease) RenewFor(ctx context.Context, ttl time.Duration) error {
+	switch s := l.grant.Session(); {
+	case ctx == nil:
+		return invalid("context", "is nil")
+	case !s.Manual():
+		return invalid("RenewFor", "the lease of %q renews itself: it is for WithManualRenew", l.Name())
+	}
+	if err := checkTTL("ttl", ttl); err != nil {
+		return err
+	}
+	if l.Valid() && ctx.Err() != nil { // no validity is given up for a command that is never sent
+		return ctx.Err()
+	}
+	return l.renew(ctx, func(s *session.Session) error { return l.c.keeper.renewFor(ctx, s, ttl) })
+}
+
+func (l *Lease) renew(ctx context.Context, renew func(*session.Session) error) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	if err := l.c.keeper.renew(ctx, l.grant.Session()); err != nil {
+	if err := renew(l.grant.Session()); err != nil {
 		return err
 	}
 	return l.Err()
 }
 
-// Release ends the lease and frees the lock. The lease is over when Release returns, whatever it returns. A second call
-// returns nil. ErrLost means that the lease was lost before, perhaps without this node's knowledge. If ctx ends first,
-// the lock is freed in the background as soon as the group can be reached, and the error is that of ctx.
-// ErrUnknownOutcome means that an answer was lost, and that the group does not remember how the grant ended.
+// Release ends the lease and frees the lock. The lease is over when Release returns, whatever it
+// returns. A second call returns nil. ErrLost means that the lease was lost before, perhaps without
+// this node's knowledge. If ctx ends first, the lock is freed in the background as soon as the
+// group can be reached, and the error is that of ctx. ErrUnknownOutcome means that an answer was
+// lost, and that the group does not remember how the grant ended.
 func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -157,7 +210,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !l.grant.Leave(ErrReleased) {
 		return releasedTwice(l.Err())
 	}
-	return l.c.keeper.release(ctx, l)
+	ctx, end := l.c.hooks.begin(ctx, l.span(SpanRelease))
+	err := l.c.keeper.release(ctx, l.tenure)
+	end(l.Token(), err)
+	return err
 }
 
 func releasedTwice(err error) error {
@@ -168,7 +224,7 @@ func releasedTwice(err error) error {
 }
 
 // holding is the lease as its grant knows it.
-type holding struct{ *Lease }
+type holding struct{ *tenure }
 
 // Ended is called once, when the grant is over.
 func (l holding) Ended(err error) {
@@ -181,15 +237,18 @@ func (l holding) Ended(err error) {
 	if cancel != nil {
 		cancel(err)
 	}
-	if errors.Is(err, ErrLost) {
-		l.c.hooks.leaseLost(l.Name(), l.Token(), err)
-	}
+	l.c.over(l.tenure, err)
 }
 
 // Wanted closes the channel of Lease.Wanted, made or not.
-func (l holding) Wanted() {
+func (l holding) Wanted(reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if reason != "" {
+		l.reason = reason
+	} else if l.election {
+		return
+	}
 	if !l.isWanted && l.wanted != nil {
 		close(l.wanted)
 	}
@@ -202,6 +261,7 @@ func (l holding) Warned(safe bool, remaining time.Duration) {
 	if !safe {
 		j.Cause = ErrNoQuorum
 	}
+	l.c.hooks.jeopardy(l.tenure, j)
 	warnings := l.warnings()
 	select {
 	case <-warnings:
@@ -214,7 +274,7 @@ func (l holding) Warned(safe bool, remaining time.Duration) {
 }
 
 // capHold ends the lease d after its grant.
-func (l *Lease) capHold(d time.Duration) {
+func (l *tenure) capHold(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.grant.Err() != nil { // Ended has not seen the timer
@@ -229,7 +289,7 @@ func (l *Lease) capHold(d time.Duration) {
 
 // run calls fn under a context that ends with the lease or with ctx.
 func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	held, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{}, l))
+	held, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{}, l.tenure))
 	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
 		stop()
@@ -238,8 +298,12 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 	return fn(held, l)
 }
 
-// use calls fn as run does, and then releases, also when fn panics. It reports whether the lease was lost meanwhile.
-func (l *Lease) use(ctx context.Context, fn func(context.Context, *Lease) error) (lost bool, err error) {
+// use calls fn as run does, and then releases, also when fn panics: a span of a kind. It reports
+// whether the lease was lost meanwhile.
+func (l *Lease) use(ctx context.Context, kind SpanKind, fn func(context.Context, *Lease) error) (lost bool, err error) {
+	ctx, over := l.c.hooks.begin(ctx, l.span(kind))
+	err = errNotReturned
+	defer func() { over(l.Token(), err) }()
 	defer func() {
 		end, done := l.endTime(ctx)
 		defer done()
@@ -247,10 +311,12 @@ func (l *Lease) use(ctx context.Context, fn func(context.Context, *Lease) error)
 			lost, err = true, joinLoss(err, e)
 		}
 	}()
-	return false, l.run(ctx, fn)
+	err = l.run(ctx, fn)
+	return false, err
 }
 
-// joinLoss adds a loss to the error of a function, which may have returned it itself: context.Cause of its context.
+// joinLoss adds a loss to the error of a function, which may have returned it itself: context.Cause
+// of its context.
 func joinLoss(err, loss error) error {
 	if errors.Is(err, loss) {
 		return err

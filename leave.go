@@ -17,26 +17,25 @@ const (
 	goodByeTime  = 2 * time.Second       // for saying good-bye when there is no time left
 )
 
-// Leave is the planned departure of a node that does not come back. It gives the leases back, hands raft leadership
-// over, waits until the group has removed this node's replica (and promoted another in its place if there is one), says
-// good-bye to the gossip, and closes. Whoever opens the data directory next is a new node. Any number of nodes may leave at
-// once; the group lets them go one by one. If none stays, all only close and keep their data: started again, they go on
-// as the group that they were.
+// Leave is the planned departure of a node that does not come back. It gives the leases back, hands
+// raft leadership over, waits until the group has removed this node's replica (and promoted another
+// in its place if there is one), says good-bye to the gossip, and closes. Whoever opens the data
+// directory next is a new node. Any number of nodes may leave at once; the group lets them go one
+// by one. If none stays, all only close and keep their data: started again, they go on as the group
+// that they were.
 //
-// It takes a second or two where a majority answers, and a minute at most. Where all leave, and another replica died a
-// moment before, it takes until that one is given up (Config.ReplaceAfter).
+// It takes a second or two where a majority answers, and a minute at most. Where all leave, and
+// another replica died a moment before, it takes until that one is given up (Config.ReplaceAfter).
 //
-// If ctx or the minute ends first, the node is closed all the same, and the group removes it when it can. The error is
-// then that of the context, and ErrNoQuorum for a deadline. A second call, or one after Close, returns ErrClosed.
+// If ctx or the minute ends first, the node is closed all the same, and the group removes it when
+// it can. The error is then that of the context, and ErrNoQuorum for a deadline. A second call, or
+// one after Close, returns ErrClosed.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
 	}
-	if err := c.stopped(); err != nil {
+	if err := c.leave(); err != nil {
 		return err
-	}
-	if !c.leaving.CompareAndSwap(false, true) {
-		return ErrClosed
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
@@ -57,7 +56,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 
 // depart gets this node's replica out of the group, which knows that it leaves.
 func (c *Cluster) depart(ctx context.Context) error {
-	group, _ := c.proposer.current()
+	group, _ := c.proposer.Current()
 	if id := c.dir.Identity(); group == nil && (id.Removed || id.Asks) { // it was about to come back
 		return c.founder.save(func(id *datadir.Identity) { id.Retired = true })
 	}
@@ -73,7 +72,8 @@ func (c *Cluster) depart(ctx context.Context) error {
 	return nil
 }
 
-// waitOut waits until the group has removed this node's replica, or nobody stays who could; out says which.
+// waitOut waits until the group has removed this node's replica, or nobody stays who could; out
+// says which.
 func (c *Cluster) waitOut(ctx context.Context, group *consensus.Group, closing <-chan struct{}) (out bool, err error) {
 	ticker := time.NewTicker(leavePause)
 	defer ticker.Stop()
@@ -86,7 +86,7 @@ func (c *Cluster) waitOut(ctx context.Context, group *consensus.Group, closing <
 		select {
 		case <-pause:
 		case <-ctx.Done():
-			return false, unreached(ctx, attempts{})
+			return false, c.unreached(ctx)
 		case <-closing:
 			return false, c.stopped()
 		}

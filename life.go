@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/datadir"
 )
 
-// What a node is to its group, and what its directory says (datadir.Identity). The node's id is the same throughout, and
-// its sessions know nothing of it; each life as a replica has a replica id of its own (consensus.ReplicaOf).
+// What a node is to its group, and what its directory says (datadir.Identity). The node's id is the
+// same throughout, and its sessions know nothing of it; each life as a replica has a replica id of
+// its own (consensus.ReplicaOf).
 //
 //	free      ClusterID is "". It forms a group, or asks for one: its gossip says joining, with its replica's id.
 //	member    ClusterID is set. The replica of life n runs. Gossip says starting, then running once the group has carried
@@ -27,15 +28,17 @@ import (
 //	removed → asking   the replica is closed, its data gone: Dir.Drop
 //	asking  → member   the replica has caught up, and the Hello was carried out
 //	asking  → removed  as member: it was taken in and removed again, or its id is one that the group had removed
+//	asking  → failed   the group has a replica of the node in as late a life: the directory is a copy of its node's
 //	member  → left     Leave; or Dismiss, where the group knows that the node has said that it leaves
 //
-// Each arrow is one write of the identity, so that a process that dies on the way goes on from one end of it: Open drops
-// the data of what was removed, and starts the replica of one that asks. Welcome and Dismiss name the replica that they are about:
-// what is said of a former life is late, and changes nothing.
+// Each arrow is one write of the identity, so that a process that dies on the way goes on from one
+// end of it: Open drops the data of what was removed, and starts the replica of one that asks.
+// Welcome and Dismiss name the replica that they are about: what is said of a former life is late,
+// and changes nothing.
 //
-// A member that is removed goes on as the same Cluster. Its leases are valid until their horizon and are renewed through the
-// next replica, since removal ends no session; its calls wait. What it waited for in queues the group withdraws meanwhile, and
-// the calls ask again.
+// A member that is removed goes on as the same Cluster. Its leases are valid until their horizon
+// and are renewed through the next replica, since removal ends no session; its calls wait. What it
+// waited for in queues the group withdraws meanwhile, and the calls ask again.
 
 // errOut ends the service of a replica that the group has removed.
 var errOut = errors.New("holdfast: the replica was removed")
@@ -56,14 +59,14 @@ func (f *founder) removedFrom(group *consensus.Group) {
 	f.dismissed(group.Replica(), departure != fsm.Stays)
 }
 
-// dismissed takes the news that the group has removed a replica of this node; left says that the node had said that it
-// leaves.
+// dismissed takes the news that the group has removed a replica of this node; left says that the
+// node had said that it leaves.
 func (f *founder) dismissed(replica uint64, left bool) {
 	if replica != f.replica() {
 		return // in a former life
 	}
 	f.out.Store(replica)
-	if f.c.leaving.Load() || f.c.stopped() != nil {
+	if f.c.leaving() || f.c.stopped() != nil {
 		return
 	}
 	if left {
@@ -83,8 +86,8 @@ func (f *founder) dismissed(replica uint64, left bool) {
 func (f *founder) comeBack(ctx context.Context) error {
 	c := f.c
 	c.log.Warn("the group has removed this node's replica, which it had not heard for long: the node asks to be a replica again")
-	c.proposer.retire()
-	c.placed.Store(false)
+	c.proposer.Retire()
+	f.placed.Store(false)
 	if err := c.unadopt(); err != nil {
 		return err
 	}
@@ -100,7 +103,8 @@ func (f *founder) comeBack(ctx context.Context) error {
 	return f.startReplica()
 }
 
-// nextLife notes durably that the replica of this life is over, drops its data, and begins the next.
+// nextLife notes durably that the replica of this life is over, drops its data, and begins the
+// next.
 func (f *founder) nextLife() error {
 	if err := f.save(func(id *datadir.Identity) { id.Removed = true }); err != nil {
 		return err
@@ -110,30 +114,29 @@ func (f *founder) nextLife() error {
 	return f.c.dir.Drop()
 }
 
-// catchUp returns when the replica of a later life has all that was committed when the group took it in, and lets
-// everybody to it. Before that its state is older than what the former one may have shown.
+// catchUp returns when the replica of a later life has all that was committed when the group took
+// it in, and lets everybody to it. Before that its state is older than what the former one may have
+// shown.
 func (f *founder) catchUp(ctx context.Context) error {
 	c := f.c
-	c.mu.Lock()
-	group := c.replica
-	c.mu.Unlock()
+	group := c.replica.Load()
 	told := c.clock.Now()
-	for n := 0; ; n++ {
+	for n := 1; ; n++ {
 		err := group.Barrier(ctx)
 		switch {
 		case err == nil:
-			c.proposer.start(group)
+			c.proposer.Start(group)
 			return nil
 		case errors.Is(err, consensus.ErrRemoved):
 			f.removedFrom(group)
 		case !errors.Is(err, consensus.ErrNotProposed) && !errors.Is(err, consensus.ErrUnknown):
-			return c.proposer.stopped(err)
+			return c.apiError(c.proposer.Stopped(err))
 		}
 		if now := c.clock.Now(); time.Duration(now-told) >= waitTold {
 			told = now
 			c.log.Warn("this node is no replica of its group yet", "waits", f.missing())
 		}
-		if err := c.proposer.pause(ctx, n, nil, attempts{}); err != nil {
+		if err := c.pause(ctx, n, nil); err != nil {
 			return err
 		}
 	}

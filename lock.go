@@ -13,13 +13,13 @@ import (
 // Acquire waits, first in, first out over the whole fleet, until the lock is granted or ctx ends.
 // name has 1 to 512 bytes of UTF-8 without control characters.
 //
-// ctx bounds the waiting. Cancelling it after Acquire has returned does not end the lease; the lease keeps ctx's values.
-// If ctx ends first, the error is that of ctx, and also
+// ctx bounds the waiting. Cancelling it after Acquire has returned does not end the lease; the
+// lease keeps ctx's values. If ctx ends first, the error is that of ctx, and also
 //
 //   - a *HeldError if somebody has the lock,
 //   - ErrNoQuorum if the group could not be reached before the deadline,
-//   - ErrUnknownOutcome if the command may have been applied. Then a grant may be left that nobody uses; it ends within
-//     the TTL, and a second call may have to wait for that.
+//   - ErrUnknownOutcome if the command may have been applied. Then a grant may be left that nobody
+//     uses; it ends within the TTL, and a second call may have to wait for that.
 func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	o, err := c.prepare(ctx, name, opts)
 	if err == nil {
@@ -31,8 +31,9 @@ func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Le
 	return c.ask(ctx, name, true, o)
 }
 
-// TryAcquire is Acquire without waiting: if somebody has the lock, or others wait for it, it returns a *HeldError at
-// once. WithPriority and WithDeadlockCheck, which are about waiting, are ErrInvalid.
+// TryAcquire is Acquire without waiting: if somebody has the lock, or others wait for it, it
+// returns a *HeldError at once. WithPriority and WithDeadlockCheck, which are about waiting, are
+// ErrInvalid.
 func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	o, err := c.prepare(ctx, name, opts)
 	if err == nil {
@@ -44,9 +45,9 @@ func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (
 	return c.ask(ctx, name, false, o)
 }
 
-// Do acquires the lock, runs fn, and releases the lock when fn has returned or panicked. fn's context ends when the lease
-// is lost or ctx ends. Do returns the error of Acquire, or that of fn, joined with ErrLost if the lease was lost. WithNoWait
-// returns a *HeldError instead of waiting.
+// Do acquires the lock, runs fn, and releases the lock when fn has returned or panicked. fn's
+// context ends when the lease is lost or ctx ends. Do returns the error of Acquire, or that of fn,
+// joined with ErrLost if the lease was lost. WithNoWait returns a *HeldError instead of waiting.
 func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
@@ -59,7 +60,7 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	if err != nil {
 		return err
 	}
-	_, err = l.use(ctx, fn)
+	_, err = l.use(ctx, SpanDo, fn)
 	return err
 }
 
@@ -83,8 +84,24 @@ func (c *Cluster) prepare(ctx context.Context, name string, opts []Option) (opti
 	return o, c.stopped()
 }
 
-// ask asks for a lock after the arguments were checked; name may be that of a Once key.
+// ask asks for a lock after the arguments were checked, and tells of it; name may be that of a Once
+// key.
 func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
+	began := c.clock.Now()
+	within, end := c.hooks.begin(ctx, Span{Kind: SpanAcquire, Name: public(name)})
+	o.asked = ctx
+	l, err := c.request(within, name, wait, o)
+	c.ended(name, l, err, time.Duration(c.clock.Now()-began))
+	if err != nil {
+		end(0, err)
+		return nil, err
+	}
+	end(l.Token(), nil)
+	return l, nil
+}
+
+// request is ask without telling.
+func (c *Cluster) request(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +109,7 @@ func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*
 		if done := c.finished(name); done != nil {
 			return nil, done
 		}
-		if err := c.proposer.enter(ctx, c.proposer.entries); err != nil {
+		if err := c.enter(ctx, c.proposer.Entries); err != nil {
 			return nil, err
 		}
 		l, err := c.attempt(ctx, name, wait, o)
@@ -135,28 +152,28 @@ func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options
 	wake := make(waiter, 1)
 	call, err := c.keeper.table.Ask(o.ttl, o.manual, wake, c.clock.Now())
 	if err != nil {
-		c.proposer.entries.leave(time.Now(), false)
-		return nil, busy(err)
+		c.proposer.Entries.Leave(time.Now(), false)
+		return nil, c.apiError(err)
 	}
 	defer c.keeper.attend()
-	room := c.proposer.room()
+	room := c.proposer.Room()
 	cmd := fsm.Acquire{
 		Session: call.Session.ID(), TTL: o.ttl, Request: call.Request, Acked: call.Acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
 		While: c.within(ctx), Refuse: o.refuse, Election: o.election,
 	}.AppendTo((*room)[:0])
-	out, tried, err := c.proposer.admitted(ctx, c.proposer.entries, cmd)
-	c.proposer.rooms.Put(room)
+	out, unknown, err := c.admitted(ctx, c.proposer.Entries, cmd)
+	c.proposer.Free(room)
 	if err != nil {
-		call.GiveUp(tried.unknown)
+		call.GiveUp(unknown)
 		return nil, err
 	}
-	return c.proceed(ctx, call, wake, name, o, out, tried.unknown)
+	return c.proceed(ctx, call, wake, name, o, out, unknown)
 }
 
-// proceed goes on with a call whose command has its outcome; unknown says that an earlier attempt may still be
-// carried out.
+// proceed goes on with a call whose command has its outcome; unknown says that an earlier attempt
+// may still be carried out.
 func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, name string, o options,
 	out fsm.Outcome, unknown bool,
 ) (*Lease, error) {
@@ -164,13 +181,15 @@ func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, n
 	c.keeper.attend()
 	switch next {
 	case session.Take:
-		return c.take(ctx, call, name, out.Token, o)
+		return c.take(call, name, out.Token, o)
 	case session.Wait:
 		return c.await(ctx, call, wake, name, o)
 	case session.Again:
 		return nil, errAgain
 	}
 	switch out.Code {
+	case fsm.CodeLimitMismatch:
+		return nil, c.limitMismatch(name, o)
 	case fsm.CodeHeld:
 		return nil, heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
 	case fsm.CodeDeadlock:
@@ -205,7 +224,7 @@ func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, nam
 		if o.manual {
 			c.keeper.handOver(ctx, call.Session)
 		}
-		return c.take(ctx, call, name, w.token, o)
+		return c.take(call, name, w.token, o)
 	case <-ctx.Done():
 		held := c.holderOf(name)
 		call.GiveUp(true)
@@ -216,8 +235,8 @@ func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, nam
 }
 
 // take makes the lease of a grant.
-func (c *Cluster) take(ctx context.Context, call session.Call, name string, token uint64, o options) (*Lease, error) {
-	l := &Lease{c: c, asked: ctx, label: o.label, others: o.others}
+func (c *Cluster) take(call session.Call, name string, token uint64, o options) (*Lease, error) {
+	l := &tenure{c: c, asked: o.asked, label: o.label, others: o.others, election: o.election}
 	terms := session.Terms{MinHold: o.minHold, MaxHold: o.maxHold, Delay: o.delay}
 	if !call.Take(&l.grant, holding{l}, name, token, terms, c.clock.Now()) {
 		return nil, errAgain
@@ -229,14 +248,12 @@ func (c *Cluster) take(ctx context.Context, call session.Call, name string, toke
 	if o.maxHold > 0 {
 		l.capHold(o.maxHold)
 	}
-	return l, nil
+	return l.handle(), nil
 }
 
 // refused turns an outcome that grants nothing into an error.
 func refused(out fsm.Outcome) error {
 	switch out.Code {
-	case fsm.CodeLimitMismatch:
-		return ErrLimitMismatch
 	case fsm.CodeInvalid:
 		return invalid("command", "was refused by the group")
 	case fsm.CodeTokensExhausted:

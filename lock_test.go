@@ -190,7 +190,8 @@ func TestAValueOutlivesItsHolderAndOnlyTheHolderWritesIt(t *testing.T) {
 	if info, err = c.Inspect(ctx, "value"); err != nil || info.Value != nil || info.LastToken != 0 {
 		t.Errorf("a deleted value leaves %+v, %v", info, err)
 	}
-	// At the grant nil removes the value as well; it used to write an empty one, which kept the name for ever.
+	// At the grant nil removes the value as well; it used to write an empty one, which kept the
+	// name for ever.
 	release(t, acquire(t, c, "value", holdfast.WithValue([]byte{})))
 	if info, err = c.Inspect(ctx, "value"); err != nil || info.Value == nil || len(info.Value) != 0 {
 		t.Errorf("an empty value: %+v, %v", info, err)
@@ -305,8 +306,8 @@ func TestLocksListsByPrefixInOrder(t *testing.T) {
 	}
 }
 
-// Two names are taken and released as a set while others are listed: the list is the picture of when it began,
-// however long it is read, and holds up no command.
+// Two names are taken and released as a set while others are listed: the list is the picture of
+// when it began, however long it is read, and holds up no command.
 func TestLocksIsOnePictureHoweverLongItIsRead(t *testing.T) {
 	t.Parallel()
 	c := single(t)
@@ -341,37 +342,5 @@ func TestLocksIsOnePictureHoweverLongItIsRead(t *testing.T) {
 			t.Errorf("%d of two names in a list that began when they were taken: %v", seen, before)
 		}
 		turn()
-	}
-}
-
-// eventually waits until ok, which is asked again after every change of a lock that node c applies.
-func eventually(t testing.TB, c *holdfast.Cluster, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	changes := c.Watch(ctx, "") // from here on
-	if ok() {
-		return
-	}
-	for _, err := range changes {
-		if err == nil && ok() {
-			return
-		}
-	}
-	t.Fatalf("no %s within 30 s", what)
-}
-
-// polled waits until ok, for what no event tells of: gossip and the membership, Once keys, the inside of a node.
-func polled(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("no %s within 30 s", what)
-		}
 	}
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Locker is a lock of the fleet as a sync.Locker, for code that asks for one. Such code cannot be told that it
-// has lost its lock while it works: the policy for that is a function, and there is none by default. It is safe for
-// concurrent use; the callers of one process exclude each other as those of different ones do.
+// Locker is a lock of the fleet as a sync.Locker, for code that asks for one. Such code cannot be
+// told that it has lost its lock while it works: the policy for that is a function, and there is
+// none by default. It is safe for concurrent use; the callers of one process exclude each other as
+// those of different ones do.
 type Locker struct {
 	c      *Cluster
 	name   string
@@ -23,10 +24,11 @@ type Locker struct {
 	owed  int // calls of Unlock that are still to come for leases that were lost before this one
 }
 
-// Locker makes a sync.Locker of the lock name. onLoss, which must not be nil, is called, on a goroutine of its own,
-// when a lease ends before Unlock, with an error that is ErrLost: what the lock guards may have another holder from then
-// on. A program that cannot stop its work there ends itself. onLoss is also told why Lock could not be granted, and of
-// an Unlock without a Lock. Errors: ErrInvalid for name, onLoss and opts; WithManualRenew, WithSpectator, WithShared and
+// Locker makes a sync.Locker of the lock name. onLoss, which must not be nil, is called, on a
+// goroutine of its own, when a lease ends before Unlock, with an error that is ErrLost: what the
+// lock guards may have another holder from then on. A program that cannot stop its work there ends
+// itself. onLoss is also told why Lock could not be granted, and of an Unlock without a Lock.
+// Errors: ErrInvalid for name, onLoss and opts; WithManualRenew, WithSpectator, WithShared and
 // WithLimit are not for it.
 func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Locker, error) {
 	if err := checkText("name", name, 1, NameMax); err != nil {
@@ -45,9 +47,9 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 	return &Locker{c: c, name: name, onLoss: onLoss, opts: opts}, nil
 }
 
-// Lock waits for the lock for as long as it takes. It never returns without the lock: if the node was closed or has
-// failed, or a limit is reached, onLoss is called, and then the calling goroutine ends, with its deferred calls
-// (runtime.Goexit).
+// Lock waits for the lock for as long as it takes. It never returns without the lock: if the node
+// was closed or has failed, or a limit is reached, onLoss is called, and then the calling goroutine
+// ends, with its deferred calls (runtime.Goexit).
 func (k *Locker) Lock() {
 	l, err := k.c.Acquire(context.Background(), k.name, k.opts...)
 	if err != nil {
@@ -84,9 +86,10 @@ func (k *Locker) keep(l *Lease) {
 	})
 }
 
-// Unlock releases the lock. It returns when the group has confirmed that, or after a TTL; then the release goes on in
-// the background. After a loss, which onLoss was told, Unlock does nothing, but it must be called all the same: Unlock
-// cannot tell its callers apart, and takes the next call for the missing one, so that the next holder's lock stays taken.
+// Unlock releases the lock. It returns when the group has confirmed that, or after a TTL; then the
+// release goes on in the background. After a loss, which onLoss was told, Unlock does nothing, but
+// it must be called all the same: Unlock cannot tell its callers apart, and takes the next call for
+// the missing one, so that the next holder's lock stays taken.
 func (k *Locker) Unlock() {
 	k.mu.Lock()
 	if k.owed > 0 {

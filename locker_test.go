@@ -99,8 +99,8 @@ func TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet(t *testing.T) {
 	})
 }
 
-// A caller that lost the lock unlocks later than another one of the same Locker was granted it. Its Unlock freed the
-// other's lock, once.
+// A caller that lost the lock unlocks later than another one of the same Locker was granted it. Its
+// Unlock freed the other's lock, once.
 func TestTheUnlockOfALostLockDoesNotFreeThatOfTheNextCaller(t *testing.T) {
 	t.Parallel()
 	c := single(t)

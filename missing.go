@@ -24,12 +24,13 @@ func (c *Cluster) explain(err error) error {
 	return err
 }
 
-// missing says to people what stands between this node and its service, as far as it knows; "" if nothing that it knows of.
+// missing says to people what stands between this node and its service, as far as it knows; "" if
+// nothing that it knows of.
 func (f *founder) missing() string {
 	var parts []string
 	id := f.c.dir.Identity()
 	groups := forming.Groups(f.rivals.peers())
-	switch group, _ := f.c.proposer.current(); {
+	switch group, _ := f.c.proposer.Current(); {
 	case id.ClusterID == "" && len(groups) > 0:
 		parts = append(parts, "waits for group "+groups[0].Cluster+" to take it in")
 	case id.ClusterID == "":

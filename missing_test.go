@@ -44,7 +44,7 @@ func TestANodeWithoutAGroupSaysWhatItWaitsFor(t *testing.T) {
 			}
 		}
 		time.Sleep(4 * time.Minute) // virtual
-		if _, told := log.count("belongs to no group yet"); told < 60 || told > 150 {
+		if _, told := log.Count("belongs to no group yet"); told < 60 || told > 150 {
 			t.Errorf("three nodes say %d times in some eight minutes that they wait", told)
 		}
 	})

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -26,6 +27,7 @@ const (
 type Option interface{ apply(*options) error }
 
 type options struct {
+	asked    context.Context // of the call: its values are the lease's
 	ttl      time.Duration
 	manual   bool
 	maxHold  time.Duration
@@ -42,7 +44,7 @@ type options struct {
 	others    []string // of AcquireAll
 	election  bool     // of Lead
 	spectator bool     // of Lead
-	refuse    bool     // to wait in a circle
+	refuse    bool     // to wait in a cycle
 	noWait    bool     // of Do and Lead
 }
 
@@ -73,13 +75,15 @@ func WithTTL(d time.Duration) Option {
 }
 
 // WithManualRenew leaves renewal to the caller: the lease ends one TTL after the last successful
-// call of Renew. Such a lease has a session of its own, which costs a command for each renewal.
+// call of Renew or RenewFor. Such a lease has a session of its own, which costs a command for each
+// renewal.
 func WithManualRenew() Option {
 	return optionFunc(func(o *options) error { o.manual = true; return nil })
 }
 
-// WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold, even if renewal
-// works. The lock is free again at d if the group can be reached, and a TTL later at the latest. d is positive.
+// WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold, even
+// if renewal works. The lock is free again at d if the group can be reached, and a TTL later at the
+// latest. d is positive.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		if d <= 0 {
@@ -90,10 +94,10 @@ func WithMaxHold(d time.Duration) Option {
 	})
 }
 
-// WithMinHold keeps the lock taken for d after its grant, even if it is released earlier: it limits how often
-// something is done. Release returns at once; the next holder waits until d is over. A node measures d by its clock, so
-// it may be shorter by Config.MaxClockDrift of it at most. A lease that is lost, or taken by ForceRelease, has no
-// minimum: see WithLockDelay. d is 1 ms to 24 h.
+// WithMinHold keeps the lock taken for d after its grant, even if it is released earlier: it limits
+// how often something is done. Release returns at once; the next holder waits until d is over. A
+// node measures d by its clock, so it may be shorter by Config.MaxClockDrift of it at most. A lease
+// that is lost, or taken by ForceRelease, has no minimum: see WithLockDelay. d is 1 ms to 24 h.
 func WithMinHold(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		o.minHold = d
@@ -101,10 +105,11 @@ func WithMinHold(d time.Duration) Option {
 	})
 }
 
-// WithLockDelay grants the lock to nobody for d after this lease is lost. Writes of its holder that are still on their
-// way have arrived by then: use it for a resource that cannot check tokens. A lease is lost when it is not renewed in
-// time, when its node ends or is closed, and when its WithMaxHold is over. Release and ForceRelease cause no delay. d
-// begins when the group ends the lease. The loss of a shared lease delays writers only. d is 1 ms to 24 h.
+// WithLockDelay grants the lock to nobody for d after this lease is lost. Writes of its holder that
+// are still on their way have arrived by then: use it for a resource that cannot check tokens. A
+// lease is lost when it is not renewed in time, when its node ends or is closed, and when its
+// WithMaxHold is over. Release and ForceRelease cause no delay. d begins when the group ends the
+// lease. The loss of a shared lease delays writers only. d is 1 ms to 24 h.
 func WithLockDelay(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		o.delay = d
@@ -112,14 +117,14 @@ func WithLockDelay(d time.Duration) Option {
 	})
 }
 
-// WithSpectator makes Lead wait until its context ends without ever being a candidate: for nodes that run the
-// same program as the others but must not lead. For other calls it is ErrInvalid.
+// WithSpectator makes Lead wait until its context ends without ever being a candidate: for nodes
+// that run the same program as the others but must not lead. For other calls it is ErrInvalid.
 func WithSpectator() Option {
 	return optionFunc(func(o *options) error { o.spectator = true; return nil })
 }
 
-// WithNoWait makes Do and Lead return a *HeldError instead of waiting where somebody else has the lock, or waits for it.
-// For other calls it is ErrInvalid: TryAcquire never waits.
+// WithNoWait makes Do and Lead return a *HeldError instead of waiting where somebody else has the
+// lock, or waits for it. For other calls it is ErrInvalid: TryAcquire never waits.
 func WithNoWait() Option {
 	return optionFunc(func(o *options) error { o.noWait = true; return nil })
 }
@@ -131,13 +136,14 @@ func checkHold(field string, d time.Duration) error {
 	return nil
 }
 
-// WithDeadlockCheck returns ErrDeadlock where waiting would close a cycle of callers that wait for each other. What a
-// caller holds is known from its context: see WhyBlocked.
+// WithDeadlockCheck returns ErrDeadlock where waiting would close a cycle of callers that wait for
+// each other. What a caller holds is known from its context: see WhyBlocked.
 func WithDeadlockCheck() Option {
 	return optionFunc(func(o *options) error { o.refuse = true; return nil })
 }
 
-// WithLabel describes the holder or waiter to people who look at the lock: 1,024 bytes of UTF-8 at most.
+// WithLabel describes the holder or waiter to people who look at the lock: 1,024 bytes of UTF-8 at
+// most.
 func WithLabel(s string) Option {
 	return optionFunc(func(o *options) error {
 		if err := checkText("WithLabel", s, 0, LabelMax); err != nil {
@@ -160,16 +166,20 @@ func WithValue(v []byte) Option {
 	})
 }
 
-// WithShared shares the lock with other shared holders, 10,000 at most: the next one gets ErrExhausted. An exclusive waiter
-// is not starved by them, because nobody overtakes it. Each shared grant has its own token. A guard that has seen a
-// token refuses lower ones, also that of another shared holder: let each write to a resource of its own.
+// WithShared shares the lock with other shared holders, 10,000 at most: the next one gets
+// ErrExhausted. An exclusive waiter is not starved by them, because nobody overtakes it. Each
+// shared grant has its own token. A guard that has seen a token refuses lower ones, also that of
+// another shared holder: let each write to a resource of its own. ErrLimitMismatch where the name
+// is in use as a semaphore.
 func WithShared() Option {
 	return optionFunc(func(o *options) error { o.shared = true; return nil })
 }
 
 // WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All who use a name at one time
-// give the same limit, or get ErrLimitMismatch. At most 10,000 hold it at a time, whatever is left of n: the next one
-// gets ErrExhausted.
+// give the same limit, or get ErrLimitMismatch at once, also who gives none: a name that somebody
+// holds or waits for is a semaphore or a lock. So is one of which a place stays taken under
+// WithMinHold or WithLockDelay; one that has only a value is neither. At most 10,000 hold it at a
+// time, whatever is left of n: the next one gets ErrExhausted.
 func WithLimit(n int) Option {
 	return optionFunc(func(o *options) error {
 		if n < 1 || n > LimitMax {

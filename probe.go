@@ -16,8 +16,9 @@ const probesMax = 32 // that are answered at a time
 
 var errOther = errors.New("holdfast: another process answers there")
 
-// probe asks who is at an address, and returns nil if it is that process of the node or a later one. Whoever took the address
-// over answers for itself. It ends with ctx, dialTime at the latest, whatever the other side does.
+// probe asks who is at an address, and returns nil if it is that process of the node or a later
+// one. Whoever took the address over answers for itself. It ends with ctx, dialTime at the latest,
+// whatever the other side does.
 func (c *Cluster) probe(ctx context.Context, addr, node string, incarnation uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -37,7 +38,8 @@ func (c *Cluster) probe(ctx context.Context, addr, node string, incarnation uint
 	return nil
 }
 
-// answerProbes says who this process is to each that asks, from now until the node stops. It reads nothing.
+// answerProbes says who this process is to each that asks, from now until the node stops. It reads
+// nothing.
 func (c *Cluster) answerProbes() {
 	listener := c.endpoint.Listener(transport.KindProbe)
 	answer := c.self.Process().AppendTo(nil)

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// Hosts made anew one by one at their own addresses: the newcomer itself answered at the address of the old voter, which so
-// seemed to be there, and Ready returned after half a second. The next host was made anew, and the majority was lost.
+// Hosts made anew one by one at their own addresses: the newcomer itself answered at the address of
+// the old voter, which so seemed to be there, and Ready returned after half a second. The next host
+// was made anew, and the majority was lost.
 func TestHostsMadeAnewOneByOneAtTheirAddressesNeverLoseTheGroup(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {

@@ -41,26 +41,28 @@ type Past struct {
 	Held   time.Duration // approximately, by this node's clock; zero if the grant began before this node remembers
 }
 
-// Verify returns nil if token is that of a current grant of the lock at some moment during the call (a linearizable
-// read), and ErrStaleToken if not. The grant may end right after that: a resource that remembers the highest token it has
-// seen is safer and cheaper.
+// Verify returns nil if token is that of a current grant of the lock at some moment during the call
+// (a linearizable read), and ErrStaleToken if not. The grant may end right after that: a resource
+// that remembers the highest token it has seen is safer and cheaper.
 func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
 	}
-	granted := false
-	if err := c.read(ctx, func(m *fsm.Machine) { granted = m.Granted(name, uint64(token)) }); err != nil {
-		return err
+	var granted bool
+	var head fsm.Head
+	err := c.read(ctx, func(m *fsm.Machine) {
+		granted = m.Granted(name, uint64(token))
+		head, _ = m.Head(name)
+	})
+	if err == nil && !granted {
+		err = staleToken(name, token, head.Token)
 	}
-	if !granted {
-		return ErrStaleToken
-	}
-	return nil
+	return err
 }
 
-// Inspect returns who has a lock and who waits for it: a linearizable read. For a name that nobody uses the LockInfo
-// has its name alone. Past has the last grants that are over, 16 at most; the group remembers those of the 4,096 locks
-// whose grants ended last.
+// Inspect returns who has a lock and who waits for it: a linearizable read. For a name that nobody
+// uses the LockInfo has its name alone. Past has the last grants that are over, 16 at most; the
+// group remembers those of the 4,096 locks whose grants ended last.
 func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return LockInfo{}, err
@@ -81,15 +83,16 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 func (c *Cluster) past(m *fsm.Machine, name string) (list []Past) {
 	now := c.clock.Now()
 	for _, g := range m.Past(name) {
-		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.ages.between(g.Granted, g.Ended, now)}
+		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.ages.Between(g.Granted, g.Ended, now)}
 		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
 		list = append(list, p)
 	}
 	return list
 }
 
-// Locks lists, in the order of their names, the locks that are held, waited for or have a value and whose name begins with
-// prefix: one consistent, linearizable picture, however long the caller takes to read it. An error ends the list.
+// Locks lists, in the order of their names, the locks that are held, waited for or have a value and
+// whose name begins with prefix: one consistent, linearizable picture, however long the caller
+// takes to read it. An error ends the list.
 func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		if ctx == nil {
@@ -100,7 +103,7 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 			yield(LockInfo{}, err)
 			return
 		}
-		group, err := c.barrier(ctx)
+		group, err := c.current(ctx)
 		if err != nil {
 			yield(LockInfo{}, err)
 			return
@@ -117,10 +120,11 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 	}
 }
 
-// ForceRelease ends the grant with this token against its holder's will; reason, 1 to 1,024 bytes, is told to the holder
-// and to everybody who watches. ErrStaleToken means that the token is of no current grant. The holder may
-// not have heard of it when the next one is granted: only the token keeps its late writes out. If an answer was lost, and the
-// group does not remember how the grant ended, the error is ErrUnknownOutcome: the grant is over in any case.
+// ForceRelease ends the grant with this token against its holder's will; reason, 1 to 1,024 bytes,
+// is told to the holder and to everybody who watches. ErrStaleToken means that the token is of no
+// current grant. The holder may not have heard of it when the next one is granted: only the token
+// keeps its late writes out. If an answer was lost, and the group does not remember how the grant
+// ended, the error is ErrUnknownOutcome: the grant is over in any case.
 func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, reason string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -131,28 +135,55 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
-	out, tried, err := c.proposer.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
+	out, unknown, err := c.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
 	if err != nil || out.Code == fsm.CodeOK {
 		return err
 	}
 	end, known := c.endOf(name, token)
 	switch {
-	case tried.unknown && !known:
+	case unknown && !known:
 		return ErrUnknownOutcome
-	case tried.unknown && end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
+	case unknown && end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
 		return nil
 	}
-	return ErrStaleToken
+	return staleToken(name, token, uint64(c.holderOf(name).Token))
 }
 
-// RevokeNode frees at once all that a node holds, and withdraws what it waits for: an operator's word that the node is
-// dead, or must be taken for it. nodeID is Cluster.ID of that node; reason, 1 to 1,024 bytes, is told to the
-// holder and to everybody who watches. Without it the locks of a dead node are free at the end of their TTL.
+// RequestRelease asks the holder with this token to let go: its Lease.Wanted is closed, and
+// Lease.WantedReason is reason, 1 to 1,024 bytes. Nothing else happens: ForceRelease is for a
+// holder that does not listen. In an election Wanted means this alone. The holder hears of it as
+// soon as its node has caught up. The first reason stays: a second call changes nothing.
+// ErrStaleToken means that the token is of no current grant, perhaps since a moment ago.
+func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, reason string) error {
+	if err := checkCall(ctx, name); err != nil {
+		return err
+	}
+	if err := checkText("reason", reason, 1, reasonMax); err != nil {
+		return err
+	}
+	if err := c.joined(ctx); err != nil {
+		return err
+	}
+	out, _, err := c.propose(ctx, fsm.Ask{Name: name, Token: uint64(token), Reason: reason})
+	switch {
+	case err != nil || out.Code == fsm.CodeOK:
+		return err
+	case out.Code == fsm.CodeStaleToken:
+		return staleToken(name, token, uint64(c.holderOf(name).Token))
+	}
+	return refused(out)
+}
+
+// RevokeNode frees at once all that a node holds, and withdraws what it waits for: an operator's
+// word that the node is dead, or must be taken for it. nodeID is Cluster.ID of that node; reason, 1
+// to 1,024 bytes, is told to the holder and to everybody who watches. Without it the locks of a
+// dead node are free at the end of their TTL.
 //
-// Nothing tells the node's process in time: if it lives, two believe that they hold a lock, and only the tokens keep its
-// late writes out. What the node acquires before the answer may go as well; what it acquires after that stays. For a
-// node that holds nothing, or is not known, RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and those of every call
-// that asks the group.
+// Nothing tells the node's process in time: if it lives, two believe that they hold a lock, and
+// only the tokens keep its late writes out. What the node acquires before the answer may go as
+// well; what it acquires after that stays. For a node that holds nothing, or is not known,
+// RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and those of every call that
+// asks the group.
 func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -171,7 +202,7 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if err := c.read(ctx, func(m *fsm.Machine) { revoke.Upto = m.Commands() }); err != nil {
 		return err
 	}
-	out, _, err := c.proposer.propose(ctx, revoke)
+	out, _, err := c.propose(ctx, revoke)
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)
 	}
@@ -180,7 +211,7 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 
 // endOf is how a grant ended, as far as this node's replica remembers it.
 func (c *Cluster) endOf(name string, token Token) (end fsm.PastGrant, known bool) {
-	if group, _ := c.proposer.current(); group != nil {
+	if group, _ := c.proposer.Current(); group != nil {
 		group.Read(func(m *fsm.Machine) { end, known = m.EndOf(name, uint64(token)) })
 	}
 	return end, known
@@ -188,7 +219,7 @@ func (c *Cluster) endOf(name string, token Token) (end fsm.PastGrant, known bool
 
 // read runs fn on a state that holds everything committed before the call.
 func (c *Cluster) read(ctx context.Context, fn func(*fsm.Machine)) error {
-	group, err := c.barrier(ctx)
+	group, err := c.current(ctx)
 	if err != nil {
 		return err
 	}
@@ -196,17 +227,37 @@ func (c *Cluster) read(ctx context.Context, fn func(*fsm.Machine)) error {
 	return nil
 }
 
-func (c *Cluster) barrier(ctx context.Context) (*consensus.Group, error) {
+// current is barrier for what a caller asks for.
+func (c *Cluster) current(ctx context.Context) (*consensus.Group, error) {
 	if err := c.stopped(); err != nil {
 		return nil, err
 	}
-	return c.proposer.barrier(ctx)
+	return c.barrier(ctx)
+}
+
+// limitMismatch says which name of a call is in use as something else than it asked for, and as
+// what, as far as the local replica knows.
+func (c *Cluster) limitMismatch(name string, o options) error {
+	e := &LimitError{Name: public(name), Asked: int(o.limit), Shared: o.shared, InUse: -1}
+	group, _ := c.proposer.Current()
+	if group == nil {
+		return e
+	}
+	group.Read(func(m *fsm.Machine) {
+		for _, name := range append([]string{name}, o.others...) {
+			if limit, used := m.InUse(name); used && limit != o.limit {
+				e.Name, e.InUse = public(name), int(limit)
+				return
+			}
+		}
+	})
+	return e
 }
 
 // holderOf tells who has a lock as far as the local replica knows.
 func (c *Cluster) holderOf(name string) *HeldError {
 	held := &HeldError{Name: public(name)}
-	group, _ := c.proposer.current()
+	group, _ := c.proposer.Current()
 	if group == nil {
 		return held
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// A replica that does not vote is told of no election: it took a dead raft leader for one for 87 s. And nobody said who
-// was missing.
+// A replica that does not vote is told of no election: it took a dead raft leader for one for 87 s.
+// And nobody said who was missing.
 func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *testing.T) {
 	t.Parallel()
 	told := &lines{}

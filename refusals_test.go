@@ -32,10 +32,11 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// sessionsOf are the numbers of the node's sessions that the group has, and whether the node knows them to be open.
+// sessionsOf are the numbers of the node's sessions that the group has, and whether the node knows
+// them to be open.
 func sessionsOf(c *Cluster) map[uint64]bool {
 	known := make(map[uint64]bool)
-	group, _ := c.proposer.current()
+	group, _ := c.proposer.Current()
 	group.Read(func(m *fsm.Machine) {
 		for s := range m.Sessions() {
 			known[s.ID.Number] = false
@@ -114,9 +115,10 @@ func refusals() map[string]refusal {
 	}
 }
 
-// Of all refusals only "held" counted as an answer of a session that is open. After every other one, a limit that
-// differs or a deadlock for example, the node dropped a session that the group had opened, and its next call opened
-// another one: a thousand refused tries a second were a thousand sessions, for a TTL each.
+// Of all refusals only "held" counted as an answer of a session that is open. After every other
+// one, a limit that differs or a deadlock for example, the node dropped a session that the group
+// had opened, and its next call opened another one: a thousand refused tries a second were a
+// thousand sessions, for a TTL each.
 func TestARefusedCallLeavesNoSessionOfWhichItsNodeDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for name, r := range refusals() {
@@ -170,7 +172,7 @@ func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 			open, state := code.Left()
 			if open { // by a try that is refused, whatever the call then hears
 				try := fsm.Acquire{Session: s.ID(), TTL: ttl, Request: call.Request, Name: "held"}
-				if out, _, err := c.proposer.propose(patient(t), try); err != nil || out.Code != fsm.CodeHeld {
+				if out, _, err := c.propose(patient(t), try); err != nil || out.Code != fsm.CodeHeld {
 					t.Fatal(out, err)
 				}
 			}
@@ -197,7 +199,8 @@ func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// What an automatically renewed session was opened for was refused: it is closed when nothing has hung on it for a TTL.
+// What an automatically renewed session was opened for was refused: it is closed when nothing has
+// hung on it for a TTL.
 func TestASessionThatARefusedCallOpenedIsClosedAsUnused(t *testing.T) {
 	t.Parallel()
 	c := lonely(t, fsm.Limits{}, Config{})

@@ -19,8 +19,9 @@ const (
 	toldMax    = 16               // other groups that are complained about
 )
 
-// rivals are the other groups of this name that the node sees. Groups that others than their founders have joined refuse
-// each other: people are told. One that nobody but this node ever joined yields.
+// rivals are the other groups of this name that the node sees. Groups that others than their
+// founders have joined refuse each other: people are told. One that nobody but this node ever
+// joined yields.
 type rivals struct {
 	c       *Cluster
 	answers chan forming.Claim
@@ -43,7 +44,8 @@ func claimOf(id datadir.Identity) forming.Claim {
 	return forming.Claim{Cluster: id.ClusterID, Alone: id.Alone(), Birth: id.Birth}
 }
 
-// peers are the other nodes as gossip sees them. What it still shows at this node's own address was here before it.
+// peers are the other nodes as gossip sees them. What it still shows at this node's own address was
+// here before it.
 func (r *rivals) peers() []forming.Peer {
 	var peers []forming.Peer
 	here := r.c.Addr()
@@ -60,8 +62,8 @@ func (r *rivals) peers() []forming.Peer {
 	return peers
 }
 
-// asks are the questions to the groups in sight that the own one would yield to. As long as there are any the node
-// is not ready, and takes nobody into its group.
+// asks are the questions to the groups in sight that the own one would yield to. As long as there
+// are any the node is not ready, and takes nobody into its group.
 func (r *rivals) asks() []forming.Message {
 	id := r.c.dir.Identity()
 	if !id.Alone() {
@@ -91,8 +93,8 @@ func (r *rivals) hear(m forming.Message) {
 	}
 }
 
-// watch runs serve, and looks after other groups meanwhile. It returns serve's error, ErrYielded when the
-// own group is to be given up, or errOut when it has removed this node's replica.
+// watch runs serve, and looks after other groups meanwhile. It returns serve's error, ErrYielded
+// when the own group is to be given up, or errOut when it has removed this node's replica.
 func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -107,14 +109,14 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 		case <-ctx.Done():
 			return ctx.Err()
 		case other := <-r.answers:
-			if claimOf(r.c.dir.Identity()).YieldsTo(other) && !r.c.leaving.Load() {
+			if claimOf(r.c.dir.Identity()).YieldsTo(other) && !r.c.leaving() {
 				end(ErrYielded)
 				<-served
 				return ErrYielded
 			}
 			continue
 		case <-r.c.founder.removal:
-			if r.c.founder.isOut() && !r.c.leaving.Load() {
+			if r.c.founder.isOut() && !r.c.leaving() {
 				end(errOut)
 				<-served
 				return errOut
@@ -139,8 +141,8 @@ func (r *rivals) look() time.Duration {
 	return settleTime
 }
 
-// clear waits until no group is in sight that the own one would yield to: a founder that comes back where others have
-// formed a group meanwhile does not serve beside it.
+// clear waits until no group is in sight that the own one would yield to: a founder that comes back
+// where others have formed a group meanwhile does not serve beside it.
 func (r *rivals) clear(ctx context.Context) error {
 	if !r.c.dir.Identity().Alone() {
 		return nil
@@ -160,7 +162,8 @@ func (r *rivals) clear(ctx context.Context) error {
 	return nil
 }
 
-// show notes which groups but the own one, or the one that the node would join, are in sight, and tells of changes.
+// show notes which groups but the own one, or the one that the node would join, are in sight, and
+// tells of changes.
 func (r *rivals) show(groups []forming.Group, own string) {
 	now := make(map[string][]string)
 	var refused []string

@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Run is the run of a Once key by code that cannot be a function: between BeginOnce and Finish or Abandon the key is this
-// call's to run, for as long as its lease is valid. It is safe for concurrent use.
+// Run is the run of a Once key by code that cannot be a function: between BeginOnce and Finish or
+// Abandon the key is this call's to run, for as long as its lease is valid. It is safe for
+// concurrent use.
 type Run struct {
 	lease *Lease
 	keep  time.Duration
@@ -20,9 +21,10 @@ type Run struct {
 	finished bool
 }
 
-// BeginOnce is Once for code that cannot be a function. It returns a Run if this call is to run the key; else what became of
-// it, and a nil Run. Errors are those of Once. The lease renews itself until Finish or Abandon: a Run that is forgotten
-// keeps the key from all others as long as its process lives.
+// BeginOnce is Once for code that cannot be a function. It returns a Run if this call is to run the
+// key; else what became of it, and a nil Run. Errors are those of Once. The lease renews itself
+// until Finish or Abandon: a Run that is forgotten keeps the key from all others as long as its
+// process lives.
 func (c *Cluster) BeginOnce(ctx context.Context, key string, opts ...OnceOption) (*Run, OnceResult, error) {
 	if err := checkCall(ctx, key); err != nil {
 		return nil, OnceResult{}, err
@@ -54,8 +56,9 @@ func (c *Cluster) BeginOnce(ctx context.Context, key string, opts ...OnceOption)
 	return &Run{lease: l, keep: o.keep}, OnceResult{Ran: true, Token: l.Token(), By: by}, nil
 }
 
-// InspectOnce tells what became of a key, a linearizable read: Finished while it is remembered; neither Ran nor Finished and a
-// Token while it runs, which By says where; and a zero OnceResult for a key that nobody has run.
+// InspectOnce tells what became of a key, a linearizable read: Finished while it is remembered;
+// neither Ran nor Finished and a Token while it runs, which By says where; and a zero OnceResult
+// for a key that nobody has run.
 func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, err error) {
 	if err := checkCall(ctx, key); err != nil {
 		return OnceResult{}, err
@@ -70,11 +73,12 @@ func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, er
 	return r, err
 }
 
-// Lease is that of the run: its context ends when another call may run the key; give its token to what the run writes.
+// Lease is that of the run: its context ends when another call may run the key; give its token to
+// what the run writes.
 func (r *Run) Lease() *Lease { return r.lease }
 
-// Finish says that the key is done: it is remembered as KeepFor says. ErrLost and ErrUnknownOutcome are those of Once;
-// ErrReleased follows Abandon. A second call returns nil after one that did.
+// Finish says that the key is done: it is remembered as KeepFor says. ErrLost and ErrUnknownOutcome
+// are those of Once; ErrReleased follows Abandon. A second call returns nil after one that did.
 func (r *Run) Finish(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -96,6 +100,13 @@ func (r *Run) Abandon(ctx context.Context) error { return r.lease.Release(ctx) }
 func (r *Run) call(ctx context.Context, fn func(context.Context, *Lease) error, begun OnceResult) (result OnceResult, err error) {
 	result = begun
 	returned := false
+	ctx, over := r.lease.c.hooks.begin(ctx, r.lease.span(SpanRun))
+	defer func() {
+		if !returned {
+			err = errNotReturned // which nobody else hears: fn's panic goes on
+		}
+		over(r.lease.Token(), err)
+	}()
 	defer func() {
 		end, done := r.lease.endTime(ctx)
 		defer done()

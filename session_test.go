@@ -1,8 +1,6 @@
 package holdfast
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -10,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// The end of a session is one command, during which the group carries out no other: a hundred thousand locks on one
-// kept every keepalive of the fleet waiting for seconds.
+// The end of a session is one command, during which the group carries out no other: a hundred
+// thousand locks on one kept every keepalive of the fleet waiting for seconds.
 func TestManyLocksAreSpreadOverSessionsThatEndOneByOne(t *testing.T) {
 	t.Parallel()
 	c, err := Open(t.Context(), Config{})
@@ -47,22 +45,5 @@ func TestManyLocksAreSpreadOverSessionsThatEndOneByOne(t *testing.T) {
 		if l.Valid() != (l.grant.Session() == sessions[1]) {
 			t.Fatal("a lease did not end with its session, or with another")
 		}
-	}
-}
-
-func TestANodeKeepsSoManyCallsWaitingAndNoMore(t *testing.T) {
-	t.Parallel()
-	a := newAdmission(1)
-	for range proposalsMin {
-		if err := a.enter(context.Background(), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range turnsMax {
-		a.queue.PushBack(&turn{decided: make(chan bool, 1)})
-	}
-	var limit *ExhaustedError
-	if err := a.enter(context.Background(), nil); !errors.As(err, &limit) {
-		t.Errorf("call %d: %v", turnsMax+1, err)
 	}
 }

@@ -16,11 +16,12 @@ const (
 	hookTime     = time.Second // how long Close waits for a hook of the user's that is running
 )
 
-// Close stops the node: its leases end at once with ErrLost and ErrClosed, and are given back to the group if it can
-// be reached within a second. A node without a data directory never comes back: if its replica votes, Close then
-// waits until the group has let it go and another votes in its place, for five seconds at most. Close returns nil when
-// nothing of the node is left: no goroutine, descriptor or port. It is idempotent, safe at any time and from several
-// goroutines, and bounded in time even after a disk failure.
+// Close stops the node: its leases end at once with ErrLost and ErrClosed, and are given back to
+// the group if it can be reached within a second. A node without a data directory never comes back:
+// if its replica votes, Close then waits until the group has let it go and another votes in its
+// place, for five seconds at most. Close returns nil when nothing of the node is left: no
+// goroutine, descriptor or port. It is idempotent, safe at any time and from several goroutines,
+// and bounded in time even after a disk failure.
 func (c *Cluster) Close() error {
 	c.shut(ErrClosed)
 	<-c.gone
@@ -36,16 +37,9 @@ func (c *Cluster) fail(err error) {
 
 // shut begins the end of the node, once; it returns at once and reports whether this call began it.
 func (c *Cluster) shut(cause error) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cause != nil {
+	if !c.beginClosing(cause) {
 		return false
 	}
-	c.cause = cause
-	if !errors.Is(cause, ErrClosed) {
-		c.failure = cause
-	}
-	close(c.closing)
 	go c.shutdown(cause)
 	return true
 }
@@ -56,7 +50,7 @@ func (c *Cluster) shutdown(cause error) {
 	<-c.opened
 	held, _ := c.keeper.table.Counts()
 	c.keeper.loseAll(cause)
-	close(c.done)
+	c.leasesOver()
 	if errors.Is(cause, ErrClosed) {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 		switch given := c.giveBack(ctx); {
@@ -66,22 +60,19 @@ func (c *Cluster) shutdown(cause error) {
 			c.log.Warn("closed without giving the leases back: they end with their TTL", "leases", held)
 		}
 		cancel()
-	} else {
-		c.hooks.failed(cause)
 	}
-	c.mu.Lock()
-	c.cancel()
-	c.mu.Unlock()
-	close(c.hooks.stop)
+	c.stop()
+	failure, _ := c.isClosing()
+	c.hooks.end(failure)
 	c.release()
 	c.wait()
-	close(c.gone)
+	c.allOver()
 }
 
-// giveBack tells the group that this process has ended its leases and goes, which frees its locks at once. It tries until ctx
-// ends and reports whether nothing is left to give back.
+// giveBack tells the group that this process has ended its leases and goes, which frees its locks
+// at once. It tries until ctx ends and reports whether nothing is left to give back.
 func (c *Cluster) giveBack(ctx context.Context) bool {
-	group, _ := c.proposer.current()
+	group, _ := c.proposer.Current()
 	if group == nil { // there was none yet, or this node is about to come back as another replica
 		return c.keeper.table.Empty()
 	}
@@ -116,11 +107,12 @@ func (c *Cluster) giveBack(ctx context.Context) bool {
 	return false
 }
 
-// handOver waits a little until another votes in the place of a voter that never comes back. Of several that are closed
-// one after the other, each would otherwise be a dead voter until it is removed, and soon the dead are a majority.
+// handOver waits a little until another votes in the place of a voter that never comes back. Of
+// several that are closed one after the other, each would otherwise be a dead voter until it is
+// removed, and soon the dead are a majority.
 func (c *Cluster) handOver() {
-	group, _ := c.proposer.current()
-	if group == nil || !c.fleeting || c.leaving.Load() || !c.votes(group) || !c.given.Load() {
+	group, _ := c.proposer.Current()
+	if group == nil || !c.fleeting || c.leaving() || !c.votes(group) || !c.given.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTime)
@@ -133,7 +125,7 @@ func (c *Cluster) handOver() {
 // departure is whether the group may expect a later process of this node.
 func (c *Cluster) departure(group *consensus.Group) fsm.Departure {
 	switch {
-	case c.leaving.Load() && !last(group), c.fleeting && c.votes(group):
+	case c.leaving() && !last(group), c.fleeting && c.votes(group):
 		return fsm.Leaves
 	case c.fleeting:
 		return fsm.Gone
@@ -141,21 +133,18 @@ func (c *Cluster) departure(group *consensus.Group) fsm.Departure {
 	return fsm.Stays
 }
 
-// drain waits until the calls that are proposing have their answers, so that none of them meets a group
-// that takes this process for gone; the later ones are refused, as their turn never comes.
+// drain waits until the calls that are proposing have their answers, so that none of them meets a
+// group that takes this process for gone; the later ones are refused, as their turn never comes.
 func (c *Cluster) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	c.proposer.drain(ctx)
+	c.proposer.Drain(ctx)
 }
 
 // release closes what open has opened.
 func (c *Cluster) release() {
 	reopen := mayReopen(c.stopped())
-	c.mu.Lock()
-	group := c.replica
-	c.mu.Unlock()
-	if group != nil {
+	if group := c.replica.Load(); group != nil {
 		err := group.Close()
 		reopen = reopen && mayReopen(err)
 		c.logClose("raft group", err)
@@ -177,8 +166,8 @@ func (c *Cluster) logClose(what string, err error) {
 	}
 }
 
-// wait returns when the node's goroutines have ended. Only a hook of the user's that does not return is
-// left behind.
+// wait returns when the node's goroutines have ended. Only a hook of the user's that does not
+// return is left behind.
 func (c *Cluster) wait() {
 	c.running.Wait()
 	select {

@@ -13,8 +13,9 @@ import (
 
 // What a fleet knows and tells of its locks while the raft leader dies.
 
-// A holder writes checkpoints while the raft leader dies, and then dies itself. The next one finds the last of them
-// that was acknowledged, or the one that was on its way; and nothing of what comes too late.
+// A holder writes checkpoints while the raft leader dies, and then dies itself. The next one finds
+// the last of them that was acknowledged, or the one that was on its way; and nothing of what comes
+// too late.
 func TestTheNextHolderFindsTheLastCheckpointWhenTheRaftLeaderDies(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		l := get(t, a, "job", holdfast.WithTTL(3*time.Second), holdfast.WithValue([]byte("0")))
@@ -57,7 +58,8 @@ func TestTheNextHolderFindsTheLastCheckpointWhenTheRaftLeaderDies(t *testing.T) 
 	})
 }
 
-// ForceRelease is under way when the raft leader dies: it is carried out, once, and everybody is told why.
+// ForceRelease is under way when the raft leader dies: it is carried out, once, and everybody is
+// told why.
 func TestAForcedReleaseIsCarriedOutWhenTheRaftLeaderDies(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		l := get(t, a, "stuck")
@@ -88,7 +90,8 @@ func TestAForcedReleaseIsCarriedOutWhenTheRaftLeaderDies(t *testing.T) {
 	})
 }
 
-// Reads that are asked for while there is no raft leader wait for the next one and tell what is true then.
+// Reads that are asked for while there is no raft leader wait for the next one and tell what is
+// true then.
 func TestReadsWaitForTheNextRaftLeaderAndAreCurrent(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		const ttl = 3 * time.Second
@@ -131,9 +134,9 @@ func TestReadsWaitForTheNextRaftLeaderAndAreCurrent(t *testing.T) {
 	})
 }
 
-// Two callers wait for each other. After the death of the raft leader the circle is still seen, and who would close
-// another one is refused.
-func TestACircleIsSeenWhenTheRaftLeaderDies(t *testing.T) {
+// Two callers wait for each other. After the death of the raft leader the cycle is still seen, and
+// who would close another one is refused.
+func TestACycleIsSeenWhenTheRaftLeaderDies(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		x, y := get(t, a, "x"), get(t, b, "y")
 		ctx, cancel := context.WithCancel(x.Context())
@@ -145,7 +148,7 @@ func TestACircleIsSeenWhenTheRaftLeaderDies(t *testing.T) {
 		<-y.Wanted()
 		leader.Crash()
 		if _, err := b.Acquire(y.Context(), "x", holdfast.WithDeadlockCheck()); !errors.Is(err, holdfast.ErrDeadlock) {
-			t.Errorf("who would close the circle was told %v", err)
+			t.Errorf("who would close the cycle was told %v", err)
 		}
 		other, stop := context.WithTimeout(y.Context(), 10*time.Second)
 		defer stop()
@@ -174,8 +177,9 @@ func TestACircleIsSeenWhenTheRaftLeaderDies(t *testing.T) {
 	})
 }
 
-// The runner of a key dies with the raft leader: who waits for it runs the key, with a higher token. A runner that
-// lives finishes although the raft leader dies meanwhile, and nobody runs the key again.
+// The runner of a key dies with the raft leader: who waits for it runs the key, with a higher
+// token. A runner that lives finishes although the raft leader dies meanwhile, and nobody runs the
+// key again.
 func TestAKeyIsRunAgainOnlyIfItsRunnerDiesWithTheRaftLeader(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {
 		const ttl = 3 * time.Second

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// An entry of the log costs the group the same whatever is in it: what the callers of a node ask for at the same time
-// shares entries, and each caller has its own answer. One caller alone shares with nobody.
+// An entry of the log costs the group the same whatever is in it: what the callers of a node ask
+// for at the same time shares entries, and each caller has its own answer. One caller alone shares
+// with nobody.
 func TestManyCallersOfANodeShareEntriesOfTheLog(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {

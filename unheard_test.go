@@ -12,14 +12,17 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// The tests of this file are about commands that are carried out while their answer is lost: a node that can send, and
-// hears nothing.
+// The tests of this file are about commands that are carried out while their answer is lost: a node
+// that can send, and hears nothing.
 
 // deafen cuts off what is sent to a node that is not raft leader, and answers it with another node.
+// What the node has under way is answered before: two entries whose answers are lost would keep the
+// command of the test waiting, until the node knows of no raft leader to send it to.
 func deafen(s *sim.Sim) (deaf, other *sim.Node, cut func()) {
 	leader := s.RaftLeader()
 	deaf, other = s.Node((leader.Index()+1)%3), s.Node((leader.Index()+2)%3)
 	return deaf, other, func() {
+		time.Sleep(time.Second)
 		for _, n := range s.Nodes() {
 			if n != deaf {
 				s.Cut(n.Index(), deaf.Index())
@@ -28,8 +31,8 @@ func deafen(s *sim.Sim) (deaf, other *sim.Node, cut func()) {
 	}
 }
 
-// The answer to a write was lost, and the holder wrote another value meanwhile. The first call asked again, heard that
-// its request was finished, and wrote its value once more: A, B, A.
+// The answer to a write was lost, and the holder wrote another value meanwhile. The first call
+// asked again, heard that its request was finished, and wrote its value once more: A, B, A.
 func TestAWriteWhoseAnswerIsLostIsNotCarriedOutAgainAfterALaterOne(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
@@ -48,7 +51,6 @@ func TestAWriteWhoseAnswerIsLostIsNotCarriedOutAgainAfterALaterOne(t *testing.T)
 			}
 		})
 		<-watching
-		time.Sleep(time.Second)
 		cut()
 		var calls sync.WaitGroup
 		for _, value := range []string{"A", "B"} {
@@ -73,8 +75,9 @@ func TestAWriteWhoseAnswerIsLostIsNotCarriedOutAgainAfterALaterOne(t *testing.T)
 	})
 }
 
-// A release was answered with nil whenever an attempt before might have been carried out, and always for a manually
-// renewed lease: also when an operator had taken the lock, and another had it.
+// A release was answered with nil whenever an attempt before might have been carried out, and
+// always for a manually renewed lease: also when an operator had taken the lock, and another had
+// it.
 func TestAReleaseSaysWhetherTheLockWasLostBeforeThoughItsFirstAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]holdfast.Option{"automatic": nil, "manual": {holdfast.WithManualRenew()}} {
@@ -126,8 +129,8 @@ func TestAReleaseSaysWhetherTheLockWasLostBeforeThoughItsFirstAnswerIsLost(t *te
 	}
 }
 
-// A run was finished, its answer was lost, and the key was forgotten: the next attempt heard that the group knows of no
-// such run, and the call said that the lease had been lost before.
+// A run was finished, its answer was lost, and the key was forgotten: the next attempt heard that
+// the group knows of no such run, and the call said that the lease had been lost before.
 func TestARunThatMayBeFinishedAndForgottenIsNotCalledLost(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {

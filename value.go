@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// writer orders the writes of one holder: one at a time, and none before it is known that the last one cannot be
-// carried out any more. So a late duplicate of a write never undoes a later one.
+// writer orders the writes of one holder: one at a time, and none before it is known that the last
+// one cannot be carried out any more. So a late duplicate of a write never undoes a later one.
 type writer struct {
 	turn chan struct{} // capacity 1: full while somebody writes
 	open uint64        // the request of a write that may still be carried out; 0: there is none
@@ -25,8 +25,9 @@ func (l *Lease) writer() *writer {
 
 // Set writes the lock's value: 64 KiB at most, nil removes it. It is refused with ErrLost once the
 // lease is over, by the group itself: a stale holder cannot write. If ctx ends first the value may
-// have been written, or may be for a while, and the error is ErrUnknownOutcome. The next Set of this lease ends that: its
-// value is never overwritten by an earlier one. Calls write one after the other.
+// have been written, or may be for a while, and the error is ErrUnknownOutcome. The next Set of
+// this lease ends that: its value is never overwritten by an earlier one. Calls write one after the
+// other.
 func (l *Lease) Set(ctx context.Context, value []byte) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -42,7 +43,7 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
 	case <-ctx.Done():
-		return unreached(ctx, attempts{})
+		return l.c.unreached(ctx)
 	case <-l.c.closing:
 		return l.c.stopped()
 	}
@@ -55,10 +56,11 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 	return l.set(ctx, w, value)
 }
 
-// Value returns the lock's value: what it was at the grant, or what a holder has set since. It is read from this node's own
-// replica, without I/O, and nil once the group has ended the grant. For AcquireAll it is the first name's.
+// Value returns the lock's value: what it was at the grant, or what a holder has set since. It is
+// read from this node's own replica, without I/O, and nil once the group has ended the grant. For
+// AcquireAll it is the first name's.
 func (l *Lease) Value() []byte {
-	group, _ := l.c.proposer.current()
+	group, _ := l.c.proposer.Current()
 	if group == nil {
 		return nil
 	}
@@ -78,7 +80,7 @@ func (l *Lease) settle(ctx context.Context, w *writer) error {
 		return nil
 	}
 	s := l.grant.Session()
-	out, _, err := l.c.proposer.propose(ctx, fsm.Withdraw{Session: s.ID(), Acked: s.Acked(), Requests: []uint64{w.open}})
+	out, _, err := l.c.propose(ctx, fsm.Withdraw{Session: s.ID(), Acked: s.Acked(), Requests: []uint64{w.open}})
 	if err != nil {
 		return err
 	}
@@ -94,22 +96,22 @@ func (l *Lease) set(ctx context.Context, w *writer, value []byte) error {
 	s := l.grant.Session()
 	request, acked, err := s.Begin(l.c.clock.Now())
 	if err != nil {
-		return busy(err)
+		return l.c.apiError(err)
 	}
-	out, tried, err := l.c.proposer.propose(ctx, fsm.SetValue{
+	out, unknown, err := l.c.propose(ctx, fsm.SetValue{
 		Session: s.ID(), Request: request, Acked: acked,
 		Name: l.grant.Name(), Token: l.grant.Token(), Value: value,
 	})
-	return l.wrote(w, request, out, tried, err)
+	return l.wrote(w, request, out, unknown, err)
 }
 
 // wrote takes the answer to a write.
-func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, tried attempts, err error) error {
+func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, unknown bool, err error) error {
 	s := l.grant.Session()
 	_, state := out.Code.Left()
 	switch {
 	case err != nil:
-	case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && tried.unknown: // by an earlier attempt
+	case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && unknown: // by an earlier attempt
 		s.Finish(request)
 		return nil
 	case out.Code == fsm.CodeStaleToken, state == fsm.RequestSessionLost:
@@ -118,11 +120,11 @@ func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, tried attempts
 		if out.Code == fsm.CodeStaleToken {
 			return l.Err() // no attempt has written: the session would know of it
 		}
-		return tried.open(l.Err())
+		return open(unknown, l.Err())
 	default:
-		err = tried.open(refused(out))
+		err = open(unknown, refused(out))
 	}
-	if tried.unknown {
+	if unknown {
 		w.open = request
 		l.c.keeper.withdraw(s, request)
 	} else {

@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -14,22 +13,6 @@ import (
 )
 
 // The tests of this file run real nodes under virtual time: what depends on time.
-
-// until returns a context with a deadline on virtual time.
-func until(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	context.AfterFunc(ctx, cancel)
-	return ctx
-}
-
-func get(t *testing.T, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
-	t.Helper()
-	l, err := c.Acquire(until(time.Minute), name, opts...)
-	if err != nil {
-		t.Fatalf("acquiring %s: %v", name, err)
-	}
-	return l
-}
 
 func TestAnIsolatedHolderLosesItsLeaseBeforeAnotherIsGrantedTheLock(t *testing.T) {
 	t.Parallel()
@@ -394,34 +377,6 @@ func TestALeaseEndsInTimeOnClocksThatDriftWithinTheBound(t *testing.T) {
 			if err := next.Release(until(time.Minute)); err != nil {
 				t.Error(err)
 			}
-		}
-	})
-}
-
-func TestNodesThatStartMinutesApartFormOneGroup(t *testing.T) {
-	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 5, Late: true}, func(s *sim.Sim) {
-		for i, n := range s.Nodes() {
-			n.Open()
-			if i < 2 {
-				if err := n.Cluster().Ready(until(10 * time.Second)); !errors.Is(err, holdfast.ErrNoQuorum) {
-					t.Errorf("%d of 3 nodes are ready: %v", i+1, err)
-				}
-			}
-			time.Sleep(3 * time.Minute)
-		}
-		want := ""
-		for i, n := range s.Nodes() {
-			n.Ready()
-			st := n.Cluster().Status()
-			if want == "" {
-				want = st.ClusterID
-			}
-			if st.ClusterID != want || len(st.Voters) != 3 || len(st.Standbys) != 2 {
-				t.Errorf("node %d: %d voters and %d standbys of group %s, want 3 and 2 of %s",
-					i, len(st.Voters), len(st.Standbys), st.ClusterID, want)
-			}
-			get(t, n.Cluster(), fmt.Sprint("local", i))
 		}
 	})
 }

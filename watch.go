@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/feed"
 )
 
 // Event is one change of a lock.
@@ -45,29 +46,30 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Watch yields every change of the locks whose names begin with prefix, in the order of the log, as this node applies
-// it. It begins with the call, not with the iteration.
+// Watch yields every change of the locks whose names begin with prefix, in the order of the log, as
+// this node applies it. It begins with the call, not with the iteration.
 //
-// A consumer that keeps up misses nothing. For one that does not, at most 4,096 events or 4 MiB of values wait; further
-// ones are dropped, and an EventResync, whose name is prefix, takes their place. So it does where this node has caught up
-// by a snapshot. Then read the state with Locks, and go on with the events that follow. To begin with a state, call Locks
-// after Watch: a change in between is then seen twice, in the list and as an event, and its token says that it is one.
-// A node that was just opened yields again what it applies from its own log: call Ready before Watch.
+// A consumer that keeps up misses nothing. For one that does not, at most 4,096 events or 4 MiB of
+// values wait; further ones are dropped, and an EventResync, whose name is prefix, takes their
+// place. So it does where this node has caught up by a snapshot. Then read the state with Locks,
+// and go on with the events that follow. To begin with a state, call Locks after Watch: a change in
+// between is then seen twice, in the list and as an event, and its token says that it is one. A
+// node that was just opened yields again what it applies from its own log: call Ready before Watch.
 //
-// The end of ctx and of the node is an error, which ends the iteration; so does *ExhaustedError when this node has
-// 1,024 watches. A watch that is never iterated ends with ctx. It can be iterated once.
+// The end of ctx and of the node is an error, which ends the iteration; so does *ExhaustedError
+// when this node has 1,024 watches. A watch that is never iterated ends with ctx. It can be
+// iterated once.
 func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error] {
-	w, err := c.feed.open(ctx, prefix, false)
+	w, err := c.watch(ctx, prefix, false)
 	return func(yield func(Event, error) bool) {
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		defer w.close()
-		defer w.stop()
+		defer w.Close()
 		err = invalid("Watch", "was iterated before")
 		for {
-			events, missed, err := w.next(ctx)
+			events, missed, err := c.next(ctx, w)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -85,6 +87,24 @@ func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, err
 			}
 		}
 	}
+}
+
+// watch begins a watch of the lock of this name (exact), or of all whose names begin with it.
+func (c *Cluster) watch(ctx context.Context, name string, exact bool) (*feed.Watch, error) {
+	if ctx == nil {
+		return nil, invalid("context", "is nil")
+	}
+	if err := checkText("name or prefix", name, 0, NameMax); err != nil {
+		return nil, err
+	}
+	w, err := c.feed.Open(ctx, name, exact)
+	return w, c.apiError(err)
+}
+
+// next waits for the next events of a watch.
+func (c *Cluster) next(ctx context.Context, w *feed.Watch) (events []fsm.Event, missed uint64, err error) {
+	events, missed, err = w.Next(ctx)
+	return events, missed, c.apiError(err)
 }
 
 // kindOf is the public kind of an event, 0 if it is not told.
@@ -120,8 +140,8 @@ func event(e *fsm.Event) Event {
 	return told
 }
 
-// leaderAfter is who leads an election after the first of some events, if that has changed the leader and no
-// other event of the same command gives it the next.
+// leaderAfter is who leads an election after the first of some events, if that has changed the
+// leader and no other event of the same command gives it the next.
 func leaderAfter(events []fsm.Event) (Event, bool) {
 	e := &events[0]
 	told := Event{Index: e.Index, Kind: EventLeader, Name: e.Name}

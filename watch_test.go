@@ -72,7 +72,8 @@ func TestWatchTellsEveryChangeOfItsPrefixInLogOrderWithHolderTokenAndReason(t *t
 	}
 }
 
-// A leader that follows another in one command leaves no vacancy; a plain holder of the lock is no leader.
+// A leader that follows another in one command leaves no vacancy; a plain holder of the lock is no
+// leader.
 func TestWatchTellsWhoLeadsAnElectionAndWhenNobodyDoes(t *testing.T) {
 	t.Parallel()
 	c := single(t)
@@ -211,8 +212,8 @@ func TestAWatchEndsWithItsContextWithTheNodeAndAtItsBound(t *testing.T) {
 	}
 }
 
-// The raft leader dies in the middle; the watcher on another node misses nothing that was acknowledged, and
-// sees it in order.
+// The raft leader dies in the middle; the watcher on another node misses nothing that was
+// acknowledged, and sees it in order.
 func TestAWatcherMissesNothingWhenTheRaftLeaderDies(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {

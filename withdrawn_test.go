@@ -13,7 +13,7 @@ import (
 func asks(t *testing.T, c *Cluster, call session.Call, name string, wait bool, want fsm.Code) {
 	t.Helper()
 	cmd := fsm.Acquire{Session: call.Session.ID(), TTL: call.Session.TTL(), Request: call.Request, Name: name, Wait: wait}
-	if out, _, err := c.proposer.propose(patient(t), cmd); err != nil || out.Code != want {
+	if out, _, err := c.propose(patient(t), cmd); err != nil || out.Code != want {
 		t.Fatalf("request %d for %s: %v, %v; want %v", call.Request, name, out.Code, err, want)
 	}
 }
@@ -28,8 +28,9 @@ func began(t *testing.T, c *Cluster) session.Call {
 	return call
 }
 
-// The only call of a session gave up while its command was carried out, and was withdrawn: the answer to that said that
-// the group has the session, and the node dropped it. It stayed there for a TTL, a day at most.
+// The only call of a session gave up while its command was carried out, and was withdrawn: the
+// answer to that said that the group has the session, and the node dropped it. It stayed there for
+// a TTL, a day at most.
 func TestASessionOpenedByACallThatGaveUpIsKnownOnceItIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	c := lonely(t, fsm.Limits{}, Config{})
@@ -44,8 +45,9 @@ func TestASessionOpenedByACallThatGaveUpIsKnownOnceItIsWithdrawn(t *testing.T) {
 	})
 }
 
-// A call gave up, and the group had no room to remember that its request was over. The node took the refusal for done:
-// a late duplicate of the call's command took the lock for as long as the session lived, which others kept alive.
+// A call gave up, and the group had no room to remember that its request was over. The node took
+// the refusal for done: a late duplicate of the call's command took the lock for as long as the
+// session lived, which others kept alive.
 func TestARequestThatCouldNotBeWithdrawnForLackOfRoomIsWithdrawnLater(t *testing.T) {
 	t.Parallel()
 	c := lonely(t, fsm.Limits{Spans: 2}, Config{})
@@ -69,26 +71,26 @@ func TestARequestThatCouldNotBeWithdrawnForLackOfRoomIsWithdrawnLater(t *testing
 	calls[2].GiveUp(true)
 	c.keeper.attend()
 	becomes(t, "room", func() bool {
-		group, _ := c.proposer.current()
+		group, _ := c.proposer.Current()
 		var state fsm.RequestState
 		group.Read(func(m *fsm.Machine) { state, _ = m.Request(s.ID(), calls[2].Request) })
 		return state == fsm.RequestFinished
 	})
 	cmd := fsm.Acquire{Session: s.ID(), TTL: s.TTL(), Request: late.Request, Name: "free"}
-	if _, _, err := c.proposer.propose(patient(t), cmd); err != nil {
+	if _, _, err := c.propose(patient(t), cmd); err != nil {
 		t.Fatal(err)
 	}
 	becomes(t, "the late duplicate has nothing", func() bool {
-		group, _ := c.proposer.current()
+		group, _ := c.proposer.Current()
 		var state fsm.RequestState
 		group.Read(func(m *fsm.Machine) { state, _ = m.Request(s.ID(), late.Request) })
 		return state == fsm.RequestFinished
 	})
 }
 
-// The first attempt of a write was on its way for long. Its holder heard that its outcome is unknown, and wrote another
-// value; the late one came after that, and overwrote it: an older call that waits keeps the group from knowing that
-// nobody asks for the first write any more.
+// The first attempt of a write was on its way for long. Its holder heard that its outcome is
+// unknown, and wrote another value; the late one came after that, and overwrote it: an older call
+// that waits keeps the group from knowing that nobody asks for the first write any more.
 func TestAWriteThatWasGivenUpDoesNotOverwriteALaterOneWhenItComes(t *testing.T) {
 	t.Parallel()
 	c := lonely(t, fsm.Limits{}, Config{})
@@ -103,14 +105,14 @@ func TestAWriteThatWasGivenUpDoesNotOverwriteALaterOneWhenItComes(t *testing.T) 
 	c.keeper.mu.Lock()
 	c.keeper.cleaners = cleaners // so that nobody cleans up in the background
 	c.keeper.mu.Unlock()
-	if err := l.wrote(l.writer(), late.Request, fsm.Outcome{}, attempts{unknown: true}, ErrUnknownOutcome); !errors.Is(err, ErrUnknownOutcome) {
+	if err := l.wrote(l.writer(), late.Request, fsm.Outcome{}, true, ErrUnknownOutcome); !errors.Is(err, ErrUnknownOutcome) {
 		t.Error(err)
 	}
 	if err := l.Set(patient(t), []byte("B")); err != nil {
 		t.Fatal(err)
 	}
 	first := fsm.SetValue{Session: s.ID(), Request: late.Request, Name: "x", Token: uint64(l.Token()), Value: []byte("A")}
-	if out, _, err := c.proposer.propose(patient(t), first); err != nil || out.Code != fsm.CodeFinished {
+	if out, _, err := c.propose(patient(t), first); err != nil || out.Code != fsm.CodeFinished {
 		t.Errorf("the late write: %v, %v", out.Code, err)
 	}
 	if info, err := c.Inspect(patient(t), "x"); err != nil || string(info.Value) != "B" {
@@ -118,14 +120,15 @@ func TestAWriteThatWasGivenUpDoesNotOverwriteALaterOneWhenItComes(t *testing.T) 
 	}
 }
 
-// A seed of internal/model (187) found it: a request that was granted and then freed by an operator, both within
-// a snapshot that the waiting call's node received, woke its call, which asked again under a new number. The
-// old number stayed open for ever, and with it the session and what the group remembers of its requests.
+// A seed of sim/internal/model (187) found it: a request that was granted and then freed by an
+// operator, both within a snapshot that the waiting call's node received, woke its call, which
+// asked again under a new number. The old number stayed open for ever, and with it the session and
+// what the group remembers of its requests.
 func TestARequestThatASnapshotShowsToBeOverIsFinished(t *testing.T) {
 	t.Parallel()
 	for _, manual := range []bool{false, true} {
 		c := newCluster(Config{}.withDefaults(), nil)
-		t.Cleanup(c.cancel)
+		t.Cleanup(c.stop)
 		c.keeper.cleaners = cleaners // the test has no group to be told
 		self := fsm.Process{Node: fsm.Node{1}, Incarnation: 1}
 		c.keeper.table.Identify(self)

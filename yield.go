@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
-// share notes durably that the group has, or may have, other replicas than its founder's: it is never given up then. It
-// returns false as long as the group is about to be.
+// share notes durably that the group has, or may have, other replicas than its founder's: it is
+// never given up then. It returns false as long as the group is about to be.
 func (f *founder) share() bool {
 	if !f.c.dir.Identity().Alone() {
 		return true
@@ -32,8 +32,9 @@ func (f *founder) share() bool {
 	return true
 }
 
-// yield gives up the group that nobody but this node ever joined: durably first, so that it never serves again wherever
-// the process dies; then its leases end; then its replica and its data go. The node is then one that joins.
+// yield gives up the group that nobody but this node ever joined: durably first, so that it never
+// serves again wherever the process dies; then its leases end; then its replica and its data go.
+// The node is then one that joins.
 func (f *founder) yield(ctx context.Context) error {
 	c := f.c
 	old := c.dir.Identity().ClusterID
@@ -45,8 +46,8 @@ func (f *founder) yield(ctx context.Context) error {
 	}
 	c.log.Warn("this node's group, which nobody else has joined, yields to another of its name: its leases end, and the node joins",
 		"group", old, "others", f.rivals.list(), "cluster", c.cfg.Cluster)
-	c.proposer.giveUp()
-	c.placed.Store(false)
+	c.proposer.GiveUp()
+	f.placed.Store(false)
 	c.keeper.table.Forsake(ErrYielded)
 	if err := c.unadopt(); err != nil {
 		return err
@@ -63,25 +64,16 @@ func (f *founder) yield(ctx context.Context) error {
 
 // unadopt closes the replica: the group is given up, or has removed it.
 func (c *Cluster) unadopt() error {
-	c.mu.Lock()
-	group := c.replica
-	c.mu.Unlock()
+	group := c.replica.Load()
 	if group == nil {
 		return nil
 	}
 	if err := group.Close(); !mayReopen(err) {
 		return err
 	}
-	c.mu.Lock()
-	c.replica = nil
-	c.mu.Unlock()
+	c.replica.Store(nil)
 	return nil
 }
 
 // forget leaves nothing of a replica that is over to those who watch what is applied.
-func (o observer) forget() {
-	empty := fsm.New()
-	o.c.expirer.restore(empty)
-	o.c.elapser.restore(empty)
-	o.c.ages.restore(0, o.c.clock.Now())
-}
+func (o observer) forget() { o.time(fsm.New()) }

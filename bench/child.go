@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // childVar makes this program run as one process of a fleet; its value is the startup as JSON.
@@ -23,7 +23,6 @@ const childVar = "HOLDFAST_BENCH_CHILD"
 
 // order is what the parent asks of a child.
 type order struct {
-	ID      int
 	Op      string
 	What    string        // operation, file or lock name
 	Count   int           // callers, locks, replica
@@ -35,7 +34,6 @@ type order struct {
 
 // answer is what the child says.
 type answer struct {
-	ID      int
 	Err     string
 	Role    string
 	Term    uint64
@@ -69,7 +67,6 @@ func serve(text string) error {
 		return err
 	}
 	signal.Ignore(os.Interrupt) // the parent ends its children
-	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	before := measure(false)
 	began := time.Now()
 	c, err := start(s)
@@ -87,19 +84,7 @@ func serve(text string) error {
 		opened <- time.Since(began)
 	}()
 	w := &worker{c: c, before: before, opened: opened}
-	var mu sync.Mutex
-	for {
-		var o order
-		if in.Decode(&o) != nil {
-			return nil // the parent is done
-		}
-		go func() {
-			a := w.do(o)
-			mu.Lock()
-			defer mu.Unlock()
-			_ = out.Encode(a)
-		}()
-	}
+	return process.Serve(os.Stdin, os.Stdout, w.do)
 }
 
 // worker carries out orders.
@@ -141,7 +126,6 @@ func (w *worker) do(o order) (a answer) {
 	default:
 		err = fmt.Errorf("no order %q", o.Op)
 	}
-	a.ID = o.ID
 	if err != nil {
 		a.Err = err.Error()
 	}
@@ -193,7 +177,8 @@ func (w *worker) load(ctx context.Context, o order) (took time.Duration, times [
 	return time.Since(began), times, stamps, err
 }
 
-// litter keeps the collector busy: so many goroutines hold a heap full of pointers each and replace it all the time.
+// litter keeps the collector busy: so many goroutines hold a heap full of pointers each and replace
+// it all the time.
 func litter(ctx context.Context, count int, span time.Duration) {
 	const live = 1 << 19 // allocations that each holds, of some hundred bytes
 	end := time.Now().Add(span)
@@ -231,8 +216,8 @@ func measure(collect bool) usage {
 	return u
 }
 
-// profile writes profiles of the next span to files that begin with prefix: of the processor for its first half, of
-// waiting for the second.
+// profile writes profiles of the next span to files that begin with prefix: of the processor for
+// its first half, of waiting for the second.
 func profile(prefix string, span time.Duration) error {
 	if err := os.MkdirAll(filepath.Dir(prefix), 0o755); err != nil {
 		return err

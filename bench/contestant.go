@@ -22,8 +22,8 @@ const (
 	kindEmpty    = "empty"      // a process that does nothing
 )
 
-// startup says how a child begins. Peers is a file that a fleet of Holdfast joins through; Addrs are the raft
-// addresses of the engine's replicas, of which this is number Index.
+// startup says how a child begins. Peers is a file that a fleet of Holdfast joins through; Addrs
+// are the raft addresses of the engine's replicas, of which this is number Index.
 type startup struct {
 	Kind, DataDir, Peers string
 	Addrs                []string
@@ -179,7 +179,8 @@ func (n *node) hold(ctx context.Context, count int) error {
 	return nil
 }
 
-// turn is one holder's turn with a contended lock. Times are unix nanoseconds of the machine's clock.
+// turn is one holder's turn with a contended lock. Times are unix nanoseconds of the machine's
+// clock.
 type turn struct {
 	Token                     uint64
 	Asked, Granted, GivenBack int64

@@ -13,8 +13,8 @@ const (
 	gapAhead = 500 * time.Millisecond
 )
 
-// measureFailover kills processes that hold a lock: raft leaders and followers in turn. The gap is the longest time
-// without an answer that one caller on a survivor saw.
+// measureFailover kills processes that hold a lock: raft leaders and followers in turn. The gap is
+// the longest time without an answer that one caller on a survivor saw.
 func measureFailover(ctx context.Context, s settings, r *report) error {
 	f, err := newFleet(ctx, s, kindHoldfast, true)
 	if err != nil {
@@ -41,8 +41,9 @@ func measureFailover(ctx context.Context, s settings, r *report) error {
 	return nil
 }
 
-// strike kills the process of a role, which holds a lock, and starts it again. It answers the gap and how long
-// after a TTL from the kill a waiter had the dead holder's lock: never later than that after its expiry.
+// strike kills the process of a role, which holds a lock, and starts it again. It answers the gap
+// and how long after a TTL from the kill a waiter had the dead holder's lock: never later than that
+// after its expiry.
 func strike(ctx context.Context, f *fleet, role, name string) (gap, late time.Duration, err error) {
 	victim, err := f.find(ctx, role)
 	if err != nil {
@@ -66,7 +67,7 @@ func strike(ctx context.Context, f *fleet, role, name string) (gap, late time.Du
 		return 0, 0, ctx.Err()
 	}
 	killed := time.Now().UnixNano()
-	victim.kill()
+	victim.Kill()
 	granted, err := waiter()
 	if err != nil {
 		return 0, 0, err

@@ -2,30 +2,22 @@ package main
 
 import (
 	"context"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // proc is a child process.
 type proc struct {
 	startup startup
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-
-	mu      sync.Mutex
-	out     *gob.Encoder
-	last    int
-	waiting map[int]chan answer
-	ended   chan struct{} // closed when the process is gone
+	*process.Client[order, answer]
 }
 
 func launch(s startup) (*proc, error) {
@@ -33,41 +25,10 @@ func launch(s startup) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proc{startup: s, waiting: make(map[int]chan answer), ended: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), childVar+"="+string(text))
-	p.cmd.Stderr = os.Stderr
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	p.out = gob.NewEncoder(p.stdin)
-	go p.listen(gob.NewDecoder(stdout))
-	return p, nil
-}
-
-func (p *proc) listen(in *gob.Decoder) {
-	defer close(p.ended)
-	for {
-		var a answer
-		if in.Decode(&a) != nil {
-			break
-		}
-		p.mu.Lock()
-		ch := p.waiting[a.ID]
-		delete(p.waiting, a.ID)
-		p.mu.Unlock()
-		if ch != nil {
-			ch <- a
-		}
-	}
-	_ = p.cmd.Wait()
+	cmd := process.Self()
+	cmd.Env = append(cmd.Env, childVar+"="+string(text))
+	c, err := process.StartClient[order, answer](cmd)
+	return &proc{s, c}, err
 }
 
 // begin gives an order; what it answers waits for the answer.
@@ -75,49 +36,24 @@ func (p *proc) begin(ctx context.Context, o order) func() (answer, error) {
 	if o.Timeout == 0 {
 		o.Timeout = o.Span + time.Minute
 	}
-	p.mu.Lock()
-	p.last++
-	o.ID = p.last
-	ch := make(chan answer, 1)
-	p.waiting[o.ID] = ch
-	err := p.out.Encode(o)
-	p.mu.Unlock()
+	answered := p.Begin(o)
 	return func() (answer, error) {
+		a, err := p.Await(ctx, answered)
+		if err == nil && a.Err != "" {
+			err = errors.New(a.Err)
+		}
 		if err != nil {
-			return answer{}, err
+			return a, fmt.Errorf("%s %s: %w", o.Op, o.What, err)
 		}
-		select {
-		case a := <-ch:
-			if a.Err != "" {
-				return a, fmt.Errorf("%s %s: %s", o.Op, o.What, a.Err)
-			}
-			return a, nil
-		case <-p.ended:
-			return answer{}, fmt.Errorf("%s %s: the process has ended", o.Op, o.What)
-		case <-ctx.Done():
-			return answer{}, ctx.Err()
-		}
+		return a, nil
 	}
 }
 
 // ask gives an order and waits for the answer.
 func (p *proc) ask(ctx context.Context, o order) (answer, error) { return p.begin(ctx, o)() }
 
-// kill ends the process with SIGKILL.
-func (p *proc) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.ended
-}
-
 // stop ends the process as it would end by itself.
-func (p *proc) stop() {
-	p.stdin.Close()
-	select {
-	case <-p.ended:
-	case <-time.After(10 * time.Second):
-		p.kill()
-	}
-}
+func (p *proc) stop() { _ = p.Stop(10 * time.Second) }
 
 // votersOfFleet is how many processes of a fleet vote.
 const votersOfFleet = 3
@@ -254,7 +190,8 @@ func (f *fleet) find(ctx context.Context, role string) (*proc, error) {
 	}
 }
 
-// load lets callers on the process of a role do an operation. A round during which raft leadership moved is done again.
+// load lets callers on the process of a role do an operation. A round during which raft leadership
+// moved is done again.
 func (f *fleet) load(ctx context.Context, role, what string, callers int, span time.Duration) (answer, error) {
 	for try := 1; ; try++ {
 		leader, err := f.find(ctx, roleLeader)

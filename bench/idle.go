@@ -31,7 +31,8 @@ func measureValid(ctx context.Context, _ settings, r *report) error {
 	return l.Err()
 }
 
-// quickest is the time of a call in the best of many rounds: what other processes take from it is left out.
+// quickest is the time of a call in the best of many rounds: what other processes take from it is
+// left out.
 func quickest(call func()) float64 {
 	const rounds, calls = 50, 200_000
 	best := time.Duration(math.MaxInt64)
@@ -131,7 +132,8 @@ func watch(ctx context.Context, p *proc, span time.Duration) (before, after usag
 	return a.Figures, b.Figures, err
 }
 
-// emptyProgram answers the resident memory of a Go program that only waits for the end of its input.
+// emptyProgram answers the resident memory of a Go program that only waits for the end of its
+// input.
 func emptyProgram(ctx context.Context, s settings) (int64, error) {
 	bin := filepath.Join(s.data, "empty-program")
 	dir := filepath.Join(s.data, "empty-source")

@@ -153,7 +153,8 @@ func (d *duel) contestants(holdfast, engine string) func(func(*fleet, string) bo
 	}
 }
 
-// throughput is that of callers on the raft leader's node, and the processor time of all nodes that it takes.
+// throughput is that of callers on the raft leader's node, and the processor time of all nodes that
+// it takes.
 func (d *duel) throughput(ctx context.Context) error {
 	for _, callers := range callerCounts() {
 		rates, tails, costs := make(map[*fleet][]float64), make(map[*fleet][]float64), make(map[*fleet][]float64)
@@ -231,9 +232,10 @@ func (f *fleet) loadAll(ctx context.Context, what string, callers int, span time
 	return rate, err
 }
 
-// handOver is the time from the start of a Release until the next waiter's Acquire has returned, beside a
-// proposal of the engine: with one contender on each of three nodes, and with three on the raft leader's. A
-// holder that works a little leaves an idle fleet behind, which is slower to wake, as is the engine after a pause.
+// handOver is the time from the start of a Release until the next waiter's Acquire has returned,
+// beside a proposal of the engine: with one contender on each of three nodes, and with three on the
+// raft leader's. A holder that works a little leaves an idle fleet behind, which is slower to wake,
+// as is the engine after a pause.
 func (d *duel) handOver(ctx context.Context) error {
 	for name, work := range map[string]time.Duration{"waiters ready": 3 * time.Millisecond, "back to back": 0} {
 		var across, within, proposals, leads []float64
@@ -294,7 +296,8 @@ func (d *duel) pressure(ctx context.Context) error {
 	return nil
 }
 
-// proposal is the median time of the engine's proposals on the raft leader and on a follower, with a pause before each.
+// proposal is the median time of the engine's proposals on the raft leader and on a follower, with
+// a pause before each.
 func (d *duel) proposal(ctx context.Context, pause time.Duration) (lead, follow float64, err error) {
 	for _, x := range []struct {
 		role string

@@ -10,8 +10,9 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// oneSync gives the engine alone what Holdfast has: one fsync for each commit instead of two. It keeps the commit
-// index back while there is nothing else to save, until a snapshot is recorded or the store is closed.
+// oneSync gives the engine alone what Holdfast has: one fsync for each commit instead of two. It
+// keeps the commit index back while there is nothing else to save, until a snapshot is recorded or
+// the store is closed.
 type oneSync struct {
 	raftio.ILogDB
 	mu             sync.Mutex // of the workers that step, take snapshots and compact
@@ -70,7 +71,8 @@ func (s *oneSync) ReadRaftState(shard, replica, last uint64) (raftio.RaftState, 
 	return state, err
 }
 
-// SaveSnapshots saves what was kept back first: the engine does not start with a commit index before a snapshot.
+// SaveSnapshots saves what was kept back first: the engine does not start with a commit index
+// before a snapshot.
 func (s *oneSync) SaveSnapshots(updates []raftpb.Update) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

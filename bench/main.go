@@ -1,11 +1,13 @@
-// Command bench measures Holdfast: fleets of real processes on loopback, with data on disk and in memory, beside
-// the Raft engine alone (dragonboat with an empty state machine and the same settings) in the same run.
+// Command bench measures Holdfast: fleets of real processes on loopback, with data on disk and in
+// memory, beside the Raft engine alone (dragonboat with an empty state machine and the same
+// settings) in the same run.
 //
 //	cd bench && go run .            everything, about fifteen minutes
 //	cd bench && go run . -short     every figure once, about a minute
 //
-// It prints a table, says of each target whether it was reached, and writes everything as JSON. Machines are
-// noisy: contestants take turns, figures are medians over rounds, and what counts is the ratio within one run.
+// It prints a table, says of each target whether it was reached, and writes everything as JSON.
+// Machines are noisy: contestants take turns, figures are medians over rounds, and what counts is
+// the ratio within one run.
 package main
 
 import (

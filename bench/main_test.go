@@ -54,8 +54,8 @@ func TestAStepOfASectionCanBeAskedFor(t *testing.T) {
 	}
 }
 
-// BenchmarkCallers is for benchstat: callers on the raft leader's node of a fleet of three processes, beside as many
-// of the engine alone. An iteration is half a second of load.
+// BenchmarkCallers is for benchstat: callers on the raft leader's node of a fleet of three
+// processes, beside as many of the engine alone. An iteration is half a second of load.
 func BenchmarkCallers(b *testing.B) {
 	for _, onDisk := range []bool{false, true} {
 		for kind, op := range map[string]string{kindHoldfast: opPair, kindEngine: opWrite} {

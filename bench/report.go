@@ -78,7 +78,8 @@ func (r *report) add(section, name, who, unit string, rounds ...float64) float64
 	return x.Value
 }
 
-// compare notes the ratio of two contestants: the median over the rounds, in each of which they took turns.
+// compare notes the ratio of two contestants: the median over the rounds, in each of which they
+// took turns.
 func (r *report) compare(section, name string, ours, theirs []float64) {
 	var ratios []float64
 	for i := range min(len(ours), len(theirs)) {

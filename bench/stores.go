@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// measureStores compares the two log stores that the engine has, under the engine alone: pebble, which Holdfast
-// uses, and tan. Both with one fsync for each commit.
+// measureStores compares the two log stores that the engine has, under the engine alone: pebble,
+// which Holdfast uses, and tan. Both with one fsync for each commit.
 func measureStores(ctx context.Context, s settings, r *report) (err error) {
 	const section = "stores"
 	kinds := []string{kindEngine, kindTan}
@@ -68,8 +68,8 @@ type series map[string][]float64
 
 func (s series) note(who string, v float64) { s[who] = append(s[who], v) }
 
-// storeFootprint measures what a follower uses, and how long it takes to start again with a log of some thousand
-// entries, in which it has to look for what it has not applied.
+// storeFootprint measures what a follower uses, and how long it takes to start again with a log of
+// some thousand entries, in which it has to look for what it has not applied.
 func storeFootprint(ctx context.Context, s settings, r *report, f *fleet) error {
 	const section = "stores"
 	follower, err := f.find(ctx, roleFollower)

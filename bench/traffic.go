@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// measureTraffic measures what nodes send: bytes of connections and packets before TLS and without the headers of TCP, UDP
-// and IP.
+// measureTraffic measures what nodes send: bytes of connections and packets before TLS and without
+// the headers of TCP, UDP and IP.
 func measureTraffic(ctx context.Context, s settings, r *report) error {
 	for _, size := range []int{3, 5} {
 		if err := traffic(ctx, s, r, size); err != nil {

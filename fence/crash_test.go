@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// writerEnv makes the test binary a writer: it raises the mark of the named file for ever and prints
-// each token that was admitted.
+// writerEnv makes the test binary a writer: it raises the mark of the named file for ever and
+// prints each token that was admitted.
 const writerEnv = "HOLDFAST_FENCE_WRITER"
 
 func TestMain(m *testing.M) {
@@ -85,8 +85,8 @@ func (w *writer) admitted(t *testing.T, n int, seen map[Token]bool) (highest Tok
 	return highest
 }
 
-// Two processes write, one of them dies by SIGKILL somewhere in the middle, again and again. Whatever
-// either was told is admitted must be the mark, and no token may be admitted twice.
+// Two processes write, one of them dies by SIGKILL somewhere in the middle, again and again.
+// Whatever either was told is admitted must be the mark, and no token may be admitted twice.
 func TestMarksNeverFallWhenWritersAreKilled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "marks")

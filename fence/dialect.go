@@ -49,8 +49,8 @@ func (d Dialect) arg(n int) string {
 	}
 }
 
-// quote makes an identifier out of a name, or of several with dots between them. Letters, digits and
-// underscores only: what needs no escape cannot get out of its quotes.
+// quote makes an identifier out of a name, or of several with dots between them. Letters, digits
+// and underscores only: what needs no escape cannot get out of its quotes.
 func (d Dialect) quote(field, name string) (string, error) {
 	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})*$`).MatchString(name) {
 		return "", fmt.Errorf("%w: %s %.80q: letters, digits and underscores, 63 at most, and dots between names",
@@ -63,11 +63,12 @@ func (d Dialect) quote(field, name string) (string, error) {
 	return mark + strings.ReplaceAll(name, ".", mark+"."+mark) + mark, nil
 }
 
-// raise is the statement that makes or raises a mark in one step and locks its row, raised or not. Its
-// arguments are those of raiseArgs.
+// raise is the statement that makes or raises a mark in one step and locks its row, raised or not.
+// Its arguments are those of raiseArgs.
 //
-// MySQL counts a row that stays as it is as none or as one affected, as the client chose, so there the
-// statement answers by LAST_INSERT_ID: 0 for a new row, 2 for an admitted token, 1 for a refused one.
+// MySQL counts a row that stays as it is as none or as one affected, as the client chose, so there
+// the statement answers by LAST_INSERT_ID: 0 for a new row, 2 for an admitted token, 1 for a
+// refused one.
 func (d Dialect) raise(table string) string {
 	if d == MySQL {
 		return fmt.Sprintf("INSERT INTO %s (resource, mark) VALUES (?, ?) ON DUPLICATE KEY UPDATE "+
@@ -90,8 +91,8 @@ func (d Dialect) raised(r sql.Result, err error) (bool, error) {
 	return d.done(r, err, func(answer int64) bool { return answer != 1 })
 }
 
-// updated tells from the answer to the UPDATE of Rows whether there was a row to change. On MySQL it
-// answers by LAST_INSERT_ID too: t if there was.
+// updated tells from the answer to the UPDATE of Rows whether there was a row to change. On MySQL
+// it answers by LAST_INSERT_ID too: t if there was.
 func (d Dialect) updated(t Token) func(sql.Result, error) (bool, error) {
 	return func(r sql.Result, err error) (bool, error) {
 		return d.done(r, err, func(answer int64) bool { return answer == int64(t) })

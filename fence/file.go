@@ -13,19 +13,20 @@ import (
 	"time"
 )
 
-// File is a Guard whose marks are in a file. Before a token that raises a mark is admitted, the mark is
-// on disk; a process killed or a machine cut off at any instant loses no mark. Several File values of one
-// path, in one process or in many on one machine, are one guard. The file must lie on a local disk, and
-// nothing else may write it. It is written whole whenever a mark rises: it is meant for some thousands of
-// resources, and NewSQL for more. Use OpenFile.
+// File is a Guard whose marks are in a file. Before a token that raises a mark is admitted, the
+// mark is on disk; a process killed or a machine cut off at any instant loses no mark. Several File
+// values of one path, in one process or in many on one machine, are one guard. The file must lie on
+// a local disk, and nothing else may write it. It is written whole whenever a mark rises: it is
+// meant for some thousands of resources, and NewSQL for more. Use OpenFile.
 //
 // How: whoever holds the lock (flock) of the file that has the name may read and replace it. The
-// replacement is written beside it, synced, and renamed over it; then the directory is synced, by the
-// writer before it admits the token, and by everybody else before relying on the new file.
+// replacement is written beside it, synced, and renamed over it; then the directory is synced, by
+// the writer before it admits the token, and by everybody else before relying on the new file.
 //
 // Nothing outside the file's directory is touched, whatever links somebody puts there later; if the
 // directory itself is replaced, checks fail.
 type File struct {
+	observer
 	path string
 	dir  *os.Root
 	name string        // in dir
@@ -40,9 +41,9 @@ type File struct {
 
 var _ Guard = (*File)(nil)
 
-// OpenFile opens the guard at path, or makes it without marks if there is no such file; its directory
-// must exist. ErrDamaged is in the error when the file can't be trusted, errors.ErrUnsupported where the
-// system has no flock. Opening one path several times is safe.
+// OpenFile opens the guard at path, or makes it without marks if there is no such file; its
+// directory must exist. ErrDamaged is in the error when the file can't be trusted,
+// errors.ErrUnsupported where the system has no flock. Opening one path several times is safe.
 func OpenFile(path string) (*File, error) {
 	path, err := resolve(path)
 	if err != nil {
@@ -69,8 +70,8 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// resolve finds the file that path stands for, so that two names of one file share a lock. A link that
-// leads nowhere yet is refused.
+// resolve finds the file that path stands for, so that two names of one file share a lock. A link
+// that leads nowhere yet is refused.
 func resolve(path string) (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("%w: path is empty", ErrInvalid)
@@ -86,21 +87,30 @@ func resolve(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// Check admits t unless a higher token was seen. It waits for other users of the file until ctx ends.
+// Check admits t unless a higher token was seen. It waits for other users of the file until ctx
+// ends.
 func (f *File) Check(ctx context.Context, resource string, t Token) error {
 	return f.check(ctx, resource, t, false)
 }
 
-// CheckOnce admits t only if neither it nor a higher token was seen. It waits for other users of the
-// file until ctx ends.
+// CheckOnce admits t only if neither it nor a higher token was seen. It waits for other users of
+// the file until ctx ends.
 func (f *File) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return f.check(ctx, resource, t, true)
 }
 
-// Do runs fn if Check admits t, and lets nobody else pass a check of the file before fn has returned, so
-// that check and write are one step among all who use the file. It returns fn's error; the mark has
-// risen then all the same. fn may not use this guard.
-func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error) error {
+// Do runs fn if Check admits t, and lets nobody else pass a check of the file before fn has
+// returned, so that check and write are one step among all who use the file. It returns fn's error;
+// the mark has risen then all the same. fn may not use this guard.
+func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error) (err error) {
+	admitted := false
+	defer func() { // without the lock
+		if admitted {
+			_ = f.note(ctx, resource, t, nil)
+		} else {
+			_ = f.note(ctx, resource, t, err)
+		}
+	}()
 	if err := validate(ctx, resource, t); err != nil {
 		return err
 	}
@@ -111,12 +121,13 @@ func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error
 		if err := f.raise(resource, t, false); err != nil {
 			return err
 		}
+		admitted = true
 		return fn()
 	})
 }
 
-// Close closes the file; later checks answer an error (errors.Is fs.ErrClosed). It waits for a check
-// under way. Idempotent.
+// Close closes the file; later checks answer an error (errors.Is fs.ErrClosed). It waits for a
+// check under way. Idempotent.
 func (f *File) Close() error {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -127,8 +138,8 @@ func (f *File) Close() error {
 	return errors.Join(f.forget(), f.dir.Close())
 }
 
-// Highest is the mark of a resource, zero if it has none. It waits for other users of the file until ctx
-// ends.
+// Highest is the mark of a resource, zero if it has none. It waits for other users of the file
+// until ctx ends.
 func (f *File) Highest(ctx context.Context, resource string) (highest Token, err error) {
 	if err := validate(ctx, resource, TokenMax); err != nil {
 		return 0, err
@@ -140,8 +151,8 @@ func (f *File) Highest(ctx context.Context, resource string) (highest Token, err
 	return highest, err
 }
 
-// Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It waits for
-// other users of the file until ctx ends.
+// Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It
+// waits for other users of the file until ctx ends.
 func (f *File) Floor(ctx context.Context) (highest Token, err error) {
 	if ctx == nil {
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
@@ -154,10 +165,11 @@ func (f *File) Floor(ctx context.Context) (highest Token, err error) {
 }
 
 func (f *File) check(ctx context.Context, resource string, t Token, once bool) error {
-	if err := validate(ctx, resource, t); err != nil {
-		return err
+	err := validate(ctx, resource, t)
+	if err == nil {
+		err = f.locked(ctx, func() error { return f.raise(resource, t, once) })
 	}
-	return f.locked(ctx, func() error { return f.raise(resource, t, once) })
+	return f.note(ctx, resource, t, err)
 }
 
 // raise judges t and writes its mark. The lock is held before.
@@ -195,8 +207,8 @@ func (f *File) locked(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// lock takes the lock of the file that has the path now, and has its marks loaded. The pause between
-// tries is random, so that every process has its turn.
+// lock takes the lock of the file that has the path now, and has its marks loaded. The pause
+// between tries is random, so that every process has its turn.
 func (f *File) lock(ctx context.Context) error {
 	const pauseMax = 2 * time.Millisecond
 	for {
@@ -310,7 +322,8 @@ func (f *File) replace(marks map[string]Token) error {
 	if err != nil {
 		return err
 	}
-	// The lock goes with the name: without it on the new file, others would come in before Do's fn has run.
+	// The lock goes with the name: without it on the new file, others would come in before Do's fn
+	// has run.
 	if ok, err := flock(file); !ok {
 		return errors.Join(errors.New("the new file is locked"), err, file.Close())
 	}

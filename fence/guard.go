@@ -8,28 +8,31 @@ import (
 	"sync"
 )
 
-// ErrStale is in the error of a guard that has seen a higher token; for CheckOnce, also the same one.
+// ErrStale is in the error of a guard that has seen a higher token; for CheckOnce, also the same
+// one.
 var ErrStale = errors.New("holdfast: stale fencing token")
 
-// ErrDamaged is in the error of a guard whose marks can't be trusted: a file that was cut, a negative
-// number or a text in the column of a database. Nothing is admitted until somebody has repaired it, who
-// alone can know which tokens were seen.
+// ErrDamaged is in the error of a guard whose marks can't be trusted: a file that was cut, a
+// negative number or a text in the column of a database. Nothing is admitted until somebody has
+// repaired it, who alone can know which tokens were seen.
 var ErrDamaged = errors.New("holdfast: fencing mark damaged")
 
 // ErrInvalid is in the error of a guard that was given arguments it cannot use.
 var ErrInvalid = errors.New("holdfast: invalid argument")
 
-// ErrFull is in the error of a Memory that was shown a resource it does not know and has no room left for. Those that
-// it knows are guarded as before.
+// ErrFull is in the error of a Memory that was shown a resource it does not know and has no room
+// left for. Those that it knows are guarded as before.
 var ErrFull = errors.New("holdfast: fencing guard full")
 
 // ResourceMax is how many bytes the name of a resource has at most.
 const ResourceMax = 1024
 
-// MemoryMax is how many resources a Memory guards, unless SetLimit says otherwise: some 80 MB with the longest names.
+// MemoryMax is how many resources a Memory guards, unless SetLimit says otherwise: some 80 MB with
+// the longest names.
 const MemoryMax = 1 << 16
 
-// StaleError says which token a guard refused, and because of which. errors.Is finds ErrStale in it.
+// StaleError says which token a guard refused, and because of which. errors.Is finds ErrStale in
+// it.
 type StaleError struct {
 	Resource       string
 	Token, Highest Token // the refused one, and the highest seen
@@ -43,11 +46,11 @@ func (e *StaleError) Error() string {
 // Is makes errors.Is(err, ErrStale) true.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Guard remembers the highest token that it was shown for each resource, its mark; a mark never falls.
-// Methods are safe for concurrent use and may be repeated. nil admits the token and has raised the mark
-// to it; *StaleError (errors.Is ErrStale) refuses it. Zero and more than TokenMax are ErrInvalidToken and
-// leave no mark. Any other error, such as ctx's when it ends first, admits nothing; the mark may have
-// risen to the token all the same.
+// Guard remembers the highest token that it was shown for each resource, its mark; a mark never
+// falls. Methods are safe for concurrent use and may be repeated. nil admits the token and has
+// raised the mark to it; *StaleError (errors.Is ErrStale) refuses it. Zero and more than TokenMax
+// are ErrInvalidToken and leave no mark. Any other error, such as ctx's when it ends first, admits
+// nothing; the mark may have risen to the token all the same.
 type Guard interface {
 	// Check admits t unless a higher token was seen.
 	Check(ctx context.Context, resource string, t Token) error
@@ -55,8 +58,8 @@ type Guard interface {
 	CheckOnce(ctx context.Context, resource string, t Token) error
 }
 
-// Once is g with CheckOnce in the place of Check, for Handler and others that call Check: each token is
-// admitted once for a resource, and a repeated request is refused.
+// Once is g with CheckOnce in the place of Check, for Handler and others that call Check: each
+// token is admitted once for a resource, and a repeated request is refused.
 func Once(g Guard) Guard { return once{present(g)} }
 
 type once struct{ Guard }
@@ -84,10 +87,11 @@ func (m missing) CheckOnce(ctx context.Context, resource string, t Token) error 
 	return m.Check(ctx, resource, t)
 }
 
-// Memory is a Guard in this process: it starts without marks, so it protects only a resource that lives
-// and dies with it. Each resource takes memory for good, as forgetting a mark would let in whom it keeps out: a
-// resource too many is ErrFull. The zero value is ready.
+// Memory is a Guard in this process: it starts without marks, so it protects only a resource that
+// lives and dies with it. Each resource takes memory for good, as forgetting a mark would let in
+// whom it keeps out: a resource too many is ErrFull. The zero value is ready.
 type Memory struct {
+	observer
 	mu    sync.Mutex
 	marks map[string]Token
 	limit int // 0: MemoryMax
@@ -98,7 +102,8 @@ var _ Guard = (*Memory)(nil)
 // NewMemory returns a guard without marks, for MemoryMax resources.
 func NewMemory() *Memory { return &Memory{} }
 
-// SetLimit bounds how many resources m guards. Those that are there stay, also beyond it. Below 1: MemoryMax.
+// SetLimit bounds how many resources m guards. Those that are there stay, also beyond it. Below 1:
+// MemoryMax.
 func (m *Memory) SetLimit(resources int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,30 +147,34 @@ func top(marks map[string]Token) (highest Token) {
 	return highest
 }
 
-// Do runs fn if Check admits t, and lets nobody else pass a check before fn has returned, so that check and
-// write are one step. It returns fn's error; the mark has risen then all the same. fn may not use this guard.
+// Do runs fn if Check admits t, and lets nobody else pass a check before fn has returned, so that
+// check and write are one step. It returns fn's error; the mark has risen then all the same. fn may
+// not use this guard.
 func (m *Memory) Do(ctx context.Context, resource string, t Token, fn func() error) error {
-	if err := validate(ctx, resource, t); err != nil {
-		return err
+	checked := validate(ctx, resource, t)
+	if checked == nil && fn == nil {
+		checked = fmt.Errorf("%w: fn is nil", ErrInvalid)
 	}
-	if fn == nil {
-		return fmt.Errorf("%w: fn is nil", ErrInvalid)
+	defer func() { _ = m.note(ctx, resource, t, checked) }() // without the lock
+	if checked != nil {
+		return checked
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.raise(resource, t, false); err != nil {
-		return err
+	if checked = m.raise(resource, t, false); checked != nil {
+		return checked
 	}
 	return fn()
 }
 
 func (m *Memory) check(ctx context.Context, resource string, t Token, once bool) error {
-	if err := validate(ctx, resource, t); err != nil {
-		return err
+	err := validate(ctx, resource, t)
+	if err == nil {
+		m.mu.Lock()
+		err = m.raise(resource, t, once)
+		m.mu.Unlock()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.raise(resource, t, once)
+	return m.note(ctx, resource, t, err)
 }
 
 func (m *Memory) raise(resource string, t Token, once bool) error {

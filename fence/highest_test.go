@@ -96,8 +96,8 @@ type doer interface {
 	Do(ctx context.Context, resource string, t Token, fn func() error) error
 }
 
-// Between a check and a write that are two steps, the next holder can come and write first. The first
-// version of File.Do lost its lock with the file that it replaced, which this test found.
+// Between a check and a write that are two steps, the next holder can come and write first. The
+// first version of File.Do lost its lock with the file that it replaced, which this test found.
 func TestDoLetsNobodyPassWhileItsFunctionRuns(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g Guard) {
 		ctx, d := t.Context(), g.(doer)

@@ -32,18 +32,18 @@ type Problem struct {
 }
 
 // Handler lets only requests through whose token g admits for their resource: next finds it with
-// FromContext. Others are answered with a Problem: 428 without a token, 400 with several or what is no
-// token, 412 with a stale one, 503 if g fails or the request ends first. A nil resource is the path of
-// the URL.
+// FromContext. Others are answered with a Problem: 428 without a token, 400 with several or what is
+// no token, 412 with a stale one, 503 if g fails or the request ends first. A nil resource is the
+// path of the URL.
 //
-// Who sends a token is believed: authenticate and authorize requests before Handler, or anybody shuts out the
-// holder, and only let through what names a resource that exists, as g keeps a mark for each name for good. Plausible
-// bounds the harm that a false token does.
+// Who sends a token is believed: authenticate and authorize requests before Handler, or anybody
+// shuts out the holder, and only let through what names a resource that exists, as g keeps a mark
+// for each name for good. Plausible bounds the harm that a false token does.
 //
 // It looks before next, so two requests that were both let in, an older and a newer one, may still
-// overtake each other inside next. Where that matters, next asks once more in one step with its write, by
-// the guard's Do with the token of the context, and answers an error by Refuse. Wrap reads that writes
-// depend on too: the first request of a new holder then shuts out the former.
+// overtake each other inside next. Where that matters, next asks once more in one step with its
+// write, by the guard's Do with the token of the context, and answers an error by Refuse. Wrap
+// reads that writes depend on too: the first request of a new holder then shuts out the former.
 func Handler(g Guard, resource func(*http.Request) string, next http.Handler) http.Handler {
 	if resource == nil {
 		resource = func(r *http.Request) string { return r.URL.Path }
@@ -79,9 +79,9 @@ func tokenOf(r *http.Request) (t Token, p *Problem) {
 	return t, nil
 }
 
-// Refuse answers a request with what a guard has said, as Handler does: for those who ask the guard once
-// more as they write. err is not nil. What went wrong inside a guard is none of the client's business and
-// is not in the answer; Logged shows it.
+// Refuse answers a request with what a guard has said, as Handler does: for those who ask the guard
+// once more as they write. err is not nil. What went wrong inside a guard is none of the client's
+// business and is not in the answer; Logged shows it.
 func Refuse(w http.ResponseWriter, err error) {
 	var stale *StaleError
 	switch {

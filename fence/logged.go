@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Logged is g with a log: a refused token as a warning (somewhere a holder was too late), a failing guard
-// as an error. Admitted tokens are not logged. A nil log is slog.Default().
+// Logged is g with a log: a refused token as a warning (somewhere a holder was too late), a failing
+// guard as an error. Admitted tokens are not logged. A nil log is slog.Default().
 func Logged(g Guard, log *slog.Logger) Guard {
 	if log == nil {
 		log = slog.Default()

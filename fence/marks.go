@@ -16,8 +16,8 @@ import (
 //	holdfast-fence 1 5c8b7a10
 //	4711 "invoices/2026"
 //
-// The version, the CRC-32C of all that follows the first line, and a line for each mark: its token and
-// its resource, quoted as in Go.
+// The version, the CRC-32C of all that follows the first line, and a line for each mark: its token
+// and its resource, quoted as in Go.
 const marksMagic, marksVersion = "holdfast-fence", "1"
 
 // encode writes marks in the order of their resources.

@@ -13,7 +13,8 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// place is where marks are: a column of a table whose rows are told apart by a key. The names are quoted.
+// place is where marks are: a column of a table whose rows are told apart by a key. The names are
+// quoted.
 type place struct {
 	dialect          Dialect
 	table, key, mark string

@@ -6,20 +6,22 @@ import (
 	"time"
 )
 
-// tokensPerSecond is the pace at which the tokens of a group stay behind the clock: its first is that of the second
-// in which it began, and a group grants fewer than this in a second.
+// tokensPerSecond is the pace at which the tokens of a group stay behind the clock: its first is
+// that of the second in which it began, and a group grants fewer than this in a second.
 const tokensPerSecond = 1 << 20
 
-// Plausible is g for tokens that a group can have granted by now; a higher one is ErrInvalidToken and leaves no mark.
-// Otherwise whoever may send a token shuts out all others for ever with TokenMax, by mistake or by intent. A group's
-// tokens begin at unix seconds << 20 of its start and rise by one with each grant, so they stay behind the clock.
+// Plausible is g for tokens that a group can have granted by now; a higher one is ErrInvalidToken
+// and leaves no mark. Otherwise whoever may send a token shuts out all others for ever with
+// TokenMax, by mistake or by intent. A group's tokens begin at unix seconds << 20 of its start and
+// rise by one with each grant, so they stay behind the clock.
 //
-// The clock is this process's; ahead is for how far the fleet's may be before it: an hour does no harm. A token up to
-// there is still admitted from anybody, and shuts out others until the group's tokens are higher, as those of a group
-// that begins later are. So it limits the harm; authentication before the guard prevents it.
+// The clock is this process's; ahead is for how far the fleet's may be before it: an hour does no
+// harm. A token up to there is still admitted from anybody, and shuts out others until the group's
+// tokens are higher, as those of a group that begins later are. So it limits the harm;
+// authentication before the guard prevents it.
 //
-// It is not for a group whose tokens are ahead of the clock: one that began while its clock was far ahead, or whose
-// Config.TokenFloor named such a token.
+// It is not for a group whose tokens are ahead of the clock: one that began while its clock was far
+// ahead, or whose Config.TokenFloor named such a token.
 func Plausible(g Guard, ahead time.Duration) Guard { return plausible{present(g), ahead} }
 
 type plausible struct {

@@ -15,14 +15,15 @@ import (
 //	}
 type EvalFunc func(ctx context.Context, script string, keys []string, args ...any) (any, error)
 
-// Redis is a Guard whose marks are keys of a Redis server or cluster: the prefix followed by the resource.
-// The writes that it guards belong into the script of the check: Eval. Check and CheckOnce are for
-// writes that go elsewhere; between them and the write another holder may come.
+// Redis is a Guard whose marks are keys of a Redis server or cluster: the prefix followed by the
+// resource. The writes that it guards belong into the script of the check: Eval. Check and
+// CheckOnce are for writes that go elsewhere; between them and the write another holder may come.
 //
-// A mark lasts as long as the server keeps it: a server that forgets its last second in a crash, or a
-// replica that had not heard of it and takes over, forgets marks and data alike. Marks never expire; a
-// server that evicts keys which never expire may not hold any. Use NewRedis.
+// A mark lasts as long as the server keeps it: a server that forgets its last second in a crash, or
+// a replica that had not heard of it and takes over, forgets marks and data alike. Marks never
+// expire; a server that evicts keys which never expire may not hold any. Use NewRedis.
 type Redis struct {
+	observer
 	eval   EvalFunc
 	prefix string
 }
@@ -32,9 +33,10 @@ var _ Guard = (*Redis)(nil)
 // NewRedis returns the guard of the keys with a prefix, perhaps "fence:". Nothing is sent.
 func NewRedis(eval EvalFunc, prefix string) *Redis { return &Redis{eval: eval, prefix: prefix} }
 
-// admitScript begins every script. KEYS[1] is the mark; ARGV begins with the token and the highest mark that
-// lets it in. A mark that is not in decimal digits within range was not written by a guard. Numbers of
-// Lua are exact up to 2^53, but print with 14 digits: the mark is written from the text of the token.
+// admitScript begins every script. KEYS[1] is the mark; ARGV begins with the token and the highest
+// mark that lets it in. A mark that is not in decimal digits within range was not written by a
+// guard. Numbers of Lua are exact up to 2^53, but print with 14 digits: the mark is written from
+// the text of the token.
 const admitScript = `local mark = redis.call('GET', KEYS[1])
 if mark then
   local n = tonumber(mark)
@@ -56,10 +58,10 @@ func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return err
 }
 
-// Eval is Check and the user's own script in one step, and returns what the script returns. A refused
-// token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must share
-// a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a script that
-// fails leaves what it did before, and the mark.
+// Eval is Check and the user's own script in one step, and returns what the script returns. A
+// refused token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the
+// mark must share a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing
+// back: a script that fails leaves what it did before, and the mark.
 func (r *Redis) Eval(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
 	return r.run(ctx, resource, t, false, wrapped(script), keys, args)
 }
@@ -78,11 +80,21 @@ func wrapped(script string) string {
 }
 
 func (r *Redis) run(ctx context.Context, resource string, t Token, once bool, body string, keys []string, args []any) (any, error) {
+	if r == nil {
+		return nil, errNoEval
+	}
+	value, err := r.send(ctx, resource, t, once, body, keys, args)
+	return value, r.note(ctx, resource, t, err)
+}
+
+var errNoEval = fmt.Errorf("%w: eval is nil", ErrInvalid)
+
+func (r *Redis) send(ctx context.Context, resource string, t Token, once bool, body string, keys []string, args []any) (any, error) {
 	if err := validate(ctx, resource, t); err != nil {
 		return nil, err
 	}
-	if r == nil || r.eval == nil {
-		return nil, fmt.Errorf("%w: eval is nil", ErrInvalid)
+	if r.eval == nil {
+		return nil, errNoEval
 	}
 	keys = append([]string{r.prefix + resource}, keys...)
 	args = append([]any{t.String(), bound(t, once).String()}, args...)
@@ -136,7 +148,7 @@ func (r *Redis) Highest(ctx context.Context, resource string) (Token, error) {
 		return 0, err
 	}
 	if r == nil || r.eval == nil {
-		return 0, fmt.Errorf("%w: eval is nil", ErrInvalid)
+		return 0, errNoEval
 	}
 	reply, err := r.eval(ctx, "return {redis.call('GET', KEYS[1]) or '0'}", []string{r.prefix + resource})
 	if err != nil {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 )
 
-// Rows guards the rows of a table by a mark that each carries itself, and writes in one statement: a
-// conditional UPDATE, which is check and write at once and needs no transaction. It is the cheapest
-// guard there is, for writes that touch one row. Use NewRows.
+// Rows guards the rows of a table by a mark that each carries itself, and writes in one statement:
+// a conditional UPDATE, which is check and write at once and needs no transaction. It is the
+// cheapest guard there is, for writes that touch one row. Use NewRows.
 type Rows struct {
+	observer
 	db    *sql.DB
 	place place
 }
 
-// NewRows returns the guard of a table of the user's. The column key tells its rows apart (a primary key
-// or a unique one); the column mark is made by the user:
+// NewRows returns the guard of a table of the user's. The column key tells its rows apart (a
+// primary key or a unique one); the column mark is made by the user:
 //
 //	ALTER TABLE accounts ADD COLUMN fence BIGINT NOT NULL DEFAULT 0
 //
@@ -40,18 +41,19 @@ func NewRows(db *sql.DB, d Dialect, table, key, mark string) (*Rows, error) {
 	return &Rows{db: db, place: p}, nil
 }
 
-// Update changes the row with that key unless it has seen a higher token. set is what stands after SET,
-// args are its arguments, with the database's own placeholders (for Postgres from $1 on):
+// Update changes the row with that key unless it has seen a higher token. set is what stands after
+// SET, args are its arguments, with the database's own placeholders (for Postgres from $1 on):
 //
 //	err := rows.Update(ctx, 7, lease.Token(), "balance = balance - $1", 100)
 //
-// *StaleError refuses it and sql.ErrNoRows says that there is no such row; either leaves all as it was.
+// *StaleError refuses it and sql.ErrNoRows says that there is no such row; either leaves all as it
+// was.
 func (r *Rows) Update(ctx context.Context, key any, t Token, set string, args ...any) error {
 	return r.update(ctx, r.db, key, t, false, set, args)
 }
 
-// UpdateOnce is Update that admits t only if the row has seen neither it nor a higher token, so that a
-// repetition of the very same write is refused.
+// UpdateOnce is Update that admits t only if the row has seen neither it nor a higher token, so
+// that a repetition of the very same write is refused.
 func (r *Rows) UpdateOnce(ctx context.Context, key any, t Token, set string, args ...any) error {
 	return r.update(ctx, r.db, key, t, true, set, args)
 }
@@ -59,13 +61,17 @@ func (r *Rows) UpdateOnce(ctx context.Context, key any, t Token, set string, arg
 // UpdateTx is Update in a transaction of the caller's, who rolls it back on every error.
 func (r *Rows) UpdateTx(ctx context.Context, tx *sql.Tx, key any, t Token, set string, args ...any) error {
 	if tx == nil {
-		return fmt.Errorf("%w: tx is nil", ErrInvalid)
+		return r.note(ctx, fmt.Sprint(key), t, fmt.Errorf("%w: tx is nil", ErrInvalid))
 	}
 	return r.update(ctx, tx, key, t, false, set, args)
 }
 
 func (r *Rows) update(ctx context.Context, q querier, key any, t Token, once bool, set string, args []any) error {
 	name := fmt.Sprint(key)
+	return r.note(ctx, name, t, r.write(ctx, q, key, name, t, once, set, args))
+}
+
+func (r *Rows) write(ctx context.Context, q querier, key any, name string, t Token, once bool, set string, args []any) error {
 	if err := validate(ctx, name[:min(len(name), ResourceMax)], t); err != nil {
 		return err
 	}
@@ -96,8 +102,8 @@ func (r *Rows) Highest(ctx context.Context, key any) (Token, error) {
 	return mark, r.place.wrap(err)
 }
 
-// Floor is the highest mark of all rows, zero if there are none: for Config.TokenFloor. It reads the
-// whole table.
+// Floor is the highest mark of all rows, zero if there are none: for Config.TokenFloor. It reads
+// the whole table.
 func (r *Rows) Floor(ctx context.Context) (Token, error) {
 	if ctx == nil {
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)

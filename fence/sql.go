@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// SQL is a Guard whose marks are in a table: one row per resource. The writes that it guards belong into
-// the transaction of the check, where both commit or neither: Do, or CheckTx. Check and CheckOnce are for
-// writes that go elsewhere; between them and the write another holder may come. Use NewSQL.
+// SQL is a Guard whose marks are in a table: one row per resource. The writes that it guards belong
+// into the transaction of the check, where both commit or neither: Do, or CheckTx. Check and
+// CheckOnce are for writes that go elsewhere; between them and the write another holder may come.
+// Use NewSQL.
 //
-// The row of the resource stays locked from CheckTx to the end of the transaction, so everybody else who
-// writes there waits for it. A check of an admitted token is one statement.
+// The row of the resource stays locked from CheckTx to the end of the transaction, so everybody
+// else who writes there waits for it. A check of an admitted token is one statement.
 type SQL struct {
+	observer
 	db            *sql.DB
 	place         place
 	create, raise string
@@ -22,10 +24,10 @@ type SQL struct {
 
 var _ Guard = (*SQL)(nil)
 
-// NewSQL returns the guard of a table of db and calls CreateTable, for 10 s at most. The name of the
-// table is letters, digits and underscores, 63 at most, perhaps after that of a schema and a dot; it is
-// quoted, so upper and lower case matter where they do in quotes. Guards of one table are one guard,
-// wherever they run.
+// NewSQL returns the guard of a table of db and calls CreateTable, for 10 s at most. The name of
+// the table is letters, digits and underscores, 63 at most, perhaps after that of a schema and a
+// dot; it is quoted, so upper and lower case matter where they do in quotes. Guards of one table
+// are one guard, wherever they run.
 //
 // A SQLite database needs a busy timeout, or concurrent checks fail with its "database is locked".
 func NewSQL(db *sql.DB, d Dialect, table string) (*SQL, error) {
@@ -55,8 +57,8 @@ func NewSQL(db *sql.DB, d Dialect, table string) (*SQL, error) {
 	return s, nil
 }
 
-// Schema is the statement that makes the table of a guard, for those who let a migration make it. Where
-// the table is there already, CreateTable needs no right to make one.
+// Schema is the statement that makes the table of a guard, for those who let a migration make it.
+// Where the table is there already, CreateTable needs no right to make one.
 func (d Dialect) Schema(table string) (string, error) {
 	if err := d.validate(); err != nil {
 		return "", err
@@ -65,7 +67,8 @@ func (d Dialect) Schema(table string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Resources are bytes: collations of text find "a" and "A" equal, or "a" and "a ", and refuse some bytes.
+	// Resources are bytes: collations of text find "a" and "A" equal, or "a" and "a ", and refuse
+	// some bytes.
 	key, end := map[Dialect]string{
 		Postgres: "BYTEA", MySQL: fmt.Sprintf("VARBINARY(%d)", ResourceMax), SQLite: "BLOB",
 	}[d], ""
@@ -105,14 +108,16 @@ func (s *SQL) Check(ctx context.Context, resource string, t Token) error {
 	return s.check(ctx, s.db, resource, t, false)
 }
 
-// CheckOnce admits t only if neither it nor a higher token was seen. The mark is committed when it returns.
+// CheckOnce admits t only if neither it nor a higher token was seen. The mark is committed when it
+// returns.
 func (s *SQL) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return s.check(ctx, s.db, resource, t, true)
 }
 
-// CheckTx is Check in a transaction of the caller's, who rolls it back on every error, a refusal too. The
-// mark rises when tx commits. Let it be the first statement: what was read before it may be what a former
-// holder has overwritten since, and on SQLite a transaction that has read may not be able to write any more.
+// CheckTx is Check in a transaction of the caller's, who rolls it back on every error, a refusal
+// too. The mark rises when tx commits. Let it be the first statement: what was read before it may
+// be what a former holder has overwritten since, and on SQLite a transaction that has read may not
+// be able to write any more.
 func (s *SQL) CheckTx(ctx context.Context, tx *sql.Tx, resource string, t Token) error {
 	return s.checkTx(ctx, tx, resource, t, false)
 }
@@ -124,12 +129,16 @@ func (s *SQL) CheckOnceTx(ctx context.Context, tx *sql.Tx, resource string, t To
 
 func (s *SQL) checkTx(ctx context.Context, tx *sql.Tx, resource string, t Token, once bool) error {
 	if tx == nil {
-		return fmt.Errorf("%w: tx is nil", ErrInvalid)
+		return s.note(ctx, resource, t, fmt.Errorf("%w: tx is nil", ErrInvalid))
 	}
 	return s.check(ctx, tx, resource, t, once)
 }
 
 func (s *SQL) check(ctx context.Context, q querier, resource string, t Token, once bool) error {
+	return s.note(ctx, resource, t, s.ask(ctx, q, resource, t, once))
+}
+
+func (s *SQL) ask(ctx context.Context, q querier, resource string, t Token, once bool) error {
 	if err := validate(ctx, resource, t); err != nil {
 		return err
 	}
@@ -140,19 +149,14 @@ func (s *SQL) check(ctx context.Context, q querier, resource string, t Token, on
 	return s.place.wrap(err)
 }
 
-// Do runs fn in a transaction that begins with CheckTx and commits if fn returns nil; a refused token
-// does not run fn. It is rolled back after an error or a panic, which goes on. ctx ends the transaction
-// too. After an error of the commit, fn's writes may be there nevertheless, the mark with them.
+// Do runs fn in a transaction that begins with CheckTx and commits if fn returns nil; a refused
+// token does not run fn. It is rolled back after an error or a panic, which goes on. ctx ends the
+// transaction too. After an error of the commit, fn's writes may be there nevertheless, the mark
+// with them.
 func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx) error) error {
-	if err := validate(ctx, resource, t); err != nil {
-		return err
-	}
-	if fn == nil {
-		return fmt.Errorf("%w: fn is nil", ErrInvalid)
-	}
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := s.begin(ctx, resource, t, fn)
 	if err != nil {
-		return s.place.wrap(err)
+		return s.note(ctx, resource, t, err)
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	if err := s.CheckTx(ctx, tx, resource, t); err != nil {
@@ -164,6 +168,21 @@ func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx)
 	return s.place.wrap(tx.Commit())
 }
 
+// begin starts the transaction of Do.
+func (s *SQL) begin(ctx context.Context, resource string, t Token, fn func(*sql.Tx) error) (*sql.Tx, error) {
+	if err := validate(ctx, resource, t); err != nil {
+		return nil, err
+	}
+	if fn == nil {
+		return nil, fmt.Errorf("%w: fn is nil", ErrInvalid)
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, s.place.wrap(err)
+	}
+	return tx, nil
+}
+
 // Highest is the mark of a resource, zero if it has none.
 func (s *SQL) Highest(ctx context.Context, resource string) (Token, error) {
 	if err := validate(ctx, resource, TokenMax); err != nil {
@@ -173,8 +192,8 @@ func (s *SQL) Highest(ctx context.Context, resource string) (Token, error) {
 	return mark, s.place.wrap(err)
 }
 
-// Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It reads the
-// whole table.
+// Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It
+// reads the whole table.
 func (s *SQL) Floor(ctx context.Context) (Token, error) {
 	if ctx == nil {
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)

@@ -1,15 +1,18 @@
-// Package fence is the resource's side of a Holdfast lock: it refuses what a former holder still sends.
+// Package fence is the resource's side of a Holdfast lock: it refuses what a former holder still
+// sends.
 //
 // No lock service can keep a paused or cut-off process from believing that it holds a lock. What a
-// resource can do is to remember the highest fencing token that it has seen and refuse lower ones: once
-// the next holder has been there, the former one is too late. That is a Guard. It protects as much as
-// it is asked: check with every write, and where possible inside the write's own transaction.
+// resource can do is to remember the highest fencing token that it has seen and refuse lower ones:
+// once the next holder has been there, the former one is too late. That is a Guard. It protects as
+// much as it is asked: check with every write, and where possible inside the write's own
+// transaction.
 //
-// Memory, File, SQL, Rows and Redis are guards; each has a way to make check and write one step (Do, Update,
-// Eval). Handler and Transport carry tokens over HTTP. Which to use, what they cost and what to do
-// where none is possible is in docs/fencing.md.
+// Memory, File, SQL, Rows and Redis are guards; each has a way to make check and write one step
+// (Do, Update, Eval). Handler and Transport carry tokens over HTTP. Which to use, what they cost
+// and what to do where none is possible is in docs/fencing.md.
 //
-// The package imports the standard library alone, so a service that guards a resource does not link Raft.
+// The package imports the standard library alone, so a service that guards a resource does not link
+// Raft.
 package fence
 
 import (
@@ -24,15 +27,16 @@ import (
 	"strconv"
 )
 
-// Token is a fencing token: the number of one grant of a lock, higher than that of every grant of the
-// lock before it. Zero is none. It is at most TokenMax, so that JSON and JavaScript hold it exactly.
+// Token is a fencing token: the number of one grant of a lock, higher than that of every grant of
+// the lock before it. Zero is none. It is at most TokenMax, so that JSON and JavaScript hold it
+// exactly.
 type Token uint64
 
 // TokenMax is the highest token there can be.
 const TokenMax Token = 1<<53 - 1
 
-// ErrInvalidToken is in the error of a guard that was shown zero or more than TokenMax, of Plausible, and of a
-// text, JSON or SQL value that is no token.
+// ErrInvalidToken is in the error of a guard that was shown zero or more than TokenMax, of
+// Plausible, and of a text, JSON or SQL value that is no token.
 var ErrInvalidToken = errors.New("holdfast: invalid fencing token")
 
 var (
@@ -57,8 +61,8 @@ func (t Token) MarshalText() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(t), 10), nil
 }
 
-// UnmarshalText reads decimal digits and nothing else; otherwise it returns ErrInvalidToken and leaves
-// the token as it was.
+// UnmarshalText reads decimal digits and nothing else; otherwise it returns ErrInvalidToken and
+// leaves the token as it was.
 func (t *Token) UnmarshalText(text []byte) error {
 	const digitsMax = 16 // of TokenMax
 	shown := string(text[:min(len(text), digitsMax+8)])
@@ -113,8 +117,8 @@ func (t Token) LogValue() slog.Value { return slog.Uint64Value(uint64(t)) }
 
 type contextKey struct{}
 
-// NewContext returns a context that carries t, for Transport and for what lies below a guarded handler.
-// A nil ctx counts as context.Background.
+// NewContext returns a context that carries t, for Transport and for what lies below a guarded
+// handler. A nil ctx counts as context.Background.
 func NewContext(ctx context.Context, t Token) context.Context {
 	if ctx == nil {
 		ctx = context.Background()

@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// Transport sends the token of the request's context (NewContext) in the header Fencing-Token, in the
-// place of one that is there. Requests without one go as they are. A nil base is
+// Transport sends the token of the request's context (NewContext) in the header Fencing-Token, in
+// the place of one that is there. Requests without one go as they are. A nil base is
 // http.DefaultTransport. A token that no guard can admit is an error (errors.Is ErrInvalidToken).
 func Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
@@ -47,8 +47,8 @@ func (c *transport) CloseIdleConnections() {
 	}
 }
 
-// ResponseError is the *StaleError in an answer of Handler, nil in any other answer. It reads the body of
-// a 412, at most 64 KiB, and puts it back; closing it is the caller's in any case.
+// ResponseError is the *StaleError in an answer of Handler, nil in any other answer. It reads the
+// body of a 412, at most 64 KiB, and puts it back; closing it is the caller's in any case.
 func ResponseError(r *http.Response) error {
 	const bodyMax = 64 << 10
 	if r == nil || r.StatusCode != http.StatusPreconditionFailed || r.Body == nil {

@@ -47,7 +47,7 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 			return o
 		}
 	}
-	if l != nil && c.Mode == Permit && l.permits > 0 && l.limit != c.Limit {
+	if l != nil && l.differs(c.Limit) {
 		return Outcome{Code: CodeLimitMismatch}
 	}
 	weight := max(c.Weight, 1)
@@ -106,8 +106,8 @@ func (c *claim) standing() Outcome {
 	return Outcome{Code: CodeGranted, Token: c.token}
 }
 
-// room says which bound a new claim would break. One token is set aside for each waiter, so that none
-// waits for a token that never comes.
+// room says which bound a new claim would break. One token is set aside for each waiter, so that
+// none waits for a token that never comes.
 func (m *Machine) room(l *lock, c *Acquire, free bool) Code {
 	values := m.values + int64(len(c.Value))
 	if free && l != nil && c.HasValue {
@@ -179,9 +179,11 @@ type ending struct {
 func (m *Machine) end(s *session, c *claim, how ending) {
 	m.finish(s, c.request)
 	if c.alone() {
+		m.work += costOfClaim
 		m.settle(m.remove(c, how))
 		return
 	}
+	m.work += costOfClaim * len(c.more.set.claims)
 	for _, c := range c.more.set.claims {
 		m.remove(c, how)
 	}

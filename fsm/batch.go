@@ -10,14 +10,16 @@ import (
 // BatchMax is how many commands a Batch has at most.
 const BatchMax = 512
 
-// Batch is several commands in one entry of the log, carried out one after the other as if each had an entry of its own:
-// each has its number and its outcome (Outcome.Each), and one that is refused changes nothing for the others. They are
-// of one process, and only what its callers ask for is among them: Acquire, Withdraw, Release, SetValue, CloseSession
-// and Finish. A batch without commands, with more than BatchMax, or with any other command is malformed: none of it is
-// carried out, and the answer is CodeInvalid.
+// Batch is several commands in one entry of the log, carried out one after the other as if each had
+// an entry of its own: each has its number and its outcome (Outcome.Each), and one that is refused
+// changes nothing for the others. Once they have done as much as an entry may, the rest is answered
+// CodeLater: it was not carried out, and has no number. They are of one process, and only what its
+// callers ask for is among them: Acquire, Withdraw, Release, SetValue, CloseSession and Finish. A
+// batch without commands, with more than BatchMax, or with any other command is malformed: none of
+// it is carried out, and the answer is CodeInvalid.
 //
-// What tells of processes and of time has entries of its own. Who looks for a Hello in the log looks at the beginnings of
-// entries.
+// What tells of processes and of time has entries of its own. Who looks for a Hello in the log
+// looks at the beginnings of entries.
 type Batch struct{ Commands []Command }
 
 func (Batch) op() op { return opBatch }
@@ -58,9 +60,9 @@ func (o op) travels() bool {
 	return false
 }
 
-// Known says of an encoded command, or of a batch of them, whether a replica of this version can tell what it is: the
-// error wraps ErrUnsupported where it must stop, and ErrMalformed for what no version writes. It does not
-// look into the commands.
+// Known says of an encoded command, or of a batch of them, whether a replica of this version can
+// tell what it is: the error wraps ErrUnsupported where it must stop, and ErrMalformed for what no
+// version writes. It does not look into the commands.
 func Known(cmd []byte) error {
 	if isBatch(cmd) {
 		_, err := checkBatch(cmd)
@@ -98,8 +100,8 @@ func parts(batch []byte, visit func(cmd []byte) bool) error {
 	return f.err
 }
 
-// checkBatch answers how many commands a batch has, and what is wrong with it as a whole. What is unknown counts before
-// what is malformed: a later version may know better.
+// checkBatch answers how many commands a batch has, and what is wrong with it as a whole. What is
+// unknown counts before what is malformed: a later version may know better.
 func checkBatch(batch []byte) (n int, err error) {
 	var wrong, unknown error
 	err = parts(batch, func(cmd []byte) bool {
@@ -152,7 +154,11 @@ func (m *Machine) batch(by Process, batch []byte) Outcome {
 	}
 	m.outcomes = m.outcomes[:0]
 	_ = parts(batch, func(cmd []byte) bool {
-		m.outcomes = append(m.outcomes, m.one(by, cmd))
+		o := Outcome{Code: CodeLater}
+		if !m.busy() {
+			o = m.one(by, cmd)
+		}
+		m.outcomes = append(m.outcomes, o)
 		return true
 	})
 	return Outcome{Each: m.outcomes}

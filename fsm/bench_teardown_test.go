@@ -67,3 +67,25 @@ func benchmarkEnd(b *testing.B, n int, waited bool) {
 	}
 	b.ReportMetric(float64(len(took))/float64(b.N), "commands")
 }
+
+// What an entry costs at most of a batch of the largest sets, those included that are to come
+// later.
+func BenchmarkWorstApplyOfABatchOfSets(b *testing.B) {
+	var took []time.Duration
+	for range b.N {
+		b.StopTimer()
+		m := newBench(b).m
+		sets := times(BatchMax, func(i uint64) Command { return setOf(i, fmt.Sprint(i)) })
+		runtime.GC()
+		b.StartTimer()
+		for len(sets) > 0 {
+			cmd := Encode(Batch{sets})
+			begin := time.Now()
+			o, _ := m.Apply(m.Applied()+1, Process{Node{'a'}, 1}, cmd)
+			took = append(took, time.Since(begin))
+			sets = sets[slices.IndexFunc(append(o.Each, Outcome{Code: CodeLater}), func(o Outcome) bool { return o.Code == CodeLater }):]
+		}
+	}
+	b.ReportMetric(float64(slices.Max(took).Microseconds())/1000, "ms-worst")
+	b.ReportMetric(float64(len(took))/float64(b.N), "entries")
+}

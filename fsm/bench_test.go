@@ -85,8 +85,8 @@ func benchmarkRelease(b *testing.B, name func(int) string) {
 	}
 }
 
-// One lock is acquired and released again and again, with ten thousand waiters of which each is granted
-// in its turn and comes back.
+// One lock is acquired and released again and again, with ten thousand waiters of which each is
+// granted in its turn and comes back.
 func BenchmarkHandOverAmongTenThousandWaiters(b *testing.B) {
 	m, index, id := held(b, 0, inOrder)
 	const waiters = 10_000
@@ -136,7 +136,8 @@ func BenchmarkLocksOfAMillionWhileApplying(b *testing.B) {
 	})
 }
 
-// A replica that catches up reads a snapshot of a million locks, in the same process as another that goes on.
+// A replica that catches up reads a snapshot of a million locks, in the same process as another
+// that goes on.
 func BenchmarkReadSnapshotOfAMillionWhileApplying(b *testing.B) {
 	var once sync.Once
 	var saved []byte
@@ -147,8 +148,8 @@ func BenchmarkReadSnapshotOfAMillionWhileApplying(b *testing.B) {
 	})
 }
 
-// besideApplies reads forks of a machine with a million locks; the metrics are what an apply costs meanwhile, and what it
-// does when nothing is read.
+// besideApplies reads forks of a machine with a million locks; the metrics are what an apply costs
+// meanwhile, and what it does when nothing is read.
 func besideApplies(b *testing.B, read func(*Machine) error) {
 	m, index, id := held(b, million, scattered)
 	apply := func() time.Duration {
@@ -321,8 +322,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// An acquire and a release of each of 512 locks, in full batches, with the outcomes packed: what an entry keeps other
-// commands from for.
+// An acquire and a release of each of 512 locks, in full batches, with the outcomes packed: what an
+// entry keeps other commands from for.
 func BenchmarkFullBatches(b *testing.B) {
 	m, index, id := held(b, 0, inOrder)
 	batches := make([][]byte, 0, 2*b.N)

@@ -2,9 +2,9 @@ package fsm
 
 import "slices"
 
-// A caller that holds one lock while it waits for another says so (Acquire.While). Then it can be seen that
-// callers wait for each other in a circle: who waits is blocked by the holders of what it wants and by the
-// waiters before it; who holds is blocked while something waits on its behalf.
+// A caller that holds one lock while it waits for another says so (Acquire.While). Then it can be
+// seen that callers wait for each other in a cycle: who waits is blocked by the holders of what it
+// wants and by the waiters before it; who holds is blocked while something waits on its behalf.
 
 // tracerSteps is how many claims one search looks at; beyond, it finds nothing.
 const tracerSteps = 10_000
@@ -24,8 +24,9 @@ func (m *Machine) nest(c *claim) {
 	}
 }
 
-// tracer looks for a way from somebody who waits to what it holds itself. Of a semaphore that takes as many holders
-// that are on such a way as leave too few permits for who waits: the others give theirs back.
+// tracer looks for a way from somebody who waits to what it holds itself. Of a semaphore that takes
+// as many holders that are on such a way as leave too few permits for who waits: the others give
+// theirs back.
 type tracer struct {
 	m     *Machine
 	steps int
@@ -42,11 +43,13 @@ func (m *Machine) deadlocked(c *Acquire) bool {
 	}
 	t := &tracer{m: m, steps: tracerSteps}
 	place := &claim{priority: c.Priority, index: m.commands, mode: c.Mode, weight: max(c.Weight, 1)}
-	return t.search(c.While, func() bool { return t.blocked(append([]string{c.Name}, c.Others...), place) })
+	found := t.search(c.While, func() bool { return t.blocked(append([]string{c.Name}, c.Others...), place) })
+	m.traced += tracerSteps - t.steps
+	return found
 }
 
-// search says whether from leads to the goal. What a pass finds stuck after others have been looked at may make those
-// stuck, too.
+// search says whether from leads to the goal. What a pass finds stuck after others have been looked
+// at may make those stuck, too.
 func (t *tracer) search(goal []uint64, from func() bool) bool {
 	t.goal, t.stuck = goal, make(map[*claim][]*claim)
 	for {
@@ -61,7 +64,8 @@ func (t *tracer) search(goal []uint64, from func() bool) bool {
 	}
 }
 
-// blocked says whether those who block a claim at its place in the queues of these names lead to the goal.
+// blocked says whether those who block a claim at its place in the queues of these names lead to
+// the goal.
 func (t *tracer) blocked(names []string, place *claim) bool {
 	for _, name := range names {
 		l, ok := t.m.locks.Get(name)
@@ -77,7 +81,7 @@ func (t *tracer) blocked(names []string, place *claim) bool {
 			if t.steps--; t.steps < 0 || !w.alone() && t.waiter(w.more.set.claims[0]) {
 				return t.steps >= 0
 			}
-			if most.mode == Permit && !t.m.gone(w) && (w.mode != Permit || w.weight > most.weight) {
+			if w.weight > most.weight && !t.m.gone(w) {
 				most = w
 			}
 		}
@@ -104,7 +108,7 @@ func (t *tracer) held(l *lock, c *claim) bool {
 		}
 		t.path = t.path[:end] // one way is enough
 		kept += uint64(h.weight)
-		if l.mode != Permit || c.mode != Permit || kept > uint64(l.limit) {
+		if l.mode != Permit || kept > uint64(l.limit) {
 			return true
 		}
 	}
@@ -169,9 +173,10 @@ type Wait struct {
 	Name   string // of the lock, the first of a set
 }
 
-// Cycles are the circles in which waiters of a lock wait for themselves: each waits for something that the next
-// one's caller keeps meanwhile, and the last for something that the first one's does. It looks at the first
-// hundred waiters, and at as much for all of them as WithDeadlockCheck does for one call; no circle is answered twice.
+// Cycles are the cycles in which waiters of a lock wait for themselves: each waits for something
+// that the next one's caller keeps meanwhile, and the last for something that the first one's does.
+// It looks at the first hundred waiters, and at as much for all of them as WithDeadlockCheck does
+// for one call; no cycle is answered twice.
 func (m *Machine) Cycles(name string) (cycles [][]Wait) {
 	l, ok := m.locks.Get(name)
 	if !ok {

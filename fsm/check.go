@@ -105,8 +105,8 @@ func (t spans) count() map[uint64]int {
 	return counts
 }
 
-// check tests that the runs are in order and apart, that none is below its owner's floor, and that all
-// owners are there.
+// check tests that the runs are in order and apart, that none is below its owner's floor, and that
+// all owners are there.
 func (t spans) check(floor func(owner uint64) (uint64, bool)) (err error) {
 	var last span
 	t.tree.Scan(func(s span) bool {
@@ -164,8 +164,8 @@ func (m *Machine) checkSessions() (err error) {
 	})
 }
 
-// checkRequests tests that each request is live in an open session. That the requests are the claims of
-// the locks follows from checkFiled and from their number.
+// checkRequests tests that each request is live in an open session. That the requests are the
+// claims of the locks follows from checkFiled and from their number.
 func (m *Machine) checkRequests() (err error) {
 	var s *session
 	var n node
@@ -224,6 +224,8 @@ func (m *Machine) checkFiled(l *lock, c *claim) error {
 	switch {
 	case c.name != l.name || !c.valid():
 		return broken(1, "request %d of %v for %q is out of bounds", c.request, c.owner.id, l.name)
+	case c.limit != l.limit:
+		return broken(1, "%q is in use with limit %d, request %d of %v has %d", l.name, l.limit, c.request, c.owner.id, c.limit)
 	case c.index == 0 || c.index > m.commands:
 		return broken(2, "request %d of %v was granted or queued at %d", c.request, c.owner.id, c.index)
 	}

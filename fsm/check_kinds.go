@@ -25,7 +25,7 @@ func (m *Machine) checkSet(c *claim) error {
 
 func (m *Machine) checkRest(l *lock, r *rest) error {
 	switch {
-	case r.mode != l.mode || r.weight == 0 || r.mode == Permit && r.limit != l.limit || r.mode != Permit && (r.weight != 1 || r.limit != 0):
+	case r.mode != l.mode || r.weight == 0 || r.limit != l.limit || (r.mode == Permit) != (r.limit > 0) || r.mode != Permit && r.weight != 1:
 		return broken(1, "%q is held %v, a rest has %v, weight %d, limit %d", l.name, l.mode, r.mode, r.weight, r.limit)
 	case r.token == 0 || r.token > l.last:
 		return broken(2, "%q has a rest with token %d, its last is %d", l.name, r.token, l.last)

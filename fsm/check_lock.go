@@ -8,6 +8,7 @@ import (
 // tally is what the locks add up to.
 type tally struct {
 	shared, grants, waiters, rests int
+	asked                          int
 	values                         int64
 	tokens                         map[uint64]bool
 }
@@ -31,6 +32,8 @@ func (m *Machine) checkLocks() (err error) {
 			t.grants, t.shared, t.waiters, m.grants, m.shared.Len(), m.waiters.Len())
 	case t.rests != m.rests.Len():
 		return broken(7, "locks have %d rests, there are %d", t.rests, m.rests.Len())
+	case t.asked != m.asked.Len():
+		return broken(7, "%d holders are asked to let go, counted %d", m.asked.Len(), t.asked)
 	case t.values != m.values:
 		return broken(7, "%d bytes of values, counted %d", t.values, m.values)
 	case !m.serving && t.grants > 0:
@@ -62,6 +65,10 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 		}
 		if c.leads() {
 			t.tokens[c.token] = true // one for a whole set
+			if reason, ok := m.asked.Get(c.token); ok {
+				t.asked++
+				t.values += int64(len(reason))
+			}
 		}
 	}
 	if l.mode != Exclusive {
@@ -98,32 +105,15 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 		t.values += c.first().size()
 	}
 	t.waiters += int(waiters)
-	permits := int32(0)
-	for _, claims := range []func(func(*claim) bool){m.holdersOf(l), m.waitersOf(l)} {
-		for c := range claims {
-			if c.mode != Permit {
-				continue
-			}
-			permits++
-			if c.limit != l.limit {
-				return broken(1, "%q has limit %d, a permit has %d", l.name, l.limit, c.limit)
-			}
-		}
-	}
-	for r := range m.restsOf(l) {
-		if r.mode == Permit {
-			permits++
-		}
-	}
 	_, filed := m.unsettled.Get(l.name)
 	switch {
 	case filed != l.unsettled || filed && waiters == 0:
 		return broken(4, "%q is unsettled: %v, filed so: %v", l.name, l.unsettled, filed)
-	case permits != l.permits || (permits == 0) != (l.limit == 0):
-		return broken(7, "%q has %d permits, counted %d, limit %d", l.name, permits, l.permits, l.limit)
+	case !l.inUse() && l.limit != 0:
+		return broken(7, "%q is not in use and has limit %d", l.name, l.limit)
 	case waiters != l.waiters || waiters > 0 && l.told < l.last && !l.unsettled:
 		return broken(7, "%q has %d waiters, counted %d; told up to %d of %d", l.name, waiters, l.waiters, l.told, l.last)
-	case l.holders == 0 && waiters == 0 && l.resting == 0 && l.value == nil:
+	case !l.inUse() && l.value == nil:
 		return broken(6, "%q is not in use", l.name)
 	}
 	return nil

@@ -2,7 +2,8 @@ package fsm
 
 import "time"
 
-// Command is one entry of the log, or one of those in a Batch. Encode writes it, Decode reads it, Machine.Apply carries it out.
+// Command is one entry of the log, or one of those in a Batch. Encode writes it, Decode reads it,
+// Machine.Apply carries it out.
 type Command interface {
 	// AppendTo appends the encoded command, version and operation included.
 	AppendTo(b []byte) []byte
@@ -10,13 +11,14 @@ type Command interface {
 	process() Process
 }
 
-// ProcessOf is the process whose sessions a command is about: it alone may propose it. Zero for commands
-// that are about the group, about time, or an operator's, which any process may propose.
+// ProcessOf is the process whose sessions a command is about: it alone may propose it. Zero for
+// commands that are about the group, about time, or an operator's, which any process may propose.
 func ProcessOf(c Command) Process { return c.process() }
 
-// Birth is the first command of a group: its id, where its token counter starts, and which replicas it must have
-// before a Serve is proposed: Bootstrap in all, Voters of them with a vote. CodeInvalid for more voters than
-// replicas. A later Birth changes nothing: CodeOK for the same cluster, else CodeInvalid.
+// Birth is the first command of a group: its id, where its token counter starts, and which replicas
+// it must have before a Serve is proposed: Bootstrap in all, Voters of them with a vote.
+// CodeInvalid for more voters than replicas. A later Birth changes nothing: CodeOK for the same
+// cluster, else CodeInvalid.
 type Birth struct {
 	Cluster   [16]byte
 	Counter   uint64
@@ -24,15 +26,15 @@ type Birth struct {
 	Voters    uint32
 }
 
-// Serve says that the group has the replicas it was to start with, which the machine cannot know. Until then Acquire and SetValue are
-// answered CodeNotServing. CodeInvalid before Birth.
+// Serve says that the group has the replicas it was to start with, which the machine cannot know.
+// Until then Acquire and SetValue are answered CodeNotServing. CodeInvalid before Birth.
 type Serve struct{}
 
 // Level raises the feature level of the group. It never falls: a lower level changes nothing.
 type Level struct{ Level uint64 }
 
-// Place is where a process runs: the boot of a kernel, and the lock file that the process has locked there. Two
-// processes with the same place cannot live at once.
+// Place is where a process runs: the boot of a kernel, and the lock file that the process has
+// locked there. Two processes with the same place cannot live at once.
 type Place struct {
 	Boot   string // unique to a boot of a machine, BootBytesMax at most; "": unknown, which proves nothing
 	Device uint64 // of the file system of the lock file
@@ -42,10 +44,11 @@ type Place struct {
 // proves reports whether a process at p is proof that the one at former is dead.
 func (p Place) proves(former Place) bool { return p.Boot != "" && p == former }
 
-// Hello says that a node's process began. It makes the process's record. What earlier processes of the node hold
-// ends at once if Place proves that they are dead, and else with its TTL; what they wait for is withdrawn, and they
-// neither acquire nor renew any more. An older incarnation, one that said Goodbye, or any of a node that is Gone is
-// answered CodeStaleIncarnation. The name of an incarnation never changes.
+// Hello says that a node's process began. It makes the process's record. What earlier processes of
+// the node hold ends at once if Place proves that they are dead, and else with its TTL; what they
+// wait for is withdrawn, and they neither acquire nor renew any more. An older incarnation, one
+// that said Goodbye, or any of a node that is Gone is answered CodeStaleIncarnation. The name of an
+// incarnation never changes.
 type Hello struct {
 	Node        Node
 	Incarnation uint64
@@ -53,26 +56,27 @@ type Hello struct {
 	Place       Place
 }
 
-// Goodbye says that a process has ended its leases and goes: its sessions end. It cannot return, and no
-// later process of a node that is Gone can. A later Goodbye of the same process may go further. CodeStaleIncarnation when
-// a newer process is there.
+// Goodbye says that a process has ended its leases and goes: its sessions end. It cannot return,
+// and no later process of a node that is Gone can. A later Goodbye of the same process may go
+// further. CodeStaleIncarnation when a newer process is there.
 type Goodbye struct {
 	Node        Node
 	Incarnation uint64
 	Departure   Departure
 }
 
-// Remove says that the node of a process has no replica in the group. That is no proof of its death: what it
-// holds stays until its TTL, and its record until then; what it waits for is withdrawn. It is here again when it
-// opens a session. Since is what its record says. CodeFinished if there is no such record, or the process has gone
-// or come back since then.
+// Remove says that the node of a process has no replica in the group. That is no proof of its
+// death: what it holds stays until its TTL, and its record until then; what it waits for is
+// withdrawn. It is here again when it opens a session. Since is what its record says. CodeFinished
+// if there is no such record, or the process has gone or come back since then.
 type Remove struct {
 	Node        Node
 	Incarnation uint64
 	Since       uint64
 }
 
-// Revoke is an operator's: all sessions of a node end that were opened up to a command, by its number. CodeInvalid without a reason.
+// Revoke is an operator's: all sessions of a node end that were opened up to a command, by its
+// number. CodeInvalid without a reason.
 type Revoke struct {
 	Node   Node
 	Upto   uint64
@@ -80,14 +84,14 @@ type Revoke struct {
 }
 
 // Acquire asks for a lock. With a TTL it opens its session if the number was never used; it never
-// re-opens one that ended (CodeSessionLost). A session that does not exist and comes without a TTL is
-// answered CodeSessionLost, and then cannot be opened any more.
+// re-opens one that ended (CodeSessionLost). A session that does not exist and comes without a TTL
+// is answered CodeSessionLost, and then cannot be opened any more.
 //
 // Answers: CodeGranted, CodeQueued (Wait), CodeHeld (not Wait), a refusal, or CodeFinished when the
-// request is over. A duplicate is answered by where the request stands, and changes nothing. A refused
-// request is over, except those refused with CodeInvalid, CodeNotServing, CodeTooManySessions and
-// CodeTooManyRequests, which may be repeated under the same number (see Code.Left). CodeInvalid also for a number
-// that is live for another lock.
+// request is over. A duplicate is answered by where the request stands, and changes nothing. A
+// refused request is over, except those refused with CodeInvalid, CodeNotServing,
+// CodeTooManySessions and CodeTooManyRequests, which may be repeated under the same number (see
+// Code.Left). CodeInvalid also for a number that is live for another lock.
 type Acquire struct {
 	Session  SessionID
 	TTL      time.Duration // whole milliseconds
@@ -96,7 +100,7 @@ type Acquire struct {
 	Name     string
 	Wait     bool
 	Mode     Mode
-	Limit    uint32 // Permit only: the same for all permits of a lock, else CodeLimitMismatch
+	Limit    uint32 // Permit only. CodeLimitMismatch if a name is in use with another one: that of Exclusive and Shared is 0
 	Weight   uint32 // Permit only: 1 to Limit; 0 counts as 1
 	Priority int32  // higher first
 	Label    string
@@ -105,14 +109,14 @@ type Acquire struct {
 	Others   []string      // further names of a set, which is granted as a whole under one token. Not for Permit
 	Delay    time.Duration // whole milliseconds: what is lost, not released, rests for so long
 	While    []uint64      // tokens that the caller holds and does not let go while it waits, the innermost first
-	Refuse   bool          // answer CodeDeadlock instead of waiting in a circle
+	Refuse   bool          // answer CodeDeadlock instead of waiting in a cycle
 	Election bool          // the holder is the leader of an election, as its events say. Exclusive only, not for a set or Once key
 }
 
-// Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not seen
-// yet will do nothing when it comes. If the session was never opened, it cannot be opened afterwards
-// and the answer is CodeSessionLost, as it is when the session has ended. CodeTooManyRequests: a request
-// not seen yet could not be remembered; the others are withdrawn.
+// Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not
+// seen yet will do nothing when it comes. If the session was never opened, it cannot be opened
+// afterwards and the answer is CodeSessionLost, as it is when the session has ended.
+// CodeTooManyRequests: a request not seen yet could not be remembered; the others are withdrawn.
 type Withdraw struct {
 	Session  SessionID
 	Acked    uint64
@@ -125,10 +129,11 @@ type Grant struct {
 	Token uint64
 }
 
-// Release frees grants of a session by their tokens. CodeOK if all were current; else CodeNotHeld, and
-// those that were are released. With a Rest, whole milliseconds, the places that they had stay taken until
-// EndRest. One name of a set stands for all of it. With Close the session ends with it, if it is open, whatever
-// the answer: as after CloseSession, but with the word whether its grant was still there.
+// Release frees grants of a session by their tokens. CodeOK if all were current; else CodeNotHeld,
+// and those that were are released. With a Rest, whole milliseconds, the places that they had stay
+// taken until EndRest. One name of a set stands for all of it. With Close the session ends with it,
+// if it is open, whatever the answer: as after CloseSession, but with the word whether its grant
+// was still there.
 type Release struct {
 	Session SessionID
 	Acked   uint64
@@ -137,10 +142,10 @@ type Release struct {
 	Close   bool
 }
 
-// SetValue writes the value of a lock that the session holds under this token; a nil Value deletes it.
-// CodeStaleToken when it does not hold it. A request number that was carried out, or withdrawn, is answered
-// CodeFinished afterwards, and no other is: who has not heard the first answer, and withdrew nothing, has
-// written.
+// SetValue writes the value of a lock that the session holds under this token; a nil Value deletes
+// it. CodeStaleToken when it does not hold it. A request number that was carried out, or withdrawn,
+// is answered CodeFinished afterwards, and no other is: who has not heard the first answer, and
+// withdrew nothing, has written.
 type SetValue struct {
 	Session SessionID
 	Request uint64 // counted together with those of Acquire
@@ -150,26 +155,30 @@ type SetValue struct {
 	Value   []byte
 }
 
-// Keep renews sessions of a node: each that exists and has not seen this or a later Seq. Lost in the
-// outcome lists those that do not exist; they never will. Lowest is the lowest session number that the
-// node still uses: lower ones are not remembered one by one.
+// Keep renews sessions of a node: each that exists and has not seen this or a later Seq. Lost in
+// the outcome lists those that do not exist; they never will. Lowest is the lowest session number
+// that the node still uses: lower ones are not remembered one by one. With a TTL, whole
+// milliseconds, there is one session, and it has that TTL from then on; CodeFinished, and nothing
+// has changed, if it has seen a later Seq.
 type Keep struct {
 	Node        Node
 	Incarnation uint64
 	Seq         uint64 // counted by the incarnation from 1
 	Lowest      uint64
 	Sessions    []uint64
+	TTL         time.Duration
 }
 
-// CloseSession ends a session now: its grants are released. A number that was never opened cannot be
-// opened afterwards. CodeOK also when it has ended before. Lost says that its client did not mean to let go.
+// CloseSession ends a session now: its grants are released. A number that was never opened cannot
+// be opened afterwards. CodeOK also when it has ended before. Lost says that its client did not
+// mean to let go.
 type CloseSession struct {
 	Session SessionID
 	Lost    bool
 }
 
-// Expire ends a session if Renewed is still the number of its last renewal. CodeFinished when it was
-// renewed since, CodeSessionLost when it has ended.
+// Expire ends a session if Renewed is still the number of its last renewal. CodeFinished when it
+// was renewed since, CodeSessionLost when it has ended.
 type Expire struct {
 	Session SessionID
 	Renewed uint64
@@ -183,9 +192,10 @@ type ForceRelease struct {
 	Reason string
 }
 
-// Finish ends the run of a Once key for good: its grant ends, the key is remembered for at least Keep
-// (whole milliseconds) and who waits for it is sent away. CodeNotHeld when the token is no current grant; but
-// CodeOK when it is the token that the key is remembered with. Acquire then answers CodeDone.
+// Finish ends the run of a Once key for good: its grant ends, the key is remembered for at least
+// Keep (whole milliseconds) and who waits for it is sent away. CodeNotHeld when the token is no
+// current grant; but CodeOK when it is the token that the key is remembered with. Acquire then
+// answers CodeDone.
 type Finish struct {
 	Session SessionID
 	Acked   uint64
@@ -194,22 +204,23 @@ type Finish struct {
 	Keep    time.Duration
 }
 
-// Turn says that at least OncePeriod(Keep) went by on some replica since it applied the turn that is command Last, of
-// the keys that are remembered for Keep. CodeFinished when that was not their last turn.
+// Turn says that at least OncePeriod(Keep) went by on some replica since it applied the turn that
+// is command Last, of the keys that are remembered for Keep. CodeFinished when that was not their
+// last turn.
 type Turn struct {
 	Keep time.Duration
 	Last uint64
 }
 
-// Sweep forgets keys remembered for Keep whose time is over, those that were finished up to the command Upto and
-// at most SweepMax. Keys whose time is not over stay, whatever Upto says.
+// Sweep forgets keys remembered for Keep whose time is over, those that were finished up to the
+// command Upto and at most SweepMax. Keys whose time is not over stay, whatever Upto says.
 type Sweep struct {
 	Keep time.Duration
 	Upto uint64
 }
 
-// EndRest says that the time of a rest is over on some replica: the place may be taken again. CodeFinished
-// when there is no such rest.
+// EndRest says that the time of a rest is over on some replica: the place may be taken again.
+// CodeFinished when there is no such rest.
 type EndRest struct {
 	Name  string
 	Token uint64

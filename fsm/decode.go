@@ -48,9 +48,12 @@ type scratch struct {
 	raise        Raise
 	silent       Silent
 	continued    Continue
+	forget       Forget
+	ask          Ask
 }
 
-// decode reads b into the struct of its operation and answers a pointer to it, good until the next call.
+// decode reads b into the struct of its operation and answers a pointer to it, good until the next
+// call.
 func (s *scratch) decode(b []byte) (decodable, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("holdfast: command of %d bytes: %w", len(b), ErrMalformed)
@@ -68,8 +71,8 @@ func (s *scratch) decode(b []byte) (decodable, error) {
 	return c, nil
 }
 
-// room clears and answers the struct of an operation, nil if that is no single command's. The slices of the frequent
-// commands keep their memory.
+// room clears and answers the struct of an operation, nil if that is no single command's. The
+// slices of the frequent commands keep their memory.
 func (s *scratch) room(o op) decodable {
 	switch o {
 	case opBirth:
@@ -120,6 +123,12 @@ func (s *scratch) room(o op) decodable {
 	case opFinish:
 		s.finish = Finish{}
 		return &s.finish
+	case opForget:
+		s.forget = Forget{}
+		return &s.forget
+	case opAsk:
+		s.ask = Ask{}
+		return &s.ask
 	}
 	return s.ofTime(o)
 }

@@ -238,6 +238,8 @@ func (c *Keep) decode(b []byte) error {
 			c.Lowest = f.uint64()
 		case 5:
 			c.Sessions = f.appendUints(c.Sessions)
+		case 6:
+			c.TTL = f.millis()
 		}
 	}
 	return f.err

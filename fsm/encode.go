@@ -34,6 +34,8 @@ const (
 	opSilent
 	opBatch
 	opContinue
+	opForget
+	opAsk
 	opEnd
 )
 
@@ -182,7 +184,8 @@ func (c Keep) AppendTo(b []byte) []byte {
 	b = appendUint(b, 2, c.Incarnation)
 	b = appendUint(b, 3, c.Seq)
 	b = appendUint(b, 4, c.Lowest)
-	return appendPacked(b, 5, c.Sessions)
+	b = appendPacked(b, 5, c.Sessions)
+	return appendMillis(b, 6, c.TTL)
 }
 
 // AppendTo implements Command.

@@ -20,7 +20,7 @@ const (
 	EventQueued                              // a request began to wait
 	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, superseded, removed, or that of its session's end
 	EventValueSet                            // the lock's value changed; Value
-	EventWanted                              // to one holder, once: somebody wants its lock
+	EventWanted                              // to one holder, once: somebody wants its lock. With Detail: it is asked to let go, and why
 	EventResting                             // the place of a grant that ended stays taken for TTL
 	EventRested                              // and is free again
 	EventSilent                              // a node's replica is not heard for TTL, or is heard again
@@ -85,7 +85,7 @@ type Event struct {
 	Waited   bool // of EventGranted: in the queue, and not granted at once
 	TTL      time.Duration
 	Reason   Reason
-	Detail   string // of what an operator did: his words
+	Detail   string // of what an operator did or asks for: his words
 	NodeName string
 	Label    string
 	Mode     Mode

@@ -28,7 +28,8 @@ func everyCommand() []Command {
 		Withdraw{id, 3, []uint64{1, 1 << 60}},
 		Release{id, 4, []Grant{{"x", 1}, {"y", TokenMax}}, time.Second, true},
 		SetValue{id, 5, 6, "x", 101, []byte("v")},
-		Keep{id.Node, 1, 10, 2, []uint64{2, 3, 400}},
+		Keep{id.Node, 1, 10, 2, []uint64{2, 3, 400}, 0},
+		Keep{id.Node, 1, 11, 2, []uint64{2}, 7 * time.Second},
 		CloseSession{id, true},
 		Expire{id, 99},
 		ForceRelease{"x", 101, "stuck"},
@@ -38,6 +39,8 @@ func everyCommand() []Command {
 		EndRest{"x", 101},
 		Raise{1 << 40},
 		Continue{97},
+		Forget{OnceName("mail"), 101},
+		Ask{"x", 101, "maintenance"},
 		Silent{12, []Silence{{id.Node, 2500 * time.Millisecond}, {Node{'b'}, 0}}},
 		Batch{[]Command{CloseSession{id, true}, Release{id, 4, []Grant{{"x", 1}}, 0, false}}},
 		// presence counts
@@ -99,7 +102,8 @@ func FuzzReadRecords(f *testing.F) {
 	})
 }
 
-// readAndWrite reads a snapshot; if that is one, the machine must be sound, and its own snapshot stable.
+// readAndWrite reads a snapshot; if that is one, the machine must be sound, and its own snapshot
+// stable.
 func readAndWrite(t *testing.T, b []byte) {
 	m, err := ReadSnapshot(bytes.NewReader(b))
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The invariants of design.md that the log alone decides, by what users see: outcomes and events. Each
-// failure names its invariant. The machine is replaced by a restored snapshot of itself now and then.
+// The invariants of design.md that the log alone decides, by what users see: outcomes and events.
+// Each failure names its invariant. The machine is replaced by a restored snapshot of itself now
+// and then.
 func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -134,8 +135,8 @@ func (l *ledger) observe(c Command, e Event) {
 	}
 }
 
-// mayEnd tests S9: the command is of the process whose grant ends, or says that its time is over, or is an
-// operator's, or the Hello of a process that proves the death of that one.
+// mayEnd tests S9: the command is of the process whose grant ends, or says that its time is over,
+// or is an operator's, or the Hello of a process that proves the death of that one.
 func (l *ledger) mayEnd(c Command, e Event) {
 	switch c := c.(type) {
 	case Expire:
@@ -268,7 +269,8 @@ func (l *ledger) compare(m *Machine, c Command, o Outcome) {
 // free says whether somebody waits for a lock though nothing of it is taken.
 func free(v Lock) bool { return len(v.Holders) == 0 && len(v.Rests) == 0 && len(v.Waiters) > 0 }
 
-// waitsElsewhere says whether the first waiter wants a set of names, another of which cannot be had yet.
+// waitsElsewhere says whether the first waiter wants a set of names, another of which cannot be had
+// yet.
 func (l *ledger) waitsElsewhere(m *Machine, v Lock) bool {
 	first := v.Waiters[0]
 	for _, name := range names() {

@@ -1,8 +1,9 @@
 package fsm
 
-// Left is what an Acquire that was answered with this code has left in the group: whether its session is open, and
-// what became of its request, as Machine.Request says. RequestUnknown: a late duplicate may still be carried out. What
-// it says of the session holds for a SetValue and a Withdraw, too, and what it says of the requests for a Withdraw.
+// Left is what an Acquire that was answered with this code has left in the group: whether its
+// session is open, and what became of its request, as Machine.Request says. RequestUnknown: a late
+// duplicate may still be carried out. What it says of the session holds for a SetValue and a
+// Withdraw, too, and what it says of the requests for a Withdraw.
 func (c Code) Left() (open bool, request RequestState) {
 	switch c {
 	case CodeGranted:

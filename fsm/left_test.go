@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Which answer means that the session is open, and which that the request is over, was decided in five places, by
-// lists of codes. Most refusals were in none: each left an open session behind of which its node did not know.
+// Which answer means that the session is open, and which that the request is over, was decided in
+// five places, by lists of codes. Most refusals were in none: each left an open session behind of
+// which its node did not know.
 func TestTheAnswerToAnAcquireSaysWhatItHasLeft(t *testing.T) {
 	t.Parallel()
 	seen := make(map[Code]bool)
@@ -37,11 +38,11 @@ func TestTheAnswerToAnAcquireSaysWhatItHasLeft(t *testing.T) {
 // notOfAcquire are the codes that no Acquire is answered.
 var notOfAcquire = map[Code]bool{
 	CodeOK: true, CodeNotHeld: true, CodeStaleToken: true, CodeTooManyNodes: true, CodeUnsupported: true,
-	CodeForbidden: true,
+	CodeForbidden: true, CodeLater: true,
 }
 
-// leaving makes for each code an Acquire that will be answered it, and says whether its session stays open
-// although the answer cannot say so.
+// leaving makes for each code an Acquire that will be answered it, and says whether its session
+// stays open although the answer cannot say so.
 func leaving() map[Code]func(b *bench, again bool) (c Acquire, open bool) {
 	other := func(request uint64, name string) Acquire {
 		c := acquire(request, name)

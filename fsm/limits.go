@@ -11,6 +11,7 @@ const (
 	TTLMax        = 24 * time.Hour    // a session's TTL
 	TTLMin        = time.Millisecond  // a session's TTL; the public API asks for more
 	SetMax        = 64                // names of one set
+	ListMax       = 128               // grants of one Release, requests of one Withdraw
 	WhileMax      = 16                // tokens that a caller holds while it waits for another
 	RestMax       = 24 * time.Hour    // how long a place rests
 	KeepMax       = 87600 * time.Hour // how long a Once key is remembered: ten years
@@ -18,8 +19,8 @@ const (
 	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly
 )
 
-// Bounds on the state as a whole. Each has its code, but for ForgottenMax: the oldest forgotten node is dropped. Who
-// was queued before a lock has HoldersMax waits on.
+// Bounds on the state as a whole. Each has its code, but for ForgottenMax: the oldest forgotten
+// node is dropped. Who was queued before a lock has HoldersMax waits on.
 const (
 	LocksMax       = 4_000_000 // names in use, and grants together with rests: CodeTooManyLocks
 	WaitersMax     = 1_000_000 // waiters of all locks: CodeTooManyWaiters
@@ -29,18 +30,19 @@ const (
 	ForgottenMax   = 10_000    // forgotten nodes whose late commands are still told apart
 	SpansMax       = 65_536    // runs of finished numbers remembered for one session or node: CodeTooManyRequests, CodeTooManySessions
 	SpansTotalMax  = 4_000_000 // the same for all sessions: CodeTooManyRequests
-	ValuesBytesMax = 256 << 20 // all values, those of waiters included: CodeValuesFull
+	ValuesBytesMax = 256 << 20 // all values, those of waiters included, and the reasons of Ask: CodeValuesFull
 	KeysMax        = 4_000_000 // Once keys that are remembered: CodeTooManyKeys
 	PastMax        = 16        // grants of one lock that are over and remembered: the oldest is dropped
 	PastLocksMax   = 4096      // locks with such grants: the one whose last grant ended first is dropped
 )
 
-// commandsMax is the highest number of a command that is believed of a snapshot: no group gets there, and nothing
-// overflows.
+// commandsMax is the highest number of a command that is believed of a snapshot: no group gets
+// there, and nothing overflows.
 const commandsMax = 1 << 62
 
-// Limits are lower bounds on the state than this package's own, for tests of what stands on it: all machines
-// of a group must have the same, and a snapshot does not carry them. Zero stands for this package's.
+// Limits are lower bounds on the state than this package's own, for tests of what stands on it: all
+// machines of a group must have the same, and a snapshot does not carry them. Zero stands for this
+// package's.
 type Limits struct {
 	Locks, Waiters, Sessions, Nodes int
 	Spans                           int // for one session or node

@@ -37,8 +37,8 @@ func TestWaitersAreBounded(t *testing.T) {
 	b.must(acquire(4, "x"), CodeQueued)
 }
 
-// A limit of permits above the bound on holders was cut there without a word: the next one waited for a permit that was
-// free.
+// A limit of permits above the bound on holders was cut there without a word: the next one waited
+// for a permit that was free.
 func TestHoldersBeyondTheBoundAreRefusedUnlessOthersWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -219,6 +219,9 @@ func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
 		"long new value":         SetValue{Session: good.Session, Request: 1, Name: "x", Value: make([]byte, ValueBytesMax+1)},
 		"keep of nobody":         Keep{},
 		"keep of 0":              Keep{Node: Node{'a'}, Incarnation: 1, Sessions: []uint64{0}},
+		"TTL of none":            Keep{Node: Node{'a'}, Incarnation: 1, TTL: time.Second},
+		"TTL of two":             Keep{Node: Node{'a'}, Incarnation: 1, Sessions: []uint64{1, 2}, TTL: time.Second},
+		"TTL of a year":          Keep{Node: Node{'a'}, Incarnation: 1, Sessions: []uint64{1}, TTL: 8760 * time.Hour},
 		"close of nobody":        CloseSession{},
 		"expire of nobody":       Expire{},
 		"hello of nobody":        Hello{Incarnation: 1},
@@ -230,6 +233,10 @@ func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
 		"revocation for nothing": Revoke{Node{'a'}, 9, ""},
 		"long name of a boot":    Hello{Node{'a'}, 2, "", Place{Boot: long[:BootBytesMax+1]}},
 		"force without reason":   ForceRelease{Name: "x", Token: 1},
+		"asked without reason":   Ask{Name: "x", Token: 1},
+		"asked at length":        Ask{"x", 1, strings.Repeat("r", LabelBytesMax+1)},
+		"asked for no name":      Ask{"", 1, "r"},
+		"forget a lock":          Forget{"x", 1},
 		"long reason":            ForceRelease{"x", 1, strings.Repeat("r", LabelBytesMax+1)},
 		"birth of no cluster":    Birth{},
 		"another cluster":        Birth{Cluster: [16]byte{2}},

@@ -11,9 +11,8 @@ type lock struct {
 	told    uint64 // holders up to this token have been told that somebody wants it
 	epoch   uint64
 	used    uint32 // sum of the weights of holders and rests
-	limit   uint32 // of the permits held, resting and waited for
+	limit   uint32 // of the semaphore that it is in use as, which all who use it give; 0: in use as a lock, or not in use
 	waiters int32
-	permits int32 // claims and rests in mode Permit
 	holders uint16
 	resting uint16 // places that are taken though their holder is gone
 	mode    Mode   // of the holders and rests
@@ -121,6 +120,16 @@ func (m *Machine) lock(name string) *lock {
 	return l
 }
 
+// inUse says whether somebody holds a lock or waits for it, or a place of it rests. One that has
+// only a value is free.
+func (l *lock) inUse() bool { return l.holders > 0 || l.waiters > 0 || l.resting > 0 }
+
+// differs says whether a name is in use as something else than what is asked for: exclusive and
+// shared claims go together, as those of writers and readers, and the permits of one limit do. No
+// others ever meet in a lock: whoever waited for that would wait for as long as the name is used,
+// and of two programs that disagree neither would hear of it.
+func (l *lock) differs(limit uint32) bool { return l.inUse() && l.limit != limit }
+
 // fits says whether a claim can join the present holders.
 func (m *Machine) fits(l *lock, mode Mode, weight uint32) bool {
 	return l.holders == 0 && l.resting == 0 || l.joins(mode, weight) && !m.full(l)
@@ -136,11 +145,9 @@ func (m *Machine) full(l *lock) bool { return int(l.holders)+int(l.resting) >= m
 
 // add makes a new claim part of its lock's counts; grant or wait must follow.
 func (m *Machine) add(l *lock, c *claim) {
+	m.work += costOfClaim
 	m.values += c.first().size()
-	if c.mode == Permit {
-		l.permits++
-		l.limit = c.limit
-	}
+	l.limit = c.limit
 }
 
 // wait queues a claim and tells the holders.
@@ -193,8 +200,8 @@ func (m *Machine) write(l *lock, c *claim, v *value) {
 	}
 }
 
-// drop takes a claim out of its lock and session, but not the others of its set. Somebody may fit then: settle
-// must follow.
+// drop takes a claim out of its lock and session, but not the others of its set. Somebody may fit
+// then: settle must follow.
 func (m *Machine) drop(l *lock, c *claim) {
 	if c.token == 0 {
 		m.waiters.Delete(c)
@@ -203,6 +210,9 @@ func (m *Machine) drop(l *lock, c *claim) {
 		m.grants--
 		l.holders--
 		l.used -= c.weight
+		if m.asked.Len() > 0 && c.leads() {
+			m.unask(c.token)
+		}
 		if c.mode == Exclusive {
 			l.holder = nil
 		} else {
@@ -213,25 +223,22 @@ func (m *Machine) drop(l *lock, c *claim) {
 		m.nested.Delete(c)
 	}
 	m.values -= c.first().size()
-	l.vacate(c.mode)
+	l.vacate()
 	m.requests.Delete(request{opened: c.owner.opened, number: c.request})
 }
 
-// vacate adjusts a lock to the end of a claim or rest of a mode.
-func (l *lock) vacate(gone Mode) {
-	if gone == Permit {
-		l.permits--
-		if l.permits == 0 {
-			l.limit = 0
-		}
-	}
+// vacate adjusts a lock to the end of a claim or rest.
+func (l *lock) vacate() {
 	if l.holders == 0 && l.resting == 0 {
 		l.mode = Exclusive
 	}
+	if !l.inUse() {
+		l.limit = 0
+	}
 }
 
-// settle grants the lock to its first waiters as far as they fit, in order, and then the locks of the sets
-// among them, and lets go of locks that nobody needs.
+// settle grants the lock to its first waiters as far as they fit, in order, and then the locks of
+// the sets among them, and lets go of locks that nobody needs.
 func (m *Machine) settle(l *lock) {
 	m.serveQueue(l)
 	for len(m.pending) > 0 {
@@ -243,11 +250,15 @@ func (m *Machine) settle(l *lock) {
 	}
 }
 
-// serveQueue settles one lock, as far as this command may. Holders that others wait behind are told so.
+// serveQueue settles one lock, as far as this command may. Holders that others wait behind are told
+// so.
 func (m *Machine) serveQueue(l *lock) {
 	finished, later := m.isDone(l.name), false
 	for l.waiters > 0 {
 		c := m.head(l)
+		if !c.alone() {
+			m.work += costOfLook * len(c.more.set.claims)
+		}
 		if !finished && (!m.fits(l, c.mode, c.weight) || m.gone(c) || !c.alone() && !m.fitsSet(c.more.set)) {
 			break
 		}
@@ -256,16 +267,16 @@ func (m *Machine) serveQueue(l *lock) {
 		}
 		switch {
 		case finished:
-			m.left--
+			m.charge(costOfClaim)
 			m.sendAway(c)
 		case c.alone():
-			m.left--
+			m.charge(costOfClaim)
 			m.waiters.Delete(c)
 			l.waiters--
 			holder := *c
 			m.grant(l, &holder)
 		default:
-			m.left -= len(c.more.set.claims)
+			m.charge(costOfClaim * len(c.more.set.claims))
 			m.serveSet(l, c.more.set)
 		}
 	}
@@ -273,7 +284,7 @@ func (m *Machine) serveQueue(l *lock) {
 	if l.waiters > 0 {
 		m.tell(l)
 	}
-	if l.holders == 0 && l.waiters == 0 && l.resting == 0 && l.value == nil {
+	if !l.inUse() && l.value == nil {
 		m.locks.Delete(l.name)
 	}
 }
@@ -299,25 +310,38 @@ func (m *Machine) head(l *lock) (first *claim) {
 	return first
 }
 
-// tell says to each holder that has not been told that somebody wants the lock. Who waits for one that is unsettled may be served
-// beside them.
+// tell says to each holder that has not been told that somebody wants the lock, as far as this
+// command may. Who waits for one that is unsettled may be served beside them.
 func (m *Machine) tell(l *lock) {
 	if l.told >= l.last || l.unsettled {
 		return
 	}
-	m.pivot = claim{name: l.name, token: l.told + 1}
-	l.told = l.last
 	if l.holder != nil {
+		l.told = l.last
+		m.charge(costOfLook)
 		m.emit(EventWanted, l.holder, ReasonNone)
 		return
 	}
+	later := false
+	m.pivot = claim{name: l.name, token: l.told + 1}
 	m.shared.Ascend(&m.pivot, func(c *claim) bool {
 		if c.name != l.name {
 			return false
 		}
+		if later = m.left <= 0; later {
+			return false
+		}
+		m.charge(costOfLook)
 		m.emit(EventWanted, c, ReasonNone)
+		l.told = c.token
 		return true
 	})
+	switch {
+	case !later:
+		l.told = l.last
+	case l.waiters > 0:
+		m.postpone(l, true)
+	}
 }
 
 // holder finds the holder of a lock by its token, nil if the token is no current grant.

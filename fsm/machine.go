@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Machine is the state of a group, and the only thing that changes it is Apply. Not safe for concurrent
-// use: its owner locks. Reads may run at the same time as each other.
+// Machine is the state of a group, and the only thing that changes it is Apply. Not safe for
+// concurrent use: its owner locks. Reads may run at the same time as each other.
 //
 // Invariants, which Check tests and other comments cite:
 //
@@ -24,8 +24,9 @@ import (
 //	I10 a process that is over has no waiter that is not gone, and its sessions wait for their end alone
 //	I11 what has ended and is still there is for a teardown to take away, and no teardown is of nothing
 //
-// And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello of a process
-// that proves the death of that one, or by an operator (S9). Apply compares who proposed a command with whose it is.
+// And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello
+// of a process that proves the death of that one, or by an operator (S9). Apply compares who
+// proposed a command with whose it is.
 type Machine struct {
 	group
 	locks    *btree.Map[string, *lock]
@@ -36,6 +37,7 @@ type Machine struct {
 	nodes    *btree.BTreeG[node]
 	rests    *btree.BTreeG[*rest]       // by name and token
 	nested   *btree.BTreeG[*claim]      // claims whose callers hold something meanwhile, by its token and by request
+	asked    *btree.Map[uint64, string] // why holders are asked to let go, by token
 	keys     *btree.BTreeG[*onceRecord] // finished Once keys, by name
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
@@ -50,11 +52,12 @@ type Machine struct {
 	grants    int
 	here      int   // processes that are not over
 	forgotten int   // nodes of which only the memory is left
-	values    int64 // bytes of values, those of waiters included
+	values    int64 // bytes of values, those of waiters and the reasons of asked included
 	limits    limits
 
-	// A lock or session of this epoch was made since the last Fork: it is this machine's alone and may be
-	// changed in place. Any other is copied first. Claims never change once they are in a tree.
+	// A lock or session of this epoch was made since the last Fork: it is this machine's alone and
+	// may be changed in place. Any other is copied first. Claims never change once they are in a
+	// tree.
 	epoch uint64
 
 	// Room that Apply uses again and again; no part of the state.
@@ -67,7 +70,9 @@ type Machine struct {
 	found    []*session
 	outcomes []Outcome // of the commands of a batch
 	pending  []string  // locks in which somebody was granted as part of a set
-	left     int       // waiters that this command may still serve or send away
+	work     int       // of this entry so far: see effort.go
+	traced   int       // steps of this entry's searches for cycles
+	left     int       // what this command may still cost for those whom it serves
 }
 
 // group is what the group as a whole agreed on.
@@ -107,6 +112,7 @@ func New() *Machine {
 		nodes:    newTree(lessNode),
 		rests:    newTree(lessByRest),
 		nested:   newTree(lessNested),
+		asked:    btree.NewMap[uint64, string](0),
 		keys:     newTree(lessByKey),
 		aged:     newTree(lessByAge),
 		classes:  btree.NewMap[uint64, class](0),
@@ -136,8 +142,9 @@ func lessSession(a, b *SessionID) bool {
 	return a.Incarnation < b.Incarnation || a.Incarnation == b.Incarnation && a.Number < b.Number
 }
 
-// Fork is a copy of the state in O(1). Both can go on independently: what is shared is copied when it is
-// first changed. Fork itself needs the owner's lock; the copy may then be read elsewhere without it.
+// Fork is a copy of the state in O(1). Both can go on independently: what is shared is copied when
+// it is first changed. Fork itself needs the owner's lock; the copy may then be read elsewhere
+// without it.
 func (m *Machine) Fork() *Machine {
 	m.epoch++ // above that of every entry so far: neither machine owns them
 	f := &Machine{
@@ -150,6 +157,7 @@ func (m *Machine) Fork() *Machine {
 		nodes:    m.nodes.Copy(),
 		rests:    m.rests.Copy(),
 		nested:   m.nested.Copy(),
+		asked:    m.asked.Copy(),
 		keys:     m.keys.Copy(),
 		aged:     m.aged.Copy(),
 		classes:  m.classes.Copy(),
@@ -167,12 +175,13 @@ func (m *Machine) Fork() *Machine {
 	return f
 }
 
-// Apply carries out the command at a log index, which process by has proposed, and answers its outcome and what
-// it changed. It never panics. The events are good until the next Apply. Indexes must rise: a command at an
-// index that was applied before is answered CodeInvalid and changes nothing, as is one that is malformed or out of
-// bounds. A command about another process's sessions is answered CodeForbidden. CodeUnsupported leaves the machine
-// as it was at the index before: the replica must stop. The machine counts the commands, those included that are
-// answered CodeInvalid or CodeForbidden: by these numbers, and not by indexes of the log, it knows what happened when.
+// Apply carries out the command at a log index, which process by has proposed, and answers its
+// outcome and what it changed. It never panics. The events are good until the next Apply. Indexes
+// must rise: a command at an index that was applied before is answered CodeInvalid and changes
+// nothing, as is one that is malformed or out of bounds. A command about another process's sessions
+// is answered CodeForbidden. CodeUnsupported leaves the machine as it was at the index before: the
+// replica must stop. The machine counts the commands, those included that are answered CodeInvalid
+// or CodeForbidden: by these numbers, and not by indexes of the log, it knows what happened when.
 func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event) {
 	if index <= m.applied {
 		return Outcome{Code: CodeInvalid}, nil
@@ -181,6 +190,7 @@ func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event)
 	if m.events = m.events[:0]; cap(m.events) > eventsKept {
 		m.events = nil
 	}
+	m.work, m.traced = 0, 0
 	var o Outcome
 	if isBatch(cmd) {
 		o = m.batch(by, cmd)
@@ -193,7 +203,8 @@ func (m *Machine) Apply(index uint64, by Process, cmd []byte) (Outcome, []Event)
 	return o, m.events
 }
 
-// eventsKept is for how many events there is room when nothing happens: some for each command of a full batch.
+// eventsKept is for how many events there is room when nothing happens: some for each command of a
+// full batch.
 const eventsKept = 4 * BatchMax
 
 // one carries out a command that is no batch.
@@ -210,7 +221,7 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
-	m.left = m.limits.step
+	m.left = m.step()
 	_, before := m.Unfinished()
 	o := m.dispatch(c)
 	if _, left := m.Unfinished(); left && !before {
@@ -265,6 +276,10 @@ func (m *Machine) dispatch(c decodable) Outcome {
 		return m.forceRelease(c)
 	case *Finish:
 		return m.finishKey(c)
+	case *Forget:
+		return m.forget(c)
+	case *Ask:
+		return m.ask(c)
 	case *Turn:
 		return m.turn(c)
 	case *Sweep:

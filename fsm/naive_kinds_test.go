@@ -12,6 +12,14 @@ func (o *naive) doKind(c Command) Outcome {
 	switch c := c.(type) {
 	case Finish:
 		return o.finishKey(c)
+	case Forget:
+		if k, done := o.keys[c.Name]; done && k.Token == c.Token {
+			delete(o.keys, c.Name)
+			if len(o.inClass(k.keep)) == 0 {
+				delete(o.turns, k.keep)
+			}
+		}
+		return Outcome{}
 	case Turn:
 		keep := uint64(c.Keep / time.Millisecond)
 		turns := o.turns[keep]
@@ -143,8 +151,8 @@ func (o *naive) pastOf(name string) (grants []PastGrant) {
 	return grants
 }
 
-// deadlocked says whether a request would wait for what its caller holds: all that waits for that is found, step by step,
-// until nothing more is.
+// deadlocked says whether a request would wait for what its caller holds: all that waits for that
+// is found, step by step, until nothing more is.
 func (o *naive) deadlocked(c *naiveClaim) bool {
 	stuck := make(map[*naiveClaim]bool)
 	for found := true; found; {
@@ -180,7 +188,7 @@ func (o *naive) waitsFor(c *naiveClaim, stuck map[*naiveClaim]bool) bool {
 				continue
 			}
 			kept += h.Weight
-			if h.Mode != Permit || c.Mode != Permit || kept > h.Limit {
+			if h.Mode != Permit || kept > h.Limit {
 				return true
 			}
 		}

@@ -16,6 +16,19 @@ func (o *naive) doLock(c Command) Outcome {
 		return o.release(c)
 	case SetValue:
 		return o.setValue(c)
+	case Ask:
+		for _, x := range o.holders(c.Name) {
+			if x.token != c.Token || o.gone(x) {
+				continue
+			}
+			if x.asked == "" {
+				x.asked = c.Reason
+				o.tell(x, x.Name, EventWanted, ReasonNone)
+				o.events[len(o.events)-1].Detail = c.Reason
+			}
+			return Outcome{}
+		}
+		return Outcome{Code: CodeStaleToken}
 	case ForceRelease:
 		for _, x := range o.holders(c.Name) {
 			if x.token == c.Token && !o.gone(x) {
@@ -125,7 +138,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 		s.over[c.Request] = true
 		return Outcome{Code: CodeDone, Token: k.Token, Holder: &k.Holder}
 	}
-	if c.Mode == Permit && o.limit(c.Name) != 0 && o.limit(c.Name) != c.Limit {
+	if o.differs(c) {
 		s.over[c.Request] = true
 		return Outcome{Code: CodeLimitMismatch}
 	}
@@ -155,6 +168,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 	x.queued = taken != ""
 	o.claims = append(o.claims, x)
 	if taken != "" {
+		o.work += 16 * len(x.names())
 		for _, name := range x.names() {
 			o.tell(x, name, EventQueued, ReasonNone)
 			o.want(name)
@@ -164,6 +178,18 @@ func (o *naive) acquire(c Acquire) Outcome {
 		o.settle(c.Name)
 	}
 	return answer(x)
+}
+
+// differs says whether somebody uses a name of the request, or has a place there that rests, with
+// another limit; that of a lock is 0.
+func (o *naive) differs(c Acquire) bool {
+	for _, name := range append([]string{c.Name}, c.Others...) {
+		if slices.ContainsFunc(o.of(name), func(x *naiveClaim) bool { return x.Limit != c.Limit }) ||
+			slices.ContainsFunc(o.restsOf(name), func(r naiveRest) bool { return r.limit != c.Limit }) {
+			return true
+		}
+	}
+	return false
 }
 
 // limit is that of the permits of a lock, 0 if there are none.
@@ -184,7 +210,8 @@ func answer(c *naiveClaim) Outcome {
 	return Outcome{Code: CodeGranted, Token: c.token}
 }
 
-// settle serves the waiters of a lock, then those of the other locks of sets that were granted, the last first.
+// settle serves the waiters of a lock, then those of the other locks of sets that were granted, the
+// last first.
 func (o *naive) settle(name string) {
 	for stack := []string{name}; len(stack) > 0; {
 		name := stack[len(stack)-1]
@@ -202,12 +229,16 @@ func (o *naive) settle(name string) {
 	}
 }
 
-// serve grants to the first waiter for as long as it is first everywhere and fits, or sends it away if its key is finished.
+// serve grants to the first waiter for as long as it is first everywhere and fits, or sends it away
+// if its key is finished.
 func (o *naive) serve(name string) (granted []*naiveClaim) {
 	delete(o.unsettled, name)
 	for waiting := o.waiters(name); len(waiting) > 0; waiting = o.waiters(name) {
 		c := waiting[0]
 		_, done := o.keys[name]
+		if c.queued && len(c.Others) > 0 {
+			o.work += len(c.names())
+		}
 		if !done && !o.servable(c) {
 			break
 		}
@@ -215,7 +246,7 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 			o.unsettled[name] = true
 			break
 		}
-		o.left -= len(c.names())
+		o.charge(16 * len(c.names()))
 		if done {
 			c.s.over[c.Request] = true
 			o.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
@@ -252,6 +283,13 @@ func (o *naive) want(name string) {
 	}
 	for _, h := range o.holders(name) {
 		if !slices.Contains(h.told, name) {
+			if h.Mode != Exclusive && o.left <= 0 {
+				if len(o.waiters(name)) > 0 {
+					o.unsettled[name] = true
+				}
+				return
+			}
+			o.charge(1)
 			h.told = append(h.told, name)
 			o.tell(h, name, EventWanted, ReasonNone)
 		}
@@ -275,6 +313,7 @@ func (o *naive) write(c *naiveClaim, name string, value []byte) {
 
 // finish removes a claim and serves others.
 func (o *naive) finish(c *naiveClaim, kind EventKind, reason Reason, rest time.Duration) {
+	o.work += 16 * len(c.names())
 	o.remove(c, ending{kind: kind, reason: reason, rest: uint64(rest / time.Millisecond)})
 	for _, name := range c.names() {
 		o.settle(name)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// naiveEnd is an end of which something may be left: of a session, of a process's sessions, or of all that it waits for.
+// naiveEnd is an end of which something may be left: of a session, of a process's sessions, or of
+// all that it waits for.
 type naiveEnd struct {
 	began      uint64
 	of         Process
@@ -66,7 +67,8 @@ func (o *naive) endSession(s *naiveSession, how ending, began uint64) {
 	o.begin(naiveEnd{began: began, of: s.ID.Process(), number: s.ID.Number, how: how})
 }
 
-// endSessions ends those of a process that were opened up to a command, and with waits only what it waits for.
+// endSessions ends those of a process that were opened up to a command, and with waits only what it
+// waits for.
 func (o *naive) endSessions(r *naiveRun, waits bool, upto uint64, how ending) {
 	last := &r.ended
 	if waits {
@@ -100,7 +102,8 @@ func (o *naive) gone(c *naiveClaim) bool {
 	return o.ended(c.s) || c.token == 0 && c.arrived <= o.run(c.Session.Process()).withdrawn
 }
 
-// carryOut takes a step of the ends that began by a command or later: single deeds, each of which has a price.
+// carryOut takes a step of the ends that began by a command or later: single deeds, each of which
+// has a price.
 func (o *naive) carryOut(began uint64) {
 	var names []string
 	for left := 16 * o.step; left > 0; {
@@ -111,6 +114,7 @@ func (o *naive) carryOut(began uint64) {
 		e := o.ends[at]
 		cost, done := o.deed(e, &names)
 		left -= cost
+		o.work += cost
 		if done {
 			o.ends = slices.DeleteFunc(o.ends, func(x *naiveEnd) bool { return x == e })
 			if r := o.run(e.of); e.number == 0 {
@@ -121,6 +125,11 @@ func (o *naive) carryOut(began uint64) {
 	for _, name := range names {
 		o.settle(name)
 	}
+}
+
+func (o *naive) charge(cost int) {
+	o.left -= cost
+	o.work += cost
 }
 
 // lastEnd is up to where an end of a process as a whole is left.

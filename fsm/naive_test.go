@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// naive is a second implementation of the commands, made to be read: flat lists, searched from end to
-// end. It knows nothing of forks, snapshots or bounds. naive_lock_test.go has its locks.
+// naive is a second implementation of the commands, made to be read: flat lists, searched from end
+// to end. It knows nothing of forks, snapshots or bounds. naive_lock_test.go has its locks.
 type naive struct {
 	number         uint64 // of the command
 	born, serving  bool
@@ -29,7 +29,8 @@ type naive struct {
 	ends           []*naiveEnd // in the order in which they are carried out
 	stepped        uint64
 	step           int
-	left           int // waiters that this command may serve or send away
+	work           int // of this entry
+	left           int // for those whom this command serves
 	unsettled      map[string]bool
 }
 
@@ -79,6 +80,7 @@ type naiveClaim struct {
 	token, arrived uint64
 	index          uint64
 	queued         bool
+	asked          string
 	told           []string // the names of which it has heard that somebody wants them
 }
 
@@ -91,7 +93,7 @@ func newNaive() *naive {
 }
 
 func (o *naive) apply(c Command) (Outcome, []Event) {
-	o.events = nil
+	o.events, o.work = nil, 0
 	b, several := c.(Batch)
 	if !several {
 		return o.one(c), o.events
@@ -102,6 +104,10 @@ func (o *naive) apply(c Command) (Outcome, []Event) {
 	}
 	var out Outcome
 	for _, one := range b.Commands {
+		if o.work >= 5*16*o.step {
+			out.Each = append(out.Each, Outcome{Code: CodeLater})
+			continue
+		}
 		if by := one.process(); by != b.process() && by != (Process{}) {
 			o.number++
 			out.Each = append(out.Each, Outcome{Code: CodeForbidden})
@@ -127,7 +133,7 @@ func (c Batch) sound() bool {
 func (o *naive) one(c Command) Outcome {
 	o.number++
 	left := o.unfinished()
-	o.left = o.step
+	o.left = 16 * o.step
 	out := o.do(c)
 	if !left && o.unfinished() {
 		o.say(Event{Kind: EventUnfinished})
@@ -251,7 +257,8 @@ func (o *naive) hello(c Hello) Outcome {
 	return Outcome{}
 }
 
-// succeed ends what is proved to be dead, and lets the other processes of the node keep what they hold.
+// succeed ends what is proved to be dead, and lets the other processes of the node keep what they
+// hold.
 func (o *naive) succeed(c Hello) {
 	for _, r := range o.runs {
 		switch {
@@ -280,7 +287,7 @@ func (o *naive) goodbye(c Goodbye) Outcome {
 			o.carryOut(o.number)
 		}
 	}
-	if last != nil && c.Incarnation < last.Incarnation {
+	if last != nil && (c.Incarnation < last.Incarnation || last.departure == Gone && c.Incarnation > last.Incarnation) {
 		left()
 		return Outcome{Code: CodeStaleIncarnation}
 	}
@@ -427,8 +434,10 @@ func (o *naive) keep(c Keep) Outcome {
 			o.retire(id)
 			out.Lost = append(out.Lost, number)
 		} else if c.Seq > s.seq {
-			s.seq, s.Renewed = c.Seq, o.number
+			s.seq, s.Renewed, s.TTL = c.Seq, o.number, cmp.Or(c.TTL, s.TTL)
 			o.renewed(s)
+		} else if c.Seq < s.seq && c.TTL > 0 {
+			out.Code = CodeFinished
 		}
 	}
 	return out

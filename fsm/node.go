@@ -92,9 +92,10 @@ func (m *Machine) hello(c *Hello) Outcome {
 	return Outcome{}
 }
 
-// resume is for the first who comes back when nobody is here: all had said that they leave, so that none of them was let go. They
-// only closed, and whoever comes back goes on. Without this the first would have the others removed. A newcomer changes
-// nothing: who has said that it leaves may still wait to be let go.
+// resume is for the first who comes back when nobody is here: all had said that they leave, so that
+// none of them was let go. They only closed, and whoever comes back goes on. Without this the first
+// would have the others removed. A newcomer changes nothing: who has said that it leaves may still
+// wait to be let go.
 func (m *Machine) resume() {
 	var back []node
 	m.nodes.Ascend(node{}, func(n node) bool {
@@ -109,8 +110,8 @@ func (m *Machine) resume() {
 	}
 }
 
-// succeed makes way for a later process of a node. Only what the Hello proves to be dead loses its grants now
-// (S9). The others keep what they hold until its TTL; what they wait for is withdrawn.
+// succeed makes way for a later process of a node. Only what the Hello proves to be dead loses its
+// grants now (S9). The others keep what they hold until its TTL; what they wait for is withdrawn.
 func (m *Machine) succeed(c *Hello) {
 	for _, n := range m.processes(c.Node) {
 		if c.Place.proves(n.place) {
@@ -186,7 +187,7 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 		return Outcome{Code: CodeInvalid}
 	}
 	last, known := m.latest(c.Node)
-	if known && c.Incarnation < last.incarnation {
+	if known && (c.Incarnation < last.incarnation || c.Incarnation > last.incarnation && last.departure == Gone) {
 		m.endProcess(c)
 		return Outcome{Code: CodeStaleIncarnation}
 	}
@@ -218,7 +219,8 @@ func (m *Machine) endProcess(c *Goodbye) {
 	}
 }
 
-// removeNode notes that a node has no replica. That proves nothing about its process: only what waits goes.
+// removeNode notes that a node has no replica. That proves nothing about its process: only what
+// waits goes.
 func (m *Machine) removeNode(c *Remove) Outcome {
 	n, known := m.process(c.Node, c.Incarnation)
 	switch {
@@ -255,7 +257,8 @@ func (m *Machine) hasSessions(n node) (open bool) {
 	return open
 }
 
-// letGo notes that a process that is gone may have no session left: only the memory of the node's last one stays.
+// letGo notes that a process that is gone may have no session left: only the memory of the node's
+// last one stays.
 func (m *Machine) letGo(n node) {
 	if m.hasSessions(n) {
 		return
@@ -270,8 +273,8 @@ func (m *Machine) letGo(n node) {
 	m.boundMemory()
 }
 
-// boundMemory drops the oldest memory when there is one too many. It looks at all nodes, which only happens when
-// thousands have come and gone.
+// boundMemory drops the oldest memory when there is one too many. It looks at all nodes, which only
+// happens when thousands have come and gone.
 func (m *Machine) boundMemory() {
 	if m.forgotten <= m.limits.forgotten {
 		return

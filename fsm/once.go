@@ -6,24 +6,26 @@ import (
 	"time"
 )
 
-// A Once key is a lock of a space of its own while it runs: it has the sessions, tokens, queue and loss of any
-// other. Finish turns it into a record, which is kept for a time.
+// A Once key is a lock of a space of its own while it runs: it has the sessions, tokens, queue and
+// loss of any other. Finish turns it into a record, which is kept for a time.
 //
-// That time is counted without a clock in the log. Keys that are kept equally long make a class. Replicas
-// propose a Turn of the class when one period, a small part of that time, went by on their own clock since they
-// applied the last. A key's time is over when enough whole periods lie between its end and the last turn:
-// never early, later by a period at most, and a restart of all replicas loses one period, not all.
+// That time is counted without a clock in the log. Keys that are kept equally long make a class.
+// Replicas propose a Turn of the class when one period, a small part of that time, went by on their
+// own clock since they applied the last. A key's time is over when enough whole periods lie between
+// its end and the last turn: never early, later by a period at most, and a restart of all replicas
+// loses one period, not all.
 const (
 	onceMark  = "\x00" // before a Once key; no lock's name has it
 	afterOnce = "\x01" // the lowest name that is not a Once key
 
-	// PeriodsMax is into how many periods the time of a key is divided; fewer if they would be shorter than PeriodMin.
+	// PeriodsMax is into how many periods the time of a key is divided; fewer if they would be
+	// shorter than PeriodMin.
 	PeriodsMax = 64
 	PeriodMin  = 100 * time.Millisecond
 	// SweepMax is how many keys one Sweep forgets.
 	SweepMax = 256
-	// sweepAlong is how many keys each Finish forgets of its class: more than it adds, so that what is
-	// added steadily is forgotten steadily.
+	// sweepAlong is how many keys each Finish forgets of its class: more than it adds, so that what
+	// is added steadily is forgotten steadily.
 	sweepAlong = 2
 )
 
@@ -66,13 +68,15 @@ func classOf(keep time.Duration) uint64 {
 	return (millis + unit - 1) / unit * unit
 }
 
-// turnsFor is how many turns make the time of a class go by: its periods, and the one that a key came into.
+// turnsFor is how many turns make the time of a class go by: its periods, and the one that a key
+// came into.
 func turnsFor(keep uint64) int {
 	time, period := time.Duration(keep)*time.Millisecond, OncePeriod(time.Duration(keep)*time.Millisecond)
 	return int((time+period-1)/period) + 1
 }
 
-// over is the command up to which the keys of a class have been kept for long enough, 0 if none has.
+// over is the command up to which the keys of a class have been kept for long enough, 0 if none
+// has.
 func (c class) over(keep uint64) uint64 {
 	if len(c.turns) < turnsFor(keep) {
 		return 0
@@ -116,9 +120,11 @@ func (m *Machine) finishKey(c *Finish) Outcome {
 	return Outcome{Code: CodeNotHeld}
 }
 
-// close turns the lock of a key into its record, and sends away who waits for it, in steps if those are many.
+// close turns the lock of a key into its record, and sends away who waits for it, in steps if those
+// are many.
 func (m *Machine) close(s *session, l *lock, keep uint64) {
 	held := l.holder
+	m.work += costOfClaim
 	m.finish(s, held.request)
 	m.remove(held, ending{kind: EventReleased, reason: ReasonFinished})
 	m.values -= l.value.size()
@@ -128,7 +134,8 @@ func (m *Machine) close(s *session, l *lock, keep uint64) {
 	m.forgetKeys(keep, m.commands, sweepAlong)
 }
 
-// isDone reports whether a lock is that of a Once key that is finished: who waits for it is to be sent away.
+// isDone reports whether a lock is that of a Once key that is finished: who waits for it is to be
+// sent away.
 func (m *Machine) isDone(name string) bool {
 	if !isOnce(name) {
 		return false
@@ -153,7 +160,8 @@ func (m *Machine) remember(r *onceRecord) {
 	m.classes.Set(r.keep, k)
 }
 
-// forgetKeys forgets keys of a class whose time is over, those finished up to a command, and at most so many.
+// forgetKeys forgets keys of a class whose time is over, those finished up to a command, and at
+// most so many.
 func (m *Machine) forgetKeys(keep, upto uint64, most int) {
 	k, ok := m.classes.Get(keep)
 	if !ok {
@@ -169,15 +177,9 @@ func (m *Machine) forgetKeys(keep, upto uint64, most int) {
 		if oldest == nil || oldest.keep != keep || oldest.index > upto {
 			break
 		}
-		m.aged.Delete(oldest)
-		m.keys.Delete(oldest)
-		k.count--
+		m.dropKey(oldest, &k)
 	}
-	if k.count == 0 {
-		m.classes.Delete(keep)
-	} else {
-		m.classes.Set(keep, k)
-	}
+	m.fileClass(keep, k)
 }
 
 func (m *Machine) turn(c *Turn) Outcome {
@@ -197,7 +199,8 @@ func (m *Machine) sweep(c *Sweep) Outcome {
 	return Outcome{}
 }
 
-// Key is who finished a Once key; Granted is the number of that command. False if it is not remembered as finished.
+// Key is who finished a Once key; Granted is the number of that command. False if it is not
+// remembered as finished.
 func (m *Machine) Key(key string) (Holder, bool) {
 	r, ok := m.keys.Get(&onceRecord{name: OnceName(key)})
 	if !ok {
@@ -213,7 +216,8 @@ type Class struct {
 	Over uint64 // if not 0, that of the last key that a Sweep may forget now
 }
 
-// Classes are the classes of Once keys by how long they are kept. They are few: less than a thousand.
+// Classes are the classes of Once keys by how long they are kept. They are few: less than a
+// thousand.
 func (m *Machine) Classes() (all []Class) {
 	m.classes.Scan(func(keep uint64, k class) bool {
 		all = append(all, Class{

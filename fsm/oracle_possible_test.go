@@ -1,9 +1,13 @@
 package fsm
 
-import "slices"
+import (
+	"slices"
 
-// possible says whether a client could send the command now: it releases and writes what its session was
-// granted, so that session has been open.
+	"pgregory.net/rapid"
+)
+
+// possible says whether a client could send the command now: it releases and writes what its
+// session was granted, so that session has been open; it ends and forgets what it has seen.
 func (w *world) possible(c Command) bool {
 	id := SessionID{}
 	switch c := c.(type) {
@@ -20,9 +24,19 @@ func (w *world) possible(c Command) bool {
 		return left && c.Last == last
 	case EndRest:
 		return slices.ContainsFunc(w.o.rests, func(r naiveRest) bool { return r.Name == c.Name && r.Token == c.Token })
+	case Forget:
+		return c.Token <= w.o.keys[c.Name].Token
 	default:
 		return true
 	}
 	state, _ := w.m.Request(id, 1)
 	return w.o.session(id) != nil || state == RequestSessionLost
+}
+
+// mode is mostly that of what a name is: p is a semaphore, and the others are locks.
+func (w *world) mode(name string) Mode {
+	if stray := rapid.IntRange(0, 7).Draw(w.T, "stray") == 0; stray == (name != "p") {
+		return Permit
+	}
+	return rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(w.T, "mode")
 }

@@ -11,9 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Random commands from a small world, so that they meet. At any step an old command may come again, the
-// machine may go on from a snapshot of itself, and a fork may be set aside to be looked at in the end.
-// After each step the machine must answer, tell and hold what the naive one does, and pass Check.
+// Random commands from a small world, so that they meet. At any step an old command may come again,
+// the machine may go on from a snapshot of itself, and a fork may be set aside to be looked at in
+// the end. After each step the machine must answer, tell and hold what the naive one does, and pass
+// Check.
 func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,10 +70,11 @@ func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 	})
 }
 
-// final says whether a command, or all of a batch, was carried out or refused for good. What was not may be repeated.
+// final says whether a command, or all of a batch, was carried out or refused for good. What was
+// not may be repeated.
 func final(out Outcome) bool {
 	switch out.Code {
-	case CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests:
+	case CodeLater, CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests:
 		return false
 	}
 	return !slices.ContainsFunc(out.Each, func(o Outcome) bool { return !final(o) || o.Code == CodeForbidden })
@@ -174,7 +176,7 @@ func (w *world) seen() (text string) {
 		text += fmt.Sprintln(s)
 		for r := range requests + w.next + 2 {
 			state, token := w.m.Request(s.ID, r+1)
-			text += fmt.Sprint(state, token, " ")
+			text += fmt.Sprint(state, token, w.m.Asked(s.ID, r+1), " ")
 		}
 	}
 	for l := range w.m.Locks("") {
@@ -197,6 +199,7 @@ func (w *world) expected() (text string) {
 	for _, c := range o.claims {
 		if c.token != 0 {
 			grants += len(c.names())
+			values += len(c.asked)
 		} else {
 			waiters += len(c.names())
 			values += len(c.Value)
@@ -254,7 +257,7 @@ func (o *naive) fate(s *naiveSession, r uint64) string {
 	c := o.claim(s, r)
 	switch {
 	case c != nil && c.token != 0:
-		return fmt.Sprint(RequestGranted, c.token, " ")
+		return fmt.Sprint(RequestGranted, c.token, c.asked, " ")
 	case c != nil:
 		return fmt.Sprint(RequestWaiting, 0, " ")
 	case r < s.acked || s.over[r]:
@@ -301,8 +304,7 @@ func (w *world) request() uint64 {
 	return w.draw("request", requests)
 }
 
-// batch draws some commands of one process that travel together, now and then one of another process, or one that is
-// never among them.
+// batch draws commands of one process that travel together, and now and then one that must not.
 func (w *world) batch() Batch {
 	var b Batch
 	for range rapid.IntRange(1, 6).Draw(w.T, "size") {
@@ -354,7 +356,10 @@ func (w *world) command() Command {
 		g := w.grant()
 		return SetValue{id, w.request(), w.draw("acked", 4), g.Name, g.Token, value}
 	case 10:
-		return Keep{id.Node, id.Incarnation, w.draw("seq", 5), w.draw("lowest", 2) - 1, []uint64{id.Number, w.draw("session", 3)}}
+		if rapid.Bool().Draw(t, "timed") {
+			return Keep{id.Node, id.Incarnation, w.draw("seq", 5), 0, []uint64{id.Number}, time.Duration(w.draw("ttl", 3)) * time.Second}
+		}
+		return Keep{id.Node, id.Incarnation, w.draw("seq", 5), w.draw("lowest", 2) - 1, []uint64{id.Number, w.draw("session", 3)}, 0}
 	case 11:
 		return CloseSession{id, rapid.Bool().Draw(t, "lost")}
 	case 12:
@@ -365,6 +370,9 @@ func (w *world) command() Command {
 		return Expire{id, renewed}
 	case 13:
 		g := w.grant()
+		if reason := rapid.SampledFrom([]string{"", "please", "now"}).Draw(t, "asked"); reason != "" {
+			return Ask{g.Name, g.Token, reason}
+		}
 		return ForceRelease{g.Name, g.Token, "because"}
 	}
 	return w.acquire(id)
@@ -376,8 +384,9 @@ func (w *world) acquire(id SessionID) Acquire {
 		Session: id, TTL: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 0}).Draw(t, "ttl"),
 		Request: w.request(), Acked: w.draw("acked", 3) - 1, Name: w.name(),
 		Wait: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "wait"), Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
-		Mode: Mode(rapid.IntRange(0, 2).Draw(t, "mode")), Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
+		Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
 	}
+	c.Mode = w.mode(c.Name)
 	c.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "delay")
 	if rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
 		c.While = []uint64{w.grant().Token}
@@ -424,7 +433,10 @@ func (w *world) departure(id SessionID) Command {
 // kind draws a command about Once keys and rests.
 func (w *world) kind(id SessionID) Command {
 	t := w.T
-	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 5:
+		k := w.o.keys[OnceName("k")] // its token, or one above it
+		return Forget{OnceName("k"), k.Token + w.draw("wrong", 2) - 1}
 	case 0, 1, 2:
 		g := w.keyGrant()
 		keep := rapid.SampledFrom([]time.Duration{1, 150, 70_001}).Draw(t, "keep") * time.Millisecond
@@ -457,11 +469,11 @@ func (w *world) draw(what string, highest int) uint64 {
 func (w *world) node() Node { return Node{rapid.SampledFrom([]byte("aaabbc")).Draw(w.T, "node")} }
 
 func (w *world) name() string {
-	return rapid.SampledFrom([]string{"x", "x", "x", "y", "z", OnceName("k")}).Draw(w.T, "lock")
+	return rapid.SampledFrom([]string{"x", "x", "x", "y", "z", "p", "p", OnceName("k")}).Draw(w.T, "lock")
 }
 
 // names are all that may be drawn.
-func names() []string { return []string{"x", "y", "z", OnceName("k")} }
+func names() []string { return []string{"x", "y", "z", "p", OnceName("k")} }
 
 // keyGrant is mostly the current one of the Once key.
 func (w *world) keyGrant() Grant {

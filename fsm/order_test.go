@@ -155,8 +155,8 @@ func TestAnIndexThatWasAppliedIsNotAppliedAgain(t *testing.T) {
 	}
 }
 
-// An entry of the log that is no command (a change of membership, the first one of a raft leader) makes a gap in its
-// indexes. Nothing in the state but how far the log is applied may show that.
+// An entry of the log that is no command (a change of membership, the first one of a raft leader)
+// makes a gap in its indexes. Nothing in the state but how far the log is applied may show that.
 func TestNothingButTheCommandsNumbersSaysWhatHappenedWhen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

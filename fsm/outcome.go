@@ -21,7 +21,7 @@ const (
 	CodeStaleIncarnation             // the node has a newer incarnation, or was forgotten
 	CodeUnknownNode                  // no Hello of this incarnation
 	CodeNotServing                   // the group does not serve locks yet
-	CodeLimitMismatch                // other permits of the lock have another limit
+	CodeLimitMismatch                // a name is in use as a semaphore of another limit, or as a lock and asked for as a semaphore, or the other way round
 	CodeInvalid                      // malformed, out of bounds, or applied out of order
 	CodeUnsupported                  // newer than this replica: it must stop, its state is that of the index before
 	CodeTokensExhausted              // no token is left
@@ -36,6 +36,7 @@ const (
 	CodeDeadlock                     // refused: it would wait for itself
 	CodeForbidden                    // it is about another process's sessions than the proposer's
 	CodeTooManyHolders               // HoldersMax
+	CodeLater                        // of a batch that had done so much before: not carried out, to be proposed again
 	codeEnd
 )
 
@@ -46,7 +47,7 @@ func (c Code) String() string {
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
-		"deadlock", "forbidden", "too many holders",
+		"deadlock", "forbidden", "too many holders", "later",
 	}
 	if int(c) < len(names) {
 		return names[c]
@@ -64,8 +65,8 @@ type Outcome struct {
 	Each    []Outcome // of a Batch: of its commands, in their order, unless it was refused as a whole. Good until the next Apply
 }
 
-// Pack makes the outcome fit a Raft result: the token and the code in one number, and the rest, when
-// there is any, encoded.
+// Pack makes the outcome fit a Raft result: the token and the code in one number, and the rest,
+// when there is any, encoded.
 func (o Outcome) Pack() (value uint64, data []byte) {
 	for _, number := range o.Lost {
 		data = protowire.AppendTag(data, 1, protowire.VarintType)

@@ -7,8 +7,9 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// past remembers the last PastMax grants of a lock that have ended, for the PastLocksMax locks of which one
-// has ended last: a busy lock takes no room from a quiet one. Once keys have records instead.
+// past remembers the last PastMax grants of a lock that have ended, for the PastLocksMax locks of
+// which one has ended last: a busy lock takes no room from a quiet one. Once keys have records
+// instead.
 type past struct {
 	locks *btree.Map[string, *pastLock]
 	aged  *btree.BTreeG[*pastLock] // the same by what was their last end when they came into it
@@ -86,7 +87,8 @@ func (p *past) put(epoch uint64, name string, g pastGrant) {
 	}
 }
 
-// place puts a copy of a lock that is not in aged into its place there. The copy is this machine's own to change.
+// place puts a copy of a lock that is not in aged into its place there. The copy is this machine's
+// own to change.
 func (p *past) place(epoch uint64, l *pastLock, queued uint64) *pastLock {
 	mine := &pastLock{name: l.name, epoch: epoch, queued: queued, grants: slices.Clone(l.grants)}
 	p.locks.Set(mine.name, mine)
@@ -94,8 +96,8 @@ func (p *past) place(epoch uint64, l *pastLock, queued uint64) *pastLock {
 	return mine
 }
 
-// dropOldest drops the lock whose last grant ended first. One of which a grant has ended since it came into its
-// place takes its right place first.
+// dropOldest drops the lock whose last grant ended first. One of which a grant has ended since it
+// came into its place takes its right place first.
 func (p *past) dropOldest(epoch uint64) {
 	for {
 		l, _ := p.aged.PopMin()
@@ -119,8 +121,8 @@ func (p *past) scan(visit func(name string, g *pastGrant) bool) {
 	})
 }
 
-// Past are the last grants of a lock that have ended, the last first: PastMax at most, and none if the last of
-// PastLocksMax other locks ended later.
+// Past are the last grants of a lock that have ended, the last first: PastMax at most, and none if
+// the last of PastLocksMax other locks ended later.
 func (m *Machine) Past(name string) []PastGrant {
 	l, ok := m.past.locks.Get(name)
 	if !ok {
@@ -133,8 +135,9 @@ func (m *Machine) Past(name string) []PastGrant {
 	return grants
 }
 
-// EndOf is how the grant of a lock with this token ended; false if it has not, or is not remembered. Of one that has ended
-// and is still there, Ended is the number of the command that ended its session.
+// EndOf is how the grant of a lock with this token ended; false if it has not, or is not
+// remembered. Of one that has ended and is still there, Ended is the number of the command that
+// ended its session.
 func (m *Machine) EndOf(name string, token uint64) (PastGrant, bool) {
 	if g := m.past.find(name, token); g != nil {
 		return g.view(), true

@@ -1,8 +1,8 @@
 package fsm
 
-// Raise says that no token up to Counter may be granted any more: an older state of the group may have been restored,
-// and it does not know what was granted since. The counter never falls: a lower Counter changes nothing. CodeInvalid
-// before Birth, and for more than TokenMax.
+// Raise says that no token up to Counter may be granted any more: an older state of the group may
+// have been restored, and it does not know what was granted since. The counter never falls: a lower
+// Counter changes nothing. CodeInvalid before Birth, and for more than TokenMax.
 type Raise struct{ Counter uint64 }
 
 func (Raise) op() op { return opRaise }

@@ -23,9 +23,8 @@ func (m *Machine) Info() Info {
 	}
 }
 
-// Lock is all that is known about one name; false if nobody holds it or waits for it, nothing of it rests and
-// it has no value.
-// The slices are the caller's.
+// Lock is all that is known about one name; false if nobody holds it or waits for it, nothing of it
+// rests and it has no value. The slices are the caller's.
 func (m *Machine) Lock(name string) (Lock, bool) {
 	l, ok := m.locks.Get(name)
 	if !ok {
@@ -34,8 +33,8 @@ func (m *Machine) Lock(name string) (Lock, bool) {
 	return m.view(l), true
 }
 
-// Head is Lock without its queue: the first holder, the value, and how many wait. False if nobody holds it. What a
-// refused call is told costs the same beside ten thousand waiters.
+// Head is Lock without its queue: the first holder, the value, and how many wait. False if nobody
+// holds it. What a refused call is told costs the same beside ten thousand waiters.
 func (m *Machine) Head(name string) (h Head, held bool) {
 	l, ok := m.locks.Get(name)
 	if !ok {
@@ -52,8 +51,18 @@ func (m *Machine) Head(name string) (h Head, held bool) {
 	return h, true
 }
 
-// Locks are the locks whose names start with prefix, in the order of their names; Once keys are not among them.
-// The machine must not change meanwhile: iterate over a Fork.
+// InUse is as what a name is in use: a semaphore of limit, or a lock where that is 0. False if
+// nobody holds it or waits for it, and no place of it rests. It is as cheap as Head.
+func (m *Machine) InUse(name string) (limit uint32, used bool) {
+	l, ok := m.locks.Get(name)
+	if !ok || !l.inUse() {
+		return 0, false
+	}
+	return l.limit, true
+}
+
+// Locks are the locks whose names start with prefix, in the order of their names; Once keys are not
+// among them. The machine must not change meanwhile: iterate over a Fork.
 func (m *Machine) Locks(prefix string) iter.Seq[Lock] {
 	return func(yield func(Lock) bool) {
 		m.locks.Ascend(max(prefix, afterOnce), func(name string, l *lock) bool {
@@ -68,7 +77,8 @@ func (m *Machine) Granted(name string, token uint64) bool {
 	return c != nil && !m.gone(c)
 }
 
-// grantOf finds the holder of a lock by its token, nil if there is none. Reads may run at the same time as each other.
+// grantOf finds the holder of a lock by its token, nil if there is none. Reads may run at the same
+// time as each other.
 func (m *Machine) grantOf(name string, token uint64) *claim {
 	l, ok := m.locks.Get(name)
 	if !ok || token == 0 {
@@ -114,7 +124,8 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 	return RequestUnknown, 0
 }
 
-// Wanted says whether a request holds a lock of which it has been told that somebody wants it (EventWanted).
+// Wanted says whether a request holds a lock of which it has been told that somebody wants it
+// (EventWanted).
 func (m *Machine) Wanted(id SessionID, number uint64) bool {
 	s, open := m.look(id)
 	if !open {
@@ -143,7 +154,8 @@ func (m *Machine) Session(id SessionID) (Session, bool) {
 	return Session{ID: id, TTL: s.ttl, Renewed: s.renewed}, true
 }
 
-// Sessions are the open sessions by node, incarnation and number. The machine must not change meanwhile.
+// Sessions are the open sessions by node, incarnation and number. The machine must not change
+// meanwhile.
 func (m *Machine) Sessions() iter.Seq[Session] {
 	return func(yield func(Session) bool) {
 		m.sessions.Scan(func(r sessionRef) bool {
@@ -152,8 +164,8 @@ func (m *Machine) Sessions() iter.Seq[Session] {
 	}
 }
 
-// Nodes are the processes that may acquire and renew, one of a node at most, by node. The machine must not change
-// meanwhile.
+// Nodes are the processes that may acquire and renew, one of a node at most, by node. The machine
+// must not change meanwhile.
 func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 	return func(yield func(NodeRecord) bool) {
 		m.nodes.Scan(func(n node) bool {
@@ -164,7 +176,8 @@ func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 	}
 }
 
-// Incarnation is the highest that the node has said Hello or Goodbye with; false if it is not remembered.
+// Incarnation is the highest that the node has said Hello or Goodbye with; false if it is not
+// remembered.
 func (m *Machine) Incarnation(id Node) (uint64, bool) {
 	n, ok := m.latest(id)
 	return n.incarnation, ok

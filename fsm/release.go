@@ -3,7 +3,7 @@ package fsm
 import "time"
 
 func (m *Machine) release(c *Release) Outcome {
-	if !c.Session.valid() || c.Rest > RestMax {
+	if !c.Session.valid() || c.Rest > RestMax || len(c.Grants) > ListMax {
 		return Outcome{Code: CodeInvalid}
 	}
 	s := m.session(c.Session)

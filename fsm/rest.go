@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// rest is the place of a grant that has ended and stays taken: by the wish of its holder, who released it with
-// a rest (minimum hold time), or because it was lost and had asked for a delay. It has no session: nothing
-// but EndRest ends it, which replicas propose when its time is over by their clocks.
+// rest is the place of a grant that has ended and stays taken: by the wish of its holder, who
+// released it with a rest (minimum hold time), or because it was lost and had asked for a delay. It
+// has no session: nothing but EndRest ends it, which replicas propose when its time is over by
+// their clocks.
 type rest struct {
 	name   string
 	token  uint64 // of the grant
@@ -57,10 +58,7 @@ func (m *Machine) occupy(l *lock, r *rest) {
 	l.resting++
 	l.used += r.weight
 	l.mode = r.mode
-	if r.mode == Permit {
-		l.permits++
-		l.limit = r.limit
-	}
+	l.limit = r.limit
 }
 
 func (m *Machine) endRest(c *EndRest) Outcome {
@@ -74,7 +72,7 @@ func (m *Machine) endRest(c *EndRest) Outcome {
 	l := m.lock(c.Name)
 	l.resting--
 	l.used -= r.weight
-	l.vacate(r.mode)
+	l.vacate()
 	m.events = append(m.events, Event{
 		Index: m.commands, Kind: EventRested, Name: r.name, Token: r.token, Mode: r.mode, Weight: r.weight,
 	})

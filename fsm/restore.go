@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ReadSnapshot reads what WriteSnapshot wrote and checks it, the invariants included. It reads no further
-// than the end mark, never panics, and never allocates more than what it has read justifies. The error
-// wraps ErrUnsupported for a newer version, ErrMalformed or ErrInvariant for a damaged snapshot, or that
-// of r.
+// ReadSnapshot reads what WriteSnapshot wrote and checks it, the invariants included. It reads no
+// further than the end mark, never panics, and never allocates more than what it has read
+// justifies. The error wraps ErrUnsupported for a newer version, ErrMalformed or ErrInvariant for a
+// damaged snapshot, or that of r.
 func ReadSnapshot(r io.Reader) (*Machine, error) {
 	var head [len(snapshotMagic) + 1]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -302,7 +302,7 @@ func (in *restorer) lockOrClaim(b []byte) error {
 	var l lock
 	var c claim
 	var x more
-	opened, part := uint64(0), partOf{}
+	opened, part, asked := uint64(0), partOf{}, ""
 	f := fields{rest: b}
 	for f.next() {
 		switch f.number {
@@ -330,6 +330,8 @@ func (in *restorer) lockOrClaim(b []byte) error {
 			x.clear = f.bool()
 		case 21:
 			l.unsettled = f.bool()
+		case 22:
+			asked = f.text()
 		default:
 			c.decodeField(&f)
 		}
@@ -353,6 +355,10 @@ func (in *restorer) lockOrClaim(b []byte) error {
 	c.owner, c.name = s.owner, in.current.name
 	if x.value != nil || x.delay != 0 || x.while != nil || x.clear || part.of > 0 {
 		c.more = &x
+	}
+	if asked != "" {
+		in.asked.Set(c.token, asked)
+		in.values += int64(len(asked))
 	}
 	if part.of > 0 {
 		if err := in.member(&c, part); err != nil {

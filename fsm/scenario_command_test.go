@@ -17,13 +17,14 @@ import (
 //		[others=S,S] [delay=D] [while=N,N] [refuse=true]
 //	try ... (the same, without waiting)
 //	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D] [close=true]; set SESSION r=N LOCK#TOKEN [value=S]
-//	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S
-//	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN
+//	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S; please (the same, as Ask)
+//	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN; forget LOCK#TOKEN
 //	continue [last=N]: take the next step of what has ended. steps N: commands take so many claims away at most
 //	again N|all: apply a command, by its number, or all so far, once more
 //	show LOCK; past LOCK; cycles LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
 //
-// The lock of a Once key is written once:KEY. A node is a letter, with its newest incarnation unless inc= says another. A session is NODE/NUMBER.
+// The lock of a Once key is written once:KEY. A node is a letter, with its newest incarnation
+// unless inc= says another. A session is NODE/NUMBER.
 type stage struct {
 	m           *Machine
 	steps       int    // 0: as many as the machine takes
@@ -64,7 +65,8 @@ func (s *stage) apply(c Command) string {
 	return b.String()
 }
 
-// carryOut applies a command. Only every third entry of the log is one: what names it is its number.
+// carryOut applies a command. Only every third entry of the log is one: what names it is its
+// number.
 func (s *stage) carryOut(c Command) (Outcome, []Event) {
 	s.number++
 	return s.m.Apply(3*s.number, ProcessOf(c), Encode(c))
@@ -133,8 +135,8 @@ func tale(e Event) string {
 	if e.Kind == EventValueSet {
 		text += fmt.Sprintf(" %q", e.Value)
 	}
-	if e.Reason != ReasonNone {
-		text += " (" + strings.TrimSpace(e.Reason.String()+" "+e.Detail) + ")"
+	if e.Reason != ReasonNone || e.Detail != "" {
+		text += " (" + strings.TrimSpace(strings.TrimPrefix(e.Reason.String(), "none")+" "+e.Detail) + ")"
 	}
 	return text
 }
@@ -303,7 +305,7 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 		}
 		return c
 	case "keep":
-		return Keep{Node{bare[0][0]}, s.inc(bare[0][0], args), number(args["seq"]), number(args["lowest"]), list(args["n"])}
+		return Keep{Node{bare[0][0]}, s.inc(bare[0][0], args), number(args["seq"]), number(args["lowest"]), list(args["n"]), duration(args["ttl"])}
 	case "close":
 		return CloseSession{s.session(bare[0], args), args["lost"] == "true"}
 	case "expire":
@@ -330,6 +332,11 @@ func (s *stage) kind(verb string, bare []string, args map[string]string) Command
 			last = number(args["last"])
 		}
 		return Continue{last}
+	case "forget":
+		return Forget(grantOf(bare[0]))
+	case "please":
+		g := grantOf(bare[0])
+		return Ask{g.Name, g.Token, args["reason"]}
 	case "endrest":
 		g := grantOf(bare[0])
 		return EndRest(g)

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// Scenarios are scripts in testdata/*.txt: blocks of one command, a line "----" and the output that it
-// must have. scenario_command_test.go has the commands. -rewrite writes the outputs anew: read the diff.
+// Scenarios are scripts in testdata/*.txt: blocks of one command, a line "----" and the output that
+// it must have. scenario_command_test.go has the commands. -rewrite writes the outputs anew: read
+// the diff.
 func TestScenariosHaveTheirGoldenOutput(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txt")

@@ -128,15 +128,16 @@ func (m *Machine) over(s *session, number uint64) bool {
 	return number < s.acked || m.finished.contains(s.opened, number)
 }
 
-// finish remembers that a request is over, for as long as a duplicate of it may come; s is nil if its session has ended.
+// finish remembers that a request is over, for as long as a duplicate of it may come; s is nil if
+// its session has ended.
 func (m *Machine) finish(s *session, number uint64) {
 	if s != nil && number >= s.acked {
 		s.spans += m.finished.insert(s.opened, number)
 	}
 }
 
-// roomForRequest says whether a request not seen before can be remembered. The end of a request that was
-// let in is always remembered: what is live is bounded too.
+// roomForRequest says whether a request not seen before can be remembered. The end of a request
+// that was let in is always remembered: what is live is bounded too.
 func (m *Machine) roomForRequest(s *session) bool {
 	return s.spans < m.limits.spans && m.finished.tree.Len() < m.limits.spansTotal
 }
@@ -154,20 +155,25 @@ func (m *Machine) keep(c *Keep) Outcome {
 		n.spans -= m.numbers.prune(n.born, n.lowest)
 		m.nodes.Set(n)
 	}
-	var lost []uint64
+	out := Outcome{}
 	for _, number := range c.Sessions {
 		id := SessionID{c.Node, c.Incarnation, number}
 		s := m.session(id)
 		switch {
 		case s == nil:
 			m.retire(id) // the client takes it for lost: no late Acquire may open it
-			lost = append(lost, number)
+			out.Lost = append(out.Lost, number)
 		case c.Seq > s.seq:
 			s.seq, s.renewed = c.Seq, m.commands
+			if c.TTL != 0 {
+				s.ttl = c.TTL
+			}
 			m.emitRenewed(s)
+		case c.Seq < s.seq && c.TTL != 0: // its sender may have been told of the TTL that the later one brought
+			out.Code = CodeFinished
 		}
 	}
-	return Outcome{Lost: lost}
+	return out
 }
 
 func (m *Machine) emitRenewed(s *session) {

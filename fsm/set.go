@@ -1,8 +1,9 @@
 package fsm
 
-// set is the claims of one Acquire of several names, in the order in which it named them. They wait in the
-// queue of each name, and are granted when all of them are first there and fit. They were queued by one command,
-// and the order by priority and arrival is the same in every queue: sets never wait for each other in a circle.
+// set is the claims of one Acquire of several names, in the order in which it named them. They wait
+// in the queue of each name, and are granted when all of them are first there and fit. They were
+// queued by one command, and the order by priority and arrival is the same in every queue: sets
+// never wait for each other in a cycle.
 type set struct{ claims []*claim }
 
 // alone says whether the claim is of no set.
@@ -28,7 +29,8 @@ func (c *Acquire) validSet() bool {
 	return true
 }
 
-// placeSet grants a new request for a set of names, queues it or refuses it. The value is that of the first name.
+// placeSet grants a new request for a set of names, queues it or refuses it. The value is that of
+// the first name.
 func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	all := &set{claims: make([]*claim, 0, 1+len(c.Others))}
 	var taken *lock // one that is not free
@@ -42,6 +44,8 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 		switch {
 		case l == nil:
 			fresh++
+		case l.differs(c.Limit):
+			return Outcome{Code: CodeLimitMismatch}
 		case l.waiters == 0 && m.full(l) && l.joins(c.Mode, 1):
 			return Outcome{Code: CodeTooManyHolders}
 		case taken == nil && (l.waiters > 0 || !m.fits(l, c.Mode, 1)):
@@ -120,7 +124,8 @@ func (m *Machine) fitsSet(all *set) bool {
 	return true
 }
 
-// serveSet grants a waiting set, of which at is a lock that is being settled; the others are settled later.
+// serveSet grants a waiting set, of which at is a lock that is being settled; the others are
+// settled later.
 func (m *Machine) serveSet(at *lock, all *set) {
 	held := &set{claims: make([]*claim, 0, len(all.claims))}
 	for _, c := range all.claims {

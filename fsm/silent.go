@@ -5,16 +5,17 @@ import "time"
 // SilentMax bounds the nodes that one Silent names.
 const SilentMax = 64
 
-// Silent is what the raft leader tells the others of whom it does not hear: they may be raft leader next, and a node
-// that is silent for long is to be replaced, however often raft leaders change. Seen is how many commands the raft
-// leader had applied: CodeFinished for what was seen before the last Silent. CodeInvalid for nobody, and for more than
-// SilentMax.
+// Silent is what the raft leader tells the others of whom it does not hear: they may be raft leader
+// next, and a node that is silent for long is to be replaced, however often raft leaders change.
+// Seen is how many commands the raft leader had applied: CodeFinished for what was seen before the
+// last Silent. CodeInvalid for nobody, and for more than SilentMax.
 type Silent struct {
 	Seen  uint64
 	Nodes []Silence
 }
 
-// Silence is for how long the replica of a node was not heard through Raft, in whole milliseconds. Zero: it is heard again.
+// Silence is for how long the replica of a node was not heard through Raft, in whole milliseconds.
+// Zero: it is heard again.
 type Silence struct {
 	Node Node
 	For  time.Duration

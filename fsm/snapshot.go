@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A snapshot is the magic, the version, and then frames: kind (1 byte), length of the payload (4, little
-// endian), payload, CRC32C of all of that (4, little endian). The payload is a run of records, each with
-// its length before it; fsm.proto says what is in them. Frames come in the order of their kinds. The last
-// one says how many records there were.
+// A snapshot is the magic, the version, and then frames: kind (1 byte), length of the payload (4,
+// little endian), payload, CRC32C of all of that (4, little endian). The payload is a run of
+// records, each with its length before it; fsm.proto says what is in them. Frames come in the order
+// of their kinds. The last one says how many records there were.
 const (
 	snapshotMagic   = "HFSN"
 	snapshotVersion = 1
@@ -40,9 +40,9 @@ const (
 	frameEnd
 )
 
-// WriteSnapshot writes the whole state: the same state makes the same bytes, whatever led to it. It stops
-// with ErrStopped soon after stop is closed; a nil stop never is. Other errors are those of w. To write
-// while commands go on, write a Fork.
+// WriteSnapshot writes the whole state: the same state makes the same bytes, whatever led to it. It
+// stops with ErrStopped soon after stop is closed; a nil stop never is. Other errors are those of
+// w. To write while commands go on, write a Fork.
 func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 	if _, err := w.Write(append([]byte(snapshotMagic), snapshotVersion)); err != nil {
 		return fmt.Errorf("holdfast: write snapshot: %w", err)
@@ -77,7 +77,12 @@ func (m *Machine) addLock(f *frameWriter, l *lock) bool {
 		return false
 	}
 	for c := range m.holdersOf(l) {
-		if !f.add(c.record(f.record[:0])) {
+		b := c.record(f.record[:0])
+		if c.leads() {
+			reason, _ := m.asked.Get(c.token)
+			b = appendText(b, 22, reason)
+		}
+		if !f.add(b) {
 			return false
 		}
 	}

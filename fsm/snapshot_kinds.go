@@ -2,8 +2,8 @@ package fsm
 
 import "slices"
 
-// addRemembered writes what is over and remembered: past grants, and Once keys with their classes. Both name
-// their owners by their place in a list, as a few sessions make a million keys.
+// addRemembered writes what is over and remembered: past grants, and Once keys with their classes.
+// Both name their owners by their place in a list, as a few sessions make a million keys.
 func (m *Machine) addRemembered(f *frameWriter) {
 	places := make(map[SessionID]uint64)
 	var owners []*owner

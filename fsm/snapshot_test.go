@@ -181,10 +181,13 @@ func small(t testing.TB) *Machine {
 		}
 		b.must(c, CodeGranted)
 		c.Request++
-		c.Mode, c.Limit, c.Weight = Exclusive, 0, 0
+		if mode != Permit {
+			c.Mode = Exclusive
+		}
 		b.must(c, CodeQueued)
 	}
 	smallKinds(b)
+	b.must(Ask{"exclusive", b.m.lock("exclusive").last, "please"}, CodeOK)
 	b.must(Keep{Node: Node{'a'}, Incarnation: 1, Seq: 3, Lowest: 1, Sessions: []uint64{1, 7}}, CodeOK)
 	b.must(Withdraw{Session: sessionOf('a', 1), Acked: 2, Requests: []uint64{30}}, CodeOK)
 	b.must(Goodbye{Node{'b'}, 1, Stays}, CodeOK)
@@ -193,7 +196,8 @@ func small(t testing.TB) *Machine {
 	return b.m
 }
 
-// smallEnds adds two ends of which something is left: of c's former process, and of what the one after that waits for.
+// smallEnds adds two ends of which something is left: of c's former process, and of what the one
+// after that waits for.
 func smallEnds(b *bench) {
 	b.must(Hello{Node{'c'}, 1, "gamma", Place{"boot", 1, 3}}, CodeOK)
 	c := acquire(1, "end/1")
@@ -219,7 +223,8 @@ func smallEnds(b *bench) {
 	b.m.limits.step = stepMax
 }
 
-// smallKinds adds a set that holds and one that waits, a rest, a Once key and its class, and their past.
+// smallKinds adds a set that holds and one that waits, a rest, a Once key and its class, and their
+// past.
 func smallKinds(b *bench) {
 	c := acquire(11, "set/1")
 	c.Others, c.Delay, c.HasValue, c.Value = []string{"set/3", "set/2"}, time.Second, true, []byte("s")

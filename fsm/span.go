@@ -5,8 +5,8 @@ import "github.com/tidwall/btree"
 // span is a run of numbers, both ends included, that one owner has used up.
 type span struct{ owner, low, high uint64 }
 
-// spans remembers used numbers of many owners as runs that neither overlap nor touch, so that numbers
-// used in order cost one entry. Numbers count from 1.
+// spans remembers used numbers of many owners as runs that neither overlap nor touch, so that
+// numbers used in order cost one entry. Numbers count from 1.
 type spans struct{ tree *btree.BTreeG[span] }
 
 func newSpans() spans {

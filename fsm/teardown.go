@@ -2,29 +2,24 @@ package fsm
 
 import "bytes"
 
-// What ends much ends in steps, so that other commands come between. The command that ends a session says so
-// (EventSessionEnded), and from then on nothing is renewed, asked for, written or released on it, and none of its tokens is
-// a current grant. What it held stays taken until a step takes it away and serves who waits for it. What it waited for is
-// never granted, and nobody passes it by. The first step is part of the command that ends; the others are Continues.
+// What ends much ends in steps, so that other commands come between. The command that ends a
+// session says so (EventSessionEnded), and from then on nothing is renewed, asked for, written or
+// released on it, and none of its tokens is a current grant. What it held stays taken until a step
+// takes it away and serves who waits for it. What it waited for is never granted, and nobody passes
+// it by. The first step is part of the command that ends; the others are Continues.
 //
-// The same goes for what a single lock brings: of ten thousand readers behind a writer, and of those who wait for a Once key that
-// is finished, each command serves or sends away as many; nobody passes the others by.
+// The same goes for what a single lock brings: of ten thousand readers behind a writer, and of
+// those who wait for a Once key that is finished, each command serves or sends away as many; nobody
+// passes the others by.
 
-// Continue takes the next step of what has ended and is still there, and serves who is still to be served. Last is what Machine.Unfinished says. CodeFinished if
-// another step was taken since then, or nothing is left.
+// Continue takes the next step of what has ended and is still there, and serves who is still to be
+// served. Last is what Machine.Unfinished says. CodeFinished if another step was taken since then,
+// or nothing is left.
 type Continue struct{ Last uint64 }
 
-// stepMax is how many claims one command takes away at most, and how many waiters it serves: a few milliseconds of work.
-const stepMax = 256
-
-// What a step does, in parts of its bound.
-const (
-	costOfLook = 1  // at a claim or session that may stay
-	costOfDrop = 16 // of a claim, or of a session
-)
-
-// teardown is what is left of an end: the claims of a session, or the sessions of a process, or all that it waits for. A
-// session of the process becomes a teardown of its own as soon as its end is said.
+// teardown is what is left of an end: the claims of a session, or the sessions of a process, or all
+// that it waits for. A session of the process becomes a teardown of its own as soon as its end is
+// said.
 type teardown struct {
 	began  uint64    // number of the command
 	id     SessionID // Number 0: of the process
@@ -62,8 +57,8 @@ func (m *Machine) ended(s *session) bool {
 	return s.opened <= n.ended
 }
 
-// gone reports whether a claim that is there goes with the next steps: its session has ended, or all that its process
-// waited for was withdrawn.
+// gone reports whether a claim that is there goes with the next steps: its session has ended, or
+// all that its process waited for was withdrawn.
 func (m *Machine) gone(c *claim) bool {
 	if m.teardowns.Len() == 0 {
 		return false
@@ -87,7 +82,8 @@ func (m *Machine) endSession(s *session, how ending, began uint64) {
 	m.teardowns.Set(teardown{began: began, id: s.id, how: how})
 }
 
-// endSessions ends the sessions of a process that were opened up to a command; carryOut must follow.
+// endSessions ends the sessions of a process that were opened up to a command; carryOut must
+// follow.
 func (m *Machine) endSessions(n node, upto uint64, how ending) {
 	if upto = min(upto, m.commands); n.gone != 0 {
 		upto = min(upto, n.gone) // none was opened since then
@@ -101,7 +97,8 @@ func (m *Machine) endSessions(n node, upto uint64, how ending) {
 	m.nodes.Set(n)
 }
 
-// withdrawAll withdraws all that a process waits for, which holds what it holds; carryOut must follow.
+// withdrawAll withdraws all that a process waits for, which holds what it holds; carryOut must
+// follow.
 func (m *Machine) withdrawAll(n node, reason Reason) {
 	if n.over || !m.hasSessions(n) {
 		return
@@ -130,9 +127,10 @@ func (m *Machine) continued(c *Continue) Outcome {
 	return Outcome{}
 }
 
-// carryOut takes one step of the ends that a command or a later one began. Nobody is served before all of the step has gone.
+// carryOut takes one step of the ends that a command or a later one began. Nobody is served before
+// all of the step has gone.
 func (m *Machine) carryOut(began uint64) {
-	for left := m.limits.step * costOfDrop; left > 0; {
+	for left := m.step(); left > 0; {
 		t, ok := m.firstTeardown(began)
 		if !ok {
 			break
@@ -147,6 +145,7 @@ func (m *Machine) carryOut(began uint64) {
 		default:
 			cost, done = m.tearSession(&t, left)
 		}
+		m.work += cost
 		if left -= cost; done {
 			m.toreDown(t)
 		} else {
@@ -156,7 +155,8 @@ func (m *Machine) carryOut(began uint64) {
 	m.settleNames()
 }
 
-// toreDown drops a teardown of which nothing is left. An older one of the same process may be there still.
+// toreDown drops a teardown of which nothing is left. An older one of the same process may be there
+// still.
 func (m *Machine) toreDown(t teardown) {
 	m.teardowns.Delete(t)
 	n, ok := m.process(t.id.Node, t.id.Incarnation)
@@ -189,7 +189,7 @@ func (m *Machine) firstTeardown(began uint64) (first teardown, ok bool) {
 // tearSession takes claims of a session away, and in the end the session.
 func (m *Machine) tearSession(t *teardown, most int) (cost int, done bool) {
 	s := m.anySession(t.id)
-	m.listClaims(s, 0, most/costOfDrop+1)
+	m.listClaims(s, 0, most/costOfClaim+1)
 	for _, c := range m.claims {
 		if cost >= most {
 			return cost, false
@@ -208,12 +208,12 @@ func (m *Machine) tearSession(t *teardown, most int) (cost int, done bool) {
 	if n, ok := m.process(s.id.Node, s.id.Incarnation); ok && n.lasting {
 		m.letGo(n)
 	}
-	return cost + costOfDrop, true
+	return cost + costOfClaim, true
 }
 
 // tearProcess ends sessions of a process.
 func (m *Machine) tearProcess(t *teardown, most int) (cost int, done bool) {
-	m.listSessions(t, most/costOfDrop+1)
+	m.listSessions(t, most/costOfClaim+1)
 	for _, s := range m.found {
 		if cost >= most {
 			return cost, false
@@ -222,13 +222,14 @@ func (m *Machine) tearProcess(t *teardown, most int) (cost int, done bool) {
 		cost += costOfLook
 		if !s.ended && s.opened > t.from && s.opened <= t.upto {
 			m.endSession(m.anySession(s.id), t.how, t.began)
-			cost += costOfDrop
+			cost += costOfClaim
 		}
 	}
 	return cost, len(m.found) == 0
 }
 
-// tearWaits withdraws what a process waits for, session by session. What ends with its session is left to that end.
+// tearWaits withdraws what a process waits for, session by session. What ends with its session is
+// left to that end.
 func (m *Machine) tearWaits(t *teardown, most int) (cost int, done bool) {
 	for cost < most {
 		if m.listSessions(t, 1); len(m.found) == 0 {
@@ -277,7 +278,8 @@ func (m *Machine) listSessions(t *teardown, most int) {
 	})
 }
 
-// listClaims lists claims of a session in m.claims, those of the requests after a number and at most so many.
+// listClaims lists claims of a session in m.claims, those of the requests after a number and at
+// most so many.
 func (m *Machine) listClaims(s *session, after uint64, most int) {
 	m.claims = m.claims[:0]
 	m.requests.Ascend(request{opened: s.opened, number: after}, func(r request) bool {
@@ -291,8 +293,8 @@ func (m *Machine) listClaims(s *session, after uint64, most int) {
 	})
 }
 
-// dropClaim removes a claim, with the others of its set, and notes its locks in m.names. What is lost may rest. It returns
-// what that costs.
+// dropClaim removes a claim, with the others of its set, and notes its locks in m.names. What is
+// lost may rest. It returns what that costs.
 func (m *Machine) dropClaim(c *claim, how ending) (cost int) {
 	how = how.of(c)
 	all := []*claim{c}
@@ -303,7 +305,7 @@ func (m *Machine) dropClaim(c *claim, how ending) (cost int) {
 		m.remove(c, how)
 		m.names = append(m.names, c.name)
 	}
-	return len(all) * costOfDrop
+	return len(all) * costOfClaim
 }
 
 // of is how a claim ends with its session.
@@ -346,8 +348,8 @@ func (m *Machine) settleNames() {
 	m.names = m.names[:0]
 }
 
-// Unfinished reports whether something that has ended is still there, or somebody is still to be served, and says where a
-// Continue is to go on.
+// Unfinished reports whether something that has ended is still there, or somebody is still to be
+// served, and says where a Continue is to go on.
 func (m *Machine) Unfinished() (last uint64, left bool) {
 	return m.stepped, m.teardowns.Len()+m.unsettled.Len() > 0
 }

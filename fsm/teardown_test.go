@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// No command takes away more than its bound, whatever ends, and however much of it there is: each Apply holds up everybody.
+// No command takes away more than its bound, whatever ends, and however much of it there is: each
+// Apply holds up everybody.
 func TestNoCommandTakesAwayMoreThanItsBound(t *testing.T) {
 	t.Parallel()
 	const locks = 3000
@@ -59,7 +60,8 @@ func TestNoCommandTakesAwayMoreThanItsBound(t *testing.T) {
 	}
 }
 
-// A single lock can have a crowd: readers behind a writer, callers that wait for a key that somebody else runs.
+// A single lock can have a crowd: readers behind a writer, callers that wait for a key that
+// somebody else runs.
 func TestACrowdIsServedOrSentAwayInStepsAndInOrder(t *testing.T) {
 	t.Parallel()
 	const crowd = 3000
@@ -115,7 +117,7 @@ func TestACrowdIsServedOrSentAwayInStepsAndInOrder(t *testing.T) {
 func TestTheFinishedRequestsOfASessionGoInSteps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	const runs = 3 * stepMax * costOfDrop
+	const runs = 3 * stepMax * costOfClaim
 	b.must(acquire(1, "x"), CodeGranted)
 	for i := range uint64(runs / 64) {
 		c := Withdraw{Session: sessionOf('a', 1)}
@@ -125,7 +127,7 @@ func TestTheFinishedRequestsOfASessionGoInSteps(t *testing.T) {
 		b.must(c, CodeOK)
 	}
 	b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK)
-	if n := b.m.finished.tree.Len(); n < runs-stepMax*costOfDrop || n == runs {
+	if n := b.m.finished.tree.Len(); n < runs-stepMax*costOfClaim || n == runs {
 		t.Errorf("%d of %d runs are left after one step", n, runs)
 	}
 	if steps := b.goOn(); steps != 3 || b.m.finished.tree.Len() != 0 {
@@ -156,7 +158,8 @@ func TestASnapshotBetweenTwoStepsGoesOnWithTheNext(t *testing.T) {
 	}
 }
 
-// How a grant ended is known from the command that ended its session on, not only once it is taken away.
+// How a grant ended is known from the command that ended its session on, not only once it is taken
+// away.
 func TestTheEndOfAGrantIsKnownBeforeItIsTakenAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -186,8 +189,9 @@ func TestTheEndOfAGrantIsKnownBeforeItIsTakenAway(t *testing.T) {
 	}
 }
 
-// A caller that waits for what another session of its own kept until it ended does not wait for itself.
-func TestWhatHasEndedIsNotWaitedForInACircle(t *testing.T) {
+// A caller that waits for what another session of its own kept until it ended does not wait for
+// itself.
+func TestWhatHasEndedIsNotWaitedForInACycle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.must(acquire(1, "first"), CodeGranted)
@@ -203,8 +207,9 @@ func TestWhatHasEndedIsNotWaitedForInACircle(t *testing.T) {
 	b.must(again, CodeGranted)
 }
 
-// Who waits for something that its holder's dead session keeps waits for nobody: that goes by itself.
-func TestWhatHasEndedClosesNoCircle(t *testing.T) {
+// Who waits for something that its holder's dead session keeps waits for nobody: that goes by
+// itself.
+func TestWhatHasEndedClosesNoCycle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	x, y := acquire(1, "x"), acquire(1, "y")
@@ -221,7 +226,7 @@ func TestWhatHasEndedClosesNoCircle(t *testing.T) {
 	b.must(spare, CodeGranted)
 	b.must(CloseSession{Session: sessionOf('b', 1), Lost: true}, CodeOK)
 	if _, left := b.m.Unfinished(); !left || len(b.m.Cycles("x")) != 0 {
-		t.Fatalf("left %v, circles %v", left, b.m.Cycles("x"))
+		t.Fatalf("left %v, cycles %v", left, b.m.Cycles("x"))
 	}
 	x.Name, x.Request, x.TTL = "spare", 3, time.Second
 	b.must(x, CodeQueued)

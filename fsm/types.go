@@ -42,7 +42,8 @@ func (p Process) AppendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(append(b, p.Node[:]...), p.Incarnation)
 }
 
-// CutProcess reads the process that b begins with, and returns what follows it; false if b is too short for one.
+// CutProcess reads the process that b begins with, and returns what follows it; false if b is too
+// short for one.
 func CutProcess(b []byte) (p Process, rest []byte, ok bool) {
 	if len(b) < ProcessBytes {
 		return p, nil, false
@@ -116,7 +117,7 @@ type Holder struct {
 type Lock struct {
 	Name      string
 	Mode      Mode     // of the holders and rests
-	Limit     uint32   // of the permits held, resting and waited for, 0 if there are none
+	Limit     uint32   // of the semaphore that the name is in use as; 0: in use as a lock, or not in use
 	Holders   []Holder // in the order of their tokens; none: free
 	Waiters   []Holder // in the order in which they will be served
 	Value     []byte   // nil: none

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// validName says whether s can name a lock: 1 to NameBytesMax bytes of UTF-8 without control characters.
+// validName says whether s can name a lock: 1 to NameBytesMax bytes of UTF-8 without control
+// characters.
 func validName(s string) bool { return s != "" && validText(s, NameBytesMax) }
 
 // validLock says whether s can be in a command: a lock's name, or a Once key with its mark.
@@ -67,6 +68,9 @@ func (c *Acquire) valid() bool {
 }
 
 func (c *Withdraw) valid() bool {
+	if len(c.Requests) > ListMax {
+		return false
+	}
 	for _, r := range c.Requests {
 		if r == 0 {
 			return false
@@ -85,7 +89,8 @@ func (c *Keep) valid() bool {
 			return false
 		}
 	}
-	return c.Node != (Node{}) && c.Incarnation != 0
+	timed := c.TTL == 0 || len(c.Sessions) == 1 && c.TTL >= TTLMin && c.TTL <= TTLMax
+	return c.Node != (Node{}) && c.Incarnation != 0 && timed
 }
 
 func (c *ForceRelease) valid() bool {

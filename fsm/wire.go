@@ -71,9 +71,9 @@ func appendSession(b []byte, n protowire.Number, id SessionID) []byte {
 	return appendUint(b, 3, id.Number)
 }
 
-// fields walks over the fields of one message. It never reads beyond its bytes and never allocates for
-// more than they hold. A field of a known number but of another kind is malformed; unknown fields are
-// the caller's to skip. The first fault ends the walk and stays in err.
+// fields walks over the fields of one message. It never reads beyond its bytes and never allocates
+// for more than they hold. A field of a known number but of another kind is malformed; unknown
+// fields are the caller's to skip. The first fault ends the walk and stays in err.
 type fields struct {
 	rest   []byte
 	err    error

@@ -11,11 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// leaveTime is what Leave may take in a fleet that is well, whatever the number of nodes that leave.
+// leaveTime is what Leave may take in a fleet that is well, whatever the number of nodes that
+// leave.
 const leaveTime = time.Minute
 
-// Leave is the planned departure of what runs on the node: its service ends, then Cluster.Leave, and nothing runs. Its
-// disk begins as a new node, unless all leave. It returns the error of Cluster.Leave.
+// Leave is the planned departure of what runs on the node: its service ends, then Cluster.Leave,
+// and nothing runs. Its disk begins as a new node, unless all leave. It returns the error of
+// Cluster.Leave.
 func (n *Node) Leave(ctx context.Context) error {
 	n.Resume()
 	l := n.take()
@@ -27,16 +29,16 @@ func (n *Node) Leave(ctx context.Context) error {
 	return l.cluster.Leave(ctx)
 }
 
-// Replace puts a new machine in the place of one on which nothing runs: at another address, with an empty disk.
-// Those that run hear of it by gossip, as none of them has it in its Join.
+// Replace puts a new machine in the place of one on which nothing runs: at another address, with an
+// empty disk. Those that run hear of it by gossip, as none of them has it in its Join.
 func (n *Node) Replace() {
 	n.s.change(func() { n.host = n.s.newHost() })
 	n.s.fault("node %d is another machine, at %s", n.i, n.host)
 	n.Wipe()
 }
 
-// Reimage makes the node's machine anew under what runs: it is killed, its disk is emptied, and it is opened again at
-// its address after the pause. It fails the test if the node does not open.
+// Reimage makes the node's machine anew under what runs: it is killed, its disk is emptied, and it
+// is opened again at its address after the pause. It fails the test if the node does not open.
 func (n *Node) Reimage(pause time.Duration) *holdfast.Cluster {
 	n.s.t.Helper()
 	n.Kill()
@@ -61,9 +63,10 @@ func (s *Sim) Add() *Node {
 	return n
 }
 
-// Scale makes n nodes run, as the number of replicas that an operator sets does: the last of those that run leave at one
-// moment, or closed ones are opened, then added ones. It returns when those that were opened are ready. An error of
-// Leave, or a node that is not ready in two virtual minutes, fails the test.
+// Scale makes n nodes run, as the number of replicas that an operator sets does: the last of those
+// that run leave at one moment, or closed ones are opened, then added ones. It returns when those
+// that were opened are ready. An error of Leave, or a node that is not ready in two virtual
+// minutes, fails the test.
 func (s *Sim) Scale(n int) {
 	s.t.Helper()
 	s.fault("the fleet is scaled to %d nodes", n)
@@ -85,9 +88,10 @@ func (s *Sim) Scale(n int) {
 	s.open(closed[:n-len(running)])
 }
 
-// Roll is a rolling update, as an orchestrator does it: batch by batch, in the order of the nodes, end is done to the nodes of a
-// batch at one moment; then they are opened, and the next batch waits until these are ready. What end does to a node leaves
-// nothing running on it: Leave, Leave and Replace, Close, Kill and Wipe.
+// Roll is a rolling update, as an orchestrator does it: batch by batch, in the order of the nodes,
+// end is done to the nodes of a batch at one moment; then they are opened, and the next batch waits
+// until these are ready. What end does to a node leaves nothing running on it: Leave, Leave and
+// Replace, Close, Kill and Wipe.
 func (s *Sim) Roll(batch int, end func(n *Node)) {
 	s.t.Helper()
 	s.fault("a rolling update of %d nodes in batches of %d", len(s.nodes), batch)
@@ -98,8 +102,8 @@ func (s *Sim) Roll(batch int, end func(n *Node)) {
 	}
 }
 
-// open opens nodes, and waits until they are ready. One that hears that it was removed is opened again, as an orchestrator
-// does with what has ended.
+// open opens nodes, and waits until they are ready. One that hears that it was removed is opened
+// again, as an orchestrator does with what has ended.
 func (s *Sim) open(nodes []*Node) {
 	s.t.Helper()
 	for _, n := range nodes {
@@ -124,7 +128,8 @@ func (n *Node) leaves() {
 	}
 }
 
-// end ends a process by chance. Without a disk it never comes back, so the group must be able to spare it.
+// end ends a process by chance. Without a disk it never comes back, so the group must be able to
+// spare it.
 func (s *Sim) end(what Fault, n *Node) {
 	switch {
 	case s.opts.Diskless && !s.spare():

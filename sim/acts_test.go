@@ -172,7 +172,8 @@ func TestAllNodesThatLeaveAtOneMomentComeBack(t *testing.T) {
 	})
 }
 
-// What operators do and what happens to machines, by chance and one after the other, with a service that holds one lock.
+// What operators do and what happens to machines, by chance and one after the other, with a service
+// that holds one lock.
 func TestWhateverOperatorsDoByChanceTheLockIsHeldOnce(t *testing.T) {
 	t.Parallel()
 	for _, diskless := range []bool{false, true} {

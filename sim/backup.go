@@ -9,8 +9,8 @@ import (
 // Backup is a copy of a node's disk. It can be put back any number of times.
 type Backup struct{ mem *vfs.MemFS }
 
-// Backup copies the node's disk as it is at this moment, whether anything runs on it or not: what a snapshot of a
-// volume is.
+// Backup copies the node's disk as it is at this moment, whether anything runs on it or not: what a
+// snapshot of a volume is.
 func (n *Node) Backup() *Backup {
 	n.s.t.Helper()
 	d := n.storage()
@@ -20,8 +20,8 @@ func (n *Node) Backup() *Backup {
 	return &Backup{n.copy(d.mem)}
 }
 
-// Backup copies the disks of all nodes as they are at one moment. To take the fleet back to it, end all nodes, Restore the
-// copy of each, and open them again.
+// Backup copies the disks of all nodes as they are at one moment. To take the fleet back to it, end
+// all nodes, Restore the copy of each, and open them again.
 func (s *Sim) Backup() (all []*Backup) {
 	s.t.Helper()
 	var disks []*disk
@@ -38,8 +38,8 @@ func (s *Sim) Backup() (all []*Backup) {
 	return all
 }
 
-// Restore gives a node on which nothing runs a disk with what was copied, from this node or another: what was
-// written since is gone.
+// Restore gives a node on which nothing runs a disk with what was copied, from this node or
+// another: what was written since is gone.
 func (n *Node) Restore(b *Backup) {
 	n.s.t.Helper()
 	mem := n.copy(b.mem)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/datadir"
 )
 
-// disk is the disk of one node: a file system in memory that forgets at a power cut what was not synced, and
-// that can be slow, stuck or full.
+// disk is the disk of one node: a file system in memory that forgets at a power cut what was not
+// synced, and that can be slow, stuck or full.
 type disk struct {
 	vfs.FS   // mem, for what is only read
 	mem      *vfs.MemFS
@@ -24,8 +24,8 @@ type disk struct {
 	fleeting bool // it is memory of the process, and ends with that
 	prompt   bool // never slow or stuck
 
-	// writing is held for reading by each write, and for writing while the disk's state is taken as a whole.
-	// Nobody waits for time while holding it: that would stop the bubble's clock.
+	// writing is held for reading by each write, and for writing while the disk's state is taken as
+	// a whole. Nobody waits for time while holding it: that would stop the bubble's clock.
 	writing sync.RWMutex
 
 	mu    sync.Mutex
@@ -36,8 +36,9 @@ type disk struct {
 	full  bool
 }
 
-// newDisk makes a disk for a node. The engine compacts its log while it holds a mutex that its writers want,
-// and virtual time stands still as long as anybody waits for one: the disk is prompt where there are snapshots.
+// newDisk makes a disk for a node. The engine compacts its log while it holds a mutex that its
+// writers want, and virtual time stands still as long as anybody waits for one: the disk is prompt
+// where there are snapshots.
 func newDisk(n *Node) *disk {
 	mem := vfs.NewStrictMem()
 	host, _ := n.s.addresses(n)
@@ -97,9 +98,9 @@ func (d *disk) fill(full bool) {
 	d.full = full
 }
 
-// lose drops what was not synced from now on until the returned function is called, which also takes the
-// disk back to this moment: a power cut. With written, all that was written counts as synced: the end
-// of a process on a machine that goes on.
+// lose drops what was not synced from now on until the returned function is called, which also
+// takes the disk back to this moment: a power cut. With written, all that was written counts as
+// synced: the end of a process on a machine that goes on.
 func (d *disk) lose(written bool) (restore func()) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -157,8 +158,8 @@ func (d *disk) write(op func() error) error {
 	return op()
 }
 
-// wait takes the time that a sync of the log takes. It takes none as long as a new replica is being started:
-// the engine waits for that under a mutex.
+// wait takes the time that a sync of the log takes. It takes none as long as a new replica is being
+// started: the engine waits for that under a mutex.
 func (d *disk) wait() {
 	d.mu.Lock()
 	delay, stuck, dir := d.delay, d.stuck, d.dir

@@ -9,8 +9,8 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// seedRuntime makes all that the runtime leaves to chance in this bubble follow from seed, and the election
-// timeouts of Raft, whose generator is of the whole process.
+// seedRuntime makes all that the runtime leaves to chance in this bubble follow from seed, and the
+// election timeouts of Raft, whose generator is of the whole process.
 func seedRuntime(seed uint64) {
 	synctest.Seed(seed)
 	elections.mu.Lock()
@@ -21,7 +21,8 @@ func seedRuntime(seed uint64) {
 // lots is the state of the runtime's generator: it tells how many lots were drawn.
 func lots() uint64 { return synctest.Lots() }
 
-// elections is the generator that dragonboat draws election timeouts from. A version that renames it fails to link.
+// elections is the generator that dragonboat draws election timeouts from. A version that renames
+// it fails to link.
 //
 //go:linkname elections github.com/lni/goutils/random.LockGuardedRand
 var elections *struct {

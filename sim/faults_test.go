@@ -178,7 +178,8 @@ func TestASlowDiskMakesProposalsSlow(t *testing.T) {
 	})
 }
 
-// A failed engine leaves goroutines, which the bubble takes for a deadlock: what matters is told before.
+// A failed engine leaves goroutines, which the bubble takes for a deadlock: what matters is told
+// before.
 func TestANodeWhoseDiskIsFullStopsServing(t *testing.T) {
 	message(t, "the others serve", func(s *sim.Sim) {
 		n := s.Node(0)

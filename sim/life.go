@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// patience is how long the service of a node may go on after the end of its context, in virtual time.
+// patience is how long the service of a node may go on after the end of its context, in virtual
+// time.
 const patience = time.Minute
 
 // life is one run of a node's process, from its start to its end.
@@ -75,8 +76,8 @@ func (n *Node) asleep(l *life) chan struct{} {
 	return n.paused
 }
 
-// Context ends when what runs on the node now is closed, crashes or is killed; it has ended already if nothing runs.
-// It tells Section.Enter which node it is. Options.Service is called with it.
+// Context ends when what runs on the node now is closed, crashes or is killed; it has ended already
+// if nothing runs. It tells Section.Enter which node it is. Options.Service is called with it.
 func (n *Node) Context() context.Context {
 	n.mu.Lock()
 	defer n.mu.Unlock()

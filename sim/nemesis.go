@@ -59,12 +59,14 @@ func allFaults() []Fault {
 	return all
 }
 
-// Nemesis does harm for d of virtual time, one fault after another, as the seed says: of the given kinds, or, if none
-// is given, of about half of all kinds but FaultRevoke, so that different seeds find different things. Each fault lasts up to
-// two TTLs, now and then so long that the group replaces the node, and for minutes after that. What loses a disk, and without disks
-// what ends a process, waits until the group can spare the node (but FaultBlackout: without disks it ends the group). A
-// node that may not leave where all voters are well fails the test. Then it ends all faults, opens the nodes that are
-// closed, and waits until all can serve, which fails the test if it takes more than two virtual minutes.
+// Nemesis does harm for d of virtual time, one fault after another, as the seed says: of the given
+// kinds, or, if none is given, of about half of all kinds but FaultRevoke, so that different seeds
+// find different things. Each fault lasts up to two TTLs, now and then so long that the group
+// replaces the node, and for minutes after that. What loses a disk, and without disks what ends a
+// process, waits until the group can spare the node (but FaultBlackout: without disks it ends the
+// group). A node that may not leave where all voters are well fails the test. Then it ends all
+// faults, opens the nodes that are closed, and waits until all can serve, which fails the test if
+// it takes more than two virtual minutes.
 func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 	s.t.Helper()
 	r := rand.New(rand.NewPCG(s.lots.Uint64(), s.lots.Uint64()))
@@ -114,8 +116,8 @@ func (s *Sim) settle() {
 	}
 }
 
-// revive opens the nodes on which nothing runs, and those that the group has let go as they were about to leave. One that it has
-// replaced comes back by itself.
+// revive opens the nodes on which nothing runs, and those that the group has let go as they were
+// about to leave. One that it has replaced comes back by itself.
 func (s *Sim) revive() {
 	s.t.Helper()
 	for _, n := range s.nodes {
@@ -204,8 +206,8 @@ func (s *Sim) harm(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 	}
 }
 
-// move gives a node that is cut off another machine, with its address and a copy of its disk. Nothing there proves that
-// the former process is dead: its leases run out by their TTL.
+// move gives a node that is cut off another machine, with its address and a copy of its disk.
+// Nothing there proves that the former process is dead: its leases run out by their TTL.
 func (s *Sim) move(n *Node, d time.Duration) {
 	n.Isolate()
 	time.Sleep(d)

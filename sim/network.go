@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// weather is what the test wants of the network. What each link is like follows from it and from the nodes
-// that are isolated, paused or about to die.
+// weather is what the test wants of the network. What each link is like follows from it and from
+// the nodes that are isolated, paused or about to die.
 type weather struct {
 	faults map[[2]int]transport.Faults
 	cuts   map[[2]int]bool
@@ -22,8 +22,8 @@ func newWeather() weather {
 	}
 }
 
-// Partition cuts the network between nodes of different groups, in both directions. A node in no group stays
-// connected to all. It adds to the cuts that there are; Heal ends them.
+// Partition cuts the network between nodes of different groups, in both directions. A node in no
+// group stays connected to all. It adds to the cuts that there are; Heal ends them.
 func (s *Sim) Partition(groups ...[]int) {
 	s.fault("the network parts into %v", groups)
 	s.change(func() {
@@ -42,14 +42,15 @@ func (s *Sim) Partition(groups ...[]int) {
 	})
 }
 
-// Cut cuts the direction from node i to node j and leaves the other one. Heal ends it, and Node.Rejoin of either.
+// Cut cuts the direction from node i to node j and leaves the other one. Heal ends it, and
+// Node.Rejoin of either.
 func (s *Sim) Cut(i, j int) {
 	s.fault("the network is cut from node %d to node %d", i, j)
 	s.change(func() { s.weather.cuts[[2]int{i, j}] = true })
 }
 
-// Faults sets the faults of the network from node i to node j, one direction: loss, duplication, delay
-// and so on. The zero value ends them; cuts are separate.
+// Faults sets the faults of the network from node i to node j, one direction: loss, duplication,
+// delay and so on. The zero value ends them; cuts are separate.
 func (s *Sim) Faults(i, j int, f transport.Faults) {
 	s.fault("the network from node %d to node %d: %+v", i, j, f)
 	s.change(func() { s.weather.faults[[2]int{i, j}] = f })
@@ -67,7 +68,8 @@ func (s *Sim) FaultsEverywhere(f transport.Faults) {
 	})
 }
 
-// Heal ends all cuts and other faults of the network. A paused node stays cut off until it is resumed.
+// Heal ends all cuts and other faults of the network. A paused node stays cut off until it is
+// resumed.
 func (s *Sim) Heal() {
 	s.fault("the network is healed")
 	s.change(func() {
@@ -84,15 +86,15 @@ func (n *Node) Isolate() {
 	n.s.change(func() { n.isolated = true })
 }
 
-// CutGossip cuts off the gossip of a node, in both directions, and leaves its Raft connections: as a firewall does that
-// blocks UDP, or another secret. Heal ends it, and Rejoin.
+// CutGossip cuts off the gossip of a node, in both directions, and leaves its Raft connections: as
+// a firewall does that blocks UDP, or another secret. Heal ends it, and Rejoin.
 func (n *Node) CutGossip() {
 	n.s.fault("the gossip of node %d is cut off", n.i)
 	n.s.change(func() { n.s.weather.gossip[n.i] = true })
 }
 
-// CutRaft cuts off the Raft connections of a node, in both directions, and leaves its gossip: as a certificate does
-// that has expired. Heal ends it, and Rejoin.
+// CutRaft cuts off the Raft connections of a node, in both directions, and leaves its gossip: as a
+// certificate does that has expired. Heal ends it, and Rejoin.
 func (n *Node) CutRaft() {
 	n.s.fault("the raft connections of node %d are cut off", n.i)
 	n.s.change(func() { n.s.weather.raft[n.i] = true })

@@ -22,7 +22,8 @@ const (
 )
 
 // Node is one node of the fleet: a host with a clock and a disk, on which a Cluster runs or not.
-// What changes the state of a node (Open, Close, Crash, Pause and so on) is called by one goroutine at a time.
+// What changes the state of a node (Open, Close, Crash, Pause and so on) is called by one goroutine
+// at a time.
 type Node struct {
 	s     *Sim
 	i     int
@@ -134,7 +135,8 @@ func (n *Node) take() *life {
 	return l
 }
 
-// Close closes what runs on the node, in good order: first the service, then the Cluster. It ends a pause.
+// Close closes what runs on the node, in good order: first the service, then the Cluster. It ends a
+// pause.
 func (n *Node) Close() {
 	n.Resume()
 	if l := n.take(); l != nil {
@@ -144,19 +146,21 @@ func (n *Node) Close() {
 	}
 }
 
-// Restart closes what runs on the node and starts it again. It fails the test if the node does not open.
+// Restart closes what runs on the node and starts it again. It fails the test if the node does not
+// open.
 func (n *Node) Restart() *holdfast.Cluster {
 	n.s.t.Helper()
 	n.Close()
 	return n.Open()
 }
 
-// Crash ends what runs on the node as a power cut does: from one moment to the next nothing of it reaches
-// the network, and what was not synced is gone from its disk. It returns, some virtual seconds later, once
-// the node can be opened again.
+// Crash ends what runs on the node as a power cut does: from one moment to the next nothing of it
+// reaches the network, and what was not synced is gone from its disk. It returns, some virtual
+// seconds later, once the node can be opened again.
 func (n *Node) Crash() { n.die("crashes: its power fails", false) }
 
-// Kill ends what runs on the node as SIGKILL does: like Crash, but the disk keeps all that was written.
+// Kill ends what runs on the node as SIGKILL does: like Crash, but the disk keeps all that was
+// written.
 func (n *Node) Kill() { n.die("is killed", true) }
 
 func (n *Node) die(how string, written bool) {
@@ -195,9 +199,9 @@ func (n *Node) empty() {
 	n.disk = d
 }
 
-// CopyDisk gives a node on which nothing runs a copy of another's disk, of what was written until now: as a volume
-// that is attached to another machine, a machine that is restored from an image, or cp -r. What runs on the other one
-// goes on.
+// CopyDisk gives a node on which nothing runs a copy of another's disk, of what was written until
+// now: as a volume that is attached to another machine, a machine that is restored from an image,
+// or cp -r. What runs on the other one goes on.
 func (n *Node) CopyDisk(from *Node) error {
 	n.s.fault("node %d takes a copy of the disk of node %d", n.i, from.i)
 	copied := newDisk(n)
@@ -216,19 +220,19 @@ func (n *Node) SlowDisk(d time.Duration) {
 	n.storage().slow(d)
 }
 
-// FullDisk makes every write to the node's disk fail for want of room, until it is called with false. A node
-// that meets it stops serving for good (see holdfast.Cluster.Done) and may only be closed: it leaves
-// goroutines behind, which testing/synctest reports as a deadlock at the end of the test, so this is for
-// tests that run in a process of their own.
+// FullDisk makes every write to the node's disk fail for want of room, until it is called with
+// false. A node that meets it stops serving for good (see holdfast.Cluster.Done) and may only be
+// closed: it leaves goroutines behind, which testing/synctest reports as a deadlock at the end of
+// the test, so this is for tests that run in a process of their own.
 func (n *Node) FullDisk(full bool) {
 	n.s.fault("node %d: its disk is full: %v", n.i, full)
 	n.storage().fill(full)
 }
 
-// Pause stops the node as SIGSTOP does, as nearly as a part of a process can be stopped: its clock shows
-// no progress to it, nothing goes to or from it (streams are held, packets are lost), and nothing gets
-// into its Raft log. Goroutines cannot be stopped from outside: the test must hold what it does on the node's behalf,
-// see Awake. Section.Enter does.
+// Pause stops the node as SIGSTOP does, as nearly as a part of a process can be stopped: its clock
+// shows no progress to it, nothing goes to or from it (streams are held, packets are lost), and
+// nothing gets into its Raft log. Goroutines cannot be stopped from outside: the test must hold
+// what it does on the node's behalf, see Awake. Section.Enter does.
 func (n *Node) Pause() {
 	n.s.fault("node %d is paused", n.i)
 	n.s.change(func() {
@@ -278,15 +282,18 @@ func (n *Node) Drift(rate float64) {
 	n.clock.Rate(rate)
 }
 
-// Suspend moves the node's clock forward at once, as it looks to a holder when its machine was suspended for d. For
-// the others no time goes by: a node that times their sessions, as every replica does, ends those early after it, which
-// no suspension can do. In a fleet, Pause for d is what a suspension is.
+// Suspend moves the node's clock forward at once, as it looks to a holder when its machine was
+// suspended for d. For the others no time goes by: a node that times their sessions, as every
+// replica does, ends those early after it, which no suspension can do. In a fleet, Pause for d is
+// what a suspension is.
 func (n *Node) Suspend(d time.Duration) {
 	n.s.fault("node %d: its machine was suspended for %v", n.i, d)
 	n.clock.Suspend(d)
 }
 
-// WallClock sets how far the node's wall clock is ahead of the right time; below zero it is behind. No lease goes by it: it is where fencing tokens start, and start again after a backup was restored.
+// WallClock sets how far the node's wall clock is ahead of the right time; below zero it is behind.
+// No lease goes by it: it is where fencing tokens start, and start again after a backup was
+// restored.
 func (n *Node) WallClock(ahead time.Duration) {
 	n.s.fault("node %d: its wall clock is ahead by %v", n.i, ahead)
 	n.clock.SetWall(ahead)

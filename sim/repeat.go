@@ -28,9 +28,9 @@ const (
 	repeatLimit   = 5 * time.Minute // real time for all repetitions of one failing run
 )
 
-// Seeds runs f as a parallel subtest for each of n seeds that follow each other. The first is a new one each time, unless
-// HOLDFAST_SEED names it, which runs that one alone; HOLDFAST_SEEDS is another n. The seed is in the name
-// of the subtest, and goes to Options.Seed.
+// Seeds runs f as a parallel subtest for each of n seeds that follow each other. The first is a new
+// one each time, unless HOLDFAST_SEED names it, which runs that one alone; HOLDFAST_SEEDS is
+// another n. The seed is in the name of the subtest, and goes to Options.Seed.
 func Seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first := uint64(time.Now().UnixNano() % 1e9)

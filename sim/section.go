@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Section is a critical section of the service under test: what only the holder of a lock may do. Each entry is
-// checked while the test runs, and Run fails the test at once if two were in it together.
+// Section is a critical section of the service under test: what only the holder of a lock may do.
+// Each entry is checked while the test runs, and Run fails the test at once if two were in it
+// together.
 type Section struct {
 	s     *Sim
 	name  string
@@ -48,7 +49,8 @@ func (s *Sim) Section(name string) *Section {
 // Section is Sim.Section, for code that has the node alone at hand.
 func (n *Node) Section(name string) *Section { return n.s.Section(name) }
 
-// Limit lets n be in the section at a time, for locks with WithLimit, and returns the section. Default 1.
+// Limit lets n be in the section at a time, for locks with WithLimit, and returns the section.
+// Default 1.
 func (x *Section) Limit(n int) *Section {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,19 +58,19 @@ func (x *Section) Limit(n int) *Section {
 	return x
 }
 
-// Enter notes that a node is in the section until the returned function is called, and fails the test if others are
-// in it too, or if a higher token has been in it before:
+// Enter notes that a node is in the section until the returned function is called, and fails the
+// test if others are in it too, or if a higher token has been in it before:
 //
 //	defer s.Section("ledger").Enter(ctx, lease.Token())()
 //
-// ctx says which node it is: it comes from Options.Service or Node.Context, directly or through Lease.Context. Both
-// Enter and leaving wait while the node is paused, as a stopped process does nothing. What the code of a
-// crashed node does counts for nothing. A token of 0 is not looked at.
+// ctx says which node it is: it comes from Options.Service or Node.Context, directly or through
+// Lease.Context. Both Enter and leaving wait while the node is paused, as a stopped process does
+// nothing. What the code of a crashed node does counts for nothing. A token of 0 is not looked at.
 //
-// No lock keeps a process that was stopped in its critical section, or between the look at its lease and the entry,
-// from waking up there after another was granted the lock: such a stay does not count from the pause on, and
-// Overtaken tells how many there were. What such a process still writes is refused by the protected resource, if
-// that checks the fencing token: see package fence.
+// No lock keeps a process that was stopped in its critical section, or between the look at its
+// lease and the entry, from waking up there after another was granted the lock: such a stay does
+// not count from the pause on, and Overtaken tells how many there were. What such a process still
+// writes is refused by the protected resource, if that checks the fencing token: see package fence.
 func (x *Section) Enter(ctx context.Context, token holdfast.Token) (leave func()) {
 	l, ok := ctx.Value(lifeKey{}).(*life)
 	if !ok {
@@ -84,7 +86,8 @@ func (x *Section) Enter(ctx context.Context, token holdfast.Token) (leave func()
 	}
 }
 
-// enter lets v in. stopped says that its process was paused at the door, after it had looked at its lease.
+// enter lets v in. stopped says that its process was paused at the door, after it had looked at its
+// lease.
 func (x *Section) enter(v *visit, stopped bool) {
 	x.s.mu.Lock() // nobody dies or is paused meanwhile
 	defer x.s.mu.Unlock()
@@ -151,7 +154,8 @@ func (x *Section) Entered() int {
 	return x.entered
 }
 
-// Overtaken tells how many were paused in the section, or at its door, and woke after another had been in it.
+// Overtaken tells how many were paused in the section, or at its door, and woke after another had
+// been in it.
 func (x *Section) Overtaken() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// message runs f on three nodes in a process of its own, where the section must complain as wanted; "" for not at all.
+// message runs f on three nodes in a process of its own, where the section must complain as wanted;
+// "" for not at all.
 func message(t *testing.T, want string, f func(s *sim.Sim)) {
 	t.Helper()
 	out, failed, here := victim(t)

@@ -1,6 +1,6 @@
-// Package sim runs a fleet of real nodes in one process under virtual time, for tests: gossip, Raft and
-// the locks are the real ones; the network and the disks are in memory and can be cut, crashed and
-// wiped; an hour takes seconds. Users test their own services on it:
+// Package sim runs a fleet of real nodes in one process under virtual time, for tests: gossip, Raft
+// and the locks are the real ones; the network and the disks are in memory and can be cut, crashed
+// and wiped; an hour takes seconds. Users test their own services on it:
 //
 //	func TestTwoNeverBillAtOnce(t *testing.T) {
 //		sim.Run(t, sim.Options{Nodes: 3, Service: func(ctx context.Context, n *sim.Node, c *holdfast.Cluster) error {
@@ -10,32 +10,37 @@
 //		})
 //	}
 //
-// The ledger says when the service is in its critical section, and that is the check that two never were:
+// The ledger says when the service is in its critical section, and that is the check that two never
+// were:
 //
 //	defer n.Section("billing").Enter(ctx, lease.Token())()
 //
 // # Faults
 //
-// Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss, duplicates, reordering,
-// resets), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its clock goes on), [Node.Kill] (the process ends), [Node.Crash] (the power fails),
-// [Node.Wipe] (the disk is lost), [Node.Restart], [Node.SlowDisk], [Node.FullDisk], [Node.Drift] (of the
-// clock), [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by the seed, and, if
-// asked, an operator's revocation. By the test alone: [Node.Backup] and [Node.Restore] of the disk, [Node.WallClock].
+// Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss,
+// duplicates, reordering, resets), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its
+// clock goes on), [Node.Kill] (the process ends), [Node.Crash] (the power fails), [Node.Wipe] (the
+// disk is lost), [Node.Restart], [Node.SlowDisk], [Node.FullDisk], [Node.Drift] (of the clock),
+// [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by
+// the seed, and, if asked, an operator's revocation. By the test alone: [Node.Backup] and
+// [Node.Restore] of the disk, [Node.WallClock].
 //
 // # What operators do
 //
-// [Node.Leave], [Node.Replace] (another machine), [Node.Reimage] (made anew at its address), [Sim.Roll] (a rolling update),
-// [Sim.Scale], [Sim.Add], and [Sim.AtOnce] for what is done to several at one moment; with [Options].Diskless on nodes
-// without disks. Nemesis does these, too, as far as the group can spare the nodes.
+// [Node.Leave], [Node.Replace] (another machine), [Node.Reimage] (made anew at its address),
+// [Sim.Roll] (a rolling update), [Sim.Scale], [Sim.Add], and [Sim.AtOnce] for what is done to
+// several at one moment; with [Options].Diskless on nodes without disks. Nemesis does these, too,
+// as far as the group can spare the nodes.
 //
 // # When a run fails
 //
-// Its schedule of faults, its history and the logs are stored and the directory is printed; and the run is repeated some
-// times to learn how often it fails, because what happens is decided by the seed only in part: the Go scheduler
-// has a say too. In this repository, sim/exact replays a run exactly.
+// Its schedule of faults, its history and the logs are stored and the directory is printed; and the
+// run is repeated some times to learn how often it fails, because what happens is decided by the
+// seed only in part: the Go scheduler has a say too. In this repository, sim/exact replays a run
+// exactly.
 //
-// Computation takes no virtual time, so a starved processor is not seen here; processes are for that. See
-// docs/simulation.md.
+// Computation takes no virtual time, so a starved processor is not seen here; processes are for
+// that. See docs/simulation.md.
 package sim
 
 import (
@@ -57,29 +62,36 @@ import (
 type Options struct {
 	// Nodes is how many nodes there are. Default 1.
 	Nodes int
-	// Seed decides the faults of the network and of Nemesis. Default: HOLDFAST_SEED in the environment, else 1.
+	// Seed decides the faults of the network and of Nemesis. Default: HOLDFAST_SEED in the
+	// environment, else 1.
 	Seed uint64
-	// Config may change the configuration of node i; Bind, Join and DataDir are the simulation's own.
+	// Config may change the configuration of node i; Bind, Join and DataDir are the simulation's
+	// own.
 	Config func(i int, cfg *holdfast.Config)
-	// Service is what runs on each node beside its Cluster, from each Open on. ctx ends with the node's process: when
-	// it is closed, in good order, before the Cluster is; when it crashes, at the same moment. Service must return
-	// then. An error while the node lives fails the test. Default: nothing.
+	// Service is what runs on each node beside its Cluster, from each Open on. ctx ends with the
+	// node's process: when it is closed, in good order, before the Cluster is; when it crashes, at
+	// the same moment. Service must return then. An error while the node lives fails the test.
+	// Default: nothing.
 	Service func(ctx context.Context, n *Node, c *holdfast.Cluster) error
-	// Diskless nodes have no DataDir: whatever ends one, it comes back as a new node. Default: each has a disk.
+	// Diskless nodes have no DataDir: whatever ends one, it comes back as a new node. Default: each
+	// has a disk.
 	Diskless bool
-	// SnapshotEvery is how many commands lie between two snapshots of the replicated state: with few, a node that was away
-	// is given the state as a whole. SlowDisk does nothing then, and a node that is paused may write what it had received.
-	// Default: as many as ever, more than a short run has.
+	// SnapshotEvery is how many commands lie between two snapshots of the replicated state: with
+	// few, a node that was away is given the state as a whole. SlowDisk does nothing then, and a
+	// node that is paused may write what it had received. Default: as many as ever, more than a
+	// short run has.
 	SnapshotEvery int
 	// Late leaves the nodes unopened: the test opens each with Node.Open.
 	Late bool
-	// Logger receives what the nodes log. Default: nothing. What is Info or more is in the stored history anyway.
+	// Logger receives what the nodes log. Default: nothing. What is Info or more is in the stored
+	// history anyway.
 	Logger *slog.Logger
-	// Dir is where a failed run is stored, in a directory of its own. Default: HOLDFAST_SIM_DIR, else holdfast-sim
-	// in the directory for temporary files.
+	// Dir is where a failed run is stored, in a directory of its own. Default: HOLDFAST_SIM_DIR,
+	// else holdfast-sim in the directory for temporary files.
 	Dir string
-	// Repeat is how often a failed run is repeated, in processes of their own, to learn how often it fails; less than 0
-	// is not at all. It takes five minutes of real time at most. Default: HOLDFAST_REPEAT, else 5.
+	// Repeat is how often a failed run is repeated, in processes of their own, to learn how often
+	// it fails; less than 0 is not at all. It takes five minutes of real time at most. Default:
+	// HOLDFAST_REPEAT, else 5.
 	Repeat int
 }
 
@@ -107,9 +119,10 @@ func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // ending is how long gossip's own goroutines may live on after a node was closed.
 const ending = time.Minute
 
-// Run runs f in a bubble of virtual time (testing/synctest) with a fleet of nodes, opened and ready unless
-// Options.Late, and closes them afterwards. f must not call t.Run or t.Parallel, and must end the goroutines it starts.
-// If the test fails meanwhile, the run is stored and repeated as Options say.
+// Run runs f in a bubble of virtual time (testing/synctest) with a fleet of nodes, opened and ready
+// unless Options.Late, and closes them afterwards. f must not call t.Run or t.Parallel, and must
+// end the goroutines it starts. If the test fails meanwhile, the run is stored and repeated as
+// Options say.
 func Run(t *testing.T, opts Options, f func(s *Sim)) {
 	t.Helper()
 	opts = opts.withDefaults(t)
@@ -188,7 +201,8 @@ func (s *Sim) Node(i int) *Node { return s.nodes[i] }
 // Nodes returns all nodes.
 func (s *Sim) Nodes() []*Node { return s.nodes }
 
-// RaftLeader waits until a node that runs is raft leader, as most of those that run see it, and returns it.
+// RaftLeader waits until a node that runs is raft leader, as most of those that run see it, and
+// returns it.
 func (s *Sim) RaftLeader() *Node {
 	s.t.Helper()
 	for range 1000 {
@@ -211,5 +225,6 @@ func (s *Sim) RaftLeader() *Node {
 	return nil
 }
 
-// Chance returns a number from 0 to n-1 by the seed, for a test's own choices. It is for one goroutine at a time.
+// Chance returns a number from 0 to n-1 by the seed, for a test's own choices. It is for one
+// goroutine at a time.
 func (s *Sim) Chance(n int) int { return s.lots.IntN(n) }

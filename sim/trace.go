@@ -15,9 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// TraceVar names the environment variable that makes Run write a trace: the directory for it. There is a file for each
-// run, named after its test. Each line is one packet, one write to a stream or to a disk, or one line of
-// a node's log, with the virtual time and, under exact replay, the number of the lots that the runtime had drawn.
+// TraceVar names the environment variable that makes Run write a trace: the directory for it. There
+// is a file for each run, named after its test. Each line is one packet, one write to a stream or
+// to a disk, or one line of a node's log, with the virtual time and, under exact replay, the number
+// of the lots that the runtime had drawn.
 const TraceVar = "HOLDFAST_TRACE"
 
 // tracer writes a trace. The nil tracer writes none.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// acceptAll takes connections until the endpoint closes. A failing accept (no descriptors left, say) is
-// the system's trouble, not a reason to stop: it is tried again, ever more slowly.
+// acceptAll takes connections until the endpoint closes. A failing accept (no descriptors left,
+// say) is the system's trouble, not a reason to stop: it is tried again, ever more slowly.
 func (e *endpoint) acceptAll() {
 	var retry backoff
 	for {
@@ -34,8 +34,8 @@ func (e *endpoint) acceptAll() {
 			return
 		}
 		c.host, c.came = hostOf(c.RemoteAddr()), e.events.Add(1)
-		if outcast := e.lobby.enter(c); outcast != nil {
-			outcast.abandon()
+		if evicted := e.handshaking.enter(c); evicted != nil {
+			evicted.abandon()
 		}
 		e.tasks.Go(func() { e.receive(c) })
 	}
@@ -47,7 +47,7 @@ func (e *endpoint) receive(c *conn) {
 	if errors.Is(err, errStrayHTTP) {
 		redirect(c)
 	}
-	stayed := e.lobby.leave(c)
+	stayed := e.handshaking.leave(c)
 	switch {
 	case e.ctx.Err() != nil: // Close ends the connection
 	case !stayed:
@@ -64,7 +64,8 @@ func (e *endpoint) receive(c *conn) {
 // errNobody: that part of the node has not started yet, or has stopped.
 var errNobody = errors.New("holdfast: nobody accepts connections of this kind")
 
-// reportRefusal warns now and then. Who came and went without a word (a port check) is no news, nor who came too early.
+// reportRefusal warns now and then. Who came and went without a word (a port check) is no news, nor
+// who came too early.
 func (e *endpoint) reportRefusal(c *conn, err error) {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -113,18 +114,18 @@ func (e *endpoint) deliver(c *conn, kind Kind) bool {
 	if l == nil {
 		return false
 	}
-	crowd := e.crowds[kind]
-	c.crowd.Store(crowd) // before it enters: whoever closes it from then on makes it leave
-	if outcast := crowd.enter(c); outcast != nil {
-		outcast.abandon()
-		e.reportRefusal(outcast, fmt.Errorf("holdfast: too many %v connections, this one was silent the longest", kind))
+	limit := e.limits[kind]
+	c.limit.Store(limit) // before it enters: whoever closes it from then on makes it leave
+	if evicted := limit.enter(c); evicted != nil {
+		evicted.abandon()
+		e.reportRefusal(evicted, fmt.Errorf("holdfast: too many %v connections, this one was silent the longest", kind))
 	}
-	outcast := l.offer(c)
-	if outcast != nil && outcast != c {
-		outcast.abandon()
-		e.reportRefusal(outcast, fmt.Errorf("holdfast: too many %v connections wait to be accepted", kind))
+	evicted := l.offer(c)
+	if evicted != nil && evicted != c {
+		evicted.abandon()
+		e.reportRefusal(evicted, fmt.Errorf("holdfast: too many %v connections wait to be accepted", kind))
 	}
-	return outcast != c
+	return evicted != c
 }
 
 // looksLikePlainHTTP: what TLS took for a record's header is the beginning of an HTTP request.
@@ -133,8 +134,8 @@ func looksLikePlainHTTP(err error) bool {
 	return errors.As(err, &header) && looksLikeHTTP([prefaceSize]byte(header.RecordHeader[:prefaceSize]))
 }
 
-// redirect answers a stray HTTP request. Then it reads what is still coming, within limits: closing with
-// unread bytes would reset the connection and take the answer away.
+// redirect answers a stray HTTP request. Then it reads what is still coming, within limits: closing
+// with unread bytes would reset the connection and take the answer away.
 func redirect(c *conn) {
 	c.raw.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(c, strayHTTPAnswer()); err != nil {

@@ -54,8 +54,8 @@ func TestCloseBreaksEveryConnectionAndFreesThePort(t *testing.T) {
 	})
 }
 
-// listenOnFixedPort takes a port that the system does not give to outgoing connections, so that it is free
-// again after Close.
+// listenOnFixedPort takes a port that the system does not give to outgoing connections, so that it
+// is free again after Close.
 func listenOnFixedPort(t *testing.T, network Network, opts Options) Endpoint {
 	t.Helper()
 	for range 100 {

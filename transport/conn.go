@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// conn is a connection that its endpoint can end. It hides whether there is TLS beneath, which also keeps
-// net/http from taking our own protocol name for one of HTTP's.
+// conn is a connection that its endpoint can end. It hides whether there is TLS beneath, which also
+// keeps net/http from taking our own protocol name for one of HTTP's.
 type conn struct {
 	net.Conn          // what the user reads and writes: raw, or TLS over raw
 	raw      net.Conn // closing it takes no time and asks nobody
@@ -15,11 +15,12 @@ type conn struct {
 	once     sync.Once
 	err      error
 
-	// Of accepted connections, on the endpoint's count of what happens, which is never the same twice.
+	// Of accepted connections, on the endpoint's count of what happens, which is never the same
+	// twice.
 	host  string
 	came  int64
-	heard atomic.Int64          // when the last bytes came
-	crowd atomic.Pointer[crowd] // of its kind; nil before it has one
+	heard atomic.Int64              // when the last bytes came
+	limit atomic.Pointer[connLimit] // of its kind; nil before it has one
 }
 
 // secure puts TLS between raw and the user; before anybody else knows the connection.
@@ -34,8 +35,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection. What was written is still delivered if the other side reads on. With TLS it
-// may take up to five seconds when the other side does not read.
+// Close ends the connection. What was written is still delivered if the other side reads on. With
+// TLS it may take up to five seconds when the other side does not read.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.endpoint.disown(c)

@@ -34,15 +34,15 @@ type wire interface {
 
 // endpoint is everything above the wire, the same for both networks.
 type endpoint struct {
-	wire    wire
-	opts    Options
-	server  *tls.Config // nil without TLS
-	log     *slog.Logger
-	lobby   *crowd          // those that have not yet said who they are
-	crowds  map[Kind]*crowd // those that have, by what they are for
-	events  atomic.Int64    // counts what connections say
-	refused limiter
-	packets chan Packet
+	wire        wire
+	opts        Options
+	server      *tls.Config // nil without TLS
+	log         *slog.Logger
+	handshaking *connLimit          // those that have not yet said who they are
+	limits      map[Kind]*connLimit // those that have, by what they are for
+	events      atomic.Int64        // counts what connections say
+	refused     limiter
+	packets     chan Packet
 
 	misnamed limiter // of dialed nodes whose certificate is another host's
 
@@ -62,19 +62,19 @@ type endpoint struct {
 func newEndpoint(w wire, opts Options) *endpoint {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &endpoint{
-		wire:      w,
-		opts:      opts,
-		log:       opts.Logger,
-		lobby:     newCrowd(opts.StrangersMax, opts.StrangersMax, func(c *conn) int64 { return c.came }),
-		crowds:    make(map[Kind]*crowd),
-		packets:   make(chan Packet, packetsBuffer),
-		ctx:       ctx,
-		cancel:    cancel,
-		conns:     make(map[*conn]struct{}),
-		listeners: make(map[Kind]*listener),
+		wire:        w,
+		opts:        opts,
+		log:         opts.Logger,
+		handshaking: newConnLimit(opts.StrangersMax, opts.StrangersMax, func(c *conn) int64 { return c.came }),
+		limits:      make(map[Kind]*connLimit),
+		packets:     make(chan Packet, packetsBuffer),
+		ctx:         ctx,
+		cancel:      cancel,
+		conns:       make(map[*conn]struct{}),
+		listeners:   make(map[Kind]*listener),
 	}
 	for kind := KindRaft; kind.valid(); kind++ {
-		e.crowds[kind] = newCrowd(opts.ConnsMax, opts.HostMax, func(c *conn) int64 { return c.heard.Load() })
+		e.limits[kind] = newConnLimit(opts.ConnsMax, opts.HostMax, func(c *conn) int64 { return c.heard.Load() })
 	}
 	if opts.TLS != nil {
 		e.server = serverTLS(opts.TLS)
@@ -189,8 +189,8 @@ func (e *endpoint) disown(c *conn) {
 	e.mu.Lock()
 	delete(e.conns, c)
 	e.mu.Unlock()
-	if crowd := c.crowd.Load(); crowd != nil {
-		crowd.leave(c)
+	if limit := c.limit.Load(); limit != nil {
+		limit.leave(c)
 	}
 }
 

@@ -88,9 +88,9 @@ func (l *listener) isClosed() bool {
 	return l.closed
 }
 
-// offer queues c and returns the connection that has to go for it, c itself where the listener is closed. As in a
-// crowd, where there is no room it is the oldest of the host that has the most.
-func (l *listener) offer(c *conn) (outcast *conn) {
+// offer queues c and returns the connection that has to go for it, c itself where the listener is
+// closed. As in a connLimit, where there is no room it is the oldest of the host that has the most.
+func (l *listener) offer(c *conn) (evicted *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.backlog == 0 {
@@ -104,12 +104,12 @@ func (l *listener) offer(c *conn) (outcast *conn) {
 			}
 		}
 		i := slices.IndexFunc(l.queue, func(waiting *conn) bool { return waiting.host == fullest })
-		outcast = l.queue[i]
+		evicted = l.queue[i]
 		l.queue = slices.Delete(l.queue, i, i+1)
 	}
 	l.queue = append(l.queue, c)
 	l.signal()
-	return outcast
+	return evicted
 }
 
 // address is a host:port as a net.Addr.

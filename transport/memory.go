@@ -17,10 +17,10 @@ const (
 	memoryBacklog   = 128 // connections that wait for the endpoint
 )
 
-// Memory is a network inside one process, for tests. Every host name or IP address exists as soon as an
-// endpoint is bound to it; names are not resolved, and a wildcard means 127.0.0.1. Without faults it is
-// fast and perfect. It needs no sockets and no goroutines of its own, so it works in real time as well as
-// within testing/synctest bubbles (make it inside the bubble).
+// Memory is a network inside one process, for tests. Every host name or IP address exists as soon
+// as an endpoint is bound to it; names are not resolved, and a wildcard means 127.0.0.1. Without
+// faults it is fast and perfect. It needs no sockets and no goroutines of its own, so it works in
+// real time as well as within testing/synctest bubbles (make it inside the bubble).
 type Memory struct {
 	seed  uint64
 	rules atomic.Pointer[rules]
@@ -47,8 +47,8 @@ func NewMemory(seed uint64) *Memory {
 	return m
 }
 
-// Listen opens an endpoint on the network. Port 0 gives the host's next port from 20000 on; a port in
-// use answers syscall.EADDRINUSE.
+// Listen opens an endpoint on the network. Port 0 gives the host's next port from 20000 on; a port
+// in use answers syscall.EADDRINUSE.
 func (m *Memory) Listen(ctx context.Context, bind string, opts Options) (Endpoint, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -6,27 +6,29 @@ import (
 	"time"
 )
 
-// Faults of one direction between two places. Probabilities are from 0 to 1. The zero value is a perfect
-// link.
+// Faults of one direction between two places. Probabilities are from 0 to 1. The zero value is a
+// perfect link.
 type Faults struct {
-	// Drop, Duplicate and Reorder are probabilities per packet. A reordered packet is held back for up to
-	// ten milliseconds (or Delay and Jitter, if more), so that later ones overtake it.
+	// Drop, Duplicate and Reorder are probabilities per packet. A reordered packet is held back for
+	// up to ten milliseconds (or Delay and Jitter, if more), so that later ones overtake it.
 	Drop, Duplicate, Reorder float64
-	// Delay holds packets and the bytes of streams back, Jitter by a random time more, up to itself.
-	// Streams stay in order.
+	// Delay holds packets and the bytes of streams back, Jitter by a random time more, up to
+	// itself. Streams stay in order.
 	Delay, Jitter time.Duration
 	// Reset is the probability, per write to a stream, that the stream breaks for both sides.
 	Reset float64
-	// Cut drops packets and holds the bytes and the end of streams back until it is healed. A dial waits
-	// while either direction is cut.
+	// Cut drops packets and holds the bytes and the end of streams back until it is healed. A dial
+	// waits while either direction is cut.
 	Cut bool
-	// CutGossip and CutRaft cut that traffic alone, as a firewall does or secrets that differ. Packets are gossip's.
+	// CutGossip and CutRaft cut that traffic alone, as a firewall does or secrets that differ.
+	// Packets are gossip's.
 	CutGossip, CutRaft bool
 }
 
-// SetFaults sets the faults from one place to another, replacing earlier ones for the same two names. A
-// name is an address ("10.0.0.7:7643"), a host ("10.0.0.7"), or "*" for everybody else. Where several
-// apply, the one with the most exact from, then the most exact to, counts; a Cut of any counts.
+// SetFaults sets the faults from one place to another, replacing earlier ones for the same two
+// names. A name is an address ("10.0.0.7:7643"), a host ("10.0.0.7"), or "*" for everybody else.
+// Where several apply, the one with the most exact from, then the most exact to, counts; a Cut of
+// any counts.
 func (m *Memory) SetFaults(from, to string, f Faults) {
 	m.change(func(all map[pair]Faults) {
 		if f == (Faults{}) {
@@ -83,8 +85,8 @@ func (m *Memory) Calm() {
 	m.change(func(all map[pair]Faults) { clear(all) })
 }
 
-// Break resets every stream between the two (addresses or hosts), in both directions: reads and writes
-// fail on either side at once, also across a cut.
+// Break resets every stream between the two (addresses or hosts), in both directions: reads and
+// writes fail on either side at once, also across a cut.
 func (m *Memory) Break(a, b string) {
 	m.mu.Lock()
 	var broken []*stream
@@ -157,7 +159,8 @@ func (r *rules) of(from, to place, kind Kind) Faults {
 	return result
 }
 
-// onlySelf: name is the host that both share, so that for it "everybody else" does not include other.
+// onlySelf: name is the host that both share, so that for it "everybody else" does not include
+// other.
 func (p place) onlySelf(name string, other place) bool { return name == p.host && p.host == other.host }
 
 // cut reports whether the direction is cut, and a channel that closes when that may have changed.

@@ -8,8 +8,8 @@ import (
 
 const lateMax = 4096 // packets under way to one endpoint; more are lost
 
-// lateQueue delivers packets at their time, in the order of that time and then of sending. One timer
-// serves all of them; there is no goroutine while nothing is due.
+// lateQueue delivers packets at their time, in the order of that time and then of sending. One
+// timer serves all of them; there is no goroutine while nothing is due.
 type lateQueue struct {
 	deliver func(Packet)
 

@@ -9,8 +9,8 @@ import (
 
 const reorderHold = 10 * time.Millisecond
 
-// link draws the lots of one direction. Packets and streams have generators of their own, so that the
-// fate of a packet does not hang on how many bytes went before it.
+// link draws the lots of one direction. Packets and streams have generators of their own, so that
+// the fate of a packet does not hang on how many bytes went before it.
 type link struct {
 	mu      sync.Mutex
 	packets *rand.Rand

@@ -11,8 +11,8 @@ import (
 
 const pipeMax = 256 << 10 // bytes under way in one direction; writers wait beyond
 
-// pipe carries the bytes of one direction. Nobody waits for anything under mu: a goroutine that waits
-// for a mutex would stop the virtual time of a synctest bubble.
+// pipe carries the bytes of one direction. Nobody waits for anything under mu: a goroutine that
+// waits for a mutex would stop the virtual time of a synctest bubble.
 type pipe struct {
 	stream   *stream
 	from, to place

@@ -91,8 +91,8 @@ func (w *memoryWire) arrive(p Packet) {
 	}
 }
 
-// Dial opens a stream to the endpoint at addr. While either direction is cut, it waits like a SYN that
-// gets no answer.
+// Dial opens a stream to the endpoint at addr. While either direction is cut, it waits like a SYN
+// that gets no answer.
 func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error) {
 	host, port, err := splitAddr(addr)
 	if err != nil {

@@ -1,6 +1,7 @@
 package transport
 
-// readPackets moves packets from the wire to whoever reads Packets, and drops them when that is slow.
+// readPackets moves packets from the wire to whoever reads Packets, and drops them when that is
+// slow.
 func (e *endpoint) readPackets() {
 	var retry backoff
 	for {

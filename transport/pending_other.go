@@ -2,5 +2,6 @@
 
 package transport
 
-// awaitConnection has nothing to wait for: Accept fails for want of a descriptor only when there is a connection.
+// awaitConnection has nothing to wait for: Accept fails for want of a descriptor only when there is
+// a connection.
 func (s *sockets) awaitConnection() error { return nil }

@@ -13,18 +13,19 @@ import (
 	"time"
 )
 
-// SecretAdvised is the length in bytes that a secret should have. Whoever connects sees the public key
-// that follows from the secret and can test guesses against it at leisure, so it should be random, not a
-// password. Only an empty one is refused.
+// SecretAdvised is the length in bytes that a secret should have. Whoever connects sees the public
+// key that follows from the secret and can test guesses against it at leisure, so it should be
+// random, not a password. Only an empty one is refused.
 const SecretAdvised = 16
 
 // errStranger is a peer whose key follows from none of our secrets.
 var errStranger = errors.New("holdfast: peer does not know the cluster's secret")
 
-// FromSecrets derives the TLS configuration of a fleet from its shared secrets: each secret stands for
-// one Ed25519 key (HKDF-SHA256, bound to the cluster's name). The node shows a certificate of the first
-// and accepts peers that prove to hold the key of any. Nothing else of a certificate matters, its dates
-// neither: a node with a wrong clock is not locked out. The result serves both roles.
+// FromSecrets derives the TLS configuration of a fleet from its shared secrets: each secret stands
+// for one Ed25519 key (HKDF-SHA256, bound to the cluster's name). The node shows a certificate of
+// the first and accepts peers that prove to hold the key of any. Nothing else of a certificate
+// matters, its dates neither: a node with a wrong clock is not locked out. The result serves both
+// roles.
 func FromSecrets(cluster string, secrets []string) (*tls.Config, error) {
 	seeds, err := derive(cluster, secrets, "holdfast v1 connection key", ed25519.SeedSize)
 	if err != nil {
@@ -72,7 +73,8 @@ func derive(cluster string, secrets []string, purpose string, size int) ([][]byt
 	return keys, nil
 }
 
-// verifyKey accepts a peer by its public key. That it holds the private one, TLS has checked already.
+// verifyKey accepts a peer by its public key. That it holds the private one, TLS has checked
+// already.
 func verifyKey(cs tls.ConnectionState, trusted []ed25519.PublicKey) error {
 	if len(cs.PeerCertificates) == 0 {
 		return errStranger
@@ -89,7 +91,8 @@ func verifyKey(cs tls.ConnectionState, trusted []ed25519.PublicKey) error {
 	return errStranger
 }
 
-// selfSigned wraps the key into the certificate that TLS wants to see. Everything in it is constant.
+// selfSigned wraps the key into the certificate that TLS wants to see. Everything in it is
+// constant.
 func selfSigned(key ed25519.PrivateKey) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),

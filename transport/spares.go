@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/spare"
 )
 
-// spares are the descriptors set aside for connections, apart, so that gossip and strangers do not use up what
-// replicas need to vote.
+// spares are the descriptors set aside for connections, apart, so that gossip and strangers do not
+// use up what replicas need to vote.
 type spares struct{ accepted, raft, dialed *spare.Set }
 
 // setAside is for a group of seven voters that all connect anew, one way and the other.

@@ -16,8 +16,9 @@ import (
 // childVar makes this test run in a process of its own, whose descriptors it can use up.
 const childVar = "HOLDFAST_TEST_STARVED"
 
-// The system asks for a descriptor before it waits for a connection. So the spare one was open to whoever was hungry
-// until a connection came, which took it from all: one was lost with every connection accepted.
+// The system asks for a descriptor before it waits for a connection. So the spare one was open to
+// whoever was hungry until a connection came, which took it from all: one was lost with every
+// connection accepted.
 func TestAConnectionAcceptedWithoutAFreeDescriptorTakesNoSpareOneBeforeItIsThere(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(childVar) == "" {

@@ -143,7 +143,7 @@ func TestThousandsOfHalfOpenConnectionsAreBoundedAndHonestOnesServed(t *testing.
 			if i%200 == 199 {
 				wantEcho(t, a, b, KindRaft)
 			}
-			if n := lobbySize(b); n > 32 {
+			if n := handshakingSize(b); n > 32 {
 				t.Fatalf("%d strangers are inside", n)
 			}
 		}
@@ -153,8 +153,8 @@ func TestThousandsOfHalfOpenConnectionsAreBoundedAndHonestOnesServed(t *testing.
 	})
 }
 
-func lobbySize(e Endpoint) int {
-	l := e.(*endpoint).lobby
+func handshakingSize(e Endpoint) int {
+	l := e.(*endpoint).handshaking
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.size
@@ -294,7 +294,8 @@ func (w *failingWire) Accept() (net.Conn, error) {
 	return w.wire.Accept()
 }
 
-// Each node that starts asks its peers so who is there, which may have begun a moment ago; their users read no warning of it.
+// Each node that starts asks its peers so who is there, which may have begun a moment ago; their
+// users read no warning of it.
 func TestAProbeThatNobodyAnswersIsClosedWithoutAWord(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {

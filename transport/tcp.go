@@ -88,8 +88,8 @@ func (s *sockets) Accept() (net.Conn, error) {
 	if !spare.Lacking(err) {
 		return c, err
 	}
-	// The system wants a descriptor even before there is a connection. One that is set aside would be
-	// somebody else's by then.
+	// The system wants a descriptor even before there is a connection. One that is set aside would
+	// be somebody else's by then.
 	if err := s.awaitConnection(); err != nil {
 		return nil, err
 	}

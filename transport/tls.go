@@ -13,8 +13,8 @@ import (
 // protocol is what nodes name in TLS (ALPN), so that other TLS clients fail in the handshake.
 const protocol = "holdfast/1"
 
-// validateTLS refuses configurations with which every connection would fail, and those that would trust
-// whoever has a certificate of any public authority, or any certificate at all.
+// validateTLS refuses configurations with which every connection would fail, and those that would
+// trust whoever has a certificate of any public authority, or any certificate at all.
 func validateTLS(c *tls.Config) error {
 	chooses := c.GetConfigForClient != nil
 	switch {
@@ -40,15 +40,17 @@ func hasVerifier(c *tls.Config) bool {
 	return c.VerifyConnection != nil || c.VerifyPeerCertificate != nil
 }
 
-// verifiesItself: crypto/tls is to ask for a certificate and to leave the judgement to c's functions.
+// verifiesItself: crypto/tls is to ask for a certificate and to leave the judgement to c's
+// functions.
 func verifiesItself(c *tls.Config) bool {
 	return c.ClientAuth == tls.RequireAnyClientCert && hasVerifier(c)
 }
 
 func verifiesClients(c *tls.Config) bool { return hasAuthorities(c) || verifiesItself(c) }
 
-// serverTLS is the accepting side's configuration: c with everything that makes it mutual TLS 1.3, whatever it says
-// of clients. No session is resumed, as crypto/tls asks VerifyPeerCertificate only about new ones.
+// serverTLS is the accepting side's configuration: c with everything that makes it mutual TLS 1.3,
+// whatever it says of clients. No session is resumed, as crypto/tls asks VerifyPeerCertificate only
+// about new ones.
 func serverTLS(c *tls.Config) *tls.Config {
 	s := mutual(c)
 	s.SessionTicketsDisabled = true
@@ -73,7 +75,8 @@ func serverTLS(c *tls.Config) *tls.Config {
 	return s
 }
 
-// clientTLS is the dialing side's. Unless c names a server, the peer must prove the host that was dialed.
+// clientTLS is the dialing side's. Unless c names a server, the peer must prove the host that was
+// dialed.
 func clientTLS(c *tls.Config, addr string) *tls.Config {
 	s := mutual(c)
 	s.ClientSessionCache = nil
@@ -85,8 +88,9 @@ func clientTLS(c *tls.Config, addr string) *tls.Config {
 	return s
 }
 
-// mutual is c with what both sides need. Who dials is of the fleet as much as who is dialed, so the authorities of
-// one side are those of the other too, unless that has its own: crypto/tls would take the system's.
+// mutual is c with what both sides need. Who dials is of the fleet as much as who is dialed, so the
+// authorities of one side are those of the other too, unless that has its own: crypto/tls would
+// take the system's.
 func mutual(c *tls.Config) *tls.Config {
 	s := c.Clone()
 	s.MinVersion, s.MaxVersion = tls.VersionTLS13, 0
@@ -100,8 +104,8 @@ func mutual(c *tls.Config) *tls.Config {
 	return s
 }
 
-// advise tells an operator what to do about a certificate that is good, but another host's. This is the first thing
-// that goes wrong with certificates of one's own.
+// advise tells an operator what to do about a certificate that is good, but another host's. This is
+// the first thing that goes wrong with certificates of one's own.
 func (e *endpoint) advise(err error, addr string) error {
 	var other x509.HostnameError
 	if !errors.As(err, &other) {
@@ -115,8 +119,8 @@ func (e *endpoint) advise(err error, addr string) error {
 	return err
 }
 
-// handshake is the handshake of TLS. It calls functions of the user's: one that panics costs its connection and
-// not the process.
+// handshake is the handshake of TLS. It calls functions of the user's: one that panics costs its
+// connection and not the process.
 func handshake(ctx context.Context, c *tls.Conn) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -120,8 +120,8 @@ func TestTLSConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// ClientCAs alone left those that are dialed to the system's authorities: no node reached another, and whoever had a
-// certificate of a public authority for the address was believed.
+// ClientCAs alone left those that are dialed to the system's authorities: no node reached another,
+// and whoever had a certificate of a public authority for the address was believed.
 func TestOneSetOfAuthoritiesIsForBothSides(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, _ Options) {
@@ -185,7 +185,8 @@ func TestNoClientAuthLetsInWhoHasNoCertificateOfTheFleet(t *testing.T) {
 	}
 }
 
-// An own verifier is asked about every connection: crypto/tls leaves VerifyPeerCertificate out when it resumes one.
+// An own verifier is asked about every connection: crypto/tls leaves VerifyPeerCertificate out when
+// it resumes one.
 func TestNoSessionIsResumed(t *testing.T) {
 	t.Parallel()
 	own := ownAuthority(t)

@@ -46,36 +46,42 @@ var (
 	ErrClosed = fmt.Errorf("holdfast: transport endpoint: %w", net.ErrClosed)
 	// ErrPacketTooLarge answers WritePacket with more than PacketMax bytes; nothing was sent.
 	ErrPacketTooLarge = errors.New("holdfast: packet too large")
-	// ErrInvalid answers options, addresses and kinds that make no sense; the message names the field.
+	// ErrInvalid answers options, addresses and kinds that make no sense; the message names the
+	// field.
 	ErrInvalid = errors.New("holdfast: invalid")
 )
 
 // Network makes endpoints: TCP for real ones, Memory for tests.
 type Network interface {
-	// Listen opens an endpoint at bind ("host:port"; port 0 chooses one that is free for TCP and UDP).
-	// ctx bounds the call, not the endpoint's life.
+	// Listen opens an endpoint at bind ("host:port"; port 0 chooses one that is free for TCP and
+	// UDP). ctx bounds the call, not the endpoint's life.
 	Listen(ctx context.Context, bind string, opts Options) (Endpoint, error)
 }
 
-// Endpoint is a node's place on the network. Every method may be called at any time from any goroutine.
+// Endpoint is a node's place on the network. Every method may be called at any time from any
+// goroutine.
 type Endpoint interface {
 	// Addr is the bound "host:port"; TCP and UDP share the number.
 	Addr() string
-	// Dial connects to the endpoint at addr. TLS is done and the preface sent when it returns; whether the
-	// other side wants the connection shows only when it is used. It gives up when ctx ends, when the
-	// endpoint closes, or after ten seconds. ctx has no influence on the connection afterwards.
+	// Dial connects to the endpoint at addr. TLS is done and the preface sent when it returns;
+	// whether the other side wants the connection shows only when it is used. It gives up when ctx
+	// ends, when the endpoint closes, or after ten seconds. ctx has no influence on the connection
+	// afterwards.
 	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
-	// Listener yields the connections of that kind, after TLS and preface. There is one per kind: a second
-	// call returns the same one until it is closed, then a new one. Connections of a kind that nobody
-	// listens for are closed. Closing it stops that kind alone; accepted connections live on.
+	// Listener yields the connections of that kind, after TLS and preface. There is one per kind: a
+	// second call returns the same one until it is closed, then a new one. Connections of a kind
+	// that nobody listens for are closed. Closing it stops that kind alone; accepted connections
+	// live on.
 	Listener(kind Kind) net.Listener
-	// WritePacket sends b as one packet, best effort: nil does not say that it arrived. It does not keep b.
+	// WritePacket sends b as one packet, best effort: nil does not say that it arrived. It does not
+	// keep b.
 	WritePacket(b []byte, addr string) error
-	// Packets yields what WritePacket of others sent here. Buffered: when the reader is slow, packets are
-	// dropped. Closed by Close.
+	// Packets yields what WritePacket of others sent here. Buffered: when the reader is slow,
+	// packets are dropped. Closed by Close.
 	Packets() <-chan Packet
-	// Close ends the endpoint and all its connections, accepted and dialed, and returns when nothing of it
-	// is left. Further calls, also concurrent ones, wait for the first and do nothing.
+	// Close ends the endpoint and all its connections, accepted and dialed, and returns when
+	// nothing of it is left. Further calls, also concurrent ones, wait for the first and do
+	// nothing.
 	Close() error
 }
 
@@ -88,11 +94,12 @@ type Packet struct {
 
 // Options of an endpoint. The zero value is useful.
 type Options struct {
-	// TLS makes every connection mutual TLS 1.3, whatever its ClientAuth; see FromSecrets. An own configuration
-	// must have a certificate for both roles, which names the host that the node is dialed at, unless ServerName is
-	// set. Who dials must show one that ClientCAs signed, who is dialed one that RootCAs signed; one of the
-	// two that is nil is the same as the other. VerifyConnection or VerifyPeerCertificate may verify instead: of who
-	// dials with ClientAuth RequireAnyClientCert, of who is dialed with InsecureSkipVerify. Default: no TLS.
+	// TLS makes every connection mutual TLS 1.3, whatever its ClientAuth; see FromSecrets. An own
+	// configuration must have a certificate for both roles, which names the host that the node is
+	// dialed at, unless ServerName is set. Who dials must show one that ClientCAs signed, who is
+	// dialed one that RootCAs signed; one of the two that is nil is the same as the other.
+	// VerifyConnection or VerifyPeerCertificate may verify instead: of who dials with ClientAuth
+	// RequireAnyClientCert, of who is dialed with InsecureSkipVerify. Default: no TLS.
 	TLS *tls.Config
 	// Logger hears about refused connections and certificates. Default: silence.
 	Logger *slog.Logger
@@ -100,15 +107,15 @@ type Options struct {
 	HandshakeTimeout time.Duration
 	// PrefaceTimeout bounds the wait for the preface of an accepted connection. Default 3s.
 	PrefaceTimeout time.Duration
-	// StrangersMax bounds the connections that have not finished TLS and preface. Beyond it the oldest one
-	// of the host that has the most is closed. Default 256.
+	// StrangersMax bounds the connections that have not finished TLS and preface. Beyond it the
+	// oldest one of the host that has the most is closed. Default 256.
 	StrangersMax int
-	// ConnsMax bounds the accepted connections of each kind, HostMax those of them that come from one host.
-	// Beyond HostMax the one of that host is closed that was silent the longest, beyond ConnsMax that of the
-	// host that has the most. Default 2048 and 512.
+	// ConnsMax bounds the accepted connections of each kind, HostMax those of them that come from
+	// one host. Beyond HostMax the one of that host is closed that was silent the longest, beyond
+	// ConnsMax that of the host that has the most. Default 2048 and 512.
 	ConnsMax, HostMax int
-	// Backlog bounds, per kind, the connections that wait for Accept. Beyond it the oldest one of the host that
-	// has the most of them is closed. Default 128.
+	// Backlog bounds, per kind, the connections that wait for Accept. Beyond it the oldest one of
+	// the host that has the most of them is closed. Default 128.
 	Backlog int
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// document is one that the service edits: a list of lines, separated by spaces. The token is that of the
-// lease under which it is read and written; documents without a guard do not ask for it.
+// document is one that the service edits: a list of lines, separated by spaces. The token is that
+// of the lease under which it is read and written; documents without a guard do not ask for it.
 type document interface {
 	read(ctx context.Context, t fence.Token) (body string, err error)
 	write(ctx context.Context, t fence.Token, body string) error // errors.Is fence.ErrStale: refused
@@ -64,8 +64,8 @@ func (d row) write(ctx context.Context, _ fence.Token, body string) error {
 	return save(ctx, d.db, "sql", body)
 }
 
-// guardedRow is its twin. The first thing in each transaction is the guard. Reading asks it too: from
-// then on the former holder's writes are refused, so what was read stays as it is.
+// guardedRow is its twin. The first thing in each transaction is the guard. Reading asks it too:
+// from then on the former holder's writes are refused, so what was read stays as it is.
 type guardedRow struct {
 	db    *sql.DB
 	guard *fence.SQL
@@ -99,8 +99,8 @@ func save(ctx context.Context, q queries, name, body string) error {
 	return err
 }
 
-// page is a document behind HTTP. The client's Transport sends the token of the context, to the page
-// without a guard too, which does not look.
+// page is a document behind HTTP. The client's Transport sends the token of the context, to the
+// page without a guard too, which does not look.
 type page struct {
 	client *http.Client
 	url    string

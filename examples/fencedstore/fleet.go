@@ -3,24 +3,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
-)
 
-// member is one process of the service, as its parent sees it.
-type member struct {
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	exited chan struct{}
-}
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
+	"github.com/holdfast-go/holdfast/internal/process"
+)
 
 // fleet is the parent of the processes.
 type fleet struct {
@@ -29,7 +21,7 @@ type fleet struct {
 	where   source
 	url     string
 	begin   time.Time
-	members map[string]*member
+	members map[string]*process.Process
 
 	mu      sync.Mutex
 	seen    []event
@@ -44,7 +36,7 @@ type event struct {
 
 func newFleet(dir string, ttl time.Duration, where source, url string) *fleet {
 	return &fleet{dir: dir, ttl: ttl, where: where, url: url, begin: time.Now(),
-		members: make(map[string]*member), changed: make(chan struct{})}
+		members: make(map[string]*process.Process), changed: make(chan struct{})}
 }
 
 func (f *fleet) printf(format string, args ...any) {
@@ -53,37 +45,19 @@ func (f *fleet) printf(format string, args ...any) {
 
 // start runs this program again as one process of the service.
 func (f *fleet) start(name string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	m := &member{exited: make(chan struct{})}
-	m.cmd = exec.Command(self, "-service", name, "-dir", f.dir, "-ttl", f.ttl.String(), "-url", f.url,
+	cmd := process.Self("-service", name, "-dir", f.dir, "-ttl", f.ttl.String(), "-url", f.url,
 		"-driver", f.where.driver, "-dsn", f.where.dsn, "-dialect", fmt.Sprint(uint(f.where.dialect)))
-	m.cmd.Stderr = os.Stderr
-	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	f.members[name] = m
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			var r report
-			if json.Unmarshal(lines.Bytes(), &r) == nil {
-				f.note(event{r, name})
-			}
+	cmd.Stdout = process.Lines(func(line []byte) {
+		var r report
+		if json.Unmarshal(line, &r) == nil {
+			f.note(event{r, name})
 		}
-		_ = m.cmd.Wait() // how it ended is seen by what is missing
-		close(m.exited)
-	}()
-	return nil
+	})
+	p, err := process.Start(cmd)
+	if err == nil {
+		f.members[name] = p
+	}
+	return err
 }
 
 func (f *fleet) note(e event) {
@@ -124,22 +98,8 @@ func (f *fleet) wait(ctx context.Context, what string, mark int, limit time.Dura
 }
 
 func (f *fleet) signal(name string, sig syscall.Signal) error {
-	return f.members[name].cmd.Process.Signal(sig)
+	return f.members[name].Signal(sig)
 }
 
-// stop ends every process, also one that is stopped; again is harmless.
-func (f *fleet) stop() {
-	for _, m := range f.members {
-		_ = m.cmd.Process.Signal(syscall.SIGCONT)
-		_ = m.stdin.Close()
-	}
-	deadline := time.After(10 * time.Second)
-	for _, m := range f.members {
-		select {
-		case <-m.exited:
-		case <-deadline:
-			_ = m.cmd.Process.Kill()
-			<-m.exited
-		}
-	}
-}
+// stop ends every process, also one that is stopped, on every way out.
+func (f *fleet) stop() { crew.StopAll(f.members) }

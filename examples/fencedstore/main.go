@@ -1,14 +1,15 @@
 //go:build unix
 
-// Command fencedstore shows what a fencing token is for. Three processes of a service that embeds holdfast
-// edit documents under one lock: each takes the lock, reads, thinks, and writes back what it read with
-// one line more. Again and again the program stops the process that holds the lock between its look at
-// the lease and its writes, for longer than the lease lives, and lets it go on when others have written.
+// Command fencedstore shows what a fencing token is for. Three processes of a service that embeds
+// holdfast edit documents under one lock: each takes the lock, reads, thinks, and writes back what
+// it read with one line more. Again and again the program stops the process that holds the lock
+// between its look at the lease and its writes, for longer than the lease lives, and lets it go on
+// when others have written.
 //
-// Every line goes to four documents at the same time: two in a database and two behind HTTP, one of each
-// with a guard of package fence, one without. At the end the program counts the lines that the service
-// was told are written and that are in no document any more: lost updates. It exits with 0 only if there
-// are some without the guards and none with them.
+// Every line goes to four documents at the same time: two in a database and two behind HTTP, one of
+// each with a guard of package fence, one without. At the end the program counts the lines that the
+// service was told are written and that are in no document any more: lost updates. It exits with 0
+// only if there are some without the guards and none with them.
 //
 //	cd examples/fencedstore && go run .
 //

@@ -21,7 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// thinking is how long the service works between reading and writing: the time in which it can be stopped.
+// thinking is how long the service works between reading and writing: the time in which it can be
+// stopped.
 const thinking = 60 * time.Millisecond
 
 // service is one process of the fleet.
@@ -53,7 +54,8 @@ type report struct {
 
 func say(r report) { _ = json.NewEncoder(os.Stdout).Encode(r) } // without a listener it ends soon
 
-// run is the life of the process: until its standard input ends, which happens also when its parent dies.
+// run is the life of the process: until its standard input ends, which happens also when its parent
+// dies.
 func (s *service) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +88,8 @@ func (s *service) edit(ctx context.Context) error {
 		DataDir: filepath.Join(s.dir, s.name),
 		Join:    []string{"file+" + peers},
 		TTL:     s.ttl,
-		// Should all processes lose their data, the tokens of the new group begin above those that were seen.
+		// Should all processes lose their data, the tokens of the new group begin above those that
+		// were seen.
 		TokenFloor: guard.Floor,
 		Logger:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
@@ -113,9 +116,9 @@ func (s *service) edit(ctx context.Context) error {
 	}
 }
 
-// addLine reads all documents, looks at its lease, thinks, and writes them. What a careful service can do
-// without the resource's help, it does: it looks. (Writing under lease.Context() would end most of the late
-// writes, but not those that are already on their way.)
+// addLine reads all documents, looks at its lease, thinks, and writes them. What a careful service
+// can do without the resource's help, it does: it looks. (Writing under lease.Context() would end
+// most of the late writes, but not those that are already on their way.)
 func (s *service) addLine(ctx context.Context, lease *holdfast.Lease, documents map[string]document, line string) error {
 	bodies := make(map[string]string)
 	for _, kind := range kinds() {

@@ -22,7 +22,8 @@ const (
 
 )
 
-// tell plays the story and says what was lost; an error means that it is not the one that was promised.
+// tell plays the story and says what was lost; an error means that it is not the one that was
+// promised.
 func (f *fleet) tell(ctx context.Context, rounds int) error {
 	f.printf("three processes edit four documents, two of them in %v; leases live %v", f.where.dialect, f.ttl)
 	names := []string{"amber", "birch", "cedar"}
@@ -53,8 +54,8 @@ func (f *fleet) tell(ctx context.Context, rounds int) error {
 	return f.count(ctx, late)
 }
 
-// round stops a process that is about to write until others have written, and lets it go on. It answers
-// whether the process wrote after that.
+// round stops a process that is about to write until others have written, and lets it go on. It
+// answers whether the process wrote after that.
 func (f *fleet) round(ctx context.Context) (bool, error) {
 	stopped, err := f.wait(ctx, "a holder that thinks", f.mark(), f.ttl+slack, func(e event) bool { return e.Event == "thinking" })
 	if err != nil {
@@ -150,7 +151,8 @@ func (f *fleet) body(ctx context.Context, db *sql.DB, kind string) (string, erro
 	return page{client, f.url + kind}.read(ctx, fence.TokenMax) // nobody writes any more
 }
 
-// compare counts the lines that were reported as written, those of them that body lacks, and refusals.
+// compare counts the lines that were reported as written, those of them that body lacks, and
+// refusals.
 func (f *fleet) compare(kind, body string) (told, lost, refused int) {
 	there := make(map[string]bool)
 	for _, line := range strings.Fields(body) {

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// web is the HTTP resource: GET and PUT of a document, /http without a guard and /http+guard with one.
+// web is the HTTP resource: GET and PUT of a document, /http without a guard and /http+guard with
+// one.
 type web struct {
 	url    string
 	server *http.Server
@@ -44,8 +45,8 @@ func (w *web) plain(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// guarded is plain under the guard. Two requests that the Handler has let in may overtake each other on the
-// way here, so the guard is asked once more, in one step with the write.
+// guarded is plain under the guard. Two requests that the Handler has let in may overtake each
+// other on the way here, so the guard is asked once more, in one step with the write.
 func (w *web) guarded(out http.ResponseWriter, r *http.Request) {
 	data, ok := content(out, r)
 	if !ok {
@@ -64,7 +65,8 @@ func (w *web) guarded(out http.ResponseWriter, r *http.Request) {
 	answer(out, body)
 }
 
-// content reads the whole request before anything is locked: it comes as slowly as its sender likes.
+// content reads the whole request before anything is locked: it comes as slowly as its sender
+// likes.
 func content(out http.ResponseWriter, r *http.Request) (string, bool) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -3,34 +3,24 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/process"
 )
-
-// member is one process of the fleet, as its parent sees it.
-type member struct {
-	name   string
-	cmd    *exec.Cmd
-	stdin  interface{ Close() error }
-	exited chan struct{} // closed after err is set
-	err    error
-}
 
 // fleet is the parent of the three processes and the teller of their story.
 type fleet struct {
 	dir     string
 	ttl     time.Duration
 	begin   time.Time
-	members map[string]*member
+	members map[string]*process.Process
 	ids     map[string]string // node ids by name
 
 	mu      sync.Mutex
@@ -49,7 +39,7 @@ type event struct {
 func newFleet(dir string, ttl time.Duration) *fleet {
 	return &fleet{
 		dir: dir, ttl: ttl, begin: time.Now(),
-		members: make(map[string]*member), ids: make(map[string]string), changed: make(chan struct{}),
+		members: make(map[string]*process.Process), ids: make(map[string]string), changed: make(chan struct{}),
 	}
 }
 
@@ -59,36 +49,18 @@ func (f *fleet) printf(format string, args ...any) {
 
 // start runs this program again as one process of the service.
 func (f *fleet) start(name string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	m := &member{name: name, exited: make(chan struct{})}
-	m.cmd = exec.Command(self, "-service", name, "-dir", f.dir, "-ttl", f.ttl.String())
-	m.cmd.Stderr = os.Stderr
-	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	f.members[name] = m
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			var r report
-			if json.Unmarshal(lines.Bytes(), &r) == nil {
-				f.note(event{r, name, time.Now()})
-			}
+	cmd := process.Self("-service", name, "-dir", f.dir, "-ttl", f.ttl.String())
+	cmd.Stdout = process.Lines(func(line []byte) {
+		var r report
+		if json.Unmarshal(line, &r) == nil {
+			f.note(event{r, name, time.Now()})
 		}
-		m.err = m.cmd.Wait()
-		close(m.exited)
-	}()
-	return nil
+	})
+	p, err := process.Start(cmd)
+	if err == nil {
+		f.members[name] = p
+	}
+	return err
 }
 
 func (f *fleet) note(e event) {
@@ -137,22 +109,8 @@ func (f *fleet) leading(ctx context.Context, mark int, limit time.Duration, not 
 }
 
 func (f *fleet) signal(name string, sig syscall.Signal) error {
-	return f.members[name].cmd.Process.Signal(sig)
+	return f.members[name].Signal(sig)
 }
 
-// stop ends every process on every way out: politely first, which a stopped process must be woken for.
-func (f *fleet) stop() {
-	for _, m := range f.members {
-		_ = m.cmd.Process.Signal(syscall.SIGCONT)
-		_ = m.stdin.Close()
-	}
-	deadline := time.After(10 * time.Second)
-	for _, m := range f.members {
-		select {
-		case <-m.exited:
-		case <-deadline:
-			_ = m.cmd.Process.Kill()
-			<-m.exited
-		}
-	}
-}
+// stop ends every process, also one that is stopped, on every way out.
+func (f *fleet) stop() { crew.StopAll(f.members) }

@@ -16,8 +16,8 @@ import (
 )
 
 // ledger is the protected resource: a file that all processes append to. Each write presents the
-// fencing token of its writer, and a token lower than the highest seen is refused. The check and the write happen
-// under one lock of the file, so that no other write comes between them.
+// fencing token of its writer, and a token lower than the highest seen is refused. The check and
+// the write happen under one lock of the file, so that no other write comes between them.
 type ledger struct {
 	file  *os.File
 	guard *fence.File

@@ -1,10 +1,10 @@
 //go:build unix
 
-// Command fleet shows holdfast at work. It starts three processes of a small scheduler on this machine;
-// the one that holds the lock "scheduler/leader" appends ticks, with its fencing token, to a shared
-// file. Then the program kills the holder, starts it again, and stops the next holder for longer than
-// its lease lives, and tells what happens. It exits with 0 only if no tick was written under a
-// stale token and everything happened in its time.
+// Command fleet shows holdfast at work. It starts three processes of a small scheduler on this
+// machine; the one that holds the lock "scheduler/leader" appends ticks, with its fencing token, to
+// a shared file. Then the program kills the holder, starts it again, and stops the next holder for
+// longer than its lease lives, and tells what happens. It exits with 0 only if no tick was written
+// under a stale token and everything happened in its time.
 //
 //	go run ./examples/fleet
 package main

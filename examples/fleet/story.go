@@ -47,7 +47,8 @@ func (f *fleet) tell(ctx context.Context) error {
 	return f.freeze(ctx, next)
 }
 
-// ready waits until a process is part of the group; a restarted one must be the same node as before.
+// ready waits until a process is part of the group; a restarted one must be the same node as
+// before.
 func (f *fleet) ready(ctx context.Context, name string, mark int) error {
 	e, err := f.wait(ctx, name+" to be ready", mark, formTime, func(e event) bool {
 		return e.from == name && e.Event == "ready"
@@ -67,9 +68,7 @@ func (f *fleet) ready(ctx context.Context, name string, mark int) error {
 func (f *fleet) kill(ctx context.Context, holder event) (event, error) {
 	mark, at := f.mark(), time.Now()
 	f.printf("%s is killed with SIGKILL", holder.from)
-	if err := f.signal(holder.from, syscall.SIGKILL); err != nil {
-		return event{}, err
-	}
+	f.members[holder.from].Kill()
 	next, err := f.leading(ctx, mark, f.ttl+slack, holder.from, holder.Token)
 	if err != nil {
 		return event{}, err
@@ -82,7 +81,6 @@ func (f *fleet) kill(ctx context.Context, holder event) (event, error) {
 // restart starts a killed process again on its data.
 func (f *fleet) restart(ctx context.Context, name string) error {
 	mark, at := f.mark(), time.Now()
-	<-f.members[name].exited
 	f.printf("%s starts again on its data", name)
 	if err := f.start(name); err != nil {
 		return err

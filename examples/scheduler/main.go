@@ -1,7 +1,8 @@
-// Command scheduler shows a leader-elected cron: three processes know the same schedule (robfig/cron's), one of
-// them leads and runs the ticks. Each tick runs under Once with the key of its Slot, and the leader notes the last tick
-// in its election's value: the next leader makes good what nobody ran in between. The program kills the leader,
-// starts it again, and lets the next one hand over in good order. It exits with 0 only if every tick ran exactly once.
+// Command scheduler shows a leader-elected cron: three processes know the same schedule
+// (robfig/cron's), one of them leads and runs the ticks. Each tick runs under Once with the key of
+// its Slot, and the leader notes the last tick in its election's value: the next leader makes good
+// what nobody ran in between. The program kills the leader, starts it again, and lets the next one
+// hand over in good order. It exits with 0 only if every tick ran exactly once.
 //
 //	cd examples/scheduler && go run .
 package main
@@ -137,12 +138,10 @@ func show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Right after a tick: one that is killed in the middle of its work may have done it all the same, and only
-	// the resource can know.
+	// Right after a tick: one that is killed in the middle of its work may have done it all the
+	// same, and only the resource can know.
 	team.Say("%s is killed", first)
-	if err := team.Kill(first); err != nil {
-		return err
-	}
+	team.Kill(first)
 	if _, err = ticks(ctx, team, 5, first); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Command webservice is a service to copy: an HTTP service of several processes that share the work. Its configuration
-// comes from the environment (see config.go). It serves:
+// Command webservice is a service to copy: an HTTP service of several processes that share the
+// work. Its configuration comes from the environment (see config.go). It serves:
 //
 //	POST /orders/{id}   handles an order once, whichever process gets it, however often
 //	POST /report        makes a report, one at a time in the whole fleet
@@ -8,8 +8,8 @@
 //	GET  /readyz        whether it has its place in the fleet
 //	GET  /metrics       figures for Prometheus
 //
-// One process at a time is the leader and runs a job every so often. On SIGTERM a process finishes its requests and
-// leaves: its locks are free at once.
+// One process at a time is the leader and runs a job every so often. On SIGTERM a process finishes
+// its requests and leaves: its locks are free at once.
 package main
 
 import (
@@ -114,7 +114,8 @@ func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, comesBack bool
 	return err
 }
 
-// waitReady notes when the node has its place in the fleet. It never gives up: a fleet may be slow to start.
+// waitReady notes when the node has its place in the fleet. It never gives up: a fleet may be slow
+// to start.
 func (s *service) waitReady(ctx context.Context) {
 	if err := s.cluster.Ready(ctx); err != nil {
 		return // ctx has ended, or the node has failed, which run sees
@@ -216,8 +217,8 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// livez fails when only a new process can help. That the fleet has no majority is no reason: a restart would not bring
-// it back.
+// livez fails when only a new process can help. That the fleet has no majority is no reason: a
+// restart would not bring it back.
 func (s *service) livez(w http.ResponseWriter, _ *http.Request) {
 	if err := s.cluster.Err(); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -226,8 +227,8 @@ func (s *service) livez(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// readyz holds up a rolling update until this process has its place in the fleet. Later it stays ready, also without a
-// majority: what needs no lock is served on.
+// readyz holds up a rolling update until this process has its place in the fleet. Later it stays
+// ready, also without a majority: what needs no lock is served on.
 func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
 	if !s.ready.Load() {
 		http.Error(w, "waits for its place in the fleet", http.StatusServiceUnavailable)

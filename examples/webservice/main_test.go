@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	child "github.com/holdfast-go/holdfast/internal/process"
 )
 
 // TestMain makes the test binary the service when a test starts it as one.
@@ -41,11 +41,10 @@ type record struct {
 
 // process is one running service.
 type process struct {
-	name   string
-	cmd    *exec.Cmd
-	http   string
-	node   string
-	exited chan error
+	name string
+	http string
+	node string
+	*child.Process
 }
 
 // fleet is the processes and what they have logged.
@@ -70,28 +69,21 @@ func newFleet(t *testing.T) *fleet {
 
 func (f *fleet) peers() string { return filepath.Join(f.dir, "peers") }
 
-// start runs a process; ports are the kernel's choice. The others find it through a file of addresses.
+// start runs a process; ports are the kernel's choice. The others find it through a file of
+// addresses.
 func (f *fleet) start(name, dataDir string) *process {
 	f.t.Helper()
-	p := &process{name: name, exited: make(chan error, 1)}
-	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), "HOLDFAST_EXAMPLE=1", "HOLDFAST_NAME="+name, "HOLDFAST_DATA_DIR="+dataDir,
+	p := &process{name: name}
+	cmd := child.Self()
+	cmd.Env = append(cmd.Env, "HOLDFAST_EXAMPLE=1", "HOLDFAST_NAME="+name, "HOLDFAST_DATA_DIR="+dataDir,
 		"HOLDFAST_BIND=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "HOLDFAST_JOIN=file+"+f.peers(),
 		"HOLDFAST_SECRETS=a secret for this test alone", "JOB_EVERY=200ms")
-	lines, err := p.cmd.StderrPipe()
-	if err != nil {
+	cmd.Stderr = child.Lines(func(line []byte) { f.note(p, line) })
+	var err error
+	if p.Process, err = child.Start(cmd); err != nil {
 		f.t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
-	go func() {
-		for scan := bufio.NewScanner(lines); scan.Scan(); {
-			f.note(p, scan.Bytes())
-		}
-		p.exited <- p.cmd.Wait()
-	}()
+	f.t.Cleanup(p.Kill)
 	open := f.await(name+" opens", func(r record) bool { return r.from == p && r.Msg == "open" })
 	p.http, p.node = open.HTTP, open.Node
 	peers, err := os.OpenFile(f.peers(), os.O_APPEND|os.O_WRONLY, 0)
@@ -163,12 +155,12 @@ func (f *fleet) stop(p *process) {
 	f.balancer.Lock() // what was sent to it has its answer
 	f.live = slices.DeleteFunc(f.live, func(other *process) bool { return other == p })
 	f.balancer.Unlock()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		f.t.Fatal(err)
 	}
 	select {
-	case err := <-p.exited:
-		if err != nil {
+	case <-p.Done():
+		if err := p.Err(); err != nil {
 			f.t.Errorf("%s: %v", p.name, err)
 		}
 	case <-time.After(patience):
@@ -190,7 +182,8 @@ func (f *fleet) get(p *process, path string) (int, string) {
 	return response.StatusCode, strings.TrimSpace(string(body))
 }
 
-// customer sends orders, each to two processes, until ctx ends. It returns how many; any refusal fails the test.
+// customer sends orders, each to two processes, until ctx ends. It returns how many; any refusal
+// fails the test.
 func (f *fleet) customer(ctx context.Context, name string) (orders int) {
 	for ; ctx.Err() == nil; orders++ {
 		for again := range 2 {
@@ -218,7 +211,8 @@ func (f *fleet) post(which int, path string) error {
 	return nil
 }
 
-// roll replaces every process, one by one, while customers send orders, and looks at what became of these.
+// roll replaces every process, one by one, while customers send orders, and looks at what became of
+// these.
 func (f *fleet) roll(replace func(old *process)) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -279,7 +273,8 @@ func (f *fleet) check() {
 	}
 }
 
-// says waits for a line in the metrics of a process. real time: a node that is new is made a voter a second after it has come.
+// says waits for a line in the metrics of a process. real time: a node that is new is made a voter
+// a second after it has come.
 func (f *fleet) says(p *process, want string) {
 	f.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

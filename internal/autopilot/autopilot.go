@@ -1,5 +1,6 @@
-// Package autopilot plans the next change to the group's membership: who follows, who votes, who is removed. Next is a
-// function of what the raft leader knows. The raft leader carries out at most one step, and asks again with fresh inputs.
+// Package autopilot plans the next change to the group's membership: who follows, who votes, who is
+// removed. Next is a function of what the raft leader knows. The raft leader carries out at most
+// one step, and asks again with fresh inputs.
 //
 // The rules, which plan.go refers to by number:
 //
@@ -10,7 +11,8 @@
 //	    or if that one voter leaves.
 //	P3  A voter is removed only if it leaves, has gone for good, or was not heard for ReplaceAfter, and only if the
 //	    voters heard that remain are a quorum of all that remain. They must have been heard since the last change: of many
-//	    steps within a moment each would else count on the same old news.
+//	    steps within a moment each would else count on the same old news. They must also have been heard since a member
+//	    said last that it leaves: one that had died just before would else count for it.
 //	P4  One that was not heard, and may come back, is removed only for something: a standby that is ready takes its
 //	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
 //	    node, in whose way it is, asks to come in as another replica. It goes before a standby takes its place, where there
@@ -26,16 +28,18 @@
 //	    for, and then chooses.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //
-// What follows from them, explored by small_test.go: deaths of any number at any step, as long as a majority of the
-// current voters lives, lose no group, not even if the newcomer dies as it is promoted. Three things no order of single
-// changes can avoid, each within the moment before a change and the time until its commit: the newcomer dies and so does a
-// voter that was counted on; a voter dies while another is let go that leaves and has no successor; a group of one, on
-// its way to three, loses either of two.
+// What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
+// majority of the current voters lives, lose no group, not even if the newcomer dies as it is
+// promoted. Three things no order of single changes can avoid, each within the moment before a
+// change and the time until its commit: the newcomer dies and so does a voter that was counted on;
+// a voter dies while another is let go that leaves and has no successor; a group of one, on its way
+// to three, loses either of two.
 //
-// Decisions. A fleet of two with more voters wanted stays one voter and one standby: two voters bear no death either, and
-// there are two to die. Voters in excess of Want that are well stay: to remove one costs a node its replica, and the
-// group bears no more without it. Two voters that a leave left behind stay two for the same reason. A zone is a reason
-// to choose, never a reason to change.
+// Decisions. A fleet of two with more voters wanted stays one voter and one standby: two voters
+// bear no death either, and there are two to die. Voters in excess of Want that are well stay: to
+// remove one costs a node its replica, and the group bears no more without it. Two voters that a
+// leave left behind stay two for the same reason. A zone is a reason to choose, never a reason to
+// change.
 package autopilot
 
 import "time"
@@ -47,12 +51,14 @@ const (
 )
 
 const (
-	// forgetFactor is after how many times ReplaceAfter a silent standby is removed. It costs little, and a removed
-	// replica never comes back, so the patience is long.
+	// forgetFactor is after how many times ReplaceAfter a silent standby is removed. It costs
+	// little, and a removed replica never comes back, so the patience is long.
 	forgetFactor = 10
-	// behindMax is how many entries a standby may lag behind to be promoted: less than a moment's work.
+	// behindMax is how many entries a standby may lag behind to be promoted: less than a moment's
+	// work.
 	behindMax = 1000
-	// zonePatience is for how long one that is ready waits for one of another zone: newcomers differ by less in their start.
+	// zonePatience is for how long one that is ready waits for one of another zone: newcomers
+	// differ by less in their start.
 	zonePatience = 3 * time.Second
 )
 
@@ -76,7 +82,8 @@ const (
 	Gone             // has said through the group that it never comes back: its process has ended or is ending
 )
 
-// Member is a node as the raft leader knows it. Durations are since something happened, and may only be too short.
+// Member is a node as the raft leader knows it. Durations are since something happened, and may
+// only be too short.
 type Member struct {
 	Node      string
 	Zone      string // failure domain, "" if unknown
@@ -104,7 +111,7 @@ type Input struct {
 	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
 	Moment       time.Duration // who was heard within it lives; a few heartbeats; 0: MomentDefault
 	Expected     int           // replicas that a group which does not serve yet waits for before it chooses voters; 0: none
-	Changed      time.Duration // since the membership was changed last; 0: long ago
+	Changed      time.Duration // since the membership was changed last, or a member said that it leaves; 0: long ago
 }
 
 // Kind is what to do.

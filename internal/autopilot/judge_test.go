@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
-// judge objects to a step that its rules forbid, though it may come to no harm: who votes loses its place for ever when it
-// is removed, and every change is a moment of risk.
+// judge objects to a step that its rules forbid, though it may come to no harm: who votes loses its
+// place for ever when it is removed, and every change is a moment of risk.
 func (w *world) judge(p autopilot.Plan, want int) error {
 	n := w.census()
 	all, _ := w.voters()
@@ -96,7 +96,8 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 	return nil
 }
 
-// zoned gives the nodes of the world three zones, and objects if another zone than the emptiest gets a voter.
+// zoned gives the nodes of the world three zones, and objects if another zone than the emptiest
+// gets a voter.
 func zoned(in autopilot.Input) (autopilot.Plan, error) {
 	voters := make(map[string]int)
 	for i := range in.Members {

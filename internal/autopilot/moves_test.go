@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
-// moves calls yield with every world that may come next, and what happened. What breaks a promise at once is an error.
+// moves calls yield with every world that may come next, and what happened. What breaks a promise
+// at once is an error.
 func (w world) moves(nodes int, plan autopilot.Plan, yield func(string, world, error)) {
 	w.shellMoves(plan, yield)
 	w.worldMoves(yield)
@@ -102,8 +103,8 @@ func (w world) nodeMoves(i int, yield func(string, world, error)) {
 	}
 }
 
-// die: a voter dies, or says that it ends, while a majority of the current voters lives without it. The newcomer may die
-// just so, if no other voter has died since its promotion was decided.
+// die: a voter dies, or says that it ends, while a majority of the current voters lives without it.
+// The newcomer may die just so, if no other voter has died since its promotion was decided.
 func (w world) die(i int, as place, yield func(string, world, error)) {
 	free := w.is(i, newcomer) && w.bits&newcomerHit == 0
 	n := w
@@ -144,8 +145,9 @@ func (w world) led(what string, yield func(string, world, error)) {
 	}
 }
 
-// settle lets the world come to rest without further deaths, and says why it does not. If nobody loses patience, who is
-// silent stays so, and the raft leader may have to wait; else it gets the shape that is wanted.
+// settle lets the world come to rest without further deaths, and says why it does not. If nobody
+// loses patience, who is silent stays so, and the raft leader may have to wait; else it gets the
+// shape that is wanted.
 func (w world) settle(want int, patient bool, known map[uint64]bool) error {
 	w.unset(asked | astray)
 	w.bits &= listening | unknown

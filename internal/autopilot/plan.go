@@ -50,14 +50,15 @@ func (v *view) blocked() Plan {
 	return Plan{}
 }
 
-// removeGone removes at once who will never vote again: the majority of those heard does not shrink by it.
+// removeGone removes at once who will never vote again: the majority of those heard does not shrink
+// by it.
 func (v *view) removeGone() Plan {
 	return v.removeVoter(func(m Member) bool { return m.Departure == Gone }, "it has ended for good")
 }
 
-// removeReplaced removes the voter that was silent longest before a standby takes its place, if there are standbys for all that
-// are missing: P4. The group bears as many deaths in between. Promoted first, two newcomers that died at once made three of
-// six, where three of five go on.
+// removeReplaced removes the voter that was silent longest before a standby takes its place, if
+// there are standbys for all that are missing: P4. The group bears as many deaths in between.
+// Promoted first, two newcomers that died at once made three of six, where three of five go on.
 func (v *view) removeReplaced() Plan {
 	if v.failed == 0 || len(v.ready) == 0 || v.staying >= v.Want || v.staying+len(v.ready)+v.failed-1 < v.Want {
 		return Plan{}
@@ -107,7 +108,8 @@ func (v *view) removeFailed() Plan {
 	return v.removeVoter(v.isFailed, silentReason+reason)
 }
 
-// removeLeaving removes who has announced it, one at a time: P5. Who can't be heard any more goes first.
+// removeLeaving removes who has announced it, one at a time: P5. Who can't be heard any more goes
+// first.
 func (v *view) removeLeaving() Plan {
 	if v.dissolves() {
 		return Plan{}
@@ -115,18 +117,20 @@ func (v *view) removeLeaving() Plan {
 	return v.removeVoter(func(m Member) bool { return m.Departure == Leaves }, "it leaves")
 }
 
-// dissolves reports whether nobody stays. Then all only close, and are the group again when they are started again.
+// dissolves reports whether nobody stays. Then all only close, and are the group again when they
+// are started again.
 func (v *view) dissolves() bool {
 	return !slices.ContainsFunc(v.Members, func(m Member) bool {
 		return m.Role != Candidate && m.Departure == Stays && !v.isLost(m)
 	})
 }
 
-// isLost reports of a standby that it was not heard for long, and that gossip does not see it either.
+// isLost reports of a standby that it was not heard for long, and that gossip does not see it
+// either.
 func (v *view) isLost(m Member) bool { return m.Role == Standby && v.isFailed(m) && m.Seen >= v.Moment }
 
-// removeVoter removes the voter that was heard longest ago among those that match, but the raft leader: P6. It does
-// nothing if too few of those that remain are heard: P3.
+// removeVoter removes the voter that was heard longest ago among those that match, but the raft
+// leader: P6. It does nothing if too few of those that remain are heard: P3.
 func (v *view) removeVoter(match func(Member) bool, reason string) Plan {
 	i := slices.IndexFunc(v.voters, func(m Member) bool { return m.Node != v.Self && match(m) })
 	if i < 0 {
@@ -166,8 +170,8 @@ func (v *view) handOver() Plan {
 	return Plan{Kind: HandOver, Node: to.Node, Reason: "the raft leader itself leaves"}
 }
 
-// removeStandby removes a replica that votes for nothing and follows no more. Gossip may speak for it: P7. A dead one does not
-// keep the last voters from leaving: P5.
+// removeStandby removes a replica that votes for nothing and follows no more. Gossip may speak for
+// it: P7. A dead one does not keep the last voters from leaving: P5.
 func (v *view) removeStandby() Plan {
 	forget := forgetFactor * v.ReplaceAfter
 	return v.pick(Remove, func(m Member) string {
@@ -187,8 +191,8 @@ func (v *view) removeStandby() Plan {
 	})
 }
 
-// removeSucceeded removes a replica that is silent and stays so, as its node has begun another life: P4. What gossip says of
-// one that is heard counts for nothing.
+// removeSucceeded removes a replica that is silent and stays so, as its node has begun another
+// life: P4. What gossip says of one that is heard counts for nothing.
 func (v *view) removeSucceeded() Plan {
 	succeeded := func(m Member) bool { return v.isFailed(m) && m.Succeeded }
 	const reason = "not heard for long, and its node asks to come in as another replica"

@@ -59,7 +59,8 @@ func of(want int, list ...autopilot.Member) autopilot.Input {
 	return autopilot.Input{Self: "a", Want: want, Listening: time.Minute, StableAfter: time.Second, Members: list}
 }
 
-// play carries out each step at once, without a death, until there is none: "remove c, promote d; what is waited for".
+// play carries out each step at once, without a death, until there is none: "remove c, promote d;
+// what is waited for".
 func play(in autopilot.Input) string {
 	var story []string
 	for range 40 {
@@ -302,8 +303,9 @@ func TestKindsHaveNames(t *testing.T) {
 	}
 }
 
-// Found by the random test, seed 1007: a standby died, two seconds later all voters left, and within 20 ms it was promoted and
-// all but the raft leader removed: the group of the two was lost with the disk of the dead one.
+// Found by the random test, seed 1007: a standby died, two seconds later all voters left, and
+// within 20 ms it was promoted and all but the raft leader removed: the group of the two was lost
+// with the disk of the dead one.
 func TestNobodyIsRemovedOnTheNewsFromBeforeTheLastChange(t *testing.T) {
 	t.Parallel()
 	in := of(3, voter("a", leaves), voter("b", leaves, heard(700*time.Millisecond)), voter("c", heard(700*time.Millisecond)))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -20,8 +21,8 @@ func full(voters int) world {
 	return w
 }
 
-// explore visits every world that can come of one founder among so many nodes, or of a group of them all, which may be
-// more voters than are wanted now.
+// explore visits every world that can come of one founder among so many nodes, or of a group of
+// them all, which may be more voters than are wanted now.
 func explore(nodes, want int) (worlds int, err error) {
 	type step struct {
 		from int32
@@ -69,15 +70,19 @@ func explore(nodes, want int) (worlds int, err error) {
 	return len(list), nil
 }
 
-// Every fleet of up to six nodes, every number of voters that fits, every history: nodes that come, die at any step and
-// come back, leave in any number, end for good; raft leaders that change and know old things; changes that arrive late,
-// whose outcome nobody hears, or that are never made. What apply excuses is all that the package comment admits.
+// sixVar has fleets of six nodes explored, too: five minutes of a processor and 3 GB.
+const sixVar = "HOLDFAST_SIX"
+
+// Every fleet of up to five nodes, or six, every number of voters that fits, every history: nodes
+// that come, die at any step and come back, leave in any number, end for good; raft leaders that
+// change and know old things; changes that arrive late, whose outcome nobody hears, or that are
+// never made. What apply excuses is all that the package comment admits.
 func TestNoHistoryOfASmallFleetLosesItsGroupAndEachComesToRest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ nodes, want int }{
 		{3, 1}, {3, 3}, {4, 1}, {4, 3}, {5, 1}, {5, 3}, {5, 5}, {6, 3}, {6, 5},
 	} {
-		if testing.Short() && (c.nodes > 5 || c.nodes == 5 && c.want == 1) {
+		if c.nodes > 5 && os.Getenv(sixVar) == "" || testing.Short() && c.nodes > 4 {
 			continue
 		}
 		t.Run(fmt.Sprintf("%d nodes of which %d shall vote", c.nodes, c.want), func(t *testing.T) {

@@ -77,12 +77,12 @@ func (v *view) better(a, b Member) int {
 	)
 }
 
-// gathers reports whether the group still waits for the nodes that are to be there before it chooses voters: P9. A voter that
-// leaves is replaced by whoever is there.
+// gathers reports whether the group still waits for the nodes that are to be there before it
+// chooses voters: P9. A voter that leaves is replaced by whoever is there.
 func (v *view) gathers() bool { return v.replicas < v.Expected && v.staying > 0 }
 
-// zoneComes reports whether the next to be promoted would crowd a zone while a node of another is on its way: P9. It asks only
-// where nothing presses, and not at two voters, which bear no death.
+// zoneComes reports whether the next to be promoted would crowd a zone while a node of another is
+// on its way: P9. It asks only where nothing presses, and not at two voters, which bear no death.
 func (v *view) zoneComes() bool {
 	if len(v.voters) == 2 || v.failed > 0 || v.leaving > 0 {
 		return false
@@ -111,10 +111,12 @@ func (v *view) comes(m Member) bool {
 	return m.Role == Candidate && m.Seen < v.Moment
 }
 
-// hears reports whether a replica lives, as far as the raft leader can know: it was heard a moment ago.
+// hears reports whether a replica lives, as far as the raft leader can know: it was heard a moment
+// ago.
 func (v *view) hears(m Member) bool { return m.Heard < v.Moment && m.Departure != Gone }
 
-// isFailed reports whether Raft has not heard a replica for long. What gossip says is not asked: P7.
+// isFailed reports whether Raft has not heard a replica for long. What gossip says is not asked:
+// P7.
 func (v *view) isFailed(m Member) bool { return m.Heard >= v.ReplaceAfter }
 
 func (v *view) isReady(m Member) bool {

@@ -23,7 +23,8 @@ func wait(format string, args ...any) Plan {
 	return Plan{Kind: Wait, Reason: fmt.Sprintf(format, args...)}
 }
 
-// waiting says what keeps the membership from being as wanted, if no step is possible now: the gravest thing alone.
+// waiting says what keeps the membership from being as wanted, if no step is possible now: the
+// gravest thing alone.
 func (v *view) waiting() Plan {
 	for _, m := range v.voters {
 		if m.Departure != Stays {

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
-// place is what a node of the small world can be. Dead includes cut off: what is dead may be heard again, except who
-// has gone. A fresh death is one that the raft leader can't know of yet: it heard the node a moment ago.
+// place is what a node of the small world can be. Dead includes cut off: what is dead may be heard
+// again, except who has gone. A fresh death is one that the raft leader can't know of yet: it heard
+// the node a moment ago.
 type place uint8
 
 const (
@@ -47,11 +48,12 @@ const slots = 9
 
 // What a slot has beside its place.
 const (
-	leader   = 1 << (iota + 4) // it is raft leader
-	newcomer                   // it was promoted a moment ago
-	asked                      // the raft leader has asked for a change of it and knows no outcome
-	astray                     // a change of it that somebody has given up is still under way
-	flags    = leader | newcomer | asked | astray
+	leader    = 1 << (iota + 4) // it is raft leader
+	newcomer                    // it was promoted a moment ago
+	asked                       // the raft leader has asked for a change of it and knows no outcome
+	astray                      // a change of it that somebody has given up is still under way
+	flags     = leader | newcomer | asked | astray
+	successor = 1 << 8 // it was promoted: repair_test.go alone asks
 )
 
 // What the world has beside its slots.
@@ -65,8 +67,9 @@ const (
 	astrayHit
 )
 
-// world is a fleet of a few nodes, its group, and the changes to its membership that are under way. All changes under
-// way name the present membership: as soon as one is applied, the others are void (P8).
+// world is a fleet of a few nodes, its group, and the changes to its membership that are under way.
+// All changes under way name the present membership: as soon as one is applied, the others are void
+// (P8).
 type world struct {
 	slot [slots]uint16
 	bits uint8
@@ -100,7 +103,7 @@ func (w world) key() uint64 {
 	slices.Sort(w.slot[:])
 	k := uint64(0)
 	for _, s := range w.slot {
-		k = k<<8 | uint64(s)
+		k = k<<8 | uint64(s&255)
 	}
 	return k<<7 | uint64(w.bits)
 }
@@ -130,8 +133,9 @@ func (w *world) unheardOf() bool {
 
 const index = 7 // of the present membership: changes under another are void, and are forgotten at once
 
-// apply is what the group does with a change that names the present membership. It reports whether the promises allow
-// what comes of it: the two cases that no order of single changes can avoid, and no more.
+// apply is what the group does with a change that names the present membership. It reports whether
+// the promises allow what comes of it: the two cases that no order of single changes can avoid, and
+// no more.
 func (w *world) apply(i int, c change) (excused bool) {
 	before, _ := w.voters()
 	p := w.at(i)
@@ -146,7 +150,7 @@ func (w *world) apply(i int, c change) (excused bool) {
 	case p.follows():
 		excused = (c.hit || before == 1) && !p.lives()
 		w.put(i, map[place]place{standbyNew: voterWell, standbyReady: voterWell, standbyFresh: voterFresh, standbyDead: voterSilent, standbyLeaves: leaverWell}[p])
-		w.slot[i] |= newcomer
+		w.slot[i] |= newcomer | successor
 		w.set(newcomerHit, c.hit || before == 1)
 	}
 	return excused
@@ -171,7 +175,8 @@ func (w *world) ask(p autopilot.Plan) error {
 	return nil
 }
 
-// giveUp is the raft leader's patience at its end, or its reign's: what it asked for may still come.
+// giveUp is the raft leader's patience at its end, or its reign's: what it asked for may still
+// come.
 func (w *world) giveUp() {
 	if i := w.find(asked); i >= 0 {
 		w.unset(asked | astray)
@@ -205,7 +210,8 @@ func (w *world) moment() {
 	w.bits = w.bits&^newcomerHit | listening
 }
 
-// input is what the raft leader knows. One that has not listened yet has older knowledge, the worst there can be.
+// input is what the raft leader knows. One that has not listened yet has older knowledge, the worst
+// there can be.
 func (w *world) input(want int) autopilot.Input {
 	in := autopilot.Input{Want: want, Index: index, Unknown: w.bits&unknown != 0, Members: make([]autopilot.Member, 0, slots)}
 	if w.bits&listening != 0 {
@@ -266,7 +272,7 @@ func (w world) String() string {
 	var list []string
 	for i := range w.slot {
 		s := words[w.at(i)]
-		for f, word := range map[int]string{leader: " (raft leader)", newcomer: " (new)", asked: " (asked)", astray: " (astray)"} {
+		for f, word := range map[int]string{leader: " (raft leader)", newcomer: " (new)", successor: " (successor)", asked: " (asked)", astray: " (astray)"} {
 			if w.is(i, f) {
 				s += word
 			}

@@ -1,16 +1,18 @@
-// Package batch decides which commands of a node travel to the log together: those that arrive while earlier ones are
-// under way. An entry of the log costs the same whatever is in it, its way and its place on the disk included. It is
-// passive: it has no clock, goroutine or lock of its own.
+// Package batch decides which commands of a node travel to the log together: those that arrive
+// while earlier ones are under way. An entry of the log costs the same whatever is in it, its way
+// and its place on the disk included. It is passive: it has no clock, goroutine or lock of its own.
 package batch
 
 import "cmp"
 
 // Bounds.
 const (
-	// UnderwayMax is how many entries of a node are under way before further commands wait to travel together. With one
-	// the group would be idle while an answer is on its way back, and a lost message would hold up all; with more, each
-	// has fewer commands: with three a pair of 256 callers took a tenth more processor time than with one.
+	// UnderwayMax is how many entries of a node are under way before further commands wait to
+	// travel together. With one the few who hand a lock on would wait for each other.
 	UnderwayMax = 2
+	// FewMax is how many commands may be under way when another entry joins them. Beside more there
+	// is one entry alone: the fewer entries, the less each command costs.
+	FewMax = 4
 	// CommandsMax and BytesMax bound what travels together.
 	CommandsMax = 512
 	BytesMax    = 1 << 20
@@ -20,11 +22,13 @@ const (
 	overhead = 8
 )
 
-// Line is the commands of a node on their way to the log: how many entries are under way, and who waits for one of them
-// to end. The zero Line is empty. Nobody waits while fewer than Most are under way.
+// Line is the commands of a node on their way to the log: how many entries are under way, and who
+// waits for one of them to end. The zero Line is empty. Nobody waits while nothing is under way, or
+// fewer than Most with few commands.
 type Line[T any] struct {
 	Most        int // entries under way, for tests; 0: UnderwayMax
 	underway    int
+	commands    int // in them
 	waiting     int
 	first, last *Call[T]
 }
@@ -39,14 +43,16 @@ type Call[T any] struct {
 
 // Begin reports whether a command may go at once, alone. It is under way then, until End.
 func (l *Line[T]) Begin() bool {
-	if l.underway >= cmp.Or(l.Most, UnderwayMax) {
+	if !l.free() || l.waiting > 0 {
 		return false
 	}
 	l.underway++
+	l.commands++
 	return true
 }
 
-// Wait adds a command that may not go at once to those that wait. It answers false if there are too many.
+// Wait adds a command that may not go at once to those that wait. It answers false if there are too
+// many.
 func (l *Line[T]) Wait(c *Call[T]) bool {
 	if l.waiting >= WaitingMax {
 		return false
@@ -62,7 +68,8 @@ func (l *Line[T]) Wait(c *Call[T]) bool {
 	return true
 }
 
-// Leave takes a command out that nobody waits for any more. It answers false if that has gone already.
+// Leave takes a command out that nobody waits for any more. It answers false if that has gone
+// already.
 func (l *Line[T]) Leave(c *Call[T]) bool {
 	if !c.waits {
 		return false
@@ -71,10 +78,20 @@ func (l *Line[T]) Leave(c *Call[T]) bool {
 	return true
 }
 
-// End says that what was under way, one entry, is not any more, and answers what goes next in one: in the order of
-// arrival, nothing if nobody waits. That is under way then.
-func (l *Line[T]) End() (together []*Call[T]) {
+// free reports whether an entry may go.
+func (l *Line[T]) free() bool {
+	return l.underway == 0 || l.underway < cmp.Or(l.Most, UnderwayMax) && l.commands <= FewMax
+}
+
+// End says that an entry of so many commands is not under way any more, and answers what goes next
+// in one: in the order of arrival, nothing if nobody waits or another entry is enough. That is
+// under way then.
+func (l *Line[T]) End(commands int) (together []*Call[T]) {
 	l.underway--
+	l.commands -= commands
+	if !l.free() {
+		return nil
+	}
 	bytes := 0
 	for c := l.first; c != nil && len(together) < CommandsMax; c = l.first {
 		bytes += len(c.Cmd) + overhead
@@ -89,6 +106,7 @@ func (l *Line[T]) End() (together []*Call[T]) {
 	}
 	if len(together) > 0 {
 		l.underway++
+		l.commands += len(together)
 	}
 	return together
 }

@@ -7,19 +7,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever comes, leaves and ends in whatever order: no more than UnderwayMax entries are under way, nobody waits while
-// there are fewer, what travels is in the order of arrival and within the bounds, and everybody travels or leaves once.
+// Whatever comes, leaves and ends in whatever order: no more than UnderwayMax entries are under
+// way, a second one only beside FewMax commands, nobody waits while nothing is under way or just
+// few commands are, what travels is in the order of arrival and within the bounds, and everybody
+// travels or leaves once.
 func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line[int]
-		underway, next := 0, 0
+		var underway []int // commands in each entry
+		next := 0
 		var waiting []*Call[int]
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch act := rapid.IntRange(0, 9).Draw(t, "act"); {
 			case act < 6: // a command arrives
 				if l.Begin() {
-					underway++
+					underway = append(underway, 1)
 					break
 				}
 				size := rapid.SampledFrom([]int{1, 100, BytesMax / 3, BytesMax, 2 * BytesMax}).Draw(t, "size")
@@ -36,16 +39,20 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 				if !l.Leave(c) || l.Leave(c) {
 					t.Fatal("who waits can leave, once")
 				}
-			case underway > 0: // an answer comes
-				underway--
-				together := l.End()
-				if len(together) > 0 {
-					underway++
+			case len(underway) > 0: // an answer comes
+				at := rapid.IntRange(0, len(underway)-1).Draw(t, "which")
+				n := underway[at]
+				underway = slices.Delete(underway, at, at+1)
+				others := slices.Clone(underway)
+				if together := l.End(n); len(together) > 0 {
+					underway = append(underway, len(together))
+					waiting = travel(t, waiting, together)
+				} else if len(waiting) > 0 && (len(others) == 0 || others[0] <= FewMax) {
+					t.Fatalf("%d wait beside %v", len(waiting), others)
 				}
-				waiting = travel(t, waiting, together)
 			}
-			if underway > UnderwayMax || len(waiting) > 0 && underway < UnderwayMax || l.Waiting() != len(waiting) {
-				t.Fatalf("%d under way, %d wait, %d by its own account", underway, len(waiting), l.Waiting())
+			if len(underway) > UnderwayMax || len(waiting) > 0 && len(underway) == 0 || l.Waiting() != len(waiting) {
+				t.Fatalf("%v under way, %d wait, %d by its own account", underway, len(waiting), l.Waiting())
 			}
 		}
 	})
@@ -79,10 +86,13 @@ func TestNoMoreThanTheBoundTravelTogether(t *testing.T) {
 	for i := range CommandsMax + 1 {
 		l.Wait(&Call[int]{Of: i})
 	}
-	if n := len(l.End()); n != CommandsMax {
+	if n := len(l.End(1)); n != CommandsMax {
 		t.Fatalf("%d travel together", n)
 	}
-	if last := l.End(); len(last) != 1 || last[0].Of != CommandsMax {
+	if beside := l.End(1); len(beside) != 0 {
+		t.Fatalf("%d travel beside them", len(beside))
+	}
+	if last := l.End(CommandsMax); len(last) != 1 || last[0].Of != CommandsMax {
 		t.Fatalf("%d travel after them", len(last))
 	}
 }

@@ -1,9 +1,9 @@
-// Package clock reads a node's clock: one that never goes back, that no step of the wall clock moves,
-// and that also counts the time for which the machine was suspended.
+// Package clock reads a node's clock: one that never goes back, that no step of the wall clock
+// moves, and that also counts the time for which the machine was suspended.
 //
-// Go's own monotonic clock stops while a machine sleeps, and a lease does not: a holder that slept past
-// the end of its lease would believe in it still. System therefore watches the wall clock of the same
-// reading, and asks the operating system how long it slept when the two part.
+// Go's own monotonic clock stops while a machine sleeps, and a lease does not: a holder that slept
+// past the end of its lease would believe in it still. System therefore watches the wall clock of
+// the same reading, and asks the operating system how long it slept when the two part.
 package clock
 
 import (
@@ -71,8 +71,8 @@ func (s *system) Now() lease.Instant {
 func (s *system) Wall() time.Time { return time.Now() }
 
 // settle finds out whether the clocks parted because the machine slept or because somebody set the
-// wall clock. Where the operating system does not say, a jump forward counts as sleep: a holder that
-// gives up too early does no harm.
+// wall clock. Where the operating system does not say, a jump forward counts as sleep: a holder
+// that gives up too early does no harm.
 func (s *system) settle(known *settled, parted time.Duration) *settled {
 	next := &settled{parted: parted, slept: known.slept}
 	if total, ok := s.suspended(); ok {

@@ -41,8 +41,8 @@ type Skew struct {
 	ahead  time.Duration // of the wall clock
 }
 
-// Skewed returns a clock that starts at base's reading and runs rate times as fast. A rate below zero
-// counts as zero.
+// Skewed returns a clock that starts at base's reading and runs rate times as fast. A rate below
+// zero counts as zero.
 func Skewed(base Clock, rate float64) *Skew {
 	now := base.Now()
 	return &Skew{base: base, rate: max(0, rate), from: now, value: now}
@@ -63,13 +63,14 @@ func (s *Skew) Rate(rate float64) {
 	s.change(func() { s.rate = max(0, rate) })
 }
 
-// Suspend makes the clock jump forward by d, as after a sleep of the machine; a negative d does nothing.
+// Suspend makes the clock jump forward by d, as after a sleep of the machine; a negative d does
+// nothing.
 func (s *Skew) Suspend(d time.Duration) {
 	s.change(func() { s.value += lease.Instant(max(0, d)) })
 }
 
-// Freeze makes the clock stand still for its readers, as a stopped process sees it. Frozen again, it
-// stays as it is.
+// Freeze makes the clock stand still for its readers, as a stopped process sees it. Frozen again,
+// it stays as it is.
 func (s *Skew) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

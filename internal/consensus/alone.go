@@ -7,23 +7,23 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// A replica that is the only voter of its group need not wait for an election timeout: nobody else could be
-// raft leader. It is told that the timeout has passed, which Raft allows at any time.
+// A replica that is the only voter of its group need not wait for an election timeout: nobody else
+// could be raft leader. It is told that the timeout has passed, which Raft allows at any time.
 
-// company notes whether the snapshot and the log of a replica know of another voter. Entries that are not
-// committed count, too.
-type company struct {
+// otherVoters notes whether the snapshot and the log of a replica know of another voter. Entries
+// that are not committed count, too.
+type otherVoters struct {
 	replica uint64
 	others  bool
 }
 
-func (c *company) snapshot(m raftpb.Membership) {
+func (c *otherVoters) snapshot(m raftpb.Membership) {
 	for replica := range m.Addresses {
 		c.others = c.others || replica != c.replica
 	}
 }
 
-func (c *company) entry(e *raftpb.Entry) {
+func (c *otherVoters) entry(e *raftpb.Entry) {
 	if e.Type != raftpb.ConfigChangeEntry {
 		return
 	}
@@ -32,14 +32,14 @@ func (c *company) entry(e *raftpb.Entry) {
 	c.others = c.others || err != nil || change.Type == raftpb.AddNode && change.ReplicaID != c.replica
 }
 
-// hastenEvery is the pause between two attempts: the engine ignores those that come before it has applied
-// what is committed.
-const hastenEvery = 2 * time.Millisecond
+// campaignEvery is the pause between two attempts: the engine ignores those that come before it has
+// applied what is committed.
+const campaignEvery = 2 * time.Millisecond
 
-// hasten makes the only voter raft leader, of a later term than that. It gives up after an election timeout: by then
-// the engine has come to it by itself.
-func (g *Group) hasten(term uint64) {
-	pause := time.NewTicker(hastenEvery)
+// campaignNow makes the only voter raft leader, of a later term than that. It gives up after an
+// election timeout: by then the engine has come to it by itself.
+func (g *Group) campaignNow(term uint64) {
+	pause := time.NewTicker(campaignEvery)
 	defer pause.Stop()
 	for end := time.Now().Add(g.cfg.Election); time.Now().Before(end); {
 		leader, changed := g.leaders.now()
@@ -70,17 +70,18 @@ func (g *Group) tell(m raftpb.Message) bool {
 	return true
 }
 
-// renew begins a new term when a raft leader has become the only voter. A read that was waiting then for the word of a voter
-// that is removed now waits for ever, and as long as one does the engine sends no heartbeats to those who do not vote:
-// a newcomer never catches up, and the group never grows again. Reads do not outlive a term. It takes the only
-// voter a moment; what it was asked meanwhile is asked again.
+// renew begins a new term when a raft leader has become the only voter. A read that was waiting
+// then for the word of a voter that is removed now waits for ever, and as long as one does the
+// engine sends no heartbeats to those who do not vote: a newcomer never catches up, and the group
+// never grows again. Reads do not outlive a term. It takes the only voter a moment; what it was
+// asked meanwhile is asked again.
 func (g *Group) renew() {
 	for {
 		select {
 		case replica := <-g.nodes.removed:
 			for !g.left(replica) {
 				select {
-				case <-time.After(hastenEvery):
+				case <-time.After(campaignEvery):
 				case <-g.carrier.ended:
 					return
 				case <-g.failed:
@@ -95,7 +96,7 @@ func (g *Group) renew() {
 			if !g.tell(raftpb.Message{Type: raftpb.HeartbeatResp, Term: leader.term + 1}) {
 				return
 			}
-			g.hasten(leader.term)
+			g.campaignNow(leader.term)
 		case <-g.carrier.ended:
 			return
 		case <-g.failed:
@@ -104,8 +105,8 @@ func (g *Group) renew() {
 	}
 }
 
-// left reports whether the membership that the engine shows is without a replica whose removal it has told the registry,
-// which it does a moment before.
+// left reports whether the membership that the engine shows is without a replica whose removal it
+// has told the registry, which it does a moment before.
 func (g *Group) left(replica uint64) bool {
 	m := g.Members()
 	return m.Change == 0 || m.Voters[replica] == ""

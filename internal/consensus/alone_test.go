@@ -33,8 +33,8 @@ func TestTheOnlyVoterDoesNotWaitForAnElection(t *testing.T) {
 	})
 }
 
-// A founder whose log is short has the time in it when it was alone. It must not take the raft leadership from
-// those that came later whenever it restarts.
+// A founder whose log is short has the time in it when it was alone. It must not take the raft
+// leadership from those that came later whenever it restarts.
 func TestAVoterAmongOthersDoesNotHastenAnElection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,22 +75,23 @@ func TestAnyTraceOfAnotherVoterCounts(t *testing.T) {
 		"unreadable":         {raftpb.Entry{Type: raftpb.ConfigChangeEntry, Cmd: []byte{0xff}}, true},
 		"a command, no more": {raftpb.Entry{Type: raftpb.EncodedEntry, Cmd: fsm.Encode(birth())}, false},
 	} {
-		voters := company{replica: 1}
+		voters := otherVoters{replica: 1}
 		voters.entry(&c.entry)
 		if voters.others != c.others {
 			t.Errorf("%s: another voter %v, want %v", name, voters.others, c.others)
 		}
 	}
-	voters := company{replica: 1}
+	voters := otherVoters{replica: 1}
 	voters.snapshot(raftpb.Membership{Addresses: map[uint64]string{1: "a", 2: "b"}})
 	if !voters.others {
 		t.Error("a voter in the snapshot was not seen")
 	}
 }
 
-// Reads that wait for another voter's word, when that one is removed as the last other, wait for ever: the engine then
-// sends no heartbeats to those who do not vote. A group that had shrunk to one voter under load did not grow again: its
-// newcomers never caught up. (Found by real processes of which all but one left.)
+// Reads that wait for another voter's word, when that one is removed as the last other, wait for
+// ever: the engine then sends no heartbeats to those who do not vote. A group that had shrunk to
+// one voter under load did not grow again: its newcomers never caught up. (Found by real processes
+// of which all but one left.)
 func TestAGroupThatShrankToOneVoterUnderReadsGrowsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

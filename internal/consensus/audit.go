@@ -13,8 +13,8 @@ import (
 
 const auditBytes = 4 << 20 // of entries read at a time
 
-// began answers whether the replica is new here, and whether it was or is to be started to join. A directory
-// that does not fit how it is to be started is refused.
+// began answers whether the replica is new here, and whether it was or is to be started to join. A
+// directory that does not fit how it is to be started is refused.
 func (s *logStore) began(how Start) (fresh, join bool, err error) {
 	infos, err := s.ILogDB.ListNodeInfo()
 	if err != nil {
@@ -44,8 +44,9 @@ func (s *logStore) began(how Start) (fresh, join bool, err error) {
 	return false, boot.Join, nil
 }
 
-// audit reads the whole log before the engine does, which trusts it. It shows the members in the snapshot, and
-// each entry to visit, and answers how far the replica has come. A log with a gap, or with less than the mark says, is damaged.
+// audit reads the whole log before the engine does, which trusts it. It shows the members in the
+// snapshot, and each entry to visit, and answers how far the replica has come. A log with a gap, or
+// with less than the mark says, is damaged.
 func (s *logStore) audit(members func(raftpb.Membership), visit func(*raftpb.Entry)) (position, error) {
 	snapshot, err := s.ILogDB.GetSnapshot(shard, s.replica)
 	if err != nil && !errors.Is(err, raftio.ErrNoSavedLog) {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// The state machine lets a command end only what its author has. A member that writes another's name there
-// would end anybody's session.
+// The state machine lets a command end only what its author has. A member that writes another's
+// name there would end anybody's session.
 func TestAReplicaCannotProposeInTheNameOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

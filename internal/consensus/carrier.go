@@ -13,28 +13,31 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
 
+	"github.com/holdfast-go/holdfast/internal/tally"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// carrier brings the engine's messages from replica to replica, over streams of the node's endpoint. It is
-// the engine's transport (raftio.ITransport) and the factory of itself.
+// carrier brings the engine's messages from replica to replica, over streams of the node's
+// endpoint. It is the engine's transport (raftio.ITransport) and the factory of itself.
 //
-// It never delivers a message twice: a stream delivers once, and what was under way when a stream broke is
-// not sent again. After the group has failed it neither sends nor delivers.
+// It never delivers a message twice: a stream delivers once, and what was under way when a stream
+// broke is not sent again.
 type carrier struct {
-	endpoint transport.Endpoint
-	vet      vetter
-	nodes    *registry
-	roster   *roster
-	clocks   *clocks
-	opening  *opening
-	log      *slog.Logger
-	depth    *depth // of this replica's log
-	failed   <-chan struct{}
-	expelled func(error)   // told when another replica refuses to hear this one
-	self     greeting      // set before anything is sent
-	ready    chan struct{} // closed when the replica knows its past: nobody is let in before
-	ended    chan struct{} // closed by Close
+	endpoint  transport.Endpoint
+	validator validator
+	nodes     *registry
+	known     *knownReplicas
+	clocks    *clocks
+	opening   *opening
+	log       *slog.Logger
+	traffic   *tally.Traffic
+	depth     *depth // of this replica's log
+	muting    sync.Once
+	muted     chan struct{} // closed by mute
+	expelled  func(error)   // told when another replica refuses to hear this one
+	self      greeting      // set before anything is sent
+	ready     chan struct{} // closed when the replica knows its past: nobody is let in before
+	ended     chan struct{} // closed by Close
 
 	messages raftio.MessageHandler
 	chunks   raftio.ChunkHandler
@@ -42,13 +45,14 @@ type carrier struct {
 	mu       sync.Mutex
 	closed   bool
 	listener net.Listener
-	conns    map[net.Conn]bool // true: outgoing
+	conns    map[net.Conn]struct{}
+	greeted  map[string]struct{} // addresses, until something is promised
 	running  sync.WaitGroup
 	refused  atomic.Uint64 // frames that were not let in
 	promised atomic.Bool   // something was sent, or is about to be, that others may rely on
 	warnings warnings
 	reach    reach
-	ration   ration
+	memory   memoryBudget
 }
 
 const (
@@ -63,7 +67,7 @@ var errCarrierClosed = errors.New("holdfast: raft connections are closed")
 // Create takes the engine's handlers.
 func (c *carrier) Create(_ config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
 	c.messages, c.chunks = messages, chunks
-	c.ration.max = framesBytesMax
+	c.memory.max = framesBytesMax
 	return c
 }
 
@@ -110,23 +114,24 @@ func (c *carrier) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		if !c.keep(conn, false, func() { c.receive(conn) }) { // the endpoint bounds their number
+		conn = c.traffic.Conn(conn)
+		if !c.keep(conn, func() { c.receive(conn) }) { // the endpoint bounds their number
 			conn.Close()
 		}
 	}
 }
 
 // keep runs f for a connection that Close will close; false if the carrier is closed.
-func (c *carrier) keep(conn net.Conn, outgoing bool, f func()) bool {
+func (c *carrier) keep(conn net.Conn, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
 	if c.conns == nil {
-		c.conns = make(map[net.Conn]bool)
+		c.conns = make(map[net.Conn]struct{})
 	}
-	c.conns[conn] = outgoing
+	c.conns[conn] = struct{}{}
 	c.running.Go(func() {
 		defer c.forget(conn)
 		unlabelled()
@@ -156,10 +161,13 @@ func (c *carrier) forget(conn net.Conn) {
 	delete(c.conns, conn)
 }
 
+// mute ends all sending and delivering: the replica has failed, or is about to.
+func (c *carrier) mute() { c.muting.Do(func() { close(c.muted) }) }
+
 // silent reports whether nothing may be sent or delivered any more.
 func (c *carrier) silent() bool {
 	select {
-	case <-c.failed:
+	case <-c.muted:
 		return true
 	default:
 	}
@@ -210,19 +218,26 @@ func (c *carrier) connect(s *sender) error {
 	if err != nil {
 		return fmt.Errorf("holdfast: connecting to replica at %s: %w", s.addr, err)
 	}
+	conn = c.traffic.Conn(conn)
 	s.conn, s.gone, s.size = conn, make(chan struct{}), 0
 	s.acked.Store(time.Now().UnixNano())
-	if !c.keep(conn, true, s.listen) {
+	if !c.keep(conn, s.listen) {
 		conn.Close()
 		close(s.gone) // nobody listens
 		return errCarrierClosed
 	}
 	s.unhook = context.AfterFunc(s.ctx, func() { conn.Close() }) // the engine waits for its senders to return
-	self := c.self
-	self.addr, self.wall = c.nodes.address(self.node.String()), c.clocks.now()
-	if err := s.send(frameGreeting, self, batchTimeout); err != nil {
+	c.greets(s.addr)
+	if err := s.send(frameGreeting, c.greeting(), batchTimeout); err != nil {
 		s.Close()
 		return err
 	}
 	return nil
+}
+
+// greeting is what a connection of this moment begins with.
+func (c *carrier) greeting() greeting {
+	g := c.self
+	g.addr, g.wall = c.nodes.address(g.node.String()), c.clocks.now()
+	return g
 }

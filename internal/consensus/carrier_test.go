@@ -40,10 +40,10 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 	m := &mailbox{endpoint: endpoint, arrived: make(chan struct{}, 1000)}
 	m.carrier = &carrier{
 		endpoint: endpoint, nodes: newRegistry(func(string) (string, bool) { return "", false }), depth: &depth{},
-		log: slog.New(slog.DiscardHandler), reach: reach{log: slog.New(slog.DiscardHandler)}, failed: make(chan struct{}),
-		vet:   vetter{node: nodeID(n), replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
-		ready: make(chan struct{}), ended: make(chan struct{}), self: goodGreeting(n), expelled: func(error) {},
-		roster: newRoster(ReplicaID(nodeID(n)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return false }),
+		log: slog.New(slog.DiscardHandler), reach: reach{log: slog.New(slog.DiscardHandler)}, muted: make(chan struct{}),
+		validator: validator{node: nodeID(n), replica: ReplicaID(nodeID(n)), deployment: deployment(testCluster)},
+		ready:     make(chan struct{}), ended: make(chan struct{}), self: goodGreeting(n), expelled: func(error) {},
+		known:  newKnownReplicas(ReplicaID(nodeID(n)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return false }),
 		clocks: newClocks(time.Now), opening: newOpening(),
 	}
 	m.carrier.opening.open()
@@ -172,8 +172,9 @@ func TestRefusedSnapshotShowsOnTheNextPiece(t *testing.T) {
 	})
 }
 
-// The engine remembers each replica that was ever removed, and each piece of a snapshot names them all. With the bound of
-// a frame at 4 MiB, no replica could have been restored any more after some 145,000 removals.
+// The engine remembers each replica that was ever removed, and each piece of a snapshot names them
+// all. With the bound of a frame at 4 MiB, no replica could have been restored any more after some
+// 145,000 removals.
 func TestASnapshotPassesAfterManyReplicasWereRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// clocks knows the wall clocks of the other replicas. Every connection begins with a greeting that tells its sender's,
-// so a raft leader knows those of all that voted for it: their votes came on connections that had begun before.
+// clocks knows the wall clocks of the other replicas. Every connection begins with a greeting that
+// tells its sender's, so a raft leader knows those of all that voted for it: their votes came on
+// connections that had begun before.
 type clocks struct {
 	wall func() time.Time // this node's
 
@@ -16,7 +17,8 @@ type clocks struct {
 	told  chan struct{}      // closed and replaced when one is told
 }
 
-// reading is a wall clock, read once. What went by since is taken from this process's monotonic clock, which nobody sets.
+// reading is a wall clock, read once. What went by since is taken from this process's monotonic
+// clock, which nobody sets.
 type reading struct {
 	wall time.Duration // since 1970
 	at   time.Time
@@ -53,8 +55,8 @@ func (c *clocks) now() time.Duration {
 
 func believable(wall time.Duration) time.Duration { return min(max(wall, 0), clockMax) }
 
-// of answers what is known of the clocks of the voters, of which self is this replica, and a channel that is closed
-// when more may be.
+// of answers what is known of the clocks of the voters, of which self is this replica, and a
+// channel that is closed when more may be.
 func (c *clocks) of(voters map[uint64]string, self uint64) (survey, <-chan struct{}) {
 	now, own := time.Now(), c.now()
 	c.mu.Lock()
@@ -80,14 +82,14 @@ type survey struct {
 // majority reports whether most of the voters are known. A minority may be wrong as a whole.
 func (s survey) majority() bool { return 2*len(s.known) > s.voters }
 
-// sure reports whether the clocks of other voters would make no difference: there are none, or those that are known
-// agree.
+// sure reports whether the clocks of other voters would make no difference: there are none, or
+// those that are known agree.
 func (s survey) sure() bool {
 	return s.majority() && (len(s.known) == s.voters || s.spread() <= clocksAgree)
 }
 
 func (s survey) spread() time.Duration { return s.known[len(s.known)-1] - s.known[0] }
 
-// median is the middle one, of an even number the lower: one wrong clock of three does not move it beyond the two
-// others. That of a single voter is its own clock.
+// median is the middle one, of an even number the lower: one wrong clock of three does not move it
+// beyond the two others. That of a single voter is its own clock.
 func (s survey) median() time.Duration { return s.known[(len(s.known)-1)/2] }

@@ -84,8 +84,8 @@ func TestNotAnyNumberOfClocksIsRemembered(t *testing.T) {
 	}
 }
 
-// With whole seconds, what was granted since a start and what is granted after the next one in the same second had the
-// same tokens.
+// With whole seconds, what was granted since a start and what is granted after the next one in the
+// same second had the same tokens.
 func TestTokensHaveTheResolutionOfTheClock(t *testing.T) {
 	t.Parallel()
 	const second = 1_700_000_000 * time.Second

@@ -10,13 +10,13 @@ const (
 	closeFailed = time.Second     // of it, for an engine that is parked
 )
 
-// Close hands raft leadership to another voter when it can, stops the replica and returns when nothing of
-// it runs any more, after five seconds at most. Calls under way are answered. Further calls, also
-// concurrent ones, wait for the first and answer the same.
+// Close hands raft leadership to another voter when it can, stops the replica and returns when
+// nothing of it runs any more, after five seconds at most. Calls under way are answered. Further
+// calls, also concurrent ones, wait for the first and answer the same.
 //
-// After a failure, or where the disk hangs, parts of the engine are left as they are, parked for ever: Close
-// answers ErrAbandoned. They write nothing any more, but for what is under way in the system: the
-// directory is better not opened again by this process.
+// After a failure, or where the disk hangs, parts of the engine are left as they are, parked for
+// ever: Close answers ErrAbandoned. They write nothing any more, but for what is under way in the
+// system: the directory is better not opened again by this process.
 func (g *Group) Close() error {
 	g.closing.Do(func() { go g.close() }) // a goroutine: who waits for a Once is not idle in the simulation, whose time stands still
 	<-g.closed

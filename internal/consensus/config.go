@@ -14,13 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Config of a replica. Node, Incarnation, Cluster, Dir, FS, Endpoint, Resolve and Observer are required.
+// Config of a replica. Node, Incarnation, Cluster, Dir, FS, Endpoint, Resolve and Observer are
+// required.
 type Config struct {
 	Node string // this node's id, a lower-case UUID
-	// Incarnation tells this process of the node from all others: it counts the starts of the node's directory,
-	// in all but the lowest RunBits, and is written there before Open.
+	// Incarnation tells this process of the node from all others: it counts the starts of the
+	// node's directory, in all but the lowest RunBits, and is written there before Open.
 	Incarnation uint64
-	// Life is which of the node's lives as a replica this is: see ReplicaOf. Dir belongs to this life alone.
+	// Life is which of the node's lives as a replica this is: see ReplicaOf. Dir belongs to this
+	// life alone.
 	Life    uint64
 	Replica uint64 // default ReplicaOf(Node, Life), which is what the other replicas take it to be
 	Cluster string // the group's id, a lower-case UUID: replicas of another cluster are not heard
@@ -35,34 +37,35 @@ type Config struct {
 	SnapshotKeep    uint64 // entries kept for replicas that lag, behind a snapshot. Default 5,000
 
 	Endpoint transport.Endpoint // KindRaft of it is this package's; the owner closes it after the group
-	// Resolve answers a node's present address. It must be quick and is called from many goroutines; the last
-	// answer is kept for when it has none.
+	// Resolve answers a node's present address. It must be quick and is called from many
+	// goroutines; the last answer is kept for when it has none.
 	Resolve  func(node string) (addr string, ok bool)
 	Observer Observer
 	Wall     func() time.Time // the node's wall clock. Default: the machine's
 	Logger   *slog.Logger     // default: silence
 	Limits   fsm.Limits       // lower bounds of the state, for tests
+	Figures  *Figures         // what is counted is added here. Default: nowhere
 
 	store storeKind // default pebble; for tests that compare
 }
 
 // Observer hears what happens to the replica.
 type Observer interface {
-	// Applied brings the events of a batch of commands after it was applied and before its proposers have
-	// their outcomes. Applied and Restored run on the goroutine that applies: they must be quick and never
-	// block. The slice is not theirs to keep.
+	// Applied brings the events of a batch of commands after it was applied and before its
+	// proposers have their outcomes. Applied and Restored run on the goroutine that applies: they
+	// must be quick and never block. The slice is not theirs to keep.
 	Applied(events []fsm.Event)
 	// Restored says that the state came as a whole. m may be read until it returns.
 	Restored(m *fsm.Machine)
 	// LeaderChanged says that RaftLeader may answer otherwise now. It must be quick.
 	LeaderChanged()
-	// Failed is called once when the replica stops for good, from a goroutine of its own. Close waits for it
-	// unless it is Failed that calls Close.
+	// Failed is called once when the replica stops for good, from a goroutine of its own. Close
+	// waits for it unless it is Failed that calls Close.
 	Failed(err error)
 }
 
-// Start says what Open is to do with the directory. Bootstrap and Join on a directory where that was done
-// before are a restart, so that a crash in between needs no care.
+// Start says what Open is to do with the directory. Bootstrap and Join on a directory where that
+// was done before are a restart, so that a crash in between needs no care.
 type Start uint8
 
 const (
@@ -87,15 +90,17 @@ func (s Start) String() string {
 // ReplicaID is the replica of a node in its first life: a hash of its id, never 0.
 func ReplicaID(node string) uint64 { return digest("replica", node) }
 
-// LifeBits bound the life of a node as a replica. The lowest LifeRandomBits of it are random, the others count: two
-// processes that began the same life, because one of them has a copy of the other's directory, are two replicas.
+// LifeBits bound the life of a node as a replica. The lowest LifeRandomBits of it are random, the
+// others count: two processes that began the same life, because one of them has a copy of the
+// other's directory, are two replicas.
 const (
 	LifeBits       = 48
 	LifeRandomBits = 24
 )
 
-// ReplicaOf is the replica of a node in one of its lives. The group never takes a replica back that it has removed: the
-// node comes back in another life, with nothing of the former one. The first is life 0.
+// ReplicaOf is the replica of a node in one of its lives. The group never takes a replica back that
+// it has removed: the node comes back in another life, with nothing of the former one. The first is
+// life 0.
 func ReplicaOf(node string, life uint64) uint64 { return ReplicaID(node) ^ life }
 
 // lifeOf answers which life of a node a replica is; false for one that is none of the node's.
@@ -110,9 +115,16 @@ func isOf(node string, replica uint64) bool {
 	return ok
 }
 
-// laterLife reports whether a node that was in life known may be in life next: the same one, another with as high a
-// count, which only a copy of its directory has, or a later one.
-func laterLife(known, next uint64) bool { return next>>LifeRandomBits >= known>>LifeRandomBits }
+// mayFollow reports whether a node that was in life known may be in life next: the same one,
+// another with as high a count, which only a copy of its directory has, or a later one.
+func mayFollow(known, next uint64) bool { return next>>LifeRandomBits >= known>>LifeRandomBits }
+
+// LaterLife reports whether replica next of a node is of a later life than replica known.
+func LaterLife(node string, known, next uint64) bool {
+	before, _ := lifeOf(node, known)
+	after, ok := lifeOf(node, next)
+	return ok && !mayFollow(after, before)
+}
 
 // deployment is the cluster's id as messages carry it: never 0 and never 1, which mean "none".
 func deployment(cluster string) uint64 { return digest("cluster", cluster) }
@@ -143,6 +155,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Wall == nil {
 		c.Wall = time.Now
+	}
+	if c.Figures == nil {
+		c.Figures = new(Figures)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -189,8 +204,8 @@ func (c Config) validate(how Start) error {
 // attempt bounds one attempt: by then a new raft leader has been elected if the old one was lost.
 func (c Config) attempt() time.Duration { return 3 * c.Election }
 
-// settling is how long after a change of the raft leader an answer may still come: what the new one has in its log
-// it commits at once.
+// settling is how long after a change of the raft leader an answer may still come: what the new one
+// has in its log it commits at once.
 func (c Config) settling() time.Duration { return c.Heartbeat }
 
 // isNode reports whether s is a UUID as this library writes it. The engine keeps ids in lower case.

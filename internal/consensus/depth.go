@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// depth is the index of the last entry on this replica's disk, for those who look and those who wait.
+// depth is the index of the last entry on this replica's disk, for those who look and those who
+// wait.
 type depth struct {
 	index atomic.Uint64
 	mu    sync.Mutex
@@ -23,8 +24,8 @@ func (d *depth) set(index uint64) {
 	}
 }
 
-// reaches answers nil if the disk has the entry at index, and otherwise a channel that is closed when it is
-// worth to ask again.
+// reaches answers nil if the disk has the entry at index, and otherwise a channel that is closed
+// when it is worth to ask again.
 func (d *depth) reaches(index uint64) <-chan struct{} {
 	if d.index.Load() >= index {
 		return nil

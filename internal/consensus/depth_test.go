@@ -34,8 +34,9 @@ func (d *stuck) MaybeError(op vfs.Op) error {
 	return nil
 }
 
-// Raft counts the raft leader's own log only when it is on its disk. The engine does not where the raft leader is the
-// only voter: a standby answered OK for what was on no voter's disk, and a power cut took it back.
+// Raft counts the raft leader's own log only when it is on its disk. The engine does not where the
+// raft leader is the only voter: a standby answered OK for what was on no voter's disk, and a power
+// cut took it back.
 func TestAStandbyOfTheOnlyVoterAnswersNothingThatIsNotOnTheVotersDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,8 +66,8 @@ func TestAStandbyOfTheOnlyVoterAnswersNothingThatIsNotOnTheVotersDisk(t *testing
 	})
 }
 
-// fuse is a disk that calls blown before one of its operations. While that is to come, a sync lets others run first:
-// what was sent before it arrives.
+// fuse is a disk that calls blown before one of its operations. While that is to come, a sync lets
+// others run first: what was sent before it arrives.
 type fuse struct {
 	left  atomic.Int64
 	blown func()
@@ -97,8 +98,8 @@ func newMachinery(t *testing.T) *machinery {
 	return m
 }
 
-// What a replica is held to when it comes back must never be more than what its disk had when it said so. Otherwise a
-// power cut expels it for ever.
+// What a replica is held to when it comes back must never be more than what its disk had when it
+// said so. Otherwise a power cut expels it for ever.
 func TestAReplicaThatLostItsPowerAtAnyMomentIsLetInAgain(t *testing.T) {
 	t.Parallel()
 	for _, voters := range []int{1, 3} {

@@ -15,13 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/spare"
 )
 
-// disk is the file system as the engine sees it. The engine ends the process when the disk fails it. Here a
-// call that fails, of whatever kind, fails the group and parks the goroutine that made it: it never hears
-// of the error, so it can neither panic nor acknowledge what is not on the disk. Only that something is
-// not there is an answer that it gets. Once the group has failed, for whatever reason, nothing is written any more.
+// disk is the file system as the engine sees it. The engine ends the process when the disk fails
+// it. Here a call that fails, of whatever kind, fails the group and parks the goroutine that made
+// it: it never hears of the error, so it can neither panic nor acknowledge what is not on the disk.
+// Only that something is not there is an answer that it gets. Once the group has failed, for
+// whatever reason, nothing is written any more.
 //
-// A lack of file descriptors is no failure of the disk, and passes: some are set aside for it, and when those are used up,
-// the engine waits.
+// A lack of file descriptors is no failure of the disk, and passes: some are set aside for it, and
+// when those are used up, the engine waits.
 //
 // disk also hides the machine's name, under which the engine keeps its data (see stamp.go).
 type disk struct {
@@ -72,8 +73,9 @@ func (d *disk) must(what, name string, err error) error {
 	return hold(err)
 }
 
-// hold parks the caller, unless it holds the engine's one lock that all engines of the process share: then
-// it has the error, which it gives back without harm, lets go of the lock, and is parked by engineLogger.Panicf.
+// hold parks the caller, unless it holds the engine's one lock that all engines of the process
+// share: then it has the error, which it gives back without harm, lets go of the lock, and is
+// parked by engineLogger.Panicf.
 func hold(err error) error {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers[:])])
@@ -101,7 +103,8 @@ const (
 	descriptorsPause  = 50 * time.Millisecond
 )
 
-// patiently repeats what needs a file descriptor until there is one. Whoever had a spare one calls back in the end.
+// patiently repeats what needs a file descriptor until there is one. Whoever had a spare one calls
+// back in the end.
 func (d *disk) patiently(call func() error) (back func()) {
 	for began := time.Now(); ; {
 		back, err := d.spares.Do(call)
@@ -145,8 +148,8 @@ func (d *disk) openToWrite(what, name string, open func() (vfs.File, error)) (vf
 	return f, nil
 }
 
-// openToRead opens what may not be there. Only a table of the log store must be: without it, the store ends
-// the process by itself.
+// openToRead opens what may not be there. Only a table of the log store must be: without it, the
+// store ends the process by itself.
 func (d *disk) openToRead(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	f, err := d.open(name, open)
 	if strings.HasSuffix(name, ".sst") {
@@ -168,8 +171,8 @@ func (d *disk) OpenForAppend(name string) (vfs.File, error) {
 	return d.openToWrite("open", name, func() (vfs.File, error) { return d.FS.OpenForAppend(name) })
 }
 
-// ReuseForWrite only opens the file when its first half, renaming, was done and then no descriptor was left: what is
-// in it stays.
+// ReuseForWrite only opens the file when its first half, renaming, was done and then no descriptor
+// was left: what is in it stays.
 func (d *disk) ReuseForWrite(from, to string) (vfs.File, error) {
 	from, to = d.path(from), d.path(to)
 	return d.openToWrite("reuse", to, func() (vfs.File, error) {

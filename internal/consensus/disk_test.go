@@ -38,8 +38,8 @@ func (d *nth) MaybeError(vfs.Op) error {
 	return nil
 }
 
-// snapshots opens a replica, makes it write its log, snapshots and what removes old ones, and closes it. The
-// error is that of the call that failed.
+// snapshots opens a replica, makes it write its log, snapshots and what removes old ones, and
+// closes it. The error is that of the call that failed.
 func snapshots(n int, fs vfs.FS, how Start) (*replica, error) {
 	b := newBench()
 	b.tune = func(c *Config) { c.SnapshotEntries, c.SnapshotKeep = 20, 5 }
@@ -110,8 +110,8 @@ func fails(t *testing.T, n int, disk *nth) {
 	r.endpoint.Close()
 }
 
-// unfinished is a disk on which no snapshot can be given its final name, which the engine does under a lock
-// that all engines of the process share.
+// unfinished is a disk on which no snapshot can be given its final name, which the engine does
+// under a lock that all engines of the process share.
 type unfinished struct{ vfs.FS }
 
 func (d unfinished) Rename(from, to string) error {
@@ -216,8 +216,8 @@ func (p *poor) List(name string) ([]string, error) {
 	return p.FS.List(name)
 }
 
-// Two of three voters without descriptors, each waiting for the next file of its log, were no quorum: every lease of
-// the fleet ended.
+// Two of three voters without descriptors, each waiting for the next file of its log, were no
+// quorum: every lease of the fleet ended.
 func TestTheLogGoesOnWithSpareDescriptors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // whoever finds no descriptor waits for a minute

@@ -49,7 +49,8 @@ func TestProposalCostsEveryReplicaOneSync(t *testing.T) {
 	})
 }
 
-// TestNothingAcknowledgedIsForgottenInAPowerCut cuts the power of all replicas at once, again and again.
+// TestNothingAcknowledgedIsForgottenInAPowerCut cuts the power of all replicas at once, again and
+// again.
 func TestNothingAcknowledgedIsForgottenInAPowerCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +96,8 @@ func TestNothingAcknowledgedIsForgottenInAPowerCut(t *testing.T) {
 	})
 }
 
-// prepareStrict makes the directory above the replica's durable, which is the data directory's business.
+// prepareStrict makes the directory above the replica's durable, which is the data directory's
+// business.
 func prepareStrict(t *testing.T, fs vfs.FS) {
 	t.Helper()
 	if err := fs.MkdirAll("/data/raft", 0o700); err != nil {

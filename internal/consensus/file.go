@@ -8,8 +8,8 @@ import (
 	"github.com/lni/vfs"
 )
 
-// file is an open file or directory of the engine. It does not pass on the descriptor, so that every sync
-// comes through here.
+// file is an open file or directory of the engine. It does not pass on the descriptor, so that
+// every sync comes through here.
 type file struct {
 	vfs.File
 	disk *disk
@@ -25,18 +25,18 @@ func (f *file) Read(b []byte) (int, error) {
 
 func (f *file) ReadAt(b []byte, offset int64) (int, error) {
 	n, err := f.File.ReadAt(b, offset)
-	if err == nil && isTable(f.name) {
-		err = f.checkTable(b, offset)
+	if err == nil && isSSTable(f.name) {
+		err = f.checkSSTable(b, offset)
 	}
 	return n, f.readable(err)
 }
 
-func (f *file) checkTable(b []byte, offset int64) error {
+func (f *file) checkSSTable(b []byte, offset int64) error {
 	info, err := f.File.Stat()
 	if err != nil {
 		return err
 	}
-	return checkTable(b, offset, info.Size())
+	return checkSSTable(b, offset, info.Size())
 }
 
 func (f *file) readable(err error) error {

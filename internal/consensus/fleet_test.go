@@ -49,8 +49,9 @@ func (r *replica) promote(t *testing.T, other *replica) {
 	})
 }
 
-// trio is a group of three voters, all of which know that. (A replica goes by the membership that it has
-// applied: a raft leader that is lost right after a promotion leaves others that still count without it.)
+// trio is a group of three voters, all of which know that. (A replica goes by the membership that
+// it has applied: a raft leader that is lost right after a promotion leaves others that still count
+// without it.)
 func (b *bench) trio(t *testing.T) []*replica {
 	t.Helper()
 	first := b.open(t, 1, vfs.NewMem(), StartBootstrap)
@@ -279,8 +280,8 @@ func TestChangeOfMembershipSeenTooLateIsRefused(t *testing.T) {
 	})
 }
 
-// Seen as a gap of 600 ms after each kill of a raft leader, where the election had taken 250: what a follower
-// had passed on to the dead one was waited for until its attempt ended.
+// Seen as a gap of 600 ms after each kill of a raft leader, where the election had taken 250: what
+// a follower had passed on to the dead one was waited for until its attempt ended.
 func TestWhatWasOnItsWayToADeadRaftLeaderIsGivenUpWhenThereIsANewOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// A connection between replicas carries frames in one direction: one byte kind, three bytes 0, four bytes
-// length and four bytes CRC-32C of the payload, both little-endian, then the payload. The first is a greeting,
-// the others are none. The other direction carries answers, a byte each.
+// A connection between replicas carries frames in one direction: one byte kind, three bytes 0, four
+// bytes length and four bytes CRC-32C of the payload, both little-endian, then the payload. The
+// first is a greeting, the others are none. The other direction carries answers, a byte each.
 const (
 	frameGreeting   byte = 'G' // greeting
 	frameBatch      byte = 'B' // raftpb.MessageBatch
@@ -47,8 +47,8 @@ func putHeader(frame []byte, kind byte) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// ration bounds the memory of all connections' frames together.
-type ration struct {
+// memoryBudget bounds the memory of all connections' frames together.
+type memoryBudget struct {
 	max  int64
 	used atomic.Int64
 }
@@ -56,13 +56,14 @@ type ration struct {
 // framesBytesMax is enough for a frame of the largest kind and many of the usual.
 const framesBytesMax = batchBytesMax + 16<<20
 
-// frameReader reads frames. A length costs memory only as its bytes arrive, and as long as there is some.
+// frameReader reads frames. A length costs memory only as its bytes arrive, and as long as there is
+// some.
 type frameReader struct {
 	r      io.Reader
 	begun  func(size int) error // if not nil: a frame's header has come, this many bytes are to follow
 	first  bool                 // the greeting is due
-	ration *ration              // nil: unbounded
-	taken  int64                // of the ration
+	memory *memoryBudget        // nil: unbounded
+	taken  int64                // of it
 	header [frameHeader]byte
 	buffer []byte
 }
@@ -119,24 +120,24 @@ func (f *frameReader) next() (byte, []byte, error) {
 	return byte(kind), f.buffer, nil
 }
 
-// take wants the ration to cover a buffer of so many bytes.
+// take wants the budget to cover a buffer of so many bytes.
 func (f *frameReader) take(size int) error {
 	more := int64(size-bufferFree) - f.taken
-	if f.ration == nil || more <= 0 {
+	if f.memory == nil || more <= 0 {
 		return nil
 	}
-	if f.ration.used.Add(more) > f.ration.max {
-		f.ration.used.Add(-more)
+	if f.memory.used.Add(more) > f.memory.max {
+		f.memory.used.Add(-more)
 		return fmt.Errorf("%w: %d bytes, while other large ones are under way", errFrame, size)
 	}
 	f.taken += more
 	return nil
 }
 
-// close gives back the buffer and its ration.
+// close gives back the buffer and its share of the budget.
 func (f *frameReader) close() {
-	if f.ration != nil {
-		f.ration.used.Add(-f.taken)
+	if f.memory != nil {
+		f.memory.used.Add(-f.taken)
 	}
 	f.buffer, f.taken = nil, 0
 }

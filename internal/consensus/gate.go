@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// gate keeps calls of the engine apart from its Close, which drops parts of itself that calls still use.
-// A call is brief (requests are answered later, by channel); waiting happens outside of the gate.
+// gate keeps calls of the engine apart from its Close, which drops parts of itself that calls still
+// use. A call is brief (requests are answered later, by channel); waiting happens outside of the
+// gate.
 type gate struct {
 	mu   sync.RWMutex
 	shut bool

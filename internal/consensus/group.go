@@ -30,14 +30,14 @@ type Group struct {
 
 	together together
 
-	gate    gate
-	host    atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
-	failing sync.Once
-	failure atomic.Pointer[FailedError]
-	failed  chan struct{} // closed after failure is set: nothing is sent or delivered any more
-	broken  chan struct{} // closed when nothing may be written any more, either
-	halting sync.Once
-	reached depth
+	gate               gate
+	host               atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
+	expelling, failing sync.Once
+	failure            atomic.Pointer[FailedError]
+	failed             chan struct{} // closed after failure is set
+	broken             chan struct{} // closed when nothing may be written any more, either
+	halting            sync.Once
+	reached            depth
 
 	closing sync.Once
 	closed  chan struct{} // closed when Close is done
@@ -58,29 +58,43 @@ func (g *Group) Failure() error {
 // Done is closed when the replica has failed.
 func (g *Group) Done() <-chan struct{} { return g.failed }
 
-// Read calls fn with the local state, which does not change meanwhile. fn must be quick: commands wait for
-// it. It must not call Read or Fork, nor keep the Machine. Read works before, during and after failure and Close.
+// Read calls fn with the local state, which does not change meanwhile. fn must be quick: commands
+// wait for it. It must not call Read or Fork, nor keep the Machine. Read works before, during and
+// after failure and Close.
 func (g *Group) Read(fn func(*fsm.Machine)) { g.machine.read(fn) }
 
 // Fork is a copy of the local state, in O(1), for longer reading.
 func (g *Group) Fork() *fsm.Machine { return g.machine.fork() }
 
-// fail stops the replica for good, with all that the engine does on the disk. It is called by whatever met
-// the failure, from any goroutine, and returns at once.
+// fail stops the replica for good, with all that the engine does on the disk. It is called by
+// whatever met the failure, from any goroutine, and returns at once.
 func (g *Group) fail(cause error) {
 	g.halting.Do(func() { close(g.broken) })
-	g.expel(cause)
+	g.carrier.mute()
+	g.stopped(cause)
 }
 
-// expel stops the replica for good, while the engine is whole: it may still be closed in good order.
+// expel stops the replica for good because another one refuses to hear it. The engine is whole: it
+// may still be closed in good order. What this process withdraws has arrived before anybody here is
+// told, because the process may end then.
 func (g *Group) expel(cause error) {
+	g.expelling.Do(func() {
+		g.carrier.mute()
+		go func() {
+			g.carrier.withdraw()
+			g.stopped(cause)
+		}()
+	})
+}
+
+func (g *Group) stopped(cause error) {
 	g.failing.Do(func() {
 		failure := &FailedError{Cause: cause}
 		g.failure.Store(failure)
 		close(g.failed)
 		g.cfg.Logger.Error("replica has stopped for good", "component", "raft", "error", cause)
 		go func() {
-			g.carrier.withdraw() // first: the process may end as soon as it is told
+			g.carrier.withdraw()
 			g.cfg.Observer.Failed(failure)
 		}()
 	})

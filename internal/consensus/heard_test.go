@@ -149,14 +149,14 @@ func TestThoseWhoFollowHearTheRaftLeaderAloneAndANewOneAfterAnElection(t *testin
 func TestOnlyAnswersProveThatAReplicaIsInReach(t *testing.T) {
 	t.Parallel()
 	for kind := raftpb.MessageType(0); kind < 40; kind++ {
-		var h hearing
+		var h lastHeard
 		h.message(&raftpb.Message{Type: kind, Term: 3, LogIndex: 9}, time.Unix(1, 0))
 		want := kind == raftpb.HeartbeatResp || kind == raftpb.ReplicateResp || kind == raftpb.Heartbeat || kind == raftpb.Replicate
 		if got := !h.At.IsZero(); got != want {
 			t.Errorf("%v counts: %v", kind, got)
 		}
 	}
-	h := hearing{term: 3, Heard: Heard{At: time.Unix(1, 0), Match: 9}}
+	h := lastHeard{term: 3, Heard: Heard{At: time.Unix(1, 0), Match: 9}}
 	before := h
 	h.message(&raftpb.Message{Type: raftpb.ReplicateResp, Term: 3, LogIndex: 10, Reject: true}, time.Unix(2, 0))
 	h.message(&raftpb.Message{Type: raftpb.ReplicateResp, Term: 2, LogIndex: 10}, time.Unix(2, 0))
@@ -170,7 +170,7 @@ func TestOnlyAnswersProveThatAReplicaIsInReach(t *testing.T) {
 }
 
 func TestToNoteWhoWasHeardAllocatesNothing(t *testing.T) {
-	r := newRoster(ReplicaID(nodeID(1)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
+	r := newKnownReplicas(ReplicaID(nodeID(1)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
 	in, err := r.admit(goodGreeting(2), func() {})
 	if err != nil {
 		t.Fatal(err)

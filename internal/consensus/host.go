@@ -7,8 +7,9 @@ import (
 	"github.com/lni/vfs"
 )
 
-// The engine's settings. Those of hostConfig with "frozen" are stamped into the data directory; those of
-// replicaConfig with "group" must be the same on all replicas, for ever: they change how entries apply.
+// The engine's settings. Those of hostConfig with "frozen" are stamped into the data directory;
+// those of replicaConfig with "group" must be the same on all replicas, for ever: they change how
+// entries apply.
 
 func (c Config) ticks(d time.Duration) uint64 { return uint64(d / c.Tick) }
 
@@ -31,7 +32,8 @@ func (c Config) hostConfig(d *disk, wires config.TransportFactory, nodes *regist
 			LogDB:               logDB,
 			// ExecShards is frozen. One worker of each kind is right for one group.
 			Engine: config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 1, SnapshotShards: 1, CloseShards: 1},
-			// The log store accepts three types of file system only, and this is the one that can carry another.
+			// The log store accepts three types of file system only, and this is the one that can
+			// carry another.
 			FS: vfs.Wrap(d, faultless{}),
 		},
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Found by seed 1000 of the random test under exact replay: two replicas that follow have nothing to say to each
-// other, so neither saw that the connection had ended with the other's restart; the first message on it, the answer to
-// a vote, was lost, the engine sent none for another second, and leases of two seconds ended on healthy nodes.
+// Found by seed 1000 of the random test under exact replay: two replicas that follow have nothing
+// to say to each other, so neither saw that the connection had ended with the other's restart; the
+// first message on it, the answer to a vote, was lost, the engine sent none for another second, and
+// leases of two seconds ended on healthy nodes.
 func TestTheFirstMessageAfterARestartOfTheOtherReplicaArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestTheFirstMessageAfterARestartOfTheOtherReplicaArrives(t *testing.T) {
 	})
 }
 
-// A replica that closes while it is spoken to is left to the engine, which waits before it connects again.
+// A replica that closes while it is spoken to is left to the engine, which waits before it connects
+// again.
 func TestAConnectionThatEndsUnderWayIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -4,18 +4,22 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/hearing"
 )
 
-// Who votes asks the others when it hears no raft leader, and is heard by that: where it is, and whether it is the
-// process of its node that counts. A replica that only follows asks for nothing. Beside a copy of its directory, of
-// which gossip tells, it would wait for ever, and so would the copy. So it greets the others while it hears no raft leader.
+// Who votes asks the others when it hears no raft leader, and is heard by that: where it is, and
+// whether it is the process of its node that counts. A replica that only follows asks for nothing.
+// Beside a copy of its directory, of which gossip tells, it would wait for ever, and so would the
+// copy. So it greets the others while it hears no raft leader.
 
 const (
 	introduceEvery = 2 * time.Second
 	introduceTime  = presentFor / 2 // for the others to answer, or for the raft leader to be back
 )
 
-// introduce greets the others as long as this replica only follows and hears nobody. It returns when the replica ends.
+// introduce greets the others as long as this replica only follows and hears nobody. It returns
+// when the replica ends.
 func (g *Group) introduce() {
 	tick := time.NewTicker(introduceEvery)
 	defer tick.Stop()
@@ -44,7 +48,7 @@ func (g *Group) follows(now time.Time) bool {
 }
 
 // greet greets all other members at once.
-func (g *Group) greet(members Members) {
+func (g *Group) greet(members hearing.Members) {
 	ctx, cancel := context.WithTimeout(context.Background(), introduceEvery)
 	defer cancel()
 	var all sync.WaitGroup

@@ -39,8 +39,8 @@ func (l *leaders) now() (leader, <-chan struct{}) {
 	return view.leader, view.changed
 }
 
-// RaftLeader is the raft leader as far as this replica knows: a hint for routing, never a proof. It may be
-// wrong for a while, on a cut-off standby for ever.
+// RaftLeader is the raft leader as far as this replica knows: a hint for routing, never a proof. It
+// may be wrong for a while, on a cut-off standby for ever.
 func (g *Group) RaftLeader() (node string, term uint64, ok bool) {
 	now, _ := g.leaders.now()
 	if now.replica == 0 || g.Failure() != nil {

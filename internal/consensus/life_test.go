@@ -124,9 +124,9 @@ func TestNothingGrowsWithTheLivesOfANode(t *testing.T) {
 			nodes.mu.Lock()
 			members, heard, last := len(nodes.members), len(nodes.heard), len(nodes.last)
 			nodes.mu.Unlock()
-			carrier.roster.mu.Lock()
-			known := len(carrier.roster.nodes)
-			carrier.roster.mu.Unlock()
+			carrier.known.mu.Lock()
+			known := len(carrier.known.nodes)
+			carrier.known.mu.Unlock()
 			r.clocks.mu.Lock()
 			clocks := len(r.clocks.heard)
 			r.clocks.mu.Unlock()
@@ -140,13 +140,13 @@ func TestNothingGrowsWithTheLivesOfANode(t *testing.T) {
 
 func TestALaterLifeHasPromisedNothingAndAFormerOneHasForgotten(t *testing.T) {
 	t.Parallel()
-	r := newRoster(ReplicaID(nodeID(1)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
-	admit := func(incarnation, life uint64, began position) (*guest, error) {
+	r := newKnownReplicas(ReplicaID(nodeID(1)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
+	admit := func(incarnation, life uint64, began position) (*inbound, error) {
 		g := goodGreeting(2)
 		g.incarnation, g.life, g.began = incarnation<<RunBits, life, began
 		return r.admit(g, func() {})
 	}
-	promise := func(in *guest, index uint64) {
+	promise := func(in *inbound, index uint64) {
 		t.Helper()
 		if err := r.accept(in, []raftpb.Message{{Type: raftpb.ReplicateResp, From: in.replica, Term: 3, LogIndex: index}}); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestALaterLifeHasPromisedNothingAndAFormerOneHasForgotten(t *testing.T) {
 	if heard := r.hearings(0, map[uint64]string{second.replica: nodeID(2)}); len(heard) != 0 {
 		t.Errorf("the next life counts as heard: %v", heard)
 	}
-	if _, err := admit(1, life(0), position{term: 3, index: 1000}); !errors.Is(err, errVet) {
+	if _, err := admit(1, life(0), position{term: 3, index: 1000}); !errors.Is(err, errRefused) {
 		t.Errorf("a late connection of the former life: %v", err)
 	}
 	promise(second, 2000)
@@ -196,6 +196,9 @@ func TestALifeIsFoundInTheReplicasId(t *testing.T) {
 	for _, n := range []uint64{0, 1, life(1), life(1) + 7, 1<<LifeBits - 1} {
 		if got, ok := lifeOf(nodeID(1), ReplicaOf(nodeID(1), n)); !ok || got != n {
 			t.Errorf("life %#x: %#x, %v", n, got, ok)
+		}
+		if next := ReplicaOf(nodeID(1), n+life(1)); n < life(2) && (!LaterLife(nodeID(1), ReplicaOf(nodeID(1), n), next) || LaterLife(nodeID(1), next, next)) {
+			t.Errorf("life %d is no later one than %d, or later than itself", n+life(1), n)
 		}
 		if isOf(nodeID(2), ReplicaOf(nodeID(1), n)) {
 			t.Errorf("life %#x is of another node, too", n)

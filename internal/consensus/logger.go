@@ -14,8 +14,9 @@ import (
 	_ "github.com/holdfast-go/holdfast/internal/consensus/stdlog" // undoes what the import above does to the host
 )
 
-// process is the one thing that this package keeps for the whole process, because the engine's logger is
-// one for the process: which groups there are, so that a line or a broken invariant reaches the right one.
+// process is the one thing that this package keeps for the whole process, because the engine's
+// logger is one for the process: which groups there are, so that a line or a broken invariant
+// reaches the right one.
 var process = &router{groups: make(map[uint64]*member)}
 
 // member is a group as the router knows it.
@@ -24,15 +25,15 @@ type member struct {
 	fail func(error)
 }
 
-// router brings the engine's log lines to the loggers of the groups, and its broken invariants to the
-// groups themselves.
+// router brings the engine's log lines to the loggers of the groups, and its broken invariants to
+// the groups themselves.
 type router struct {
-	once   sync.Once
-	blame  sync.Mutex
-	mu     sync.Mutex
-	groups map[uint64]*member // by replica
-	// starters are the goroutines that started engines, by their number, which is never used again. What
-	// was abandoned may speak long after: none is removed.
+	once      sync.Once
+	profiling sync.Mutex
+	mu        sync.Mutex
+	groups    map[uint64]*member // by replica
+	// starters are the goroutines that started engines, by their number, which is never used again.
+	// What was abandoned may speak long after: none is removed.
 	starters map[uint64]uint64
 	budget   budget
 }
@@ -41,8 +42,9 @@ type router struct {
 // abandoned may linger; the later one then has the name.
 func (r *router) enter(replica uint64, m *member) {
 	r.once.Do(func() {
-		// It panics when the host's program, or another library in it, has set a factory of its own. Then
-		// that one has the lines, and broken invariants do what it does: no worse than without us.
+		// It panics when the host's program, or another library in it, has set a factory of its
+		// own. Then that one has the lines, and broken invariants do what it does: no worse than
+		// without us.
 		_ = guard(func() error { logger.SetLoggerFactory(r.make); return nil })
 	})
 	r.mu.Lock()
@@ -68,8 +70,8 @@ func (r *router) make(pkg string) logger.ILogger {
 	return &engineLogger{router: r, pkg: pkg, named: regexp.MustCompile(`\[\d+:(\d+)\]`)}
 }
 
-// engineLogger is the logger of one package of the engine. What the engine calls a warning is mostly the
-// course of an election, so its levels count one less here.
+// engineLogger is the logger of one package of the engine. What the engine calls a warning is
+// mostly the course of an election, so its levels count one less here.
 type engineLogger struct {
 	router *router
 	pkg    string
@@ -97,10 +99,10 @@ func (l *engineLogger) Errorf(format string, args ...any) {
 	l.write(level, format, args)
 }
 
-// Panicf is how the engine reports that it cannot go on, and it must not return. A goroutine of one of
-// our engines fails its group, if that was not closed and abandoned before, and is parked. Any other gets the
-// panic that it expects: one that called the engine from this package, where guard turns it into an
-// error, or one of somebody else's engine.
+// Panicf is how the engine reports that it cannot go on, and it must not return. A goroutine of one
+// of our engines fails its group, if that was not closed and abandoned before, and is parked. Any
+// other gets the panic that it expects: one that called the engine from this package, where guard
+// turns it into an error, or one of somebody else's engine.
 func (l *engineLogger) Panicf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	culprits := l.router.culprits()
@@ -141,8 +143,8 @@ func (r *router) wanted(level slog.Level) bool {
 	return false
 }
 
-// loggerOf answers the logger of the group that a line names, else that of any group. The engine cuts a
-// replica to its last digits.
+// loggerOf answers the logger of the group that a line names, else that of any group. The engine
+// cuts a replica to its last digits.
 func (r *router) loggerOf(named []string) (log *slog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,32 +4,36 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// logStore halves the engine's fsyncs. The engine saves each entry, and then, once it is committed, the
-// commit index alone, with an fsync each, one after the other. But Raft need not remember the commit index:
-// the next raft leader finds it again. So logStore keeps it back and lets it ride with the next write.
+// logStore halves the engine's fsyncs. The engine saves each entry, and then, once it is committed,
+// the commit index alone, with an fsync each, one after the other. But Raft need not remember the
+// commit index: the next raft leader finds it again. So logStore keeps it back and lets it ride
+// with the next write.
 //
-// Rules: term and vote are never kept back, nor the commit index of a membership change: who was removed by it may be gone
-// for ever, and a voter that does not know after a crash that the change was committed needs the vote of the removed one to
-// find it again. What is kept back is written before snapshots are recorded and
-// entries are removed, and at Close, because the engine refuses to start when the commit index that it
-// finds is below its snapshot. A snapshot's index is committed, whatever the step worker has told so far.
+// Rules: term and vote are never kept back, nor the commit index of a membership change: who was
+// removed by it may be gone for ever, and a voter that does not know after a crash that the change
+// was committed needs the vote of the removed one to find it again. What is kept back is written
+// before snapshots are recorded and entries are removed, and at Close, because the engine refuses
+// to start when the commit index that it finds is below its snapshot. A snapshot's index is
+// committed, whatever the step worker has told so far.
 //
-// What is written is also noted in the mark (see mark.go). An error of the store fails the group and parks the
-// goroutine of the engine that met it, which would panic.
+// What is written is also noted in the mark (see highwatermark.go). An error of the store fails the
+// group and parks the goroutine of the engine that met it, which would panic.
 type logStore struct {
 	raftio.ILogDB
 	replica uint64
-	mark    *mark
+	mark    *highWaterMark
 	reached *depth
+	figures *Figures
 	fail    func(error)
-	// busy holds the right to write: a channel, not a mutex, so that waiting for a slow disk is idle time in
-	// the simulation.
+	// busy holds the right to write: a channel, not a mutex, so that waiting for a slow disk is
+	// idle time in the simulation.
 	busy  chan struct{}
 	saved raftpb.State // as far as this process wrote or read it
 	held  raftpb.State // newer than saved in its commit index alone; empty: nothing is held back
@@ -37,11 +41,13 @@ type logStore struct {
 	last  uint64 // index of the last entry, as soon as it is to be written
 }
 
-// logStoreFactory makes the log store; it keeps it for the group, to be asked how the replica began.
+// logStoreFactory makes the log store; it keeps it for the group, to be asked how the replica
+// began.
 type logStoreFactory struct {
 	replica uint64
-	mark    *mark
+	mark    *highWaterMark
 	reached *depth
+	figures *Figures
 	fail    func(error)
 	kind    storeKind
 	store   *logStore
@@ -64,7 +70,10 @@ func (f *logStoreFactory) Create(cfg config.NodeHostConfig, busy config.LogDBCal
 	if err != nil {
 		return nil, err
 	}
-	f.store = &logStore{ILogDB: under, replica: f.replica, mark: f.mark, reached: f.reached, fail: f.fail, busy: make(chan struct{}, 1)}
+	f.store = &logStore{
+		ILogDB: under, replica: f.replica, mark: f.mark, reached: f.reached, figures: f.figures, fail: f.fail,
+		busy: make(chan struct{}, 1),
+	}
 	return f.store, nil
 }
 
@@ -77,6 +86,9 @@ func (s *logStore) SaveRaftState(updates []raftpb.Update, worker uint64) error {
 	defer s.unlock()
 	s.batch = s.batch[:0]
 	for _, u := range updates {
+		if u.Commit > 0 { // else there is no news of it
+			s.figures.Committed.Store(u.Commit)
+		}
 		if u, now := s.merge(u); now {
 			s.batch = append(s.batch, u)
 		}
@@ -87,7 +99,9 @@ func (s *logStore) SaveRaftState(updates []raftpb.Update, worker uint64) error {
 	at := position{s.saved.Term, s.saved.Vote, s.last}
 	err := s.mark.lower(at)
 	if err == nil {
+		began := time.Now()
 		err = s.ILogDB.SaveRaftState(s.batch, worker)
+		s.figures.Fsync.Observe(time.Since(began))
 	}
 	if err == nil {
 		s.reached.set(at.index)

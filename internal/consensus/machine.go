@@ -6,14 +6,16 @@ import (
 	"io"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// machine is the fsm.Machine as the engine drives it (statemachine.IConcurrentStateMachine). The engine
-// never calls Update, PrepareSnapshot and RecoverFromSnapshot at the same time; readers come at any time.
+// machine is the fsm.Machine as the engine drives it (statemachine.IConcurrentStateMachine). The
+// engine never calls Update, PrepareSnapshot and RecoverFromSnapshot at the same time; readers come
+// at any time.
 type machine struct {
 	observer Observer
 	restored func()      // before a snapshot's members are announced
@@ -21,25 +23,27 @@ type machine struct {
 	self     fsm.Process // nobody else here waits for outcomes
 
 	backlog *backlog
+	figures *Figures
 
 	mu     sync.RWMutex
 	state  *fsm.Machine
 	events []fsm.Event
 }
 
-// eventsKept bounds the room for events that is used again. The end of a node with a million locks needs 200 MB once, and
-// no replica keeps them for ever.
+// eventsKept bounds the room for events that is used again. The end of a node with a million locks
+// needs 200 MB once, and no replica keeps them for ever.
 const eventsKept = 4096
 
 // errParked never reaches the engine: the goroutine that would return it is parked.
 var errParked = errors.New("holdfast: parked")
 
 func newMachine(observer Observer, restored func(), fail func(error)) *machine {
-	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New(), backlog: newBacklog(math.MaxUint64 / snapshotCommands)}
+	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New(),
+		backlog: newBacklog(math.MaxUint64 / snapshotCommands), figures: new(Figures)}
 }
 
-// guarded runs what the engine asked for. A panic or an error, from which the engine would panic, stops
-// the group and parks the caller instead.
+// guarded runs what the engine asked for. A panic or an error, from which the engine would panic,
+// stops the group and parks the caller instead.
 func (m *machine) guarded(what string, call func() error) {
 	err := guard(call)
 	if err == nil {
@@ -107,9 +111,12 @@ func (m *machine) PrepareSnapshot() (fork any, err error) {
 func (m *machine) SaveSnapshot(fork any, w io.Writer, _ statemachine.ISnapshotFileCollection, stop <-chan struct{}) error {
 	var stopped error
 	m.guarded("writing a snapshot", func() error {
-		err := fork.(*fsm.Machine).WriteSnapshot(w, stop)
+		began, counted := time.Now(), &sized{Writer: w}
+		err := fork.(*fsm.Machine).WriteSnapshot(counted, stop)
 		if errors.Is(err, fsm.ErrStopped) {
 			stopped, err = statemachine.ErrSnapshotStopped, nil
+		} else if err == nil {
+			m.figures.Taken.Count(time.Since(began), counted.bytes)
 		}
 		return err
 	})
@@ -119,10 +126,12 @@ func (m *machine) SaveSnapshot(fork any, w io.Writer, _ statemachine.ISnapshotFi
 // RecoverFromSnapshot takes over a state that was saved here or by another replica.
 func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile, _ <-chan struct{}) error {
 	m.guarded("reading a snapshot", func() error {
-		state, err := fsm.ReadSnapshot(r)
+		began, counted := time.Now(), &sized{Reader: r}
+		state, err := fsm.ReadSnapshot(counted)
 		if err != nil {
 			return err
 		}
+		m.figures.Installed.Count(time.Since(began), counted.bytes)
 		m.mu.Lock()
 		m.state = state
 		m.mu.Unlock()

@@ -17,8 +17,8 @@ func (o *counting) Restored(*fsm.Machine)      {}
 func (o *counting) LeaderChanged()             {}
 func (o *counting) Failed(error)               {}
 
-// What brought many events once, the end of a node with a million locks before that came in steps, left each replica with room for as
-// many, 220 to 430 MB, for ever.
+// What brought many events once, the end of a node with a million locks before that came in steps,
+// left each replica with room for as many, 220 to 430 MB, for ever.
 func TestTheRoomForTheEventsOfManyCommandsAtOnceIsGivenBack(t *testing.T) {
 	t.Parallel()
 	told := &counting{}

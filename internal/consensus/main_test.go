@@ -17,8 +17,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// inChild runs the calling test in a process of its own, because what it does leaves parked goroutines
-// behind, and answers true there. That the process does not end by itself is half of such a test.
+// inChild runs the calling test in a process of its own, because what it does leaves parked
+// goroutines behind, and answers true there. That the process does not end by itself is half of
+// such a test.
 func inChild(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(childEnv) == t.Name() {

@@ -5,12 +5,13 @@ import "github.com/lni/dragonboat/v4/raftpb"
 // mergedMax is how many entries a merged message has at most.
 const mergedMax = 4096
 
-// merge makes fewer messages of what waits for one replica, in place and to the same effect. The engine handles
-// each message apart: for every proposal that is passed on, and for every acknowledgement that commits
-// something, a raft leader writes to all others, and each of them answers. Beyond some hundred proposals at
-// a time they keep each other busy with that, until a receiving queue of 1,024 messages overflows and what
-// is lost waits for its timeout. So proposals in a row become one message, and of acknowledgements in a row
-// the last remains, which contains the others.
+// merge makes fewer messages of what waits for one replica, in place and to the same effect. The
+// engine handles each message apart: for every proposal that is passed on, and for every
+// acknowledgement that commits something, a raft leader writes to all others, and each of them
+// answers. Beyond some hundred proposals at a time they keep each other busy with that, until a
+// receiving queue of 1,024 messages overflows and what is lost waits for its timeout. So proposals
+// in a row become one message, and of acknowledgements in a row the last remains, which contains
+// the others.
 func merge(messages []raftpb.Message) []raftpb.Message {
 	kept := messages[:0]
 	for len(messages) > 0 {

@@ -21,8 +21,8 @@ func acknowledgement(term, index uint64, reject bool) raftpb.Message {
 	return raftpb.Message{Type: raftpb.ReplicateResp, From: 1, To: 2, ShardID: shard, Term: term, LogIndex: index, Reject: reject}
 }
 
-// effect is what a replica learns from messages: the proposals in their order, and how far each term is
-// acknowledged between the messages that may not be passed over.
+// effect is what a replica learns from messages: the proposals in their order, and how far each
+// term is acknowledged between the messages that may not be passed over.
 func effect(messages []raftpb.Message) (list []string) {
 	acked, term := "", uint64(0)
 	for _, m := range messages {

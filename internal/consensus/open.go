@@ -21,16 +21,17 @@ import (
 // startMax bounds the start of the engine, the reading of a snapshot of a million locks included.
 const startMax = time.Minute
 
-// sparesMax is how many descriptors are set aside for files. The log store keeps its tables open: while 58 MB were written in
-// half a minute, 13 were lent at a time.
+// sparesMax is how many descriptors are set aside for files. The log store keeps its tables open:
+// while 58 MB were written in half a minute, 13 were lent at a time.
 const sparesMax = 24
 
-// Open starts the replica. It returns when the last snapshot has been read, which is before the log has
-// been applied and before there is a raft leader: Barrier waits for both.
+// Open starts the replica. It returns when the last snapshot has been read, which is before the log
+// has been applied and before there is a raft leader: Barrier waits for both.
 //
-// Errors: ErrInvalid, ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, a
-// *FailedError when the disk fails, and what the system says. After an error nothing runs any more, except that after a *FailedError the directory must not be
-// opened again by this process.
+// Errors: ErrInvalid, ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded,
+// ErrUnsupported, a *FailedError when the disk fails, and what the system says. After an error
+// nothing runs any more, except that after a *FailedError the directory must not be opened again by
+// this process.
 func Open(cfg Config, how Start) (*Group, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(how); err != nil {
@@ -84,14 +85,15 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	g.nodes = newRegistry(cfg.Resolve)
 	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
 	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries)
+	g.machine.figures = cfg.Figures
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = &carrier{
-		clocks: g.clocks, opening: g.opening,
-		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, failed: g.failed, depth: &g.reached,
-		vet: vetter{node: cfg.Node, replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
-		roster: newRoster(cfg.Replica, g.machine.incarnation, g.nodes.belongs), ready: make(chan struct{}), ended: make(chan struct{}),
+		clocks: g.clocks, opening: g.opening, traffic: &cfg.Figures.Traffic,
+		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, muted: make(chan struct{}), depth: &g.reached,
+		validator: validator{node: cfg.Node, replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
+		known: newKnownReplicas(cfg.Replica, g.machine.incarnation, g.nodes.belongs), ready: make(chan struct{}), ended: make(chan struct{}),
 	}
-	g.nodes.present = g.carrier.roster.present
+	g.nodes.present = g.carrier.known.present
 	if cfg.FS == vfs.Default { // others have no descriptors
 		g.spares = spare.NewSet(sparesMax, spare.Null)
 	}
@@ -103,8 +105,8 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 // start runs the engine and the replica in it.
 func (g *Group) start(d *disk, how Start) error {
 	g.store = &logStoreFactory{
-		replica: g.cfg.Replica, mark: newMark(d, g.cfg.Dir, g.cfg.Replica), reached: &g.reached,
-		fail: g.fail, kind: g.cfg.store,
+		replica: g.cfg.Replica, mark: newHighWaterMark(d, g.cfg.Dir, g.cfg.Replica), reached: &g.reached,
+		figures: g.cfg.Figures, fail: g.fail, kind: g.cfg.store,
 	}
 	host, err := dragonboat.NewNodeHost(g.cfg.hostConfig(d, g.carrier, g.nodes, g.store, g.leaders))
 	if err != nil {
@@ -131,7 +133,7 @@ func (g *Group) start(d *disk, how Start) error {
 	if err := host.StartConcurrentReplica(members, fresh && join, create, g.cfg.replicaConfig(join)); err != nil {
 		return err
 	}
-	if err := g.carrier.roster.current(g.carrier.self.node, g.cfg.Incarnation); err != nil {
+	if err := g.carrier.known.current(g.carrier.self.node, g.cfg.Incarnation); err != nil {
 		return err
 	}
 	close(g.carrier.ready)
@@ -140,23 +142,23 @@ func (g *Group) start(d *disk, how Start) error {
 	g.carrier.run(g.introduce)
 	g.carrier.run(g.writeSnapshots)
 	if alone && !join {
-		g.carrier.run(func() { g.hasten(0) })
+		g.carrier.run(func() { g.campaignNow(0) })
 	}
 	return nil
 }
 
-// recall finds out from the log how far this replica has come, which processes of other nodes there were, and
-// whether it knows of no voter but itself.
+// recall finds out from the log how far this replica has come, which processes of other nodes there
+// were, and whether it knows of no voter but itself.
 func (g *Group) recall() (alone bool, err error) {
 	node, err := fsm.ParseNode(g.cfg.Node)
 	if err != nil {
 		return false, err
 	}
-	find, voters := hellos(), company{replica: g.cfg.Replica}
+	find, voters := hellos(), otherVoters{replica: g.cfg.Replica}
 	at, err := g.store.store.audit(voters.snapshot, func(e *raftpb.Entry) {
 		voters.entry(e)
 		if hello, ok := find(e); ok {
-			g.carrier.roster.heard(hello.Node, hello.Incarnation)
+			g.carrier.known.heard(hello.Node, hello.Incarnation)
 		}
 	})
 	if err != nil {
@@ -168,8 +170,9 @@ func (g *Group) recall() (alone bool, err error) {
 	return !voters.others, g.store.mark.open(at)
 }
 
-// diagnose says of an error of a start whether it is the directory that is damaged. What this package and the
-// system say stands; what is left are answers of the engine and its log store to what they read.
+// diagnose says of an error of a start whether it is the directory that is damaged. What this
+// package and the system say stands; what is left are answers of the engine and its log store to
+// what they read.
 func diagnose(err error) error {
 	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, errDisk} {
 		if errors.Is(err, plain) {

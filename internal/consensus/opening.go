@@ -11,8 +11,8 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// opening keeps commands out of the log of a raft leader until it has raised the token counter: what other replicas
-// pass on is held here, what this one proposes waits. Once open, it stays so.
+// opening keeps commands out of the log of a raft leader until it has raised the token counter:
+// what other replicas pass on is held here, what this one proposes waits. Once open, it stays so.
 type opening struct {
 	is     atomic.Bool
 	opened chan struct{} // closed when it is
@@ -29,8 +29,8 @@ const (
 
 func newOpening() *opening { return &opening{opened: make(chan struct{})} }
 
-// hold takes what is to wait out of messages, and answers the rest. What there is no room for is lost, as in any other
-// full queue.
+// hold takes what is to wait out of messages, and answers the rest. What there is no room for is
+// lost, as in any other full queue.
 func (o *opening) hold(messages []raftpb.Message) (rest []raftpb.Message) {
 	if o.is.Load() {
 		return messages
@@ -53,7 +53,8 @@ func (o *opening) hold(messages []raftpb.Message) (rest []raftpb.Message) {
 	return rest
 }
 
-// discard drops what was held for a raft leader that this replica is not: who sent it looks for another.
+// discard drops what was held for a raft leader that this replica is not: who sent it looks for
+// another.
 func (o *opening) discard() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,11 +85,11 @@ func (g *Group) open() {
 	}
 }
 
-// admit waits as long as this replica is raft leader and its log is not open. What is proposed elsewhere is passed
-// on, to a raft leader that does the same.
+// admit waits as long as this replica is raft leader and its log is not open. What is proposed
+// elsewhere is passed on, to a raft leader that does the same.
 //
-// The engine is asked who that is, as it knows before anything of a new term is committed: a process that was granted
-// its Hello by this raft leader waits here.
+// The engine is asked who that is, as it knows before anything of a new term is committed: a
+// process that was granted its Hello by this raft leader waits here.
 func (g *Group) admit(ctx context.Context) error {
 	if g.opening.is.Load() {
 		return nil

@@ -47,8 +47,8 @@ func snapshotStart(t *testing.T, dir string) []byte {
 	return start
 }
 
-// A piece of a snapshot for a file named ".." or "/" was refused by the disk of whom it was sent to, which parked
-// that replica: one message ended every lease of a node.
+// A piece of a snapshot for a file named ".." or "/" was refused by the disk of whom it was sent
+// to, which parked that replica: one message ended every lease of a node.
 func TestNoNameOfASnapshotsFileParksAReplica(t *testing.T) {
 	t.Parallel()
 	start := snapshotStart(t, filepath.Join(t.TempDir(), "raft"))

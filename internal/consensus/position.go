@@ -6,7 +6,8 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// position is how far a replica has come, as far as others rely on it: what it may never fall behind of.
+// position is how far a replica has come, as far as others rely on it: what it may never fall
+// behind of.
 type position struct {
 	term  uint64
 	vote  uint64 // the replica that has its vote of this term, 0 if none is known
@@ -17,9 +18,9 @@ func (p position) String() string {
 	return fmt.Sprintf("term %d, vote %x, index %d", p.term, p.vote, p.index)
 }
 
-// forgets reports whether a replica at p has forgotten that it was at past. A log may lose its end to the raft
-// leader of a later term, but never what was acknowledged in the present one; terms never fall, and votes
-// never change.
+// forgets reports whether a replica at p has forgotten that it was at past. A log may lose its end
+// to the raft leader of a later term, but never what was acknowledged in the present one; terms
+// never fall, and votes never change.
 func (p position) forgets(past position) bool {
 	if p.term != past.term {
 		return p.term < past.term
@@ -27,11 +28,12 @@ func (p position) forgets(past position) bool {
 	return past.vote != 0 && p.vote != past.vote || p.index < past.index
 }
 
-// promises answers what the sender of a message vouches for with it: with a vote, an acknowledgement, or as raft
-// leader with a commit index, which counts the raft leader's own log. All of that is on the sender's disk when it is
-// sent. (Not so the entries of a Replicate, but what they commit: see sender.backed.) A Replicate tells more than a
-// heartbeat: it comes with each commit, and its commit index is not cut to what the receiver has. self is the replica
-// that the message came to.
+// promises answers what the sender of a message vouches for with it: with a vote, an
+// acknowledgement, or as raft leader with a commit index, which counts the raft leader's own log.
+// All of that is on the sender's disk when it is sent. (Not so the entries of a Replicate, but what
+// they commit: see sender.backed.) A Replicate tells more than a heartbeat: it comes with each
+// commit, and its commit index is not cut to what the receiver has. self is the replica that the
+// message came to.
 func promises(m *raftpb.Message, self uint64) (position, bool) {
 	switch {
 	case m.Type == raftpb.RequestVote:

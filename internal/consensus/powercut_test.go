@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// history lets replicas live for a while on disks that record: bursts of commands by any of them, snapshots,
-// a restart. What was acknowledged is noted with each step.
+// history lets replicas live for a while on disks that record: bursts of commands by any of them,
+// snapshots, a restart. What was acknowledged is noted with each step.
 func (b *bench) history(t *testing.T, random *rand.Rand, group []*replica, reel *reel, rounds int) {
 	t.Helper()
 	level := uint64(0)
@@ -46,8 +46,8 @@ func tapes(t *testing.T, n int) ([]*tape, *reel) {
 	return disks, shared
 }
 
-// survives opens all replicas on their disks as the power cut left them, and wants all that was acknowledged,
-// and a group that goes on.
+// survives opens all replicas on their disks as the power cut left them, and wants all that was
+// acknowledged, and a group that goes on.
 func (b *bench) survives(t *testing.T, reel *reel, replicas, steps int, torn *rand.Rand) {
 	t.Helper()
 	acknowledged := reel.steps[steps].note

@@ -15,13 +15,14 @@ import (
 // CommandMax is the size in bytes of the largest command that Propose takes.
 const CommandMax = 8 << 20
 
-// Propose brings a command to the log in one attempt, which ends with ctx or after one and a half of the
-// longest election timeout, and answers its outcome. The command may be reused at once. What callers ask for (see
-// fsm.Travels) waits while some entries with such are under way, and goes then in one with all that waits: each
-// command has its own outcome, and the attempts of all succeed or fail together.
+// Propose brings a command to the log in one attempt, which ends with ctx or after one and a half
+// of the longest election timeout, and answers its outcome. The command may be reused at once. What
+// callers ask for (see fsm.Travels) waits while some entries with such are under way, and goes then
+// in one with all that waits: each command has its own outcome, and the attempts of all succeed or
+// fail together.
 //
-// Errors: ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does not take
-// back a command that is under way: it is ErrUnknown, wrapping the context's error.
+// Errors: ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does
+// not take back a command that is under way: it is ErrUnknown, wrapping the context's error.
 func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrNotProposed, err)
@@ -58,17 +59,20 @@ func (g *Group) room() *[]byte {
 // proposeEntry makes one attempt with what was put together in a room, and gives that back.
 func (g *Group) proposeEntry(ctx context.Context, entry *[]byte) (fsm.Outcome, error) {
 	defer g.entries.Put(entry)
+	began := time.Now()
 	value, data, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
 		return h.Propose(g.session, *entry, patience) // which copies it
 	})
 	if err != nil {
 		return fsm.Outcome{}, err
 	}
+	g.cfg.Figures.Commit.Observe(time.Since(began))
 	return fsm.Unpack(value, data)
 }
 
-// Barrier returns when the local replica has applied everything that was committed before the call. It is
-// one attempt, like Propose, and its errors mean: ErrNotProposed and ErrUnknown that it did not succeed.
+// Barrier returns when the local replica has applied everything that was committed before the call.
+// It is one attempt, like Propose, and its errors mean: ErrNotProposed and ErrUnknown that it did
+// not succeed.
 func (g *Group) Barrier(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotProposed, err)
@@ -82,9 +86,10 @@ func (g *Group) Barrier(ctx context.Context) error {
 // ask starts a request of the engine, which gives it up after patience.
 type ask func(host *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error)
 
-// request makes one attempt. Its own timer is the precise one: the engine's only cleans up. When the raft
-// leader changes, what was on its way to the old one is probably lost, and the attempt ends soon after there is a
-// new one: the caller asks again, with a command that the state machine recognises.
+// request makes one attempt. Its own timer is the precise one: the engine's only cleans up. When
+// the raft leader changes, what was on its way to the old one is probably lost, and the attempt
+// ends soon after there is a new one: the caller asks again, with a command that the state machine
+// recognises.
 func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte, err error) {
 	var state *dragonboat.RequestState
 	_, changed := g.leaders.now()
@@ -128,7 +133,8 @@ func (g *Group) timer(d time.Duration) *time.Timer {
 	return time.NewTimer(d)
 }
 
-// dropTimer leaves a timer to the next call. Once it is stopped, nothing that it sent is received any more.
+// dropTimer leaves a timer to the next call. Once it is stopped, nothing that it sent is received
+// any more.
 func (g *Group) dropTimer(timer *time.Timer) {
 	timer.Stop()
 	g.timers.Put(timer)

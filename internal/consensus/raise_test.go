@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// clocked is a group of three that serves, all of whose replicas were closed. The bench opens each under the wall
-// clock that it has in unix then.
+// clocked is a group of three that serves, all of whose replicas were closed. The bench opens each
+// under the wall clock that it has in unix then.
 type clocked struct {
 	*bench
 	unix  map[int]int64
@@ -83,7 +83,8 @@ func (r *replica) granted(t *testing.T, count int, first, last int64) {
 
 const rightTime, years = 1 << 30, 20 * 365 * 24 * 3600
 
-// A replica that asks from its first moment on stands for all that a process may do before its Hello.
+// A replica that asks from its first moment on stands for all that a process may do before its
+// Hello.
 func TestNothingGetsIntoTheLogBeforeTheTokensAreRaised(t *testing.T) {
 	t.Parallel()
 	for name, unix := range map[string][3]int64{

@@ -11,8 +11,8 @@ const (
 	reachMax      = 64              // addresses out of reach that are told apart
 )
 
-// reach tells the log when a replica is out of reach for a while, once, and when it is back. The engine itself
-// says nothing of it, or a line for every attempt.
+// reach tells the log when a replica is out of reach for a while, once, and when it is back. The
+// engine itself says nothing of it, or a line for every attempt.
 type reach struct {
 	log  *slog.Logger
 	mu   sync.Mutex

@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// receive delivers what comes on a connection until it ends, or brings what must not be let in: then the
-// connection is closed, because nothing after that can be trusted.
+// receive delivers what comes on a connection until it ends, or brings what must not be let in:
+// then the connection is closed, because nothing after that can be trusted.
 func (c *carrier) receive(conn net.Conn) {
 	pace := pacer{conn: conn}
-	frames := frameReader{r: conn, begun: pace.begun, ration: &c.ration, first: true}
+	frames := frameReader{r: conn, begun: pace.begun, memory: &c.memory, first: true}
 	defer frames.close()
 	from, err := c.welcome(&frames, &pace)
 	if err == nil {
-		defer c.roster.leave(from)
+		defer c.known.leave(from)
 	}
 	var answered time.Time
 	for err == nil {
@@ -36,17 +36,18 @@ func (c *carrier) receive(conn net.Conn) {
 		}
 		if now := time.Now(); now.Sub(answered) >= ackEvery {
 			answered = now
-			if err = c.roster.current(from.node, from.incarnation); err == nil {
+			if err = c.known.current(from.node, from.incarnation); err == nil {
 				err = reply(conn, answerReceived, now)
 			}
 		}
 	}
-	turnAway(conn, err)
-	c.hangUp(conn, err)
+	reject(conn, err)
+	c.logClose(conn, err)
 }
 
-// welcome reads the greeting and lets the sender in. Only then is the connection worth a large buffer.
-func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
+// welcome reads the greeting and lets the sender in. Only then is the connection worth a large
+// buffer.
+func (c *carrier) welcome(frames *frameReader, pace *pacer) (*inbound, error) {
 	if err := pace.begun(0); err != nil { // it must come
 		return nil, err
 	}
@@ -60,9 +61,9 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case hello.deployment != c.vet.deployment:
+	case hello.deployment != c.validator.deployment:
 		return nil, refuse("greeting of another cluster")
-	case hello.node.String() == c.vet.node:
+	case hello.node.String() == c.validator.node:
 		return nil, refuse("greeting from this node itself")
 	}
 	if err := pace.ended(); err != nil {
@@ -70,12 +71,12 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 	}
 	select {
 	case <-c.ready:
-	case <-c.failed:
+	case <-c.muted:
 		return nil, errCarrierClosed
 	case <-c.ended:
 		return nil, errCarrierClosed
 	}
-	from, err := c.roster.admit(hello, func() { pace.conn.Close() })
+	from, err := c.known.admit(hello, func() { pace.conn.Close() })
 	if err == nil {
 		c.nodes.met(hello.node.String(), hello.addr)
 		c.clocks.tell(hello.node.String(), hello.wall, came)
@@ -85,7 +86,7 @@ func (c *carrier) welcome(frames *frameReader, pace *pacer) (*guest, error) {
 	return from, err
 }
 
-func (c *carrier) receiveOne(frames *frameReader, from *guest) error {
+func (c *carrier) receiveOne(frames *frameReader, from *inbound) error {
 	kind, payload, err := frames.next()
 	if err != nil {
 		return err
@@ -101,9 +102,9 @@ func reply(conn net.Conn, what byte, now time.Time) error {
 	return err
 }
 
-// turnAway tells a sender that is refused for what it is. It then reads on for a moment, because a connection
-// that is closed with something unread takes back what it was about to bring.
-func turnAway(conn net.Conn, err error) {
+// reject tells a sender that is refused for what it is. It then reads on for a moment, because a
+// connection that is closed with something unread takes back what it was about to bring.
+func reject(conn net.Conn, err error) {
 	what := answerForgetful
 	switch {
 	case errors.Is(err, ErrSuperseded):
@@ -112,15 +113,15 @@ func turnAway(conn net.Conn, err error) {
 		return
 	}
 	now := time.Now()
-	if reply(conn, what, now) == nil && conn.SetReadDeadline(now.Add(turnAwayTime)) == nil {
+	if reply(conn, what, now) == nil && conn.SetReadDeadline(now.Add(rejectTime)) == nil {
 		_, _ = io.Copy(io.Discard, conn)
 	}
 }
 
-const turnAwayTime = time.Second // for a refusal to arrive
+const rejectTime = time.Second // for a refusal to arrive
 
-// pacer ends connections that begin a frame and do not bring it: senders give up as soon. Between frames a
-// connection may be quiet.
+// pacer ends connections that begin a frame and do not bring it: senders give up as soon. Between
+// frames a connection may be quiet.
 type pacer struct {
 	conn     net.Conn
 	buffered *bufio.Reader // nil before the first frame
@@ -143,9 +144,9 @@ func (p *pacer) ended() error {
 	return p.conn.SetReadDeadline(time.Time{})
 }
 
-func (c *carrier) hangUp(conn net.Conn, err error) {
+func (c *carrier) logClose(conn net.Conn, err error) {
 	bad := false
-	for _, reason := range []error{errFrame, errVet, ErrInvariant, ErrSuperseded, ErrForgetful, os.ErrDeadlineExceeded} {
+	for _, reason := range []error{errFrame, errRefused, ErrInvariant, ErrSuperseded, ErrForgetful, os.ErrDeadlineExceeded} {
 		bad = bad || errors.Is(err, reason)
 	}
 	if !bad || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -181,12 +182,20 @@ func (w *warnings) take(now time.Time) (unreported int, ok bool) {
 // errRefusedChunk says that the engine does not want the rest of a snapshot.
 var errRefusedChunk = errors.New("holdfast: snapshot refused")
 
-func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
+// deliver is the only road of a frame from the network to the engine, always in this order: its
+// outline is checked (outline.go), it is decoded, validated (validate.go), compared with what is
+// known of the replica that sent it (known.go), and delivered. A frame that fails a step reaches
+// none of the later ones.
+//
+// After validation a batch loses what is not for this life of the node; after known.go the
+// proposals that are not its sender's own, and those that come before the log is open (opening.go),
+// which hands them over itself.
+func (c *carrier) deliver(kind byte, payload []byte, from *inbound) error {
 	if c.silent() {
 		return errCarrierClosed
 	}
 	if kind == frameWithdrawal {
-		c.roster.withdraw(from)
+		c.known.withdraw(from)
 		return net.ErrClosed
 	}
 	if kind == frameChunk {
@@ -204,15 +213,15 @@ func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 			return nil
 		})
 	}
-	batch, sender, err := c.vet.decodeBatch(payload)
+	batch, sender, err := c.validator.decodeBatch(payload)
 	if err != nil {
 		return err
 	}
 	if sender != from.replica {
 		return refuse("batch from replica %x by way of %x", sender, from.replica)
 	}
-	batch.Requests = addressed(batch.Requests, c.vet.replica)
-	if err := c.roster.accept(from, batch.Requests); err != nil {
+	batch.Requests = addressed(batch.Requests, c.validator.replica)
+	if err := c.known.accept(from, batch.Requests); err != nil {
 		return err
 	}
 	c.nodes.hear(sender, batch.SourceAddress)
@@ -230,23 +239,24 @@ func (c *carrier) deliver(kind byte, payload []byte, from *guest) error {
 	})
 }
 
-// addressed drops what is for another life of this node: its sender has not heard of the present one yet.
+// addressed drops what is for another life of this node: its sender has not heard of the present
+// one yet.
 func addressed(messages []raftpb.Message, replica uint64) []raftpb.Message {
 	return slices.DeleteFunc(messages, func(m raftpb.Message) bool { return m.To != replica })
 }
 
 func (c *carrier) decodeChunk(payload []byte) (chunk raftpb.Chunk, err error) {
-	if err := shapeChunk(payload); err != nil {
+	if err := outlineChunk(payload); err != nil {
 		return chunk, err
 	}
 	if err := guard(func() error { return chunk.Unmarshal(payload) }); err != nil {
 		return chunk, fmt.Errorf("%w: snapshot piece: %w", errFrame, err)
 	}
-	return chunk, c.vet.chunk(&chunk)
+	return chunk, c.validator.chunk(&chunk)
 }
 
-func (v vetter) decodeBatch(payload []byte) (batch raftpb.MessageBatch, from uint64, err error) {
-	if err := shapeBatch(payload); err != nil {
+func (v validator) decodeBatch(payload []byte) (batch raftpb.MessageBatch, from uint64, err error) {
+	if err := outlineBatch(payload); err != nil {
 		return batch, 0, err
 	}
 	if err := guard(func() error { return batch.Unmarshal(payload) }); err != nil {

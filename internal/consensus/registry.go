@@ -14,23 +14,24 @@ const shard = 1
 
 var errUnresolved = errors.New("holdfast: node has no known address")
 
-// registry knows which node every replica belongs to, and where nodes are. The engine tells it about
-// members as it applies them; a replica that has just joined and applied nothing yet answers whoever it
-// heard from. It implements raftio.INodeRegistry, whose methods must never panic nor block.
+// registry knows which node every replica belongs to, and where nodes are. The engine tells it
+// about members as it applies them; a replica that has just joined and applied nothing yet answers
+// whoever it heard from. It implements raftio.INodeRegistry, whose methods must never panic nor
+// block.
 type registry struct {
 	resolve func(node string) (string, bool) // by gossip
-	present func(node string) (string, bool) // by whom Raft hears: see roster.present
+	present func(node string) (string, bool) // by whom Raft hears: see knownReplicas.present
 	removed chan uint64                      // the last replica that was removed and not looked at yet
 
 	mu      sync.RWMutex
 	members map[uint64]string // as applied here, self included
 	former  map[uint64]string // members before the last snapshot that was received
-	heard   map[uint64]string // senders of vetted messages
+	heard   map[uint64]string // senders of validated messages
 	last    map[string]string // last known address by node
 }
 
-// heardMax bounds the nodes remembered that are no members of the group: those that are no more, and senders that are
-// none yet, or never.
+// heardMax bounds the nodes remembered that are no members of the group: those that are no more,
+// and senders that are none yet, or never.
 const heardMax = 4096
 
 func newRegistry(resolve func(node string) (string, bool)) *registry {
@@ -85,16 +86,16 @@ func (r *registry) reset() {
 	r.former, r.members = r.members, make(map[uint64]string)
 }
 
-// belongs reports whether a replica is a member, or was before a snapshot that brings the members one by one. Before
-// any are known, all may be.
+// belongs reports whether a replica is a member, or was before a snapshot that brings the members
+// one by one. Before any are known, all may be.
 func (r *registry) belongs(replica uint64) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return len(r.members) == 0 || r.members[replica] != "" || r.former[replica] != ""
 }
 
-// shed makes room in a full map, for one at least: it drops any that need not be kept, a quarter of them all at most.
-// Those that are still there are heard again.
+// shed makes room in a full map, for one at least: it drops any that need not be kept, a quarter of
+// them all at most. Those that are still there are heard again.
 func shed[K comparable](m map[K]string, keep func(K) bool) {
 	if len(m) < heardMax {
 		return
@@ -128,7 +129,7 @@ func (r *registry) note(node, addr string) {
 	r.last[node] = addr
 }
 
-// hear notes the sender of a vetted message.
+// hear notes the sender of a validated message.
 func (r *registry) hear(replica uint64, node string) {
 	r.mu.RLock()
 	known := r.members[replica] == node || r.heard[replica] == node
@@ -142,8 +143,9 @@ func (r *registry) hear(replica uint64, node string) {
 	r.heard[replica] = node
 }
 
-// met notes where a node said that it is. It counts as long as gossip has not told: that says nothing of a node
-// whose life is in doubt to one that has just started, which could then not answer it.
+// met notes where a node said that it is. It counts as long as gossip has not told: that says
+// nothing of a node whose life is in doubt to one that has just started, which could then not
+// answer it.
 func (r *registry) met(node, addr string) {
 	if _, ok := r.resolve(node); ok || addr == "" {
 		return
@@ -184,9 +186,9 @@ func (r *registry) known() map[uint64]string {
 	return members
 }
 
-// Resolve answers where a replica is, and the key of the queue for it: a node that moves gets a new one. The word of a
-// process that is heard on a connection counts before gossip's, which tells of another one if there is a copy of the
-// node's directory, whether or not anybody hears that.
+// Resolve answers where a replica is, and the key of the queue for it: a node that moves gets a new
+// one. The word of a process that is heard on a connection counts before gossip's, which tells of
+// another one if there is a copy of the node's directory, whether or not anybody hears that.
 func (r *registry) Resolve(_, replica uint64) (addr, key string, err error) {
 	node, ok := r.node(replica)
 	if !ok {

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// A voter that had just started again could not answer the vote that another one asked of it for seconds: gossip had
-// told it nothing of that node, whose life was in doubt. (Seed 604991442 of the random test.)
+// A voter that had just started again could not answer the vote that another one asked of it for
+// seconds: gossip had told it nothing of that node, whose life was in doubt. (Seed 604991442 of the
+// random test.)
 func TestAReplicaAnswersWhoGreetedItThoughGossipKnowsNothingOfIt(t *testing.T) {
 	t.Parallel()
 	told := make(map[string]string)
@@ -43,12 +44,13 @@ func TestAReplicaAnswersWhoGreetedItThoughGossipKnowsNothingOfIt(t *testing.T) {
 	}
 }
 
-// Gossip tells of the process of the highest incarnation, and where a copy of a directory was for as long as nobody has
-// noticed that it is gone. The node of which it was a copy got no answers, although it asked.
+// Gossip tells of the process of the highest incarnation, and where a copy of a directory was for
+// as long as nobody has noticed that it is gone. The node of which it was a copy got no answers,
+// although it asked.
 func TestAReplicaAnswersWhereItIsAskedFromWhateverGossipTells(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newRoster(1, func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
+		s := newKnownReplicas(1, func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
 		hello := goodGreeting(2)
 		r := newRegistry(func(string) (string, bool) { return "10.0.0.9:7643", true }) // the copy was there
 		r.present = s.present

@@ -12,9 +12,9 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// sender is an outgoing connection, for messages or for a snapshot. One goroutine of the engine uses it at a
-// time. A connection whose frames are not acknowledged for a while is given up: after a partition, TCP may
-// hold back for a minute what it has taken without complaint.
+// sender is an outgoing connection, for messages or for a snapshot. One goroutine of the engine
+// uses it at a time. A connection whose frames are not acknowledged for a while is given up: after
+// a partition, TCP may hold back for a minute what it has taken without complaint.
 type sender struct {
 	carrier *carrier
 	ctx     context.Context // the engine's: its end ends the connection
@@ -70,9 +70,10 @@ func (s *sender) Close() {
 	<-s.gone
 }
 
-// SendMessageBatch sends the messages in order. If the other side went while there was nothing to send, it connects
-// again: it may have come back since, and the engine would lose these messages and send no others for a second.
-// Replicas that follow have nothing to say to each other until they vote.
+// SendMessageBatch sends the messages in order. If the other side went while there was nothing to
+// send, it connects again: it may have come back since, and the engine would lose these messages
+// and send no others for a second. Replicas that follow have nothing to say to each other until
+// they vote.
 func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
 	err := s.sendBatch(batch)
 	if err != nil {
@@ -107,11 +108,12 @@ func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
 	return nil
 }
 
-// backed returns when what the messages say to be committed is on this replica's disk. The engine replicates entries
-// before it has synced them, which is safe as long as they are not committed: that takes another voter's
-// acknowledgement, and by then they are synced. But where this replica is the only voter, the engine commits
-// them at once, and a replica that only follows would acknowledge what a power cut here takes back. (A standby of a
-// group of one answered OK while the voter's disk hung.)
+// backed returns when what the messages say to be committed is on this replica's disk. The engine
+// replicates entries before it has synced them, which is safe as long as they are not committed:
+// that takes another voter's acknowledgement, and by then they are synced. But where this replica
+// is the only voter, the engine commits them at once, and a replica that only follows would
+// acknowledge what a power cut here takes back. (A standby of a group of one answered OK while the
+// voter's disk hung.)
 func (s *sender) backed(messages []raftpb.Message) error {
 	committed := uint64(0)
 	for i := range messages {
@@ -128,14 +130,14 @@ func (s *sender) backed(messages []raftpb.Message) error {
 		case <-grown:
 		case <-s.ctx.Done():
 			return s.ctx.Err()
-		case <-s.carrier.failed:
+		case <-s.carrier.muted:
 			return errCarrierClosed
 		}
 	}
 }
 
-// SendChunk sends a piece of a snapshot, with the name of its file and not where that lies here. That an earlier one
-// was refused shows here.
+// SendChunk sends a piece of a snapshot, with the name of its file and not where that lies here.
+// That an earlier one was refused shows here.
 func (s *sender) SendChunk(chunk raftpb.Chunk) error {
 	chunk.Filepath = filepath.Base(chunk.Filepath)
 	return s.send(frameChunk, &chunk, chunkTimeout)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// sharing is a file system with the rule of Windows: what is open is neither renamed, nor replaced, nor removed. It
-// notes who tried.
+// sharing is a file system with the rule of Windows: what is open is neither renamed, nor replaced,
+// nor removed. It notes who tried.
 type sharing struct {
 	vfs.FS
 	mu    sync.Mutex
@@ -170,7 +170,7 @@ func TestTheMarkIsWholeAfterALackOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDisk(fs, "/dir", "host", func(err error) { t.Error(err) }, make(chan struct{}), nil)
-	m := newMark(d, "/dir/raft", 7)
+	m := newHighWaterMark(d, "/dir/raft", 7)
 	want := position{term: 3, vote: 7, index: 100}
 	if err := m.open(want); err != nil {
 		t.Fatal(err)

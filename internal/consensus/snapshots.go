@@ -7,13 +7,14 @@ import (
 	"github.com/lni/dragonboat/v4"
 )
 
-// The engine counts entries between two snapshots. An entry may have hundreds of commands, or a megabyte: twenty thousand
-// of those keep a replica that starts busy for half a minute. So each replica counts what it has applied, too, and has
-// a snapshot written when that is much.
+// The engine counts entries between two snapshots. An entry may have hundreds of commands, or a
+// megabyte: twenty thousand of those keep a replica that starts busy for half a minute. So each
+// replica counts what it has applied, too, and has a snapshot written when that is much.
 
 const (
-	// snapshotCommands is how many commands there are between snapshots at most, for each entry that there may be. One
-	// that travels with others takes a replica that starts a fraction of the time that one of its own takes.
+	// snapshotCommands is how many commands there are between snapshots at most, for each entry
+	// that there may be. One that travels with others takes a replica that starts a fraction of the
+	// time that one of its own takes.
 	snapshotCommands = 5
 	// snapshotBytes is how much of the log there is between snapshots at most.
 	snapshotBytes = 64 << 20
@@ -57,7 +58,8 @@ func (c *backlog) reset(index uint64) {
 	c.since.Store(index)
 }
 
-// writeSnapshots has snapshots written when there is much since the last one, until the replica ends.
+// writeSnapshots has snapshots written when there is much since the last one, until the replica
+// ends.
 func (g *Group) writeSnapshots() {
 	backlog := g.machine.backlog
 	due, retry := backlog.due, (<-chan time.Time)(nil)

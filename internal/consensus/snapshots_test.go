@@ -37,7 +37,8 @@ func (s starting) Restored(m *fsm.Machine) {
 	s.Observer.Restored(m)
 }
 
-// The engine counts entries. With hundreds of commands in each, a replica would be busy for half a minute when it starts.
+// The engine counts entries. With hundreds of commands in each, a replica would be busy for half a
+// minute when it starts.
 func TestARestartAppliesABoundedNumberOfCommandsHoweverManyAreInAnEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,13 +14,14 @@ import (
 )
 
 // The engine stamps its directory with the machine's host name, in a file and in the name of a
-// subdirectory, and refuses to open it under any other name, for which it has no setting. Nodes move: a
-// container gets a new host name at each start. So the subdirectory has a fixed name on the disk (disk.path),
-// and the host name is taken out of the file before each start: the engine does not compare an empty one.
+// subdirectory, and refuses to open it under any other name, for which it has no setting. Nodes
+// move: a container gets a new host name at each start. So the subdirectory has a fixed name on the
+// disk (disk.path), and the host name is taken out of the file before each start: the engine does
+// not compare an empty one.
 //
-// It also writes its two stamp files in place: a crash in the middle of the first start leaves them damaged,
-// which it answers with a panic ever after. Both say only what is passed in at every start, so a damaged one
-// is removed, and the engine writes it anew.
+// It also writes its two stamp files in place: a crash in the middle of the first start leaves them
+// damaged, which it answers with a panic ever after. Both say only what is passed in at every
+// start, so a damaged one is removed, and the engine writes it anew.
 const (
 	stampFile = "dragonboat.ds" // settings that must not change
 	nodeFile  = "NODEHOST.ID"   // the node id
@@ -77,7 +78,8 @@ func clearHost(fs vfs.FS, cfg Config) error {
 	return replaceStamp(fs, dir, name, content)
 }
 
-// owns refuses the stamp of another replica's directory, or of one that another version of the engine wrote.
+// owns refuses the stamp of another replica's directory, or of one that another version of the
+// engine wrote.
 func (c Config) owns(stamp *raftpb.RaftDataStatus) error {
 	switch {
 	case stamp.Address != c.Node:

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// dialRaft is a stranger's connection, in a bubble. It has greeted in the name of the nth node, unless that is 0.
+// dialRaft is a stranger's connection, in a bubble. It has greeted in the name of the nth node,
+// unless that is 0.
 func dialRaft(t *testing.T, network transport.Network, addr string, n int) net.Conn {
 	t.Helper()
 	endpoint, err := network.Listen(t.Context(), "10.0.0.66:0", transport.Options{})
@@ -105,7 +106,7 @@ func TestFramesOfAllConnectionsTogetherAreBounded(t *testing.T) {
 		network := transport.NewMemory(1)
 		to := newMailbox(t, network, 1, func() {})
 		defer to.end(t)
-		to.ration.max = 4 << 20
+		to.memory.max = 4 << 20
 		header := make([]byte, frameHeader)
 		copy(header, []byte{frameBatch, 0, 0, 0, 0, 0, 0, 5}) // 80 MiB
 		for range 20 {
@@ -116,8 +117,8 @@ func TestFramesOfAllConnectionsTogetherAreBounded(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := to.ration.used.Load(); n == 0 || n > to.ration.max {
-			t.Errorf("%d bytes are under way, want at most %d", n, to.ration.max)
+		if n := to.memory.used.Load(); n == 0 || n > to.memory.max {
+			t.Errorf("%d bytes are under way, want at most %d", n, to.memory.max)
 		}
 		if n := to.refused.Load(); n < 20-4-2 {
 			t.Errorf("%d of 20 connections were refused, each of which would hold a megabyte", n)
@@ -130,7 +131,7 @@ func TestFramesOfAllConnectionsTogetherAreBounded(t *testing.T) {
 		}
 		<-to.arrived
 		time.Sleep(3 * time.Minute) // until all were given up
-		if n := to.ration.used.Load(); n != 0 {
+		if n := to.memory.used.Load(); n != 0 {
 			t.Errorf("%d bytes were not given back", n)
 		}
 	})

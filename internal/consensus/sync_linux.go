@@ -8,9 +8,10 @@ import (
 	"github.com/lni/vfs"
 )
 
-// syncData brings a file's bytes to the disk, with all that is needed to find them again, but without the time of
-// its last change: the store writes its log into files that it has used before, and then that time is all
-// that changes beside the bytes. On ext4 a sync of such a file writes half as much.
+// syncData brings a file's bytes to the disk, with all that is needed to find them again, but
+// without the time of its last change: the store writes its log into files that it has used before,
+// and then that time is all that changes beside the bytes. On ext4 a sync of such a file writes
+// half as much.
 func syncData(f vfs.File) error {
 	under, ok := f.(syscall.Conn)
 	if !ok {

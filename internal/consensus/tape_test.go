@@ -11,8 +11,8 @@ import (
 	"github.com/lni/vfs"
 )
 
-// reel is what several disks have written and synced, in order: enough to make each of them as it was at any
-// moment.
+// reel is what several disks have written and synced, in order: enough to make each of them as it
+// was at any moment.
 type reel struct {
 	mu    sync.Mutex
 	steps []step
@@ -161,8 +161,9 @@ type replay struct {
 	files map[int]vfs.File // open to write, by number
 }
 
-// cut answers a disk as it is when the power was cut after so many steps. Nothing that was not synced is there;
-// with random, some of it is: some files and directories as they were, and a piece of the next write.
+// cut answers a disk as it is when the power was cut after so many steps. Nothing that was not
+// synced is there; with random, some of it is: some files and directories as they were, and a piece
+// of the next write.
 func (r *reel) cut(t *testing.T, disk, steps int, random *rand.Rand) *vfs.MemFS {
 	t.Helper()
 	again := &replay{fs: vfs.NewStrictMem(), files: make(map[int]vfs.File)}

@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/batch"
 )
 
-// together brings the commands of this node's callers to the log, several in one entry where they come while others are
-// under way. Who comes alone waits for nobody, and proposes from its own goroutine. Others wait in line, and a goroutine
-// for each entry under way, batch.UnderwayMax at most, proposes for them.
+// together brings the commands of this node's callers to the log, several in one entry where they
+// come while others are under way. Who comes alone waits for nobody, and proposes from its own
+// goroutine. Others wait in line, and a goroutine for each entry under way, batch.UnderwayMax at
+// most, proposes for them.
 type together struct {
 	mu    sync.Mutex
 	line  batch.Line[chan answered]
@@ -40,7 +41,7 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if t.line.Begin() {
 		t.mu.Unlock()
 		outcome, err := g.propose(ctx, cmd)
-		if next := g.land(); len(next.calls) > 0 {
+		if next := g.land(1); len(next.calls) > 0 {
 			g.launch(next)
 		}
 		return outcome, err
@@ -70,13 +71,14 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 }
 
-// land says that an entry is not under way any more, and answers the next one. Its commands are put together before
-// anybody can leave: who has left uses the room of its command for another.
-func (g *Group) land() (f flight) {
+// land says that an entry of so many commands is not under way any more, and answers the next one.
+// Its commands are put together before anybody can leave: who has left uses the room of its command
+// for another.
+func (g *Group) land(commands int) (f flight) {
 	t := &g.together
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.calls = t.line.End()
+	f.calls = t.line.End(commands)
 	if len(f.calls) == 0 {
 		return f
 	}
@@ -102,8 +104,8 @@ func (g *Group) launch(f flight) {
 	}
 }
 
-// carry proposes a flight, gives each of its calls the answer, and goes on with what has come meanwhile, until there is
-// nothing.
+// carry proposes a flight, gives each of its calls the answer, and goes on with what has come
+// meanwhile, until there is nothing.
 func (g *Group) carry(f flight) {
 	for len(f.calls) > 0 {
 		outcome, err := g.fly(f.entry)
@@ -111,11 +113,12 @@ func (g *Group) carry(f flight) {
 			c.Of <- part(outcome, err, i, len(f.calls)) // there is room: it is answered once
 		}
 		runtime.Gosched() // who has its answer has more to ask, mostly: that travels together
-		f = g.land()
+		f = g.land(len(f.calls))
 	}
 }
 
-// fly proposes a flight, in one attempt. The raft leader may be another one than when its calls came.
+// fly proposes a flight, in one attempt. The raft leader may be another one than when its calls
+// came.
 func (g *Group) fly(entry *[]byte) (fsm.Outcome, error) {
 	ctx := context.Background() // the attempt ends soon enough, and who gives up does not wait for it
 	if err := g.admit(ctx); err != nil {
@@ -133,5 +136,8 @@ func part(outcome fsm.Outcome, err error, i, n int) answered {
 	case len(outcome.Each) != n: // the machine refused all of it
 		return answered{outcome: fsm.Outcome{Code: outcome.Code}}
 	}
-	return answered{outcome: outcome.Each[i]}
+	if one := outcome.Each[i]; one.Code != fsm.CodeLater {
+		return answered{outcome: one}
+	}
+	return answered{err: fmt.Errorf("%w: there was too much to do in its entry", ErrNotProposed)}
 }

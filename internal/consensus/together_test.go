@@ -42,7 +42,7 @@ func (r *replica) occupy() {
 // vacate lets what waits go.
 func (r *replica) vacate() {
 	for range batch.UnderwayMax {
-		r.launch(r.land())
+		r.launch(r.land(1))
 	}
 }
 
@@ -126,8 +126,8 @@ func TestWhoGivesUpBeforeItsEntryGoesIsNotInIt(t *testing.T) {
 	})
 }
 
-// An entry whose answer is lost is so for all that travelled in it. Each asks again, with others or alone, and the group
-// recognises what it has carried out. Who had given up asks no more.
+// An entry whose answer is lost is so for all that travelled in it. Each asks again, with others or
+// alone, and the group recognises what it has carried out. Who had given up asks no more.
 func TestALostAnswerIsLostForAllAndEachAsksAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestABatchThatWouldStopReplicasOrHidesAHelloIsRefused(t *testing.T) {
 		"newer operation": {fsm.AppendToBatch(slices.Clone(good), []byte{1, 250}), true},
 		"newer version":   {fsm.AppendToBatch(slices.Clone(good), []byte{2, 6}), true},
 	} {
-		v, m := testVetter(), goodBatch(proposal(entryOf(c.cmd)))
+		v, m := testValidator(), goodBatch(proposal(entryOf(c.cmd)))
 		if _, err := v.batch(&m); (err != nil) != c.refused {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -223,5 +223,18 @@ func TestABatchThatWouldStopReplicasOrHidesAHelloIsRefused(t *testing.T) {
 	by, cmd := cutEncoded(&e)
 	if out, _ := m.Apply(1, by, cmd); out.Code != fsm.CodeInvalid {
 		t.Errorf("the machine carries out a batch with a Hello, for which the log is not searched: %v", out)
+	}
+}
+
+// What the machine put off was not carried out: its caller proposes it again, and the others have
+// their outcomes.
+func TestACommandThatIsToComeLaterWasNotProposed(t *testing.T) {
+	t.Parallel()
+	outcome := fsm.Outcome{Each: []fsm.Outcome{{Code: fsm.CodeGranted, Token: 7}, {Code: fsm.CodeLater}}}
+	if a := part(outcome, nil, 0, 2); a.err != nil || a.outcome.Token != 7 {
+		t.Errorf("the first is answered %+v", a)
+	}
+	if a := part(outcome, nil, 1, 2); !errors.Is(a.err, ErrNotProposed) {
+		t.Errorf("the second is answered %+v", a)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/lni/dragonboat/v4"
 )
 
-// Transfer hands raft leadership to another voter and returns when this replica has heard that it has it.
-// It asks again until ctx or one attempt ends: the raft leader gives a transfer up after an election timeout,
-// during which it takes no commands, and a voter that is behind does not take over.
+// Transfer hands raft leadership to another voter and returns when this replica has heard that it
+// has it. It asks again until ctx or one attempt ends: the raft leader gives a transfer up after an
+// election timeout, during which it takes no commands, and a voter that is behind does not take
+// over.
 //
 // Errors: ErrNotProposed (no such voter), ErrUnknown, ErrClosed, ErrRemoved, a *FailedError.
 func (g *Group) Transfer(ctx context.Context, node string) error {
@@ -56,11 +57,12 @@ func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err er
 	return true, nil
 }
 
-// handOver gives raft leadership to any other voter, before Close: otherwise the group would wait an
-// election timeout for a new raft leader. A raft leader that does not reach a majority has nothing to give.
+// handOver gives raft leadership to any other voter, before Close: otherwise the group would wait
+// an election timeout for a new raft leader. A raft leader that does not reach a majority has
+// nothing to give.
 //
-// Afterwards it stays for two heartbeats, until the others know the new raft leader: what they still send
-// here is passed on.
+// Afterwards it stays for two heartbeats, until the others know the new raft leader: what they
+// still send here is passed on.
 func (g *Group) handOver() {
 	if !g.IsRaftLeader() || len(g.Members().Voters) < 2 {
 		return

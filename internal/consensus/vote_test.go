@@ -6,8 +6,8 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// A mutant that kept votes back as it keeps commit indexes back lived: a replica that votes in a term that it
-// had entered before, and forgets the vote in a power cut, could vote twice.
+// A mutant that kept votes back as it keeps commit indexes back lived: a replica that votes in a
+// term that it had entered before, and forgets the vote in a power cut, could vote twice.
 func TestAVoteIsNeverKeptBack(t *testing.T) {
 	t.Parallel()
 	s := &logStore{saved: raftpb.State{Term: 5, Vote: 0, Commit: 7}}
@@ -22,7 +22,8 @@ func TestAVoteIsNeverKeptBack(t *testing.T) {
 	}
 }
 
-// A commit index alone is not written, but for that of a membership change. See TestAVoterThatStaysAloneKnowsSoAfterItWasKilled.
+// A commit index alone is not written, but for that of a membership change. See
+// TestAVoterThatStaysAloneKnowsSoAfterItWasKilled.
 func TestTheCommitOfAMembershipChangeIsNeverKeptBack(t *testing.T) {
 	t.Parallel()
 	s := &logStore{saved: raftpb.State{Term: 5, Vote: 1, Commit: 7}}

@@ -3,10 +3,13 @@ package consensus
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 func TestAProcessThatWithdrawsLeavesTheOneBeforeItInItsPlaceUnlessItHasPromisedSomething(t *testing.T) {
@@ -25,7 +28,7 @@ func TestAProcessThatWithdrawsLeavesTheOneBeforeItInItsPlaceUnlessItHasPromisedS
 	} {
 		hello, closed := goodGreeting(2), 0
 		recorded := uint64(0)
-		r := newRoster(1, func(fsm.Node) (uint64, bool) { return recorded, true }, func(uint64) bool { return true })
+		r := newKnownReplicas(1, func(fsm.Node) (uint64, bool) { return recorded, true }, func(uint64) bool { return true })
 		first, err := r.admit(hello, func() { closed++ })
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +49,8 @@ func TestAProcessThatWithdrawsLeavesTheOneBeforeItInItsPlaceUnlessItHasPromisedS
 		if (err == nil) != c.back || err != nil && !errors.Is(err, ErrSuperseded) {
 			t.Errorf("%s: the former process is told %v", c.name, err)
 		}
-		if _, err = r.admit(later, func() {}); err != nil {
+		// A connection of the later process may have been under way still.
+		if _, err = r.admit(later, func() {}); (err != nil) != (c.back || c.recorded != 0) {
 			t.Errorf("%s: the later process comes again: %v", c.name, err)
 		}
 	}
@@ -64,4 +68,72 @@ func TestWhoHasPromisedSomethingDoesNotWithdraw(t *testing.T) {
 			t.Errorf("%v: promised %v", kind, !want)
 		}
 	}
+}
+
+// A copy of a node that lives had been admitted on a connection that the engine had closed since:
+// what the copy took back was said on those alone that were open, and the node that lives was
+// ended.
+func TestAProcessWithdrawsFromWhomItHasGreetedWhateverBecameOfTheConnection(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]struct{ before, after bool }{
+		"it is open": {}, "the engine has closed it": {before: true}, "the engine closes it as it fails": {after: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				network := transport.NewMemory(1)
+				to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
+				defer to.end(t)
+				defer from.end(t)
+				former := from.self
+				if _, err := to.known.admit(former, func() {}); err != nil {
+					t.Fatal(err)
+				}
+				from.self.incarnation = 2<<RunBits | 9
+				conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if !errors.Is(to.known.current(former.node, former.incarnation), ErrSuperseded) {
+					t.Fatal("the later process is not heard instead")
+				}
+				if when.before {
+					conn.Close()
+				}
+				from.mute()
+				if when.after {
+					conn.Close()
+				}
+				from.withdraw()
+				if err := to.known.current(former.node, former.incarnation); err != nil {
+					t.Errorf("the process that lives is told %v", err)
+				}
+				conn.Close()
+			})
+		})
+	}
+}
+
+// Whoever waits for the end of the process waits no longer than that, where somebody is out of
+// reach.
+func TestAProcessThatWithdrawsWaitsForNobodyForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewMemory(1)
+		to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
+		defer to.end(t)
+		defer from.end(t)
+		conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		network.Isolate(to.endpoint.Addr())
+		begun := time.Now()
+		from.withdraw()
+		if took := time.Since(begun); took > withdrawTime {
+			t.Errorf("withdrawn after %v", took)
+		}
+	})
 }

@@ -59,8 +59,8 @@ func TestASavedVoteSurvivesAPowerCut(t *testing.T) {
 	}
 }
 
-// Whichever step of Save fails, and if the power is cut right then: the old identity or the new one is
-// there whole, and Identity answers what the caller knows.
+// Whichever step of Save fails, and if the power is cut right then: the old identity or the new one
+// is there whole, and Identity answers what the caller knows.
 func TestAFailedSaveLeavesAWholeIdentity(t *testing.T) {
 	t.Parallel()
 	failed := 0

@@ -1,13 +1,15 @@
-// Package datadir owns a node's data directory: it lets one node at a time in, and keeps who the node is.
+// Package datadir owns a node's data directory: it lets one node at a time in, and keeps who the
+// node is.
 //
-// The directory holds lock (the file lock), identity.json, and raft/ and files whose names begin so (the consensus
-// package's). Opening it
-// raises the node's incarnation on disk before anything else happens there, so that whatever an earlier
-// process of this node still has under way can be told from this one's.
+// The directory holds lock (the file lock), identity.json, and raft/ and files whose names begin so
+// (the consensus package's). Opening it raises the node's incarnation on disk before anything else
+// happens there, so that whatever an earlier process of this node still has under way can be told
+// from this one's.
 //
-// What keeps a group safe here: an identity is never made up for a directory that had one. A node that
-// lost its Raft log but kept its replica's id would forget votes and acknowledged entries. Where the log may go, as the
-// group has removed the replica, it goes before the identity has the next one.
+// What keeps a group safe here: an identity is never made up for a directory that had one. A node
+// that lost its Raft log but kept its replica's id would forget votes and acknowledged entries.
+// Where the log may go, as the group has removed the replica, it goes before the identity has the
+// next one.
 package datadir
 
 import (
@@ -24,14 +26,15 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// ErrInUse is in the error of Open when another node, in this or another process, has the directory.
+// ErrInUse is in the error of Open when another node, in this or another process, has the
+// directory.
 var ErrInUse = errors.New("holdfast: data directory in use")
 
 // ErrDamaged is in the error of Open when what the directory holds cannot be trusted.
 var ErrDamaged = errors.New("holdfast: data directory damaged")
 
-// ErrIncompatible is in the error of Open when the directory was written by a newer version of Holdfast,
-// or for a cluster of another name.
+// ErrIncompatible is in the error of Open when the directory was written by a newer version of
+// Holdfast, or for a cluster of another name.
 var ErrIncompatible = errors.New("holdfast: data directory incompatible")
 
 // ErrClosed answers Save after Close.
@@ -41,20 +44,21 @@ var ErrClosed = errors.New("holdfast: data directory closed")
 type Dir interface {
 	// Identity is what was last saved.
 	Identity() Identity
-	// Save makes id the identity. After nil it survives a power cut; after an error the old or the new
-	// one is on disk, Identity answers the old one and Save may be tried again. Cluster, NodeID,
-	// Incarnation and Created can't be changed, nor ClusterID once it is set, nor Life, but by Drop. Whoever changes what
-	// Identity answered and saves it must be the only one to do so at the time.
+	// Save makes id the identity. After nil it survives a power cut; after an error the old or the
+	// new one is on disk, Identity answers the old one and Save may be tried again. Cluster,
+	// NodeID, Incarnation and Created can't be changed, nor ClusterID once it is set, nor Life, but
+	// by Drop. Whoever changes what Identity answered and saves it must be the only one to do so at
+	// the time.
 	Save(id Identity) error
-	// Drop removes what the directory holds of a replica that is over. If the Identity says Dropped, so does the group go
-	// from it; if it says Removed, the node's next life begins. Raft must have been stopped before. After an error it is
-	// tried again, by Open at the latest.
+	// Drop removes what the directory holds of a replica that is over. If the Identity says
+	// Dropped, so does the group go from it; if it says Removed, the node's next life begins. Raft
+	// must have been stopped before. After an error it is tried again, by Open at the latest.
 	Drop() error
 	// RaftDir is the directory of the Raft log and snapshots, on FS; it exists.
 	RaftDir() string
-	// Place is where the process runs that has the directory open: the lock file that it has locked, in the boot of
-	// the kernel that keeps the lock. Whoever opens the directory there later proves that this process is dead. Zero
-	// where the system does not tell.
+	// Place is where the process runs that has the directory open: the lock file that it has
+	// locked, in the boot of the kernel that keeps the lock. Whoever opens the directory there
+	// later proves that this process is dead. Zero where the system does not tell.
 	Place() fsm.Place
 	// FS is the file system that the directory is on.
 	FS() vfs.FS
@@ -62,10 +66,10 @@ type Dir interface {
 	Close() error
 }
 
-// Open opens the data directory at path for a node of the named cluster, makes it if need be, and raises
-// the node's incarnation. It never waits: ErrInUse, ErrDamaged and ErrIncompatible say what is wrong, as
-// do errors of the file system; each names the file and what to do. The lock ends with Close or with the
-// process, however that dies.
+// Open opens the data directory at path for a node of the named cluster, makes it if need be, and
+// raises the node's incarnation. It never waits: ErrInUse, ErrDamaged and ErrIncompatible say what
+// is wrong, as do errors of the file system; each names the file and what to do. The lock ends with
+// Close or with the process, however that dies.
 func Open(path, cluster string) (Dir, error) {
 	if path == "" {
 		return nil, errors.New("holdfast: data directory: the path is empty")
@@ -88,8 +92,8 @@ func Open(path, cluster string) (Dir, error) {
 	return d, nil
 }
 
-// OpenFS is Open on a file system that belongs to the caller alone, as a simulated disk does: it takes
-// no lock, and the caller vouches for the place.
+// OpenFS is Open on a file system that belongs to the caller alone, as a simulated disk does: it
+// takes no lock, and the caller vouches for the place.
 func OpenFS(fsys vfs.FS, path, cluster string, place fsm.Place) (Dir, error) {
 	if err := makeDir(fsys, path); err != nil {
 		return nil, err
@@ -141,8 +145,8 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 		return nil, fmt.Errorf("%w: %s belongs to cluster %q, not %q: correct Config.Cluster or Config.DataDir",
 			ErrIncompatible, d.identityPath(), id.Cluster, cluster)
 	case id.Retired:
-		// Its replica can never serve again. The data goes first: until the new identity is written, the
-		// directory still says that it is retired.
+		// Its replica can never serve again. The data goes first: until the new identity is
+		// written, the directory still says that it is retired.
 		if err := d.clear(); err != nil {
 			return nil, err
 		}
@@ -187,8 +191,8 @@ func (d *dir) Save(id Identity) error {
 	return nil
 }
 
-// Drop takes the data first: until the new identity is written, the directory still says what is to go. What
-// makes the identity durable also does so for the removal, which is in the same directory.
+// Drop takes the data first: until the new identity is written, the directory still says what is to
+// go. What makes the identity durable also does so for the removal, which is in the same directory.
 func (d *dir) Drop() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

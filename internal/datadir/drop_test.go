@@ -34,8 +34,8 @@ func found(t *testing.T, d Dir) Identity {
 	return id
 }
 
-// Whichever step of Drop fails, and if the power is cut right then: the node that comes back belongs to no group and
-// has nothing of the old replica, and is the same node.
+// Whichever step of Drop fails, and if the power is cut right then: the node that comes back
+// belongs to no group and has nothing of the old replica, and is the same node.
 func TestAGroupThatWasGivenUpNeverComesBackWhereverTheProcessDies(t *testing.T) {
 	t.Parallel()
 	failed := 0

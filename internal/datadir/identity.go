@@ -79,7 +79,8 @@ func (id Identity) succeeds(next Identity) error {
 	return nil
 }
 
-// Alone reports whether the node founded its group, and nobody else ever joined that, or was about to.
+// Alone reports whether the node founded its group, and nobody else ever joined that, or was about
+// to.
 func (id Identity) Alone() bool { return id.ClusterID != "" && id.Bootstrap > 0 && !id.Shared }
 
 // over reports whether the data of the replica is to go.
@@ -99,12 +100,13 @@ func (id Identity) free() Identity {
 	return id
 }
 
-// lifeRandomBits of a life, the lowest, are random, and those above count: of two copies of a directory whose replica was
-// removed, each begins a life of its own (internal/consensus goes by that).
+// lifeRandomBits of a life, the lowest, are random, and those above count: of two copies of a
+// directory whose replica was removed, each begins a life of its own (internal/consensus goes by
+// that).
 const lifeRandomBits = 24
 
-// next is the identity after the group has removed the replica: that of the same node in its next life. It belongs to the
-// same group, and asks that to take it in.
+// next is the identity after the group has removed the replica: that of the same node in its next
+// life. It belongs to the same group, and asks that to take it in.
 func (id Identity) next() Identity {
 	var random [8]byte
 	rand.Read(random[:lifeRandomBits/8]) // never fails
@@ -187,8 +189,8 @@ func checksum(id Identity) (string, error) {
 	return fmt.Sprintf("%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))), nil
 }
 
-// store replaces identity.json: after nil the new one survives a power cut, after an error the old or
-// the new one is there whole.
+// store replaces identity.json: after nil the new one survives a power cut, after an error the old
+// or the new one is there whole.
 func store(fsys vfs.FS, path string, id Identity) error {
 	data, err := encode(id)
 	if err != nil {
@@ -222,7 +224,8 @@ func syncDir(fsys vfs.FS, path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// isUUID reports whether s is a UUID as mint writes it: uuid.Parse takes other forms and upper case, too.
+// isUUID reports whether s is a UUID as mint writes it: uuid.Parse takes other forms and upper
+// case, too.
 func isUUID(s string) bool {
 	u, err := uuid.Parse(s)
 	return err == nil && u.String() == s

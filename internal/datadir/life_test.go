@@ -17,9 +17,10 @@ func follow(t *testing.T, d Dir) Identity {
 	return id
 }
 
-// Whichever step fails on the way from the news that the replica was removed to the next life, and if the power is cut
-// right then: what opens the directory is the same node in the same group, in its former life with all its data as long
-// as that the news is not on the disk, and else in the next with nothing.
+// Whichever step fails on the way from the news that the replica was removed to the next life, and
+// if the power is cut right then: what opens the directory is the same node in the same group, in
+// its former life with all its data as long as that the news is not on the disk, and else in the
+// next with nothing.
 func TestAReplicaThatWasRemovedBeginsItsNextLifeWhereverTheProcessDies(t *testing.T) {
 	t.Parallel()
 	failed := 0
@@ -66,8 +67,8 @@ func TestAReplicaThatWasRemovedBeginsItsNextLifeWhereverTheProcessDies(t *testin
 	}
 }
 
-// Each of two copies that are told that their replica is out is another one after that: both together would be one voter
-// with two memories.
+// Each of two copies that are told that their replica is out is another one after that: both
+// together would be one voter with two memories.
 func TestTwoCopiesOfADirectoryBeginDifferentLives(t *testing.T) {
 	t.Parallel()
 	fsys := vfs.NewMem()
@@ -139,7 +140,8 @@ func TestALifeChangesOnlyWhenTheFormerOneIsGone(t *testing.T) {
 	}
 }
 
-// A node that asks for its first replica may hear that the group had taken it in and removed it since.
+// A node that asks for its first replica may hear that the group had taken it in and removed it
+// since.
 func TestANodeWithoutAGroupBeginsALifeToo(t *testing.T) {
 	t.Parallel()
 	d := openDisk(t, vfs.NewMem())

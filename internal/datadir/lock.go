@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// opened lists the directories that nodes of this process have open. On local disks flock alone would
-// refuse the second one, but on some network file systems a process's locks never exclude itself.
+// opened lists the directories that nodes of this process have open. On local disks flock alone
+// would refuse the second one, but on some network file systems a process's locks never exclude
+// itself.
 var opened registry
 
 type registry struct {
@@ -49,10 +50,11 @@ func (r *registry) index(file os.FileInfo) int {
 	return slices.IndexFunc(r.files, func(other os.FileInfo) bool { return os.SameFile(file, other) })
 }
 
-// lockFile takes the lock at path, without waiting. The file stays there: deleting it would let two in.
+// lockFile takes the lock at path, without waiting. The file stays there: deleting it would let two
+// in.
 func lockFile(path string) (*held, error) {
-	// The registry is asked before the file is opened: where locks are a process's, closing a second
-	// descriptor of the file would drop the first one's lock.
+	// The registry is asked before the file is opened: where locks are a process's, closing a
+	// second descriptor of the file would drop the first one's lock.
 	if info, err := os.Stat(path); err == nil && opened.has(info) {
 		return nil, lockedHere(path)
 	}
@@ -105,8 +107,8 @@ type held struct {
 	info os.FileInfo
 }
 
-// Close gives the lock up. Closing the file alone would not, as long as a child that this process is just
-// starting has a copy of it.
+// Close gives the lock up. Closing the file alone would not, as long as a child that this process
+// is just starting has a copy of it.
 func (h *held) Close() error {
 	defer opened.remove(h.info)
 	if err := errors.Join(funlock(h.file), h.file.Close()); err != nil {

@@ -1,6 +1,6 @@
-// Package env lets the simulation put a node on another network, clock and disk than the machine's, and
-// tests give it another resolver of names and lower bounds. It travels in the context of holdfast.Open, so that Config stays
-// free of what only tests need.
+// Package env lets the simulation put a node on another network, clock and disk than the machine's,
+// and tests give it another resolver of names and lower bounds. It travels in the context of
+// holdfast.Open, so that Config stays free of what only tests need.
 package env
 
 import (
@@ -22,8 +22,8 @@ type Env struct {
 	Fleeting bool
 	Names    membership.Resolver
 	Limits   fsm.Limits // of the group; the same on all nodes
-	// How many commands lie between two snapshots of the state, and how many are kept behind one for replicas that
-	// lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
+	// How many commands lie between two snapshots of the state, and how many are kept behind one
+	// for replicas that lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
 	SnapshotEvery, SnapshotKeep uint64
 }
 

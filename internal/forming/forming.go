@@ -1,11 +1,11 @@
-// Package forming decides who forms the first group of a fleet, and which group a fresh node joins. It
-// is passive: time, the view of the gossip and the messages are arguments; the caller keeps the vote on
-// disk, sends the messages and carries out the action.
+// Package forming decides who forms the first group of a fleet, and which group a fresh node joins.
+// It is passive: time, the view of the gossip and the messages are arguments; the caller keeps the
+// vote on disk, sends the messages and carries out the action.
 //
-// The node with the lowest id among the fresh nodes that it sees is the candidate. It forms a group when it
-// has the votes of as many others as make Bootstrap nodes together, and more than half of the fresh nodes that it sees. A
-// node votes for one candidate at a time, durably, and is free again when the candidate releases it or
-// has not been seen for AbsentAfter. What follows:
+// The node with the lowest id among the fresh nodes that it sees is the candidate. It forms a group
+// when it has the votes of as many others as make Bootstrap nodes together, and more than half of
+// the fresh nodes that it sees. A node votes for one candidate at a time, durably, and is free
+// again when the candidate releases it or has not been seen for AbsentAfter. What follows:
 //
 //	F1 a node's vote counts for one candidate and ballot at a time
 //	F2 a ballot is used in one run of one process only, so that no restart can revive it: it contains
@@ -15,14 +15,15 @@
 //	F4 of two candidates that see all fresh nodes one is refused, of two that see most of them nearly always: in a
 //	   fleet far larger than Bootstrap, whose gossip is behind as all start at once, Bootstrap nodes can be found twice
 //
-// Votes make one group likely, not certain: a voter that its candidate left alone for AbsentAfter may
-// help another to form a second group. What makes two groups harmless is another rule, kept by the
-// caller: a node belongs to one group only, from before it starts a replica and for ever, and a group
-// grants no lock before Bootstrap nodes have voted in it. So two groups can serve only if at least
-// 2*Bootstrap node identities were made (a wiped disk makes a new one). With Bootstrap above half of
-// the fleet, and disks that are not wiped meanwhile, there is one.
+// Votes make one group likely, not certain: a voter that its candidate left alone for AbsentAfter
+// may help another to form a second group. What makes two groups harmless is another rule, kept by
+// the caller: a node belongs to one group only, from before it starts a replica and for ever, and a
+// group grants no lock before Bootstrap nodes have voted in it. So two groups can serve only if at
+// least 2*Bootstrap node identities were made (a wiped disk makes a new one). With Bootstrap above
+// half of the fleet, and disks that are not wiped meanwhile, there is one.
 //
-// The one exception: a group that nobody but its founder ever joined is given up for another of its name (Claim).
+// The one exception: a group that nobody but its founder ever joined is given up for another of its
+// name (Claim).
 package forming
 
 import (
@@ -55,11 +56,11 @@ type Config struct {
 // Peer is another node that gossip believes to be alive, of the same fleet.
 type Peer struct {
 	ID string
-	// Fresh: it may take part in forming. It has never started a replica, and its own Bootstrap is not
-	// below 1.
+	// Fresh: it may take part in forming. It has never started a replica, and its own Bootstrap is
+	// not below 1.
 	Fresh bool
-	// Cluster is the id of the group whose replica it has started, "" if it has not. That it only means
-	// to join one is no proof that the group lives.
+	// Cluster is the id of the group whose replica it has started, "" if it has not. That it only
+	// means to join one is no proof that the group lives.
 	Cluster string
 	Alone   bool   // see Claim
 	Birth   uint64 // see Claim
@@ -89,8 +90,8 @@ type Vote struct {
 	Ballot    uint64
 }
 
-// Output is what to do now, in this order: save the vote if Save is set (durably, and do nothing else
-// of this Output if that fails), send, act.
+// Output is what to do now, in this order: save the vote if Save is set (durably, and do nothing
+// else of this Output if that fails), send, act.
 type Output struct {
 	Save     bool
 	Vote     Vote
@@ -103,9 +104,9 @@ type Output struct {
 	Next     lease.Instant
 }
 
-// Forming is one fresh node's part. It is used until the node has started a replica, which a node that
-// joins does when the group has sent it a Welcome: until then Join binds nobody, and a group that goes
-// out of sight before it took the node in is given up.
+// Forming is one fresh node's part. It is used until the node has started a replica, which a node
+// that joins does when the group has sent it a Welcome: until then Join binds nobody, and a group
+// that goes out of sight before it took the node in is given up.
 type Forming struct {
 	cfg   Config
 	inbox []Message
@@ -166,8 +167,8 @@ func (f *Forming) Step(in Input) Output {
 	return o
 }
 
-// single forms a group at once; with Join entries only after they were tried, and if this node is the
-// lowest of those that try.
+// single forms a group at once; with Join entries only after they were tried, and if this node is
+// the lowest of those that try.
 func (f *Forming) single(in Input, v view, o *Output) {
 	switch {
 	case f.cfg.Join && !in.JoinTried:
@@ -217,8 +218,8 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 	o.Action, o.Reason, o.Counter = Form, "has all votes", f.counter(in)
 }
 
-// enlist asks further nodes where more votes are needed than before, or a voter has had its time: it hangs, or has voted for
-// another. It answers how many votes are needed.
+// enlist asks further nodes where more votes are needed than before, or a voter has had its time:
+// it hangs, or has voted for another. It answers how many votes are needed.
 func (f *Forming) enlist(now lease.Instant, v view) int {
 	need := max(f.cfg.Bootstrap-1, min((len(v.fresh)+1)/2, votesMax))
 	ask := need

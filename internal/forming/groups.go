@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// Claim is what a group says of itself to another of its name. It orders any two groups alike on both sides: which of
-// them is to go on is no matter of whose clock is right, only of what both say.
+// Claim is what a group says of itself to another of its name. It orders any two groups alike on
+// both sides: which of them is to go on is no matter of whose clock is right, only of what both
+// say.
 type Claim struct {
 	Cluster string
 	Alone   bool   // nobody but its founder ever joined it, or was about to
 	Birth   uint64 // of one that is Alone: where its token counter began, which is when it was founded by its founder's clock
 }
 
-// YieldsTo reports whether a group is to be given up because another is there. One that others have joined never
-// is. What follows, for any two groups of different ids:
+// YieldsTo reports whether a group is to be given up because another is there. One that others have
+// joined never is. What follows, for any two groups of different ids:
 //
 //	Y1 they never yield to each other
 //	Y2 at least one of them yields, unless both have been joined: then an operator decides
@@ -25,7 +26,8 @@ func (c Claim) YieldsTo(o Claim) bool {
 	return c.compare(o) > 0
 }
 
-// compare is below 0 if c comes before o: one that was joined before one that was not, then the older one.
+// compare is below 0 if c comes before o: one that was joined before one that was not, then the
+// older one.
 func (c Claim) compare(o Claim) int {
 	switch {
 	case c.Alone != o.Alone && o.Alone:
@@ -45,9 +47,10 @@ type Group struct {
 	Nodes []string // that belong to it, in order
 }
 
-// Groups sorts the peers that belong to one, the group to join first: one that others have joined before one that is
-// about to yield, of these the oldest; then the one with most members in sight, since a group that was left
-// behind before it could serve has few; then the one with the lowest id.
+// Groups sorts the peers that belong to one, the group to join first: one that others have joined
+// before one that is about to yield, of these the oldest; then the one with most members in sight,
+// since a group that was left behind before it could serve has few; then the one with the lowest
+// id.
 func Groups(peers []Peer) []Group {
 	byID := make(map[string]*Group)
 	for _, p := range peers {
@@ -76,8 +79,9 @@ func Groups(peers []Peer) []Group {
 // asksMax is how many nodes of other groups are asked at a time.
 const asksMax = 8
 
-// Asks are the questions of a node whose group is its own alone to those in sight that it would yield to by what
-// gossip tells. It yields only when one answers: gossip takes seconds to notice that a node is dead.
+// Asks are the questions of a node whose group is its own alone to those in sight that it would
+// yield to by what gossip tells. It yields only when one answers: gossip takes seconds to notice
+// that a node is dead.
 func Asks(self string, own Claim, groups []Group) (list []Message) {
 	for _, g := range groups {
 		if !own.YieldsTo(g.Claim) {

@@ -20,7 +20,8 @@ func drawClaim(t *rapid.T, label string) forming.Claim {
 	}
 }
 
-// Y1 and Y2: two groups that give each other up leave none, and two that do not serve one lock twice.
+// Y1 and Y2: two groups that give each other up leave none, and two that do not serve one lock
+// twice.
 func TestOfTwoGroupsExactlyOneYieldsUnlessBothHaveBeenJoined(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -38,6 +38,7 @@ type Message struct {
 	Birth    uint64 // of Answer: see Claim
 	Replica  uint64 // of Welcome and Dismiss: which of the node's replicas. What is said of another than the present one is late
 	Left     bool   // of Dismiss: the node has said that it leaves the group for good
+	Copied   bool   // of Dismiss: the group has a replica of the node in a life that this one does not know of
 }
 
 // ErrMalformed is what Decode answers to anything that is not a message.
@@ -56,6 +57,7 @@ const (
 	fieldBirth
 	fieldReplica
 	fieldLeft
+	fieldCopied
 )
 
 // Encode returns the wire form of m.
@@ -77,13 +79,15 @@ func (m Message) Encode() []byte {
 	number(fieldBirth, m.Birth)
 	number(fieldReplica, m.Replica)
 	number(fieldLeft, protowire.EncodeBool(m.Left))
+	number(fieldCopied, protowire.EncodeBool(m.Copied))
 	number(fieldBallot, m.Ballot)
 	number(fieldGranted, protowire.EncodeBool(m.Granted))
 	number(fieldUnix, uint64(m.Unix))
 	return b
 }
 
-// Decode reads what Encode wrote. It never panics, and answers ErrMalformed to what no node would send.
+// Decode reads what Encode wrote. It never panics, and answers ErrMalformed to what no node would
+// send.
 func Decode(b []byte) (Message, error) {
 	var m Message
 	if len(b) > MessageMax {
@@ -138,6 +142,8 @@ func (m *Message) setNumber(field protowire.Number, v uint64) {
 		m.Replica = v
 	case fieldLeft:
 		m.Left = protowire.DecodeBool(v)
+	case fieldCopied:
+		m.Copied = protowire.DecodeBool(v)
 	}
 }
 

@@ -25,6 +25,7 @@ func TestMessagesReadBackAsWritten(t *testing.T) {
 			Birth:   rapid.Uint64().Draw(t, "birth"),
 			Replica: rapid.Uint64Min(1).Draw(t, "replica"),
 			Left:    rapid.Bool().Draw(t, "left"),
+			Copied:  rapid.Bool().Draw(t, "copied"),
 		}
 		b := protowire.AppendTag(m.Encode(), 99, protowire.Fixed64Type) // of a later version
 		b = protowire.AppendFixed64(b, 1)

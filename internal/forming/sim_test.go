@@ -123,8 +123,8 @@ func (w *world) settled() error {
 	return nil
 }
 
-// apart reports whether machines are bound to different groups that others than their founders have joined, or to one
-// that is dead: only an operator can free them.
+// apart reports whether machines are bound to different groups that others than their founders have
+// joined, or to one that is dead: only an operator can free them.
 func (w *world) apart() bool {
 	live := w.live()
 	joined := map[string]bool{}
@@ -140,10 +140,11 @@ func (w *world) apart() bool {
 	return len(joined) > 1
 }
 
-// Safety in every history: no node in two groups, nor in one that was given up; never two groups that serve while fewer
-// than 2*Bootstrap identities were made. Liveness unless nodes were bound to different groups, which others than
-// their founders had joined, while there were faults: then every node votes in the one group within a minute after the
-// last fault, whatever groups of one there were.
+// Safety in every history: no node in two groups, nor in one that was given up; never two groups
+// that serve while fewer than 2*Bootstrap identities were made. Liveness unless nodes were bound to
+// different groups, which others than their founders had joined, while there were faults: then
+// every node votes in the one group within a minute after the last fault, whatever groups of one
+// there were.
 func TestRandomFleetsFormOneGroup(t *testing.T) {
 	t.Parallel()
 	const seeds, faults, bound = 2000, 60 * time.Second, time.Minute

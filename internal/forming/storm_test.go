@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/forming"
 )
 
-// A candidate asks the first two that it sees, and has their votes at once. By then it sees a fleet, in which two votes tell
-// nothing.
+// A candidate asks the first two that it sees, and has their votes at once. By then it sees a
+// fleet, in which two votes tell nothing.
 func TestTheVotesOfBootstrapNodesAreNotEnoughInALargerFleet(t *testing.T) {
 	t.Parallel()
 	f := node("a", 3)
@@ -32,10 +32,11 @@ func TestTheVotesOfBootstrapNodesAreNotEnoughInALargerFleet(t *testing.T) {
 	}
 }
 
-// Forty processes that start at once on two cores hear of each other late. In one start of forty a node with a low
-// id that came last founded a second group a second after the first: it had not heard of that yet, and of forty others two
-// had not voted. The second group had added replicas by then, so that it could never yield, and its
-// founder was never ready. With two followers more, both groups would have served.
+// Forty processes that start at once on two cores hear of each other late. In one start of forty a
+// node with a low id that came last founded a second group a second after the first: it had not
+// heard of that yet, and of forty others two had not voted. The second group had added replicas by
+// then, so that it could never yield, and its founder was never ready. With two followers more,
+// both groups would have served.
 func TestALargeFleetThatStartsAtOnceFormsOneGroup(t *testing.T) {
 	t.Parallel()
 	const seeds, slots = 60, 16

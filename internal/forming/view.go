@@ -30,8 +30,8 @@ func (v view) hasAll(ids []string) bool {
 	return true
 }
 
-// conflict lists the cluster ids in sight that refuse each other, lowest first: those of groups that others have
-// joined, if there is more than one.
+// conflict lists the cluster ids in sight that refuse each other, lowest first: those of groups
+// that others have joined, if there is more than one.
 func (v view) conflict() []string {
 	var ids []string
 	for _, g := range v.groups {

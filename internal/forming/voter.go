@@ -27,8 +27,8 @@ func (f *Forming) handle(m Message, in Input, v view, o *Output) {
 	}
 }
 
-// grant answers a request: the same answer to the same request, and no to everybody else but the same
-// candidate with a later ballot, which has given up the earlier one.
+// grant answers a request: the same answer to the same request, and no to everybody else but the
+// same candidate with a later ballot, which has given up the earlier one.
 func (f *Forming) grant(m Message, in Input, v view, o *Output) bool {
 	asked := Vote{Candidate: m.From, Ballot: m.Ballot}
 	switch {
@@ -44,8 +44,9 @@ func (f *Forming) grant(m Message, in Input, v view, o *Output) bool {
 	return true
 }
 
-// keepVote frees the vote of a candidate that is gone, and repeats it to one that is there: the answer
-// to a vote that is no longer wanted is a release. With a group in sight no vote is repeated.
+// keepVote frees the vote of a candidate that is gone, and repeats it to one that is there: the
+// answer to a vote that is no longer wanted is a release. With a group in sight no vote is
+// repeated.
 func (f *Forming) keepVote(in Input, v view, o *Output) {
 	if (f.vote == Vote{}) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// The world of the simulation: machines with a disk, a network with faults, gossip that is late, and as
-// much of Raft as forming needs. It advances in ticks.
+// The world of the simulation: machines with a disk, a network with faults, gossip that is late,
+// and as much of Raft as forming needs. It advances in ticks.
 const (
 	tick      = 100 * time.Millisecond
 	beaconGap = 500 * time.Millisecond

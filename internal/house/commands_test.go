@@ -163,8 +163,8 @@ func checkPackages(all []*source, verb string, packages []string) (wrong []strin
 	return wrong
 }
 
-// matches reports whether a pattern of -run or -bench selects anything, or is meant to select nothing. Of a pattern with
-// slashes the first part counts.
+// matches reports whether a pattern of -run or -bench selects anything, or is meant to select
+// nothing. Of a pattern with slashes the first part counts.
 func matches(all []*source, packages []string, pattern string) bool {
 	first, _, _ := strings.Cut(pattern, "/")
 	if first == "^$" {

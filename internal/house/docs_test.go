@@ -151,7 +151,8 @@ func named(text string) []string {
 	return file.FindAllString(text, -1)
 }
 
-// exists reports whether a name, or a pattern of names, is that of a file: below the root or below dir.
+// exists reports whether a name, or a pattern of names, is that of a file: below the root or below
+// dir.
 func exists(t *testing.T, dir, name string) bool {
 	for _, base := range []string{dir, "."} {
 		if found, _ := filepath.Glob(filepath.Join(root(t), base, name)); len(found) > 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// undocumented finds exported names without a doc comment. A group's comment covers what stands in it;
-// what a method like Error does is said by the standard library.
+// undocumented finds exported names without a doc comment. A group's comment covers what stands in
+// it; what a method like Error does is said by the standard library.
 func undocumented(s *source) (lines []int) {
 	if s.isTest() || s.file.Name.Name == "main" {
 		return nil

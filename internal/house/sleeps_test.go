@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// What waits for real time is found by who calls whom: a helper that sleeps may be used in a bubble, where that takes no
-// time, and in a plain test. So the files of a package are looked at together. Functions and methods go by their names
-// alone: of two that have one, both count. Where that cannot tell, the line or the function's comment says "virtual"; and
-// where real time is what a test is about, it says "real time:" and why.
+// What waits for real time is found by who calls whom: a helper that sleeps may be used in a
+// bubble, where that takes no time, and in a plain test. So the files of a package are looked at
+// together. Functions and methods go by their names alone: of two that have one, both count. Where
+// that cannot tell, the line or the function's comment says "virtual"; and where real time is what
+// a test is about, it says "real time:" and why.
 
 // waiting is what a function does outside of every bubble.
 type waiting struct {
@@ -71,8 +72,8 @@ func isTestName(name string) bool {
 	return slices.ContainsFunc([]string{"Test", "Benchmark", "Fuzz", "Example"}, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// bubbleEntries are the functions that run what they are given in a bubble: synctest.Test, those of package sim, and those
-// of the tests that call one of these.
+// bubbleEntries are the functions that run what they are given in a bubble: synctest.Test, those of
+// package sim, and those of the tests that call one of these.
 func bubbleEntries(tests []*source) map[string]bool {
 	entries := make(map[string]bool)
 	for grown := true; grown; {
@@ -202,8 +203,8 @@ func simTypes(tests []*source) map[string]bool {
 	return types
 }
 
-// takesSim reports whether one of some parameters or fields is a sim.Sim or a sim.Node, or a struct that has one: what has
-// one is in a bubble.
+// takesSim reports whether one of some parameters or fields is a sim.Sim or a sim.Node, or a struct
+// that has one: what has one is in a bubble.
 func takesSim(fields *ast.FieldList, types map[string]bool) bool {
 	return slices.ContainsFunc(fields.List, func(f *ast.Field) bool {
 		x := f.Type

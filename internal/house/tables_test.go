@@ -48,7 +48,7 @@ func product(s *source) bool {
 	if s.isTest() {
 		return false
 	}
-	for _, dir := range []string{"sim", "examples", "contrib", "bench", "deploy", "internal/model", "internal/history", "internal/house"} {
+	for _, dir := range []string{"sim", "examples", "contrib", "bench", "deploy", "internal/testkit", "internal/house"} {
 		if within(s.path, dir) {
 			return false
 		}
@@ -171,8 +171,8 @@ func limitNames() map[string][]string {
 		"nodes with a living process":                               {"NodesMax"},
 		"unfinished calls of one session of a node":                 {"OpenMax"},
 		"calls of a node that wait for their turn":                  {"turnsMax"},
-		"watches and observers of a node":                           {"watchesMax"},
-		"events that wait for one watcher":                          {"watchEventsMax"},
+		"watches and observers of a node":                           {"WatchesMax"},
+		"events that wait for one watcher":                          {"EventsMax"},
 		"hooks that wait":                                           {"hooksQueued"},
 		"members that gossip sees":                                  {"membersMax"},
 		"`Voters`":                                                  {"votersMax"},
@@ -214,7 +214,8 @@ func TestTheTableOfLimitsAgreesWithTheConstants(t *testing.T) {
 	}
 }
 
-// constants evaluates the integer constants of the library, by name: several packages may have one of a name.
+// constants evaluates the integer constants of the library, by name: several packages may have one
+// of a name.
 func constants(all []*source) map[string][]string {
 	values := make(map[string][]string)
 	for _, s := range all {

@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Elapses is how a replica times what hangs on no session: places that stay taken after their grant (rests), the
-// periods of Once keys, and the steps of what ends much. As with Expiries every replica times all along. What it keeps true:
+// Elapses is how a replica times what hangs on no session: places that stay taken after their grant
+// (rests), the periods of Once keys, and the steps of what ends much. As with Expiries every
+// replica times all along. What it keeps true:
 //
 //	L1 a rest is due only when at least its time went by since this replica applied its beginning
 //	L2 a turn is due only when at least a period went by since this replica knew of the one before
@@ -43,8 +44,9 @@ func NewElapses(stagger, retry time.Duration) *Elapses {
 	return e
 }
 
-// Resting notes that the place of a grant stays taken for d. applied must be read from the clock not before the entry
-// reached this replica; after a restart or a snapshot it is the time of the restore: late, never early.
+// Resting notes that the place of a grant stays taken for d. applied must be read from the clock
+// not before the entry reached this replica; after a restart or a snapshot it is the time of the
+// restore: late, never early.
 func (e *Elapses) Resting(g fsm.Grant, d time.Duration, applied Instant) {
 	due := applied.Add(max(0, d))
 	if r, ok := e.rests[g]; ok {
@@ -73,8 +75,9 @@ func (e *Elapses) Reset() {
 // Len is how many rests there are.
 func (e *Elapses) Len() int { return len(e.rests) }
 
-// Rests returns what is to be proposed at now about rests, at most so many, and when to call it again at the
-// latest if nothing else happens: Never without rests. raftLeader is as in Expiries.Step.
+// Rests returns what is to be proposed at now about rests, at most so many, and when to call it
+// again at the latest if nothing else happens: Never without rests. raftLeader is as in
+// Expiries.Step.
 func (e *Elapses) Rests(now Instant, raftLeader bool, most int) (due []fsm.EndRest, next Instant) {
 	lag := e.lag(raftLeader)
 	for {
@@ -92,9 +95,9 @@ func (e *Elapses) Rests(now Instant, raftLeader bool, most int) (due []fsm.EndRe
 	}
 }
 
-// Turns returns what is to be proposed at now about Once keys, and when to call it again at the latest: Never without
-// keys. classes are all that there are in the state now: a turn that this table did not know is taken for new. Only the
-// raft leader sweeps.
+// Turns returns what is to be proposed at now about Once keys, and when to call it again at the
+// latest: Never without keys. classes are all that there are in the state now: a turn that this
+// table did not know is taken for new. Only the raft leader sweeps.
 func (e *Elapses) Turns(now Instant, raftLeader bool, classes []fsm.Class) (due []fsm.Command, next Instant) {
 	next = Never
 	if len(classes) == 0 {
@@ -122,8 +125,8 @@ func (e *Elapses) Turns(now Instant, raftLeader bool, classes []fsm.Class) (due 
 	return due, next
 }
 
-// Continues returns whether the next step of what has ended is to be proposed at now, and when to call it again at the latest:
-// Never if nothing is left. last and left are what the state says now.
+// Continues returns whether the next step of what has ended is to be proposed at now, and when to
+// call it again at the latest: Never if nothing is left. last and left are what the state says now.
 func (e *Elapses) Continues(now Instant, raftLeader bool, last uint64, left bool) (due bool, next Instant) {
 	if !left {
 		e.step = nil

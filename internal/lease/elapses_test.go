@@ -33,7 +33,8 @@ func TestARestIsDueAtItsTimeOnTheRaftLeaderAndStaggerLaterElsewhere(t *testing.T
 	}
 }
 
-// A replica that was restored does not know how old a rest is: it must not end it by what it knew before.
+// A replica that was restored does not know how old a rest is: it must not end it by what it knew
+// before.
 func TestARestThatIsTimedAnewIsOnlyLate(t *testing.T) {
 	t.Parallel()
 	e := lease.NewElapses(stagger, retry)
@@ -61,8 +62,9 @@ func TestNoMoreRestsAreDueAtATimeThanTheCallerTakes(t *testing.T) {
 	}
 }
 
-// A turn that is proposed before its period is over lets keys be forgotten early; one that nobody proposes lets
-// them be remembered for ever. A new raft leader goes on with what it has timed all along.
+// A turn that is proposed before its period is over lets keys be forgotten early; one that nobody
+// proposes lets them be remembered for ever. A new raft leader goes on with what it has timed all
+// along.
 func TestATurnIsDueOnePeriodAfterTheOneBefore(t *testing.T) {
 	t.Parallel()
 	e := lease.NewElapses(stagger, retry)
@@ -93,7 +95,8 @@ func TestATurnIsDueOnePeriodAfterTheOneBefore(t *testing.T) {
 	}
 }
 
-// A node that stood still for minutes must not flood the group with turns: one, and then one for each retry.
+// A node that stood still for minutes must not flood the group with turns: one, and then one for
+// each retry.
 func TestAfterALongPauseOneTurnIsProposedAtATime(t *testing.T) {
 	t.Parallel()
 	e := lease.NewElapses(stagger, retry)
@@ -120,8 +123,8 @@ func TestOnlyTheRaftLeaderSweeps(t *testing.T) {
 	}
 }
 
-// For every rest: never due before its time, and due at the latest stagger+retry after that and after each
-// proposal before, if Rests is called when it asked to be and whoever leads raft.
+// For every rest: never due before its time, and due at the latest stagger+retry after that and
+// after each proposal before, if Rests is called when it asked to be and whoever leads raft.
 func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 	t.Parallel()
 	type model struct{ over, quiet lease.Instant }
@@ -172,8 +175,9 @@ func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 	})
 }
 
-// Nothing else happens in a group whose only business is the end of a node with a million locks: each step has to be
-// proposed as soon as the one before was taken, by somebody, and again if it was lost on the way.
+// Nothing else happens in a group whose only business is the end of a node with a million locks:
+// each step has to be proposed as soon as the one before was taken, by somebody, and again if it
+// was lost on the way.
 func TestAStepIsDueOnTheRaftLeaderAtOnceAndStaggerLaterElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, leads := range []bool{true, false} {

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Expiries is the replica's side: when each of the group's sessions has expired by this node's clock.
-// Every replica times every session all along, so that a new raft leader knows their ages. What it
-// keeps true:
+// Expiries is the replica's side: when each of the group's sessions has expired by this node's
+// clock. Every replica times every session all along, so that a new raft leader knows their ages.
+// What it keeps true:
 //
 //	E1 a session is due only when at least its TTL went by since this replica applied its last renewal
 //	E2 on the raft leader it is due then, elsewhere stagger later; again every retry until it ended
@@ -18,8 +18,8 @@ type Expiries struct {
 	queue          queue[*timed]
 }
 
-// timed is one session. Its place in the queue may be too early, never too late: a renewal only notes
-// the new expiry, which costs O(1), and Step moves the entry when it comes to it.
+// timed is one session. Its place in the queue may be too early, never too late: a renewal only
+// notes the new expiry, which costs O(1), and Step moves the entry when it comes to it.
 type timed struct {
 	slot
 	id      fsm.SessionID
@@ -35,17 +35,18 @@ type Due struct {
 	Renewed uint64
 }
 
-// NewExpiries returns an empty table. stagger is how much later than the raft leader the other voters
-// propose; retry is when an expiry that did not happen is proposed again.
+// NewExpiries returns an empty table. stagger is how much later than the raft leader the other
+// voters propose; retry is when an expiry that did not happen is proposed again.
 func NewExpiries(stagger, retry time.Duration) *Expiries {
 	e := &Expiries{stagger: max(0, stagger), retry: max(time.Millisecond, retry)}
 	e.Reset()
 	return e
 }
 
-// Renewed notes that the renewal (or the opening) by the command of this number was applied. applied must be read
-// from the clock not before the entry reached this replica. Duplicates and older indices change nothing.
-// After a restart or a snapshot the caller passes the time of the restore: late, never early.
+// Renewed notes that the renewal (or the opening) by the command of this number was applied.
+// applied must be read from the clock not before the entry reached this replica. Duplicates and
+// older indices change nothing. After a restart or a snapshot the caller passes the time of the
+// restore: late, never early.
 func (e *Expiries) Renewed(id fsm.SessionID, index uint64, ttl time.Duration, applied Instant) {
 	s, ok := e.sessions[id]
 	if ok && index <= s.index {
@@ -66,8 +67,9 @@ func (e *Expiries) Renewed(id fsm.SessionID, index uint64, ttl time.Duration, ap
 	}
 }
 
-// Ended notes that the group ended a session. age is that of its last renewal on this replica's clock:
-// age-ttl is how late an expiry was here. known is false if the session was not in the table.
+// Ended notes that the group ended a session. age is that of its last renewal on this replica's
+// clock: age-ttl is how late an expiry was here. known is false if the session was not in the
+// table.
 func (e *Expiries) Ended(id fsm.SessionID, now Instant) (age, ttl time.Duration, known bool) {
 	s, ok := e.sessions[id]
 	if !ok {
@@ -85,8 +87,9 @@ func (e *Expiries) Reset() {
 }
 
 // Step returns the sessions whose end is to be proposed at now, and when to call it again at the
-// latest if nothing else happens: Never without sessions. raftLeader says whether this replica believes
-// to be the raft leader; it need not be right, but when it turns true next is earlier: call Step then.
+// latest if nothing else happens: Never without sessions. raftLeader says whether this replica
+// believes to be the raft leader; it need not be right, but when it turns true next is earlier:
+// call Step then.
 func (e *Expiries) Step(now Instant, raftLeader bool) (due []Due, next Instant) {
 	lag := e.stagger
 	if raftLeader {

@@ -103,8 +103,8 @@ func TestSteppingClockNeverMakesASessionDueEarly(t *testing.T) {
 	}
 }
 
-// For every session: never due before its TTL, and due at the latest stagger+retry after that and after
-// each proposal before, if Step is called when it asked to be and whoever leads raft.
+// For every session: never due before its TTL, and due at the latest stagger+retry after that and
+// after each proposal before, if Step is called when it asked to be and whoever leads raft.
 func TestSessionsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 	t.Parallel()
 	type model struct {

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,6 +22,8 @@ func (c *clockModel) pass(true_ time.Duration) { c.now += lease.Instant(float64(
 // entry of the log: a renewal (or the opening), or an expiry.
 type entry struct {
 	index, session uint64
+	seq            uint64        // of a renewal: one that is not above the last is carried out no more
+	ttl            time.Duration // of the session from then on; 0: as it is
 	sent           lease.Instant // on the holder's clock
 	expires        bool
 	renewed        uint64
@@ -48,6 +51,9 @@ type history struct {
 	log      []entry
 	flight   []entry
 	renewed  map[uint64]uint64 // by session: the log's last renewal
+	seqs     map[uint64]uint64 // and its number
+	ttls     map[uint64]time.Duration
+	seq      uint64
 	ended    int
 	loss     float64
 }
@@ -57,6 +63,8 @@ func newHistory(seed uint64) *history {
 		Rand:    rand.New(rand.NewPCG(seed, 1)),
 		valid:   map[uint64]lease.Instant{},
 		renewed: map[uint64]uint64{},
+		seqs:    map[uint64]uint64{},
+		ttls:    map[uint64]time.Duration{},
 	}
 	drift := []float64{0, 0.001, 0.01, 0.1}[h.IntN(4)]
 	h.ttl = []time.Duration{100, 1000, 15000}[h.IntN(3)] * time.Millisecond
@@ -121,7 +129,11 @@ func (h *history) commit() error {
 			}
 		case open && last == 0:
 			continue // a renewal of an ended session
+		case e.seq <= h.seqs[e.session]:
+			continue
 		default:
+			h.seqs[e.session], h.ttls[e.session] = e.seq, cmp.Or(e.ttl, h.ttls[e.session])
+			e.ttl = h.ttls[e.session]
 			e.index = uint64(len(h.log) + 1)
 			h.renewed[e.session] = e.index
 			e.answer = h.now + time.Duration(h.ExpFloat64()*float64(h.ttl)/10)
@@ -143,7 +155,9 @@ func (h *history) hear() error {
 		var horizon lease.Instant
 		ok := true
 		if _, open := h.valid[e.session]; !open {
-			horizon = h.plan.Open(e.session, h.ttl, e.sent, true)
+			horizon = h.plan.Open(e.session, h.ttl, e.sent, e.session%2 == 0)
+		} else if e.session%2 == 1 {
+			horizon, _, ok = h.plan.Retimed(e.session, e.seq, e.ttl, e.sent, h.holder.now)
 		} else {
 			horizon, _, ok = h.plan.Renewed(e.session, e.sent, h.holder.now)
 		}
@@ -161,7 +175,19 @@ func (h *history) hear() error {
 func (h *history) hold() {
 	a := h.plan.Step(h.holder.now)
 	for _, n := range a.Renew {
-		h.send(entry{session: n, sent: h.holder.now})
+		h.seq++
+		h.send(entry{session: n, seq: h.seq, sent: h.holder.now})
+	}
+	for n := uint64(1); n <= 3; n += 2 { // renewed by hand, with another TTL each time
+		if h.IntN(40) > 0 || h.holder.now >= h.valid[n] {
+			continue
+		}
+		h.seq++
+		ttl := h.ttl * time.Duration(1+h.IntN(8)) / 4
+		if horizon, ok := h.plan.Retime(n, h.seq, ttl, h.holder.now); ok {
+			h.valid[n] = horizon
+			h.send(entry{session: n, seq: h.seq, ttl: ttl, sent: h.holder.now})
+		}
 	}
 }
 
@@ -169,22 +195,22 @@ func (h *history) replicate(i int) {
 	r := h.replicas[i]
 	if h.IntN(500) == 0 { // restart: from a snapshot of what it had applied
 		r.expiries.Reset()
-		state := map[uint64]uint64{}
+		state := map[uint64]entry{}
 		for _, e := range h.log[:r.applied] {
-			state[e.session] = e.index
+			state[e.session] = e
 			if e.expires {
 				delete(state, e.session)
 			}
 		}
-		for n, index := range state {
-			r.expiries.Renewed(session(n), index, h.ttl, r.now)
+		for n, e := range state {
+			r.expiries.Renewed(session(n), e.index, e.ttl, r.now)
 		}
 	}
 	for ; r.applied < len(h.log) && h.IntN(10) > 0; r.applied++ {
 		if e := h.log[r.applied]; e.expires {
 			r.expiries.Ended(session(e.session), r.now)
 		} else {
-			r.expiries.Renewed(session(e.session), e.index, h.ttl, r.now)
+			r.expiries.Renewed(session(e.session), e.index, e.ttl, r.now)
 		}
 	}
 	due, _ := r.expiries.Step(r.now, i == h.leader)
@@ -200,7 +226,8 @@ func (h *history) run(steps int) error {
 		}
 		if len(h.renewed) < 3 && h.IntN(100) == 0 {
 			n := uint64(len(h.renewed) + 1)
-			h.log = append(h.log, entry{index: uint64(len(h.log) + 1), session: n, sent: h.holder.now, answer: h.now})
+			h.log = append(h.log, entry{index: uint64(len(h.log) + 1), session: n, ttl: h.ttl, sent: h.holder.now, answer: h.now})
+			h.ttls[n] = h.ttl
 			h.renewed[n] = uint64(len(h.log))
 		}
 		h.pass()
@@ -218,8 +245,9 @@ func (h *history) run(steps int) error {
 	return nil
 }
 
-// S3 under everything that the two sides meet: drift to the bound on both, standing and jumping clocks,
-// lost, late and duplicate renewals and expiries, changing raft leaders, restarts from a snapshot.
+// S3 under everything that the two sides meet: drift to the bound on both, standing and jumping
+// clocks, lost, late and duplicate renewals and expiries, changing raft leaders, restarts from a
+// snapshot.
 func TestNoSessionExpiresBeforeItsHoldersHorizonInAnyHistory(t *testing.T) {
 	t.Parallel()
 	ended := 0

@@ -1,14 +1,15 @@
-// Package lease is the arithmetic of a time-bounded right: until when a holder may rely on a session
-// (Plan), when a replica may propose that a session has expired (Expiries), and that other time is over (Elapses).
-// It has no clock, no goroutine and no lock of its own: time is an argument, and the caller serialises the calls.
+// Package lease is the arithmetic of a time-bounded right: until when a holder may rely on a
+// session (Plan), when a replica may propose that a session has expired (Expiries), and that other
+// time is over (Elapses). It has no clock, no goroutine and no lock of its own: time is an
+// argument, and the caller serialises the calls.
 //
-// The two sides never compare clocks. The holder counts from before it sent the renewal, every replica
-// from after it applied it, and the holder stops earlier by the drift bound and a margin. So, in true
-// time, the holder's horizon comes before any replica's expiry as long as
+// The two sides never compare clocks. The holder counts from before it sent the renewal, every
+// replica from after it applied it, and the holder stops earlier by the drift bound and a margin.
+// So, in true time, the holder's horizon comes before any replica's expiry as long as
 //
-//   - drift bounds the rates of any two nodes' clocks against each other: the faster one gains at most
-//     drift/(1-drift) of the time that the slower one measures. Two clocks that are each off by at most
-//     half of drift, in either direction, keep within it.
+//   - drift bounds the rates of any two nodes' clocks against each other: the faster one gains at
+//     most drift/(1-drift) of the time that the slower one measures. Two clocks that are each off
+//     by at most half of drift, in either direction, keep within it.
 //   - a holder's clock counts the time in which its machine was suspended. It may run ahead or jump
 //     ahead: that only ends its leases sooner.
 //   - a replica's clock does not jump ahead. It may stand still: that only makes expiry later.
@@ -19,8 +20,8 @@ import (
 	"time"
 )
 
-// Instant is a point on a node's own clock, in nanoseconds: monotonic, and it also counts the time in
-// which the machine was suspended. Instants of two nodes cannot be compared.
+// Instant is a point on a node's own clock, in nanoseconds: monotonic, and it also counts the time
+// in which the machine was suspended. Instants of two nodes cannot be compared.
 type Instant int64
 
 // Never is after every instant that a clock shows.
@@ -57,15 +58,15 @@ func (i Instant) Sub(j Instant) time.Duration {
 	return diff
 }
 
-// Margin is what a holder gives away at the end of its validity for the time between reading its clock
-// and acting on it, and for what the clock may overlook: ttl/50, from MarginMin to MarginMax.
+// Margin is what a holder gives away at the end of its validity for the time between reading its
+// clock and acting on it, and for what the clock may overlook: ttl/50, from MarginMin to MarginMax.
 func Margin(ttl time.Duration) time.Duration {
 	return min(max(ttl/50, MarginMin), MarginMax)
 }
 
-// Horizon returns until when a holder may rely on a session of this ttl that it opened or renewed with
-// a command sent at sent: sent + ttl*(1-drift) - Margin(ttl), and never before sent. A drift that is no
-// fraction in [0, 1) leaves no validity at all.
+// Horizon returns until when a holder may rely on a session of this ttl that it opened or renewed
+// with a command sent at sent: sent + ttl*(1-drift) - Margin(ttl), and never before sent. A drift
+// that is no fraction in [0, 1) leaves no validity at all.
 func Horizon(sent Instant, ttl time.Duration, drift float64) Instant {
 	if ttl <= 0 || !(drift >= 0 && drift < 1) {
 		return sent

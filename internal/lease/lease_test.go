@@ -50,8 +50,8 @@ func TestInstantsDoNotOverflow(t *testing.T) {
 	}
 }
 
-// The one inequality that everything rests on: for clock rates within the bound, the holder's horizon
-// in true time is before the TTL on any replica's clock.
+// The one inequality that everything rests on: for clock rates within the bound, the holder's
+// horizon in true time is before the TTL on any replica's clock.
 func TestHolderStopsBeforeAnyReplicaWithinTheDriftBoundCouldExpireIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

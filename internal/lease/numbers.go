@@ -2,10 +2,10 @@ package lease
 
 import "github.com/tidwall/btree"
 
-// Numbers hands out numbers from 1 up and knows the lowest that is not finished. A client numbers its
-// requests and its sessions so: what is below Lowest the group need not remember. The zero value is ready.
-// It remembers runs of finished numbers: what it takes grows with the numbers in use, not with those that came and
-// went while one of them is in use for long.
+// Numbers hands out numbers from 1 up and knows the lowest that is not finished. A client numbers
+// its requests and its sessions so: what is below Lowest the group need not remember. The zero
+// value is ready. It remembers runs of finished numbers: what it takes grows with the numbers in
+// use, not with those that came and went while one of them is in use for long.
 type Numbers struct {
 	last, floor uint64 // every number up to floor is finished
 	open        int

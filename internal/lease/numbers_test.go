@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Lowest above a number in use would make the group forget it while a duplicate can still come: a lock
-// that was released is taken again by nobody. One that stays behind is a leak.
+// A Lowest above a number in use would make the group forget it while a duplicate can still come: a
+// lock that was released is taken again by nobody. One that stays behind is a leak.
 func TestTheLowestNumberIsTheLowestInUse(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -40,8 +40,8 @@ func TestTheLowestNumberIsTheLowestInUse(t *testing.T) {
 	})
 }
 
-// A candidate waits for days beside locks that come and go: a map of the finished numbers took 37 bytes for each, 3.2 GB
-// a day at a thousand locks a second.
+// A candidate waits for days beside locks that come and go: a map of the finished numbers took 37
+// bytes for each, 3.2 GB a day at a thousand locks a second.
 func TestWhatNumbersTakeDoesNotGrowWithThoseThatCameAndWentBesideOneInUse(t *testing.T) {
 	var n lease.Numbers
 	n.Begin()

@@ -13,10 +13,11 @@ const (
 	retryMax      = time.Second
 )
 
-// Plan is the holder's side: which of this node's sessions to renew when, which are in jeopardy, and
-// which are lost. What it keeps true, per session:
+// Plan is the holder's side: which of this node's sessions to renew when, which are in jeopardy,
+// and which are lost. What it keeps true, per session:
 //
-//	P1 the horizon never moves back, and is never later than Horizon of the last renewal sent
+//	P1 the horizon moves back by Retime alone, and is never later than Horizon of the last renewal sent, nor than what a
+//	   change of the TTL leaves that may be carried out yet
 //	P2 once lost, a session is never renewed, in jeopardy or safe again
 //	P3 jeopardy is told once per trouble, and ends with either safe again or lost
 //	P4 a session is told lost by the first Step at or after its horizon, exactly once
@@ -34,6 +35,9 @@ type planned struct {
 	auto    bool
 	shaky   bool    // in jeopardy, and it was told
 	horizon Instant // until when the holder may rely on the session
+	most    Instant // no renewal moves the horizon beyond it while a change of the TTL may be carried out yet
+	asked   uint64  // the last change of the TTL that was sent
+	done    uint64  // the last one that is known to be carried out
 	half    Instant // when half of that validity is gone
 	renew   Instant // when the next renewal is due
 }
@@ -51,10 +55,10 @@ func NewPlan(drift float64, jitter func() float64) *Plan {
 	return &Plan{drift: drift, jitter: jitter, sessions: make(map[uint64]*planned)}
 }
 
-// Open adds a session that the group has confirmed, and returns its horizon. sent is an instant before
-// the first command that could have opened it was sent: not that of the one that was answered, since
-// an earlier try may have opened it. Sessions that are not auto are never named in Renew or Jeopardy.
-// For a session that is in the plan Open changes auto alone.
+// Open adds a session that the group has confirmed, and returns its horizon. sent is an instant
+// before the first command that could have opened it was sent: not that of the one that was
+// answered, since an earlier try may have opened it. Sessions that are not auto are never named in
+// Renew or Jeopardy. For a session that is in the plan Open changes auto alone.
 //
 // A number is never opened again after it was lost or removed; the caller keeps that rule.
 func (p *Plan) Open(session uint64, ttl time.Duration, sent Instant, auto bool) (horizon Instant) {
@@ -63,7 +67,7 @@ func (p *Plan) Open(session uint64, ttl time.Duration, sent Instant, auto bool) 
 		p.queue.move(s, s.due())
 		return s.horizon
 	}
-	s := &planned{number: session, ttl: ttl, auto: auto, horizon: math.MinInt64}
+	s := &planned{number: session, ttl: ttl, auto: auto, horizon: math.MinInt64, most: Never}
 	p.extend(s, sent)
 	s.at = s.due()
 	p.sessions[session] = s
@@ -71,10 +75,10 @@ func (p *Plan) Open(session uint64, ttl time.Duration, sent Instant, auto bool) 
 	return s.horizon
 }
 
-// Renewed notes that the group has renewed a session by a command sent at sent, and returns the horizon
-// that holds now: the later of the old and the new one. safeAgain is true when this ends a jeopardy.
-// ok is false if the session is not in the plan or its horizon was reached by now: it is lost, and the
-// next Step says so if none has yet. A lease never comes back.
+// Renewed notes that the group has renewed a session by a command sent at sent, and returns the
+// horizon that holds now: the later of the old and the new one. safeAgain is true when this ends a
+// jeopardy. ok is false if the session is not in the plan or its horizon was reached by now: it is
+// lost, and the next Step says so if none has yet. A lease never comes back.
 func (p *Plan) Renewed(session uint64, sent, now Instant) (horizon Instant, safeAgain, ok bool) {
 	s := p.sessions[session]
 	if s == nil || now >= s.horizon {
@@ -85,6 +89,40 @@ func (p *Plan) Renewed(session uint64, sent, now Instant) (horizon Instant, safe
 	}
 	p.queue.move(s, s.due())
 	return s.horizon, safeAgain, true
+}
+
+// Retime notes, before it is sent, that a renewal also changes the TTL of a session. change is its
+// number, above those of all earlier changes. It may be carried out at any time from now on, and it
+// may never be: until the outcome is known of this change or a later one, the holder relies on what
+// both TTLs leave it. Retime returns the horizon that holds now.
+func (p *Plan) Retime(session, change uint64, ttl time.Duration, sent Instant) (horizon Instant, ok bool) {
+	s := p.sessions[session]
+	if s == nil {
+		return 0, false
+	}
+	s.asked = change
+	s.most = min(s.most, Horizon(sent, ttl, p.drift))
+	s.horizon = min(s.horizon, s.most)
+	p.queue.move(s, s.due())
+	return s.horizon, true
+}
+
+// Retimed is Renewed for the renewal of a Retime. It also returns the TTL that the group is known
+// to have: a change that came before one which is known to be carried out changes nothing.
+func (p *Plan) Retimed(session, change uint64, ttl time.Duration, sent, now Instant) (horizon Instant, known time.Duration, ok bool) {
+	s := p.sessions[session]
+	if s == nil || now >= s.horizon {
+		return 0, 0, false
+	}
+	if change >= s.done {
+		s.done, s.ttl = change, ttl
+		if change == s.asked {
+			s.most = Never
+		}
+		p.extend(s, min(sent, now))
+		p.queue.move(s, s.due())
+	}
+	return s.horizon, s.ttl, true
 }
 
 // Horizon is until when the holder may rely on a session; false if it is not in the plan.
@@ -103,7 +141,8 @@ func (p *Plan) Remove(session uint64) {
 	}
 }
 
-// Step returns what is due at now. A session that is not auto comes up at its horizon only (see due).
+// Step returns what is due at now. A session that is not auto comes up at its horizon only (see
+// due).
 func (p *Plan) Step(now Instant) Actions {
 	var a Actions
 	for {
@@ -133,9 +172,10 @@ func (p *Plan) Step(now Instant) Actions {
 	}
 }
 
-// extend counts the validity of s from sent on, if that is later than what it has. It answers whether it is.
+// extend counts the validity of s from sent on, if that is later than what it has. It answers
+// whether it is.
 func (p *Plan) extend(s *planned, sent Instant) bool {
-	horizon := Horizon(sent, s.ttl, p.drift)
+	horizon := min(Horizon(sent, s.ttl, p.drift), s.most)
 	if horizon <= s.horizon {
 		return false
 	}

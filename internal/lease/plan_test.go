@@ -16,8 +16,8 @@ const (
 
 func noJitter() float64 { return 0 }
 
-// newPlan returns a plan without drift: with this ttl the horizon is 1176 ms after sent, half of it 588 ms,
-// a renewal due after 400 ms and again every 100 ms.
+// newPlan returns a plan without drift: with this ttl the horizon is 1176 ms after sent, half of it
+// 588 ms, a renewal due after 400 ms and again every 100 ms.
 func newPlan() *lease.Plan { return lease.NewPlan(0, noJitter) }
 
 func TestAutomaticSessionIsRenewedAtAThirdThenInJeopardyAtHalfThenLostAtItsHorizon(t *testing.T) {
@@ -118,7 +118,8 @@ func TestJeopardyEndsOnlyWithAnAnswerThatIsFreshEnough(t *testing.T) {
 	if a := p.Step(700 * ms); len(a.Jeopardy) != 1 {
 		t.Fatalf("no jeopardy: %+v", a)
 	}
-	// Sent at 400, so half of its validity ends at 988: an answer at 1000 is a reprieve, not safety.
+	// Sent at 400, so half of its validity ends at 988: an answer at 1000 is a reprieve, not
+	// safety.
 	if _, safe, ok := p.Renewed(7, 400*ms, 1000*ms); safe || !ok {
 		t.Errorf("safe again %v, ok %v by an old answer", safe, ok)
 	}
@@ -166,6 +167,55 @@ func TestRemovedSessionIsNeverHeardOfAgain(t *testing.T) {
 	a := p.Step(lease.Instant(time.Hour))
 	if len(a.Renew)+len(a.Lost)+len(a.Jeopardy) != 0 || a.Next != lease.Never {
 		t.Errorf("heard of: %+v", a)
+	}
+}
+
+// A change of the TTL is on its way: it may be carried out, now or later, or never.
+func TestAShorterTTLCountsFromBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	p := newPlan()
+	long := p.Open(7, 10*ttl, 0, false)
+	if horizon, ok := p.Retime(7, 1, ttl, 100*ms); !ok || horizon != lease.Horizon(100*ms, ttl, 0) {
+		t.Errorf("horizon %v, not %v", horizon, lease.Horizon(100*ms, ttl, 0))
+	}
+	if horizon, _, ok := p.Renewed(7, 200*ms, 210*ms); !ok || horizon > lease.Horizon(100*ms, ttl, 0) {
+		t.Errorf("a renewal that may come before the change counts for %v", horizon)
+	}
+	if horizon, known, ok := p.Retimed(7, 1, ttl, 100*ms, 300*ms); !ok || known != ttl || horizon != lease.Horizon(100*ms, ttl, 0) {
+		t.Errorf("confirmed: horizon %v, TTL %v", horizon, known)
+	}
+	if a := p.Step(long); len(a.Lost) != 1 {
+		t.Error("not lost")
+	}
+}
+
+func TestALongerTTLCountsFromItsOutcomeOn(t *testing.T) {
+	t.Parallel()
+	p := newPlan()
+	horizon := p.Open(7, ttl, 0, false)
+	if same, _ := p.Retime(7, 1, 10*ttl, 100*ms); same != horizon {
+		t.Errorf("not yet confirmed, and valid until %v, not %v", same, horizon)
+	}
+	if longer, known, ok := p.Retimed(7, 1, 10*ttl, 100*ms, 300*ms); !ok || known != 10*ttl || longer != lease.Horizon(100*ms, 10*ttl, 0) {
+		t.Errorf("horizon %v, TTL %v", longer, known)
+	}
+	if _, _, ok := p.Retimed(7, 2, ttl, 0, lease.Instant(time.Hour)); ok {
+		t.Error("a lease came back")
+	}
+}
+
+func TestOfTwoChangesOfTheTTLTheLaterOneCounts(t *testing.T) {
+	t.Parallel()
+	p := newPlan()
+	p.Open(7, 5*ttl, 0, false)
+	p.Retime(7, 1, 10*ttl, 0)
+	p.Retime(7, 2, 2*ttl, 0)
+	if horizon, _, _ := p.Retimed(7, 1, 10*ttl, 0, 10*ms); horizon > lease.Horizon(0, 2*ttl, 0) {
+		t.Errorf("the earlier one is confirmed, and counts until %v though the later one may be carried out", horizon)
+	}
+	p.Retimed(7, 2, 2*ttl, 0, 20*ms)
+	if horizon, known, _ := p.Retimed(7, 1, 10*ttl, 0, 30*ms); known != 2*ttl || horizon > lease.Horizon(0, 2*ttl, 0) {
+		t.Errorf("a late answer to the earlier one: TTL %v, horizon %v", known, horizon)
 	}
 }
 

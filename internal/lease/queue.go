@@ -10,8 +10,8 @@ type slot struct {
 
 func (s *slot) place() *slot { return s }
 
-// queue holds entries by the instant at which they want to be looked at, earliest first. All changes
-// cost O(log n).
+// queue holds entries by the instant at which they want to be looked at, earliest first. All
+// changes cost O(log n).
 type queue[E interface{ place() *slot }] struct{ entries entries[E] }
 
 func (q *queue[E]) push(e E)   { heap.Push(&q.entries, e) }

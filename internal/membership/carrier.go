@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/holdfast-go/holdfast/internal/tally"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -40,6 +41,7 @@ type carrier struct {
 	mute     bool // streams alone: packets are neither sent nor heard
 	journal  *journal
 	refused  atomic.Uint64 // packets and streams
+	traffic  tally.Traffic
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -93,6 +95,7 @@ func (c *carrier) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, 
 		return time.Time{}, errCarrierClosed
 	}
 	if !c.mute {
+		c.traffic.Sent.Add(uint64(len(b)))
 		_ = c.endpoint.WritePacket(b, addr.Addr)
 	}
 	return time.Now(), nil
@@ -172,6 +175,7 @@ func (c *carrier) receive() {
 			if !ok {
 				return
 			}
+			c.traffic.Received.Add(uint64(len(p.Data)))
 			err := c.vet.packet(p.Data)
 			if c.mute {
 				err = errMute

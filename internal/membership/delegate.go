@@ -136,7 +136,8 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 
 func (d *delegate) AckPayload() []byte { return nil }
 
-// unheard notes that a member answered over TCP what it did not over UDP, and reports whether that was so before.
+// unheard notes that a member answered over TCP what it did not over UDP, and reports whether that
+// was so before.
 func (d *delegate) unheard(name string) (again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

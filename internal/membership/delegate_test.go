@@ -81,8 +81,9 @@ func TestInventedMembersAreBounded(t *testing.T) {
 	})
 }
 
-// memberlist tells of a probe that was answered over TCP alone after it has given the member up, too. Such names were
-// never dropped: with enough of them, those who are here and hear no packets were hardly chosen for an exchange.
+// memberlist tells of a probe that was answered over TCP alone after it has given the member up,
+// too. Such names were never dropped: with enough of them, those who are here and hear no packets
+// were hardly chosen for an exchange.
 func TestWhoLeftIsNotChosenForAnExchangeByStream(t *testing.T) {
 	t.Parallel()
 	d := &delegate{table: newTable(Meta{Node: "self"})}

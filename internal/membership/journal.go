@@ -23,10 +23,11 @@ const (
 	lineNoUDPEnd   = " over TCP but UDP probes failed, network may be misconfigured"
 )
 
-// ordinary are the beginnings of complaints that every restart of a member brings, and every pause of one: that it does
-// not answer, that its successor answers for itself at the same address, that it was taken for dead, that a stream ended
-// before it said anything. That a member is suspect or failed memberlist says besides, at info level; of a stream that
-// says what is wrong the carrier tells. A test keeps these in step, too.
+// ordinary are the beginnings of complaints that every restart of a member brings, and every pause
+// of one: that it does not answer, that its successor answers for itself at the same address, that
+// it was taken for dead, that a stream ended before it said anything. That a member is suspect or
+// failed memberlist says besides, at info level; of a stream that says what is wrong the carrier
+// tells. A test keeps these in step, too.
 func ordinary() []string {
 	return []string{
 		"Got ping for unexpected node ",

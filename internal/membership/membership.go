@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// Gossip sends news every 200 ms, to three members each time. Who leaves does not wait for all repetitions.
+	// Gossip sends news every 200 ms, to three members each time. Who leaves does not wait for all
+	// repetitions.
 	leaveLimit    = time.Second
 	noticeLimit   = 600 * time.Millisecond // for telling that we are about to leave
 	exchangeLimit = 2 * time.Second
@@ -211,6 +212,11 @@ func (g *Gossip) deliver(onMessage func(string, []byte), onChange func()) {
 			return
 		}
 	}
+}
+
+// Traffic returns the bytes that were sent and received, packets and streams together.
+func (g *Gossip) Traffic() (sent, received uint64) {
+	return g.carrier.traffic.Sent.Load(), g.carrier.traffic.Received.Load()
 }
 
 // Members returns all members that are remembered, this node included, ordered

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A raft leader that misses the news that a node wants to join hears of it only at the next push/pull: of a
-// few hundred fleets of seven that formed, with fewer repetitions, one took half a minute. No news may
-// be missed by anybody in a healthy fleet.
+// A raft leader that misses the news that a node wants to join hears of it only at the next
+// push/pull: of a few hundred fleets of seven that formed, with fewer repetitions, one took half a
+// minute. No news may be missed by anybody in a healthy fleet.
 func TestNewsReachEverybodySoon(t *testing.T) {
 	t.Parallel()
 	const nodes, rounds = 7, 150

@@ -93,8 +93,9 @@ func TestPartitionHealsByItself(t *testing.T) {
 	}
 }
 
-// Found by seed 1012 of the random test under exact replay: the power of a whole fleet failed during a partition. The halves had never
-// met in their new lives, met again 43 s after the partition only, and the group had no majority until then.
+// Found by seed 1012 of the random test under exact replay: the power of a whole fleet failed
+// during a partition. The halves had never met in their new lives, met again 43 s after the
+// partition only, and the group had no majority until then.
 func TestHalvesThatStartedApartMeetSoonAfterThePartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,8 +157,9 @@ func TestNodeThatLosesAllOthersSeeksAtOnce(t *testing.T) {
 	})
 }
 
-// Found by seed 380755514 of the random test: a node that lost its disk came back as another at its old address. Who had
-// failed was sought without a pause, and where there is no time but the virtual one that is for ever.
+// Found by seed 380755514 of the random test: a node that lost its disk came back as another at its
+// old address. Who had failed was sought without a pause, and where there is no time but the
+// virtual one that is for ever.
 func TestNodeThatCameBackAsAnotherIsNotSought(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A rolling restart of a fleet of three wrote a score of warnings about pings for unexpected nodes, failed pings over TCP
-// and refuted suspicions: whoever watches the log for warnings was called for nothing.
+// A rolling restart of a fleet of three wrote a score of warnings about pings for unexpected nodes,
+// failed pings over TCP and refuted suspicions: whoever watches the log for warnings was called for
+// nothing.
 func TestARestartAtTheSameAddressIsNoWarning(t *testing.T) {
 	t.Parallel()
 	for _, pause := range []time.Duration{0, 3 * time.Second, 40 * time.Second} { // at once; while it is probed; given up

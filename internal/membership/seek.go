@@ -152,7 +152,8 @@ func (g *Gossip) round() (missing bool, err error) {
 	return true, failed
 }
 
-// hungUp explains the end of a connection on which nobody said why. The error of memberlist wraps nothing.
+// hungUp explains the end of a connection on which nobody said why. The error of memberlist wraps
+// nothing.
 func hungUp(err error) string {
 	if strings.HasSuffix(strings.TrimSpace(err.Error()), "EOF") {
 		return ": it hung up, as nodes of another cluster name, or with other secrets, do"

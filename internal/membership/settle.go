@@ -8,14 +8,18 @@ import (
 	"time"
 )
 
-// memberlist's Shutdown does not wait for its goroutines, and gives no means
-// to: a probe goes on for seconds. Goroutines inherit their creator's profiler
-// labels, so all of memberlist's carry the label of the one that made it, and
-// a goroutine profile tells whether one is left. (The label also shows in the
-// host's own profiles what gossip costs.)
+// memberlist's Shutdown does not wait for its goroutines, and gives no means to: a probe goes on
+// for seconds. Goroutines inherit their creator's profiler labels, so all of memberlist's carry the
+// label of the one that made it, and a goroutine profile tells whether one is left. (The label
+// shows in the host's own profiles, too, what gossip costs.)
+//
+// A profile looks at every goroutine of the host, which may have a hundred thousand of its own. So
+// the pauses between profiles are settleShare times as long as the last took.
 const (
 	settleLabel = "holdfast-gossip"
 	settleLimit = 15 * time.Second // a probe's longest time is a fifth of it
+	settlePause = 100 * time.Millisecond
+	settleShare = 4
 )
 
 // labelled runs call in a goroutine with the label and waits for it.
@@ -31,14 +35,18 @@ func labelled(label string, call func()) {
 
 // settle waits until no goroutine with the label is left.
 func settle(label string) error {
-	pause := time.Millisecond
-	for deadline := time.Now().Add(settleLimit); running(label); pause = min(2*pause, 50*time.Millisecond) {
-		if time.Now().After(deadline) {
+	deadline := time.Now().Add(settleLimit)
+	for pause := time.Millisecond; ; pause = min(2*pause, settlePause) {
+		began := time.Now()
+		if !running(label) {
+			return nil
+		}
+		now := time.Now()
+		if now.After(deadline) {
 			return fmt.Errorf("holdfast: gossip did not stop within %v", settleLimit)
 		}
-		time.Sleep(pause)
+		time.Sleep(max(pause, settleShare*now.Sub(began)))
 	}
-	return nil
 }
 
 func running(label string) bool {

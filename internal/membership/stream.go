@@ -31,7 +31,7 @@ type stream struct {
 // connection and returns nil. Of a host that has too many incoming streams the
 // oldest is closed: an honest one takes milliseconds.
 func (c *carrier) track(conn net.Conn, incoming bool) *stream {
-	s := &stream{Conn: conn, carrier: c, incoming: incoming, limit: streamBytesMax}
+	s := &stream{Conn: c.traffic.Conn(conn), carrier: c, incoming: incoming, limit: streamBytesMax}
 	if incoming {
 		s.host = hostOf(conn.RemoteAddr())
 	}

@@ -52,10 +52,12 @@ func (m Member) Here() bool { return m.State == Alive || m.State == Suspect }
 // Nodes without a disk have a new identity at each start, so these add up.
 const departedMax = 256
 
-// lives are those of a node: all that are here, and the one of the highest incarnation, which comes first.
+// lives are those of a node: all that are here, and the one of the highest incarnation, which comes
+// first.
 type lives []*Member
 
-// member is the life that stands for the node: the highest incarnation that is here, or, where none is, the highest.
+// member is the life that stands for the node: the highest incarnation that is here, or, where none
+// is, the highest.
 func (l lives) member() *Member {
 	for _, m := range l {
 		if m.Here() {
@@ -75,7 +77,8 @@ func (l lives) find(incarnation uint64) *Member {
 	return nil
 }
 
-// with is l with m in the place of an earlier state of that life, and without what need not be kept.
+// with is l with m in the place of an earlier state of that life, and without what need not be
+// kept.
 func (l lives) with(m *Member) lives {
 	kept := lives{m}
 	for _, old := range l {
@@ -89,9 +92,9 @@ func (l lives) with(m *Member) lives {
 }
 
 // table holds one Member for each node. Invariants:
-//  1. The member of a node is its life of the highest incarnation that is here, or, where none is, of the highest that
-//     was. The higher one may be a copy of the node's directory that the group refuses: when that has ended, the lower
-//     one, which never went away, has its place back.
+//  1. The member of a node is its life of the highest incarnation that is here, or, where none is,
+//     of the highest that was. The higher one may be a copy of the node's directory that the group
+//     refuses: when that has ended, the lower one, which never went away, has its place back.
 //  2. What is heard of a lower incarnation changes nothing as long as a higher one is here.
 //  3. A member's address outlives it, as long as the member is remembered.
 //  4. At most departedMax members are remembered that are not Here.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A copy of the directory of a node that lives has a higher incarnation. When the group had refused it and it had ended,
-// gossip went on to tell where it had been, and nobody reached the node.
+// A copy of the directory of a node that lives has a higher incarnation. When the group had refused
+// it and it had ended, gossip went on to tell where it had been, and nobody reached the node.
 func TestTheHighestIncarnationThatIsHereWins(t *testing.T) {
 	t.Parallel()
 	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
@@ -88,9 +88,10 @@ func TestMembersThatAreGoneAreBounded(t *testing.T) {
 	}
 }
 
-// The copy of a node's directory was opened elsewhere, was refused, and ended; the former process is started again, with as many
-// starts as the copy had. If chance gave the copy the higher number nobody ever found the node again, and it was not even told
-// that the group had removed it. (Found by real processes whose disk had moved.)
+// The copy of a node's directory was opened elsewhere, was refused, and ended; the former process
+// is started again, with as many starts as the copy had. If chance gave the copy the higher number
+// nobody ever found the node again, and it was not even told that the group had removed it. (Found
+// by real processes whose disk had moved.)
 func TestARivalThatEndedDoesNotHideTheNode(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)

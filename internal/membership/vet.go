@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Without keys whoever reaches the port can speak to memberlist, which trusts what it reads: a header of
-// forty bytes makes it allocate a hundred megabytes, packets that unpack to packets exhaust the stack. So
-// what comes unsealed is looked at first. Sealed, only members can say anything, and memberlist opens the
-// seal itself; only sizes are bounded then.
+// Without keys whoever reaches the port can speak to memberlist, which trusts what it reads: a
+// header of forty bytes makes it allocate a hundred megabytes, packets that unpack to packets
+// exhaust the stack. So what comes unsealed is looked at first. Sealed, only members can say
+// anything, and memberlist opens the seal itself; only sizes are bounded then.
 
 // The kinds of messages, as memberlist numbers them on the wire.
 const (
@@ -85,8 +85,8 @@ func vetKind(kind byte) error {
 	return refuse("packet of kind %d", kind)
 }
 
-// vetCompound wants parts that are no compounds again, and not many that ask for an answer: one packet
-// would become hundreds.
+// vetCompound wants parts that are no compounds again, and not many that ask for an answer: one
+// packet would become hundreds.
 func vetCompound(b []byte) error {
 	if len(b) == 0 {
 		return refuse("compound packet without a count")
@@ -131,9 +131,9 @@ func (v vetter) cutLabel(b []byte) (int, error) {
 	return have, nil
 }
 
-// head vets the beginning of a stream that somebody else opened (asked), or of the answer on one of ours.
-// errShort asks for more of it. limit is how many bytes there may be in all, cost what memberlist will
-// allocate at once.
+// head vets the beginning of a stream that somebody else opened (asked), or of the answer on one of
+// ours. errShort asks for more of it. limit is how many bytes there may be in all, cost what
+// memberlist will allocate at once.
 func (v vetter) head(b []byte, asked bool) (limit, cost int, err error) {
 	at := 0
 	if asked {
@@ -176,7 +176,8 @@ func (v vetter) head(b []byte, asked bool) (limit, cost int, err error) {
 	return 0, 0, refuse("stream of kind %d", kind)
 }
 
-// readHeader reads the map of numbers that begins a message, in msgpack, and answers its size in bytes.
+// readHeader reads the map of numbers that begins a message, in msgpack, and answers its size in
+// bytes.
 func readHeader(b []byte) (fields map[string]uint64, size int, err error) {
 	if len(b) == 0 {
 		return nil, 0, errShort

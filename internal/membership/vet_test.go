@@ -170,7 +170,8 @@ func TestAnswersOfFalseMembersAreVettedToo(t *testing.T) {
 				if err != nil {
 					return
 				}
-				// The liar hears the joiner out: closing first would race with the joiner's own state.
+				// The liar hears the joiner out: closing first would race with the joiner's own
+				// state.
 				_, _ = conn.Write([]byte("\x06\x81\xa5Nodes\xce\x00\x0f\x42\x40"))
 				_, _ = io.Copy(io.Discard, conn)
 				_ = conn.Close()
@@ -184,7 +185,8 @@ func TestAnswersOfFalseMembersAreVettedToo(t *testing.T) {
 	})
 }
 
-// Many streams that bring what they announced are bounded together, and what they hold is given back.
+// Many streams that bring what they announced are bounded together, and what they hold is given
+// back.
 func TestLargeStatesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +204,8 @@ func TestLargeStatesAreBoundedTogether(t *testing.T) {
 					t.Fatal(err)
 				}
 				go func() {
-					// A state of 8192 members, the first of which has a name without end. It stays unfinished.
+					// A state of 8192 members, the first of which has a name without end. It stays
+					// unfinished.
 					_, _ = conn.Write(append(of("orders", kindPushPull), "\x81\xa5Nodes\xcd\x20\x00\x81\xa4Name\xdb\x00\x7f\xff\xff"...))
 					_, _ = conn.Write(make([]byte, 128<<10))
 				}()

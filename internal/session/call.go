@@ -25,8 +25,8 @@ const (
 	Again               // ask with a new call: this one is over through no fault of the caller's
 )
 
-// Ask takes a request number for a call whose command is sent after now: of the shared session of its TTL, or of a new
-// one. It fails with ErrBusy alone.
+// Ask takes a request number for a call whose command is sent after now: of the shared session of
+// its TTL, or of a new one. It fails with ErrBusy alone.
 func (t *Table) Ask(ttl time.Duration, manual bool, w Waiter, now lease.Instant) (Call, error) {
 	for {
 		s := t.session(ttl, manual)
@@ -41,7 +41,8 @@ func (t *Table) Ask(ttl time.Duration, manual bool, w Waiter, now lease.Instant)
 	}
 }
 
-// Answered takes the outcome of the call's command; unknown says that an earlier attempt may still be carried out.
+// Answered takes the outcome of the call's command; unknown says that an earlier attempt may still
+// be carried out.
 func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {
 	s := c.Session
 	open, state := out.Code.Left()
@@ -65,7 +66,8 @@ func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {
 	return Refused
 }
 
-// GiveUp ends a call that leads to no lease. Where the group may have its command, it is to be withdrawn.
+// GiveUp ends a call that leads to no lease. Where the group may have its command, it is to be
+// withdrawn.
 func (c Call) GiveUp(sent bool) {
 	s := c.Session
 	s.abandon(c.Request)
@@ -80,8 +82,8 @@ func (c Call) GiveUp(sent bool) {
 	}
 }
 
-// Take makes g the grant of a call in the hands of h. It returns false if the grant is over already; the call is then to
-// be made again.
+// Take makes g the grant of a call in the hands of h. It returns false if the grant is over
+// already; the call is then to be made again.
 func (c Call) Take(g *Grant, h Holder, name string, token uint64, terms Terms, now lease.Instant) bool {
 	g.begin(c, h, name, token, terms, now)
 	if c.Session.adopt(g) != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// Check returns what is wrong with the invariants of the package comment; nil if nothing is. It is for tests: nothing
-// else may be under way in the table.
+// Check returns what is wrong with the invariants of the package comment; nil if nothing is. It is
+// for tests: nothing else may be under way in the table.
 func (t *Table) Check(now lease.Instant) error {
 	all := t.All()
 	for _, s := range all {
@@ -16,7 +16,7 @@ func (t *Table) Check(now lease.Instant) error {
 		}
 	}
 	for ttl, s := range t.shared {
-		if s.ttl != ttl || s.manual || s.over != nil || t.sessions[s.id.Number] != s {
+		if s.TTL() != ttl || s.manual || s.over != nil || t.sessions[s.id.Number] != s {
 			return broken(5, s, "is shared for %v", ttl)
 		}
 	}

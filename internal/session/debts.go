@@ -8,11 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// debtMax is how many withdrawals or releases are in one command.
-const debtMax = 1024
-
-// debts are what the group has to be told until it has heard it: calls whose context ended, leases released without an
-// answer, sessions lost here. They are bounded by the unfinished calls and the leases that they come from.
+// debts are what the group has to be told until it has heard it: calls whose context ended, leases
+// released without an answer, sessions lost here. They are bounded by the unfinished calls and the
+// leases that they come from.
 type debts struct {
 	count atomic.Int64 // of line
 	mu    sync.Mutex
@@ -47,7 +45,7 @@ func (t *Table) owe(s *Session, put func(*Debt)) {
 	t.debts.mu.Lock()
 	d := t.debts.jobs[s]
 	if d == nil {
-		d = &Debt{s: s, most: debtMax}
+		d = &Debt{s: s, most: fsm.ListMax}
 		t.debts.jobs[s] = d
 		t.debts.line = append(t.debts.line, s)
 		t.debts.count.Add(1)
@@ -90,7 +88,7 @@ func (d *Debt) Command() fsm.Command {
 	case len(d.withdraw) > 0:
 		return fsm.Withdraw{Session: d.s.id, Acked: d.s.Acked(), Requests: d.withdraw[:min(len(d.withdraw), d.most)]}
 	case len(d.release) > 0:
-		return fsm.Release{Session: d.s.id, Acked: d.s.Acked(), Grants: d.release[:min(len(d.release), debtMax)]}
+		return fsm.Release{Session: d.s.id, Acked: d.s.Acked(), Grants: d.release[:min(len(d.release), fsm.ListMax)]}
 	}
 	return nil
 }
@@ -108,12 +106,12 @@ func (d *Debt) Paid(out fsm.Outcome, now lease.Instant) {
 	case len(d.withdraw) > 0:
 		d.withdrawn(out, now)
 	default:
-		d.release = d.release[min(len(d.release), debtMax):]
+		d.release = d.release[min(len(d.release), fsm.ListMax):]
 	}
 }
 
-// withdrawn takes the outcome of a withdrawal. Until the group has room to remember it, a late duplicate of the request's
-// command could still be carried out.
+// withdrawn takes the outcome of a withdrawal. Until the group has room to remember it, a late
+// duplicate of the request's command could still be carried out.
 func (d *Debt) withdrawn(out fsm.Outcome, now lease.Instant) {
 	batch := d.withdraw[:min(len(d.withdraw), d.most)]
 	full := out.Code == fsm.CodeTooManyRequests || out.Code == fsm.CodeTooManySessions

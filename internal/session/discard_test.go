@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// A seed of internal/model (2110) found it: a call that gave up before anything could be sent left its session
-// behind. There was one for each TTL that was ever asked for without a raft leader, for as long as the process
-// lived, and the keeper looked at them four times a second.
+// A seed of sim/internal/model (2110) found it: a call that gave up before anything could be sent
+// left its session behind. There was one for each TTL that was ever asked for without a raft
+// leader, for as long as the process lived, and the keeper looked at them four times a second.
 func TestACallThatGaveUpUnheardLeavesNoSessionBehind(t *testing.T) {
 	t.Parallel()
 	table := newTable()
@@ -35,7 +35,8 @@ func TestACallThatGaveUpUnheardLeavesNoSessionBehind(t *testing.T) {
 	sound(t, table, begins)
 }
 
-// What the group answers to a withdrawal says whether the command of the call has opened its session.
+// What the group answers to a withdrawal says whether the command of the call has opened its
+// session.
 func TestAfterItsLastCallWasWithdrawnASessionIsKeptIfTheGroupHasIt(t *testing.T) {
 	t.Parallel()
 	for _, carriedOut := range []bool{false, true} {

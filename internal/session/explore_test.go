@@ -14,7 +14,7 @@ import (
 const exploreTTL = time.Second
 
 // limits are what may still happen.
-type limits struct{ asks, gives, losses, forces, steps, aways int }
+type limits struct{ asks, gives, losses, forces, steps, aways, retimes int }
 
 // flight is a command under way: first to the group, then its answer to whoever has sent it.
 type flight struct {
@@ -36,7 +36,8 @@ type asker struct {
 	hold  *hold
 }
 
-// small is one state of a small world: a node's side of its sessions, and a group of which it and another node are.
+// small is one state of a small world: a node's side of its sessions, and a group of which it and
+// another node are.
 type small struct {
 	limits
 	manual  bool
@@ -133,7 +134,7 @@ func (x *small) moves() (list []move) {
 		can(nil, "clean", func() { x.cleans = true; x.pay(x.table.Owed()) })
 	}
 	for s := range x.m.Sessions() {
-		if s.ID.Node == x.table.self.Node && x.now >= x.renewed[s.ID.Number].Add(exploreTTL) {
+		if s.ID.Node == x.table.self.Node && x.now >= x.renewed[s.ID.Number].Add(s.TTL) {
 			can(nil, "expire", func() { x.apply(fsm.Encode(fsm.Expire{Session: s.ID, Renewed: s.Renewed}), fsm.Process{}) })
 		}
 	}
@@ -203,6 +204,14 @@ func (x *small) askerMoves(who string, a *asker, can func(*int, string, func()))
 			a.call.GiveUp(true)
 		})
 	}
+	if h := a.hold; h != nil && h.valid(x.now) && x.manual {
+		for _, ttl := range []time.Duration{exploreTTL / 2, 2 * exploreTTL} {
+			can(&x.retimes, fmt.Sprint(who, "renews for ", ttl), func() {
+				k := x.table.Retiming(x.now, a.call.Session, ttl)
+				x.send("retiming", k.Command, func(out fsm.Outcome, _ bool) { x.table.Answered(k, out, x.now) })
+			})
+		}
+	}
 	if h := a.hold; h != nil && h.valid(x.now) {
 		can(nil, who+"releases", func() {
 			h.grant.Leave(ErrReleased)
@@ -241,7 +250,7 @@ func (x *small) check() string {
 		return err.Error()
 	}
 	for s := range x.m.Sessions() {
-		if own := x.table.Get(s.ID.Number); s.ID.Node == x.table.self.Node && own != nil && own.Until() >= x.renewed[s.ID.Number].Add(exploreTTL) {
+		if own := x.table.Get(s.ID.Number); s.ID.Node == x.table.self.Node && own != nil && own.Until() >= x.renewed[s.ID.Number].Add(s.TTL) {
 			return "a session is relied on for longer than the group keeps it"
 		}
 	}
@@ -263,7 +272,8 @@ func (x *small) check() string {
 	return ""
 }
 
-// end lets everything come to its end, without any more trouble: nothing of the node's sessions is left then.
+// end lets everything come to its end, without any more trouble: nothing of the node's sessions is
+// left then.
 func (x *small) end() string {
 	x.limits = limits{gives: len(x.askers)} // nobody waits for ever
 	for range 200 {
@@ -299,6 +309,7 @@ func (x *small) hash() string {
 			fmt.Fprint(&b, "owes", d.close, d.withdraw, len(d.release))
 		}
 		planned, ok := x.table.plan.Horizon(s.id.Number)
+		fmt.Fprint(&b, s.TTL(), x.table.seq.Load())
 		fmt.Fprint(&b, planned, ok, x.renewed[s.id.Number], x.m.SessionEnded(s.id))
 	}
 	for _, a := range x.askers {
@@ -314,9 +325,9 @@ func (x *small) hash() string {
 	return b.String()
 }
 
-// One node, one lock that another has, two calls: every order in which their commands reach the group and are answered,
-// in which answers are lost, calls give up, an operator frees the lock, the replica falls behind and is given the state as
-// a whole, half a TTL goes by and sessions expire.
+// One node, one lock that another has, two calls: every order in which their commands reach the
+// group and are answered, in which answers are lost, calls give up, an operator frees the lock, the
+// replica falls behind and is given the state as a whole, half a TTL goes by and sessions expire.
 func TestEveryHistoryOfANodesSideIsSound(t *testing.T) {
 	t.Parallel()
 	worlds := []limits{
@@ -330,6 +341,9 @@ func TestEveryHistoryOfANodesSideIsSound(t *testing.T) {
 		worlds = append(worlds, limits{asks: 1, forces: 1, gives: 1, aways: 1, steps: 2})
 	}
 	for _, manual := range []bool{false, true} {
+		if manual {
+			worlds = append(worlds, limits{asks: 1, forces: 1, retimes: 2, steps: 1}, limits{asks: 1, forces: 1, retimes: 3})
+		}
 		for _, l := range worlds {
 			e := &exploration{seen: make(map[string]bool), start: func() *small { return newSmall(l, manual) }}
 			if what := e.visit(nil); what != "" {
@@ -343,8 +357,8 @@ func TestEveryHistoryOfANodesSideIsSound(t *testing.T) {
 	}
 }
 
-// exploration goes every way that was not gone before. It comes to a state by going there again from the start: a
-// table cannot be copied.
+// exploration goes every way that was not gone before. It comes to a state by going there again
+// from the start: a table cannot be copied.
 type exploration struct {
 	start func() *small
 	seen  map[string]bool

@@ -7,9 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// The call that opened its session was queued, and then granted within a snapshot while its answer, "queued", was on
-// its way: a snapshot was not compared with sessions that nobody knew to be open yet. The call was never woken, and
-// its session was renewed for ever, and with it the lock that nobody held.
+// The call that opened its session was queued, and then granted within a snapshot while its answer,
+// "queued", was on its way: a snapshot was not compared with sessions that nobody knew to be open
+// yet. The call was never woken, and its session was renewed for ever, and with it the lock that
+// nobody held.
 func TestTheFirstCallOfASessionIsWokenByASnapshotThatOvertakesItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, manual := range []bool{false, true} {

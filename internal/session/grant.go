@@ -14,9 +14,11 @@ import (
 type Holder interface {
 	// Ended says that the grant is over, once. Whoever waits for it can be woken from here.
 	Ended(err error)
-	// Wanted says that somebody waits for the lock. It is called under the session's lock.
-	Wanted()
-	// Warned says that renewal is in trouble, or safe again, and for how long the holder may still rely on the grant.
+	// Wanted says that somebody waits for the lock or, with a reason, that the holder is asked to
+	// let go. It is called under the session's lock.
+	Wanted(reason string)
+	// Warned says that renewal is in trouble, or safe again, and for how long the holder may still
+	// rely on the grant.
 	Warned(safe bool, remaining time.Duration)
 }
 
@@ -61,10 +63,14 @@ func (g *Grant) Name() string { return g.name }
 // Token is the fencing token.
 func (g *Grant) Token() uint64 { return g.token }
 
+// Since is when this node learnt of it.
+func (g *Grant) Since() lease.Instant { return g.since }
+
 // Over reports whether the grant is valid no more, whatever its session is.
 func (g *Grant) Over() bool { return g.over.Load() }
 
-// Until is until when the holder may rely on the grant, zero if it is over. Read it before the clock.
+// Until is until when the holder may rely on the grant, zero if it is over. Read it before the
+// clock.
 func (g *Grant) Until() lease.Instant {
 	if g.over.Load() {
 		return never
@@ -75,7 +81,8 @@ func (g *Grant) Until() lease.Instant {
 // Lapse is Session.Lapse.
 func (g *Grant) Lapse(seen lease.Instant) { g.session.Lapse(seen) }
 
-// Remaining is for how long the holder may rely on the grant without a further renewal, by its maximum, too.
+// Remaining is for how long the holder may rely on the grant without a further renewal, by its
+// maximum, too.
 func (g *Grant) Remaining(now lease.Instant) time.Duration {
 	return max(0, time.Duration(min(g.Until(), g.most)-now))
 }
@@ -110,7 +117,8 @@ func (g *Grant) End(err error) bool {
 	return true
 }
 
-// Leave is End where a release follows: if that may leave a rest, the session lives until the group has heard it.
+// Leave is End where a release follows: if that may leave a rest, the session lives until the group
+// has heard it.
 func (g *Grant) Leave(err error) bool {
 	if !g.mayRest() {
 		return g.End(err)
@@ -132,7 +140,8 @@ func (g *Grant) left() {
 
 func (g *Grant) mayRest() bool { return g.minHold > 0 || g.delay > 0 }
 
-// Rest is for how long the place stays taken after the end of the grant, by its terms and by how it ended.
+// Rest is for how long the place stays taken after the end of the grant, by its terms and by how it
+// ended.
 func (g *Grant) Rest(now lease.Instant) time.Duration {
 	left := g.minHold - time.Duration(now-g.since)
 	if errors.Is(g.Err(), ErrLost) {
@@ -144,7 +153,8 @@ func (g *Grant) Rest(now lease.Instant) time.Duration {
 	return min(left+time.Millisecond-1, fsm.RestMax) // the group counts whole milliseconds
 }
 
-// AppendRelease appends the command that gives back a grant which has ended, and closes its session if that is its own.
+// AppendRelease appends the command that gives back a grant which has ended, and closes its session
+// if that is its own.
 func (g *Grant) AppendRelease(b []byte, now lease.Instant) []byte {
 	s := g.session
 	grant := [1]fsm.Grant{{Name: g.name, Token: g.token}}
@@ -161,9 +171,9 @@ const (
 	Unknown                 // the group does not remember how it ended
 )
 
-// ReleaseAnswered takes the outcome of the command of AppendRelease; unknown says that it was not the first attempt. end
-// tells how the state says that the grant ended: if it was not there any more an earlier attempt has released it, or it
-// was lost before.
+// ReleaseAnswered takes the outcome of the command of AppendRelease; unknown says that it was not
+// the first attempt. end tells how the state says that the grant ended: if it was not there any
+// more an earlier attempt has released it, or it was lost before.
 func (g *Grant) ReleaseAnswered(out fsm.Outcome, unknown bool, end func() (fsm.PastGrant, bool)) Released {
 	g.left()
 	g.session.table.closed(g.session)

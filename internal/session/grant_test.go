@@ -8,9 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Seed 6154 of the model: a lease was released before its minimum hold was over, and its session, on which nothing hung any
-// more, was closed as unused in the same moment. The end of the session came first: the lock was free at once, and
-// the release, which would have kept it taken, found nothing to release.
+// Seed 6154 of the model: a lease was released before its minimum hold was over, and its session,
+// on which nothing hung any more, was closed as unused in the same moment. The end of the session
+// came first: the lock was free at once, and the release, which would have kept it taken, found
+// nothing to release.
 func TestASessionIsNotClosedAsUnusedBeforeTheGroupHeardOfARestThatItsLeaseLeaves(t *testing.T) {
 	t.Parallel()
 	for name, terms := range map[string]Terms{

@@ -4,8 +4,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Note takes an event of the local replica, in the order of the log. What a holder or a waiter learns by it, Restore must
-// be able to tell from a state. A grant that its holder gives back, or that ends with its session, is no news of its own.
+// Note takes an event of the local replica, in the order of the log. What a holder or a waiter
+// learns by it, Restore must be able to tell from a state. A grant that its holder gives back, or
+// that ends with its session, is no news of its own.
 func (t *Table) Note(e *fsm.Event) {
 	if e.Session.Node != t.self.Node || e.Session.Incarnation != t.self.Incarnation {
 		return
@@ -39,12 +40,13 @@ func (t *Table) Note(e *fsm.Event) {
 	case fsm.EventForced:
 		t.revoke(s, e.Request, forced(e.Detail))
 	case fsm.EventWanted:
-		s.wanted(e.Request)
+		s.wanted(e.Request, e.Detail)
 	}
 }
 
-// Restore compares every session with a state that came as a whole, and in which single events were missed. The call
-// that opens a session may not have its answer yet: what the state says of its request holds for it, too.
+// Restore compares every session with a state that came as a whole, and in which single events were
+// missed. The call that opens a session may not have its answer yet: what the state says of its
+// request holds for it, too.
 func (t *Table) Restore(m *fsm.Machine) {
 	for _, s := range t.All() {
 		over, why := m.SessionEnded(s.id), ErrExpired
@@ -53,7 +55,10 @@ func (t *Table) Restore(m *fsm.Machine) {
 			if state == fsm.RequestGranted {
 				s.granted(r.number, token)
 				if m.Wanted(s.id, r.number) {
-					s.wanted(r.number)
+					s.wanted(r.number, "")
+				}
+				if reason := m.Asked(s.id, r.number); reason != "" {
+					s.wanted(r.number, reason)
 				}
 				continue
 			}

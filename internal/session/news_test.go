@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// side is a node without a group, whose replica is a machine of the test: one lease, and one call that waits.
+// side is a node without a group, whose replica is a machine of the test: one lease, and one call
+// that waits.
 type side struct {
 	*testing.T
 	table *Table
@@ -18,8 +20,8 @@ type side struct {
 	first *hold // of the first call; nil: none
 }
 
-// newSide is a node whose session holds "held", or holds and is about to hear of it, and waits for "busy" or
-// whatever else is waited for. answered says that it has its answers.
+// newSide is a node whose session holds "held", or holds and is about to hear of it, and waits for
+// "busy" or whatever else is waited for. answered says that it has its answers.
 func newSide(t *testing.T, answered bool) *side {
 	d := &side{T: t, table: newTable()}
 	for i := range d.calls {
@@ -47,7 +49,10 @@ func (d *side) view() string {
 	view := "no lease"
 	if h := d.first; h != nil {
 		h.grant.Settle(begins)
-		view = fmt.Sprintf("valid %v, err %v, wanted %v", h.valid(begins), h.grant.Err(), h.isWanted)
+		if !h.valid(begins) {
+			h.asked = "" // nobody lets go of what is gone
+		}
+		view = fmt.Sprintf("valid %v, err %v, wanted %v %q", h.valid(begins), h.grant.Err(), h.isWanted, h.asked)
 	}
 	w := d.waits[1]
 	if !w.told {
@@ -57,7 +62,7 @@ func (d *side) view() string {
 	if w.err != nil || !h.take(d.calls[1], w.token, Terms{}, begins) {
 		return view + "; the call asks again"
 	}
-	return fmt.Sprintf("%s; the call has token %d, wanted %v", view, h.grant.Token(), h.isWanted)
+	return fmt.Sprintf("%s; the call has token %d, wanted %v %q", view, h.grant.Token(), h.isWanted, h.asked)
 }
 
 // news is what a group carries out while a node looks elsewhere.
@@ -197,13 +202,46 @@ func everyNews() map[string]news {
 	}
 }
 
-// A holder whose replica caught up by a snapshot never heard that it was wanted, and its waiter waited for ever; and
-// who had lost its lock to an operator was not told the reason. What reaches a holder or a waiter by an event
-// must reach it by a snapshot.
+// asking is the news of a holder that is asked to let go.
+func asking() map[string]news {
+	ask := func(name, reason string) func(g *groupOf) {
+		return func(g *groupOf) {
+			token := g.tokens[name]
+			if name == "busy" {
+				token = g.m.Info().Counter
+			}
+			g.apply(fsm.Ask{Name: name, Token: token, Reason: reason})
+		}
+	}
+	do := func(cmds ...func(g *groupOf)) news {
+		return news{does: func(g *groupOf, _ *side) {
+			for _, f := range cmds {
+				f(g)
+			}
+		}}
+	}
+	please := ask("held", "please")
+	return map[string]news{
+		"granted and asked":    do(func(g *groupOf) { g.frees("busy", 0) }, ask("busy", "please")),
+		"asked":                do(please),
+		"asked and tried":      do(please, func(g *groupOf) { g.takes("held") }),
+		"waited for and asked": do(func(g *groupOf) { g.waitsFor("held") }, please),
+		"asked twice":          do(please, ask("held", "at once")),
+		"asked and forced": do(please, func(g *groupOf) {
+			g.apply(fsm.ForceRelease{Name: "held", Token: g.tokens["held"], Reason: "an operator's words"})
+		}),
+	}
+}
+
+// A holder whose replica caught up by a snapshot never heard that it was wanted, and its waiter
+// waited for ever; and who had lost its lock to an operator was not told the reason. What reaches a
+// holder or a waiter by an event must reach it by a snapshot.
 func TestWhatAnEventTellsAHolderOrAWaiterASnapshotTells(t *testing.T) {
 	t.Parallel()
 	kinds, reasons := make(map[fsm.EventKind]bool), make(map[fsm.Reason]bool)
-	for name, n := range everyNews() {
+	all := everyNews()
+	maps.Copy(all, asking())
+	for name, n := range all {
 		for _, answered := range []bool{true, false} {
 			if n.waits == "" {
 				n.waits = "busy"

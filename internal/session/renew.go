@@ -22,8 +22,8 @@ type Work struct {
 	Idle       bool          // there is no session: not before Urgent says so
 }
 
-// Keepalive renews sessions with one command, in one attempt: the plan decides on the next. Give its outcome to
-// Answered, or tell Unanswered.
+// Keepalive renews sessions with one command, in one attempt: the plan decides on the next. Give
+// its outcome to Answered, or tell Unanswered.
 type Keepalive struct {
 	Command  fsm.Keep
 	sessions []*Session
@@ -31,7 +31,8 @@ type Keepalive struct {
 	flies    bool // it counts as under way
 }
 
-// Step tells what the group has ended, ends and warns by the clock, and returns the renewals that are due.
+// Step tells what the group has ended, ends and warns by the clock, and returns the renewals that
+// are due.
 func (t *Table) Step(now lease.Instant) Work {
 	t.urgent.Store(false)
 	t.tellEnded()
@@ -118,29 +119,61 @@ func (t *Table) Renewal(now lease.Instant, sessions ...*Session) Keepalive {
 	return k
 }
 
+// Retiming is Renewal of a manually renewed session, which has this TTL from then on. From now on
+// the holder relies on no more than what both TTLs leave it; on more it may rely from the outcome
+// on. If that is CodeFinished the group has carried out a later one instead: ask for another.
+func (t *Table) Retiming(now lease.Instant, s *Session, ttl time.Duration) Keepalive {
+	t.retimes.Lock() // the plan is told of changes in the order of their numbers
+	defer t.retimes.Unlock()
+	k := t.Renewal(now, s)
+	k.Command.TTL = ttl
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if until, ok := t.plan.Retime(s.id.Number, k.Command.Seq, ttl, now); ok {
+		s.shorten(until)
+	}
+	t.urgent.Store(true)
+	return k
+}
+
 // Answered takes the outcome of a keepalive.
 func (t *Table) Answered(k Keepalive, out fsm.Outcome, now lease.Instant) {
 	t.Unanswered(k)
+	if out.Code == fsm.CodeFinished {
+		return
+	}
 	for _, s := range k.sessions {
 		if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {
 			t.Lose(s, ErrExpired)
 			continue
 		}
-		t.mu.Lock()
-		until, safe, ok := t.plan.Renewed(s.id.Number, k.sent, now)
-		t.mu.Unlock()
-		if !ok {
-			continue
-		}
-		if !s.extend(until) {
+		until, safe, alive := t.extend(s, k, now)
+		switch {
+		case !alive:
 			t.Lose(s, ErrExpired)
-			continue
-		}
-		if safe {
+		case safe:
 			s.warn(true, until, now)
 		}
 	}
 	t.urgent.Store(true)
+}
+
+// extend moves the end of a session's validity as the plan says. It returns false if that was over
+// already.
+func (t *Table) extend(s *Session, k Keepalive, now lease.Instant) (until lease.Instant, safe, alive bool) {
+	t.mu.Lock() // also until the session has the new end: a change of the TTL after this may shorten it
+	defer t.mu.Unlock()
+	ok, ttl := false, s.TTL()
+	if k.Command.TTL == 0 {
+		until, safe, ok = t.plan.Renewed(s.id.Number, k.sent, now)
+	} else {
+		until, ttl, ok = t.plan.Retimed(s.id.Number, k.Command.Seq, k.Command.TTL, k.sent, now)
+	}
+	if !ok {
+		return 0, false, true // the next Step says so
+	}
+	s.ttl.Store(int64(ttl))
+	return until, safe, s.extend(until)
 }
 
 // Unanswered says that the outcome of a keepalive will not be known.
@@ -152,13 +185,14 @@ func (t *Table) Unanswered(k Keepalive) {
 	}
 }
 
-// HandOver leaves the renewal of a manual session to its caller, after a last one. Its caller begins with a whole TTL if
-// the group could be reached, and else with what the last renewal in the queue left.
+// HandOver leaves the renewal of a manual session to its caller, after a last one. Its caller
+// begins with a whole TTL if the group could be reached, and else with what the last renewal in the
+// queue left.
 func (t *Table) HandOver(s *Session, now lease.Instant) {
 	if t.Alive(s, now) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.plan.Open(s.id.Number, s.ttl, 0, false)
+		t.plan.Open(s.id.Number, s.TTL(), 0, false)
 	}
 }
 

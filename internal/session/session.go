@@ -11,15 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// OpenMax bounds the calls of one session that are not finished: waiting, under way, or given up and not yet withdrawn.
+// OpenMax bounds the calls of one session that are not finished: waiting, under way, or given up
+// and not yet withdrawn.
 const OpenMax = 1 << 17
 
-// ClaimsMax bounds the leases and waiting calls of one session. The group ends a session by one command, and carries
-// out no other meanwhile: some 5 µs for each lock on a busy core.
+// ClaimsMax bounds the leases and waiting calls of one session. The group ends a session by one
+// command, and carries out no other meanwhile: some 5 µs for each lock on a busy core.
 const ClaimsMax = 1 << 14
 
-// Waiter is a call that waits in a queue. It is told the first thing that comes, under the session's lock: it only
-// notes it.
+// Waiter is a call that waits in a queue. It is told the first thing that comes, under the
+// session's lock: it only notes it.
 type Waiter interface {
 	// Granted says that the lock is granted with this token.
 	Granted(token uint64)
@@ -31,16 +32,17 @@ type Waiter interface {
 type claim struct {
 	waiter  Waiter // nil once there is a grant
 	grant   *Grant
-	revoked error // the grant ended before the call had taken it
-	wanted  bool  // somebody waited before the call had taken its grant
+	revoked error  // the grant ended before the call had taken it
+	wanted  bool   // somebody waited before the call had taken its grant
+	asked   string // why it was asked to let go before that, "" if it was not
 }
 
 // Session is this node's side of a session of the group.
 type Session struct {
 	table  *Table
 	id     fsm.SessionID
-	ttl    time.Duration
 	manual bool
+	ttl    atomic.Int64 // a time.Duration: what the group is known to have
 
 	until   atomic.Int64          // a lease.Instant: until when a holder may rely on it; or never
 	verdict atomic.Pointer[error] // why the group ended it, before Step got to it
@@ -61,18 +63,20 @@ type Session struct {
 func (s *Session) ID() fsm.SessionID { return s.id }
 
 // TTL is after how long without a renewal the group ends it.
-func (s *Session) TTL() time.Duration { return s.ttl }
+func (s *Session) TTL() time.Duration { return time.Duration(s.ttl.Load()) }
 
 // Manual reports whether it is of one lease alone, whose holder renews it.
 func (s *Session) Manual() bool { return s.manual }
 
-// Begin takes a request number for a command that is sent after now and never waits, and returns with it the lowest
-// one whose answer has not been heard. It fails when the session is over, or with ErrBusy. Finish ends what it began.
+// Begin takes a request number for a command that is sent after now and never waits, and returns
+// with it the lowest one whose answer has not been heard. It fails when the session is over, or
+// with ErrBusy. Finish ends what it began.
 func (s *Session) Begin(now lease.Instant) (request, acked uint64, err error) {
 	return s.begin(nil, now)
 }
 
-// begin is Begin; with a waiter its grant is waited for. The validity of the session counts from its first command.
+// begin is Begin; with a waiter its grant is waited for. The validity of the session counts from
+// its first command.
 func (s *Session) begin(w Waiter, now lease.Instant) (request, acked uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +141,8 @@ func (s *Session) Counts() (held, waiting int) {
 	return held, waiting
 }
 
-// adopt gives a request its grant, whose answer is heard with it. It returns the reason if the grant is over already.
+// adopt gives a request its grant, whose answer is heard with it. It returns the reason if the
+// grant is over already.
 func (s *Session) adopt(g *Grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +160,10 @@ func (s *Session) adopt(g *Grant) error {
 	}
 	c.grant, c.waiter = g, nil
 	if c.wanted {
-		g.holder.Wanted()
+		g.holder.Wanted("")
+	}
+	if c.asked != "" {
+		g.holder.Wanted(c.asked)
 	}
 	return nil
 }
@@ -198,22 +206,25 @@ func (s *Session) granted(request, token uint64) {
 	}
 }
 
-// wanted tells the holder of a request that somebody waits, now or when it takes its grant.
-func (s *Session) wanted(request uint64) {
+// wanted tells the holder of a request that somebody waits or, with a reason, that it is asked to
+// let go: now, or when it takes its grant.
+func (s *Session) wanted(request uint64, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.claims[request]
 	switch {
 	case c == nil:
 	case c.grant != nil:
-		c.grant.holder.Wanted()
+		c.grant.holder.Wanted(reason)
+	case reason != "":
+		c.asked = reason
 	default:
 		c.wanted = true
 	}
 }
 
-// revoke records that the group has ended a request, and returns its grant if that is taken. A call that waits is woken,
-// and one that has just been granted it gets no lease.
+// revoke records that the group has ended a request, and returns its grant if that is taken. A call
+// that waits is woken, and one that has just been granted it gets no lease.
 func (s *Session) revoke(request uint64, cause error) *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,8 +242,8 @@ func (s *Session) revoke(request uint64, cause error) *Grant {
 	return nil
 }
 
-// end marks the session as over and returns its grants; the calls that wait are woken with err. It returns false if it
-// was over already.
+// end marks the session as over and returns its grants; the calls that wait are woken with err. It
+// returns false if it was over already.
 func (s *Session) end(err error) ([]*Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +276,7 @@ func (s *Session) discard() bool {
 	return true
 }
 
-// grants returns those that are taken.
+// grants returns those that are taken, in the order of their requests.
 func (s *Session) grants() []*Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +316,8 @@ func (s *Session) sorted() []uint64 {
 	return numbers
 }
 
-// unused reports whether nothing has hung on the session for a TTL, as far as earlier calls have seen.
+// unused reports whether nothing has hung on the session for a TTL, as far as earlier calls have
+// seen.
 func (s *Session) unused(now lease.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +325,7 @@ func (s *Session) unused(now lease.Instant) bool {
 		s.idle = now
 		return false
 	}
-	return now-s.idle > lease.Instant(s.ttl)
+	return now-s.idle > lease.Instant(s.ttl.Load())
 }
 
 func byNumber(a, b *Session) int { return cmp.Compare(a.id.Number, b.id.Number) }

@@ -26,6 +26,8 @@ type Table struct {
 	revoked  []revoked                  // the same of single grants
 	flights  int                        // keepalives under way
 
+	retimes sync.Mutex // taken before mu
+
 	debts debts
 }
 
@@ -68,7 +70,8 @@ func (t *Table) session(ttl time.Duration, manual bool) *Session {
 		return s
 	}
 	id := fsm.SessionID{Node: t.self.Node, Incarnation: t.self.Incarnation, Number: t.numbers.Begin()}
-	s := &Session{table: t, id: id, ttl: ttl, manual: manual, claims: make(map[uint64]*claim)}
+	s := &Session{table: t, id: id, manual: manual, claims: make(map[uint64]*claim)}
+	s.ttl.Store(int64(ttl))
 	t.sessions[id.Number] = s
 	if !manual {
 		t.shared[ttl] = s
@@ -76,26 +79,28 @@ func (t *Table) session(ttl time.Duration, manual bool) *Session {
 	return s
 }
 
-// unshare takes no more leases onto a session: the next lease of its TTL opens another one. Those that it has stay.
+// unshare takes no more leases onto a session: the next lease of its TTL opens another one. Those
+// that it has stay.
 func (t *Table) unshare(s *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.shared[s.ttl] == s {
-		delete(t.shared, s.ttl)
+	if t.shared[s.TTL()] == s {
+		delete(t.shared, s.TTL())
 	}
 }
 
-// UnshareAll takes no more leases onto any session. The group takes a process that it has removed for one that is here
-// again when it opens one: what it waits for then is withdrawn when its node is removed the next time.
+// UnshareAll takes no more leases onto any session. The group takes a process that it has removed
+// for one that is here again when it opens one: what it waits for then is withdrawn when its node
+// is removed the next time.
 func (t *Table) UnshareAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.shared)
 }
 
-// Opened notes that the group has the session. It returns false if its validity is over already. While its call is
-// queued, a manual session is renewed automatically, too: otherwise the call would lose its place in the queue after a
-// TTL.
+// Opened notes that the group has the session. It returns false if its validity is over already.
+// While its call is queued, a manual session is renewed automatically, too: otherwise the call
+// would lose its place in the queue after a TTL.
 func (t *Table) Opened(s *Session, queued bool, now lease.Instant) bool {
 	if s.valid(now) {
 		return true
@@ -104,7 +109,7 @@ func (t *Table) Opened(s *Session, queued bool, now lease.Instant) bool {
 	if !s.opened && s.over == nil {
 		s.opened = true
 		t.mu.Lock() // until the session has its validity: a keepalive for it, too, would find it over before
-		s.begins(t.plan.Open(s.id.Number, s.ttl, s.first, !s.manual || queued))
+		s.begins(t.plan.Open(s.id.Number, s.TTL(), s.first, !s.manual || queued))
 		t.mu.Unlock()
 		t.urgent.Store(true)
 	}
@@ -117,7 +122,8 @@ func (t *Table) Opened(s *Session, queued bool, now lease.Instant) bool {
 	return alive
 }
 
-// Alive ends the session if its validity has passed, and reports whether it lives or is still to be opened.
+// Alive ends the session if its validity has passed, and reports whether it lives or is still to be
+// opened.
 func (t *Table) Alive(s *Session, now lease.Instant) bool {
 	if s.valid(now) {
 		return true
@@ -132,8 +138,8 @@ func (t *Table) Alive(s *Session, now lease.Instant) bool {
 	return alive && !lapsed
 }
 
-// Lose ends a session and everything on it. Where the group may still have it, it is to be closed there, so that its
-// locks are free before its TTL is over.
+// Lose ends a session and everything on it. Where the group may still have it, it is to be closed
+// there, so that its locks are free before its TTL is over.
 func (t *Table) Lose(s *Session, cause error) {
 	byGroup := s.verdict.Load()
 	if byGroup != nil {
@@ -177,8 +183,9 @@ func (t *Table) Forsake(cause error) {
 	}
 }
 
-// discard drops a session that the group never opened, once nothing hangs on it: its calls gave up before the group
-// could be reached, or were refused. Without that each TTL asked for in an outage would stay for ever.
+// discard drops a session that the group never opened, once nothing hangs on it: its calls gave up
+// before the group could be reached, or were refused. Without that each TTL asked for in an outage
+// would stay for ever.
 func (t *Table) discard(s *Session) {
 	if !s.discard() {
 		return
@@ -221,6 +228,16 @@ func (t *Table) Empty() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.sessions) == 0
+}
+
+// Holders returns whoever has a grant, by session and request.
+func (t *Table) Holders() (all []Holder) {
+	for _, s := range t.All() {
+		for _, g := range s.grants() {
+			all = append(all, g.holder)
+		}
+	}
+	return all
 }
 
 // Counts returns how many leases and waiting calls there are.

@@ -39,11 +39,18 @@ type hold struct {
 	grant    Grant
 	ended    []error
 	isWanted bool
+	asked    string
 	warnings []bool // safe
 }
 
-func (h *hold) Ended(err error)                   { h.ended = append(h.ended, err) }
-func (h *hold) Wanted()                           { h.isWanted = true }
+func (h *hold) Ended(err error) { h.ended = append(h.ended, err) }
+func (h *hold) Wanted(reason string) {
+	if reason == "" {
+		h.isWanted = true
+	} else {
+		h.asked = reason
+	}
+}
 func (h *hold) Warned(safe bool, _ time.Duration) { h.warnings = append(h.warnings, safe) }
 func (h *hold) valid(now lease.Instant) bool      { return now < h.grant.Until() }
 func (h *hold) take(c Call, token uint64, terms Terms, now lease.Instant) bool {
@@ -102,8 +109,8 @@ func TestACallThatASessionHasNoRoomForGoesToAnother(t *testing.T) {
 	sound(t, table, begins)
 }
 
-// A group is given up in which the end of a session was on its way: the answer never comes. Its node kept the session, and
-// its number in use, for as long as the process lived.
+// A group is given up in which the end of a session was on its way: the answer never comes. Its
+// node kept the session, and its number in use, for as long as the process lived.
 func TestASessionWhoseEndIsUnderWayWhenItsGroupIsGivenUpIsForgotten(t *testing.T) {
 	t.Parallel()
 	table := newTable()

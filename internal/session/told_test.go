@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// A node that lags far behind gets the state as a whole, and no single events: whoever waits on it must learn
-// from the state alone what became of its request. Otherwise it waits for ever for a lock that it holds.
+// A node that lags far behind gets the state as a whole, and no single events: whoever waits on it
+// must learn from the state alone what became of its request. Otherwise it waits for ever for a
+// lock that it holds.
 func TestASnapshotTellsThoseWhoWaitWhatBecameOfTheirRequests(t *testing.T) {
 	t.Parallel()
 	table := newTable()
@@ -34,7 +35,7 @@ func TestASnapshotTellsThoseWhoWaitWhatBecameOfTheirRequests(t *testing.T) {
 			other.Number = 99
 			apply(fsm.Acquire{Session: other, TTL: time.Hour, Request: 1, Name: name})
 		}
-		tokens[name] = apply(fsm.Acquire{Session: s.id, TTL: s.ttl, Request: c.Request, Acked: 1, Name: name, Wait: true}).Token
+		tokens[name] = apply(fsm.Acquire{Session: s.id, TTL: s.TTL(), Request: c.Request, Acked: 1, Name: name, Wait: true}).Token
 	}
 	apply(fsm.ForceRelease{Name: "freed", Token: tokens["freed"], Reason: "test"})
 	table.Opened(s, true, begins)

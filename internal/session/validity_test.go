@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// Mutants showed that no test looked at these: a fleet in good health answers so fast that counting from the
-// answer does no harm, and a lease seldom ends in the moment in which it is renewed.
+// Mutants showed that no test looked at these: a fleet in good health answers so fast that counting
+// from the answer does no harm, and a lease seldom ends in the moment in which it is renewed.
 
 // timed is a table, and a session of it whose first command was sent an hour before now.
 func timed(t *testing.T) (table *Table, s *Session, now, sent lease.Instant) {
@@ -25,14 +25,15 @@ func timed(t *testing.T) (table *Table, s *Session, now, sent lease.Instant) {
 func TestValidityCountsFromBeforeTheFirstCommandWasSent(t *testing.T) {
 	t.Parallel()
 	table, s, now, sent := timed(t)
-	if !table.Opened(s, false, now) || s.Until() != lease.Horizon(sent, s.ttl, 0) {
+	if !table.Opened(s, false, now) || s.Until() != lease.Horizon(sent, s.TTL(), 0) {
 		t.Errorf("valid until %v after the first command was sent", s.Until().Sub(sent))
 	}
 	sound(t, table, now)
 }
 
-// Many calls that open one session have their grants from one entry of the log. One that came between the first of
-// them and the validity that it set found a session without validity, and ended it for all.
+// Many calls that open one session have their grants from one entry of the log. One that came
+// between the first of them and the validity that it set found a session without validity, and
+// ended it for all.
 func TestCallsThatOpenASessionAtOnceAllFindItValid(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -64,13 +65,14 @@ func TestValidityCountsFromBeforeTheRenewalWasSent(t *testing.T) {
 	k, sent := table.Renewal(now, s), now
 	now = now.Add(time.Hour)
 	table.Answered(k, fsm.Outcome{}, now)
-	if s.Until() != lease.Horizon(sent, s.ttl, 0) {
+	if s.Until() != lease.Horizon(sent, s.TTL(), 0) {
 		t.Errorf("valid until %v after the renewal was sent", s.Until().Sub(sent))
 	}
 	sound(t, table, now)
 }
 
-// Whoever was told that its lease is not valid is never told that it is, whatever answer comes later.
+// Whoever was told that its lease is not valid is never told that it is, whatever answer comes
+// later.
 func TestValidityThatWasDeniedDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Session){
@@ -90,8 +92,8 @@ func TestValidityThatWasDeniedDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// The local apply tells of the end of a session that there was. Of one that the group has never known, because the command
-// that was to open it got lost, the outcome of a keepalive alone does.
+// The local apply tells of the end of a session that there was. Of one that the group has never
+// known, because the command that was to open it got lost, the outcome of a keepalive alone does.
 func TestASessionThatTheGroupDoesNotKnowIsOver(t *testing.T) {
 	t.Parallel()
 	table, s, now, _ := timed(t)

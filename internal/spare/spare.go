@@ -1,6 +1,6 @@
-// Package spare sets file descriptors aside for the time when the process or its host has no others. A replica
-// that can then neither connect nor open a file of its log would lose its part in the group, and with
-// it the leases of its node.
+// Package spare sets file descriptors aside for the time when the process or its host has no
+// others. A replica that can then neither connect nor open a file of its log would lose its part in
+// the group, and with it the leases of its node.
 package spare
 
 import (
@@ -15,8 +15,8 @@ import (
 // refillPause is how often a set that misses some looks whether there are others again.
 const refillPause = 200 * time.Millisecond
 
-// Set is a number of descriptors set aside for one purpose. What was made with one gives it back when it is
-// closed. A nil Set has none. All methods may be called at any time from any goroutine.
+// Set is a number of descriptors set aside for one purpose. What was made with one gives it back
+// when it is closed. A nil Set has none. All methods may be called at any time from any goroutine.
 type Set struct {
 	max  int
 	open func() (io.Closer, error)
@@ -28,7 +28,8 @@ type Set struct {
 	closed bool
 }
 
-// NewSet sets max descriptors aside, now or as soon as there are any. open makes one: Null, but for tests.
+// NewSet sets max descriptors aside, now or as soon as there are any. open makes one: Null, but for
+// tests.
 func NewSet(max int, open func() (io.Closer, error)) *Set {
 	s := &Set{max: max, open: open}
 	s.fill()
@@ -41,8 +42,8 @@ func Null() (io.Closer, error) { return os.Open(os.DevNull) }
 // Lacking says whether an error is that there was no descriptor to be had.
 func Lacking(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
 
-// Do makes something that takes a descriptor, with a spare one if there is no other: then back is not nil, and the
-// caller calls it, once, when what was made is closed.
+// Do makes something that takes a descriptor, with a spare one if there is no other: then back is
+// not nil, and the caller calls it, once, when what was made is closed.
 func (s *Set) Do(create func() error) (back func(), err error) {
 	if err = create(); s == nil || !Lacking(err) {
 		return nil, err

@@ -124,8 +124,8 @@ func TestTheNextSpareIsTriedWhenSomebodyElseTookWhatWasFreed(t *testing.T) {
 	}
 }
 
-// A set that had lost descriptors during one shortage had them again only when something else was opened: in a quiet
-// process, not before the next shortage.
+// A set that had lost descriptors during one shortage had them again only when something else was
+// opened: in a quiet process, not before the next shortage.
 func TestWhatIsMissingIsSetAsideAsSoonAsThereAreDescriptorsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,8 @@ func TestAVersionOfGoThatNobodyHasReadIsRefused(t *testing.T) {
 	}
 }
 
-// A place that is missing, or there twice, means that the source is not the one that the patch was written for.
+// A place that is missing, or there twice, means that the source is not the one that the patch was
+// written for.
 func TestASourceThatHasChangedIsRefused(t *testing.T) {
 	t.Parallel()
 	root := goroot(t)

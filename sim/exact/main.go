@@ -1,13 +1,14 @@
-// Command exact replays a test of package sim exactly: the same seed gives the same trace, byte by byte, in every
-// process on every day. It is a tool for development on this repository:
+// Command exact replays a test of package sim exactly: the same seed gives the same trace, byte by
+// byte, in every process on every day. It is a tool for development on this repository:
 //
 //	go run ./sim/exact -seed 7             runs seed 7 of the random test and keeps its trace
 //	go run ./sim/exact -seed 7 -times 6    runs it in six fresh processes and compares the traces
 //
-// The Go runtime leaves much to chance: the order in which select looks at channels, the order of a map, of timers
-// that are due together, of goroutines. exact therefore builds the test with a changed runtime, which is made of
-// the installed one by the go command's -overlay; nothing is installed. It refuses a version of Go that it does not
-// know. The first build compiles the standard library again, which takes minutes; then it is cached.
+// The Go runtime leaves much to chance: the order in which select looks at channels, the order of a
+// map, of timers that are due together, of goroutines. exact therefore builds the test with a
+// changed runtime, which is made of the installed one by the go command's -overlay; nothing is
+// installed. It refuses a version of Go that it does not know. The first build compiles the
+// standard library again, which takes minutes; then it is cached.
 //
 //	main.go      what is run
 //	patches.go   what is changed in the standard library, and why
@@ -47,7 +48,7 @@ func main() {
 	flag.Uint64Var(&j.seed, "seed", 1, "the seed")
 	flag.IntVar(&j.times, "times", 1, "in how many processes; the traces are compared")
 	flag.IntVar(&j.minutes, "minutes", 2, "virtual minutes of faults, for the random test")
-	flag.StringVar(&j.pkg, "pkg", ".", "the package of the test")
+	flag.StringVar(&j.pkg, "pkg", "./sim/virtual", "the package of the test")
 	flag.StringVar(&j.test, "run", "^TestRandomFaultsBreakNoPromise$", "the test, as for go test")
 	flag.BoolVar(&j.race, "race", false, "with the race detector")
 	flag.StringVar(&j.dir, "dir", "", "keep the trace here. Default: a new directory")
@@ -145,7 +146,8 @@ func installed(ctx context.Context) (goroot, version string, err error) {
 	return goroot, version, nil
 }
 
-// once runs the test in a process of its own and answers the name of the trace, "" if there is none.
+// once runs the test in a process of its own and answers the name of the trace, "" if there is
+// none.
 func (j *job) once(ctx context.Context, binary string, n int) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(j.dir, fmt.Sprint("run-", n)))
 	if err != nil {

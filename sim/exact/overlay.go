@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// writeOverlay writes the changed files of the standard library in goroot and the list of them below dir, and answers
-// the name of the list, which is what -overlay of the go command wants.
+// writeOverlay writes the changed files of the standard library in goroot and the list of them
+// below dir, and answers the name of the list, which is what -overlay of the go command wants.
 func writeOverlay(goroot, version, dir string) (string, error) {
 	if !slices.Contains(known(), version) {
 		return "", fmt.Errorf("this is %s, and exact replay is known to work with %s alone: read the patches against it first",

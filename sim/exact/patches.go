@@ -1,15 +1,15 @@
 package main
 
-// patch is one place of the standard library that the overlay changes. Old must occur in the file exactly once, or
-// the version is not the one that this was written for.
+// patch is one place of the standard library that the overlay changes. Old must occur in the file
+// exactly once, or the version is not the one that this was written for.
 type patch struct {
 	file     string // below GOROOT/src
 	why      string
 	old, new string
 }
 
-// known lists the versions of Go whose runtime somebody has read before these patches were allowed for it. A new
-// one is added after `go run ./sim/exact -times 6` has proved it.
+// known lists the versions of Go whose runtime somebody has read before these patches were allowed
+// for it. A new one is added after `go run ./sim/exact -times 6` has proved it.
 func known() []string { return []string{"go1.26.8"} }
 
 // patches are all changes of existing files.
@@ -17,8 +17,8 @@ func patches() []patch {
 	return append(append(chance(), scheduling()...), clocks()...)
 }
 
-// chance takes every lot that a goroutine of a bubble draws from the bubble's own generator, and everybody else's
-// from generators that begin alike in every process.
+// chance takes every lot that a goroutine of a bubble draws from the bubble's own generator, and
+// everybody else's from generators that begin alike in every process.
 func chance() []patch {
 	return []patch{{
 		"runtime/synctest.go", "a bubble carries a generator, and knows when garbage was last collected",

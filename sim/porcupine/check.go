@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Op is one operation of an object: it happens at one moment from Call to Return, which are places in the
-// history. What is what it does, in its kind's own words.
+// Op is one operation of an object: it happens at one moment from Call to Return, which are places
+// in the history. What is what it does, in its kind's own words.
 type Op struct {
 	Call, Return int
 	What         any
 }
 
-// Never is the Return of an operation whose answer nobody heard: it may happen at any later time. Last in a
-// history, where nothing follows it, is as good as never.
+// Never is the Return of an operation whose answer nobody heard: it may happen at any later time.
+// Last in a history, where nothing follows it, is as good as never.
 const Never = math.MaxInt
 
-// Kind is one kind of object. A new kind of lock joins by saying which operations a history has of its objects,
-// and what an operation does to an object.
+// Kind is one kind of object. A new kind of lock joins by saying which operations a history has of
+// its objects, and what an operation does to an object.
 type Kind interface {
 	// Name is for people.
 	Name() string
@@ -33,7 +33,8 @@ type Kind interface {
 
 // State is an object as it is at one moment. It never changes.
 type State interface {
-	// Step does what an operation says: ok is false if it cannot have been answered so in this state.
+	// Step does what an operation says: ok is false if it cannot have been answered so in this
+	// state.
 	Step(what any) (next State, ok bool)
 	// Key tells states apart.
 	Key() string
@@ -62,9 +63,9 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%s %q: a history of %d operations %s", v.Kind, v.Object, v.Ops, what)
 }
 
-// Check looks at every object of a history, for at most patience each. It answers all verdicts, and an error
-// that names the first bad one: an object that misbehaved, or could not be decided; or a history with
-// fewer than least operations in all, which proves nothing.
+// Check looks at every object of a history, for at most patience each. It answers all verdicts, and
+// an error that names the first bad one: an object that misbehaved, or could not be decided; or a
+// history with fewer than least operations in all, which proves nothing.
 func Check(h []history.Event, patience time.Duration, least int) ([]Verdict, error) {
 	var verdicts []Verdict
 	var first error

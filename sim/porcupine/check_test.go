@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 	"github.com/holdfast-go/holdfast/sim/porcupine"
 )
 
@@ -150,6 +150,7 @@ func TestHistoriesThatMayBeAreAccepted(t *testing.T) {
 		"a lease ends unseen":                  join(events{ask(1), grant(1, 10), ask(2), grant(2, 11)}, verify(3, 10, false), verify(4, 11, true)),
 		"the release of a lease that was lost": {ask(1), grant(1, 10), on(history.Release, 10), ask(2), grant(2, 11), on(history.Released, 10)},
 		"a release in doubt":                   join(events{ask(1), grant(1, 10), on(history.Release, 10)}, verify(3, 10, true), verify(4, 10, false)),
+		"a token that nobody lived to tell of": join(events{ask(1), grant(1, 10)}, verify(3, 12, true), verify(4, 12, false)),
 		"answers that cross":                   {ask(1), ask(2), grant(2, 11), grant(1, 10)},
 		"readers that share":                   join(events{permit(1, 1, 9), grant(1, 10), permit(2, 1, 9), grant(2, 11)}, verify(3, 10, true), verify(4, 11, true)),
 		"a set and its names by turns": join(at("{t}b", ask(2), grant(2, 11)), events{set(3)}, at("{t}b", on(history.Release, 11), on(history.Released, 11)), at("{t}a", grant(3, 12)),
@@ -177,7 +178,8 @@ func TestWhatIsNotDecidedOrNotTriedFails(t *testing.T) {
 	if _, err := porcupine.Check(script(ask(1), grant(1, 10)), patience, 100); err == nil || !strings.Contains(err.Error(), "teeth") {
 		t.Errorf("two operations where a hundred were wanted: %v", err)
 	}
-	// Many writes in doubt at once, and reads that none of them explains: too many orders to try them all.
+	// Many writes in doubt at once, and reads that none of them explains: too many orders to try
+	// them all.
 	var h events
 	for op := range uint64(40) {
 		h = append(h, value(history.Set, op+1, string(rune('a'+op)), false))

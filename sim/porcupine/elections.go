@@ -2,12 +2,13 @@ package porcupine
 
 import (
 	"fmt"
+	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Elections are the seats of leaders: who leads and what the leader says of itself are one object, which is written
-// by candidates when they are elected and while they lead, and read as a whole.
+// Elections are the seats of leaders: who leads and what the leader says of itself are one object,
+// which is written by candidates when they are elected and while they lead, and read as a whole.
 type Elections struct{}
 
 // Name is for people.
@@ -32,8 +33,9 @@ type (
 	}
 )
 
-// Ops lists what is known of each election. A leader whom only readers saw, whose call gave up before it heard, has
-// come before it was seen first, and has gone at any time; what it says of itself may be there with or without it.
+// Ops lists what is known of each election. A leader whom only readers saw, whose call gave up
+// before it heard, has come before it was seen first, and has gone at any time; what it says of
+// itself may be there with or without it.
 func (Elections) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
 	for _, e := range h {
@@ -50,9 +52,14 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 	of := make(map[uint64]*tenure)
 	for _, t := range all {
 		of[t.token] = t
-		add(t.asked.Lock, Op{t.grant.call, t.grant.ret, elected{token: t.token, value: t.asked.Value}})
-		for _, s := range t.ends {
-			add(t.asked.Lock, Op{s.call, s.ret, ended{t.token}})
+		if t.asked.Weight < t.asked.Limit { // shared: several may hold a set with the seat in it
+			continue
+		}
+		for _, name := range t.asked.Names() { // who holds a set with the seat in it leads
+			add(name, Op{t.grant.call, t.grant.ret, elected{token: t.token, value: t.asked.Value}})
+			for _, s := range t.ends {
+				add(name, Op{s.call, s.ret, ended{t.token}})
+			}
 		}
 	}
 	values, read := writes(h), make(map[string]bool)
@@ -68,6 +75,9 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 			}
 			delete(begun, e.Op) // what an observer is told later may be old
 			t := of[e.Token]    // who was elected with a value has written over all that was there
+			if t != nil && t.asked.Weight < t.asked.Limit {
+				continue
+			}
 			loose := (t == nil || t.asked.Value == "") && values.loose(e.Lock, e.Value, span{call, i})
 			add(e.Lock, Op{call, i, led{e.Token, e.Value, loose}})
 			read[e.Value] = true
@@ -77,7 +87,7 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 				add(e.Lock, Op{s.call, min(s.ret, i), elected{token: e.Token, stranger: true}})
 				end := Op{s.call, Never, ended{e.Token}}
 				for _, later := range all {
-					if later.token > e.Token && later.asked.Lock == e.Lock {
+					if later.token > e.Token && slices.Contains(later.asked.Names(), e.Lock) {
 						end.Return = later.grant.ret
 						break
 					}
@@ -94,7 +104,8 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 	return ops
 }
 
-// seat is who leads, 0 is nobody; the highest token so far; and the value, which outlives its leader.
+// seat is who leads, 0 is nobody; the highest token so far; and the value, which outlives its
+// leader.
 type seat struct {
 	leader, highest uint64
 	value           string
@@ -104,7 +115,8 @@ type seat struct {
 // Key tells states apart.
 func (s seat) Key() string { return fmt.Sprint(s.leader, s.highest, s.value, s.unknown) }
 
-// Step elects only into an empty seat and with a higher token, and tells who leads and with which value.
+// Step elects only into an empty seat and with a higher token, and tells who leads and with which
+// value.
 func (s seat) Step(what any) (State, bool) {
 	switch op := what.(type) {
 	case elected:

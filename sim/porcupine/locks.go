@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Locks are all locks that are held by weight: exclusive ones, whose holder weighs as much as the limit, shared
-// ones and permits; a set is one grant of each of its names.
+// Locks are all locks that are held by weight: exclusive ones, whose holder weighs as much as the
+// limit, shared ones and permits; a set is one grant of each of its names.
 type Locks struct{}
 
 // Name is for people.
@@ -45,7 +45,7 @@ func (Locks) Ops(h []history.Event) map[string][]Op {
 			}
 		}
 	}
-	for _, v := range verdicts(h) {
+	for _, v := range verdicts(h, all) {
 		ops[v.name] = append(ops[v.name], Op{v.call, v.ret, v.verified})
 	}
 	for _, a := range answers(h, all) {
@@ -60,13 +60,16 @@ type verdict struct {
 	verified
 }
 
-func verdicts(h []history.Event) (list []verdict) {
+// verdicts are all answers about tokens that a caller of the history was granted: of another grant
+// its holder's process did not live to tell.
+func verdicts(h []history.Event, all []*tenure) (list []verdict) {
 	begun := make(map[uint64]int)
+	known := tokens(all)
 	for i, e := range h {
-		switch e.Kind {
-		case history.Verify:
+		switch {
+		case e.Kind == history.Verify:
 			begun[e.Op] = i
-		case history.Verified:
+		case e.Kind == history.Verified && known[e.Token]:
 			list = append(list, verdict{span{begun[e.Op], i}, verified{e.Lock, e.Token, e.OK}})
 		}
 	}
@@ -92,8 +95,8 @@ func (s lockState) of(name string) (tokens []uint64) {
 	return tokens
 }
 
-// Step grants to who fits and only with a higher token; tells of tokens what is true; and never frees a token
-// that was not granted.
+// Step grants to who fits and only with a higher token; tells of tokens what is true; and never
+// frees a token that was not granted.
 func (s lockState) Step(what any) (State, bool) {
 	switch op := what.(type) {
 	case taken:

@@ -3,10 +3,11 @@ package porcupine
 import (
 	"maps"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Sets are the locks that sets join, directly or by others, all of them one object: a set is taken and freed as a whole.
+// Sets are the locks that sets join, directly or by others, all of them one object: a set is taken
+// and freed as a whole.
 type Sets struct{}
 
 // Name is for people.
@@ -31,7 +32,7 @@ func (Sets) Ops(h []history.Event) map[string][]Op {
 			add(t.asked.Lock, Op{s.call, s.ret, freed{t.token}})
 		}
 	}
-	for _, v := range verdicts(h) {
+	for _, v := range verdicts(h, all) {
 		add(v.name, Op{v.call, v.ret, v.verified})
 	}
 	type look struct {

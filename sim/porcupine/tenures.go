@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 // span is where in a history something happened, at one moment between the two.
@@ -15,14 +15,14 @@ type tenure struct {
 	asked history.Event
 	token uint64
 	grant span
-	// ends are the calls that ended it, as far as they were answered, and the end that nobody called, if it may have
-	// come before them: at some time after the grant, and before the next one that excludes it is heard of. The second
-	// end changes nothing.
+	// ends are the calls that ended it, as far as they were answered, and the end that nobody
+	// called, if it may have come before them: at some time after the grant, and before the next
+	// one that excludes it is heard of. The second end changes nothing.
 	ends []span
 }
 
-// tenures are all grants by their tokens. A call without a grant is left out: whatever it did is over again, and
-// nobody saw it.
+// tenures are all grants by their tokens. A call without a grant is left out: whatever it did is
+// over again, and nobody saw it.
 func tenures(h []history.Event) (all []*tenure) {
 	asked, force := make(map[uint64]int), make(map[uint64]int) // by op
 	release := make(map[uint64]int)
@@ -78,8 +78,8 @@ func tenures(h []history.Event) (all []*tenure) {
 	return all
 }
 
-// denials are when each token was first said to be over: by who was asked for it, or by who told who holds one of its
-// names, and has heard of a later one or was asked when it had been granted.
+// denials are when each token was first said to be over: by who was asked for it, or by who told
+// who holds one of its names, and has heard of a later one or was asked when it had been granted.
 func denials(h []history.Event, all []*tenure) map[uint64]int {
 	first := make(map[uint64]int)
 	of := make(map[string][]*tenure)
@@ -120,8 +120,9 @@ func denials(h []history.Event, all []*tenure) map[uint64]int {
 	return first
 }
 
-// narrow makes use of that tokens are given in the order of the grants, of all locks: a grant comes no earlier than
-// those of lower tokens can, and no later than those of higher ones. It makes the search short.
+// narrow makes use of that tokens are given in the order of the grants, of all locks: a grant comes
+// no earlier than those of lower tokens can, and no later than those of higher ones. It makes the
+// search short.
 func narrow(all []*tenure) {
 	call, ret := 0, Never
 	for _, t := range all {
@@ -152,7 +153,17 @@ func (t *tenure) meets(o *tenure) bool {
 	return slices.ContainsFunc(t.asked.Names(), func(name string) bool { return slices.Contains(o.asked.Names(), name) })
 }
 
-// answer is what somebody was told of who has a lock. Tokens that no caller of the history was granted are left out.
+// tokens are those of all tenures.
+func tokens(all []*tenure) map[uint64]bool {
+	known := make(map[uint64]bool)
+	for _, t := range all {
+		known[t.token] = true
+	}
+	return known
+}
+
+// answer is what somebody was told of who has a lock. Tokens that no caller of the history was
+// granted are left out.
 type answer struct {
 	span
 	lock   string
@@ -161,10 +172,7 @@ type answer struct {
 
 // answers are all reads that tell who has a lock, and of the first answers to who observes it.
 func answers(h []history.Event, all []*tenure) (list []answer) {
-	known := make(map[uint64]bool)
-	for _, t := range all {
-		known[t.token] = true
-	}
+	known := tokens(all)
 	begun := make(map[uint64]int)
 	for i, e := range h {
 		tokens := e.Tokens

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 // Values are the values of locks: each is a register, whoever holds the lock.
@@ -25,8 +25,8 @@ type (
 	register string
 )
 
-// Ops lists writes, those in doubt as well, and reads that were answered. A write in doubt that nobody read makes no
-// difference.
+// Ops lists writes, those in doubt as well, and reads that were answered. A write in doubt that
+// nobody read makes no difference.
 func (Values) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
 	all := writes(h)
@@ -87,8 +87,8 @@ func writes(h []history.Event) (list writeList) {
 	return list
 }
 
-// loose says whether a value may have been written any number of times until it was read: a call that loses its session
-// asks again, and does not hear of the grants before.
+// loose says whether a value may have been written any number of times until it was read: a call
+// that loses its session asks again, and does not hear of the grants before.
 func (l writeList) loose(lock, value string, read span) bool {
 	return slices.ContainsFunc(l, func(w write) bool {
 		return w.asked && w.lock == lock && w.value == value && w.call < read.ret && w.ret > read.call
@@ -129,8 +129,8 @@ type onceState struct {
 	finished bool
 }
 
-// Ops lists runs and their confirmed ends. A record that was forgotten by then ends the object's life: what
-// comes after is another object.
+// Ops lists runs and their confirmed ends. A record that was forgotten by then ends the object's
+// life: what comes after is another object.
 func (Onces) Ops(h []history.Event) map[string][]Op {
 	ops := make(map[string][]Op)
 	life := make(map[string]int)

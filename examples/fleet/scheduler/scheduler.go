@@ -1,5 +1,5 @@
-// Package scheduler is the service of examples/fleet: of all its processes, the one that holds a lock ticks. Its test
-// runs it in package sim under faults.
+// Package scheduler is the service of examples/fleet: of all its processes, the one that holds a
+// lock ticks. Its test runs it in package sim under faults.
 package scheduler
 
 import (
@@ -18,15 +18,16 @@ const LockName = "scheduler/leader"
 // Every is the time between two ticks.
 const Every = 100 * time.Millisecond
 
-// Tick is one entry of the ledger. N counts from 1 in each tenure; 0 is a write after the lease was lost.
+// Tick is one entry of the ledger. N counts from 1 in each tenure; 0 is a write after the lease was
+// lost.
 type Tick struct {
 	Token fence.Token
 	Node  string
 	N     int
 }
 
-// Ledger is the protected resource. Append writes t unless its token is stale, which answers fence.ErrStale. It gives
-// up when ctx ends.
+// Ledger is the protected resource. Append writes t unless its token is stale, which answers
+// fence.ErrStale. It gives up when ctx ends.
 type Ledger interface {
 	Append(ctx context.Context, t Tick) error
 }
@@ -90,7 +91,8 @@ func (s Service) lead(ctx context.Context, c *holdfast.Cluster) error {
 	}
 }
 
-// release gives the lock back also when ctx has ended; without a group to give it to, it ends with its TTL.
+// release gives the lock back also when ctx has ended; without a group to give it to, it ends with
+// its TTL.
 func release(ctx context.Context, lease *holdfast.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

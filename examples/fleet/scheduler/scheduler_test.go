@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// This is how a service is tested on a fleet under faults: the service as it is, in virtual time, with its resource in
-// memory. The resource says when it is written to, and that is the check.
+// This is how a service is tested on a fleet under faults: the service as it is, in virtual time,
+// with its resource in memory. The resource says when it is written to, and that is the check.
 func TestTwoProcessesNeverTickAtOnceWhateverHappensToTheFleet(t *testing.T) {
 	t.Parallel()
 	sim.Seeds(t, 1, func(t *testing.T, seed uint64) {
@@ -80,8 +80,8 @@ func (f *file) write(ctx context.Context, t scheduler.Tick) error {
 	return nil
 }
 
-// check looks at what was written: no tick under a stale token, and no token of two processes. It answers how
-// many writes were refused.
+// check looks at what was written: no tick under a stale token, and no token of two processes. It
+// answers how many writes were refused.
 func (f *file) check(t *testing.T) int {
 	t.Helper()
 	f.mu.Lock()

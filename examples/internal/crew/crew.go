@@ -1,9 +1,9 @@
-// Package crew runs an example as several processes of one service: a parent that starts this program again for each of
-// them, kills and restarts them, and hears on their standard output what they report.
+// Package crew runs an example as several processes of one service: a parent that starts this
+// program again for each of them, kills and restarts them, and hears on their standard output what
+// they report.
 package crew
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +11,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // Report is a line on the standard output of a process.
@@ -30,19 +31,13 @@ type Report struct {
 type Crew struct {
 	dir     string
 	begin   time.Time
-	members map[string]*member
+	members map[string]*process.Process
 	reports chan Report
-}
-
-type member struct {
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	exited chan struct{}
 }
 
 // New is a crew whose processes keep their data below dir.
 func New(dir string) *Crew {
-	return &Crew{dir: dir, begin: time.Now(), members: make(map[string]*member), reports: make(chan Report, 1024)}
+	return &Crew{dir: dir, begin: time.Now(), members: make(map[string]*process.Process), reports: make(chan Report, 1024)}
 }
 
 // Say prints a line of the story, with its time.
@@ -52,34 +47,18 @@ func (c *Crew) Say(format string, args ...any) {
 
 // Start runs this program again as one process of the service.
 func (c *Crew) Start(name string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	m := &member{cmd: exec.Command(self, "-service", name, "-dir", c.dir), exited: make(chan struct{})}
-	m.cmd.Stderr = os.Stderr
-	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	c.members[name] = m
-	go func() {
-		defer close(m.exited)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r := Report{From: name}
-			if json.Unmarshal(lines.Bytes(), &r) == nil {
-				c.reports <- r
-			}
+	cmd := process.Self("-service", name, "-dir", c.dir)
+	cmd.Stdout = process.Lines(func(line []byte) {
+		r := Report{From: name}
+		if json.Unmarshal(line, &r) == nil {
+			c.reports <- r
 		}
-		_ = m.cmd.Wait() // a killed process has no good exit
-	}()
-	return nil
+	})
+	p, err := process.Start(cmd)
+	if err == nil {
+		c.members[name] = p
+	}
+	return err
 }
 
 // Next returns the next report, or an error when none comes in time.
@@ -95,39 +74,28 @@ func (c *Crew) Next(ctx context.Context, patience time.Duration) (Report, error)
 }
 
 // Kill ends a process without a word (SIGKILL) and waits for its end.
-func (c *Crew) Kill(name string) error {
-	m := c.members[name]
-	if err := m.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	<-m.exited
-	return nil
-}
+func (c *Crew) Kill(name string) { c.members[name].Kill() }
 
 // Stop ends a process politely: its standard input ends.
-func (c *Crew) Stop(name string) {
-	m := c.members[name]
-	_ = m.stdin.Close()
-	select {
-	case <-m.exited:
-	case <-time.After(10 * time.Second):
-		_ = m.cmd.Process.Kill()
-		<-m.exited
-	}
-}
+func (c *Crew) Stop(name string) { _ = c.members[name].Stop(stopTime) }
 
 // StopAll is Stop for all processes, at one moment.
-func (c *Crew) StopAll() {
-	for _, m := range c.members {
-		_ = m.stdin.Close()
+func (c *Crew) StopAll() { StopAll(c.members) }
+
+// stopTime is how long a process may take to end.
+const stopTime = 10 * time.Second
+
+// StopAll ends processes politely, at one moment.
+func StopAll(members map[string]*process.Process) {
+	var all sync.WaitGroup
+	for _, p := range members {
+		all.Go(func() { _ = p.Stop(stopTime) })
 	}
-	for name := range c.members {
-		c.Stop(name)
-	}
+	all.Wait()
 }
 
-// Join opens the node of one process. They find each other through a file of addresses. The context that comes
-// back ends with the standard input, which happens also when the parent dies.
+// Join opens the node of one process. They find each other through a file of addresses. The context
+// that comes back ends with the standard input, which happens also when the parent dies.
 func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Cluster, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -157,7 +125,8 @@ func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Clu
 	return ctx, c, nil
 }
 
-// Logger prints errors alone: that a process is out of reach, which the story has killed, is no news in its middle.
+// Logger prints errors alone: that a process is out of reach, which the story has killed, is no
+// news in its middle.
 func Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
@@ -165,9 +134,10 @@ func Logger() *slog.Logger {
 // leaveTime bounds Leave: an orchestrator kills what does not end in time.
 const leaveTime = 3 * time.Second
 
-// Leave ends the node of a process that was told to stop, by SIGTERM, an interrupt or the end of its input, and does not come
-// back: its locks are free at once, and another votes in its place. One that is to come back on its DataDir would Close.
-// Where another process was killed a moment before, the group can't let it go in so short a time; it is closed all the same.
+// Leave ends the node of a process that was told to stop, by SIGTERM, an interrupt or the end of
+// its input, and does not come back: its locks are free at once, and another votes in its place.
+// One that is to come back on its DataDir would Close. Where another process was killed a moment
+// before, the group can't let it go in so short a time; it is closed all the same.
 func Leave(c *holdfast.Cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()

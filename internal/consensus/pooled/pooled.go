@@ -1,11 +1,11 @@
-// Package pooled makes the log store's pooled objects fit for testing/synctest. Whoever runs nodes in a bubble
-// imports it for this effect; nobody else does.
+// Package pooled makes the log store's pooled objects fit for testing/synctest. Whoever runs nodes
+// in a bubble imports it for this effect; nobody else does.
 //
-// The log store's table writer (pebble) pools its tasks for the whole process, and each has a channel. A
-// channel that was made in a bubble belongs to it, and the runtime ends the process when a node of another
-// bubble, or outside of all, gets that task. Here all tasks get one channel, made outside of all bubbles.
-// That is right because a task's writer sends one value before its receiver takes one: there is always a
-// value to take, and it does not matter whose it is.
+// The log store's table writer (pebble) pools its tasks for the whole process, and each has a
+// channel. A channel that was made in a bubble belongs to it, and the runtime ends the process when
+// a node of another bubble, or outside of all, gets that task. Here all tasks get one channel, made
+// outside of all bubbles. That is right because a task's writer sends one value before its receiver
+// takes one: there is always a value to take, and it does not matter whose it is.
 package pooled
 
 import (
@@ -37,7 +37,8 @@ func init() {
 	}
 }
 
-// channel is where a task has its channel, nil if the task is not what it was in the version that this is for.
+// channel is where a task has its channel, nil if the task is not what it was in the version that
+// this is for.
 func channel(task any) *chan bool {
 	v := reflect.ValueOf(task)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {

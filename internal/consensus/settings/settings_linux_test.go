@@ -32,7 +32,8 @@ func standing(t *testing.T, dir string) string {
 	return start(t, "", nobody)
 }
 
-// A service that is started by another user, who stands in a directory of their own, is such a case.
+// A service that is started by another user, who stands in a directory of their own, is such a
+// case.
 func TestADirectoryThatMayNotBeSearchedDoesNotEndTheProgram(t *testing.T) { // alone: it moves
 	if os.Getuid() != 0 {
 		t.Skip("only root can become somebody else")

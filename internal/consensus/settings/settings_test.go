@@ -14,7 +14,8 @@ import (
 
 const childVar = "HOLDFAST_SETTINGS_CHILD"
 
-// TestMain in a child tells where it is and what was ignored. That it gets there is half of each test.
+// TestMain in a child tells where it is and what was ignored. That it gets there is half of each
+// test.
 func TestMain(m *testing.M) {
 	if os.Getenv(childVar) == "" {
 		os.Exit(m.Run())
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) {
 	fmt.Println(here, err, strings.Join(settings.Ignored(), ","))
 }
 
-// start runs a program in dir, as it would be if it imported this library, and answers what it says.
+// start runs a program in dir, as it would be if it imported this library, and answers what it
+// says.
 func start(t *testing.T, dir string, change ...func(*exec.Cmd)) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The program of a host: what its package early does is done before the library takes the logger over, what its main
-// package does, after.
+// The program of a host: what its package early does is done before the library takes the logger
+// over, what its main package does, after.
 const (
 	early = `package early
 
@@ -101,7 +101,8 @@ func run(t *testing.T, dir string, env []string, command ...string) string {
 	return string(out)
 }
 
-// What a host set in an init that ran before dragonboat's was lost: its lines went elsewhere, in another form.
+// What a host set in an init that ran before dragonboat's was lost: its lines went elsewhere, in
+// another form.
 func TestWhatTheHostSetOfTheStandardLoggerStays(t *testing.T) {
 	t.Parallel()
 	host := build(t)

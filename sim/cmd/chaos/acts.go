@@ -9,12 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
-// What operators do. As long as a majority of the voters lives none of it may lose the group; where an act takes data
-// away it waits for a moment at which the group can spare it, or for what the node before answered to Ready.
+// What operators do. As long as a majority of the voters lives none of it may lose the group; where
+// an act takes data away it waits for a moment at which the group can spare it, or for what the
+// node before answered to Ready.
 
 const (
 	newcomerWait = 15 * time.Second // and the time after which a node is replaced: for a new node to be ready
@@ -74,8 +76,8 @@ func (s *slot) vacate() {
 	s.vacant = true
 }
 
-// readily waits until all of some processes have said since then that they are ready, or one that its node has failed:
-// it was removed while it was away, perhaps, and is started again.
+// readily waits until all of some processes have said since then that they are ready, or one that
+// its node has failed: it was removed while it was away, perhaps, and is started again.
 func (x *nemesis) readily(ctx context.Context, since time.Duration, all ...*slot) (ready bool) {
 	waiting, cancel := context.WithTimeout(ctx, newcomerWait+x.f.replaced())
 	defer cancel()
@@ -95,15 +97,17 @@ func together(all []*slot, order string) {
 	ending.Wait()
 }
 
-// calm takes the network in hand, so that nothing is done to it meanwhile: several new nodes among themselves could
-// found a group of their own, and those without disks that cannot leave would take the group with them.
+// calm takes the network in hand, so that nothing is done to it meanwhile: several new nodes among
+// themselves could found a group of their own, and those without disks that cannot leave would take
+// the group with them.
 func (x *nemesis) calm(ctx context.Context) bool {
 	taking, cancel := context.WithTimeout(ctx, spareWait)
 	defer cancel()
 	return x.f.takeAir(taking)
 }
 
-// replace ends a machine for good. Somewhat later another takes its place, at another address and with an empty disk.
+// replace ends a machine for good. Somewhat later another takes its place, at another address and
+// with an empty disk.
 func (x *nemesis) replace(ctx context.Context) {
 	host := x.f.vacancy()
 	if host == nil {
@@ -115,7 +119,7 @@ func (x *nemesis) replace(ctx context.Context) {
 	if len(all) == 0 || !x.spared(ctx) {
 		return
 	}
-	s, late := all[0], upTo(x.r, lateMachine)
+	s, late := all[0], workload.UpTo(x.r, lateMachine)
 	x.f.fault("replace", fmt.Sprint(s.i, " by ", host.i), []int{s.i, host.i}, func() {
 		s.vacate()
 		wait(ctx, late)
@@ -125,7 +129,8 @@ func (x *nemesis) replace(ctx context.Context) {
 	})
 }
 
-// reimage makes machines anew one by one, at their own addresses: each as soon as that before it says that it is ready.
+// reimage makes machines anew one by one, at their own addresses: each as soon as that before it
+// says that it is ready.
 func (x *nemesis) reimage(ctx context.Context) {
 	all := x.claim(x.perm()[:2+x.r.IntN(2)]...)
 	defer unclaim(all)
@@ -147,10 +152,11 @@ func (x *nemesis) reimage(ctx context.Context) {
 	}
 }
 
-// batch rolls the fleet in batches: each leaves, or closes if it has disks, is started again, and must be ready.
+// batch rolls the fleet in batches: each leaves, or closes if it has disks, is started again, and
+// must be ready.
 func (x *nemesis) batch(ctx context.Context) {
 	order := orderLeave
-	if !x.f.run.Diskless && chance(x.r, 50) {
+	if !x.f.run.Diskless && workload.Chance(x.r, 50) {
 		order = orderClose
 	}
 	size, rest := 2+x.r.IntN(2), x.perm()
@@ -174,8 +180,8 @@ func (x *nemesis) down(ctx context.Context) {
 	x.anew(ctx, "down", []string{orderLeave, orderClose}[x.r.IntN(2)], x.f.inhabited()...)
 }
 
-// anew gives an order to end to several processes at one moment and starts them again; true: all have said that they
-// are ready.
+// anew gives an order to end to several processes at one moment and starts them again; true: all
+// have said that they are ready.
 func (x *nemesis) anew(ctx context.Context, name, order string, nodes ...int) (ready bool) {
 	if !x.calm(ctx) {
 		return false
@@ -239,8 +245,8 @@ func (x *nemesis) revokeDead(ctx context.Context) {
 	})
 }
 
-// revokeLiving has an operator take a node for dead that lives: two may believe that they hold, and tokens alone keep
-// the former one out.
+// revokeLiving has an operator take a node for dead that lives: two may believe that they hold, and
+// tokens alone keep the former one out.
 func (x *nemesis) revokeLiving(ctx context.Context) {
 	s := x.f.slots[x.any()]
 	x.f.mu.Lock()

@@ -14,22 +14,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
-// The shared resource, twice: a ledger whose writes a guard admits by their tokens, and its twin that trusts
-// the lock alone. Both are used in the same way by the same holders, who do not look whether they still hold
-// the lock before they write. Where a holder was stopped for longer than its lease lives, the twin
-// loses an update and the guarded one must not: the twin shows that the run could have seen it.
+// The shared resource, twice: a ledger whose writes a guard admits by their tokens, and its twin
+// that trusts the lock alone. Both are used in the same way by the same holders, who do not look
+// whether they still hold the lock before they write. Where a holder was stopped for longer than
+// its lease lives, the twin loses an update and the guarded one must not: the twin shows that the
+// run could have seen it.
 
 const (
 	guardedFile   = "guarded.ledger"
 	unguardedFile = "unguarded.ledger"
 	guardFile     = "guarded.mark"
 	bookLimit     = 2 * time.Second // for the ledger's own lock, which a stopped process may have
-	thinkMin      = 30 * time.Millisecond
-	thinkMax      = 250 * time.Millisecond
 )
 
 // books are the two ledgers as a process has them open.
@@ -89,7 +90,8 @@ func last(f *os.File) (uint64, error) {
 	return n, err
 }
 
-// guardedly does something with the guarded ledger while nobody else does, if the guard admits the token.
+// guardedly does something with the guarded ledger while nobody else does, if the guard admits the
+// token.
 func (b *books) guardedly(ctx context.Context, token fence.Token, do func() error) error {
 	select {
 	case b.turn <- struct{}{}:
@@ -120,10 +122,10 @@ func (b *books) guardedly(ctx context.Context, token fence.Token, do func() erro
 }
 
 // book reads the last numbers of both ledgers, thinks, and writes the next ones.
-func (p *process) book(h *holding, r *rand.Rand) {
-	token, node := h.l.Token(), p.plan.Node
+func (p *process) book(l *holdfast.Lease, r *rand.Rand) {
+	token, node := l.Token(), p.plan.Node
 	var guarded uint64
-	err := p.books.guardedly(within(bookLimit), token, func() (err error) {
+	err := p.books.guardedly(workload.Within(bookLimit), token, func() (err error) {
 		guarded, err = last(p.books.guarded)
 		return err
 	})
@@ -136,15 +138,15 @@ func (p *process) book(h *holding, r *rand.Rand) {
 		p.blot("reading", err)
 		return
 	}
-	p.add(p.now(), story.Line{Kind: story.KindRead})
-	time.Sleep(thinkMin + upTo(r, thinkMax-thinkMin)) // and does not look at the lease again
+	p.add(p.Now(), story.Line{Kind: story.KindRead})
+	time.Sleep(workload.Think(r)) // and does not look at the lease again
 
 	e := story.Entry{N: unguarded + 1, Based: unguarded, Token: uint64(token), Node: node}
 	if _, err := p.books.unguarded.WriteString(e.String()); err != nil {
 		p.blot("writing", err)
 	}
-	from := p.now()
-	err = p.books.guardedly(within(bookLimit), token, func() error {
+	from := p.Now()
+	err = p.books.guardedly(workload.Within(bookLimit), token, func() error {
 		e := story.Entry{N: guarded + 1, Based: guarded, Token: uint64(token), Node: node}
 		_, err := p.books.guarded.WriteString(e.String())
 		return err
@@ -154,7 +156,6 @@ func (p *process) book(h *holding, r *rand.Rand) {
 		line.Text = p.blot("writing", err)
 	}
 	p.add(from, line)
-	p.probe(h)
 }
 
 // blot says in a word why the ledger could not be used, and complains where nobody would expect it.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/fence"
+	child "github.com/holdfast-go/holdfast/internal/process"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
@@ -98,24 +98,19 @@ func TestAProcessThatDiesByItselfIsAViolation(t *testing.T) {
 	t.Parallel()
 	f := bare(t)
 	s := f.slots[1]
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), actVar+"=crash")
+	cmd := child.Self()
+	cmd.Env = append(cmd.Env, actVar+"=crash")
 	log, err := os.Create(s.log())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd.Stderr = log
-	out, err := cmd.StdoutPipe()
+	cmd.Stdout, cmd.Stderr = child.Lines(s.heard), log
+	p, err := child.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go s.follow(cmd, out, 1, ended)
-	<-ended
+	s.follow(p, 1, make(chan struct{}))
 	var wrongs []string
 	words := false
 	for _, l := range f.lines {
@@ -184,7 +179,7 @@ func TestLinesOfAProcessAreWholeAndInTrueTime(t *testing.T) {
 	for range writers {
 		go func() {
 			for range each {
-				p.add(p.now(), story.Line{Kind: story.KindNote, Text: strings.Repeat("x", 300)})
+				p.add(p.Now(), story.Line{Kind: story.KindNote, Text: strings.Repeat("x", 300)})
 			}
 			done <- struct{}{}
 		}()

@@ -30,8 +30,9 @@ func (s *slot) wipe() {
 	s.proof, s.forked = false, false
 }
 
-// copyDisk puts a copy of what the node of another slot has stored in the place of what there is here. No process runs
-// here, and that of the other does nothing meanwhile: a copy is of one moment, as that of a volume is.
+// copyDisk puts a copy of what the node of another slot has stored in the place of what there is
+// here. No process runs here, and that of the other does nothing meanwhile: a copy is of one
+// moment, as that of a volume is.
 func (s *slot) copyDisk(from *slot) {
 	s.wipe()
 	if err := os.CopyFS(filepath.Join(s.data, "node"), os.DirFS(filepath.Join(from.data, "node"))); err != nil {
@@ -39,7 +40,8 @@ func (s *slot) copyDisk(from *slot) {
 	}
 }
 
-// fillDisk fills the small disk of a node until it parks, makes room again, and restarts the process.
+// fillDisk fills the small disk of a node until it parks, makes room again, and restarts the
+// process.
 func (x *nemesis) fillDisk(ctx context.Context) {
 	var candidates []int
 	for i := range x.disks {

@@ -9,8 +9,8 @@ import (
 
 const smallDisk = "size=128m"
 
-// smallDisks puts the directories of the first n slots on small disks of their own. An error says why that
-// cannot be; unmount undoes what was done.
+// smallDisks puts the directories of the first n slots on small disks of their own. An error says
+// why that cannot be; unmount undoes what was done.
 func (f *fleet) smallDisks(n int) (disks map[int]bool, unmount func() error, err error) {
 	disks = make(map[int]bool)
 	unmount = func() (err error) {

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 const (
@@ -94,7 +94,8 @@ func (f *fleet) wrong(node int, format string, args ...any) {
 	f.add(story.Line{Kind: story.KindWrong, Node: node, Text: fmt.Sprintf(format, args...)})
 }
 
-// until waits until ok, which is asked with the lock whenever there is news; false: ctx has ended before.
+// until waits until ok, which is asked with the lock whenever there is news; false: ctx has ended
+// before.
 func (f *fleet) until(ctx context.Context, ok func() bool) bool {
 	for {
 		f.mu.Lock()

@@ -1,15 +1,17 @@
 //go:build unix
 
-// Command chaos runs a fleet of real processes under faults and judges what its callers saw. It starts itself again
-// as each process; every byte between them goes through a relay in this program, which cuts, delays and loses. By the seed,
-// processes are killed, stopped, restarted, wiped and replaced, disks fill up, and the network breaks, while callers
-// in every process take locks and write to a shared ledger. At the end all faults end and everybody must serve again.
+// Command chaos runs a fleet of real processes under faults and judges what its callers saw. It
+// starts itself again as each process; every byte between them goes through a relay in this
+// program, which cuts, delays and loses. By the seed, processes are killed, stopped, restarted,
+// wiped and replaced, disks fill up, and the network breaks, while callers in every process take
+// locks and write to a shared ledger. At the end all faults end and everybody must serve again.
 //
 //	go run ./sim/cmd/chaos -duration 10m -out /tmp/run
 //	go run ./sim/cmd/chaos -check /tmp/run     # judges the record of that run again
 //
-// It prints the seed first and a report at last, leaves the record, the report and a page with a picture of
-// the whole run in the out directory, and exits with 0 only if nothing was wrong and the run had teeth.
+// It prints the seed first and a report at last, leaves the record, the report and a page with a
+// picture of the whole run in the out directory, and exits with 0 only if nothing was wrong and the
+// run had teeth.
 package main
 
 import (

@@ -23,8 +23,8 @@ const (
 	movedAlive   = "alive"
 )
 
-// move copies the disk of a node to the machine where nothing runs and opens it there, while the process here is cut
-// off, stopped, dead, or alive. One of the two goes on.
+// move copies the disk of a node to the machine where nothing runs and opens it there, while the
+// process here is cut off, stopped, dead, or alive. One of the two goes on.
 func (x *nemesis) move(ctx context.Context) {
 	host := x.f.vacancy()
 	if host == nil {
@@ -104,8 +104,8 @@ func (x *nemesis) meet(s *slot, how string) {
 	}
 }
 
-// rivals waits until one of two processes of a node has ended, and lets the other go on. One must, as soon as the group
-// serves: before, neither can know.
+// rivals waits until one of two processes of a node has ended, and lets the other go on. One must,
+// as soon as the group serves: before, neither can know.
 func (x *nemesis) rivals(ctx context.Context, former, later *slot) {
 	waiting, cancel := context.WithTimeout(ctx, rivalTime)
 	defer cancel()
@@ -119,8 +119,8 @@ func (x *nemesis) rivals(ctx context.Context, former, later *slot) {
 	case both:
 		x.f.wrong(later.i, "two processes of one node live for %v beside each other: the other is node %d", rivalTime, former.i)
 	case second && !first:
-		// The former one is started again, as people do then: until that it may neither serve nor stop, because gossip and
-		// Raft have heard of a later process of its node.
+		// The former one is started again, as people do then: until that it may neither serve nor
+		// stop, because gossip and Raft have heard of a later process of its node.
 		later.vacate()
 		former.kill()
 		x.begin(former)

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
-// nemesis does harm by seed. One hand has the lives of the processes, the other the network between them.
+// nemesis does harm by seed. One hand has the lives of the processes, the other the network between
+// them.
 type nemesis struct {
 	f     *fleet
 	r     *rand.Rand // of the lives
@@ -138,13 +140,13 @@ func (x *nemesis) lives(ctx context.Context) {
 	}
 	if len(x.f.run.Faults) == 0 {
 		for _, do := range []func(context.Context){x.stopHolder, x.killLeader, x.stopHolder} {
-			if !wait(ctx, upTo(x.r, 1500*time.Millisecond)) {
+			if !wait(ctx, workload.UpTo(x.r, 1500*time.Millisecond)) {
 				return
 			}
 			do(ctx)
 		}
 	}
-	for wait(ctx, upTo(x.r, 3*time.Second)) {
+	for wait(ctx, workload.UpTo(x.r, 3*time.Second)) {
 		choose(x.r, deeds).do(ctx)
 	}
 }
@@ -171,16 +173,19 @@ func (f *fleet) inhabited() (all []int) {
 
 // victim is more often than not the raft leader.
 func (x *nemesis) victim() int {
-	if leader := x.f.leader(); leader >= 0 && chance(x.r, 60) {
+	if leader := x.f.leader(); leader >= 0 && workload.Chance(x.r, 60) {
 		return leader
 	}
 	return x.any()
 }
 
 // lasts is how long a fault is in force.
-func (x *nemesis) lasts() time.Duration { return 100*time.Millisecond + upTo(x.r, 2*x.f.run.TTL) }
+func (x *nemesis) lasts() time.Duration {
+	return 100*time.Millisecond + workload.UpTo(x.r, 2*x.f.run.TTL)
+}
 
-// one does something to one node, if its life is in nobody's hands. What ends a process without a disk takes data away.
+// one does something to one node, if its life is in nobody's hands. What ends a process without a
+// disk takes data away.
 func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.Context, *slot)) {
 	s := x.f.slots[i]
 	if !s.claim() {
@@ -193,7 +198,8 @@ func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.C
 	x.f.fault(name, "", []int{i}, func() { do(ctx, s) })
 }
 
-// killLeader ends the raft leader as soon as there is one. Where that would take data away it is stopped for long enough.
+// killLeader ends the raft leader as soon as there is one. Where that would take data away it is
+// stopped for long enough.
 func (x *nemesis) killLeader(ctx context.Context) {
 	leader := x.f.leader()
 	for range leaderLooks {
@@ -231,7 +237,8 @@ func (f *fleet) begins(s *slot) {
 	}
 }
 
-// spared waits for a moment at which the group can lose the data of any one node; false: there was none.
+// spared waits for a moment at which the group can lose the data of any one node; false: there was
+// none.
 func (x *nemesis) spared(ctx context.Context) bool {
 	calm, cancel := context.WithTimeout(ctx, spareWait)
 	defer cancel()
@@ -251,7 +258,8 @@ func (x *nemesis) restart(ctx context.Context, s *slot) {
 	x.begin(s)
 }
 
-// stopHolder stops a holder of the ledger's lock between its reading and its writing, until others have written.
+// stopHolder stops a holder of the ledger's lock between its reading and its writing, until others
+// have written.
 func (x *nemesis) stopHolder(ctx context.Context) {
 	f, ttl := x.f, x.f.run.TTL
 	looking, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -274,8 +282,8 @@ func (x *nemesis) stopHolder(ctx context.Context) {
 	})
 }
 
-// renew takes a node away for good: its process leaves the group, or its directory is wiped. Another
-// node begins in its place. That is done only while no other voter is missing.
+// renew takes a node away for good: its process leaves the group, or its directory is wiped.
+// Another node begins in its place. That is done only while no other voter is missing.
 func (x *nemesis) renew(ctx context.Context, how string) {
 	s := x.f.slots[x.any()]
 	if !s.claim() {
@@ -335,8 +343,8 @@ func (x *nemesis) killAll(ctx context.Context) {
 	unclaim(all)
 }
 
-// spare reports whether the group can lose the data of any one node: every voter has its own, and all serve. The
-// caller has the lock.
+// spare reports whether the group can lose the data of any one node: every voter has its own, and
+// all serve. The caller has the lock.
 func (f *fleet) spare() bool {
 	recent := f.now() - 5*statusEvery
 	var ids, voters []string

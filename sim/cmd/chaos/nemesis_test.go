@@ -59,7 +59,8 @@ func TestNothingEndsAFleetWithoutDisksAtOnce(t *testing.T) {
 	}
 }
 
-// Some seeds have no disks, some the default time after which a voter is replaced; what is short sees replacements all the same.
+// Some seeds have no disks, some the default time after which a voter is replaced; what is short
+// sees replacements all the same.
 func TestSeedsChooseFleetsOfEveryKind(t *testing.T) {
 	t.Parallel()
 	diskless, after, long := make(map[bool]bool), make(map[time.Duration]bool), make(map[time.Duration]bool)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -19,9 +18,10 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/env"
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -29,14 +29,12 @@ import (
 const processVar = "HOLDFAST_CHAOS_PROCESS"
 
 const (
-	callers     = 3 // of each process
 	statusEvery = 200 * time.Millisecond
 	servedLimit = 500 * time.Millisecond
 	readyLimit  = 100 * time.Millisecond
 	pulse       = 20 * time.Millisecond
 	stallMin    = 200 * time.Millisecond // a process that was not run for so long stood still
 	leaveLimit  = 15 * time.Second
-	callLimit   = time.Second
 )
 
 // Orders to a process, each a line on its standard input. The end of the input is orderClose.
@@ -71,12 +69,11 @@ type process struct {
 	c     *holdfast.Cluster
 	books *books
 
-	rest    context.Context // ended by orderRest
-	relax   context.CancelFunc
+	users *workload.Node
+	awake chan struct{} // closed
+
 	closing atomic.Bool
-	work    sync.WaitGroup
 	ops     atomic.Uint64
-	fold    fold
 
 	mu  sync.Mutex
 	out io.Writer
@@ -84,9 +81,8 @@ type process struct {
 
 // runProcess is the main function of a process of the fleet.
 func runProcess() int {
-	p := &process{out: os.Stdout}
-	p.rest, p.relax = context.WithCancel(context.Background())
-	defer p.relax()
+	p := &process{out: os.Stdout, awake: make(chan struct{})}
+	close(p.awake)
 	if err := json.Unmarshal([]byte(os.Getenv(processVar)), &p.plan); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -98,30 +94,24 @@ func runProcess() int {
 	return 0
 }
 
-func (p *process) now() time.Duration { return time.Duration(boot() - p.plan.Begin) }
-
-// add records a line that happened between from and now.
+// add records a line that happened between from and now. It is in the file before the caller goes
+// on: a process that is killed takes everything else along.
 func (p *process) add(from time.Duration, l story.Line) {
-	l.From, l.Node, l.Life = from, p.plan.Node, p.plan.Life
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.To = p.now()
+	p.write(from, l)
+}
+
+// write is add for who has the lock.
+func (p *process) write(from time.Duration, l story.Line) {
+	l.From, l.To, l.Node, l.Life = from, p.Now(), p.plan.Node, p.plan.Life
 	_ = json.NewEncoder(p.out).Encode(l)
-}
-
-// event records what a caller saw.
-func (p *process) event(from time.Duration, e history.Event) {
-	p.add(from, story.Line{Kind: story.KindEvent, Event: &e})
-}
-
-func (p *process) wrong(format string, args ...any) {
-	p.add(p.now(), story.Line{Kind: story.KindWrong, Text: fmt.Sprintf(format, args...)})
 }
 
 // run is the life of the process.
 func (p *process) run() error {
 	network := relay.Detour(transport.TCP(), p.plan.Routes, func(addr string) {
-		p.add(p.now(), story.Line{Kind: story.KindNote, Text: listening + addr})
+		p.note(listening + addr)
 	})
 	ctx := env.With(context.Background(), env.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
 	c, err := holdfast.Open(ctx, holdfast.Config{
@@ -135,7 +125,7 @@ func (p *process) run() error {
 	}
 	defer c.Close()
 	p.c = c
-	p.event(p.now(), history.Event{Kind: history.Opened, Value: c.ID()})
+	p.Add(history.Event{Kind: history.Opened, Value: c.ID()})
 	if p.books, err = openBooks(p.plan.Book); err != nil {
 		return err
 	}
@@ -146,33 +136,21 @@ func (p *process) run() error {
 	watching.Go(func() { p.pulse(stop) })
 	watching.Go(func() { p.status(stop) })
 	watching.Go(func() { p.watchEnd(stop) })
-	own := func(i int) *rand.Rand {
-		return rand.New(rand.NewPCG(p.plan.Seed, uint64(p.plan.Node)<<32|uint64(p.plan.Life)<<8|uint64(i)))
-	}
-	for i := range callers {
-		p.work.Go(func() { p.caller(own(i)) })
-	}
-	p.work.Go(func() { p.watch(own(callers)) })
-	p.work.Go(func() { p.runner(own(callers + 1)) })
-	p.work.Go(func() { p.candidate(own(callers + 2)) })
-	p.work.Go(func() { p.keeper(own(callers + 4)) })
-	hearing, deaf := context.WithCancel(ctx)
-	watching.Go(func() { p.observe(hearing, own(callers+3)) })
-	watching.Go(func() { p.follow(hearing, p.prefix()) })
+	p.employ()
 
 	leave := p.obey()
 	p.closing.Store(true)
-	p.add(p.now(), story.Line{Kind: story.KindClosing})
+	p.add(p.Now(), story.Line{Kind: story.KindClosing})
 	if leave {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 		defer cancel()
 		if err := c.Leave(ctx); err != nil {
-			p.understand(c, "leaving", err)
+			p.users.Understand(c, "leaving", err)
 		}
 	}
 	err = c.Close()
 	close(stop)
-	deaf()
+	p.users.Close()
 	watching.Wait()
 	return err
 }
@@ -186,21 +164,24 @@ func (p *process) obey() bool {
 	for lines.Scan() {
 		switch lines.Text() {
 		case orderRest:
-			p.relax()
-			go p.rested()
+			go p.done(story.Rested, p.users.Rest)
 		case orderServe:
-			go p.serve()
+			go p.users.Serve(workload.Within(3 * story.ResumeMax))
 		case orderDrain:
-			go p.drain()
+			go p.done(story.Drained, p.users.Drain)
 		case orderSettle:
-			go p.settle()
+			go func() {
+				if p.users.Settle() {
+					p.note(story.Settled)
+				}
+			}()
 		case orderLeave:
 			return true
 		case orderClose:
 			return false
 		default:
 			if id, ok := strings.CutPrefix(lines.Text(), orderRevoke+" "); ok {
-				go p.revoke(id)
+				go p.users.Revoke(id)
 			}
 		}
 	}
@@ -211,13 +192,13 @@ func (p *process) obey() bool {
 func (p *process) pulse(stop <-chan struct{}) {
 	ticker := time.NewTicker(pulse)
 	defer ticker.Stop()
-	for last := p.now(); ; {
+	for last := p.Now(); ; {
 		select {
 		case <-ticker.C:
 		case <-stop:
 			return
 		}
-		now := p.now()
+		now := p.Now()
 		if now-last > stallMin {
 			p.add(last, story.Line{Kind: story.KindStall})
 		}
@@ -230,12 +211,12 @@ func (p *process) status(stop <-chan struct{}) {
 	ticker := time.NewTicker(statusEvery)
 	defer ticker.Stop()
 	for {
-		from := p.now()
-		err := p.c.Verify(within(servedLimit), "status", 1) // which was never granted
+		from := p.Now()
+		err := p.c.Verify(workload.Within(servedLimit), "status", 1) // which was never granted
 		s := p.c.Status()
 		p.add(from, story.Line{Kind: story.KindStatus, Status: &story.Status{
 			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: s.Voters,
-			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(within(readyLimit)) == nil,
+			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(workload.Within(readyLimit)) == nil,
 		}})
 		select {
 		case <-ticker.C:
@@ -245,8 +226,8 @@ func (p *process) status(stop <-chan struct{}) {
 	}
 }
 
-// watchEnd tells when the node stops serving for good without having been asked to. The process lives on, as
-// an application would.
+// watchEnd tells when the node stops serving for good without having been asked to. The process
+// lives on, as an application would.
 func (p *process) watchEnd(stop <-chan struct{}) {
 	select {
 	case <-p.c.Done():
@@ -261,7 +242,7 @@ func (p *process) watchEnd(stop <-chan struct{}) {
 		case errors.Is(err, holdfast.ErrIncompatible):
 			text = superseded
 		}
-		p.add(p.now(), story.Line{Kind: story.KindDone, Text: text})
+		p.add(p.Now(), story.Line{Kind: story.KindDone, Text: text})
 	}
 }
 
@@ -271,59 +252,21 @@ const (
 	superseded = "its disk runs elsewhere"
 )
 
-// serve acquires and releases a lock of the node's own until that works once.
-func (p *process) serve() {
-	for deadline := p.now() + 3*story.ResumeMax; p.now() < deadline; time.Sleep(50 * time.Millisecond) {
-		l, err := p.c.Acquire(within(callLimit), fmt.Sprint("own", p.plan.Node))
-		if err == nil && l.Release(within(callLimit)) == nil {
-			p.event(p.now(), history.Event{Kind: history.Served})
-			return
-		}
-	}
+// done says so when something has been done.
+func (p *process) done(what string, do func()) {
+	do()
+	p.note(what)
 }
 
-// rested tells when the callers have finished.
-func (p *process) rested() {
-	p.work.Wait()
-	p.add(p.now(), story.Line{Kind: story.KindNote, Text: story.Rested})
-}
-
-// drain acquires every lock whole: nothing may be stuck.
-func (p *process) drain() {
-	patience := p.plan.TTL + story.LateMax + callLimit
-	all := append(kinds(), kind{name: seat, limit: 1})
-	for _, k := range longs(p.plan.Long) {
-		p.clear(k.name)
-		all = append(all, k)
+// refused tells that the node could not be opened because its disk runs elsewhere, and waits for
+// the order to end.
+func (p *process) refused(err error) error {
+	if !errors.Is(err, holdfast.ErrIncompatible) {
+		return err
 	}
-	for _, k := range all {
-		l, err := p.c.Acquire(within(patience), k.name, k.whole()...)
-		if err != nil {
-			info, _ := p.c.Inspect(within(callLimit), k.name)
-			p.wrong("at the end %s cannot be had: %v; %+v", k.name, err, info)
-			continue
-		}
-		if err := l.Release(within(patience)); err != nil {
-			p.wrong("at the end %s cannot be released: %v", k.name, err)
-		}
+	p.add(p.Now(), story.Line{Kind: story.KindDone, Text: superseded})
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() && lines.Text() != orderClose && lines.Text() != orderLeave {
 	}
-	p.add(p.now(), story.Line{Kind: story.KindNote, Text: story.Drained})
-}
-
-func (p *process) resting() bool {
-	select {
-	case <-p.rest.Done():
-		return true
-	case <-p.c.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-// within is a context that ends after d. Its timer goes with it.
-func within(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	context.AfterFunc(ctx, cancel)
-	return ctx
+	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
 )
 
-// reopen starts nodes again, until ctx ends, that serve no more: the group has removed them while they were away, or
-// their disk runs elsewhere. A node that failed in any other way, while nothing was done to its disk, is told of.
+// reopen starts nodes again, until ctx ends, that serve no more: the group has removed them while
+// they were away, or their disk runs elsewhere. A node that failed in any other way, while nothing
+// was done to its disk, is told of.
 func (f *fleet) reopen(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -30,8 +31,8 @@ func (f *fleet) reopen(ctx context.Context) {
 	}
 }
 
-// reopen starts the node of a slot again, unless somebody else has done so. What has its disk elsewhere goes on there, and
-// begins here as a new node.
+// reopen starts the node of a slot again, unless somebody else has done so. What has its disk
+// elsewhere goes on there, and begins here as a new node.
 func (s *slot) reopen(ctx context.Context, l story.Line) {
 	select {
 	case s.busy <- struct{}{}:

@@ -3,17 +3,15 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	child "github.com/holdfast-go/holdfast/internal/process"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
 )
@@ -36,9 +34,8 @@ type slot struct {
 	proof    bool // what starts next does so on the disk of the process before
 	status   story.Status
 	asked    time.Duration // when the status was asked for
-	cmd      *exec.Cmd
-	stdin    io.WriteCloser
-	ended    chan struct{}
+	process  *child.Process
+	ended    chan struct{} // closed when the process's end is in the record
 }
 
 // plan is what the next process of the slot is told. The caller has the lock.
@@ -66,10 +63,6 @@ func (s *slot) plan() plan {
 // start starts a process in the slot. The caller has taken busy.
 func (s *slot) start() error {
 	f := s.f
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -83,58 +76,50 @@ func (s *slot) start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), processVar+"="+string(told))
-	cmd.Stderr = log
-	if s.stdin, err = cmd.StdinPipe(); err != nil {
+	cmd := child.Self()
+	cmd.Env = append(cmd.Env, processVar+"="+string(told))
+	cmd.Stdout, cmd.Stderr = child.Lines(s.heard), log
+	if s.process, err = child.Start(cmd); err != nil {
 		return err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	s.cmd, s.up, s.expected, s.failed, s.vacant, s.ended = cmd, true, false, false, false, make(chan struct{})
+	s.up, s.expected, s.failed, s.vacant, s.ended = true, false, false, false, make(chan struct{})
 	s.status, s.asked = story.Status{}, 0
 	l := story.Line{Kind: story.KindStart, Node: s.i, Life: s.life, From: from, To: f.now(), Proof: s.proof}
 	s.proof = !f.run.Diskless
 	if text, err := json.Marshal(l); err == nil {
 		f.note(l, append(text, '\n'))
 	}
-	go s.follow(cmd, out, s.life, s.ended)
+	go s.follow(s.process, s.life, s.ended)
 	return nil
 }
 
 func (s *slot) log() string { return filepath.Join(s.f.dir, "log", fmt.Sprintf("node%d.log", s.i)) }
 
-// follow records what a process says until it ends, and how it ended.
-func (s *slot) follow(cmd *exec.Cmd, out io.Reader, life int, ended chan struct{}) {
+// heard records what the process says.
+func (s *slot) heard(text []byte) {
 	f := s.f
-	in := bufio.NewReaderSize(out, 64<<10)
-	for {
-		text, err := in.ReadBytes('\n')
-		if err != nil {
-			break
-		}
-		var l story.Line
-		if err := json.Unmarshal(text, &l); err != nil {
-			f.wrong(s.i, "the process says %q: %v", text, err)
-			continue
-		}
-		f.mu.Lock()
-		f.note(l, text)
-		if l.Status != nil {
-			s.status, s.asked = *l.Status, l.From
-		}
-		s.failed = s.failed || l.Kind == story.KindDone
-		f.mu.Unlock()
-		if at, ok := strings.CutPrefix(l.Text, listening); ok && l.Kind == story.KindNote {
-			f.relay.Serve(s.i, at)
-		}
+	var l story.Line
+	if err := json.Unmarshal(text, &l); err != nil {
+		f.wrong(s.i, "the process says %q: %v", text, err)
+		return
 	}
-	err := cmd.Wait()
+	f.mu.Lock()
+	f.note(l, append(text, '\n'))
+	if l.Status != nil {
+		s.status, s.asked = *l.Status, l.From
+	}
+	s.failed = s.failed || l.Kind == story.KindDone
+	f.mu.Unlock()
+	if at, ok := strings.CutPrefix(l.Text, listening); ok && l.Kind == story.KindNote {
+		f.relay.Serve(s.i, at)
+	}
+}
+
+// follow records how the process ends.
+func (s *slot) follow(p *child.Process, life int, ended chan struct{}) {
+	f := s.f
+	<-p.Done()
+	err := p.Err()
 	f.relay.Serve(s.i, "")
 	f.mu.Lock()
 	s.up = false
@@ -166,7 +151,7 @@ func (s *slot) signal(sig syscall.Signal) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	if s.up {
-		_ = s.cmd.Process.Signal(sig)
+		_ = s.process.Signal(sig)
 	}
 }
 
@@ -203,15 +188,17 @@ func (s *slot) stop(order string) {
 // order gives an order to the process, if one runs.
 func (s *slot) order(text string) {
 	s.f.mu.Lock()
-	in, up := s.stdin, s.up
+	p, up := s.process, s.up
 	s.f.mu.Unlock()
 	if up {
-		_, _ = io.WriteString(in, text+"\n")
+		_ = p.Send(text)
 	}
 }
 
-// ready reports whether the process has answered after that time that it is ready. The caller has the lock.
+// ready reports whether the process has answered after that time that it is ready. The caller has
+// the lock.
 func (s *slot) ready(after time.Duration) bool { return s.up && s.status.Ready && s.asked >= after }
 
-// served reports whether the group has answered the process after that time. The caller has the lock.
+// served reports whether the group has answered the process after that time. The caller has the
+// lock.
 func (s *slot) served(after time.Duration) bool { return s.up && s.status.Served && s.asked >= after }

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// The faults that break connections, and that cut a holder of a lock with a long TTL off until its node is replaced.
+// The faults that break connections, and that cut a holder of a lock with a long TTL off until its
+// node is replaced.
 const (
 	reset = "reset"
 	siege = "siege"
@@ -30,18 +32,18 @@ type weather struct {
 // change makes bad weather again and again until ctx ends, and leaves it fine.
 func (w *weather) change(ctx context.Context) {
 	kinds := only(w.f.run.Faults, w.kinds())
-	besieged := len(w.f.run.Faults) > 0 || chance(w.r, 50) // half of the runs begin with a siege, as soon as there is whom
-	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+upTo(w.r, 4*time.Second)) {
+	besieged := len(w.f.run.Faults) > 0 || workload.Chance(w.r, 50) // half of the runs begin with a siege, as soon as there is whom
+	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+workload.UpTo(w.r, 4*time.Second)) {
 		kind := choose(w.r, kinds)
 		if !besieged && len(w.f.keepers()) > 0 {
 			kind, besieged = deed[front]{siege, 1, w.siege}, true
 		}
-		touched, lasts := w.touched(), 300*time.Millisecond+upTo(w.r, 3*w.f.run.TTL)
+		touched, lasts := w.touched(), 300*time.Millisecond+workload.UpTo(w.r, 3*w.f.run.TTL)
 		switch kind.name {
 		case reset: // which is over at once
 			lasts = 0
 		case siege:
-			touched, lasts = w.f.keepers(), w.f.replaced()+upTo(w.r, 3*w.f.run.TTL)
+			touched, lasts = w.f.keepers(), w.f.replaced()+workload.UpTo(w.r, 3*w.f.run.TTL)
 		}
 		if len(touched) == 0 || !w.f.takeAir(ctx) {
 			continue
@@ -78,7 +80,7 @@ func (f *fleet) keepers() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range slices.Backward(f.lines) {
-		if l.Event != nil && l.Event.Kind == history.Granted && slices.ContainsFunc(longs(0), func(k kind) bool { return k.name == l.Event.Lock }) {
+		if l.Event != nil && l.Event.Kind == history.Granted && workload.IsLong(l.Event.Lock) {
 			if s := f.slots[l.Node]; s.up && s.life == l.Life {
 				return []int{l.Node}
 			}
@@ -91,7 +93,7 @@ func (f *fleet) keepers() []int {
 func (w *weather) touched() []int {
 	n := len(w.f.slots)
 	first := w.f.living(w.r)
-	if leader := w.f.leader(); leader >= 0 && chance(w.r, 50) {
+	if leader := w.f.leader(); leader >= 0 && workload.Chance(w.r, 50) {
 		first = leader
 	}
 	touched := []int{first}
@@ -185,7 +187,7 @@ func (w *weather) storm() transport.Faults {
 		Drop: w.r.Float64() * 0.5, Duplicate: w.r.Float64() * 0.3, Reorder: w.r.Float64() * 0.3,
 		Delay: time.Duration(w.r.IntN(100)) * time.Millisecond, Jitter: time.Duration(1+w.r.IntN(200)) * time.Millisecond,
 	}
-	if chance(w.r, 30) {
+	if workload.Chance(w.r, 30) {
 		f.Reset = w.r.Float64() * 0.05
 	}
 	return f

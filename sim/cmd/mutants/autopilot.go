@@ -1,6 +1,7 @@
 package main
 
-// membership are defects of the plan for the group's membership. Most must be noticed by the exploration of small fleets.
+// membership are defects of the plan for the group's membership. Most must be noticed by the
+// exploration of small fleets.
 func membership() []mutant {
 	const plan, survey = "internal/autopilot/plan.go", "internal/autopilot/survey.go"
 	return of([]mutant{
@@ -38,11 +39,32 @@ func membership() []mutant {
 		{name: "a step names no membership", file: plan, old: "p.Index = in.Index", new: "p.Index = 0"},
 		{name: "voters crowd in one zone", file: survey, old: "cmp.Compare(v.zones[a.Zone], v.zones[b.Zone])", new: "0*cmp.Compare(v.zones[a.Zone], v.zones[b.Zone])", suites: []string{"internal/autopilot:NoRandomHistory"}},
 		{name: "no newcomer waits for one of another zone", file: survey, old: "if len(v.voters) == 2 || v.failed > 0", new: "if len(v.voters) > 0 || v.failed > 0", suites: []string{"internal/autopilot:Spread"}},
-		{name: "newcomers vote before the dead have gone", file: plan, old: "v.removeGone, v.removeReplaced, v.promote,", new: "v.removeGone, v.promote,", suites: []string{"internal/autopilot:TypicalFleets"}},
+		{name: "newcomers vote before the dead have gone", file: plan, old: "v.removeGone, v.removeReplaced, v.promote,", new: "v.removeGone, v.promote,", suites: []string{"internal/autopilot:SuccessorsThatDie"}},
 		{name: "a new group chooses its voters among the first", file: survey, old: "v.replicas < v.Expected &&", new: "v.replicas < 0*v.Expected &&", suites: []string{"internal/autopilot:Spread"}},
 		{name: "a node without a disk votes before one with", file: survey, old: "-compareBool(a.Disk, b.Disk)", new: "compareBool(a.Disk, b.Disk)", suites: []string{"internal/autopilot:Spread"}},
 		{name: "one voter too many is made", file: plan, old: "v.staying >= v.Want || !v.mayPromote()", new: "v.staying > v.Want || !v.mayPromote()"},
 		{name: "a dead voter counts on for ever", file: survey, old: "\t\tv.failed++\n", new: "\t\tv.failed++\n\t\tv.staying++\n"},
 		{name: "more follow than shall", file: plan, old: "if v.Standbys > 0 && replicas >= v.Want+v.Standbys {", new: "if v.Standbys > 0 && replicas > v.Want+v.Standbys {", suites: []string{"internal/autopilot:AsManyFollow"}},
 	}, "internal/autopilot:NoHistory", "internal/autopilot")
+}
+
+// hearings are defects of what a raft leader knows of the others, and of whom it tells what. The
+// model runs the very code, and the planner on it.
+func hearings() []mutant {
+	const dir = "internal/hearing/"
+	const silence, leader, news = dir + "silence.go", dir + "leader.go", dir + "news.go"
+	const survey = "internal/autopilot/survey.go"
+	return of([]mutant{
+		{name: "what a raft leader heard itself is forgotten with its term", file: silence, old: "max(s.since, before[replica])", new: "max(s.since, 0*before[replica])", suites: []string{"internal/hearing"}},
+		{name: "that a voter is heard again is said with the next report", file: silence, old: " && !h.heardAgain(members, now) {", new: " {", suites: []string{"internal/hearing"}},
+		{name: "what is applied after the election is not news", file: silence, old: "\t\tif h.over[node] {", new: "\t\tif h.over[node] && known && last == 0 {", suites: []string{"internal/hearing"}},
+		{name: "a silence of long ago goes on", file: silence, old: "ok && now-s.said <= lease.Instant(staleAfter)", new: "ok", suites: []string{"internal/hearing"}},
+		{name: "a replica that was never heard is silent for ever", file: silence, old: "\t\t\th.last[replica] = now\n", new: "\t\t\th.last[replica] = 0\n"},
+		{name: "an unknown outcome of a change is taken for none", file: leader, old: "l.unknown = out == Unknown ||", new: "l.unknown = out > Unknown ||", suites: []string{"internal/hearing"}},
+		{name: "who leaves is let go on the word of one that died a moment ago", file: leader, old: "if leavers > l.leavers {", new: "if leavers < 0 {", suites: []string{"internal/hearing"}},
+		{name: "who is taken in is not told", file: news, old: "\t\t\tone.Kind = Welcome\n", new: "\t\t\tcontinue\n"},
+		{name: "who was removed while away is not told", file: news, old: "m.Phase == Runs && !in, now)", new: "m.Phase == Idle && !in, now)"},
+		{name: "a voter that is silent for a third of its time is given up", file: survey, old: "return m.Heard >= v.ReplaceAfter", new: "return m.Heard >= v.ReplaceAfter/3"},
+		{name: "a voter that gossip does not see is given up", file: survey, old: "return m.Heard >= v.ReplaceAfter", new: "return max(m.Heard, m.Seen) >= v.ReplaceAfter"},
+	}, "model", "internal/hearing")
 }

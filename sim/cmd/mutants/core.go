@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, teardowns, snapshots, horizons, sides, shell, calls, holds, around, together, membership} {
+	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, teardowns, snapshots, horizons, sides, changes, shell, calls, holds, around, together, membership, hearings} {
 		all = append(all, part()...)
 	}
 	return all
@@ -23,12 +23,16 @@ func locks() []mutant {
 	const lock, acquire, release = "fsm/lock.go", "fsm/acquire.go", "fsm/release.go"
 	return of([]mutant{
 		{name: "reuse a token", file: lock, old: "\tm.counter++\n\tm.hold(l, c)\n\tm.requests", new: "\tif m.counter == l.last {\n\t\tm.counter++\n\t}\n\tm.hold(l, c)\n\tm.requests"},
-		{name: "wake two waiters", file: lock, old: "\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !finished && (!m.fits(l, c.mode, c.weight) ||", new: "\tbefore := m.counter\n\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !finished && (!m.fits(l, c.mode, c.weight) && m.counter != before+1 ||"},
+		{name: "wake two waiters", file: lock, old: "\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !c.alone() {\n\t\t\tm.work += costOfLook * len(c.more.set.claims)\n\t\t}\n\t\tif !finished && (!m.fits(l, c.mode, c.weight) ||", new: "\tbefore := m.counter\n\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !c.alone() {\n\t\t\tm.work += costOfLook * len(c.more.set.claims)\n\t\t}\n\t\tif !finished && (!m.fits(l, c.mode, c.weight) && m.counter != before+1 ||"},
 		{name: "last in, first out", file: lock, old: "return a.index < b.index", new: "return a.index > b.index"},
 		{name: "low priority first", file: lock, old: "return a.priority > b.priority", new: "return a.priority < b.priority"},
 		{name: "one permit too many", file: lock, old: "uint64(l.used)+uint64(weight) <= uint64(l.limit)", new: "uint64(l.used)+uint64(weight) <= uint64(l.limit)+1"},
 		{name: "a reader joins a writer", file: lock, old: "mode == l.mode && mode != Exclusive &&", new: "(mode == l.mode || l.mode == Exclusive) && mode != Exclusive &&"},
-		{name: "an exclusive holder joins permits", file: lock, old: "mode == l.mode && mode != Exclusive &&", new: "(mode == l.mode || mode == Exclusive) &&"},
+		{name: "who asks for a semaphore waits for a lock", file: lock, old: "return l.inUse() && l.limit != limit", new: "return l.limit > 0 && l.limit != limit"},
+		{name: "who asks for a lock waits for a semaphore", file: lock, old: "return l.inUse() && l.limit != limit", new: "return limit > 0 && l.inUse() && l.limit != limit"},
+		{name: "a set waits for a semaphore", file: "fsm/set.go", old: "case l.differs(c.Limit):", new: "case false:"},
+		{name: "a name stays a semaphore when nobody uses it", file: lock, old: "\tif !l.inUse() {\n\t\tl.limit = 0\n\t}\n", new: ""},
+		{name: "a place that rests is in no use", file: lock, old: "l.holders > 0 || l.waiters > 0 || l.resting > 0", new: "l.holders > 0 || l.waiters > 0"},
 		{name: "permits are not given back", file: lock, old: "\t\tl.used -= c.weight\n", new: ""},
 		{name: "the holder is not told that it is wanted", file: lock, old: "m.emit(EventQueued, c, ReasonNone)\n\tm.tell(l)\n", new: "m.emit(EventQueued, c, ReasonNone)\n"},
 		{name: "holders are told again after each join", file: lock, old: "m.pivot = claim{name: l.name, token: l.told + 1}", new: "m.pivot = claim{name: l.name, token: 1}", suites: []string{"fsm"}},
@@ -59,10 +63,19 @@ func sessions() []mutant {
 		{name: "a lock is served before all of a step has gone", file: teardown, old: "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", new: "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n"},
 		{name: "the end of a session serves nobody", file: teardown, old: "\t\tif l := m.lock(name); l != nil {\n\t\t\tm.settle(l)\n\t\t}\n", new: "\t\t_ = name\n"},
 		{name: "the answered floor takes one too many", file: session, old: "m.finished.prune(s.opened, acked)", new: "m.finished.prune(s.opened, acked+1)"},
+		{name: "who is asked to let go is not told", file: "fsm/ask.go", old: "\tm.emit(EventWanted, held, ReasonNone).Detail = c.Reason\n", new: "", suites: []string{"fsm"}},
+		{name: "a later reason replaces the first", file: "fsm/ask.go", old: "if _, before := m.asked.Get(c.Token); before {", new: "if before, _ := m.asked.Get(c.Token); before == c.Reason {", suites: []string{"fsm"}},
+		{name: "a reason outlives its grant", file: "fsm/lock.go", old: "\t\t\tm.unask(c.token)\n", new: "", suites: []string{"fsm"}},
+		{name: "a snapshot forgets who is asked", file: "fsm/snapshot.go", old: "\t\t\tb = appendText(b, 22, reason)\n", new: "\t\t\t_ = reason\n", suites: []string{"fsm"}},
+		{name: "a late Forget forgets a later run", file: "fsm/forget.go", old: "ok && r.token == c.Token {", new: "ok {", suites: []string{"fsm"}},
+		{name: "a keepalive changes no TTL", file: session, old: "\t\t\t\ts.ttl = c.TTL\n", new: "\t\t\t\t_ = c.TTL\n"},
+		{name: "a change of the TTL that was overtaken says that it is carried out", file: session, old: "\t\t\tout.Code = CodeFinished\n", new: "\t\t\t_ = out\n"},
 		{name: "a closed session goes on", file: session, old: "\tm.endSession(s, how, m.commands)\n\tm.carryOut(m.commands)\n", new: "\t_ = how\n"},
 		{name: "a restart frees nothing", file: node, old: "if c.Place.proves(n.place) {", new: "if false {"},
 		{name: "an unknown place is proof", file: node, old: "if c.Place.proves(n.place) {", new: "if c.Place == n.place {"},
 		{name: "any later process is proof", file: node, old: "if c.Place.proves(n.place) {", new: "if true {"},
+		{name: "a disk that was moved to another machine is proof", file: "fsm/command.go", old: "p.Boot != \"\" && p == former", new: "p.Boot != \"\" && p.Device == former.Device && p.File == former.File"},
+		{name: "a copy of a disk on one machine is proof", file: "fsm/command.go", old: "p.Boot != \"\" && p == former", new: "p.Boot != \"\" && p.Boot == former.Boot"},
 		{name: "a superseded process waits on", file: node, old: "\t\t\tm.withdrawAll(n, ReasonSuperseded)\n", new: ""},
 		{name: "a superseded process renews", file: node, old: "case known && n.over:\n\t\treturn n, CodeStaleIncarnation", new: "case known && n.over && n.id == Node{}:\n\t\treturn n, CodeStaleIncarnation"},
 		{name: "a superseded process acquires", file: session, old: "\tif code != CodeOK {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)", new: "\tif code != CodeOK && m.session(id) == nil {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)"},
@@ -70,10 +83,12 @@ func sessions() []mutant {
 		{name: "a removed process waits on", file: node, old: "\tm.withdrawAll(m.leave(n), ReasonRemoved)\n", new: "\tm.leave(n)\n"},
 		{name: "a late removal counts", file: node, old: "case !known || n.since != c.Since || n.gone != 0:", new: "case !known || n.gone != 0:"},
 		{name: "a late revocation counts", file: teardown, old: "if upto = min(upto, m.commands); n.gone", new: "if upto = m.commands; n.gone"},
+		{name: "a revocation spares former processes", file: node, old: "\tfor _, n := range m.processes(c.Node) {\n\t\tm.endSessions(n, c.Upto,", new: "\tfor _, n := range m.processes(c.Node) {\n\t\tif n.over {\n\t\t\tcontinue\n\t\t}\n\t\tm.endSessions(n, c.Upto,"},
 		{name: "anybody may propose for anybody", file: "fsm/machine.go", old: "of != by && of != (Process{})", new: "of != by && of == (Process{1})"},
 		{name: "an older process is welcome", file: node, old: "case known && (c.Incarnation < last.incarnation || last.departure == Gone),", new: "case known && last.departure == Gone,"},
 		{name: "a node that left for good is welcome", file: node, old: "case known && (c.Incarnation < last.incarnation || last.departure == Gone),", new: "case known && c.Incarnation < last.incarnation,"},
-		{name: "a late good-bye ends the next process", file: node, old: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(c)\n", new: "\tif known && c.Incarnation < last.incarnation {\n\t\tm.endProcess(&Goodbye{Node: c.Node, Incarnation: last.incarnation})\n"},
+		{name: "a late good-bye ends the next process", file: node, old: " && last.departure == Gone) {\n\t\tm.endProcess(c)\n", new: " && last.departure == Gone) {\n\t\tm.endProcess(&Goodbye{Node: c.Node, Incarnation: last.incarnation})\n"},
+		{name: "a later good-bye lets a node that has left in again", file: node, old: "if known && (c.Incarnation < last.incarnation || c.Incarnation > last.incarnation && last.departure == Gone) {", new: "if known && c.Incarnation < last.incarnation {"},
 	}, "model", "small", "fsm")
 }
 
@@ -87,11 +102,15 @@ func teardowns() []mutant {
 		{name: "a session goes on until all of it has gone", file: "fsm/session.go", old: "if s == nil || m.ended(s) {", new: "if s == nil {"},
 		{name: "a token of what has ended is current", file: "fsm/read.go", old: "return c != nil && !m.gone(c)", new: "return c != nil"},
 		{name: "what has ended can be forced, too", file: "fsm/release.go", old: "held == nil || m.gone(held)", new: "held == nil"},
-		{name: "who has ended closes a circle", file: "fsm/blocked.go", old: "slices.Contains(t.goal, h.token) && !t.m.gone(h)", new: "slices.Contains(t.goal, h.token)"},
-		{name: "one step takes all", file: teardown, old: "for left := m.limits.step * costOfDrop; left > 0; {", new: "for left := 1 << 40; left > 0; {"},
+		{name: "who has ended closes a cycle", file: "fsm/blocked.go", old: "slices.Contains(t.goal, h.token) && !t.m.gone(h)", new: "slices.Contains(t.goal, h.token)"},
+		{name: "one step takes all", file: teardown, old: "for left := m.step(); left > 0; {", new: "for left := 1 << 40; left > 0; {"},
 		{name: "a step is taken twice", file: teardown, old: "!left || c.Last != last {", new: "!left || c.Last > last {"},
 		{name: "the end of an end is the end of an older one", file: teardown, old: "\t\t\tupto = max(upto, o.upto)\n", new: ""},
-		{name: "a crowd is served at once", file: "fsm/lock.go", old: "later = m.left <= 0; later {", new: "later = m.left < -1<<40; later {"},
+		{name: "an entry does all that is in it", file: "fsm/effort.go", old: "m.work >= stepsOfEntry", new: "m.work >= 1<<40"},
+		{name: "an entry searches without end", file: "fsm/effort.go", old: " || m.traced >= tracerSteps", new: ""},
+		{name: "all holders are told at once", file: "fsm/lock.go", old: "later = m.left <= 0; later {\n\t\t\treturn false", new: "later = m.left < -1<<40; later {\n\t\t\treturn false"},
+		{name: "who is still to be told never is", file: "fsm/lock.go", old: "m.postpone(l, true)", new: "m.postpone(l, false)"},
+		{name: "a crowd is served at once", file: "fsm/lock.go", old: "later = m.left <= 0; later {\n\t\t\tbreak", new: "later = m.left < -1<<40; later {\n\t\t\tbreak"},
 		{name: "who is still to be served never is", file: "fsm/lock.go", old: "m.postpone(l, later)", new: "m.postpone(l, false)"},
 		{name: "who waits for a finished key runs it", file: "fsm/lock.go", old: "m.isDone(l.name), false", new: "false, false"},
 		{name: "who asks while a crowd is sent away joins it", file: "fsm/acquire.go", old: "(l == nil || l.unsettled)", new: "l == nil"},
@@ -128,8 +147,14 @@ func horizons() []mutant {
 		{name: "clocks do not drift", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-0*lost-Margin(ttl))"},
 		{name: "no margin", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-lost)"},
 		{name: "the holder relies on twice the TTL", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, 2*ttl-lost-Margin(ttl))"},
-		{name: "count from the reply instead of the send", file: plan, old: "p.extend(s, min(sent, now))", new: "p.extend(s, max(sent, now))"},
-		{name: "a lost session is renewed", file: plan, old: "if s == nil || now >= s.horizon {", new: "if s == nil {"},
+		{name: "count from the reply instead of the send", file: plan, old: "if p.extend(s, min(sent, now)) &&", new: "if p.extend(s, max(sent, now)) &&"},
+		{name: "a new TTL counts from the reply instead of the send", file: plan, old: "\t\tp.extend(s, min(sent, now))\n", new: "\t\tp.extend(s, max(sent, now))\n"},
+		{name: "a shorter TTL may be relied on no less", file: plan, old: "\ts.horizon = min(s.horizon, s.most)\n", new: ""},
+		{name: "a renewal hides a shorter TTL that may come", file: plan, old: "min(Horizon(sent, s.ttl, p.drift), s.most)", new: "Horizon(sent, s.ttl, p.drift)"},
+		{name: "a late answer brings an old TTL back", file: plan, old: "if change >= s.done {", new: "if change >= 0 {"},
+		{name: "a TTL that is confirmed ends what a later one may leave", file: plan, old: "if change == s.asked {", new: "if change <= s.asked {"},
+		{name: "a lost session is renewed", file: plan, old: "if s == nil || now >= s.horizon {\n\t\treturn 0, false, false", new: "if s == nil {\n\t\treturn 0, false, false"},
+		{name: "a lost session has a new TTL", file: plan, old: "if s == nil || now >= s.horizon {\n\t\treturn 0, 0, false", new: "if s == nil {\n\t\treturn 0, 0, false"},
 		{name: "renew once and never again", file: plan, old: "\ts.renew = sent.Add(time.Duration(third", new: "\ts.renew = horizon.Add(time.Duration(third"},
 		{name: "a lease ends when its renewal is due", file: plan, old: "if now >= s.horizon {\n\t\t\ta.Lost", new: "if now >= s.renew {\n\t\t\ta.Lost"},
 		{name: "the plan looks too late", file: plan, old: "\tat := s.horizon\n", new: "\tat := s.horizon.Add(s.ttl)\n"},

@@ -1,13 +1,14 @@
-// Command mutants breaks Holdfast on purpose, one line at a time, in a copy of the tree, and asks whether the
-// tests notice. It prints a table: what was broken, and which suite caught it. A mutant that lives shows a
-// hole in the tests, or a line that is not needed.
+// Command mutants breaks Holdfast on purpose, one line at a time, in a copy of the tree, and asks
+// whether the tests notice. It prints a table: what was broken, and which suite caught it. A mutant
+// that lives shows a hole in the tests, or a line that is not needed.
 //
 //	go run ./sim/cmd/mutants                 all of them, each until a suite catches it
 //	go run ./sim/cmd/mutants -all            and all suites of each, to see which would have caught it
 //	go run ./sim/cmd/mutants -suites model   by the model alone
 //	go run ./sim/cmd/mutants -only token     those whose name or file contains a word
 //
-// The exit status is 1 if a mutant lives, or no longer fits the source: its old text must stand there once.
+// The exit status is 1 if a mutant lives, or no longer fits the source: its old text must stand
+// there once.
 package main
 
 import (
@@ -162,9 +163,9 @@ func (m *mutant) try(dir string, all bool) (caught []string, err error) {
 	return caught, nil
 }
 
-// suite is the command of a suite, and how long it may take: a mutant that hangs is caught, too. A name is
-// "model", "small" (the exhaustive exploration), or a package directory ("root" is the root) and, after a
-// colon, a pattern of its tests.
+// suite is the command of a suite, and how long it may take: a mutant that hangs is caught, too. A
+// name is "model", "small" (the exhaustive exploration), or a package directory ("root" is the
+// root) and, after a colon, a pattern of its tests.
 func suite(name string) (args []string, patience time.Duration) {
 	const limit = 10 * time.Minute
 	pkg, tests, _ := strings.Cut(name, ":")
@@ -172,7 +173,7 @@ func suite(name string) (args []string, patience time.Duration) {
 	case name == "model":
 		return []string{"go", "run", "./sim/cmd/seeds", "-seed", "1", "-n", "150", "-shrink", "0"}, limit
 	case name == "small":
-		return []string{"go", "test", "-short", "-run", "EveryHistory", "./internal/model"}, limit
+		return []string{"go", "test", "-short", "-run", "EveryHistory", "./sim/internal/model"}, limit
 	case pkg == "root":
 		pkg = "."
 	}

@@ -23,7 +23,7 @@ func sides() []mutant {
 		{name: "a call that waits for what is over is not woken", file: session, old: "\t\tc.waiter.Over(cause)\n", new: ""},
 		{name: "the end of a session wakes nobody", file: session, old: "\t\t\tc.waiter.Over(err)\n", new: ""},
 		{name: "a session is closed before the group knows of a rest", file: session, old: " || s.pins > 0", new: ""},
-		{name: "an unused session is kept", file: session, old: "return now-s.idle > lease.Instant(s.ttl)", new: "return now < s.idle"},
+		{name: "an unused session is kept", file: session, old: "return now-s.idle > lease.Instant(s.ttl.Load())", new: "return now < s.idle"},
 
 		{name: "a lease that lapsed is renewed", file: validity, old: "\t\tif lease.Instant(old) == never {\n\t\t\treturn false\n\t\t}\n", new: ""},
 		{name: "the group's word does not end a lease at once", file: validity, old: "\ts.verdict.CompareAndSwap(nil, &cause)\n\ts.until.Store(int64(never))\n", new: "\ts.verdict.CompareAndSwap(nil, &cause)\n"},
@@ -55,9 +55,9 @@ func sides() []mutant {
 
 		{name: "a forced release is not told to the holder", file: news, old: "\t\tt.revoke(s, e.Request, forced(e.Detail))\n", new: "\t\t_ = e.Detail\n"},
 		{name: "who waits is not told that its node was removed", file: news, old: "fsm.ReasonSuperseded, fsm.ReasonRemoved:\n", new: "fsm.ReasonSuperseded:\n"},
-		{name: "a holder is not told that it is wanted", file: news, old: "\t\ts.wanted(e.Request)\n", new: ""},
+		{name: "a holder is not told that it is wanted", file: news, old: "\t\ts.wanted(e.Request, e.Detail)\n", new: ""},
 		{name: "a snapshot hides grants from those who wait", file: news, old: "\t\t\t\ts.granted(r.number, token)\n", new: "\t\t\t\t_ = token\n"},
-		{name: "a snapshot hides waiters from holders", file: news, old: "\t\t\t\t\ts.wanted(r.number)\n", new: ""},
+		{name: "a snapshot hides waiters from holders", file: news, old: "\t\t\t\t\ts.wanted(r.number, \"\")\n", new: ""},
 		{name: "a snapshot hides the end of a session", file: news, old: "\t\tif over {\n", new: "\t\tif over && s.manual {\n"},
 		{name: "a snapshot hides the end of a grant", file: news, old: "\t\t\t\tt.revoke(s, r.number, ErrForced)\n", new: ""},
 
@@ -66,5 +66,18 @@ func sides() []mutant {
 		{name: "a session that was closed is kept", file: debts, old: "\t\td.s.table.forget(d.s)\n", new: ""},
 		{name: "a release with a rest is not the end of its session", file: debts, old: "\t\td.s.table.closed(d.s)\n", new: ""},
 		{name: "the end of a session overtakes a rest", file: debts, old: "\tcase len(d.rests) > 0:\n\t\treturn", new: "\tcase len(d.rests) > 0 && !d.close:\n\t\treturn"},
+	}, "model", "internal/session")
+}
+
+// changes are defects of what a node's side does with a new TTL, and with the request to let go.
+func changes() []mutant {
+	const dir = "internal/session/"
+	const session, renew, news = dir + "session.go", dir + "renew.go", dir + "news.go"
+	return of([]mutant{
+		{name: "a snapshot hides that a holder is asked", file: news, old: "\t\t\t\t\ts.wanted(r.number, reason)\n", new: "\t\t\t\t\t_ = reason\n", suites: []string{"internal/session:WhatAnEvent"}},
+		{name: "who takes its grant late is not told that it is asked", file: session, old: "\t\tg.holder.Wanted(c.asked)\n", new: "\t\t_ = c.asked\n", suites: []string{"internal/session:WhatAnEvent"}},
+		{name: "a shorter TTL counts from its outcome", file: renew, old: "\t\ts.shorten(until)\n", new: "\t\t_ = until\n"},
+		{name: "a change of the TTL is not known to the plan", file: renew, old: "t.plan.Retime(s.id.Number, k.Command.Seq, ttl, now)", new: "t.plan.Retime(0, k.Command.Seq, ttl, now)", suites: []string{"internal/session:EveryHistory"}},
+		{name: "an answer from before a change of the TTL counts", file: renew, old: "\tif out.Code == fsm.CodeFinished {\n\t\treturn\n\t}\n", new: "\tif out.Code == fsm.CodeFinished {\n\t\tout.Code = fsm.CodeOK\n\t}\n"},
 	}, "model", "internal/session")
 }

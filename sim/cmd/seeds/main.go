@@ -1,6 +1,7 @@
-// Command seeds runs the seeded simulation of the passive core (internal/model): many seeds, each a fleet under
-// faults of its own, with every invariant looked at after every step. It prints the figures, and for a
-// seed that breaks a promise a plan made as small as possible, with its trace.
+// Command seeds runs the seeded simulation of the passive core (sim/internal/model): many seeds,
+// each a fleet under faults of its own, with every invariant looked at after every step. It prints
+// the figures, and for a seed that breaks a promise a plan made as small as possible, with its
+// trace.
 //
 //	go run ./sim/cmd/seeds                     for ten seconds, from a fresh seed, which it prints
 //	go run ./sim/cmd/seeds -for 10m
@@ -21,7 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/model"
+	"github.com/holdfast-go/holdfast/sim/internal/model"
 )
 
 func main() {
@@ -127,6 +128,10 @@ func report(s *model.Stats, took time.Duration) {
 		s.Writes, s.LostWrites, s.Refused)
 	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks; %d states folded from events, %d anew after missed ones\n",
 		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks, s.Folds, s.Resyncs)
+	fmt.Printf("%d disks opened elsewhere while their processes lived, %d of them with a valid lease; %d sessions ended by a proof, %d by an operator's word on their node\n",
+		s.Moved, s.Outlived, s.Proven, s.Revoked)
+	fmt.Printf("%d silent voters removed, %d standbys promoted, %d nodes let go, %d changes void, %d nodes back in another life, %d dead for good, %d of them replaced, %d times gossip and Raft cut apart\n",
+		s.Removed, s.Promoted, s.LetGo, s.Void, s.Returned, s.Died, s.Replaced, s.Parted)
 	fmt.Printf("lateness in gentle runs, of rests: %v\nof forgetting keys: %v\n", s.LateRests.String(), s.LateKeys.String())
 	fmt.Printf("lateness of expiry in gentle runs: %v\nall nodes served again after at most %v\n", s.Late.String(), s.Resumed.Round(time.Millisecond))
 }

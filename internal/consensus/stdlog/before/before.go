@@ -1,9 +1,10 @@
-// Package before remembers the standard logger as it is right before dragonboat's logging library takes it over.
-// See the package above.
+// Package before remembers the standard logger as it is right before dragonboat's logging library
+// takes it over. See the package above.
 //
-// The language says that packages are initialised in the order of their paths, each as soon as all that it
-// imports is. This path comes before that of the library, and the blank imports are those of the library: they keep
-// this package from running any earlier than needed, when not all of the host's packages have had their turn.
+// The language says that packages are initialised in the order of their paths, each as soon as all
+// that it imports is. This path comes before that of the library, and the blank imports are those
+// of the library: they keep this package from running any earlier than needed, when not all of the
+// host's packages have had their turn.
 package before
 
 import (

@@ -8,9 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Detour is the network of one process of the fleet: what it sends to one of the addresses in routes goes to
-// the relay's port for it and its kind instead, and nothing can be sent to any other address. bound is told the real
-// address that the process listens at, for Relay.Serve; it may be nil.
+// Detour is the network of one process of the fleet: what it sends to one of the addresses in
+// routes goes to the relay's port for it and its kind instead, and nothing can be sent to any other
+// address. bound is told the real address that the process listens at, for Relay.Serve; it may be
+// nil.
 func Detour(network transport.Network, routes map[string]Route, bound func(addr string)) transport.Network {
 	d := detour{network: network, routes: make(map[string]Route, 2*len(routes)), bound: bound}
 	for name, at := range routes {

@@ -33,6 +33,7 @@ func (p *port) receive() {
 func (p *port) carry(b []byte) {
 	f, _ := p.r.weather(p.from, p.to)
 	p.r.packets.Add(1)
+	p.r.keepPacket(p.to, b)
 	if cut(f, p.kind) || p.r.happens(f.Drop) {
 		p.r.dropped.Add(1)
 		return

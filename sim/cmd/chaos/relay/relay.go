@@ -1,11 +1,13 @@
-// Package relay carries the TCP connections and UDP packets between the processes of a fleet on one machine,
-// and does harm to them: cuts of one direction or both, of everything or of one kind alone, delay, loss, duplicates,
-// reordering, resets. Every directed pair of processes has ports of its own, one for each kind of connection, so that
-// the relay knows who sends what to whom, though all of it is encrypted.
+// Package relay carries the TCP connections and UDP packets between the processes of a fleet on one
+// machine, and does harm to them: cuts of one direction or both, of everything or of one kind
+// alone, delay, loss, duplicates, reordering, resets. Every directed pair of processes has ports of
+// its own, one for each kind of connection, so that the relay knows who sends what to whom, though
+// all of it is encrypted.
 //
 //	relay.go   the ports and the faults of each direction
 //	stream.go  TCP
 //	packet.go  UDP
+//	record.go  what was sent to a process
 //	detour.go  the processes' side: a transport.Network that sends everything through the relay
 package relay
 
@@ -42,6 +44,7 @@ type Relay struct {
 	targets []string      // where each process listens; "" nowhere
 	streams map[*stream]struct{}
 	ended   bool
+	records []record // of each process; nil: nothing is kept
 
 	packets, dropped, conns atomic.Int64
 }
@@ -66,7 +69,8 @@ func cut(f transport.Faults, kind transport.Kind) bool {
 	return f.Cut || kind == transport.KindGossip && f.CutGossip || kind == transport.KindRaft && f.CutRaft
 }
 
-// New opens the ports between that many processes, on loopback. The seed decides which packets are lost.
+// New opens the ports between that many processes, on loopback. The seed decides which packets are
+// lost.
 func New(processes int, seed uint64) (*Relay, error) {
 	r := &Relay{
 		closed: make(chan struct{}), random: rand.New(rand.NewPCG(seed, 7)), changed: make(chan struct{}),
@@ -131,7 +135,8 @@ func (r *Relay) open(from, to int, kind transport.Kind) (*port, error) {
 	return nil, fmt.Errorf("relay: %w", failure)
 }
 
-// Route is where one process finds another: an address for each kind of connection, and the gossip's for packets.
+// Route is where one process finds another: an address for each kind of connection, and the
+// gossip's for packets.
 type Route struct{ Gossip, Raft, Other string }
 
 // of is the address for a kind.
@@ -151,7 +156,8 @@ func (r *Relay) Route(from, to int) Route {
 	return Route{at(0), at(1), at(2)}
 }
 
-// Serve says where a process listens now, TCP and UDP; "" is nowhere: connections to it are refused.
+// Serve says where a process listens now, TCP and UDP; "" is nowhere: connections to it are
+// refused.
 func (r *Relay) Serve(process int, addr string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +186,8 @@ func (r *Relay) change(edit func()) {
 	r.changed = make(chan struct{})
 }
 
-// Break resets every connection of a process, as a firewall that restarts does, and answers how many.
+// Break resets every connection of a process, as a firewall that restarts does, and answers how
+// many.
 func (r *Relay) Break(process int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +209,8 @@ func (r *Relay) Traffic() Traffic {
 	return Traffic{r.conns.Load(), r.packets.Load(), r.dropped.Load()}
 }
 
-// Close ends all connections and frees the ports. Nothing of the relay is left when it returns. Idempotent.
+// Close ends all connections and frees the ports. Nothing of the relay is left when it returns.
+// Idempotent.
 func (r *Relay) Close() error {
 	r.mu.Lock()
 	first := !r.ended

@@ -18,6 +18,7 @@ type stream struct {
 
 	once   sync.Once
 	broken chan struct{} // closed by reset
+	sent   []byte        // by the client, under the relay's mutex: see record.go
 
 	mu     sync.Mutex
 	server *net.TCPConn // nil until the connection stands
@@ -159,6 +160,9 @@ func (s *stream) read(src *net.TCPConn, queue chan<- chunk, from, to int) {
 		}
 		last = due
 		if n > 0 {
+			if to == s.p.to {
+				s.p.r.keep(s, buffer[:n])
+			}
 			queue <- chunk{data: buffer[:n], due: due}
 		}
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 func TestASetIsDrawnAtEachOfItsNamesAndARestAfterItsHolder(t *testing.T) {

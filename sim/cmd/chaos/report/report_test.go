@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// updateVar, when set in the environment, makes the tests write the golden files anew: read the difference.
+// updateVar, when set in the environment, makes the tests write the golden files anew: read the
+// difference.
 const updateVar = "HOLDFAST_UPDATE"
 
 const second = time.Second
@@ -41,7 +42,8 @@ func fault(id int, from, to time.Duration, name, text string, nodes ...int) []st
 	return []story.Line{at(-1, from, from, story.Line{Kind: story.KindFault, Fault: f}), at(-1, to, to, story.Line{Kind: story.KindFaultEnd, Fault: f})}
 }
 
-// small is a run of twelve seconds in which node 0 is stopped while it holds a lock, node 1 gets it, and node 2 is killed.
+// small is a run of twelve seconds in which node 0 is stopped while it holds a lock, node 1 gets
+// it, and node 2 is killed.
 func small(more ...story.Line) []story.Line {
 	lines := []story.Line{at(-1, 0, 0, story.Line{Kind: story.KindRun, Run: &story.Run{
 		Seed: 7, Nodes: 3, Voters: 3, TTL: 2 * second, Duration: 10 * second, Skipped: []string{"full disk: not <here>"},

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 // State is what a process is in for a while. Its text is the class of the picture's bars.
@@ -120,7 +120,8 @@ func lane(free *[]time.Duration, from, to time.Duration) int {
 	return len(*free) - 1
 }
 
-// overlays answers what was done to the processes beside ending them, and when they stood still or were raft leader.
+// overlays answers what was done to the processes beside ending them, and when they stood still or
+// were raft leader.
 func overlays(v story.Verdict) (all []Span) {
 	list, _ := faults(v)
 	for _, f := range list {
@@ -155,8 +156,8 @@ type hold struct {
 	lane     int
 }
 
-// holds answers the grants of every lock in the order of time, each on a lane of its own, and the locks by name. A
-// set is drawn at each of its names.
+// holds answers the grants of every lock in the order of time, each on a lane of its own, and the
+// locks by name. A set is drawn at each of its names.
 func holds(v story.Verdict) (byLock map[string][]*hold, lanes map[string]int, names []string) {
 	byLock, lanes = make(map[string][]*hold), make(map[string]int)
 	for _, h := range grants(v) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 const (
@@ -100,7 +100,8 @@ func Headline(v story.Verdict) string {
 	return "passed: no violations"
 }
 
-// lateness counts how late locks were granted after a lost lease, a majority being well, and finds the latest.
+// lateness counts how late locks were granted after a lost lease, a majority being well, and finds
+// the latest.
 func lateness(waits []story.Wait) (h history.Histogram, latest story.Wait, excused int) {
 	for _, w := range waits {
 		if w.Excused {

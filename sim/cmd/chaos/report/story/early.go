@@ -4,10 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Wait is how long after the end of a lost lease's validity the next one of the same lock was granted.
+// Wait is how long after the end of a lost lease's validity the next one of the same lock was
+// granted.
 type Wait struct {
 	Lock    string
 	Token   uint64        // of the next one
@@ -76,7 +77,8 @@ func (x *rights) revoke(byToken map[uint64]*tenure) {
 	}
 }
 
-// tenures gathers the grants of locks that are always exclusive, by lock and in the order of their tokens.
+// tenures gathers the grants of locks that are always exclusive, by lock and in the order of their
+// tokens.
 func tenures(h []history.Event) map[string][]*tenure {
 	asked := make(map[uint64]history.Event)
 	byToken := make(map[uint64]*tenure)
@@ -134,9 +136,9 @@ func tenures(h []history.Event) map[string][]*tenure {
 // clockSlack is what two readings of one machine's clocks may differ by.
 const clockSlack = 2 * time.Millisecond
 
-// Early finds grants of an exclusive lock that came while an earlier holder had been told that its lease is
-// valid for longer, although that one had not given it back, nobody had taken it away, and no later process on its disk
-// had proved that it is dead. A death that nobody proved is no excuse.
+// Early finds grants of an exclusive lock that came while an earlier holder had been told that its
+// lease is valid for longer, although that one had not given it back, nobody had taken it away, and
+// no later process on its disk had proved that it is dead. A death that nobody proved is no excuse.
 func Early(h []history.Event) (found []history.Violation) {
 	for lock, list := range tenures(h) {
 		for i, next := range list {
@@ -154,8 +156,8 @@ func Early(h []history.Event) (found []history.Violation) {
 	return found
 }
 
-// Waits answers how late exclusive locks were granted after a lease that was lost. Locks of a set are left out: who
-// asks for one may stand behind a set that waits for another.
+// Waits answers how late exclusive locks were granted after a lease that was lost. Locks of a set
+// are left out: who asks for one may stand behind a set that waits for another.
 func Waits(h []history.Event) (all []Wait) {
 	var without []span // a majority
 	lost := time.Duration(0)

@@ -5,15 +5,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// A node is fit while nothing is done to it, its process runs and gets processor and disk, and the group has
-// answered it since then. It is well while the group goes on answering it. The fit nodes are a majority when each of them,
-// as far as it knows the voters, counts one, and no storm is about their raft leader: a cut makes them elect
-// another, and that must be quick, but a slow one may stay in office and serve badly. The history says who was well and
-// when those were a majority, because a node that is not served loses its sessions in time, by right. That fit nodes
-// are not served for long is a violation of its own.
+// A node is fit while nothing is done to it, its process runs and gets processor and disk, and the
+// group has answered it since then. It is well while the group goes on answering it. The fit nodes
+// are a majority when each of them, as far as it knows the voters, counts one, and no storm is
+// about their raft leader: a cut makes them elect another, and that must be quick, but a slow one
+// may stay in office and serve badly. The history says who was well and when those were a majority,
+// because a node that is not served loses its sessions in time, by right. That fit nodes are not
+// served for long is a violation of its own.
 
 // Storm is the fault that makes a network slow and lossy and does not cut it.
 const Storm = "storm"
@@ -107,7 +108,8 @@ type ward struct {
 	unserved []Unserved
 }
 
-// health answers Well, Ill and Quorum as they follow from a record, and when fit nodes were not served.
+// health answers Well, Ill and Quorum as they follow from a record, and when fit nodes were not
+// served.
 func health(lines []Line) ([]history.Event, []Unserved) {
 	w := &ward{all: make(map[int]*patient)}
 	end := time.Duration(0)
@@ -162,7 +164,8 @@ func (w *ward) step(p point) {
 	}
 }
 
-// wait ends a stretch in which a node is not served, and begins another at from unless that is negative.
+// wait ends a stretch in which a node is not served, and begins another at from unless that is
+// negative.
 func (w *ward) wait(node int, x *patient, now, from time.Duration) {
 	if x.waits >= 0 {
 		w.unserved = append(w.unserved, Unserved{node, x.waits, now})
@@ -170,7 +173,8 @@ func (w *ward) wait(node int, x *patient, now, from time.Duration) {
 	x.waits = from
 }
 
-// majority reports whether the nodes that are fine are one of the voters, as each of them sees those.
+// majority reports whether the nodes that are fine are one of the voters, as each of them sees
+// those.
 func (w *ward) majority(fine func(*patient) bool) bool {
 	among, slow := make(map[string]bool), make(map[string]bool)
 	for _, x := range w.all {

@@ -3,7 +3,8 @@ package story
 import (
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
 // Kinds count what happened of each kind of lock beside the plain one.
@@ -38,7 +39,7 @@ func kindsOf(h []history.Event) (k Kinds) {
 			if a.TTL > 0 {
 				k.Longs++
 			}
-			if a.Lock == SeatLock {
+			if a.Election {
 				k.Tenures++
 			}
 		case history.Released:
@@ -50,7 +51,7 @@ func kindsOf(h []history.Event) (k Kinds) {
 				k.Delays++
 			}
 		case history.Done:
-			if e.OK && e.Lock == CheckpointLock {
+			if e.OK && e.Lock == workload.Checkpoint {
 				k.Checkpoints++
 			}
 		case history.Forced:
@@ -89,25 +90,4 @@ func (k Kinds) blunt(seconds int) (why []string) {
 		}
 	}
 	return why
-}
-
-// Checkpoints finds two checkpoints that came after the same one: the first of them was lost.
-func Checkpoints(h []history.Event) (found []history.Violation) {
-	written := make(map[int]history.Event)
-	for _, e := range h {
-		if e.Kind != history.Done || !e.OK || e.Lock != CheckpointLock {
-			continue
-		}
-		var n int
-		if _, err := fmt.Sscan(e.Value, &n); err != nil {
-			found = append(found, violation("a checkpoint is a number", e.At, e.Lock, "%q", e.Value))
-			continue
-		}
-		if before, ok := written[n]; ok {
-			found = append(found, violation("no checkpoint is lost", e.At, e.Lock,
-				"token %d has written number %d, as token %d had at %v", e.Token, n, before.Token, before.At))
-		}
-		written[n] = e
-	}
-	return found
 }

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
-// lines makes a record of what one process saw, a tenth of a second after each other from a moment on.
+// lines makes a record of what one process saw, a tenth of a second after each other from a moment
+// on.
 func lines(node int, from time.Duration, events ...history.Event) (all []story.Line) {
 	for i, e := range events {
 		when := from + time.Duration(i)*100*ms
@@ -34,7 +36,8 @@ func released(lock string, token uint64) []history.Event {
 	return []history.Event{{Kind: history.Release, Lock: lock, Token: token}, {Kind: history.Released, Lock: lock, Token: token}}
 }
 
-// rests is a grant of node 0 that asked for a rest and ended, and one of node 1 that was there a second after the first.
+// rests is a grant of node 0 that asked for a rest and ended, and one of node 1 that was there a
+// second after the first.
 func rests(change func(*history.Event), end ...history.Event) []story.Line {
 	first, next := grantOf("r", 1, 10), grantOf("r", 2, 11)
 	change(&first[0])
@@ -49,27 +52,27 @@ func told(op, index uint64, change string, of, token uint64) history.Event {
 func watches(op uint64) history.Event { return history.Event{Kind: history.Watching, Op: op} }
 
 func write(op uint64, token uint64, value string) []history.Event {
-	e := history.Event{Kind: history.Set, Op: op, Lock: story.CheckpointLock, Token: token, Value: value}
+	e := history.Event{Kind: history.Set, Op: op, Lock: workload.Checkpoint, Token: token, Value: value}
 	return []history.Event{e, with(e, func(e *history.Event) { e.Kind, e.OK = history.Done, true })}
 }
 
-// Each kind of lock in a record that breaks its promise. What the checkers of internal/history find is tested there;
-// here it is that a record of real processes reaches them whole.
+// Each kind of lock in a record that breaks its promise. What the checkers of sim/internal/history
+// find is tested there; here it is that a record of real processes reaches them whole.
 func TestARecordThatBreaksThePromiseOfAKindIsRejected(t *testing.T) {
 	t.Parallel()
 	seat := func(node int, op, token uint64) []story.Line {
-		return lines(node, time.Second, append(grantOf(story.SeatLock, op, token), history.Event{Kind: history.Held, Lock: story.SeatLock, Token: token})...)
+		return lines(node, time.Second, append(grantOf(workload.Seat, op, token), history.Event{Kind: history.Held, Lock: workload.Seat, Token: token})...)
 	}
-	who := history.Event{Kind: history.Who, Op: 5, Lock: story.SeatLock}
+	who := history.Event{Kind: history.Who, Op: 5, Lock: workload.Seat}
 	nobody := with(who, func(e *history.Event) { e.Kind = history.Leads })
-	observes := history.Event{Kind: history.Observing, Op: 8, Lock: story.SeatLock}
+	observes := history.Event{Kind: history.Observing, Op: 8, Lock: workload.Seat}
 	observed := func(token uint64) history.Event {
 		return with(observes, func(e *history.Event) { e.Kind, e.Token = history.Observed, token })
 	}
 	for rule, record := range map[string][]story.Line{
 		"mutual exclusion": join(begun(), seat(0, 1, 10), seat(1, 2, 11)),
-		"no grant is forgotten": join(begun(), lines(0, time.Second, grantOf(story.SeatLock, 1, 10)...), lines(1, 1300*ms, who, nobody),
-			lines(0, 1600*ms, history.Event{Kind: history.Held, Lock: story.SeatLock, Token: 10})),
+		"no grant is forgotten": join(begun(), lines(0, time.Second, grantOf(workload.Seat, 1, 10)...), lines(1, 1300*ms, who, nobody),
+			lines(0, 1600*ms, history.Event{Kind: history.Held, Lock: workload.Seat, Token: 10})),
 		"an observer is told in order": join(begun(), lines(2, time.Second, observes, observed(11), observed(10))),
 		"a minimum hold time is kept":  rests(func(e *history.Event) { e.MinHold = 2 * time.Second }, released("r", 10)...),
 		"a lock delay is kept": rests(func(e *history.Event) { e.LockDelay = 2 * time.Second },
@@ -114,7 +117,8 @@ func TestWhatARecordOfTheKindsMayHold(t *testing.T) {
 	}
 }
 
-// A watcher that is well must be told; without the end of its process the record above is a violation.
+// A watcher that is well must be told; without the end of its process the record above is a
+// violation.
 func TestAWatcherThatLivesIsToldInTime(t *testing.T) {
 	t.Parallel()
 	record := join(begun(), lines(2, 1100*ms, watches(8)), lines(0, 1300*ms, grantOf("r", 1, 10)...), lines(0, 9*time.Second, held(10, 1900*ms)))
@@ -148,9 +152,11 @@ func TestTheKindsAreCountedAndMissed(t *testing.T) {
 			t.Errorf("%q is not missed in %v", what, v.Blunt)
 		}
 	}
-	record := join(begun(), lines(0, time.Second, grantOf("{set}x", 21, 30, "{set}y")...), lines(0, 2*time.Second, grantOf(story.SeatLock, 22, 31)...),
+	led := grantOf(workload.Seat, 22, 31)
+	led[0].Election = true
+	record := join(begun(), lines(0, time.Second, grantOf("{set}x", 21, 30, "{set}y")...), lines(0, 2*time.Second, led...),
 		lines(1, time.Second, write(3, 9, "1 a")...), lines(2, time.Second, watches(8), told(8, 4, history.ChangeResync, 0, 0), told(8, 5, history.ChangeQueued, 1, 0),
-			history.Event{Kind: history.Observing, Op: 7, Lock: story.SeatLock}, history.Event{Kind: history.Observed, Op: 7, Lock: story.SeatLock}),
+			history.Event{Kind: history.Observing, Op: 7, Lock: workload.Seat}, history.Event{Kind: history.Observed, Op: 7, Lock: workload.Seat}),
 		rests(func(e *history.Event) { e.LockDelay = 500 * ms }, history.Event{Kind: history.Ended, Lock: "r", Token: 10, Cause: "max hold"})[1:])
 	if v, err = story.Judge(record, nil, nil); err != nil {
 		t.Fatal(err)

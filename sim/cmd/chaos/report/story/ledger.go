@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Entry is one line of a ledger, the shared resource. Every holder reads the number of the last entry,
-// thinks, and appends the next number: an entry that is based on another one than that before it has
-// overwritten somebody's work.
+// Entry is one line of a ledger, the shared resource. Every holder reads the number of the last
+// entry, thinks, and appends the next number: an entry that is based on another one than that
+// before it has overwritten somebody's work.
 type Entry struct {
 	N, Based uint64
 	Token    uint64

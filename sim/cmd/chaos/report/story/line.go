@@ -1,5 +1,6 @@
-// Package story makes sense of the record of a run: what every process of a fleet saw and what was done to
-// it becomes one history in true time, which the checkers of internal/history and those here judge.
+// Package story makes sense of the record of a run: what every process of a fleet saw and what was
+// done to it becomes one history in true time, which the checkers of sim/internal/history and those
+// here judge.
 //
 //	line.go     what is recorded
 //	merge.go    the record becomes a history
@@ -17,7 +18,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 // Kind is what a line tells.
@@ -41,8 +42,8 @@ const (
 	KindNote     Kind = "note"      // for people
 )
 
-// Line is one line of the record. Times are those of the machine's clock since the run began: it is the same
-// for all processes.
+// Line is one line of the record. Times are those of the machine's clock since the run began: it is
+// the same for all processes.
 type Line struct {
 	Kind Kind
 	From time.Duration // read before what the line tells happened

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 // Causes of what a process had under way when it ended.
@@ -14,21 +14,13 @@ const (
 	CauseClosed = "its node closes"
 )
 
-// Merge makes one history of a record. Every moment is chosen so that what the checkers then find did happen: a
-// call begins before it was made, an answer comes after it was there, and a lease was valid from
-// after the first look at it to before the last one.
+// Merge makes one history of a record. Every moment is chosen so that what the checkers then find
+// did happen: a call begins before it was made, an answer comes after it was there, and a lease was
+// valid from after the first look at it to before the last one.
 func Merge(lines []Line) []history.Event {
 	m := merger{lives: make(map[life]*open), stops: stops(lines), seen: make(map[uint64]bool)}
-	told := make(map[uint64]bool)
-	for _, l := range lines {
-		if l.Event != nil && l.Event.Kind == history.Granted {
-			told[l.Event.Token] = true
-		}
-	}
 	for _, l := range lines {
 		switch {
-		case l.Event != nil && (l.Event.Kind == history.Verify || l.Event.Kind == history.Verified) && !told[l.Event.Token]:
-			// Somebody asked about a grant that died with its holder's process before that could tell.
 		case l.Kind == KindStart:
 			m.out = append(m.out, history.Event{At: l.From, Kind: history.Opens, Node: l.Node, OK: l.Proof})
 		case l.Kind == KindExit:
@@ -122,7 +114,8 @@ func (m *merger) event(l Line) {
 	m.out = append(m.out, e)
 }
 
-// answered is when a call with that deadline answered, not counting how long the process stood still after it.
+// answered is when a call with that deadline answered, not counting how long the process stood
+// still after it.
 func (m *merger) answered(node int, until, at time.Duration) time.Duration {
 	if until == 0 || at <= until {
 		return at

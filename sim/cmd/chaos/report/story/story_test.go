@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 const (
@@ -90,7 +90,8 @@ func times(events []history.Event) (all []time.Duration) {
 
 func TestALeaseIsValidFromAfterTheFirstLookToBeforeTheLast(t *testing.T) {
 	t.Parallel()
-	// The process was stopped within both looks: between reading the clock and looking, or the other way round.
+	// The process was stopped within both looks: between reading the clock and looking, or the
+	// other way round.
 	h := story.Merge([]story.Line{
 		event(0, 1*time.Second, 1*time.Second, asked(1, time.Minute)),
 		event(0, 2*time.Second, 3*time.Second, granted(1, 10)),
@@ -164,19 +165,6 @@ func TestACallIsOnlyExcusedForTheTimeItsProcessStoodStill(t *testing.T) {
 
 func kindSpan(node int, from, to time.Duration, k story.Kind) story.Line {
 	return at(node, from, to, story.Line{Kind: k})
-}
-
-func TestQuestionsAboutGrantsThatNobodyLivedToTellAreLeftOut(t *testing.T) {
-	t.Parallel()
-	// A holder was killed between its grant and the telling of it; another process asked about its token, and the
-	// checkers of internal/history met a grant without a beginning.
-	h := story.Merge([]story.Line{
-		event(1, time.Second, time.Second, of(history.Verify, 10)),
-		event(1, time.Second, time.Second, of(history.Verified, 10)),
-	})
-	if len(h) != 0 {
-		t.Errorf("%v", h)
-	}
 }
 
 func TestARecordIsReadAsFarAsItWasWritten(t *testing.T) {

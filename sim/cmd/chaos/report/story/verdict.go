@@ -7,19 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
-// The locks that the judgement knows by name: that of the shared resource, that whose value is a number which
-// every holder takes over from the one before it, and that of the election.
-const (
-	LedgerLock     = "ledger"
-	CheckpointLock = "checkpoint"
-	SeatLock       = "seat"
-)
+// LedgerLock is the lock of the shared resource.
+const LedgerLock = "ledger"
 
-// The bounds of a run, beside the TTL. The first two are those of shared/design.md L2 and L3 at default
-// timing; the others allow for a machine that runs more processes than it has processors.
+// The bounds of a run, beside the TTL. The first two are those of shared/design.md L2 and L3 at
+// default timing; the others allow for a machine that runs more processes than it has processors.
 const (
 	LateMax     = 2 * time.Second
 	ResumeMax   = 20 * time.Second
@@ -88,7 +84,7 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	v.Violations = history.Check(v.History, history.Bounds{TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax, Drift: driftMax})
 	v.Violations = append(v.Violations, Early(v.History)...)
 	v.Violations = append(v.Violations, fenced(guarded)...)
-	v.Violations = append(v.Violations, Checkpoints(v.History)...)
+	v.Violations = append(v.Violations, workload.Checkpoints(v.History)...)
 	for _, l := range lines {
 		if l.Kind == KindWrong {
 			v.Violations = append(v.Violations, violation("nothing fails by itself", l.To, "", "node %d: %s", l.Node, l.Text))
@@ -103,7 +99,8 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	return v, nil
 }
 
-// healed answers how long after the faults every node had answered that it is ready; negative: never.
+// healed answers how long after the faults every node had answered that it is ready; negative:
+// never.
 func (v *Verdict) healed() (most time.Duration) {
 	for i := range v.Run.Nodes {
 		first := slices.IndexFunc(v.Lines, func(l Line) bool {
@@ -203,7 +200,8 @@ const Rested = "rested"
 // Drained is the note of a process that has taken every lock at the end.
 const Drained = "drained"
 
-// Settled is the note of a process whose watcher knows what the locks are, when nothing happens any more.
+// Settled is the note of a process whose watcher knows what the locks are, when nothing happens any
+// more.
 const Settled = "settled"
 
 // Stale is the text of a write that the guard refused.

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/history"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// handover is a lock that goes from node 0 to node 1 at one moment; last is the last look of node 0 at its lease.
+// handover is a lock that goes from node 0 to node 1 at one moment; last is the last look of node 0
+// at its lease.
 func handover(last history.Event, lastAt, next time.Duration, between ...story.Line) []history.Event {
 	return story.Merge(join(begun(), []story.Line{
 		event(0, 1*time.Second, 1*time.Second, history.Event{Kind: history.Opened, Value: "a"}),
@@ -178,8 +179,9 @@ func TestRaftLeadersAreThoseWhoSayItOfThemselves(t *testing.T) {
 	}
 }
 
-// A node that is silent, removed or dead keeps what it holds until its TTL is over: the checkers of internal/history
-// know who had the right to end it, if the record tells who was started on whose disk.
+// A node that is silent, removed or dead keeps what it holds until its TTL is over: the checkers of
+// sim/internal/history know who had the right to end it, if the record tells who was started on
+// whose disk.
 func TestALongLeaseOfTheDeadOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	long := asked(1, time.Minute)

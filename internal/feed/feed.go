@@ -1,0 +1,200 @@
+// Package feed hands what the local replica has applied to those who watch locks. It has one
+// writer, the goroutine that applies, and one bounded buffer for each consumer. It starts no
+// goroutine. What must hold:
+//
+//	F1  Publish and Skipped only append to buffers: they wait for no consumer
+//	F2  of the events that concern a watch its consumer has all, in the order of the log, up to a gap; and it is told of the
+//	    last one that is missing in a gap, before anything that comes after it
+//	F3  a buffer holds at most EventsMax events and BytesMax bytes of values, and a feed at most WatchesMax watches
+//	F4  a watch is forgotten when its context ends, also if nobody ever asks for its events
+//
+// The caller calls Publish and Skipped from one goroutine, in the order of the log. Everything else
+// is safe for concurrent use.
+package feed
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+const (
+	// WatchesMax is how many watches a feed serves at a time.
+	WatchesMax = 1024
+	// EventsMax is how many events wait for one consumer.
+	EventsMax = 4096
+	// BytesMax is how many bytes the values of those may have.
+	BytesMax = 4 << 20
+)
+
+var (
+	// ErrFull: the feed has WatchesMax watches.
+	ErrFull = errors.New("holdfast: too many watches")
+	// ErrClosed: the feed is closed, and nothing more comes.
+	ErrClosed = errors.New("holdfast: feed is closed")
+)
+
+// Feed is made by New.
+type Feed struct {
+	closed <-chan struct{}
+	told   func(*fsm.Event) bool
+
+	count   atomic.Int32
+	mu      sync.Mutex
+	watches map[*Watch]struct{}
+}
+
+// Watch is one consumer.
+type Watch struct {
+	feed  *Feed
+	name  string
+	exact bool // else name is a prefix
+	wake  chan struct{}
+	stop  func() bool // keeps the end of its context from closing it once more
+
+	mu     sync.Mutex
+	events []fsm.Event
+	bytes  int
+	missed uint64 // command of the last event that did not fit behind events, 0: none
+}
+
+// New returns a feed whose consumers are told of these events, until closed is closed.
+func New(closed <-chan struct{}, told func(*fsm.Event) bool) *Feed {
+	return &Feed{closed: closed, told: told, watches: make(map[*Watch]struct{})}
+}
+
+// Open begins a watch of the lock of this name (exact), or of all whose names begin with it, except
+// Once keys. It ends with ctx or Close. The error is ErrFull.
+func (f *Feed) Open(ctx context.Context, name string, exact bool) (*Watch, error) {
+	w := &Watch{feed: f, name: name, exact: exact, wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.watches) >= WatchesMax {
+		return nil, ErrFull
+	}
+	f.watches[w] = struct{}{}
+	f.count.Add(1)
+	w.stop = context.AfterFunc(ctx, w.forget) // also if nobody ever iterates
+	return w, nil
+}
+
+// Close ends the watch. A second call does nothing.
+func (w *Watch) Close() {
+	w.stop()
+	w.forget()
+}
+
+func (w *Watch) forget() {
+	w.feed.mu.Lock()
+	defer w.feed.mu.Unlock()
+	if _, open := w.feed.watches[w]; open {
+		delete(w.feed.watches, w)
+		w.feed.count.Add(-1)
+	}
+}
+
+// Publish hands on the events of some commands. It does not keep the slice, but the values of its
+// events.
+func (f *Feed) Publish(events []fsm.Event) {
+	if f.count.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watches {
+		w.take(events)
+	}
+}
+
+// Waiting is how many events no consumer has taken yet.
+func (f *Feed) Waiting() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watches {
+		w.mu.Lock()
+		n += len(w.events)
+		w.mu.Unlock()
+	}
+	return n
+}
+
+// Skipped tells all consumers that they miss what was up to this command: the state came as a
+// whole.
+func (f *Feed) Skipped(last uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watches {
+		w.mu.Lock()
+		w.missed = last
+		w.mu.Unlock()
+		w.rouse()
+	}
+}
+
+func (w *Watch) take(events []fsm.Event) {
+	any := false
+	w.mu.Lock()
+	for i := range events {
+		e := &events[i]
+		if !w.concerns(e) {
+			continue
+		}
+		any = true
+		if w.missed != 0 || len(w.events) >= EventsMax || w.bytes+len(e.Value) > BytesMax {
+			w.missed = e.Index
+			continue
+		}
+		w.events = append(w.events, *e)
+		w.bytes += len(e.Value)
+	}
+	w.mu.Unlock()
+	if any {
+		w.rouse()
+	}
+}
+
+// concerns reports whether an event is one of a lock that is watched.
+func (w *Watch) concerns(e *fsm.Event) bool {
+	if !w.feed.told(e) {
+		return false
+	}
+	if w.exact {
+		return e.Name == w.name
+	}
+	_, once := fsm.OnceKey(e.Name)
+	return !once && strings.HasPrefix(e.Name, w.name)
+}
+
+func (w *Watch) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for events, or for missed to be set: the command up to which some are missing after
+// them. The error is that of ctx, or ErrClosed. Only one goroutine may call it.
+func (w *Watch) Next(ctx context.Context) (events []fsm.Event, missed uint64, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		w.mu.Lock()
+		events, missed = w.events, w.missed
+		w.events, w.bytes, w.missed = nil, 0, 0
+		w.mu.Unlock()
+		if len(events) > 0 || missed != 0 {
+			return events, missed, nil
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+		case <-w.feed.closed:
+			return nil, 0, ErrClosed
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package hearing
+
+import "maps"
+
+// Members is the group's membership: nodes by replica.
+type Members struct {
+	Voters   map[uint64]string
+	Standbys map[uint64]string
+	Change   uint64 // index of the last change, which the next one must name; 0: nothing applied yet
+}
+
+// Replica answers the replica of a node. It never has two: the engine refuses a member at a node
+// that has one.
+func (m Members) Replica(node string) (replica uint64, ok bool) {
+	for replica, other := range m.All() {
+		if other == node {
+			return replica, true
+		}
+	}
+	return 0, false
+}
+
+// Votes reports whether a node's replica votes.
+func (m Members) Votes(node string) bool { return has(m.Voters, node) }
+
+// Has reports whether a node has a replica.
+func (m Members) Has(node string) bool { return m.Votes(node) || has(m.Standbys, node) }
+
+// Includes reports whether a replica is a member.
+func (m Members) Includes(replica uint64) bool {
+	return m.Voters[replica] != "" || m.Standbys[replica] != ""
+}
+
+func has(members map[uint64]string, node string) bool {
+	for _, other := range members {
+		if other == node {
+			return true
+		}
+	}
+	return false
+}
+
+// All is every node with a replica, by replica.
+func (m Members) All() map[uint64]string {
+	all := make(map[uint64]string, len(m.Voters)+len(m.Standbys))
+	maps.Copy(all, m.Voters)
+	maps.Copy(all, m.Standbys)
+	return all
+}

@@ -1,0 +1,71 @@
+// Package retry decides how a command goes on after an attempt to bring it to the group, and how
+// long its caller pauses. It is pure: internal/proposer runs it with goroutines, internal/model
+// without. What must hold:
+//
+//	R1  once an attempt may have been carried out without an answer, that stays so until there is an answer
+//	R2  the very same command is tried again, and only while it may still be carried out as it was meant
+//	R3  pauses grow from 5 ms to half a second at most, and those of two callers differ
+package retry
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+const (
+	pauseFirst = 5 * time.Millisecond
+	pauseMax   = 500 * time.Millisecond
+)
+
+// Result is what became of one attempt.
+type Result uint8
+
+// Results.
+const (
+	// NotSent: the command is not in the log and never will be from this attempt; or there was
+	// nobody to send it to.
+	NotSent Result = iota
+	// Answered: it was carried out, by this attempt or an earlier one, and has an outcome.
+	Answered
+	// Unknown: it may be in the log, and may be carried out later, or never.
+	Unknown
+	// Failed: the group answers no more, this time or any other.
+	Failed
+)
+
+// Course is a command on its way. The zero Course has not been tried.
+type Course struct {
+	attempts int
+	unknown  bool
+}
+
+// After takes the result of an attempt; code is that of the outcome, if there is one. It reports
+// whether another attempt is to follow, after Pause.
+func (c *Course) After(r Result, code fsm.Code) (again bool) {
+	c.attempts++
+	switch r {
+	case NotSent:
+		return true
+	case Unknown:
+		c.unknown = true
+		return true
+	case Answered:
+		// The group still gathers its first voters; or the entry had done as much as one may.
+		return code == fsm.CodeNotServing || code == fsm.CodeLater
+	}
+	return false
+}
+
+// Unknown reports whether an attempt without an answer may have been carried out, or may still be.
+func (c *Course) Unknown() bool { return c.unknown }
+
+// Pause is how long to wait before the next attempt, unless the raft leader changes. chance is in
+// [0, 1).
+func (c *Course) Pause(chance float64) time.Duration { return Pause(c.attempts, chance) }
+
+// Pause is how long to wait after so many attempts. chance is in [0, 1).
+func Pause(attempts int, chance float64) time.Duration {
+	d := min(pauseFirst<<min(max(attempts-1, 0), 8), pauseMax)
+	return d/2 + time.Duration(chance*float64(d/2))
+}

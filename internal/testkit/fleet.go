@@ -1,0 +1,106 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Book is a file of addresses through which the nodes of a test find each other.
+type Book struct {
+	t    testing.TB
+	path string
+	mu   sync.Mutex
+}
+
+// NewBook makes an empty book in a directory of the test's.
+func NewBook(t testing.TB) *Book {
+	t.Helper()
+	return &Book{t: t, path: filepath.Join(t.TempDir(), "peers")}
+}
+
+// Join is the Config.Join of nodes that look into the book.
+func (b *Book) Join() []string { return []string{"file+" + b.path} }
+
+// Path is the name of the file.
+func (b *Book) Path() string { return b.path }
+
+// Add writes where c is.
+func (b *Book) Add(c *holdfast.Cluster) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f, err := os.OpenFile(b.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	fmt.Fprintln(f, c.Addr())
+	if err := f.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Open opens a node on real sockets that joins through the book.
+func (b *Book) Open(i int, change ...func(i int, cfg *holdfast.Config)) *holdfast.Cluster {
+	b.t.Helper()
+	cfg := holdfast.Config{Name: fmt.Sprint("n", i), Join: b.Join(), Logger: Quiet()}
+	for _, f := range change {
+		f(i, &cfg)
+	}
+	c, err := holdfast.Open(b.t.Context(), cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	b.Add(c)
+	return c
+}
+
+// Fleet opens n nodes on real sockets in this process and waits until all are ready.
+func Fleet(t testing.TB, n int, change ...func(i int, cfg *holdfast.Config)) []*holdfast.Cluster {
+	t.Helper()
+	b := NewBook(t)
+	list := make([]*holdfast.Cluster, n)
+	for i := range list {
+		list[i] = b.Open(i, append([]func(int, *holdfast.Config){func(_ int, cfg *holdfast.Config) {
+			cfg.Bootstrap = min(n, 3)
+		}}, change...)...)
+	}
+	AllReady(t, list)
+	return list
+}
+
+// AllReady waits until all of a list are ready.
+func AllReady(t testing.TB, list []*holdfast.Cluster) {
+	t.Helper()
+	for i, c := range list {
+		if err := c.Ready(Within(t, 30*time.Second)); err != nil {
+			t.Fatalf("node %d is not ready: %v", i, err)
+		}
+	}
+}
+
+// Serves fails the test unless the node grants, verifies and releases a lock of its own.
+func Serves(t testing.TB, ctx context.Context, c *holdfast.Cluster) {
+	t.Helper()
+	name := "own/" + c.ID()
+	l, err := c.Acquire(ctx, name)
+	if err != nil {
+		t.Fatalf("acquiring: %v", err)
+	}
+	if err := c.Verify(ctx, name, l.Token()); err != nil {
+		t.Errorf("verifying: %v", err)
+	}
+	if info, err := c.Inspect(ctx, name); err != nil || len(info.Holders) != 1 || info.Holders[0].NodeID != c.ID() {
+		t.Errorf("inspecting: %+v, %v", info, err)
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Errorf("releasing: %v", err)
+	}
+}

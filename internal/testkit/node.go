@@ -1,0 +1,85 @@
+// Package testkit opens nodes and fleets for tests of the root package and of the tiers above it
+// (sim/virtual, sim/processes), and waits for what they do.
+//
+//	node.go    a node alone, and calls that must succeed
+//	fleet.go   fleets on real sockets in this process
+//	sim.go     what is asked of simulated fleets
+//	wait.go    until something is so
+//	calls.go   every call of a node; its end
+//	load.go    the honest use of a fleet
+//	tally.go   what an operator would see
+//	tls.go     certificates
+package testkit
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Quiet is a logger for tests in which nodes have reason to complain.
+func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Single opens a working node in memory and closes it at the end of the test.
+func Single(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
+	t.Helper()
+	var cfg holdfast.Config
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := holdfast.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.Ready(Within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Within returns a context that ends with the test or after d.
+func Within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Until returns a context that ends after d, also where the test has no end before: in a bubble.
+func Until(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+// Acquire takes a lock within 30 s of real time.
+func Acquire(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	l, err := c.Acquire(Within(t, 30*time.Second), name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Get takes a lock within a minute of virtual time.
+func Get(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	l, err := c.Acquire(Until(time.Minute), name, opts...)
+	if err != nil {
+		t.Fatalf("acquiring %s: %v", name, err)
+	}
+	return l
+}
+
+// Release gives a lock back.
+func Release(t testing.TB, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(Within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}

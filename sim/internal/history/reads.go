@@ -1,0 +1,92 @@
+package history
+
+import "slices"
+
+// reading is an answer to who holds a lock.
+type reading struct {
+	begun, at int // indexes
+	lock      string
+	tokens    []uint64
+}
+
+// readings are all answers that tell who holds a lock, in the order of the answers.
+func readings(h []Event) (all []reading) {
+	begun := make(map[uint64]int)
+	for i, e := range h {
+		switch e.Kind {
+		case Look, Who, Observing:
+			begun[e.Op] = i
+		case Looked:
+			if b, ok := begun[e.Op]; ok && e.Tokens != nil {
+				all = append(all, reading{b, i, e.Lock, e.Tokens})
+			}
+		case Leads, Observed:
+			b, ok := begun[e.Op]
+			if !ok {
+				continue
+			}
+			r := reading{begun: b, at: i, lock: e.Lock}
+			if e.Token != 0 {
+				r.tokens = []uint64{e.Token}
+			}
+			all = append(all, r)
+			if e.Kind == Observed {
+				delete(begun, e.Op) // what it is told later may be old
+			}
+		}
+	}
+	return all
+}
+
+// ReadsAreCurrent finds answers to who holds a lock that lack one who held it all the while, or
+// have one whose grant had ended when the question came, or that know less than an answer before
+// them.
+func ReadsAreCurrent(h []Event, _ Bounds) (found []Violation) {
+	all := grants(h)
+	of := make(map[string][]*grant)
+	for _, g := range all {
+		if g.granted >= 0 {
+			for _, name := range g.Names() {
+				of[name] = append(of[name], g)
+			}
+		}
+	}
+	known := make(map[string][]reading) // those with a higher exclusive token than all before, by name
+	for _, r := range readings(h) {
+		at, answer := h[r.at].At, h[r.at]
+		for _, g := range of[r.lock] {
+			if g.granted < r.begun && g.heldAfter(r.at) && !slices.Contains(r.tokens, g.Token) {
+				found = append(found, broken("no grant is forgotten", at, r.lock,
+					"tokens %v hold, was told on node %d, and that of token %d was valid still at %v", r.tokens, answer.Node, g.Token, h[g.last].At))
+			}
+		}
+		for _, token := range r.tokens {
+			if why := outdated(all, of[r.lock], known[r.lock], token, r.begun); why != "" {
+				found = append(found, broken("reads are current", at, r.lock,
+					"token %d holds, was told on node %d, although %s before", token, answer.Node, why))
+			}
+			if g := all[token]; g != nil && g.exclusive() {
+				known[r.lock] = append(known[r.lock], r)
+			}
+		}
+	}
+	return found
+}
+
+// outdated says why a token cannot hold any more at an index, "" if it may.
+func outdated(all map[uint64]*grant, of []*grant, known []reading, token uint64, at int) string {
+	if g := all[token]; g != nil && g.over() >= 0 && g.over() < at {
+		return "it had been released or freed by force"
+	}
+	for _, g := range of {
+		if g.exclusive() && g.granted < at && g.Token > token {
+			return "a later one had been granted"
+		}
+	}
+	for _, r := range known {
+		if r.at < at && r.tokens[0] > token {
+			return "a later one had been read"
+		}
+	}
+	return ""
+}

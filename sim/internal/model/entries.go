@@ -1,0 +1,206 @@
+package model
+
+const entriesMax = 64 // in one message
+
+// replicate sends a replica what it lacks, or a heartbeat.
+func (r *raft) replicate(to int) {
+	me, term, commit := r.seat(), r.term, r.commit
+	if r.next[to] <= r.snap.index {
+		snap := r.snap
+		r.next[to] = snap.index + 1
+		r.send(r.peer(to), func(other *raft) { other.install(me, term, snap) })
+		return
+	}
+	prev := r.next[to] - 1
+	prevTerm := r.termAt(prev)
+	from := prev - r.snap.index
+	upTo := min(from+entriesMax, uint64(len(r.log)))
+	list := r.log[from:upTo:upTo]
+	r.next[to] += uint64(len(list))
+	r.send(r.peer(to), func(other *raft) { other.append(me, term, prev, prevTerm, list, commit) })
+}
+
+// append takes entries from a raft leader and answers how far the log is like its own; ok is false
+// if it is not even so at prev.
+func (r *raft) append(from seat, term, prev, prevTerm uint64, list []entry, commit uint64) {
+	if term < r.term {
+		r.reply(from, 0, false)
+		return
+	}
+	r.hear(from, term)
+	if prev > r.last() || prev >= r.snap.index && r.termAt(prev) != prevTerm {
+		r.reply(from, min(r.last(), prev-1), false)
+		return
+	}
+	for i, e := range list {
+		index := prev + 1 + uint64(i)
+		if index <= r.snap.index {
+			continue // part of the snapshot
+		}
+		at := index - r.snap.index - 1
+		if at < uint64(len(r.log)) {
+			if r.log[at].term == e.term {
+				continue
+			}
+			if index <= r.commit {
+				r.w.broken("the model of Raft is sound", "node %d would cut off the committed entry %d", r.i, index)
+				return
+			}
+			r.log = r.log[:at:at] // others may hold what is cut off: it is not written over
+		}
+		r.log = append(r.log, e)
+	}
+	known := max(prev+uint64(len(list)), r.snap.index)
+	if commit = min(commit, known); commit > r.commit {
+		r.commitTo(commit)
+	}
+	if len(list) > 0 {
+		r.saved = r.commit
+	}
+	r.reply(from, known, true)
+}
+
+// hear notes that the raft leader of a term lives.
+func (r *raft) hear(from seat, term uint64) {
+	if r.role == leading && term == r.term {
+		r.w.broken("the model of Raft is sound", "nodes %d and %d lead term %d", r.i, from.node, term)
+		return
+	}
+	r.met = r.w.now
+	if term > r.term || r.role != follower || r.leader != from.node {
+		r.follow(term, from.node)
+	} else {
+		r.await()
+	}
+}
+
+func (r *raft) reply(to seat, index uint64, ok bool) {
+	me, term := r.seat(), r.term
+	r.send(to, func(other *raft) { other.heardOf(me, term, index, ok) })
+}
+
+// heardOf takes a replica's answer: its log is like ours up to index, or (not ok) perhaps that far.
+func (r *raft) heardOf(who seat, term, index uint64, ok bool) {
+	if term > r.term {
+		r.follow(term, -1)
+		return
+	}
+	if r.role != leading || term < r.term || !r.conf.includes(who) {
+		return
+	}
+	from := who.node
+	r.heard[from] = r.w.now
+	if !ok {
+		r.next[from] = max(min(r.next[from], index+1), r.match[from]+1)
+		if r.w.now >= r.again[from] { // one refusal at a time: they come in crowds
+			r.again[from] = r.w.now + r.w.plan.Election/10
+			r.replicate(from)
+		}
+		return
+	}
+	r.said[from] = r.w.now
+	if index > r.match[from] {
+		r.match[from] = index
+		r.advance()
+	}
+	r.next[from] = max(r.next[from], index+1)
+	if r.next[from] <= r.last() {
+		r.replicate(from)
+	}
+}
+
+// advance commits what a majority of the voters has, if it ends with an entry of this term.
+func (r *raft) advance() {
+	r.match[r.i] = r.last()
+	best := r.commit
+	for i := range r.match {
+		if index := r.match[i]; index > best && index <= r.last() && r.termAt(index) == r.term {
+			votes := uint64(0)
+			for j := range r.match {
+				if r.match[j] >= index {
+					votes |= 1 << j
+				}
+			}
+			if r.conf.majority(votes) {
+				best = index
+			}
+		}
+	}
+	if best > r.commit {
+		r.commitTo(best)
+	}
+}
+
+// commitTo notes what is committed, with the changes of the membership among it, and carries it
+// out. What a raft leader adds or removes concerns what is committed next.
+func (r *raft) commitTo(index uint64) {
+	changed := false
+	for i := r.commit; i < index; i++ {
+		e := &r.log[i-r.snap.index]
+		if e.conf == nil {
+			continue
+		}
+		if next := r.conf.after(e.conf, i+1); next != nil {
+			r.conf, changed = next, true
+			if i := e.conf.who.node; i != r.i {
+				r.next[i], r.match[i], r.heard[i], r.said[i] = r.last()+1, 0, r.w.now, 0
+			}
+		}
+	}
+	r.commit = index
+	if changed {
+		r.saved = index // written at once, or a replica that was the last but one to vote would not know
+	}
+	r.apply()
+	if changed {
+		r.reconfigured()
+	}
+}
+
+// reconfigured lets another membership be in force.
+func (r *raft) reconfigured() {
+	switch {
+	case r.role == leading && !r.voter():
+		r.follow(r.term, -1)
+	case r.role == leading:
+		r.advance()
+	default:
+		r.await()
+	}
+}
+
+// install takes a snapshot from the raft leader in place of a log that lags behind.
+func (r *raft) install(from seat, term uint64, snap image) {
+	if term < r.term {
+		r.reply(from, 0, false)
+		return
+	}
+	r.hear(from, term)
+	if snap.index <= r.commit {
+		r.reply(from, r.commit, true)
+		return
+	}
+	r.w.stats.Snapshots++
+	if snap.index < r.last() && r.termAt(snap.index) == snap.term {
+		r.log = append([]entry(nil), r.log[snap.index-r.snap.index:]...) // acknowledged perhaps
+	} else {
+		r.log = nil
+	}
+	r.snap, r.commit, r.conf, r.saved = snap, snap.index, snap.conf, snap.index
+	if r.w.trace != nil {
+		r.w.tell("node %d is restored from the snapshot at %d", r.i, snap.index)
+	}
+	r.restore(true)
+	r.reply(from, snap.index, true)
+}
+
+// compact makes a snapshot of what is applied and drops the log up to there.
+func (r *raft) compact() {
+	index := r.applied
+	if index-r.snap.index < uint64(r.w.plan.Snapshot) {
+		return
+	}
+	term := r.termAt(index)
+	r.log = append([]entry(nil), r.log[index-r.snap.index:]...)
+	r.snap = image{index, term, r.w.imageOf(r.node, index), r.members}
+}

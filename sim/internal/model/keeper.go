@@ -1,0 +1,174 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// The product's (keeper.go).
+const (
+	cleaners   = 4
+	cleanPause = 100 * time.Millisecond
+)
+
+// keeper runs internal/session with the time of the model, and its way to the group. It decides
+// nothing.
+type keeper struct {
+	n        *node
+	table    *session.Table
+	luck     uint64
+	timer    timer
+	cleaners int                      // debts that are being paid
+	most     map[uint64]lease.Instant // by session: how long the commands leave it that the group is known to have of it
+}
+
+func (k *keeper) begin(n *node) {
+	*k = keeper{n: n, luck: n.w.chance(4, uint64(n.i), n.incarnation), most: make(map[uint64]lease.Instant)}
+	k.table = session.New(n.w.plan.Drift, func() float64 {
+		k.luck = mix(k.luck, 1)
+		return fraction(k.luck)
+	})
+	k.table.Identify(fsm.Process{Node: n.id, Incarnation: n.incarnation})
+}
+
+// attend sees to what the table asks for after a call of one of its methods, and to what must hold
+// of it.
+func (k *keeper) attend() {
+	if k.table.Urgent() {
+		k.wake()
+	}
+	if k.cleaners < cleaners && k.table.Owes() {
+		k.cleaners++
+		k.n.w.after(k.n, 0, k.clean)
+	}
+	k.sound()
+}
+
+func (k *keeper) wake() {
+	k.timer.planned = 0
+	k.n.set(&k.timer, k.n.now(), k.step)
+}
+
+// step takes the table's steps.
+func (k *keeper) step() {
+	now := k.n.now()
+	work := k.table.Step(now)
+	for _, keepalive := range work.Keepalives {
+		k.keepalive(keepalive)
+	}
+	k.attend()
+	if !work.Idle && work.Next != lease.Never && !k.table.Urgent() {
+		k.n.set(&k.timer, max(work.Next, now.Add(time.Millisecond)), k.step)
+	}
+}
+
+// keepalive makes one attempt: the plan decides on the next.
+func (k *keeper) keepalive(keepalive session.Keepalive) {
+	if k.n.w.trace != nil {
+		k.n.w.tell("node %d renews %v", k.n.i, keepalive.Command.Sessions)
+	}
+	k.keeps(keepalive.Command)
+	sent := k.n.now()
+	took := k.n.attempt(fsm.Encode(keepalive.Command), func(out fsm.Outcome, known bool) {
+		if known {
+			k.renewed(keepalive, sent, out)
+		} else {
+			k.table.Unanswered(keepalive)
+		}
+	})
+	if !took {
+		k.table.Unanswered(keepalive)
+	}
+}
+
+// renewed takes the outcome of a keepalive, and looks at all leases that last longer by it.
+func (k *keeper) renewed(keepalive session.Keepalive, sent lease.Instant, out fsm.Outcome) {
+	k.confirmed(keepalive.Command, sent, out)
+	k.table.Answered(keepalive, out, k.n.now())
+	k.attend()
+	for _, t := range k.n.tenures {
+		k.n.w.exclude(t)
+	}
+}
+
+// renew renews the session of a manual lease now, with this TTL, until the outcome is known or ctx
+// ends.
+func (k *keeper) renew(s *session.Session, ttl time.Duration, ctx *patience, then func()) {
+	sent := k.n.now()
+	keepalive := k.table.Retiming(sent, s, ttl)
+	k.attend()
+	k.n.insist(ctx, keepalive.Command, func(out fsm.Outcome, known, _ bool) {
+		if known {
+			k.renewed(keepalive, sent, out)
+		}
+		if known && out.Code == fsm.CodeFinished {
+			k.renew(s, ttl, ctx, then)
+			return
+		}
+		then()
+	})
+}
+
+// handOver leaves the renewal of a manual session to its caller.
+func (k *keeper) handOver(s *session.Session, ctx *patience, then func()) {
+	k.renew(s, s.TTL(), ctx, func() {
+		k.table.HandOver(s, k.n.now())
+		k.attend()
+		then()
+	})
+}
+
+// clean pays debts until there is none.
+func (k *keeper) clean() {
+	d := k.table.Owed()
+	if d == nil {
+		k.cleaners--
+		return
+	}
+	k.pay(d)
+}
+
+// pay tells the group all of a debt, one command after the other.
+func (k *keeper) pay(d *session.Debt) {
+	cmd := d.Command()
+	switch {
+	case cmd != nil:
+		k.n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
+			d.Paid(out, k.n.now())
+			k.attend()
+			k.pay(d)
+		})
+	case d.Refused():
+		k.n.w.after(k.n, cleanPause, func() {
+			d.Again()
+			k.clean()
+		})
+	default:
+		k.clean()
+	}
+}
+
+// note is observer.Applied for the node's own sessions.
+func (k *keeper) note(events []fsm.Event) {
+	if len(events) == 0 {
+		return
+	}
+	for i := range events {
+		k.table.Note(&events[i])
+	}
+	k.attend()
+	if slices.ContainsFunc(events, func(e fsm.Event) bool { return e.Session.Node == k.n.id }) {
+		k.n.told()
+	}
+}
+
+// restore is observer.Restored for the same.
+func (k *keeper) restore(m *fsm.Machine) {
+	k.table.Restore(m)
+	k.attend()
+	k.n.told()
+}

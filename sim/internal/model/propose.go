@@ -1,0 +1,264 @@
+package model
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/batch"
+	"github.com/holdfast-go/holdfast/internal/retry"
+)
+
+// read looks at the state when an entry of its own is applied: everything that was committed before
+// is, too. then is called if that happens before ctx ends.
+func (n *node) read(ctx *patience, look func(*fsm.Machine), then func()) {
+	n.insist(ctx, fsm.Level{}, func(_ fsm.Outcome, known, _ bool) {
+		if known {
+			look(n.machine)
+			then()
+		}
+	})
+}
+
+// settling is consensus.Config.settling as a part of the election timeout.
+const settling = 10
+
+// attempt is consensus.Group.Propose: a command on its way to the log, once.
+type attempt struct {
+	done func(out fsm.Outcome, known bool) // nil: nobody waits
+	lost bool                              // the raft leader that it was sent to may be gone
+}
+
+// attempt brings a command to the raft leader that this node knows. The outcome comes from this
+// node's own replica. After one and a half of the longest election timeout, or soon after there is
+// a new raft leader, it is unknown.
+func (n *node) attempt(cmd []byte, done func(fsm.Outcome, bool)) bool {
+	return !n.asks && n.bring(cmd, done)
+}
+
+// bring is attempt, also of a node whose replica has not caught up.
+func (n *node) bring(cmd []byte, done func(fsm.Outcome, bool)) bool {
+	return n.launch(entry{cmd: cmd}, done)
+}
+
+// reshape brings a change of the membership to this node's own raft leader.
+func (n *node) reshape(ch *change, done func(fsm.Outcome, bool)) bool {
+	return n.raft.role == leading && n.launch(entry{conf: ch}, done)
+}
+
+func (n *node) launch(e entry, done func(fsm.Outcome, bool)) bool {
+	r := &n.raft
+	if r.leader < 0 {
+		return false
+	}
+	n.w.attempts++
+	id := n.w.attempts
+	e.id, e.by = id, n.process()
+	if done != nil {
+		n.pending[id] = &attempt{done: done}
+		n.w.after(n, 3*n.w.plan.Election, func() { n.giveUp(id) })
+	}
+	if r.role == leading {
+		r.propose(e)
+		return true
+	}
+	if !n.silent {
+		n.w.send(n.i, r.leader, func(leader *raft) { leader.propose(e) })
+	}
+	return true
+}
+
+// giveUp ends an attempt that got no answer.
+func (n *node) giveUp(id uint64) {
+	if a := n.pending[id]; a != nil {
+		delete(n.pending, id)
+		if !n.ousted {
+			n.w.stats.Unknown++
+		}
+		a.done(fsm.Outcome{}, false)
+	}
+}
+
+// unsettle lets the attempts that were sent to an earlier raft leader end soon.
+func (n *node) unsettle() {
+	for _, id := range slices.Sorted(maps.Keys(n.pending)) {
+		if a := n.pending[id]; !a.lost {
+			a.lost = true
+			n.w.after(n, n.w.plan.Election/settling, func() { n.giveUp(id) })
+		}
+	}
+}
+
+// answer gives an applied entry's outcome to who proposed it.
+func (n *node) answer(id uint64, out fsm.Outcome) {
+	if a := n.pending[id]; a != nil {
+		delete(n.pending, id)
+		// Not from within the apply: the product answers another goroutine.
+		n.w.after(n, 0, func() { a.done(out, true) })
+	}
+}
+
+// insistence is proposer.Insist: the same command again until its outcome is known or its context
+// ends. What follows an attempt is decided in internal/retry.
+type insistence struct {
+	n       *node
+	cmd     []byte
+	ctx     *patience
+	done    func(out fsm.Outcome, known, unknown bool)
+	course  retry.Course
+	rests   int
+	flies   bool                     // an attempt is under way
+	waits   *batch.Call[*insistence] // that it travels with others; nil: it does not wait for that
+	over    bool
+	resting bool
+}
+
+// patience is a context: it can end.
+type patience struct {
+	ended bool
+	end   func() // what its end interrupts
+}
+
+func (p *patience) expire() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	if p.end != nil {
+		p.end()
+	}
+}
+
+// insist proposes until there is an outcome (known) or ctx ends; unknown says that an attempt may
+// have been applied without an answer. A nil ctx never ends.
+func (n *node) insist(ctx *patience, cmd fsm.Command, done func(out fsm.Outcome, known, unknown bool)) {
+	n.insistOn(ctx, fsm.Encode(cmd), done)
+}
+
+// insistOn is insist with a command that is encoded.
+func (n *node) insistOn(ctx *patience, cmd []byte, done func(out fsm.Outcome, known, unknown bool)) {
+	x := &insistence{n: n, cmd: cmd, ctx: ctx, done: done}
+	if ctx != nil {
+		ctx.end = func() { x.finish(fsm.Outcome{}, false) }
+		if ctx.ended {
+			x.finish(fsm.Outcome{}, false)
+			return
+		}
+	}
+	x.try()
+}
+
+func (x *insistence) finish(out fsm.Outcome, known bool) {
+	if x.over {
+		return
+	}
+	x.over = true
+	if x.waits != nil {
+		x.n.line.Leave(x.waits)
+	}
+	if x.ctx != nil {
+		x.ctx.end = nil
+	}
+	if x.flies {
+		x.course.After(retry.Unknown, 0)
+	}
+	x.done(out, known, x.course.Unknown())
+}
+
+func (x *insistence) try() {
+	if x.over {
+		return
+	}
+	if fsm.Travels(x.cmd) {
+		if !x.n.line.Begin() {
+			x.waits = &batch.Call[*insistence]{Cmd: x.cmd, Of: x}
+			x.n.line.Wait(x.waits)
+			return
+		}
+		x.n.fly(x.cmd, []*insistence{x}, x.n.land)
+		return
+	}
+	x.n.fly(x.cmd, []*insistence{x}, func(int) {})
+}
+
+// land is together.land of internal/consensus: what waits goes in one entry.
+func (n *node) land(commands int) {
+	calls := n.line.End(commands)
+	if len(calls) == 0 {
+		return
+	}
+	cmd, all := fsm.AppendBatch(nil), make([]*insistence, len(calls))
+	for i, c := range calls {
+		cmd, all[i], c.Of.waits = fsm.AppendToBatch(cmd, c.Cmd), c.Of, nil
+	}
+	if len(calls) == 1 {
+		cmd = calls[0].Cmd
+	}
+	n.fly(cmd, all, n.land)
+}
+
+// fly proposes an entry with the commands of all of these, once. Then each has its answer, or is to
+// try again.
+func (n *node) fly(cmd []byte, all []*insistence, landed func(commands int)) {
+	for _, x := range all {
+		x.flies = true // from here on it may be applied without an answer
+	}
+	sent := n.attempt(cmd, func(out fsm.Outcome, known bool) {
+		result := retry.Unknown
+		if known {
+			result = retry.Answered
+		}
+		for i, x := range all {
+			if len(out.Each) > 0 {
+				x.landed(result, out.Each[i])
+			} else {
+				x.landed(result, out)
+			}
+		}
+		landed(len(all))
+	})
+	if sent {
+		return
+	}
+	for _, x := range all {
+		x.landed(retry.NotSent, fsm.Outcome{})
+	}
+	landed(len(all))
+}
+
+// landed takes the result of an attempt.
+func (x *insistence) landed(result retry.Result, out fsm.Outcome) {
+	x.flies = false
+	if x.course.After(result, out.Code) {
+		x.rest()
+	} else {
+		x.finish(out, true)
+	}
+}
+
+// pause is one rest of an insistence.
+type pause struct {
+	x    *insistence
+	rest int
+}
+
+// end lets the insistence go on, if it still rests there.
+func (p pause) end() {
+	if x := p.x; !x.over && x.resting && x.rests == p.rest {
+		x.resting = false
+		x.try()
+	}
+}
+
+// rest waits a little, longer after more attempts, and less if the raft leader changes.
+func (x *insistence) rest() {
+	if x.over {
+		return
+	}
+	x.rests++
+	x.resting = true
+	p := pause{x, x.rests}
+	x.n.changed = append(x.n.changed, p)
+	luck := x.n.w.chance(3, uint64(x.n.i), uint64(x.n.w.now), uint64(x.rests))
+	x.n.w.after(x.n, x.course.Pause(fraction(luck)), p.end)
+}

@@ -1,0 +1,189 @@
+package model
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+)
+
+// newsMax is how long it takes at most until the news that a replica is heard again is applied by
+// the next raft leader.
+const newsMax = 5 * time.Second
+
+// deathsApart is between two deaths for good, or a death and a leave. The planner admits that it
+// cannot bear all that may come within the moment before a change and the time until its commit.
+const deathsApart = 2 * time.Second
+
+// reshaped is called where a change of the membership is applied first. Who does not leave is
+// removed only after a long silence, as far as the raft leader heard and the log says. One that
+// heard the replica and lost its office before it looked, or before it could tell anybody, does not
+// count.
+func (w *world) reshaped(n *node, ch *change, made bool) {
+	if !made {
+		w.stats.Void++
+		return
+	}
+	was := w.group
+	w.group = n.members
+	defer w.health()
+	other := w.nodes[ch.who.node]
+	if ch.kind == autopilot.Promote {
+		w.stats.Promoted++
+	}
+	if ch.kind != autopilot.Remove {
+		return
+	}
+	if ch.lets {
+		w.stats.LetGo++
+		return
+	}
+	if was.votes(ch.who.node) {
+		w.stats.Removed++
+	}
+	if other.retired {
+		w.stats.Replaced++
+	}
+	if w.plan.Wild {
+		return
+	}
+	least := w.atLeast(w.plan.ReplaceAfter) - 100*time.Millisecond
+	if mine, said := ch.at-ch.heard, ch.at-w.heardOf[ch.who.node]; mine < least || said < least-newsMax {
+		w.broken("who is heard stays", "node %d was removed %v after its last answer, %v after the log said that it is heard",
+			ch.who.node, mine, said)
+	}
+}
+
+// letGoMax is how long a leave takes at most where a majority is well.
+const letGoMax = 10 * time.Second
+
+// unsettle begins or ends a fault that concerns the membership.
+func (w *world) unsettle(n *node, kind FaultKind, by int) {
+	switch kind {
+	case Die:
+		if by > 0 {
+			w.die(n)
+		}
+		return
+	case Depart:
+		w.depart(n, by)
+		return
+	}
+	w.stats.Parted += uint64(max(0, by))
+	for i := range w.nodes {
+		there, back := &w.links[n.i*w.plan.Nodes+i], &w.links[i*w.plan.Nodes+n.i]
+		if kind == Hush {
+			there.hushed += by
+			back.hushed += by
+		} else {
+			there.isolated += by
+			back.isolated += by
+		}
+	}
+}
+
+// die ends a node for good, with its disk, if the group is to survive that.
+func (w *world) die(n *node) {
+	if n.retired || n.leaving || !w.bears(n) {
+		return
+	}
+	w.stats.Died++
+	w.calm, w.died = w.now, w.now
+	w.tell("node %d dies with its disk", n.i)
+	n.retire()
+}
+
+// depart lets a node leave for good. If it has not been let go at the end of the fault, its process
+// ends, and another one goes on.
+func (w *world) depart(n *node, by int) {
+	switch {
+	case by > 0:
+		if n.up && !n.paused && n.joined && n.serves() && w.isCalm() && len(w.living()) > 1 {
+			w.tell("node %d leaves", n.i)
+			n.leave()
+			w.health()
+		}
+	case n.leaving:
+		if w.plan.Gentle && w.quorum && w.quorumSince <= n.since && w.now-n.since > letGoMax {
+			w.broken("who leaves is let go", "node %d leaves for %v", n.i, w.now-n.since)
+		}
+		n.crash()
+		w.down(n, 0)
+	}
+}
+
+// isCalm says whether the raft leader has had the time to learn of the last death. One that was
+// paused takes old answers for new ones.
+func (w *world) isCalm() bool { return w.isApart(w.calm, w.now) }
+
+// isApart says whether what comes then has nothing to do with what was before; 0: with nothing.
+func (w *world) isApart(before, then time.Duration) bool {
+	return before == 0 || then-before > deathsApart+w.plan.Net.Straggle
+}
+
+// bears says whether the group survives the death of a node: a majority of the voters lives on, as
+// the membership is and as a change would leave it that is under way; but who is promoted may die
+// as that happens, if nobody else did. Nobody dies beside one who leaves, as both could be the last
+// that was needed; nor beside an only voter, which may be about to promote it and cannot bear that.
+func (w *world) bears(dead *node) bool {
+	if w.plan.Wild || !w.isCalm() {
+		return false
+	}
+	now := w.group
+	for _, n := range w.nodes {
+		if n.paused || n.leaving || n.up && n.machine.Departed(n.id) == fsm.Leaves {
+			return false
+		}
+		if n.raft.conf.index > now.index {
+			now = n.raft.conf
+		}
+	}
+	alive := uint64(0)
+	for _, n := range w.nodes {
+		if !n.retired && n != dead && now.includes(n.raft.seat()) {
+			alive |= 1 << n.i
+		}
+	}
+	ok := now.majority(alive) && bits.OnesCount64(now.voters) > 1
+	consider := func(ch *change) {
+		if ch.kind == autopilot.Promote && ch.who == dead.raft.seat() && w.isApart(w.died, ch.at) {
+			return // the planner has counted it dead
+		}
+		if next := now.after(ch, now.index+1); next != nil {
+			ok = ok && next.majority(alive)
+		}
+	}
+	for _, n := range w.nodes {
+		for _, e := range n.raft.log {
+			if e.conf != nil {
+				consider(e.conf)
+			}
+		}
+		if n.pilot.doing != nil {
+			consider(n.pilot.doing)
+		}
+	}
+	return ok
+}
+
+// atRest asks at the end of a run whether the planner has done all that it could: every node that
+// lives has a replica, as many of them vote as shall, and no dead one votes beside those.
+func (w *world) atRest() {
+	if !w.plan.Planned {
+		return
+	}
+	alive, living := uint64(0), w.living()
+	for _, n := range living {
+		alive |= 1 << n.i
+		if !n.serves() {
+			w.broken("every node comes to have a replica", "node %d, life %d", n.i, n.raft.self)
+		}
+	}
+	voters := bits.OnesCount64(w.group.voters & alive)
+	want := min(w.plan.Voters, len(living))
+	if voters < want && len(living) > 2 || voters >= w.plan.Voters && w.group.voters&^alive != 0 {
+		w.broken("the membership comes to be as wanted", "%d of %d nodes that live vote, and %d dead ones: %d shall",
+			voters, len(living), bits.OnesCount64(w.group.voters&^alive), want)
+	}
+}

@@ -1,0 +1,275 @@
+//go:build unix
+
+package processes_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process"
+)
+
+// processVar makes the test binary run as one process of a fleet; its value is the process's
+// Config.
+const processVar = "HOLDFAST_TEST_PROCESS"
+
+// processConfig is what a test may choose of a process's Config.
+type processConfig struct {
+	Name, DataDir string
+	Join, Secrets []string
+	Bootstrap     int
+	Voters        int           // 0: as by default
+	Bind          string        // "": a port of the system's choice
+	ReplaceAfter  time.Duration // 0: as by default
+}
+
+// order is what a test asks of a process.
+type order struct {
+	Op      string
+	Name    string
+	Token   holdfast.Token
+	Value   []byte
+	TTL     time.Duration
+	Timeout time.Duration
+}
+
+// answer is what it says.
+type answer struct {
+	Err      string
+	Lost     bool // the error is ErrLost, …
+	NoQuorum bool
+	Stale    bool
+	Foreign  bool // ErrIncompatible
+	Node     string
+	Addr     string
+	Token    holdfast.Token
+	Valid    bool
+	Done     bool
+	Share    float64 // of the machine, that the process had
+	Info     holdfast.LockInfo
+	Status   struct {
+		RaftLeader       string
+		Voters, Standbys []string
+		LateMax          time.Duration
+	}
+}
+
+// member is the main function of a process of the fleet. It ends with its standard input.
+func member() int {
+	var cfg processConfig
+	if err := json.Unmarshal([]byte(os.Getenv(processVar)), &cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	c, err := holdfast.Open(context.Background(), holdfast.Config{
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Name:   cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
+		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer c.Close()
+	// The others find this process's address in the file that all join through.
+	peers, err := os.OpenFile(cfg.Join[0][len("file+"):], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprintln(peers, c.Addr())
+	peers.Close()
+
+	r := &remote{c: c, leases: make(map[string]*holdfast.Lease)}
+	if err := process.Serve(os.Stdin, os.Stdout, r.do); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	return 0
+}
+
+// remote carries out orders.
+type remote struct {
+	c      *holdfast.Cluster
+	mu     sync.Mutex
+	leases map[string]*holdfast.Lease
+}
+
+func (r *remote) lease(name string) *holdfast.Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leases[name]
+}
+
+func (r *remote) do(o order) (a answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
+	defer cancel()
+	a.Node, a.Addr = r.c.ID(), r.c.Addr()
+	var err error
+	switch o.Op {
+	case "ready":
+		err = r.c.Ready(ctx)
+	case "acquire":
+		var l *holdfast.Lease
+		l, err = r.c.Acquire(ctx, o.Name, holdfast.WithTTL(o.TTL))
+		if err == nil {
+			r.mu.Lock()
+			r.leases[o.Name] = l
+			r.mu.Unlock()
+			a.Token = l.Token()
+		}
+	case "look": // at a lease
+		l := r.lease(o.Name)
+		a.Valid = l.Valid()
+		err = l.Err()
+		select {
+		case <-l.Done():
+			a.Done = true
+		default:
+		}
+	case "turn": // with a lock: taken, used for a moment, and given back
+		var l *holdfast.Lease
+		if l, err = r.c.Acquire(ctx, o.Name, holdfast.WithTTL(o.TTL)); err == nil {
+			a.Token = l.Token()
+			<-time.After(20 * time.Millisecond) // real time: the work under the lock
+			err = l.Release(ctx)
+		}
+	case "leave":
+		err = r.c.Leave(ctx)
+	case "release":
+		err = r.lease(o.Name).Release(ctx)
+	case "set":
+		err = r.lease(o.Name).Set(ctx, o.Value)
+	case "verify":
+		err = r.c.Verify(ctx, o.Name, o.Token)
+	case "inspect":
+		a.Info, err = r.c.Inspect(ctx, o.Name)
+	case "end": // of the node, by itself
+		select {
+		case <-r.c.Done():
+			err = r.c.Err()
+		case <-ctx.Done():
+		}
+	case "status":
+		s := r.c.Status()
+		a.Status.RaftLeader, a.Status.Voters, a.Status.Standbys = s.RaftLeader, s.Voters, s.Standbys
+		a.Status.LateMax = s.Expiries.Max
+	default:
+		a.Share, err = strain(ctx, o)
+	}
+	if err != nil {
+		a.Err = err.Error()
+		a.Lost = errors.Is(err, holdfast.ErrLost)
+		a.NoQuorum = errors.Is(err, holdfast.ErrNoQuorum)
+		a.Stale = errors.Is(err, holdfast.ErrStaleToken)
+		a.Foreign = errors.Is(err, holdfast.ErrIncompatible)
+	}
+	return a
+}
+
+// proc is a process of the fleet, as the test sees it.
+type proc struct {
+	t       *testing.T
+	cfg     processConfig
+	prepare func(*exec.Cmd) // optional
+	*process.Client[order, answer]
+}
+
+// procs starts n processes with data directories that join through one file.
+func procs(t *testing.T, n int, change ...func(*processConfig)) []*proc {
+	t.Helper()
+	dir := t.TempDir()
+	list := make([]*proc, n)
+	for i := range list {
+		cfg := processConfig{
+			Name: fmt.Sprint("p", i), DataDir: filepath.Join(dir, fmt.Sprint(i)),
+			Join: []string{"file+" + filepath.Join(dir, "peers")}, Bootstrap: min(n, 3),
+		}
+		for _, f := range change {
+			f(&cfg)
+		}
+		list[i] = &proc{t: t, cfg: cfg}
+		list[i].start()
+	}
+	for _, p := range list {
+		p.ready()
+	}
+	return list
+}
+
+func (p *proc) start() {
+	p.t.Helper()
+	cfg, err := json.Marshal(p.cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := process.Self()
+	cmd.Env = append(cmd.Env, processVar+"="+string(cfg))
+	if p.prepare != nil {
+		p.prepare(cmd)
+	}
+	if p.Client, err = process.StartClient[order, answer](cmd); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(p.Kill)
+}
+
+// begin gives an order; the answer comes on the channel.
+func (p *proc) begin(o order) <-chan answer {
+	if o.Timeout == 0 {
+		o.Timeout = 20 * time.Second
+	}
+	return p.Begin(o)
+}
+
+// ask gives an order and waits for the answer.
+func (p *proc) ask(o order) answer {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	a, err := p.Await(ctx, p.begin(o))
+	if err != nil {
+		p.t.Fatalf("%s: %s: %v", p.cfg.Name, o.Op, err)
+	}
+	return a
+}
+
+// must is ask for what has to succeed.
+func (p *proc) must(o order) answer {
+	p.t.Helper()
+	a := p.ask(o)
+	if a.Err != "" {
+		p.t.Fatalf("%s: %s %s: %s", p.cfg.Name, o.Op, o.Name, a.Err)
+	}
+	return a
+}
+
+func (p *proc) ready() {
+	p.t.Helper()
+	p.must(order{Op: "ready", Timeout: 55 * time.Second}) // a dead voter is replaced after 30 s
+}
+
+func (p *proc) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// kill ends the process, which lives, with SIGKILL and waits for its end.
+func (p *proc) kill() {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	<-p.Done()
+}

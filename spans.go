@@ -1,0 +1,77 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Span is a piece of work that Events.Begin is told of.
+type Span struct {
+	Kind  SpanKind
+	Name  string // of the lock or election, or the key of Once
+	Token Token  // of the lease; zero for SpanAcquire, which ends with it
+}
+
+// SpanKind says what a span is about.
+type SpanKind uint8
+
+// Kinds of spans.
+const (
+	// SpanAcquire is a request for a lock, from the call to the grant or the refusal: of Acquire,
+	// TryAcquire and AcquireAll, and of each attempt of Do, Lead, Campaign, Once and BeginOnce.
+	SpanAcquire SpanKind = iota + 1
+	// SpanRelease is the end of a lease by its holder, until the group has answered: Lease.Release,
+	// Run.Finish and Run.Abandon, and what Do, Lead, Campaign and Once do when their function has
+	// returned. The second call of one is none.
+	SpanRelease
+	// SpanDo is the run of the function given to Do, with the release that follows.
+	SpanDo
+	// SpanTenure is a time of leadership under Lead or Campaign, with the release that follows.
+	SpanTenure
+	// SpanRun is the run of the function given to Once, with the finish or the release that
+	// follows.
+	SpanRun
+)
+
+func (k SpanKind) String() string {
+	return name(uint8(k), "unknown", "acquire", "release", "do", "tenure", "run")
+}
+
+var _ fmt.Stringer = SpanKind(0)
+
+// errNotReturned ends the span of a function that has panicked or ended its goroutine.
+var errNotReturned = errors.New("holdfast: the function did not return")
+
+// ended is called when a span is over.
+type ended func(token Token, err error)
+
+// notTold ends a span that nobody is told of.
+func notTold(Token, error) {}
+
+// begin tells of a span. The context and the function that it returns are never nil.
+func (h *hooks) begin(ctx context.Context, s Span) (context.Context, ended) {
+	if h.Begin == nil {
+		return ctx, notTold
+	}
+	within, end := h.enter(ctx, s)
+	if within == nil {
+		within = ctx
+	}
+	if end == nil {
+		return within, notTold
+	}
+	return within, func(token Token, err error) {
+		defer h.recovered()
+		end(token, err)
+	}
+}
+
+// enter calls Begin; nothing is told of a span whose Begin panicked.
+func (h *hooks) enter(ctx context.Context, s Span) (context.Context, func(Token, error)) {
+	defer h.recovered()
+	return h.Begin(ctx, s)
+}
+
+// span is one of a kind that is about this lease.
+func (l *Lease) span(kind SpanKind) Span { return Span{Kind: kind, Name: l.Name(), Token: l.Token()} }
