@@ -31,7 +31,8 @@ type manifests struct {
 	deploy   *apps.Deployment
 }
 
-// decode reads a file strictly: a field that the API does not know, or that stands there twice, is an error.
+// decode reads a file strictly: a field that the API does not know, or that stands there twice, is
+// an error.
 func decode(t *testing.T, name string) (m manifests) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("kubernetes", name))

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -22,8 +23,7 @@ import (
 //	go test -run '^$' -bench . -benchtime 300x
 func BenchmarkWrite(b *testing.B) {
 	ctx := b.Context()
-	benchSQL(b, "SQLite", database{dialect: fence.SQLite, driver: "sqlite",
-		dsn: "file:" + filepath.Join(b.TempDir(), "bench.db") + "?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)"})
+	benchSQL(b, "SQLite", database{dialect: fence.SQLite, driver: "sqlite", dsn: sqlitetest.New(b)})
 	if s := started(b, servers.Postgres); s != nil {
 		benchSQL(b, "Postgres", database{dialect: fence.Postgres, driver: "pgx", dsn: s.PostgresDSN("postgres")})
 	}

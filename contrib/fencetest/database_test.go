@@ -5,12 +5,12 @@ package fencetest
 import (
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -124,8 +124,7 @@ func suite(t *testing.T, d database) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if d.dialect == fence.SQLite { // one writer at a time in a file: each test has its own
-				d.dsn = "file:" + filepath.Join(t.TempDir(), "test.db") +
-					"?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
+				d.dsn = sqlitetest.New(t) + "&_pragma=synchronous(NORMAL)"
 			}
 			test(t, d)
 		})

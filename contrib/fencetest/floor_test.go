@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// A cluster that was lost with all its data, and whose successor's clock is behind, would give tokens that
-// the resource refuses for years. The resource is asked where to begin.
+// A cluster that was lost with all its data, and whose successor's clock is behind, would give
+// tokens that the resource refuses for years. The resource is asked where to begin.
 func TestANewClustersTokensBeginAboveTheMarksOfItsResources(t *testing.T) {
 	t.Parallel()
 	const seen = fence.TokenMax / 2 // far above any clock

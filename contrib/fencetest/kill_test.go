@@ -20,11 +20,12 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// writerEnv makes the test binary a writer: dialect, driver, data source and journal with a | between.
+// writerEnv makes the test binary a writer: dialect, driver, data source and journal with a |
+// between.
 const writerEnv = "HOLDFAST_FENCETEST_WRITER"
 
-// writeForEver writes entries under the token that it reads from its input and prints a line for each
-// that was committed.
+// writeForEver writes entries under the token that it reads from its input and prints a line for
+// each that was committed.
 func writeForEver() error {
 	f := strings.Split(os.Getenv(writerEnv), "|")
 	dialect, err := strconv.Atoi(f[0])
@@ -54,8 +55,8 @@ func writeForEver() error {
 	}
 }
 
-// killWriter: what a killed writer was told is committed is there, nothing of it is half there, and the
-// next writer need not wait for it.
+// killWriter: what a killed writer was told is committed is there, nothing of it is half there, and
+// the next writer need not wait for it.
 func killWriter(t *testing.T, d database) {
 	j := d.journal(t, "killed")
 	committed := make(map[fence.Token]int)

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// running takes what a start of servers answered: it skips the test where the server is not installed.
+// running takes what a start of servers answered: it skips the test where the server is not
+// installed.
 func running(t *testing.T, s *servers.Server, err error) *servers.Server {
 	t.Helper()
 	if errors.Is(err, servers.ErrNotInstalled) {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// journal is the guarded resource of the races: a list of who wrote, in the order of the writes, and the
-// number of its entries in a second table. Each write reads the number, and writes both.
+// journal is the guarded resource of the races: a list of who wrote, in the order of the writes,
+// and the number of its entries in a second table. Each write reads the number, and writes both.
 type journal struct {
 	d     database
 	name  string
@@ -85,7 +85,8 @@ func retryable(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "SQLSTATE 40") || strings.Contains(err.Error(), "Error 1213"))
 }
 
-// race: the tokens of what was written never fall, and every write was either refused or is there once.
+// race: the tokens of what was written never fall, and every write was either refused or is there
+// once.
 func race(t *testing.T, d database, name string) {
 	const writers, connections, each = 64, 4, 3
 	j := d.journal(t, name)

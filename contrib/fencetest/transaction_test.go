@@ -24,7 +24,8 @@ func begin(t *testing.T, db *sql.DB) *sql.Tx {
 	return tx
 }
 
-// together: a mark without its write would shut out the holder, a write without its mark lets the former in.
+// together: a mark without its write would shut out the holder, a write without its mark lets the
+// former in.
 func together(t *testing.T, d database) {
 	j, ctx := d.journal(t, "together"), t.Context()
 	write := func(token fence.Token, end error) error {
@@ -79,8 +80,8 @@ func together(t *testing.T, d database) {
 	}
 }
 
-// shutOut: while the transaction of one holder is open, that of another waits, and then sees its mark. Were
-// it not so, the former could pass the check, and write after the next one has read.
+// shutOut: while the transaction of one holder is open, that of another waits, and then sees its
+// mark. Were it not so, the former could pass the check, and write after the next one has read.
 func shutOut(t *testing.T, d database) {
 	for name, tokens := range map[string][2]fence.Token{"the next holder": {5, 9}, "the former one": {9, 5}} {
 		resource, ctx := name, t.Context()

@@ -1,14 +1,17 @@
 // Package fencevet is an analyser for go vet that finds how leases of Holdfast locks are misused:
 //
 //   - a lease, or the error beside it, is ignored;
-//   - its release is not deferred, so that a panic or an early return keeps the lock to the end of its TTL,
-//     or for ever while it is renewed; or it is deferred in a loop, and waits for the end of the function;
-//   - a write under a lease without its token: the function writes to a database, a file, an HTTP service or
-//     Redis and never asks for the token, so nothing can stop the write when the lease is over.
+//   - its release is not deferred, so that a panic or an early return keeps the lock to the end of
+//     its TTL, or for ever while it is renewed; or it is deferred in a loop, and waits for the end
+//     of the function;
+//   - a write under a lease without its token: the function writes to a database, a file, an HTTP
+//     service or Redis and never asks for the token, so nothing can stop the write when the lease
+//     is over.
 //
 // It looks at one function at a time and gives the benefit of the doubt: a lease that is passed on,
-// stored or returned is somebody else's to release and to fence. Tests are left out unless the flag -tests
-// is given: they misuse leases on purpose. What is meant as it is gets a comment on its line, with a reason:
+// stored or returned is somebody else's to release and to fence. Tests are left out unless the flag
+// -tests is given: they misuse leases on purpose. What is meant as it is gets a comment on its
+// line, with a reason:
 //
 //	db.ExecContext(ctx, touch) //fencevet:ok idempotent
 package fencevet
@@ -26,8 +29,8 @@ import (
 
 const holdfast = "github.com/holdfast-go/holdfast"
 
-// Analyzer returns the analyser. Its flag -writes adds functions and methods to those that write, as
-// import/path.Name with commas between; -tests has it look at tests too.
+// Analyzer returns the analyser. Its flag -writes adds functions and methods to those that write,
+// as import/path.Name with commas between; -tests has it look at tests too.
 func Analyzer() *analysis.Analyzer {
 	a := &analysis.Analyzer{
 		Name:     "fencevet",

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/contrib/fencevet"
 )
 
-// The comments in testdata/src/a say what is found on their line; what has none is found to be well.
+// The comments in testdata/src/a say what is found on their line; what has none is found to be
+// well.
 func TestMisuseIsFoundAndGoodUseIsNot(t *testing.T) {
 	t.Parallel()
 	a := fencevet.Analyzer()

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// UnaryClient sends the token of the call's context; calls without one go as they are. The error of a
-// call that was refused for its token is a *fence.StaleError (errors.As) and a status (status.FromError).
+// UnaryClient sends the token of the call's context; calls without one go as they are. The error of
+// a call that was refused for its token is a *fence.StaleError (errors.As) and a status
+// (status.FromError).
 func UnaryClient() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		ctx, err := outgoing(ctx)
@@ -23,8 +24,8 @@ func UnaryClient() grpc.UnaryClientInterceptor {
 	}
 }
 
-// StreamClient does for streams what UnaryClient does for single calls. The token is that of the context
-// with which the stream is opened, for all its messages: a new lease needs a new stream.
+// StreamClient does for streams what UnaryClient does for single calls. The token is that of the
+// context with which the stream is opened, for all its messages: a new lease needs a new stream.
 func StreamClient() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		ctx, err := outgoing(ctx)

@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// notes is a service: Put and Read are single calls, Stream takes many messages. It keeps what came through.
+// notes is a service: Put and Read are single calls, Stream takes many messages. It keeps what came
+// through.
 type notes struct {
 	mu   sync.Mutex
 	seen []string

@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// Resource names the resource that a message of a call is for; false leaves it unguarded, as reads and
-// health checks are. The method is the full one, "/package.Service/Method".
+// Resource names the resource that a message of a call is for; false leaves it unguarded, as reads
+// and health checks are. The method is the full one, "/package.Service/Method".
 type Resource func(ctx context.Context, method string, message any) (name string, guarded bool)
 
-// UnaryServer refuses guarded calls that g does not admit, with the status of Error. A call without a
-// token is FailedPrecondition, one with several or what is no token InvalidArgument.
+// UnaryServer refuses guarded calls that g does not admit, with the status of Error. A call without
+// a token is FailedPrecondition, one with several or what is no token InvalidArgument.
 func UnaryServer(g fence.Guard, resource Resource) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if err := check(ctx, g, resource, info.FullMethod, req); err != nil {
@@ -26,8 +26,9 @@ func UnaryServer(g fence.Guard, resource Resource) grpc.UnaryServerInterceptor {
 	}
 }
 
-// StreamServer asks g for each guarded message that the client sends, so that a stream which its holder
-// opened in good time ends when the holder is no longer. The handler's Recv answers the status.
+// StreamServer asks g for each guarded message that the client sends, so that a stream which its
+// holder opened in good time ends when the holder is no longer. The handler's Recv answers the
+// status.
 func StreamServer(g fence.Guard, resource Resource) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return handler(srv, &guardedStream{stream, withToken(stream.Context()), g, resource, info.FullMethod})

@@ -19,9 +19,9 @@ const (
 	ReasonStale = "STALE_FENCING_TOKEN"
 )
 
-// Error is a guard's error as a gRPC status: Aborted for a stale token (the caller begins anew with a new
-// lease), InvalidArgument for what is no token or resource, Unavailable for a guard that has failed, whose
-// reason the client is not told. nil stays nil.
+// Error is a guard's error as a gRPC status: Aborted for a stale token (the caller begins anew with
+// a new lease), InvalidArgument for what is no token or resource, Unavailable for a guard that has
+// failed, whose reason the client is not told. nil stays nil.
 func Error(err error) error {
 	var stale *fence.StaleError
 	switch {
@@ -43,8 +43,8 @@ func Error(err error) error {
 	}
 }
 
-// refused is an error of a call that was refused for its token: errors.As finds the *fence.StaleError,
-// status.FromError the status.
+// refused is an error of a call that was refused for its token: errors.As finds the
+// *fence.StaleError, status.FromError the status.
 type refused struct {
 	*fence.StaleError
 	status *status.Status

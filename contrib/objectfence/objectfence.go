@@ -1,10 +1,11 @@
-// Package objectfence guards the objects of an object store with the fencing tokens of Holdfast locks.
-// Each object carries its mark in its metadata; a write is a conditional PUT that names the version
-// whose mark was looked at, so check and write are one step in the store. It needs a store with
-// conditional writes: S3 (If-Match, If-None-Match), Google Cloud Storage (generations), Azure Blobs.
+// Package objectfence guards the objects of an object store with the fencing tokens of Holdfast
+// locks. Each object carries its mark in its metadata; a write is a conditional PUT that names the
+// version whose mark was looked at, so check and write are one step in the store. It needs a store
+// with conditional writes: S3 (If-Match, If-None-Match), Google Cloud Storage (generations), Azure
+// Blobs.
 //
-// Do not delete guarded objects: the mark goes with the object, and a former holder's late write would be
-// admitted. Write an empty one in its place.
+// Do not delete guarded objects: the mark goes with the object, and a former holder's late write
+// would be admitted. Write an empty one in its place.
 package objectfence
 
 import (
@@ -23,8 +24,8 @@ const MetadataKey = "fencing-token"
 // attemptsMax is how many writes of others one write may collide with.
 const attemptsMax = 100
 
-// ErrCondition is what a Bucket answers when the condition of a Put does not hold (HTTP 412, and 409 of
-// stores that say so when two conditional writes meet).
+// ErrCondition is what a Bucket answers when the condition of a Put does not hold (HTTP 412, and
+// 409 of stores that say so when two conditional writes meet).
 var ErrCondition = errors.New("holdfast: the object has changed")
 
 // ErrBusy is in the error of a write that collided with a hundred others. Nothing was written.
@@ -37,39 +38,41 @@ type Info struct {
 }
 
 // Bucket is an object store, as its client is wrapped: some lines for each method. It is safe for
-// concurrent use. Version is the generation of Google Cloud Storage, the ETag of Azure. The ETag of S3
-// and its like is a digest of the content: put such a bucket through Stamped.
+// concurrent use. Version is the generation of Google Cloud Storage, the ETag of Azure. The ETag of
+// S3 and its like is a digest of the content: put such a bucket through Stamped.
 type Bucket interface {
 	// Head and Get answer an error that is fs.ErrNotExist if there is no such object.
 	Head(ctx context.Context, key string) (Info, error)
 	Get(ctx context.Context, key string) ([]byte, Info, error)
-	// Put writes an object if the present one has that version (If-Match), or if there is none where
-	// version is empty (If-None-Match: *). It answers an error that is ErrCondition if that does not hold.
+	// Put writes an object if the present one has that version (If-Match), or if there is none
+	// where version is empty (If-None-Match: *). It answers an error that is ErrCondition if that
+	// does not hold.
 	Put(ctx context.Context, key string, body []byte, metadata map[string]string, version string) error
 }
 
-// Objects guards the objects of a bucket; each is a resource. It is safe for concurrent use. Use New.
+// Objects guards the objects of a bucket; each is a resource. It is safe for concurrent use. Use
+// New.
 type Objects struct{ bucket Bucket }
 
 // New returns the guard of a bucket.
 func New(b Bucket) *Objects { return &Objects{b} }
 
-// Put writes an object unless it has seen a higher token (*fence.StaleError). What it overwrites it does
-// not look at: Update is for content that depends on what is there. metadata may be nil. After an error
-// of the store the write may have happened; it is safe to repeat.
+// Put writes an object unless it has seen a higher token (*fence.StaleError). What it overwrites it
+// does not look at: Update is for content that depends on what is there. metadata may be nil. After
+// an error of the store the write may have happened; it is safe to repeat.
 func (o *Objects) Put(ctx context.Context, key string, t fence.Token, body []byte, metadata map[string]string) error {
 	return o.write(ctx, key, t, false, o.head, always(body, metadata))
 }
 
-// PutOnce is Put that admits t only if the object has seen neither it nor a higher token. A repetition
-// after an error of the store is refused if the first attempt was a write after all.
+// PutOnce is Put that admits t only if the object has seen neither it nor a higher token. A
+// repetition after an error of the store is refused if the first attempt was a write after all.
 func (o *Objects) PutOnce(ctx context.Context, key string, t fence.Token, body []byte, metadata map[string]string) error {
 	return o.write(ctx, key, t, true, o.head, always(body, metadata))
 }
 
-// Update writes what change makes of an object's content, nil if there is none, unless the object has seen
-// a higher token. Its metadata stays. change is called again if somebody else writes meanwhile; its error
-// ends the update and is answered.
+// Update writes what change makes of an object's content, nil if there is none, unless the object
+// has seen a higher token. Its metadata stays. change is called again if somebody else writes
+// meanwhile; its error ends the update and is answered.
 func (o *Objects) Update(ctx context.Context, key string, t fence.Token, change func(old []byte) ([]byte, error)) error {
 	if change == nil {
 		return fmt.Errorf("%w: change is nil", fence.ErrInvalid)

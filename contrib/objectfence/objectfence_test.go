@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// store is a bucket that checks conditions as the stores do. Its versions count, or are digests as in S3.
+// store is a bucket that checks conditions as the stores do. Its versions count, or are digests as
+// in S3.
 type store struct {
 	mu        sync.Mutex
 	objects   map[string]object
@@ -124,7 +125,8 @@ func TestAForeignMarkAdmitsNothingAndAnObjectWithoutOneAnybody(t *testing.T) {
 	}
 }
 
-// The former holder has looked, and the next one writes before it does: the condition is what stops it.
+// The former holder has looked, and the next one writes before it does: the condition is what stops
+// it.
 func TestAWriteBetweenTheLookAndThePutIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"new", "old"} {
@@ -147,8 +149,8 @@ func TestAWriteBetweenTheLookAndThePutIsSeen(t *testing.T) {
 	}
 }
 
-// With digests for versions, a write of the same bytes hides behind the one before it; Stamped is the cure,
-// and without it the very same story ends with the former holder's write in the store.
+// With digests for versions, a write of the same bytes hides behind the one before it; Stamped is
+// the cure, and without it the very same story ends with the former holder's write in the store.
 func TestWritesOfTheSameBytesAreToldApartByTheirStamps(t *testing.T) {
 	t.Parallel()
 	story := func(s *store, b Bucket) error {

@@ -14,11 +14,11 @@ const (
 	stampRandom = 26 // characters of rand.Text, which gives as many at least
 )
 
-// Stamped is a bucket whose ETag is a digest of the content, as those of S3 are, made fit for New. There two
-// writes of the same bytes have one ETag, whatever their metadata: a former holder that has looked at the
-// first of them could overwrite the second, which has the mark of its successor. So each write gets a line of
-// its own before the content, and Get takes it off; those who read without this package skip the
-// first StampSize bytes. An object without the line is read as it is.
+// Stamped is a bucket whose ETag is a digest of the content, as those of S3 are, made fit for New.
+// There two writes of the same bytes have one ETag, whatever their metadata: a former holder that
+// has looked at the first of them could overwrite the second, which has the mark of its successor.
+// So each write gets a line of its own before the content, and Get takes it off; those who read
+// without this package skip the first StampSize bytes. An object without the line is read as it is.
 func Stamped(b Bucket) Bucket { return stamped{b} }
 
 type stamped struct{ Bucket }

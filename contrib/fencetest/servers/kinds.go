@@ -19,7 +19,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// Postgres starts a server of PostgreSQL; its database is postgres, its user postgres without a password.
+// Postgres starts a server of PostgreSQL; its database is postgres, its user postgres without a
+// password.
 func Postgres(ctx context.Context) (*Server, error) {
 	places := "/usr/lib/postgresql/*/bin"
 	program, err1 := find("postgres", places)
@@ -84,7 +85,8 @@ func MariaDB(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// MariaDBDSN is the database test for the driver mysql, with options such as "clientFoundRows=true".
+// MariaDBDSN is the database test for the driver mysql, with options such as
+// "clientFoundRows=true".
 func (s *Server) MariaDBDSN(options string) string {
 	return "root@tcp(" + s.Addr() + ")/test?" + options
 }

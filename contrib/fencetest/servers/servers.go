@@ -1,8 +1,9 @@
 //go:build unix
 
-// Package servers starts real database servers for tests and examples: Postgres, MariaDB and Redis as
-// installed on this machine, on a free port of the loopback interface, with their data in a temporary
-// directory. They are killed and started again like any other process, and none outlives its starter.
+// Package servers starts real database servers for tests and examples: Postgres, MariaDB and Redis
+// as installed on this machine, on a free port of the loopback interface, with their data in a
+// temporary directory. They are killed and started again like any other process, and none outlives
+// its starter.
 //
 // They are set for tests: data survives the death of the server's process, not that of the machine.
 package servers
@@ -44,8 +45,8 @@ type Server struct {
 	guard   io.Closer     // its end kills process, also when this process dies
 }
 
-// newServer makes the directory, which belongs to the first of the users that exists if this process is
-// root: servers refuse to run as root.
+// newServer makes the directory, which belongs to the first of the users that exists if this
+// process is root: servers refuse to run as root.
 func newServer(name string, users ...string) (*Server, error) {
 	s := &Server{name: name, goodbye: syscall.SIGTERM}
 	var err error
@@ -101,7 +102,8 @@ func (s *Server) first(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// freePort is below the ports that systems give to clients, so that none of those takes it meanwhile.
+// freePort is below the ports that systems give to clients, so that none of those takes it
+// meanwhile.
 func freePort() (int, error) {
 	var l net.Listener
 	err := errors.New("no free port")
@@ -114,8 +116,8 @@ func freePort() (int, error) {
 	return 0, err
 }
 
-// Start starts the server on its directory and returns when it answers. A server that ends at once is
-// started again for a while: parts of its killed predecessor may still be about.
+// Start starts the server on its directory and returns when it answers. A server that ends at once
+// is started again for a while: parts of its killed predecessor may still be about.
 func (s *Server) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -136,8 +138,9 @@ func (s *Server) Start(ctx context.Context) error {
 	return fmt.Errorf("%s does not start: %w\n%s", s.name, err, s.log())
 }
 
-// settle ends the server's first life in good order and starts its second. What a server makes of an empty
-// directory is complete on the disk only after an orderly end: one that is killed before need not start again.
+// settle ends the server's first life in good order and starts its second. What a server makes of
+// an empty directory is complete on the disk only after an orderly end: one that is killed before
+// need not start again.
 func (s *Server) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

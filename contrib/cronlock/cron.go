@@ -1,0 +1,136 @@
+package cronlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// ErrMissed: the run of a tick could not begin before the next tick was due, for want of a majority
+// or because it still ran elsewhere.
+var ErrMissed = errors.New("cronlock: the next tick came first")
+
+// Job is what is run once per tick.
+type Job struct {
+	// Name is the same on all nodes, and no other job's: with "@" and the instant it is the key of
+	// Once.
+	Name string
+	// Schedule names the same instants on all nodes: one that was parsed in a time zone that all
+	// share, or Every.
+	Schedule cron.Schedule
+	// Run is the work. ctx ends with the lease or with the context given to Add; the lease's token
+	// is for what it writes to. If it returns an error, or its node dies, the tick is open to a
+	// node that comes to it later or that waits for it under holdfast.WaitForRunner.
+	Run func(ctx context.Context, l *holdfast.Lease) error
+	// Options are those of Once.
+	Options []holdfast.OnceOption
+	// Report is told what became of each tick on this node. Default: errors go to
+	// cron.DefaultLogger.
+	Report func(tick time.Time, r holdfast.OnceResult, err error)
+}
+
+// Add schedules j. Runs end with ctx: on shutdown, end it, and wait for the context that cr.Stop
+// returns, before the Cluster is closed. Wrappers of cr's chain that skip runs
+// (cron.SkipIfStillRunning) skip them on this node alone.
+//
+// Errors, all of them ErrInvalid: a field is missing, or Schedule is a cron.ConstantDelaySchedule
+// ("@every 5m", cron.Every), which counts from the start of its process, so that no two have the
+// same ticks.
+func Add(ctx context.Context, cr *cron.Cron, c *holdfast.Cluster, j Job) (cron.EntryID, error) {
+	if _, phase := j.Schedule.(cron.ConstantDelaySchedule); phase {
+		return 0, fmt.Errorf("%w: Schedule: @every and cron.Every count from the start of a process: use Every of this package", holdfast.ErrInvalid)
+	}
+	if j.Name == "" || j.Schedule == nil || j.Run == nil {
+		return 0, fmt.Errorf("%w: a job needs Name, Schedule and Run", holdfast.ErrInvalid)
+	}
+	if j.Report == nil {
+		j.Report = func(tick time.Time, _ holdfast.OnceResult, err error) {
+			if err != nil {
+				cron.DefaultLogger.Error(err, "a tick has failed", "job", j.Name, "tick", tick)
+			}
+		}
+	}
+	e := &entry{ctx: ctx, c: c, job: j}
+	return cr.Schedule(e, e), nil
+}
+
+// entry is the schedule of a job and the job, as a run must know its tick and cron tells it
+// nothing. cron asks for the next tick when it has started the run of one; whether the run sees it
+// before or after depends on the scheduler of goroutines. So two ticks are kept.
+type entry struct {
+	ctx context.Context
+	c   *holdfast.Cluster
+	job Job
+
+	mu         sync.Mutex
+	last, next time.Time
+}
+
+// Next is cron.Schedule's.
+func (e *entry) Next(now time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last, e.next = e.next, e.job.Schedule.Next(now)
+	return e.next
+}
+
+// tick returns the tick that is run now, and the one after it.
+func (e *entry) tick(now time.Time) (tick, after time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.next.IsZero() && !e.next.After(now) {
+		return e.next, e.job.Schedule.Next(now)
+	}
+	return e.last, e.next
+}
+
+// Run is cron.Job's.
+func (e *entry) Run() {
+	tick, after := e.tick(time.Now())
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	begun := func() bool { return true }
+	if !after.IsZero() { // it is where the schedule names no more
+		begun = time.AfterFunc(time.Until(after), cancel).Stop
+	}
+	r, err := e.c.Once(ctx, holdfast.Slot(e.job.Name, tick, 0), func(ctx context.Context, l *holdfast.Lease) error {
+		if !begun() {
+			return ctx.Err()
+		}
+		return e.job.Run(ctx, l)
+	}, e.job.Options...)
+	if !r.Ran && e.ctx.Err() == nil && ctx.Err() != nil {
+		err = errors.Join(ErrMissed, err)
+	}
+	begun()
+	e.job.Report(tick, r, err)
+}
+
+// Every is a schedule whose ticks are the multiples of d since the zero time (time.Time.Truncate),
+// the same on all nodes. d is at least a millisecond; less counts as one.
+func Every(d time.Duration) cron.Schedule { return every(max(d, time.Millisecond)) }
+
+type every time.Duration
+
+func (d every) Next(now time.Time) time.Time {
+	return now.Truncate(time.Duration(d)).Add(time.Duration(d))
+}
+
+// SkipIfNotLeader is a cron.JobWrapper for cron.NewChain and cron.WithChain: jobs run on the node
+// that leads k alone. It is cheaper than Once, and weaker: nothing keeps the next leader, whose
+// clock may be behind, from running a tick again that the last one has run.
+func SkipIfNotLeader(k *holdfast.Campaign) cron.JobWrapper {
+	return func(j cron.Job) cron.Job {
+		return cron.FuncJob(func() {
+			if k.IsLeader() {
+				j.Run()
+			}
+		})
+	}
+}
