@@ -89,7 +89,7 @@ type Leader struct {
 	asks    map[string]uint64        // the replicas that candidates would have
 	change  uint64                   // the last change of the membership that was seen
 	changed lease.Instant            // when, or when somebody said that it leaves
-	leavers int                      // how many had said so
+	leaving map[uint64]bool          // the replicas whose nodes have said so
 	hurry   bool                     // somebody leaves, or this node has just become raft leader
 	unknown bool                     // whether a change may be under way whose outcome this node does not know
 }
@@ -108,7 +108,7 @@ func (l *Leader) Follow() {
 	l.well, l.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.gone, l.stray = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
 	l.refused = make(map[uint64]lease.Instant)
-	l.leavers = 0
+	l.leaving = nil
 }
 
 // Note takes what a raft leader has published, from the log: an EventSilent. It may be called at
@@ -205,7 +205,8 @@ func (l *Leader) input(s State, now lease.Instant) autopilot.Input {
 	if heardAll(s.Heard, members, in.Self) {
 		in.Listening = in.Moment // there is nobody left to listen for
 	}
-	leavers := 0
+	before := l.leaving
+	l.leaving = make(map[uint64]bool)
 	for replica, node := range members.All() {
 		role := autopilot.Standby
 		if members.Voters[replica] != "" {
@@ -213,15 +214,14 @@ func (l *Leader) input(s State, now lease.Instant) autopilot.Input {
 		}
 		m := l.replica(&v, role, replica, node, now)
 		if m.Departure == autopilot.Leaves {
-			leavers++
+			l.leaving[replica] = true
+			if !before[replica] { // who stays must be heard from now on: it may have died a moment ago
+				l.changed = now
+			}
 		}
 		in.Members = append(in.Members, m)
 	}
-	if leavers > l.leavers { // who stays must be heard from now on: it may have died a moment ago
-		l.changed = now
-	}
-	l.leavers = leavers
-	l.hurry = leavers > 0 || l.silences.listening(now) < in.Moment
+	l.hurry = len(l.leaving) > 0 || l.silences.listening(now) < in.Moment
 	in.Changed = max(1, time.Duration(now-l.changed))
 	l.candidates(&in, &v, now)
 	return in

@@ -128,3 +128,24 @@ func TestNobodyIsLetGoOnTheWordOfOneThatDiedAMomentAgo(t *testing.T) {
 		t.Errorf("when the other is heard: %+v", p)
 	}
 }
+
+// One that had said that it leaves is gone, and another says so, between two looks: as many leave as
+// before, and the other's word is as new.
+func TestTheWordOfASecondLeaverCountsThoughTheFirstIsGone(t *testing.T) {
+	t.Parallel()
+	const ms = lease.Instant(time.Millisecond)
+	departed := map[string]fsm.Departure{"b": fsm.Leaves}
+	l := New(Config{Want: 3, Moment: time.Second, ReplaceAfter: 30 * time.Second})
+	s := State{
+		Self: "a", Members: Members{Voters: map[uint64]string{1: "a", 2: "b", 3: "c"}, Change: 5},
+		Info: fsm.Info{Born: true, Serving: true}, Departed: func(node string) fsm.Departure { return departed[node] },
+	}
+	l.input(s, 1000*ms)
+	if d := l.input(s, 1500*ms).Changed; d != 500*time.Millisecond {
+		t.Fatalf("half a second after the first word it is %v old", d)
+	}
+	departed["b"], departed["c"] = fsm.Gone, fsm.Leaves
+	if d := l.input(s, 2000*ms).Changed; d > time.Nanosecond {
+		t.Errorf("a new word is %v old", d)
+	}
+}

@@ -61,7 +61,7 @@ func hearings() []mutant {
 		{name: "a silence of long ago goes on", file: silence, old: "ok && now-s.said <= lease.Instant(staleAfter)", new: "ok", suites: []string{"internal/hearing"}},
 		{name: "a replica that was never heard is silent for ever", file: silence, old: "\t\t\th.last[replica] = now\n", new: "\t\t\th.last[replica] = 0\n"},
 		{name: "an unknown outcome of a change is taken for none", file: leader, old: "l.unknown = out == Unknown ||", new: "l.unknown = out > Unknown ||", suites: []string{"internal/hearing"}},
-		{name: "who leaves is let go on the word of one that died a moment ago", file: leader, old: "if leavers > l.leavers {", new: "if leavers < 0 {", suites: []string{"internal/hearing"}},
+		{name: "who leaves is let go on the word of one that died a moment ago", file: leader, old: "if !before[replica] {", new: "if !before[replica] && now < 0 {", suites: []string{"internal/hearing"}},
 		{name: "who is taken in is not told", file: news, old: "\t\t\tone.Kind = Welcome\n", new: "\t\t\tcontinue\n"},
 		{name: "who was removed while away is not told", file: news, old: "m.Phase == Runs && !in, now)", new: "m.Phase == Idle && !in, now)"},
 		{name: "a voter that is silent for a third of its time is given up", file: survey, old: "return m.Heard >= v.ReplaceAfter", new: "return m.Heard >= v.ReplaceAfter/3"},
