@@ -1,7 +1,7 @@
 .PHONY: test race vet lint fuzz bench fleet sim-exact sim-exact-prove ci
 
 test:
-	.ci/run build test
+	.ci/run test
 race:
 	.ci/run race
 vet:

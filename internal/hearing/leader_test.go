@@ -129,8 +129,8 @@ func TestNobodyIsLetGoOnTheWordOfOneThatDiedAMomentAgo(t *testing.T) {
 	}
 }
 
-// One that had said that it leaves is gone, and another says so, between two looks: as many leave as
-// before, and the other's word is as new.
+// One that had said that it leaves is gone, and another says so, between two looks: as many leave
+// as before, and the other's word is as new.
 func TestTheWordOfASecondLeaverCountsThoughTheFirstIsGone(t *testing.T) {
 	t.Parallel()
 	const ms = lease.Instant(time.Millisecond)
