@@ -12,7 +12,10 @@ import (
 
 // Lease is one grant of a lock: the right to act as its holder until the lease ends. It is safe for
 // concurrent use. A lease that has ended stays ended.
-type Lease struct{ *tenure }
+type Lease struct {
+	*tenure
+	_ [56]byte // see handle
+}
 
 // tenure is what a lease consists of: its session keeps it as long as it is held. A Lease is the
 // caller's hold on it alone, so that one that is dropped can be noticed (dropped.go).
