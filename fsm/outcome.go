@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -65,6 +66,9 @@ type Outcome struct {
 	Each    []Outcome // of a Batch: of its commands, in their order, unless it was refused as a whole. Good until the next Apply
 }
 
+// outcomeSize is what most outcomes of a batch take: those with a token.
+const outcomeSize = 14
+
 // Pack makes the outcome fit a Raft result: the token and the code in one number, and the rest,
 // when there is any, encoded.
 func (o Outcome) Pack() (value uint64, data []byte) {
@@ -76,7 +80,9 @@ func (o Outcome) Pack() (value uint64, data []byte) {
 		data = appendMessage(data, 2, func(b []byte) []byte { return h.appendTo(b) })
 	}
 	data = appendUint(data, 3, uint64(o.Waiters))
-	data = appendEach(data, o.Each)
+	if len(o.Each) > 0 {
+		data = appendEach(slices.Grow(data, len(o.Each)*outcomeSize), o.Each)
+	}
 	return o.Token<<8 | uint64(o.Code), data
 }
 
@@ -89,6 +95,9 @@ func unpack(value uint64, data []byte, whole bool) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("holdfast: outcome %#x: %w", value, ErrMalformed)
 	}
 	f := fields{rest: data}
+	if n := count(data, 4); whole && n > 0 {
+		o.Each = make([]Outcome, 0, min(n, BatchMax))
+	}
 	for f.next() {
 		switch f.number {
 		case 1:
@@ -112,6 +121,16 @@ func unpack(value uint64, data []byte, whole bool) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("holdfast: outcome: %w", f.err)
 	}
 	return o, nil
+}
+
+// count is how many fields of a number there are.
+func count(data []byte, number protowire.Number) (n int) {
+	for f := (fields{rest: data}); f.next(); {
+		if f.number == number {
+			n++
+		}
+	}
+	return n
 }
 
 func (h *Holder) appendTo(b []byte) []byte {

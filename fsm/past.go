@@ -19,7 +19,8 @@ type pastLock struct {
 	name   string
 	epoch  uint64
 	queued uint64      // its place in aged: of its last end, or before
-	grants []pastGrant // the oldest first
+	grants []pastGrant // a ring once there are PastMax: at counts from the oldest
+	oldest int         // its place in grants
 }
 
 type pastGrant struct {
@@ -57,7 +58,20 @@ func lessByQueued(a, b *pastLock) bool {
 }
 
 // last is the command of its last end.
-func (l *pastLock) last() uint64 { return l.grants[len(l.grants)-1].ended }
+func (l *pastLock) last() uint64 { return l.at(len(l.grants) - 1).ended }
+
+// at is the i-th of its grants, from the oldest on.
+func (l *pastLock) at(i int) *pastGrant { return &l.grants[(l.oldest+i)%len(l.grants)] }
+
+// add adds a grant in place of the oldest, if there are PastMax.
+func (l *pastLock) add(g pastGrant) {
+	if len(l.grants) < PastMax {
+		l.grants = append(l.grants, g)
+		return
+	}
+	l.grants[l.oldest] = g
+	l.oldest = (l.oldest + 1) % PastMax
+}
 
 func (p *past) add(epoch uint64, c *claim, how ending, index uint64) {
 	if isOnce(c.name) {
@@ -78,10 +92,7 @@ func (p *past) put(epoch uint64, name string, g pastGrant) {
 		p.aged.Delete(l)
 		l = p.place(epoch, l, g.ended)
 	}
-	if len(l.grants) == PastMax {
-		l.grants = l.grants[:copy(l.grants, l.grants[1:])]
-	}
-	l.grants = append(l.grants, g)
+	l.add(g)
 	if p.locks.Len() > PastLocksMax {
 		p.dropOldest(epoch)
 	}
@@ -90,7 +101,7 @@ func (p *past) put(epoch uint64, name string, g pastGrant) {
 // place puts a copy of a lock that is not in aged into its place there. The copy is this machine's
 // own to change.
 func (p *past) place(epoch uint64, l *pastLock, queued uint64) *pastLock {
-	mine := &pastLock{name: l.name, epoch: epoch, queued: queued, grants: slices.Clone(l.grants)}
+	mine := &pastLock{name: l.name, epoch: epoch, queued: queued, grants: slices.Clone(l.grants), oldest: l.oldest}
 	p.locks.Set(mine.name, mine)
 	p.aged.Set(mine)
 	return mine
@@ -113,7 +124,7 @@ func (p *past) dropOldest(epoch uint64) {
 func (p *past) scan(visit func(name string, g *pastGrant) bool) {
 	p.locks.Scan(func(name string, l *pastLock) bool {
 		for i := range l.grants {
-			if !visit(name, &l.grants[i]) {
+			if !visit(name, l.at(i)) {
 				return false
 			}
 		}
@@ -130,7 +141,7 @@ func (m *Machine) Past(name string) []PastGrant {
 	}
 	grants := make([]PastGrant, len(l.grants))
 	for i := range l.grants {
-		grants[len(grants)-1-i] = l.grants[i].view()
+		grants[len(grants)-1-i] = l.at(i).view()
 	}
 	return grants
 }
