@@ -10,9 +10,12 @@ const (
 	// UnderwayMax is how many entries of a node are under way before further commands wait to
 	// travel together. With one the few who hand a lock on would wait for each other.
 	UnderwayMax = 2
-	// FewMax is how many commands may be under way when another entry joins them. Beside more there
-	// is one entry alone: the fewer entries, the less each command costs.
+	// FewMax is how many commands may be under way when another entry joins them. Beside more one
+	// waits for company: the fewer entries, the less each command costs.
 	FewMax = 4
+	// ManyMin is how many that wait are company enough: the group does not stand still then while
+	// many callers take their answers.
+	ManyMin = 256
 	// CommandsMax and BytesMax bound what travels together.
 	CommandsMax = 512
 	BytesMax    = 1 << 20
@@ -23,8 +26,9 @@ const (
 )
 
 // Line is the commands of a node on their way to the log: how many entries are under way, and who
-// waits for one of them to end. The zero Line is empty. Nobody waits while nothing is under way, or
-// fewer than Most with few commands.
+// waits for one of them to end. The zero Line is empty. Nobody waits while nothing is under way;
+// beside fewer entries than Most nobody waits if they have few commands, and fewer than ManyMin
+// if they have more.
 type Line[T any] struct {
 	Most        int // entries under way, for tests; 0: UnderwayMax
 	underway    int
@@ -80,15 +84,18 @@ func (l *Line[T]) Leave(c *Call[T]) bool {
 
 // free reports whether an entry may go.
 func (l *Line[T]) free() bool {
-	return l.underway == 0 || l.underway < cmp.Or(l.Most, UnderwayMax) && l.commands <= FewMax
+	return l.underway == 0 || l.underway < cmp.Or(l.Most, UnderwayMax) && (l.commands <= FewMax || l.waiting >= ManyMin)
 }
 
-// End says that an entry of so many commands is not under way any more, and answers what goes next
-// in one: in the order of arrival, nothing if nobody waits or another entry is enough. That is
-// under way then.
-func (l *Line[T]) End(commands int) (together []*Call[T]) {
+// End says that an entry of so many commands is not under way any more.
+func (l *Line[T]) End(commands int) {
 	l.underway--
 	l.commands -= commands
+}
+
+// Next answers, after End and Wait, what goes next in one entry: in the order of arrival, nothing
+// if nobody waits or what is under way is enough. That is under way then.
+func (l *Line[T]) Next() (together []*Call[T]) {
 	if !l.free() {
 		return nil
 	}

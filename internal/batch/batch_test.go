@@ -8,9 +8,9 @@ import (
 )
 
 // Whatever comes, leaves and ends in whatever order: no more than UnderwayMax entries are under
-// way, a second one only beside FewMax commands, nobody waits while nothing is under way or just
-// few commands are, what travels is in the order of arrival and within the bounds, and everybody
-// travels or leaves once.
+// way, a second one only beside FewMax commands or when ManyMin wait, nobody waits while nothing is
+// under way or just few commands are, nor so many beside one entry, what travels is in the order of
+// arrival and within the bounds, and everybody travels or leaves once.
 func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -20,10 +20,19 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 		var waiting []*Call[int]
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch act := rapid.IntRange(0, 9).Draw(t, "act"); {
-			case act < 6: // a command arrives
+			case act < 6: // commands arrive, now and then as many as are company enough
 				if l.Begin() {
 					underway = append(underway, 1)
 					break
+				}
+				if many := rapid.IntRange(0, 20).Draw(t, "many") == 0; many {
+					for range ManyMin - 1 {
+						c := &Call[int]{Cmd: make([]byte, 1), Of: next}
+						next++
+						l.Wait(c)
+						waiting = append(waiting, c)
+						waiting, underway = travel(t, &l, waiting, underway)
+					}
 				}
 				size := rapid.SampledFrom([]int{1, 100, BytesMax / 3, BytesMax, 2 * BytesMax}).Draw(t, "size")
 				c := &Call[int]{Cmd: make([]byte, size), Of: next}
@@ -32,6 +41,7 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 					t.Fatal("no room")
 				}
 				waiting = append(waiting, c)
+				waiting, underway = travel(t, &l, waiting, underway)
 			case act == 6 && len(waiting) > 0: // somebody gives up
 				at := rapid.IntRange(0, len(waiting)-1).Draw(t, "who")
 				c := waiting[at]
@@ -43,13 +53,8 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 				at := rapid.IntRange(0, len(underway)-1).Draw(t, "which")
 				n := underway[at]
 				underway = slices.Delete(underway, at, at+1)
-				others := slices.Clone(underway)
-				if together := l.End(n); len(together) > 0 {
-					underway = append(underway, len(together))
-					waiting = travel(t, waiting, together)
-				} else if len(waiting) > 0 && (len(others) == 0 || others[0] <= FewMax) {
-					t.Fatalf("%d wait beside %v", len(waiting), others)
-				}
+				l.End(n)
+				waiting, underway = travel(t, &l, waiting, underway)
 			}
 			if len(underway) > UnderwayMax || len(waiting) > 0 && len(underway) == 0 || l.Waiting() != len(waiting) {
 				t.Fatalf("%v under way, %d wait, %d by its own account", underway, len(waiting), l.Waiting())
@@ -58,8 +63,16 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 	})
 }
 
-// travel checks what goes and answers who is left.
-func travel(t *rapid.T, waiting, together []*Call[int]) []*Call[int] {
+// travel lets the next entry go, checks it, and answers who is left and what is under way.
+func travel(t *rapid.T, l *Line[int], waiting []*Call[int], underway []int) ([]*Call[int], []int) {
+	may := len(underway) == 0 || len(underway) == 1 && (underway[0] <= FewMax || len(waiting) >= ManyMin)
+	together := l.Next()
+	if !may && len(together) > 0 || may && len(waiting) > 0 && len(together) == 0 {
+		t.Fatalf("of %d that wait %d travel beside %v", len(waiting), len(together), underway)
+	}
+	if len(together) == 0 {
+		return waiting, underway
+	}
 	size := 0
 	for i, c := range together {
 		if c != waiting[i] {
@@ -69,10 +82,10 @@ func travel(t *rapid.T, waiting, together []*Call[int]) []*Call[int] {
 	}
 	left := waiting[len(together):]
 	fits := len(left) > 0 && len(together) < CommandsMax && size+len(left[0].Cmd)+overhead*(len(together)+1) <= BytesMax
-	if len(together) > CommandsMax || size > BytesMax && len(together) > 1 || fits || len(together) == 0 && len(left) > 0 {
+	if len(together) > CommandsMax || size > BytesMax && len(together) > 1 || fits {
 		t.Fatalf("%d commands of %d bytes travel, %d stay", len(together), size, len(left))
 	}
-	return left
+	return left, append(underway, len(together))
 }
 
 func TestNoMoreThanTheBoundTravelTogether(t *testing.T) {
@@ -86,13 +99,17 @@ func TestNoMoreThanTheBoundTravelTogether(t *testing.T) {
 	for i := range CommandsMax + 1 {
 		l.Wait(&Call[int]{Of: i})
 	}
-	if n := len(l.End(1)); n != CommandsMax {
+	next := func(ended int) []*Call[int] {
+		l.End(ended)
+		return l.Next()
+	}
+	if n := len(next(1)); n != CommandsMax {
 		t.Fatalf("%d travel together", n)
 	}
-	if beside := l.End(1); len(beside) != 0 {
+	if beside := next(1); len(beside) != 0 {
 		t.Fatalf("%d travel beside them", len(beside))
 	}
-	if last := l.End(CommandsMax); len(last) != 1 || last[0].Of != CommandsMax {
+	if last := next(CommandsMax); len(last) != 1 || last[0].Of != CommandsMax {
 		t.Fatalf("%d travel after them", len(last))
 	}
 }

@@ -41,9 +41,7 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if t.line.Begin() {
 		t.mu.Unlock()
 		outcome, err := g.propose(ctx, cmd)
-		if next := g.land(1); len(next.calls) > 0 {
-			g.launch(next)
-		}
+		g.launch(g.land(1))
 		return outcome, err
 	}
 	c, ok := t.calls.Get().(*call)
@@ -52,10 +50,12 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	}
 	c.Cmd = cmd
 	room := t.line.Wait(c)
+	next := g.next()
 	t.mu.Unlock()
 	if !room {
 		return fsm.Outcome{}, fmt.Errorf("%w: too many wait", ErrNotProposed)
 	}
+	g.launch(next)
 	select {
 	case a := <-c.Of:
 		t.calls.Put(c)
@@ -72,13 +72,19 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 }
 
 // land says that an entry of so many commands is not under way any more, and answers the next one.
-// Its commands are put together before anybody can leave: who has left uses the room of its command
-// for another.
-func (g *Group) land(commands int) (f flight) {
+func (g *Group) land(commands int) flight {
 	t := &g.together
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.calls = t.line.End(commands)
+	t.line.End(commands)
+	return g.next()
+}
+
+// next is the entry that may go now, without calls if none may. Its commands are put together
+// before anybody can leave: who has left uses the room of its command for another. The caller holds
+// together.mu.
+func (g *Group) next() (f flight) {
+	f.calls = g.together.line.Next()
 	if len(f.calls) == 0 {
 		return f
 	}
@@ -99,6 +105,9 @@ func (g *Group) land(commands int) (f flight) {
 
 // launch carries what waited to the log, on a goroutine of the group's.
 func (g *Group) launch(f flight) {
+	if len(f.calls) == 0 {
+		return
+	}
 	if !g.carrier.run(func() { g.carry(f) }) {
 		g.carry(f) // nothing runs any more: they are told so
 	}

@@ -9,9 +9,9 @@ import (
 
 const (
 	// CallsMax is how many commands of one kind a node has under way at a time; further ones wait
-	// for their turn. The engine takes up to 2,048 between two of its steps and answers "busy"
-	// beyond; far fewer keep it at full speed, and with more of them each only takes longer.
-	CallsMax = 512
+	// for their turn. They fill two entries of the log (batch.CommandsMax); with more of them each
+	// only takes longer.
+	CallsMax = 1024
 	// proposalsFirst is how many there may be at first.
 	proposalsFirst = 64
 	// proposalsMin is how few there may always be. What they take tells when the group is quicker

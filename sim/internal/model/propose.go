@@ -173,6 +173,7 @@ func (x *insistence) try() {
 		if !x.n.line.Begin() {
 			x.waits = &batch.Call[*insistence]{Cmd: x.cmd, Of: x}
 			x.n.line.Wait(x.waits)
+			x.n.depart()
 			return
 		}
 		x.n.fly(x.cmd, []*insistence{x}, x.n.land)
@@ -181,9 +182,15 @@ func (x *insistence) try() {
 	x.n.fly(x.cmd, []*insistence{x}, func(int) {})
 }
 
-// land is together.land of internal/consensus: what waits goes in one entry.
+// land is together.land of internal/consensus.
 func (n *node) land(commands int) {
-	calls := n.line.End(commands)
+	n.line.End(commands)
+	n.depart()
+}
+
+// depart is together.next of internal/consensus: what waits goes in one entry, if it may.
+func (n *node) depart() {
+	calls := n.line.Next()
 	if len(calls) == 0 {
 		return
 	}
