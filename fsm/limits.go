@@ -11,7 +11,8 @@ const (
 	TTLMax        = 24 * time.Hour    // a session's TTL
 	TTLMin        = time.Millisecond  // a session's TTL; the public API asks for more
 	SetMax        = 64                // names of one set
-	ListMax       = 128               // grants of one Release, requests of one Withdraw
+	ListMax       = 16                // grants of one Release, requests of one Withdraw: each may be a set of SetMax
+	RenewMax      = 4096              // sessions of one Keep
 	WhileMax      = 16                // tokens that a caller holds while it waits for another
 	RestMax       = 24 * time.Hour    // how long a place rests
 	KeepMax       = 87600 * time.Hour // how long a Once key is remembered: ten years

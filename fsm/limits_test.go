@@ -66,6 +66,18 @@ func TestHoldersBeyondTheBoundAreRefusedUnlessOthersWait(t *testing.T) {
 	b.must(c, CodeGranted)
 }
 
+func TestARenewalIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(acquire(1, "x"), CodeGranted)
+	sessions := make([]uint64, RenewMax)
+	for i := range sessions {
+		sessions[i] = uint64(i + 1)
+	}
+	b.must(Keep{Node: Node{'a'}, Incarnation: sessionOf('a', 1).Incarnation, Seq: 1, Sessions: append(sessions, RenewMax+1)}, CodeInvalid)
+	b.must(Keep{Node: Node{'a'}, Incarnation: sessionOf('a', 1).Incarnation, Seq: 1, Sessions: sessions}, CodeOK)
+}
+
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

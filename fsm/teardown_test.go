@@ -119,10 +119,10 @@ func TestTheFinishedRequestsOfASessionGoInSteps(t *testing.T) {
 	b := newBench(t)
 	const runs = 3 * stepMax * costOfClaim
 	b.must(acquire(1, "x"), CodeGranted)
-	for i := range uint64(runs / 64) {
+	for i := range uint64(runs / ListMax) {
 		c := Withdraw{Session: sessionOf('a', 1)}
-		for j := range uint64(64) {
-			c.Requests = append(c.Requests, 10+2*(64*i+j))
+		for j := range uint64(ListMax) {
+			c.Requests = append(c.Requests, 10+2*(ListMax*i+j))
 		}
 		b.must(c, CodeOK)
 	}

@@ -84,6 +84,9 @@ func (c *SetValue) valid() bool {
 }
 
 func (c *Keep) valid() bool {
+	if len(c.Sessions) > RenewMax {
+		return false
+	}
 	for _, n := range c.Sessions {
 		if n == 0 {
 			return false
