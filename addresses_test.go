@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
@@ -93,7 +93,7 @@ func (m *movers) open(i int, addr string) {
 			cfg.Join = append(cfg.Join, c.Addr())
 		}
 	}
-	c, err := holdfast.Open(env.With(context.Background(), env.Env{Network: m.network}), cfg)
+	c, err := holdfast.Open(simenv.With(context.Background(), simenv.Env{Network: m.network}), cfg)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
 // limited opens a node whose group has lower bounds.
 func limited(t *testing.T, l fsm.Limits, cfg holdfast.Config) *holdfast.Cluster {
 	t.Helper()
 	cfg.Logger = quiet()
-	c, err := holdfast.Open(env.With(t.Context(), env.Env{Limits: l}), cfg)
+	c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Limits: l}), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
-	"github.com/holdfast-go/holdfast/internal/env"
 	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/feed"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/proposer"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -55,7 +55,7 @@ type Cluster struct {
 	hooks    *hooks
 	counters counters
 
-	// Of the group, where tests change them: see env.Env.
+	// Of the group, where tests change them: see simenv.Env.
 	limits                      fsm.Limits
 	snapshotEvery, snapshotKeep uint64
 }
@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	e, _ := env.From(ctx)
+	e, _ := simenv.From(ctx)
 	c := newCluster(cfg, e.Clock)
 	c.hooks.start()
 	if err := c.open(ctx, e); err != nil {
@@ -116,7 +116,7 @@ func newCluster(cfg Config, own clock.Clock) *Cluster {
 }
 
 // open takes what the node needs from the system: directory, port, gossip.
-func (c *Cluster) open(ctx context.Context, e env.Env) error {
+func (c *Cluster) open(ctx context.Context, e simenv.Env) error {
 	if e.Network == nil {
 		e.Network = transport.TCP()
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -38,7 +38,7 @@ func TestANodeThatOthersCanReachFoundsAGroupAloneOnlyWhereThatWasSaid(t *testing
 	}
 	for name, tc := range cases {
 		tc.cfg.Logger = quiet()
-		c, err := holdfast.Open(env.With(t.Context(), env.Env{Network: transport.NewMemory(1)}), tc.cfg)
+		c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Network: transport.NewMemory(1)}), tc.cfg)
 		if err == nil {
 			c.Close()
 		}

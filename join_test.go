@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -78,7 +78,7 @@ func TestNodesJoinByAFileThatIsWrittenLater(t *testing.T) {
 func TestNodesJoinByServiceRecord(t *testing.T) {
 	t.Parallel()
 	n := newNames(t)
-	ctx := env.With(t.Context(), env.Env{Names: n.resolver()})
+	ctx := simenv.With(t.Context(), simenv.Env{Names: n.resolver()})
 	var list []*holdfast.Cluster
 	for range 3 {
 		c, err := holdfast.Open(ctx, holdfast.Config{Join: []string{"dnssrv+" + srvName}, Logger: quiet()})

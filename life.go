@@ -36,9 +36,9 @@ import (
 // Welcome and Dismiss name the replica that they are about: what is said of a former life is late,
 // and changes nothing.
 //
-// A member that is removed goes on as the same Cluster. Its leases are valid until their horizon
-// and are renewed through the next replica, since removal ends no session; its calls wait. What it
-// waited for in queues the group withdraws meanwhile, and the calls ask again.
+// A member that is removed goes on as the same Cluster. Its leases are valid as
+// long as they were, and are renewed through the next replica, since removal ends no session; its
+// calls wait. What it waited for in queues the group withdraws meanwhile, and the calls ask again.
 
 // errOut ends the service of a replica that the group has removed.
 var errOut = errors.New("holdfast: the replica was removed")

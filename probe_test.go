@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -27,7 +27,7 @@ func probed(t *testing.T, f func(t *testing.T, network *transport.Memory, c *Clu
 
 func opened(t *testing.T, network *transport.Memory, bind string) *Cluster {
 	t.Helper()
-	ctx := env.With(context.Background(), env.Env{Network: network})
+	ctx := simenv.With(context.Background(), simenv.Env{Network: network})
 	c, err := Open(ctx, Config{Bind: bind, Bootstrap: 1, Secrets: []string{"a secret of the fleet that nobody guesses"}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,13 +9,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
 // lonely is a node whose group has lower bounds.
 func lonely(t *testing.T, l fsm.Limits, cfg Config) *Cluster {
 	t.Helper()
-	c, err := Open(env.With(t.Context(), env.Env{Limits: l}), cfg)
+	c, err := Open(simenv.With(t.Context(), simenv.Env{Limits: l}), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

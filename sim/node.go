@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
 const (
@@ -100,7 +100,7 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 		return nil, err
 	}
 	every := uint64(max(0, n.s.opts.SnapshotEvery))
-	ctx := env.With(context.Background(), env.Env{
+	ctx := simenv.With(context.Background(), simenv.Env{
 		Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir, Fleeting: n.s.opts.Diskless,
 		SnapshotEvery: every, SnapshotKeep: every / 8,
 	})

@@ -4,19 +4,19 @@ import (
 	"net"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/internal/spare"
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 // spares are the descriptors set aside for connections, apart, so that gossip and strangers do not
 // use up what replicas need to vote.
-type spares struct{ accepted, raft, dialed *spare.Set }
+type spares struct{ accepted, raft, dialed *fdreserve.Set }
 
 // setAside is for a group of seven voters that all connect anew, one way and the other.
 func setAside() spares {
 	return spares{
-		accepted: spare.NewSet(12, spare.Null),
-		raft:     spare.NewSet(6, spare.Null),
-		dialed:   spare.NewSet(2, spare.Null),
+		accepted: fdreserve.NewSet(12, fdreserve.Null),
+		raft:     fdreserve.NewSet(6, fdreserve.Null),
+		dialed:   fdreserve.NewSet(2, fdreserve.Null),
 	}
 }
 
@@ -27,7 +27,7 @@ func (s spares) Close() {
 }
 
 // with makes a connection, with a spare descriptor if there is no other.
-func with(set *spare.Set, connect func() (net.Conn, error)) (c net.Conn, err error) {
+func with(set *fdreserve.Set, connect func() (net.Conn, error)) (c net.Conn, err error) {
 	back, err := set.Do(func() error { c, err = connect(); return err })
 	if err != nil || back == nil {
 		return c, err

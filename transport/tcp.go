@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/spare"
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 const (
@@ -85,7 +85,7 @@ func (s *sockets) Addr() string { return s.tcp.Addr().String() }
 // Accept takes the next TCP connection.
 func (s *sockets) Accept() (net.Conn, error) {
 	c, err := s.tcp.Accept()
-	if !spare.Lacking(err) {
+	if !fdreserve.Lacking(err) {
 		return c, err
 	}
 	// The system wants a descriptor even before there is a connection. One that is set aside would

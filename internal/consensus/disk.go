@@ -12,7 +12,7 @@ import (
 
 	"github.com/lni/vfs"
 
-	"github.com/holdfast-go/holdfast/internal/spare"
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 // disk is the file system as the engine sees it. The engine ends the process when the disk fails
@@ -29,7 +29,7 @@ type disk struct {
 	vfs.FS
 	fail   func(error)
 	failed <-chan struct{}
-	spares *spare.Set
+	spares *fdreserve.Set
 	from   string // directory that the engine names after the machine
 	to     string // what it is called on the disk
 }
@@ -39,7 +39,7 @@ var errDisk = errors.New("disk")
 // hostDir is what the directory of the machine is called instead.
 const hostDir = "replica"
 
-func newDisk(under vfs.FS, dir, hostname string, fail func(error), failed <-chan struct{}, spares *spare.Set) *disk {
+func newDisk(under vfs.FS, dir, hostname string, fail func(error), failed <-chan struct{}, spares *fdreserve.Set) *disk {
 	return &disk{
 		FS: under, fail: fail, failed: failed, spares: spares,
 		from: filepath.Join(dir, hostname), to: filepath.Join(dir, hostDir),
@@ -108,7 +108,7 @@ const (
 func (d *disk) patiently(call func() error) (back func()) {
 	for began := time.Now(); ; {
 		back, err := d.spares.Do(call)
-		if !spare.Lacking(err) || time.Since(began) > descriptorsWithin {
+		if !fdreserve.Lacking(err) || time.Since(began) > descriptorsWithin {
 			return back
 		}
 		select {

@@ -16,7 +16,7 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/spare"
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 // nth is a disk whose nth operation of any kind fails, and all later ones with sticky.
@@ -222,7 +222,7 @@ func TestTheLogGoesOnWithSpareDescriptors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // whoever finds no descriptor waits for a minute
 		fs := &poor{FS: vfs.NewMem(), left: 3}
-		spares := spare.NewSet(3, func() (io.Closer, error) { return fs.Create("/spare") })
+		spares := fdreserve.NewSet(3, func() (io.Closer, error) { return fs.Create("/spare") })
 		defer spares.Close()
 		d := newDisk(fs, "/dir", "host", func(err error) { t.Fatal(err) }, make(chan struct{}), spares)
 		for range 4 {

@@ -8,7 +8,7 @@ import (
 	"github.com/lni/dragonboat/v4/client"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/spare"
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 // Group is this node's replica of the group. It is safe for concurrent use.
@@ -21,8 +21,8 @@ type Group struct {
 	leaders *leaders
 	clocks  *clocks
 	opening *opening
-	entry   *member    // in the process's router
-	spares  *spare.Set // descriptors for files
+	entry   *member        // in the process's router
+	spares  *fdreserve.Set // descriptors for files
 	session *client.Session
 	self    fsm.Process // the author of what is proposed here
 	entries sync.Pool   // of *[]byte: where a proposal is put together

@@ -15,7 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/settings"
-	"github.com/holdfast-go/holdfast/internal/spare"
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 // startMax bounds the start of the engine, the reading of a snapshot of a million locks included.
@@ -95,7 +95,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	}
 	g.nodes.present = g.carrier.known.present
 	if cfg.FS == vfs.Default { // others have no descriptors
-		g.spares = spare.NewSet(sparesMax, spare.Null)
+		g.spares = fdreserve.NewSet(sparesMax, fdreserve.Null)
 	}
 	g.leaders = newLeaders(cfg.Observer)
 	g.entry = &member{log: cfg.Logger, fail: g.fail}

@@ -1,7 +1,7 @@
-// Package spare sets file descriptors aside for the time when the process or its host has no
+// Package fdreserve sets file descriptors aside for the time when the process or its host has no
 // others. A replica that can then neither connect nor open a file of its log would lose its part in
 // the group, and with it the leases of its node.
-package spare
+package fdreserve
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package spare
+package fdreserve
 
 import (
 	"errors"

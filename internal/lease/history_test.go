@@ -45,7 +45,7 @@ type history struct {
 	now      time.Duration
 	holder   clockModel
 	plan     *lease.Plan
-	valid    map[uint64]lease.Instant // the horizons the holder goes by
+	valid    map[uint64]lease.Instant // the validity that the holder goes by
 	replicas []*replicaModel
 	leader   int
 	log      []entry
@@ -125,7 +125,7 @@ func (h *history) commit() error {
 			h.ended++
 			h.renewed[e.session] = 0
 			if now := h.holder.now; now < h.valid[e.session] {
-				return fmt.Errorf("session %d expired %v before its holder's horizon", e.session, h.valid[e.session].Sub(now))
+				return fmt.Errorf("session %d expired %v before the end of its holder's validity", e.session, h.valid[e.session].Sub(now))
 			}
 		case open && last == 0:
 			continue // a renewal of an ended session
@@ -152,21 +152,21 @@ func (h *history) hear() error {
 			continue
 		}
 		e.told = true
-		var horizon lease.Instant
+		var validUntil lease.Instant
 		ok := true
 		if _, open := h.valid[e.session]; !open {
-			horizon = h.plan.Open(e.session, h.ttl, e.sent, e.session%2 == 0)
+			validUntil = h.plan.Open(e.session, h.ttl, e.sent, e.session%2 == 0)
 		} else if e.session%2 == 1 {
-			horizon, _, ok = h.plan.Retimed(e.session, e.seq, e.ttl, e.sent, h.holder.now)
+			validUntil, _, ok = h.plan.Retimed(e.session, e.seq, e.ttl, e.sent, h.holder.now)
 		} else {
-			horizon, _, ok = h.plan.Renewed(e.session, e.sent, h.holder.now)
+			validUntil, _, ok = h.plan.Renewed(e.session, e.sent, h.holder.now)
 		}
 		if !ok {
 			continue
 		}
-		h.valid[e.session] = horizon
-		if h.renewed[e.session] == 0 && h.holder.now < horizon {
-			return fmt.Errorf("session %d valid for %v after it expired", e.session, horizon.Sub(h.holder.now))
+		h.valid[e.session] = validUntil
+		if h.renewed[e.session] == 0 && h.holder.now < validUntil {
+			return fmt.Errorf("session %d valid for %v after it expired", e.session, validUntil.Sub(h.holder.now))
 		}
 	}
 	return nil
@@ -184,8 +184,8 @@ func (h *history) hold() {
 		}
 		h.seq++
 		ttl := h.ttl * time.Duration(1+h.IntN(8)) / 4
-		if horizon, ok := h.plan.Retime(n, h.seq, ttl, h.holder.now); ok {
-			h.valid[n] = horizon
+		if validUntil, ok := h.plan.Retime(n, h.seq, ttl, h.holder.now); ok {
+			h.valid[n] = validUntil
 			h.send(entry{session: n, seq: h.seq, ttl: ttl, sent: h.holder.now})
 		}
 	}
@@ -248,7 +248,7 @@ func (h *history) run(steps int) error {
 // S3 under everything that the two sides meet: drift to the bound on both, standing and jumping
 // clocks, lost, late and duplicate renewals and expiries, changing raft leaders, restarts from a
 // snapshot.
-func TestNoSessionExpiresBeforeItsHoldersHorizonInAnyHistory(t *testing.T) {
+func TestNoSessionExpiresBeforeItsHoldersEndOfValidityInAnyHistory(t *testing.T) {
 	t.Parallel()
 	ended := 0
 	for seed := range uint64(2000) {

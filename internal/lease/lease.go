@@ -5,7 +5,7 @@
 //
 // The two sides never compare clocks. The holder counts from before it sent the renewal, every
 // replica from after it applied it, and the holder stops earlier by the drift bound and a margin.
-// So, in true time, the holder's horizon comes before any replica's expiry as long as
+// So, in true time, the end of the holder's validity comes before any replica's expiry as long as
 //
 //   - drift bounds the rates of any two nodes' clocks against each other: the faster one gains at
 //     most drift/(1-drift) of the time that the slower one measures. Two clocks that are each off
@@ -64,10 +64,10 @@ func Margin(ttl time.Duration) time.Duration {
 	return min(max(ttl/50, MarginMin), MarginMax)
 }
 
-// Horizon returns until when a holder may rely on a session of this ttl that it opened or renewed
-// with a command sent at sent: sent + ttl*(1-drift) - Margin(ttl), and never before sent. A drift
-// that is no fraction in [0, 1) leaves no validity at all.
-func Horizon(sent Instant, ttl time.Duration, drift float64) Instant {
+// ValidUntil returns until when a holder may rely on a session of this ttl that it opened or
+// renewed with a command sent at sent: sent + ttl*(1-drift) - Margin(ttl), and never before sent. A
+// drift that is no fraction in [0, 1) leaves no validity at all.
+func ValidUntil(sent Instant, ttl time.Duration, drift float64) Instant {
 	if ttl <= 0 || !(drift >= 0 && drift < 1) {
 		return sent
 	}

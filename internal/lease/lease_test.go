@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestHorizonIsTTLLessDriftAndMargin(t *testing.T) {
+func TestEndOfValidityIsTTLLessDriftAndMargin(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		ttl   time.Duration
@@ -28,8 +28,8 @@ func TestHorizonIsTTLLessDriftAndMargin(t *testing.T) {
 		{time.Second, -0.1, 0},
 		{time.Second, math.NaN(), 0},
 	} {
-		if got := lease.Horizon(1000, c.ttl, c.drift); got != lease.Instant(1000+c.want) {
-			t.Errorf("Horizon(1000, %v, %v) = 1000+%v, want 1000+%v", c.ttl, c.drift, time.Duration(got-1000), c.want)
+		if got := lease.ValidUntil(1000, c.ttl, c.drift); got != lease.Instant(1000+c.want) {
+			t.Errorf("ValidUntil(1000, %v, %v) = 1000+%v, want 1000+%v", c.ttl, c.drift, time.Duration(got-1000), c.want)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestInstantsDoNotOverflow(t *testing.T) {
 }
 
 // The one inequality that everything rests on: for clock rates within the bound, the holder's
-// horizon in true time is before the TTL on any replica's clock.
+// end of validity in true time is before the TTL on any replica's clock.
 func TestHolderStopsBeforeAnyReplicaWithinTheDriftBoundCouldExpireIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,10 +60,10 @@ func TestHolderStopsBeforeAnyReplicaWithinTheDriftBoundCouldExpireIt(t *testing.
 		replica := rapid.SampledFrom([]float64{1 - drift/2, 1, 1 + drift/2}).Draw(t, "replica's rate")
 		ttl := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(24*time.Hour)).Draw(t, "ttl"))
 
-		horizon := float64(lease.Horizon(0, ttl, drift)) / holder
+		validUntil := float64(lease.ValidUntil(0, ttl, drift)) / holder
 		expiry := float64(ttl) / replica
-		if horizon+float64(lease.Margin(ttl))/2 > expiry {
-			t.Fatalf("holder acts until %v, replica expires at %v of true time", time.Duration(horizon), time.Duration(expiry))
+		if validUntil+float64(lease.Margin(ttl))/2 > expiry {
+			t.Fatalf("holder acts until %v, replica expires at %v of true time", time.Duration(validUntil), time.Duration(expiry))
 		}
 	})
 }

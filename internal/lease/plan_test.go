@@ -16,11 +16,11 @@ const (
 
 func noJitter() float64 { return 0 }
 
-// newPlan returns a plan without drift: with this ttl the horizon is 1176 ms after sent, half of it
-// 588 ms, a renewal due after 400 ms and again every 100 ms.
+// newPlan returns a plan without drift: with this ttl it is valid for 1176 ms after sent, half of
+// it 588 ms, a renewal due after 400 ms and again every 100 ms.
 func newPlan() *lease.Plan { return lease.NewPlan(0, noJitter) }
 
-func TestAutomaticSessionIsRenewedAtAThirdThenInJeopardyAtHalfThenLostAtItsHorizon(t *testing.T) {
+func TestAutomaticSessionIsRenewedAtAThirdThenInJeopardyAtHalfThenLostAtTheEndOfItsValidity(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
 	p.Open(7, ttl, 0, true)
@@ -57,54 +57,54 @@ func TestAutomaticSessionIsRenewedAtAThirdThenInJeopardyAtHalfThenLostAtItsHoriz
 func TestManualSessionIsNeverRenewedNorInJeopardyButIsLost(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
-	horizon := p.Open(7, ttl, 0, false)
-	if a := p.Step(horizon - 1); len(a.Renew)+len(a.Jeopardy)+len(a.Lost) != 0 || a.Next != horizon {
-		t.Errorf("before the horizon: %+v", a)
+	validUntil := p.Open(7, ttl, 0, false)
+	if a := p.Step(validUntil - 1); len(a.Renew)+len(a.Jeopardy)+len(a.Lost) != 0 || a.Next != validUntil {
+		t.Errorf("before the end of the validity: %+v", a)
 	}
-	if a := p.Step(horizon); !slices.Equal(a.Lost, []uint64{7}) || a.Next != lease.Never {
-		t.Errorf("at the horizon: %+v", a)
+	if a := p.Step(validUntil); !slices.Equal(a.Lost, []uint64{7}) || a.Next != lease.Never {
+		t.Errorf("at the validUntil: %+v", a)
 	}
 }
 
-func TestSessionThatStopsBeingAutomaticRunsToItsHorizon(t *testing.T) {
+func TestSessionThatStopsBeingAutomaticRunsToItsEndOfValidity(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
-	horizon := p.Open(7, ttl, 0, true)
-	if got := p.Open(7, ttl, 900*ms, false); got != horizon {
-		t.Errorf("opening again moved the horizon from %v to %v", horizon, got)
+	validUntil := p.Open(7, ttl, 0, true)
+	if got := p.Open(7, ttl, 900*ms, false); got != validUntil {
+		t.Errorf("opening again moved the validUntil from %v to %v", validUntil, got)
 	}
-	if a := p.Step(horizon - 1); len(a.Renew)+len(a.Jeopardy) != 0 {
+	if a := p.Step(validUntil - 1); len(a.Renew)+len(a.Jeopardy) != 0 {
 		t.Errorf("still kept alive: %+v", a)
 	}
-	if a := p.Step(horizon); len(a.Lost) != 1 {
+	if a := p.Step(validUntil); len(a.Lost) != 1 {
 		t.Errorf("not lost: %+v", a)
 	}
 }
 
-func TestRenewalAfterTheHorizonDoesNotBringTheLeaseBack(t *testing.T) {
+func TestRenewalAfterTheEndOfValidityDoesNotBringTheLeaseBack(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
-	horizon := p.Open(7, ttl, 0, true)
+	validUntil := p.Open(7, ttl, 0, true)
 	// The answer comes before the timer that ends the lease has fired.
-	if _, _, ok := p.Renewed(7, horizon-1, horizon); ok {
-		t.Error("renewed at its horizon, before the step that says lost")
+	if _, _, ok := p.Renewed(7, validUntil-1, validUntil); ok {
+		t.Error("renewed at the end of its validity, before the step that says lost")
 	}
-	if a := p.Step(horizon); !slices.Equal(a.Lost, []uint64{7}) {
+	if a := p.Step(validUntil); !slices.Equal(a.Lost, []uint64{7}) {
 		t.Errorf("not told lost: %+v", a)
 	}
-	if _, _, ok := p.Renewed(7, horizon, horizon+1); ok {
+	if _, _, ok := p.Renewed(7, validUntil, validUntil+1); ok {
 		t.Error("renewed after it was told lost")
 	}
 }
 
-func TestLateAnswerToAnOldRenewalDoesNotMoveTheHorizonBack(t *testing.T) {
+func TestLateAnswerToAnOldRenewalDoesNotMoveTheEndOfValidityBack(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
 	p.Open(7, ttl, 0, true)
 	newer, _, _ := p.Renewed(7, 500*ms, 520*ms)
 	older, _, ok := p.Renewed(7, 400*ms, 530*ms)
 	if !ok || older != newer {
-		t.Errorf("horizon %v after the older answer, want %v", older, newer)
+		t.Errorf("validUntil %v after the older answer, want %v", older, newer)
 	}
 	if a := p.Step(540 * ms); a.Next != 900*ms {
 		t.Errorf("next renewal at %v ms, want 900", a.Next/ms)
@@ -137,7 +137,7 @@ func TestJeopardyEndsOnlyWithAnAnswerThatIsFreshEnough(t *testing.T) {
 	}
 }
 
-func TestSuspensionBeyondTheHorizonTellsLostAloneAtTheFirstStep(t *testing.T) {
+func TestSuspensionBeyondTheEndOfValidityTellsLostAloneAtTheFirstStep(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
 	p.Open(7, ttl, 0, true)
@@ -175,14 +175,14 @@ func TestAShorterTTLCountsFromBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
 	long := p.Open(7, 10*ttl, 0, false)
-	if horizon, ok := p.Retime(7, 1, ttl, 100*ms); !ok || horizon != lease.Horizon(100*ms, ttl, 0) {
-		t.Errorf("horizon %v, not %v", horizon, lease.Horizon(100*ms, ttl, 0))
+	if validUntil, ok := p.Retime(7, 1, ttl, 100*ms); !ok || validUntil != lease.ValidUntil(100*ms, ttl, 0) {
+		t.Errorf("validUntil %v, not %v", validUntil, lease.ValidUntil(100*ms, ttl, 0))
 	}
-	if horizon, _, ok := p.Renewed(7, 200*ms, 210*ms); !ok || horizon > lease.Horizon(100*ms, ttl, 0) {
-		t.Errorf("a renewal that may come before the change counts for %v", horizon)
+	if validUntil, _, ok := p.Renewed(7, 200*ms, 210*ms); !ok || validUntil > lease.ValidUntil(100*ms, ttl, 0) {
+		t.Errorf("a renewal that may come before the change counts for %v", validUntil)
 	}
-	if horizon, known, ok := p.Retimed(7, 1, ttl, 100*ms, 300*ms); !ok || known != ttl || horizon != lease.Horizon(100*ms, ttl, 0) {
-		t.Errorf("confirmed: horizon %v, TTL %v", horizon, known)
+	if validUntil, known, ok := p.Retimed(7, 1, ttl, 100*ms, 300*ms); !ok || known != ttl || validUntil != lease.ValidUntil(100*ms, ttl, 0) {
+		t.Errorf("confirmed: validUntil %v, TTL %v", validUntil, known)
 	}
 	if a := p.Step(long); len(a.Lost) != 1 {
 		t.Error("not lost")
@@ -192,12 +192,12 @@ func TestAShorterTTLCountsFromBeforeItIsSent(t *testing.T) {
 func TestALongerTTLCountsFromItsOutcomeOn(t *testing.T) {
 	t.Parallel()
 	p := newPlan()
-	horizon := p.Open(7, ttl, 0, false)
-	if same, _ := p.Retime(7, 1, 10*ttl, 100*ms); same != horizon {
-		t.Errorf("not yet confirmed, and valid until %v, not %v", same, horizon)
+	validUntil := p.Open(7, ttl, 0, false)
+	if same, _ := p.Retime(7, 1, 10*ttl, 100*ms); same != validUntil {
+		t.Errorf("not yet confirmed, and valid until %v, not %v", same, validUntil)
 	}
-	if longer, known, ok := p.Retimed(7, 1, 10*ttl, 100*ms, 300*ms); !ok || known != 10*ttl || longer != lease.Horizon(100*ms, 10*ttl, 0) {
-		t.Errorf("horizon %v, TTL %v", longer, known)
+	if longer, known, ok := p.Retimed(7, 1, 10*ttl, 100*ms, 300*ms); !ok || known != 10*ttl || longer != lease.ValidUntil(100*ms, 10*ttl, 0) {
+		t.Errorf("validUntil %v, TTL %v", longer, known)
 	}
 	if _, _, ok := p.Retimed(7, 2, ttl, 0, lease.Instant(time.Hour)); ok {
 		t.Error("a lease came back")
@@ -210,12 +210,12 @@ func TestOfTwoChangesOfTheTTLTheLaterOneCounts(t *testing.T) {
 	p.Open(7, 5*ttl, 0, false)
 	p.Retime(7, 1, 10*ttl, 0)
 	p.Retime(7, 2, 2*ttl, 0)
-	if horizon, _, _ := p.Retimed(7, 1, 10*ttl, 0, 10*ms); horizon > lease.Horizon(0, 2*ttl, 0) {
-		t.Errorf("the earlier one is confirmed, and counts until %v though the later one may be carried out", horizon)
+	if validUntil, _, _ := p.Retimed(7, 1, 10*ttl, 0, 10*ms); validUntil > lease.ValidUntil(0, 2*ttl, 0) {
+		t.Errorf("the earlier one is confirmed, and counts until %v though the later one may be carried out", validUntil)
 	}
 	p.Retimed(7, 2, 2*ttl, 0, 20*ms)
-	if horizon, known, _ := p.Retimed(7, 1, 10*ttl, 0, 30*ms); known != 2*ttl || horizon > lease.Horizon(0, 2*ttl, 0) {
-		t.Errorf("a late answer to the earlier one: TTL %v, horizon %v", known, horizon)
+	if validUntil, known, _ := p.Retimed(7, 1, 10*ttl, 0, 30*ms); known != 2*ttl || validUntil > lease.ValidUntil(0, 2*ttl, 0) {
+		t.Errorf("a late answer to the earlier one: TTL %v, validUntil %v", known, validUntil)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestOfTwoChangesOfTheTTLTheLaterOneCounts(t *testing.T) {
 func TestPlanKeepsItsRulesUnderRandomCalls(t *testing.T) {
 	t.Parallel()
 	type model struct {
-		horizon     lease.Instant
+		validUntil  lease.Instant
 		auto, shaky bool
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,23 +235,23 @@ func TestPlanKeepsItsRulesUnderRandomCalls(t *testing.T) {
 				next++
 				auto := rapid.Bool().Draw(t, "auto")
 				sent := now - ms*lease.Instant(rapid.IntRange(0, 300).Draw(t, "ago"))
-				live[next] = &model{horizon: p.Open(next, ttl, sent, auto), auto: auto}
+				live[next] = &model{validUntil: p.Open(next, ttl, sent, auto), auto: auto}
 			},
 			"renewed": func(t *rapid.T) {
 				n := rapid.Uint64Range(0, next).Draw(t, "session")
 				sent := now - ms*lease.Instant(rapid.IntRange(0, 900).Draw(t, "ago"))
-				horizon, safe, ok := p.Renewed(n, sent, now)
+				validUntil, safe, ok := p.Renewed(n, sent, now)
 				m := live[n]
-				if ok != (m != nil && now < m.horizon) {
+				if ok != (m != nil && now < m.validUntil) {
 					t.Fatalf("renewed %d at %v: ok %v, model %+v", n, now, ok, m)
 				}
 				if !ok {
 					return
 				}
-				if want := max(m.horizon, lease.Horizon(sent, ttl, 0.01)); horizon != want || safe && !m.shaky {
-					t.Fatalf("horizon %v, safe again %v; want %v of %+v", horizon, safe, want, m)
+				if want := max(m.validUntil, lease.ValidUntil(sent, ttl, 0.01)); validUntil != want || safe && !m.shaky {
+					t.Fatalf("validUntil %v, safe again %v; want %v of %+v", validUntil, safe, want, m)
 				}
-				m.horizon, m.shaky = horizon, m.shaky && !safe
+				m.validUntil, m.shaky = validUntil, m.shaky && !safe
 			},
 			"remove": func(t *rapid.T) {
 				n := rapid.Uint64Range(0, next).Draw(t, "session")
@@ -262,7 +262,7 @@ func TestPlanKeepsItsRulesUnderRandomCalls(t *testing.T) {
 				now += ms * lease.Instant(rapid.IntRange(0, 500).Draw(t, "later"))
 				a := p.Step(now)
 				for _, n := range a.Lost {
-					if m := live[n]; m == nil || now < m.horizon {
+					if m := live[n]; m == nil || now < m.validUntil {
 						t.Fatalf("%d lost at %v, model %+v", n, now, m)
 					}
 					delete(live, n)
@@ -279,8 +279,8 @@ func TestPlanKeepsItsRulesUnderRandomCalls(t *testing.T) {
 					live[n].shaky = true
 				}
 				for n, m := range live {
-					if now >= m.horizon {
-						t.Fatalf("%d not told lost at %v, horizon %v", n, now, m.horizon)
+					if now >= m.validUntil {
+						t.Fatalf("%d not told lost at %v, validUntil %v", n, now, m.validUntil)
 					}
 				}
 				if a.Next <= now {

@@ -1,4 +1,4 @@
-// Package house holds the rules that this repository keeps about itself, as tests. Each rule has
+// Package lint holds the rules that this repository keeps about itself, as tests. Each rule has
 // its reason beside it, which a failure prints; whoever finds the reason wrong changes the rule.
 //
 //   - floors_test.go: who may import whom
@@ -6,4 +6,4 @@
 //   - package_test.go: what every package has
 //   - docs_test.go, commands_test.go, tables_test.go, calls_test.go: what documents say is so
 //   - sleeps_test.go: what tests wait for
-package house
+package lint

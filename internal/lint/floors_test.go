@@ -1,4 +1,4 @@
-package house
+package lint
 
 import (
 	"bytes"
@@ -40,8 +40,8 @@ func rel(path string) string {
 // ten; one in between stands on packages of the floor below it.
 func floor(path string) (int, bool) {
 	floors := map[string]int{
-		"internal/spare": 5, // transport stands on it
-		"internal/tally": 5, "internal/process": 5,
+		"internal/fdreserve": 5, // transport stands on it
+		"internal/tally":     5, "internal/process": 5,
 		"fsm": 10, "transport": 10, "fence": 10,
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events
 		"internal/lease":   18, // the others of its floor use its Instant
@@ -50,13 +50,13 @@ func floor(path string) (int, bool) {
 		"internal/hearing":   22, // feeds the autopilot
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
 		"internal/proposer": 35, // knows the errors of internal/consensus
-		"internal/env":      35, // carries a clock and a data directory
+		"internal/simenv":   35, // carries a clock and a data directory
 		".":                 40,
 		"sim":               45, // imports the root
 		"holdfasttest":      45, // likewise
 		"examples/internal": 48,
 		"examples":          50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
-		"internal/house":        0,  // imports none
+		"internal/lint":         0,  // imports none
 		"internal/testkit":      46, // opens fleets, also simulated ones; nothing but tests imports it
 		"sim/internal/history":  10,
 		"sim/internal/workload": 43, // callers of the root package

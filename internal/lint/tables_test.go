@@ -1,4 +1,4 @@
-package house
+package lint
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func product(s *source) bool {
 	if s.isTest() {
 		return false
 	}
-	for _, dir := range []string{"sim", "examples", "contrib", "bench", "deploy", "internal/testkit", "internal/house"} {
+	for _, dir := range []string{"sim", "examples", "contrib", "bench", "deploy", "internal/testkit", "internal/lint"} {
 		if within(s.path, dir) {
 			return false
 		}

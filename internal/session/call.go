@@ -55,7 +55,7 @@ func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {
 	case state == fsm.RequestGranted, state == fsm.RequestWaiting:
 		return Again
 	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
-		s.judge(ErrExpired)
+		s.endedByGroup(ErrExpired)
 		s.table.Lose(s, ErrExpired)
 	default:
 		c.GiveUp(unknown && state == fsm.RequestUnknown)

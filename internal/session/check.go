@@ -35,11 +35,11 @@ func (t *Table) Check(now lease.Instant) error {
 }
 
 func (t *Table) checkSession(s *Session, now lease.Instant) error {
-	until, judged := s.Until(), s.verdict.Load() != nil
-	if until != never && (!s.opened || s.over != nil || judged) {
-		return broken(1, s, "is valid until %v, opened %v, over %v, ended by the group %v", until, s.opened, s.over, judged)
+	until, byGroup := s.Until(), s.groupCause.Load() != nil
+	if until != never && (!s.opened || s.over != nil || byGroup) {
+		return broken(1, s, "is valid until %v, opened %v, over %v, ended by the group %v", until, s.opened, s.over, byGroup)
 	}
-	if planned, ok := t.plan.Horizon(s.id.Number); until != never && (!ok || until > planned) {
+	if planned, ok := t.plan.ValidUntil(s.id.Number); until != never && (!ok || until > planned) {
 		return broken(2, s, "is valid for %v, the plan says %v", until.Sub(now), planned.Sub(now))
 	}
 	if s.over != nil && len(s.claims) > 0 {
@@ -53,7 +53,7 @@ func (t *Table) checkSession(s *Session, now lease.Instant) error {
 			return broken(3, s, "has a claim of a lease that has ended")
 		}
 	}
-	if s.over != nil && !s.closing && !judged {
+	if s.over != nil && !s.closing && !byGroup {
 		return broken(6, s, "is over, and nobody tells the group")
 	}
 	if s.pins < 0 {

@@ -297,9 +297,9 @@ func (x *small) end() string {
 // hash sums up what matters of a state.
 func (x *small) hash() string {
 	var b strings.Builder
-	fmt.Fprint(&b, x.limits, x.now, x.away, x.cleans, x.table.Urgent(), len(x.table.judged), len(x.table.revoked), x.table.flights)
+	fmt.Fprint(&b, x.limits, x.now, x.away, x.cleans, x.table.Urgent(), len(x.table.ended), len(x.table.revoked), x.table.flights)
 	for _, s := range x.table.All() {
-		fmt.Fprint(&b, ";", s.id.Number, s.opened, s.over != nil, s.Until(), s.verdict.Load() != nil, s.closing, s.pins, s.first, s.idle,
+		fmt.Fprint(&b, ";", s.id.Number, s.opened, s.over != nil, s.Until(), s.groupCause.Load() != nil, s.closing, s.pins, s.first, s.idle,
 			s.requests.Lowest(), s.requests.Open())
 		for _, n := range s.sorted() {
 			c := s.claims[n]
@@ -308,7 +308,7 @@ func (x *small) hash() string {
 		if d := x.table.debts.jobs[s]; d != nil {
 			fmt.Fprint(&b, "owes", d.close, d.withdraw, len(d.release))
 		}
-		planned, ok := x.table.plan.Horizon(s.id.Number)
+		planned, ok := x.table.plan.ValidUntil(s.id.Number)
 		fmt.Fprint(&b, s.TTL(), x.table.seq.Load())
 		fmt.Fprint(&b, planned, ok, x.renewed[s.id.Number], x.m.SessionEnded(s.id))
 	}

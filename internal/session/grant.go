@@ -210,7 +210,7 @@ func (g *Grant) ReleaseLater(now lease.Instant) {
 // closed says that the group has closed the session of a manually renewed lease with its release.
 func (t *Table) closed(s *Session) {
 	if s.manual {
-		s.judge(ErrReleased)
+		s.endedByGroup(ErrReleased)
 		t.Lose(s, ErrReleased)
 	}
 }

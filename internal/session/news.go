@@ -36,7 +36,7 @@ func (t *Table) Note(e *fsm.Event) {
 	case fsm.EventWithdrawn:
 		t.revoke(s, e.Request, nil)
 	case fsm.EventSessionEnded:
-		t.judge(s, causeOf(e.Reason, e.Detail))
+		t.endedByGroup(s, causeOf(e.Reason, e.Detail))
 	case fsm.EventForced:
 		t.revoke(s, e.Request, forced(e.Detail))
 	case fsm.EventWanted:
@@ -76,16 +76,17 @@ func (t *Table) Restore(m *fsm.Machine) {
 			}
 		}
 		if over {
-			t.judge(s, why)
+			t.endedByGroup(s, why)
 		}
 	}
 }
 
-// judge ends a session that the group has ended: its validity now, its leases with the next Step.
-func (t *Table) judge(s *Session, cause error) {
-	s.judge(cause)
+// endedByGroup takes a session that the group has ended: its validity is over now, its leases end
+// with the next Step.
+func (t *Table) endedByGroup(s *Session, cause error) {
+	s.endedByGroup(cause)
 	t.mu.Lock()
-	t.judged = append(t.judged, s)
+	t.ended = append(t.ended, s)
 	t.mu.Unlock()
 	t.urgent.Store(true)
 }

@@ -8,12 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-const (
-	// keepalivesMax is how many keepalives may be under way; each renews all sessions that are due.
-	keepalivesMax = 4
-	// keepMax is how many sessions one keepalive renews.
-	keepMax = 4096
-)
+// keepalivesMax is how many keepalives may be under way. Each renews all sessions that are due, up
+// to fsm.RenewMax.
+const keepalivesMax = 4
 
 // Work is what is to be done now.
 type Work struct {
@@ -49,7 +46,7 @@ func (t *Table) Step(now lease.Instant) Work {
 	}
 	due = slices.DeleteFunc(due, func(s *Session) bool { return t.retire(s, now) })
 	work := Work{Next: acts.Next, Idle: idle}
-	for batch := range slices.Chunk(due, keepMax) {
+	for batch := range slices.Chunk(due, fsm.RenewMax) {
 		if !t.takeOff() {
 			break // the ones under way will tell; the plan asks again soon
 		}
@@ -63,13 +60,13 @@ func (t *Table) Step(now lease.Instant) Work {
 // tellEnded ends the leases of what the group has ended since the last call.
 func (t *Table) tellEnded() {
 	t.mu.Lock()
-	judged, single := t.judged, t.revoked
-	t.judged, t.revoked = nil, nil
+	ended, single := t.ended, t.revoked
+	t.ended, t.revoked = nil, nil
 	t.mu.Unlock()
 	for _, r := range single { // before what ended with its session, perhaps later
 		r.grant.End(r.err)
 	}
-	for _, s := range judged {
+	for _, s := range ended {
 		t.Lose(s, ErrExpired)
 		t.forget(s)
 	}

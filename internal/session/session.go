@@ -44,8 +44,8 @@ type Session struct {
 	manual bool
 	ttl    atomic.Int64 // a time.Duration: what the group is known to have
 
-	until   atomic.Int64          // a lease.Instant: until when a holder may rely on it; or never
-	verdict atomic.Pointer[error] // why the group ended it, before Step got to it
+	until      atomic.Int64          // a lease.Instant: until when a holder may rely on it; or never
+	groupCause atomic.Pointer[error] // why the group ended it, before Step got to it
 
 	mu       sync.Mutex // taken before that of the table, where both are
 	requests lease.Numbers

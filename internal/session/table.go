@@ -22,7 +22,7 @@ type Table struct {
 	numbers  lease.Numbers
 	sessions map[uint64]*Session
 	shared   map[time.Duration]*Session // the automatically renewed ones
-	judged   []*Session                 // ended by the group: Step tells their holders
+	ended    []*Session                 // ended by the group: Step tells their holders
 	revoked  []revoked                  // the same of single grants
 	flights  int                        // keepalives under way
 
@@ -141,7 +141,7 @@ func (t *Table) Alive(s *Session, now lease.Instant) bool {
 // Lose ends a session and everything on it. Where the group may still have it, it is to be closed
 // there, so that its locks are free before its TTL is over.
 func (t *Table) Lose(s *Session, cause error) {
-	byGroup := s.verdict.Load()
+	byGroup := s.groupCause.Load()
 	if byGroup != nil {
 		cause = *byGroup
 	}
@@ -177,7 +177,7 @@ func (t *Table) Forsake(cause error) {
 		s.mu.Lock()
 		s.forsaken = true
 		s.mu.Unlock()
-		s.judge(cause)
+		s.endedByGroup(cause)
 		t.Lose(s, cause)
 		t.forget(s) // also where its end was on its way to the group
 	}

@@ -23,7 +23,7 @@ func (s *Session) valid(now lease.Instant) bool { return now < s.Until() }
 // begins sets the first validity, unless the group has ended the session already. The caller holds
 // s.mu.
 func (s *Session) begins(until lease.Instant) {
-	if s.verdict.Load() == nil {
+	if s.groupCause.Load() == nil {
 		s.until.Store(int64(until))
 	}
 }
@@ -52,11 +52,11 @@ func (s *Session) shorten(until lease.Instant) {
 	}
 }
 
-// judge records that the group has ended the session: it is valid no more, and Step will tell its
-// holders.
-func (s *Session) judge(cause error) {
+// endedByGroup records that the group has ended the session: it is valid no more, and Step will
+// tell its holders.
+func (s *Session) endedByGroup(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.verdict.CompareAndSwap(nil, &cause)
+	s.groupCause.CompareAndSwap(nil, &cause)
 	s.until.Store(int64(never))
 }

@@ -25,7 +25,7 @@ func timed(t *testing.T) (table *Table, s *Session, now, sent lease.Instant) {
 func TestValidityCountsFromBeforeTheFirstCommandWasSent(t *testing.T) {
 	t.Parallel()
 	table, s, now, sent := timed(t)
-	if !table.Opened(s, false, now) || s.Until() != lease.Horizon(sent, s.TTL(), 0) {
+	if !table.Opened(s, false, now) || s.Until() != lease.ValidUntil(sent, s.TTL(), 0) {
 		t.Errorf("valid until %v after the first command was sent", s.Until().Sub(sent))
 	}
 	sound(t, table, now)
@@ -65,7 +65,7 @@ func TestValidityCountsFromBeforeTheRenewalWasSent(t *testing.T) {
 	k, sent := table.Renewal(now, s), now
 	now = now.Add(time.Hour)
 	table.Answered(k, fsm.Outcome{}, now)
-	if s.Until() != lease.Horizon(sent, s.TTL(), 0) {
+	if s.Until() != lease.ValidUntil(sent, s.TTL(), 0) {
 		t.Errorf("valid until %v after the renewal was sent", s.Until().Sub(sent))
 	}
 	sound(t, table, now)
@@ -77,7 +77,7 @@ func TestValidityThatWasDeniedDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Session){
 		"lapsed":             func(s *Session) { s.Lapse(s.Until()) },
-		"ended by the group": func(s *Session) { s.judge(ErrExpired) },
+		"ended by the group": func(s *Session) { s.endedByGroup(ErrExpired) },
 		"over":               func(s *Session) { s.end(errors.New("over")) },
 	} {
 		table, s, now, _ := timed(t)

@@ -1,7 +1,7 @@
-// Package env lets the simulation put a node on another network, clock and disk than the machine's,
-// and tests give it another resolver of names and lower bounds. It travels in the context of
-// holdfast.Open, so that Config stays free of what only tests need.
-package env
+// Package simenv lets the simulation put a node on another network, clock and disk than the
+// machine's, and tests give it another resolver of names and lower bounds. It travels in the
+// context of holdfast.Open, so that Config stays free of what only tests need.
+package simenv
 
 import (
 	"context"

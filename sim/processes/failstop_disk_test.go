@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/datadir"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -140,5 +140,5 @@ func openOn(t testing.TB, disk vfs.FS, cfg holdfast.Config) (*holdfast.Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	return holdfast.Open(env.With(t.Context(), env.Env{Dir: dir}), cfg)
+	return holdfast.Open(simenv.With(t.Context(), simenv.Env{Dir: dir}), cfg)
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -258,7 +258,7 @@ func TestAnOpenWhoseNetworkFailsAtAnyCallLeavesNothingBehind(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			s := &shaky{Network: transport.TCP(), at: at, end: cancel}
-			c, err := holdfast.Open(env.With(ctx, env.Env{Network: s}), holdfast.Config{DataDir: dir})
+			c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: s}), holdfast.Config{DataDir: dir})
 			if err != nil {
 				failed++
 				return

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/transport"
@@ -77,7 +77,7 @@ func outposts(t testing.TB, n int, change func(*holdfast.Config)) []*outpost {
 		if change != nil {
 			change(&cfg)
 		}
-		c, err := holdfast.Open(env.With(t.Context(), env.Env{Network: tapped{transport.TCP(), o}}), cfg)
+		c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Network: tapped{transport.TCP(), o}}), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func TestGrantsOfTheLivingSurviveTheDeathOfAMajority(t *testing.T) {
 		t.Errorf("without a quorum: %q", a.Err)
 	}
 	if a := p[0].ask(order{Op: "look", Name: "kept"}); !a.Valid {
-		t.Error("the lease ended before its horizon")
+		t.Error("the lease ended before the end of its validity")
 	}
 	p[1].start()
 	p[2].start()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
@@ -63,7 +63,7 @@ func (y *yard) open() *holdfast.Cluster {
 	y.t.Helper()
 	y.last++
 	host := fmt.Sprint("127.0.2.", y.last)
-	ctx := env.With(context.Background(), env.Env{Network: y.net, Names: y})
+	ctx := simenv.With(context.Background(), simenv.Env{Network: y.net, Names: y})
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Name: host, Bind: host + ":7643", Join: []string{"dnssrv+fleet.test"}, Logger: testkit.Quiet(),
 	})

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
@@ -113,7 +113,7 @@ func (p *process) run() error {
 	network := relay.Detour(transport.TCP(), p.plan.Routes, func(addr string) {
 		p.note(listening + addr)
 	})
-	ctx := env.With(context.Background(), env.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
+	ctx := simenv.With(context.Background(), simenv.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "chaos", Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Secrets: p.plan.Secrets, TTL: p.plan.TTL,

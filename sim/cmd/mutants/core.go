@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, teardowns, snapshots, horizons, sides, changes, shell, calls, holds, around, together, membership, hearings} {
+	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, teardowns, snapshots, validities, sides, changes, shell, calls, holds, around, together, membership, hearings} {
 		all = append(all, part()...)
 	}
 	return all
@@ -140,24 +140,24 @@ func snapshots() []mutant {
 	}, "model", "small", "fsm")
 }
 
-// horizons are defects of the arithmetic of time.
-func horizons() []mutant {
-	const horizon, plan, expiries, numbers = "internal/lease/lease.go", "internal/lease/plan.go", "internal/lease/expiries.go", "internal/lease/numbers.go"
+// validities are defects of the arithmetic of time.
+func validities() []mutant {
+	const validUntil, plan, expiries, numbers = "internal/lease/lease.go", "internal/lease/plan.go", "internal/lease/expiries.go", "internal/lease/numbers.go"
 	return of([]mutant{
-		{name: "clocks do not drift", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-0*lost-Margin(ttl))"},
-		{name: "no margin", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-lost)"},
-		{name: "the holder relies on twice the TTL", file: horizon, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, 2*ttl-lost-Margin(ttl))"},
+		{name: "clocks do not drift", file: validUntil, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-0*lost-Margin(ttl))"},
+		{name: "no margin", file: validUntil, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, ttl-lost)"},
+		{name: "the holder relies on twice the TTL", file: validUntil, old: "max(0, ttl-lost-Margin(ttl))", new: "max(0, 2*ttl-lost-Margin(ttl))"},
 		{name: "count from the reply instead of the send", file: plan, old: "if p.extend(s, min(sent, now)) &&", new: "if p.extend(s, max(sent, now)) &&"},
 		{name: "a new TTL counts from the reply instead of the send", file: plan, old: "\t\tp.extend(s, min(sent, now))\n", new: "\t\tp.extend(s, max(sent, now))\n"},
-		{name: "a shorter TTL may be relied on no less", file: plan, old: "\ts.horizon = min(s.horizon, s.most)\n", new: ""},
-		{name: "a renewal hides a shorter TTL that may come", file: plan, old: "min(Horizon(sent, s.ttl, p.drift), s.most)", new: "Horizon(sent, s.ttl, p.drift)"},
+		{name: "a shorter TTL may be relied on no less", file: plan, old: "\ts.validUntil = min(s.validUntil, s.most)\n", new: ""},
+		{name: "a renewal hides a shorter TTL that may come", file: plan, old: "min(ValidUntil(sent, s.ttl, p.drift), s.most)", new: "ValidUntil(sent, s.ttl, p.drift)"},
 		{name: "a late answer brings an old TTL back", file: plan, old: "if change >= s.done {", new: "if change >= 0 {"},
 		{name: "a TTL that is confirmed ends what a later one may leave", file: plan, old: "if change == s.asked {", new: "if change <= s.asked {"},
-		{name: "a lost session is renewed", file: plan, old: "if s == nil || now >= s.horizon {\n\t\treturn 0, false, false", new: "if s == nil {\n\t\treturn 0, false, false"},
-		{name: "a lost session has a new TTL", file: plan, old: "if s == nil || now >= s.horizon {\n\t\treturn 0, 0, false", new: "if s == nil {\n\t\treturn 0, 0, false"},
-		{name: "renew once and never again", file: plan, old: "\ts.renew = sent.Add(time.Duration(third", new: "\ts.renew = horizon.Add(time.Duration(third"},
-		{name: "a lease ends when its renewal is due", file: plan, old: "if now >= s.horizon {\n\t\t\ta.Lost", new: "if now >= s.renew {\n\t\t\ta.Lost"},
-		{name: "the plan looks too late", file: plan, old: "\tat := s.horizon\n", new: "\tat := s.horizon.Add(s.ttl)\n"},
+		{name: "a lost session is renewed", file: plan, old: "if s == nil || now >= s.validUntil {\n\t\treturn 0, false, false", new: "if s == nil {\n\t\treturn 0, false, false"},
+		{name: "a lost session has a new TTL", file: plan, old: "if s == nil || now >= s.validUntil {\n\t\treturn 0, 0, false", new: "if s == nil {\n\t\treturn 0, 0, false"},
+		{name: "renew once and never again", file: plan, old: "\ts.renew = sent.Add(time.Duration(third", new: "\ts.renew = validUntil.Add(time.Duration(third"},
+		{name: "a lease ends when its renewal is due", file: plan, old: "if now >= s.validUntil {\n\t\t\ta.Lost", new: "if now >= s.renew {\n\t\t\ta.Lost"},
+		{name: "the plan looks too late", file: plan, old: "\tat := s.validUntil\n", new: "\tat := s.validUntil.Add(s.ttl)\n"},
 		{name: "a renewal does not restart the replica's clock", file: expiries, old: "\ts.applied = max(s.applied, applied)\n", new: ""},
 		{name: "replicas are impatient", file: expiries, old: "s.due = s.applied.Add(max(0, ttl))", new: "s.due = s.applied.Add(max(0, ttl/2))"},
 		{name: "only the raft leader ever proposes an expiry", file: expiries, old: "\tlag := e.stagger\n", new: "\tlag := e.stagger + 1000*time.Hour\n", suites: []string{"internal/lease"}},

@@ -28,7 +28,7 @@ func around() []mutant {
 		{name: "a good-bye before the Hello makes a node a copy", file: "cluster.go", old: "case out.Code == fsm.CodeStaleIncarnation && c.leaving():", new: "case out.Code == fsm.CodeStaleIncarnation && c == nil:", suites: []string{"root:TestAHelloThatComesAfter"}},
 		{name: "files have no spare descriptors", file: "internal/consensus/disk.go", old: "back, err := d.spares.Do(call)", new: "back, err := (func())(nil), call()", suites: []string{"internal/consensus:SpareDescriptors"}},
 		{name: "waiting for a connection takes a spare descriptor", file: "transport/tcp.go", old: "if err := s.awaitConnection(); err != nil {", new: "if err := error(nil); err != nil {", suites: []string{"transport:Spare"}},
-		{name: "spare descriptors that are lost are not replaced", file: "internal/spare/spare.go", old: "\t\t\ts.fillLater()\n", new: "", suites: []string{"internal/spare"}},
+		{name: "spare descriptors that are lost are not replaced", file: "internal/fdreserve/fdreserve.go", old: "\t\t\ts.fillLater()\n", new: "", suites: []string{"internal/fdreserve"}},
 		{name: "an older process of a node is heard", file: "internal/consensus/known.go", old: "return known == 0 || next == known || next>>RunBits > known>>RunBits", new: "return true", suites: []string{"sim/processes:Copies|PutBack"}},
 		{name: "a vote is given twice", file: "internal/forming/voter.go", old: "case f.vote == Vote{}, f.vote.Candidate == m.From && f.vote.Ballot < m.Ballot:", new: "case f.vote.Ballot < m.Ballot || f.vote.Candidate != m.From:", suites: []string{"internal/forming"}},
 		{name: "a group is formed without all votes", file: "internal/forming/forming.go", old: "\tif missing > 0 {", new: "\tif missing > 1 {", suites: []string{"internal/forming"}},

@@ -26,11 +26,11 @@ func sides() []mutant {
 		{name: "an unused session is kept", file: session, old: "return now-s.idle > lease.Instant(s.ttl.Load())", new: "return now < s.idle"},
 
 		{name: "a lease that lapsed is renewed", file: validity, old: "\t\tif lease.Instant(old) == never {\n\t\t\treturn false\n\t\t}\n", new: ""},
-		{name: "the group's word does not end a lease at once", file: validity, old: "\ts.verdict.CompareAndSwap(nil, &cause)\n\ts.until.Store(int64(never))\n", new: "\ts.verdict.CompareAndSwap(nil, &cause)\n"},
-		{name: "a session that the group has ended begins to be valid", file: validity, old: "if s.verdict.Load() == nil {", new: "if s.over == nil {"},
+		{name: "the group's word does not end a lease at once", file: validity, old: "\ts.groupCause.CompareAndSwap(nil, &cause)\n\ts.until.Store(int64(never))\n", new: "\ts.groupCause.CompareAndSwap(nil, &cause)\n"},
+		{name: "a session that the group has ended begins to be valid", file: validity, old: "if s.groupCause.Load() == nil {", new: "if s.over == nil {"},
 
 		{name: "a refused call leaves its request open", file: call, old: "\t\tc.GiveUp(unknown && state == fsm.RequestUnknown)\n", new: "\t\t_ = unknown\n"},
-		{name: "a session that the group has lost is asked again", file: call, old: "\t\ts.judge(ErrExpired)\n\t\ts.table.Lose(s, ErrExpired)\n", new: "\t\tc.GiveUp(false)\n"},
+		{name: "a session that the group has lost is asked again", file: call, old: "\t\ts.endedByGroup(ErrExpired)\n\t\ts.table.Lose(s, ErrExpired)\n", new: "\t\tc.GiveUp(false)\n"},
 		{name: "a call that gave up is not withdrawn", file: call, old: "\t\ts.table.Withdraw(s, c.Request)\n", new: "\t\ts.Finish(c.Request)\n"},
 		{name: "a call that gave up unheard leaves its session", file: call, old: "\t\ts.table.discard(s)\n", new: ""},
 		{name: "a manual session outlives the call that gave up", file: call, old: "\t\ts.table.Lose(s, ErrReleased)\n", new: "\t\ts.Finish(c.Request)\n"},

@@ -34,7 +34,7 @@ func (k *keeper) sound() {
 func (k *keeper) asked(c *call) {
 	s := c.ask.Session
 	if number := s.ID().Number; k.most[number] == 0 {
-		k.most[number] = lease.Horizon(k.n.now(), s.TTL(), k.n.w.plan.Drift)
+		k.most[number] = lease.ValidUntil(k.n.now(), s.TTL(), k.n.w.plan.Drift)
 	}
 	for _, o := range k.n.calls {
 		if o.asking && o.ask.Session == s && o.ask.Request < c.ask.Acked {
@@ -51,7 +51,7 @@ func (k *keeper) confirmed(keep fsm.Keep, sent lease.Instant, out fsm.Outcome) {
 	}
 	for _, number := range keep.Sessions {
 		if s := k.table.Get(number); s != nil {
-			k.most[number] = max(k.most[number], lease.Horizon(sent, cmp.Or(keep.TTL, s.TTL()), k.n.w.plan.Drift))
+			k.most[number] = max(k.most[number], lease.ValidUntil(sent, cmp.Or(keep.TTL, s.TTL()), k.n.w.plan.Drift))
 		}
 	}
 }

@@ -13,22 +13,22 @@ type Wait struct {
 	Lock    string
 	Token   uint64        // of the next one
 	At      time.Duration // of the next grant
-	Late    time.Duration // after both the horizon of the lost one and the call of the next
+	Late    time.Duration // after both the validity of the lost one and the call of the next
 	Excused bool          // there was no majority all the while
 }
 
 // tenure is one grant of an exclusive lock.
 type tenure struct {
-	token            uint64
-	asked, granted   time.Duration
-	release, horizon time.Duration // 0: never released, or never found valid
-	ended            time.Duration // was found over; 0: never
-	cause            string
-	force            time.Duration // somebody began to take it away; 0: nobody did
-	delay            time.Duration // for which the place stays taken after a loss
-	node             int
-	id               string
-	right            time.Duration // its node closed, or another process proved that it is dead; 0: neither
+	token               uint64
+	asked, granted      time.Duration
+	release, validUntil time.Duration // 0: never released, or never found valid
+	ended               time.Duration // was found over; 0: never
+	cause               string
+	force               time.Duration // somebody began to take it away; 0: nobody did
+	delay               time.Duration // for which the place stays taken after a loss
+	node                int
+	id                  string
+	right               time.Duration // its node closed, or another process proved that it is dead; 0: neither
 }
 
 // revocation is an operator's word that a node is dead.
@@ -108,7 +108,7 @@ func tenures(h []history.Event) map[string][]*tenure {
 			}
 		case history.Held:
 			if t != nil && e.Remaining != 0 { // not told for a lease with a maximum hold time
-				t.horizon = e.At + e.Remaining
+				t.validUntil = e.At + e.Remaining
 			}
 		case history.Release:
 			if t != nil {
@@ -146,9 +146,9 @@ func Early(h []history.Event) (found []history.Violation) {
 				over := t.release > 0 && t.release <= next.granted || t.force > 0 && t.force <= next.granted ||
 					t.right > 0 && t.right <= next.granted ||
 					t.ended > 0 && t.ended <= next.granted && t.cause != history.CauseExpired && t.cause != CauseDied
-				if !over && t.horizon > next.granted+clockSlack {
-					found = append(found, violation("no grant before the holder's horizon", next.granted, lock,
-						"token %d was granted %v before token %d was over", next.token, t.horizon-next.granted, t.token))
+				if !over && t.validUntil > next.granted+clockSlack {
+					found = append(found, violation("no grant before the end of the holder's validity", next.granted, lock,
+						"token %d was granted %v before token %d was over", next.token, t.validUntil-next.granted, t.token))
 				}
 			}
 		}
@@ -187,10 +187,10 @@ func Waits(h []history.Event) (all []Wait) {
 			continue
 		}
 		for i, next := range list {
-			if i == 0 || list[i-1].release > 0 || list[i-1].force > 0 || list[i-1].horizon == 0 {
+			if i == 0 || list[i-1].release > 0 || list[i-1].force > 0 || list[i-1].validUntil == 0 {
 				continue
 			}
-			since := max(list[i-1].horizon+list[i-1].delay, next.asked)
+			since := max(list[i-1].validUntil+list[i-1].delay, next.asked)
 			w := Wait{Lock: lock, Token: next.token, At: next.granted, Late: max(next.granted-since, 0)}
 			w.Excused = slices.ContainsFunc(without, func(s span) bool { return s.from < next.granted && s.to > since })
 			all = append(all, w)

@@ -95,7 +95,7 @@ func TestARecordThatBreaksThePromiseOfAKindIsRejected(t *testing.T) {
 	set := join(begun(), lines(0, time.Second, append(grantOf("{set}x", 1, 10, "{set}y"), history.Event{Kind: history.Held, Lock: "{set}x", Token: 10})...),
 		lines(1, time.Second, append(grantOf("{set}y", 2, 11), history.Event{Kind: history.Held, Lock: "{set}y", Token: 11})...))
 	v, err := story.Judge(set, nil, nil)
-	if rules := rulesOf(v); err != nil || !slices.Contains(rules, "mutual exclusion") || !slices.Contains(rules, "no grant before the holder's horizon") {
+	if rules := rulesOf(v); err != nil || !slices.Contains(rules, "mutual exclusion") || !slices.Contains(rules, "no grant before the end of the holder's validity") {
 		t.Errorf("a set beside a holder of one of its names: %v, %v", v.Violations, err)
 	}
 }

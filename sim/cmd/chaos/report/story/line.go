@@ -5,7 +5,7 @@
 //	line.go     what is recorded
 //	merge.go    the record becomes a history
 //	health.go   who was well, and whether a majority was
-//	early.go    grants against the horizons of earlier holders: early ones, and how late the others were
+//	early.go    grants against the validity of earlier holders: early ones, and how late the others were
 //	ledger.go   the shared resource
 //	verdict.go  violations, figures, and whether the run had teeth
 package story

@@ -43,7 +43,7 @@ func TestNobodyIsGrantedWhatAnotherMayStillRelyOn(t *testing.T) {
 		h     []history.Event
 		early bool
 	}{
-		"within the horizon":          {handover(last, 2*time.Second, 3800*ms), true},
+		"within the validity":         {handover(last, 2*time.Second, 3800*ms), true},
 		"after it":                    {handover(last, 2*time.Second, 4*time.Second), false},
 		"a stopped holder finds out":  {handover(last, 2*time.Second, 3800*ms, event(0, 6*time.Second, 6*time.Second, ended(10, history.CauseExpired))), true},
 		"it was released":             {handover(last, 2*time.Second, 3*time.Second, event(0, 2500*ms, 2500*ms, of(history.Release, 10))), false},
@@ -66,7 +66,7 @@ func TestNobodyIsGrantedWhatAnotherMayStillRelyOn(t *testing.T) {
 	}
 }
 
-func TestLatenessCountsFromTheHorizonAndFromTheCall(t *testing.T) {
+func TestLatenessCountsFromTheEndOfValidityAndFromTheCall(t *testing.T) {
 	t.Parallel()
 	last := held(10, 1900*ms) // at 2 s: until 3.9 s
 	waits := story.Waits(handover(last, 2*time.Second, 5*time.Second))
@@ -141,7 +141,7 @@ func TestTwoHoldersAtOnceAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{"mutual exclusion", "no grant before the holder's horizon"} {
+	for _, rule := range []string{"mutual exclusion", "no grant before the end of the holder's validity"} {
 		if !slices.Contains(rulesOf(v), rule) {
 			t.Errorf("%q was not found in %v", rule, v.Violations)
 		}
