@@ -118,6 +118,8 @@ func (w *worker) do(o order) (a answer) {
 		err = w.c.(*engine).admit(ctx, uint64(o.Count), o.Addr)
 	case "hold":
 		err = w.c.(*node).hold(ctx, o.Count)
+	case "list":
+		err = w.c.(*node).list(ctx, o.Span)
 	case "contend":
 		a.Turns, err = w.c.(*node).contend(ctx, o.What, o.Span, o.Hold, o.Count)
 	case "take":

@@ -147,6 +147,18 @@ func (n *node) operation(what string, caller int) (func(context.Context) error, 
 	return nil, fmt.Errorf("holdfast does no %s", what)
 }
 
+// list lists all locks again and again.
+func (n *node) list(ctx context.Context, span time.Duration) error {
+	for end := time.Now().Add(span); time.Now().Before(end); {
+		for _, err := range n.Locks(ctx, "") {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // hold brings the number of held locks to count.
 func (n *node) hold(ctx context.Context, count int) error {
 	n.mu.Lock()

@@ -34,6 +34,7 @@ type settings struct {
 	span     time.Duration // of one measurement
 	idle     time.Duration // of one measurement of idle processor time
 	locks    int           // the most locks held at a time
+	million  int           // but for those beside which others are measured
 	failures int           // processes killed of each kind
 	opens    int           // nodes opened
 }
@@ -49,7 +50,7 @@ func main() {
 }
 
 func run() (err error) {
-	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10}
+	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, million: 1_000_000, failures: 20, opens: 10}
 	from := flag.String("markdown", "", "measure nothing: print the figures of this file as tables in Markdown")
 	out := flag.String("json", "bench.json", "file to write the figures to; empty: none")
 	flag.BoolVar(&s.short, "short", false, "every figure once and quickly")
@@ -65,7 +66,7 @@ func run() (err error) {
 		return markdown(os.Stdout, *from)
 	}
 	if s.short {
-		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
+		s.rounds, s.span, s.idle, s.locks, s.million, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 50_000, 1, 2
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds
@@ -136,6 +137,7 @@ func sections() []section {
 		{"traffic", measureTraffic},
 		{"failover", measureFailover},
 		{"stores", measureStores},
+		{"million", measureMillion},
 	}
 }
 

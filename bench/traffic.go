@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/env"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -32,7 +32,7 @@ func traffic(ctx context.Context, s settings, r *report, size int) error {
 	var meters []*meter
 	for range size {
 		m := new(meter)
-		c, err := holdfast.Open(env.With(ctx, env.Env{Network: m}), holdfast.Config{
+		c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: m}), holdfast.Config{
 			Cluster: "traffic", Join: []string{"file+" + peers}, Bootstrap: size, Logger: quiet(),
 		})
 		if err != nil {

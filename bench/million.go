@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// besideCallers make pairs beside what is measured: enough for a snapshot every few seconds.
+const besideCallers = 16
+
+// measureMillion measures what pairs take on the raft leader's node beside a million locks that
+// another holds: in an empty group, with snapshots of all the locks, which come by themselves,
+// while a third node lists them again and again, and while that is killed, comes back and catches
+// up.
+func measureMillion(ctx context.Context, s settings, r *report) error {
+	f, err := newFleet(ctx, s, kindHoldfast, true)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	holder, err := f.find(ctx, roleFollower)
+	if err != nil {
+		return err
+	}
+	leader, err := f.find(ctx, roleLeader)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(f.procs, func(p *proc) bool { return p != holder && p != leader })
+	span := 5 * s.span
+	calm := 0.0
+	beside := func(what string) error {
+		a, err := leader.ask(ctx, order{Op: "load", What: opPair, Count: besideCallers, Span: span})
+		if err != nil {
+			return err
+		}
+		slices.Sort(a.Times)
+		p99 := float64(quantile(a.Times, 0.99))
+		if calm == 0 {
+			calm = p99
+		}
+		r.add("million", "pair p50, "+what, kindHoldfast, unitNanos, float64(quantile(a.Times, 0.5)))
+		r.add("million", "pair p99, "+what, kindHoldfast, unitNanos, p99)
+		r.add("million", "longest pair, "+what, kindHoldfast, unitNanos, float64(a.Times[len(a.Times)-1]))
+		r.add("million", "pair p99 over calm, "+what, whoRatio, unitRatio, p99/calm)
+		return nil
+	}
+	if err := beside("an empty group"); err != nil {
+		return err
+	}
+	if _, err := holder.ask(ctx, order{Op: "hold", Count: s.million, Timeout: 10 * time.Minute}); err != nil {
+		return err
+	}
+	if err := beside(fmt.Sprintf("%d held locks", s.million)); err != nil {
+		return err
+	}
+	list := f.procs[at].begin(ctx, order{Op: "list", Span: span})
+	err = beside("locks listed meanwhile")
+	if _, e := list(); e != nil || err != nil {
+		return fmt.Errorf("listing: %w, %w", e, err)
+	}
+	f.procs[at].Kill()
+	if f.procs[at], err = launch(f.procs[at].startup); err != nil {
+		return err
+	}
+	if err := beside("a replica that comes back"); err != nil {
+		return err
+	}
+	return f.ready(ctx)
+}
