@@ -118,6 +118,9 @@ func (w *worker) do(o order) (a answer) {
 		err = w.c.(*engine).admit(ctx, uint64(o.Count), o.Addr)
 	case "hold":
 		err = w.c.(*node).hold(ctx, o.Count)
+	case "spin":
+		for end := time.Now().Add(o.Span); time.Now().Before(end); {
+		}
 	case "list":
 		err = w.c.(*node).list(ctx, o.Span)
 	case "contend":

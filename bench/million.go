@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,10 @@ func measureMillion(ctx context.Context, s settings, r *report) error {
 	span := 5 * s.span
 	calm := 0.0
 	beside := func(what string) error {
+		before, err := f.term(ctx)
+		if err != nil {
+			return err
+		}
 		a, err := leader.ask(ctx, order{Op: "load", What: opPair, Count: besideCallers, Span: span})
 		if err != nil {
 			return err
@@ -45,7 +50,9 @@ func measureMillion(ctx context.Context, s settings, r *report) error {
 		r.add("million", "pair p99, "+what, kindHoldfast, unitNanos, p99)
 		r.add("million", "longest pair, "+what, kindHoldfast, unitNanos, float64(a.Times[len(a.Times)-1]))
 		r.add("million", "pair p99 over calm, "+what, whoRatio, unitRatio, p99/calm)
-		return nil
+		after, err := f.term(ctx)
+		r.add("million", "raft leaders lost, "+what, kindHoldfast, unitCount, float64(after-before))
+		return err
 	}
 	if err := beside("an empty group"); err != nil {
 		return err
@@ -56,10 +63,15 @@ func measureMillion(ctx context.Context, s settings, r *report) error {
 	if err := beside(fmt.Sprintf("%d held locks", s.million)); err != nil {
 		return err
 	}
-	list := f.procs[at].begin(ctx, order{Op: "list", Span: span})
-	err = beside("locks listed meanwhile")
-	if _, e := list(); e != nil || err != nil {
-		return fmt.Errorf("listing: %w, %w", e, err)
+	for _, other := range []struct{ op, what string }{
+		{"spin", "a processor busy meanwhile"}, // as it is by the one that lists: all are on one machine
+		{"list", "locks listed meanwhile"},
+	} {
+		done := f.procs[at].begin(ctx, order{Op: other.op, Span: span})
+		err = beside(other.what)
+		if _, e := done(); e != nil || err != nil {
+			return errors.Join(e, err)
+		}
 	}
 	f.procs[at].Kill()
 	if f.procs[at], err = launch(f.procs[at].startup); err != nil {
