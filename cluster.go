@@ -65,8 +65,8 @@ type Cluster struct {
 // Cancelling ctx after Open has returned does not close the node. After an error nothing of the
 // node is left.
 //
-// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrDamaged, ErrIncompatible, and what the
-// system says of the directory or the port.
+// Errors: ErrInvalid for a field of cfg, ErrDirInUse, ErrDamaged, ErrIncompatible, and the
+// operating system's error about the directory or the port.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if ctx == nil {
 		return nil, invalid("context", "is nil")

@@ -49,11 +49,11 @@ type Config struct {
 	// those that have met must agree on its founder, and the group serves no lock before so many
 	// nodes are in it. Give all nodes the same. It matters only until a group exists: a node that
 	// sees a group joins it. -1 means to join and never to form; 1 to found a group alone, unless
-	// Join finds one. A seed, which others join and which joins nobody, has an empty Join and the
-	// same Bootstrap as the others. With 1 it founds a second group if it comes back without its
-	// disk; the two serve side by side until they meet, and then the one that nobody but its
-	// founder ever joined yields (ErrYielded). Default: 3 if there is a Join; without one 1 on
-	// loopback, and beyond loopback it must be set.
+	// Join finds one. A seed is a node that others name in Join and that joins nobody: its Join is
+	// empty, and its Bootstrap is that of the others. With 1 it founds a second group if it comes
+	// back without its disk; the two serve side by side until they meet, and then the one that
+	// nobody but its founder ever joined yields (ErrYielded). Default: 3 if there is a Join;
+	// without one 1 on loopback, and beyond loopback it must be set.
 	Bootstrap int
 	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int

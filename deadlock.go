@@ -33,8 +33,8 @@ type Rest struct {
 	Remaining time.Duration // about
 }
 
-// Cycle is callers each of which waits for a lock that the next one keeps meanwhile, and the last
-// for one that the first does.
+// Cycle is a cycle in the wait-for graph: each caller waits for a lock that the next one holds, and
+// the last waits for a lock that the first holds.
 type Cycle []Wait
 
 // Wait is a caller that waits.
@@ -48,9 +48,10 @@ type Wait struct {
 //
 // What a caller holds while it waits is known from the context that it gives to Acquire: that of
 // Lease.Context, or of the functions of Do, Lead and Once. A caller that holds a lock and waits for
-// another under some other context is not seen. Nor is one that waits for permits of which others
-// than those in the cycle can give back enough. WithDeadlockCheck refuses a call that would close a
-// cycle. A search looks at 10,000 holders and waiters at most, and delays no other call.
+// another under some other context is not seen. A caller that waits for permits is in no cycle as
+// long as holders outside of the cycle can return enough of them. WithDeadlockCheck refuses a call
+// that would close a cycle. A search looks at 10,000 holders and waiters at most, and delays no
+// other call.
 func (c *Cluster) WhyBlocked(ctx context.Context, name string) (Blocked, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return Blocked{}, err

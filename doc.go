@@ -18,9 +18,8 @@
 //
 // Each grant has a fencing token. The tokens of a lock rise strictly, for ever: over fail-over,
 // restart of some or all, loss of all data, and restore of all data from a backup, if all nodes
-// were stopped. A group that starts goes on at the median of its voters' wall clocks: of two at the
-// lower, of one at its own. Only if clocks were set back together with such a loss or restore,
-// Config.TokenFloor must help.
+// were stopped. After a start, tokens go on from the median of the voters' wall clocks, or from the
+// lower of two. If clocks were set back as well, set Config.TokenFloor.
 //
 // A lock is not granted to another before the lease of its holder has ended by the holder's own
 // clock, as long as the rates of the nodes' clocks differ by no more than Config.MaxClockDrift.
@@ -32,11 +31,11 @@
 //
 // A data directory that was put back from an earlier copy counts as a disk that did not survive. It
 // is worse than a lost one: its node might vote although it has forgotten what it acknowledged. The
-// node ends itself as soon as another node tells it so. If the copy was made while the directory
-// was in use, and is put back while the nodes are away that know what it lacks, it is not found
-// out. So delete a lost directory, do not restore it. Two processes that live at once on copies of
-// one voter's directory have two votes. Where it is the only voter, or where each of the two is in
-// a part of the network with half of the others, both parts go on.
+// node ends itself as soon as another node tells it so. Nobody finds out if the copy was made while
+// the directory was in use and all nodes that know what it lacks are down. So delete a lost
+// directory, do not restore it. Two processes that live at once on copies of one voter's directory
+// have two votes. Where it is the only voter, or where each of the two is in a part of the network
+// with half of the others, both parts go on.
 //
 // A lease that ended never comes back. Waiters are served first in, first out, over all nodes.
 //

@@ -57,8 +57,8 @@ func (k *keeper) tellDropped() {
 
 // Leases are those that this process holds, in the order of their names, and of their tokens where
 // a name has several: of Acquire, Lead, Campaign and Once. For an overview, and for the end of a
-// process that has lost sight of what it holds. A lease is here as often as it is asked for:
-// compare tokens, not pointers. It is local, without I/O.
+// process that has lost sight of what it holds. Each call makes new Lease values: compare tokens,
+// not pointers. It is local, without I/O.
 func (c *Cluster) Leases() []*Lease {
 	var all []*Lease
 	for _, h := range c.keeper.table.Holders() {

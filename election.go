@@ -37,9 +37,9 @@ const (
 // the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
 // stops. The leadership is released when fn has returned or panicked, never before. A candidate
 // that is gone, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid
-// and ErrLimitMismatch are returned. WithNoWait returns a *HeldError where another leads, instead
-// of waiting, also after a loss. WithShared and WithLimit are ErrInvalid: an election has one
-// leader.
+// and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when another node
+// leads, at the first attempt and after a loss. WithShared and WithLimit are ErrInvalid: an
+// election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
@@ -135,7 +135,7 @@ func (c *Cluster) Leader(ctx context.Context, name string) (Leader, error) {
 // Observe tells who leads the election name: now (a linearizable read), and then every change of
 // the leader or its value in the order of the log, vacancies too. A leader that follows another in
 // one command leaves no vacancy between them. It begins with the call, and is bounded as Watch is:
-// for a consumer that does not keep up, changes are left out, the latest is not. The end of ctx and
+// a consumer that falls behind misses changes in between, but never the latest. The end of ctx and
 // of the node is an error, which ends the iteration. It can be iterated once.
 func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
 	err := checkCall(ctx, name)

@@ -33,11 +33,12 @@ var (
 	// ErrInvalid: an argument or a configuration field is not acceptable. The error is a
 	// *FieldError.
 	ErrInvalid = errors.New("holdfast: invalid argument")
-	// ErrLimitMismatch: the name is in use as a semaphore of another limit, or as a lock and the
-	// call asked for a semaphore, or the other way round. The error is a *LimitError.
+	// ErrLimitMismatch: the name is in use as another kind than the call asks for: as a lock
+	// instead of a semaphore or the reverse, or as a semaphore with another limit. The error is a
+	// *LimitError.
 	ErrLimitMismatch = errors.New("holdfast: the name is in use with another limit")
-	// ErrIncompatible: this node and its group or its data directory are of versions or kinds that
-	// do not fit.
+	// ErrIncompatible: this node does not match its group or its data directory: another version,
+	// or another kind of data.
 	ErrIncompatible = errors.New("holdfast: incompatible")
 	// ErrDamaged: the data directory does not hold what was written there, or not all of it. Its
 	// replica must never vote again: delete the directory, and the node comes back as a new one.

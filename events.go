@@ -13,9 +13,9 @@ import (
 // the node's own, one after the other, never from a hot path; the calls of one hook are in the
 // order of what happened. A hook that blocks delays the others. When 256 of Granted, Ended and
 // Refused wait, or 256 of the others, further ones are dropped, a warning says so once, and
-// Figures.HooksDropped counts them; Failed is never dropped, and the last. A hook that panics is
-// logged and called again for the next event. What is only to be counted is in Status.Figures
-// already, without a hook.
+// Figures.HooksDropped counts them; Failed is never dropped; it is the last call. A hook that
+// panics is logged and called again for the next event. What is only to be counted is in
+// Status.Figures already, without a hook.
 type Events struct {
 	// Granted is told of every lease; waited is the time from the call to the grant.
 	Granted func(name string, token Token, waited time.Duration)
@@ -58,8 +58,9 @@ type Events struct {
 	//
 	// ctx is that of the call. The context that Begin returns must be made from it; nil stands for
 	// ctx, and a nil function for none. The work goes on with it: functions given to Do, Lead and
-	// Once get a context made from it, and the release that follows them is a span in it. That of
-	// SpanAcquire ends with the grant: a lease inherits the values of the caller's own.
+	// Once get a context made from it, and the release that follows them is a span in it. The one
+	// that Begin returns for SpanAcquire is not passed on: a lease inherits the values of the
+	// caller's context.
 	Begin func(ctx context.Context, span Span) (context.Context, func(token Token, err error))
 }
 

@@ -16,14 +16,13 @@ import (
 // one after the other, not at one instant.
 type Figures struct {
 	// Committed is the index of the last entry of the Raft log that this node's replica knows to be
-	// committed. Status.Applied is that of the last command that it has carried out, which at rest
-	// may be a few less: entries of Raft's own are none.
+	// committed. Status.Applied is the index of the last command that it has applied. At rest it
+	// may be a few less, as Raft's own entries are no commands.
 	Committed uint64
-	// Fsync is how long a write of the log took until it was on the disk: its fsync, and what was
-	// written before it.
+	// Fsync is the time that a write of the log took, its fsync included.
 	Fsync Histogram
-	// Commit is how long an entry of the log took that this node proposed: until it was committed
-	// and carried out here. Commands of callers who come together share an entry.
+	// Commit is the time from a proposal by this node until the entry was committed and applied
+	// here. Commands of callers who come together share an entry.
 	Commit Histogram
 	Queues Queues
 
@@ -82,8 +81,9 @@ type Histogram struct {
 	Buckets []Bucket
 }
 
-// Bucket counts durations up to a bound, those of the buckets before it included. The bounds of a
-// histogram never change while a process runs; what is longer than the last is in Count alone.
+// Bucket is cumulative: Count is how many durations were at most UpTo. The bounds of a histogram
+// never change while a process runs. What is longer than the last bound is in Histogram.Count
+// alone.
 type Bucket struct {
 	UpTo  float64 // seconds
 	Count uint64

@@ -169,9 +169,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 // rely on a longer one only then. A shorter one counts from the call on: if RenewFor fails, the
 // group may have heard of it all the same, so the lease is valid for the shorter time until a later
 // Renew or RenewFor succeeds. After a failure the next Renew asks for the TTL that was confirmed
-// last. A second call with the same TTL does no harm; of calls at once, one is the last. Errors:
-// ErrInvalid for ttl, and for a lease that renews itself; ErrLost and ErrReleased for one that is
-// over; else those of Renew.
+// last. A second call with the same TTL does no harm. Concurrent calls take effect in some order.
+// Errors: ErrInvalid for ttl, and for a lease that renews itself; ErrLost and ErrReleased for one
+// that is over; else those of Renew.
 func (l *Lease) RenewFor(ctx context.Context, ttl time.Duration) error {
 	switch s := l.grant.Session(); {
 	case ctx == nil:

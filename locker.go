@@ -88,8 +88,8 @@ func (k *Locker) keep(l *Lease) {
 
 // Unlock releases the lock. It returns when the group has confirmed that, or after a TTL; then the
 // release goes on in the background. After a loss, which onLoss was told, Unlock does nothing, but
-// it must be called all the same: Unlock cannot tell its callers apart, and takes the next call for
-// the missing one, so that the next holder's lock stays taken.
+// it must be called all the same: if it is left out, the next holder's Unlock counts as the missing
+// one, and that holder's lock stays taken.
 func (k *Locker) Unlock() {
 	k.mu.Lock()
 	if k.owed > 0 {

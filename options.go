@@ -95,9 +95,10 @@ func WithMaxHold(d time.Duration) Option {
 }
 
 // WithMinHold keeps the lock taken for d after its grant, even if it is released earlier: it limits
-// how often something is done. Release returns at once; the next holder waits until d is over. A
-// node measures d by its clock, so it may be shorter by Config.MaxClockDrift of it at most. A lease
-// that is lost, or taken by ForceRelease, has no minimum: see WithLockDelay. d is 1 ms to 24 h.
+// how often something is done. Release returns at once; the next holder waits until d is over.
+// Nodes measure d by their own clocks, so it may be too short by the fraction Config.MaxClockDrift.
+// A lease that is lost, or taken by ForceRelease, has no minimum: see WithLockDelay. d is 1 ms to
+// 24 h.
 func WithMinHold(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		o.minHold = d
@@ -105,11 +106,11 @@ func WithMinHold(d time.Duration) Option {
 	})
 }
 
-// WithLockDelay grants the lock to nobody for d after this lease is lost. Writes of its holder that
-// are still on their way have arrived by then: use it for a resource that cannot check tokens. A
-// lease is lost when it is not renewed in time, when its node ends or is closed, and when its
-// WithMaxHold is over. Release and ForceRelease cause no delay. d begins when the group ends the
-// lease. The loss of a shared lease delays writers only. d is 1 ms to 24 h.
+// WithLockDelay grants the lock to nobody for d after this lease is lost. That gives writes that
+// its holder has sent the time to arrive: use it for a resource that cannot check tokens. A lease
+// is lost when it is not renewed in time, when its node ends or is closed, and when its WithMaxHold
+// is over. Release and ForceRelease cause no delay. d begins when the group ends the lease. The
+// loss of a shared lease delays writers only. d is 1 ms to 24 h.
 func WithLockDelay(d time.Duration) Option {
 	return optionFunc(func(o *options) error {
 		o.delay = d
@@ -176,10 +177,10 @@ func WithShared() Option {
 }
 
 // WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All who use a name at one time
-// give the same limit, or get ErrLimitMismatch at once, also who gives none: a name that somebody
-// holds or waits for is a semaphore or a lock. So is one of which a place stays taken under
-// WithMinHold or WithLockDelay; one that has only a value is neither. At most 10,000 hold it at a
-// time, whatever is left of n: the next one gets ErrExhausted.
+// give the same limit; a call with another limit, or with none, returns ErrLimitMismatch at once. A
+// name is in use while somebody holds it or waits for it, or while a place stays taken under
+// WithMinHold or WithLockDelay. A value alone does not count. At most 10,000 hold it at a time,
+// whatever is left of n: the next one gets ErrExhausted.
 func WithLimit(n int) Option {
 	return optionFunc(func(o *options) error {
 		if n < 1 || n > LimitMax {

@@ -174,10 +174,10 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 	return refused(out)
 }
 
-// RevokeNode frees at once all that a node holds, and withdraws what it waits for: an operator's
-// word that the node is dead, or must be taken for it. nodeID is Cluster.ID of that node; reason, 1
-// to 1,024 bytes, is told to the holder and to everybody who watches. Without it the locks of a
-// dead node are free at the end of their TTL.
+// RevokeNode frees at once all that a node holds, and withdraws what it waits for: by it an
+// operator states that the node is dead, or is to be treated as dead. nodeID is Cluster.ID of that
+// node; reason, 1 to 1,024 bytes, is told to the holder and to everybody who watches. Without it
+// the locks of a dead node are free at the end of their TTL.
 //
 // Nothing tells the node's process in time: if it lives, two believe that they hold a lock, and
 // only the tokens keep its late writes out. What the node acquires before the answer may go as

@@ -23,7 +23,7 @@ const (
 	SpanAcquire SpanKind = iota + 1
 	// SpanRelease is the end of a lease by its holder, until the group has answered: Lease.Release,
 	// Run.Finish and Run.Abandon, and what Do, Lead, Campaign and Once do when their function has
-	// returned. The second call of one is none.
+	// returned. A second call of any of them is no span.
 	SpanRelease
 	// SpanDo is the run of the function given to Do, with the release that follows.
 	SpanDo

@@ -24,9 +24,9 @@ func (l *Lease) writer() *writer {
 }
 
 // Set writes the lock's value: 64 KiB at most, nil removes it. It is refused with ErrLost once the
-// lease is over, by the group itself: a stale holder cannot write. If ctx ends first the value may
-// have been written, or may be for a while, and the error is ErrUnknownOutcome. The next Set of
-// this lease ends that: its value is never overwritten by an earlier one. Calls write one after the
+// lease is over, by the group itself: a stale holder cannot write. If ctx ends first, the error is
+// ErrUnknownOutcome: the value may have been written, or may still be written. The next Set of this
+// lease settles it, since an earlier value never overwrites a later one. Calls write one after the
 // other.
 func (l *Lease) Set(ctx context.Context, value []byte) error {
 	if ctx == nil {

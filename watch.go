@@ -51,10 +51,11 @@ func (k EventKind) String() string {
 //
 // A consumer that keeps up misses nothing. For one that does not, at most 4,096 events or 4 MiB of
 // values wait; further ones are dropped, and an EventResync, whose name is prefix, takes their
-// place. So it does where this node has caught up by a snapshot. Then read the state with Locks,
-// and go on with the events that follow. To begin with a state, call Locks after Watch: a change in
-// between is then seen twice, in the list and as an event, and its token says that it is one. A
-// node that was just opened yields again what it applies from its own log: call Ready before Watch.
+// place. The same happens when this node has caught up by a snapshot. Then read the state with
+// Locks, and go on with the events that follow. To begin with a state, call Locks after Watch: a
+// change in between is then seen twice, in the list and as an event, and its token says that it is
+// one. A node that was just opened yields again what it applies from its own log: call Ready before
+// Watch.
 //
 // The end of ctx and of the node is an error, which ends the iteration; so does *ExhaustedError
 // when this node has 1,024 watches. A watch that is never iterated ends with ctx. It can be
