@@ -52,10 +52,10 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	room := t.line.Wait(c)
 	next := g.next()
 	t.mu.Unlock()
+	g.launch(next)
 	if !room {
 		return fsm.Outcome{}, fmt.Errorf("%w: too many wait", ErrNotProposed)
 	}
-	g.launch(next)
 	select {
 	case a := <-c.Of:
 		t.calls.Put(c)
