@@ -10,6 +10,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
 	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
 	"github.com/holdfast-go/holdfast/fence"
 )
@@ -62,8 +63,7 @@ func exec(t *testing.T, db *sql.DB, statement string, args ...any) {
 
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	s, err := servers.Postgres(t.Context())
-	s = running(t, s, err)
+	s := serverstest.Start(t, servers.Postgres)
 	d := database{fence.Postgres, "pgx", s.PostgresDSN("postgres"), s}
 	simple := d // as behind a pooler that knows no prepared statements
 	simple.dsn += "&default_query_exec_mode=simple_protocol"
@@ -80,8 +80,7 @@ func TestPostgres(t *testing.T) {
 
 func TestMariaDB(t *testing.T) {
 	t.Parallel()
-	s, err := servers.MariaDB(t.Context())
-	s = running(t, s, err)
+	s := serverstest.Start(t, servers.MariaDB)
 	d := database{fence.MySQL, "mysql", s.MariaDBDSN(""), s}
 	found := d // a row that stays as it is counts as affected
 	found.dsn = s.MariaDBDSN("clientFoundRows=true&interpolateParams=true")

@@ -3,7 +3,6 @@
 package fencetest
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
-
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
 )
 
 // TestMain makes the test binary a writer, which the tests kill, if its environment says so.
@@ -26,22 +23,4 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// running takes what a start of servers answered: it skips the test where the server is not
-// installed.
-func running(t *testing.T, s *servers.Server, err error) *servers.Server {
-	t.Helper()
-	if errors.Is(err, servers.ErrNotInstalled) {
-		t.Skipf("skipped: %v on this machine", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -34,8 +35,7 @@ func connect(t *testing.T, s *servers.Server, prefix string) (*redis.Client, *fe
 
 func TestRedis(t *testing.T) {
 	t.Parallel()
-	s, err := servers.Redis(t.Context())
-	s = running(t, s, err)
+	s := serverstest.Start(t, servers.Redis)
 	t.Run("tests", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *servers.Server){
 			"TheGuardKeepsItsContract": func(t *testing.T, s *servers.Server) {

@@ -5,7 +5,6 @@ package gooselock_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
 	"github.com/holdfast-go/holdfast/contrib/internal/migrationtest"
 	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
 	"github.com/holdfast-go/holdfast/fence"
@@ -53,18 +53,7 @@ func onEach(t *testing.T, test func(t *testing.T, b base)) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
-		s, err := servers.Postgres(t.Context())
-		if errors.Is(err, servers.ErrNotInstalled) {
-			t.Skipf("skipped: %v on this machine", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		s := serverstest.Start(t, servers.Postgres)
 		dsn := s.PostgresDSN("postgres")
 		test(t, base{goose.DialectPostgres, fence.Postgres, opened("pgx", dsn), opened("pgx", dsn+"&lock_timeout=1ms")})
 	})

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
 	"github.com/holdfast-go/holdfast/contrib/internal/migrationtest"
 	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
 )
@@ -52,18 +53,7 @@ func onEach(t *testing.T, test func(t *testing.T, b base)) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
-		s, err := servers.Postgres(t.Context())
-		if errors.Is(err, servers.ErrNotInstalled) {
-			t.Skipf("skipped: %v on this machine", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		s := serverstest.Start(t, servers.Postgres)
 		test(t, base{
 			name: "postgres", driver: "pgx", dsn: s.PostgresDSN("postgres"),
 			url:  strings.Replace(s.PostgresDSN("postgres"), "postgres://", "pgx5://", 1),
