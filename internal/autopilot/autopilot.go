@@ -30,10 +30,11 @@
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
-// promoted. Three things no order of single changes can avoid, each within the moment before a
-// change and the time until its commit: the newcomer dies and so does a voter that was counted on;
-// a voter dies while another is let go that leaves and has no successor; a group of one, on its way
-// to three, loses either of two.
+// promoted. Who is cut off counts as dead. Four things no order of single changes can avoid, each
+// within the moment before a change and the time until its commit: the newcomer dies and so does a
+// voter that was counted on; a voter dies while another is let go that leaves and has no successor;
+// a voter dies while another is removed that was silent for ReplaceAfter and comes back just then,
+// one too late; a group of one, on its way to three, loses either of two.
 //
 // Decisions. A fleet of two with more voters wanted stays one voter and one standby: two voters
 // bear no death either, and there are two to die. Voters in excess of Want that are well stay: to

@@ -98,7 +98,7 @@ func (r *raft) heardOf(who seat, term, index uint64, ok bool) {
 		}
 		return
 	}
-	r.said[from] = r.w.now
+	r.said[from], r.w.answered[from] = r.w.now, r.w.now
 	if index > r.match[from] {
 		r.match[from] = index
 		r.advance()

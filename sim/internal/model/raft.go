@@ -251,6 +251,7 @@ func (r *raft) beat(round uint64) {
 	if round != r.round || r.role != leading {
 		return
 	}
+	r.w.answered[r.i] = r.w.now
 	votes := uint64(1) << r.i
 	for i := range r.w.plan.Nodes {
 		if r.w.now-r.heard[i] <= r.w.plan.Election {

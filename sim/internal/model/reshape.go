@@ -125,7 +125,8 @@ func (w *world) isApart(before, then time.Duration) bool {
 // bears says whether the group survives the death of a node: a majority of the voters lives on, as
 // the membership is and as a change would leave it that is under way; but who is promoted may die
 // as that happens, if nobody else did. Nobody dies beside one who leaves, as both could be the last
-// that was needed; nor beside an only voter, which may be about to promote it and cannot bear that.
+// that was needed; nor beside an only voter, which may be about to promote it and cannot bear that;
+// nor where it and a voter that the planner may give up just then would be one too many.
 func (w *world) bears(dead *node) bool {
 	if w.plan.Wild || !w.isCalm() {
 		return false
@@ -163,8 +164,17 @@ func (w *world) bears(dead *node) bool {
 		if n.pilot.doing != nil {
 			consider(n.pilot.doing)
 		}
+		if n != dead && now.votes(n.i) && w.isGivenUp(n) {
+			consider(&change{kind: autopilot.Remove, who: seat{n.i, now.lives[n.i]}, on: now.index})
+		}
 	}
 	return ok
+}
+
+// isGivenUp says whether the planner may remove a voter, as nobody hears it, before it can know of
+// a death that comes now.
+func (w *world) isGivenUp(n *node) bool {
+	return w.now-w.answered[n.i]+deathsApart+w.plan.Net.Straggle >= w.atLeast(w.plan.ReplaceAfter)
 }
 
 // atRest asks at the end of a run whether the planner has done all that it could: every node that

@@ -25,6 +25,7 @@ type world struct {
 	founders *config                   // the membership before the first entry
 	group    *config                   // the membership as applied first
 	heardOf  []time.Duration           // by node: when the log last said that its replica is silent no more
+	answered []time.Duration           // by node: when its replica last answered a raft leader, or was one
 	calm     time.Duration             // when a node died for good, or went on after a pause
 	died     time.Duration             // when one died for good
 	book     book
@@ -57,7 +58,7 @@ func newWorld(p Plan) *world {
 	p.Locks = append(slices.Clone(p.Locks), make([]Kind, p.Nodes)...) // and one for each node alone
 	w := &world{plan: p, links: make([]link, p.Nodes*p.Nodes), entries: make([]entryMark, 1), places: make(map[fsm.Process]fsm.Place), batch: fsm.AppendBatch(nil)}
 	w.stats.Runs = 1
-	w.founders, w.heardOf = p.founders(), make([]time.Duration, p.Nodes)
+	w.founders, w.heardOf, w.answered = p.founders(), make([]time.Duration, p.Nodes), make([]time.Duration, p.Nodes)
 	w.group = w.founders
 	w.book.init(w)
 	w.names = lockNames(p.Locks)
