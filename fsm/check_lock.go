@@ -137,3 +137,36 @@ func (c *claim) valid() bool {
 	}
 	return c.weight == 1 && c.limit == 0 && !(c.election && (c.mode != Exclusive || isOnce(c.name) || !c.alone()))
 }
+
+// checkSet tests the set of a claim.
+func (m *Machine) checkSet(c *claim) error {
+	all := c.more.set.claims
+	if len(all) < 2 || len(all) > SetMax || c.mode == Permit || isOnce(c.name) {
+		return broken(9, "request %d of %v has a %v set of %d", c.request, c.owner.id, c.mode, len(all))
+	}
+	names, found := make(map[string]bool), false
+	for _, other := range all {
+		found = found || other == c
+		names[other.name] = true
+		if other.owner != c.owner || other.request != c.request || other.token != c.token || other.mode != c.mode ||
+			other.priority != c.priority || other.index != c.index || other.more == nil || other.more.set != c.more.set {
+			return broken(9, "request %d of %v has claims that differ", c.request, c.owner.id)
+		}
+	}
+	if !found || len(names) != len(all) {
+		return broken(9, "request %d of %v names a lock twice or not", c.request, c.owner.id)
+	}
+	return nil
+}
+
+func (m *Machine) checkRest(l *lock, r *rest) error {
+	switch {
+	case r.mode != l.mode || r.weight == 0 || r.limit != l.limit || (r.mode == Permit) != (r.limit > 0) || r.mode != Permit && r.weight != 1:
+		return broken(1, "%q is held %v, a rest has %v, weight %d, limit %d", l.name, l.mode, r.mode, r.weight, r.limit)
+	case r.token == 0 || r.token > l.last:
+		return broken(2, "%q has a rest with token %d, its last is %d", l.name, r.token, l.last)
+	case r.millis == 0 || r.millis > uint64(RestMax/time.Millisecond) || r.since == 0 || r.since > m.commands:
+		return broken(7, "%q rests for %d ms since %d", l.name, r.millis, r.since)
+	}
+	return nil
+}

@@ -49,7 +49,7 @@ func (o *naive) doLock(c Command) Outcome {
 		}
 		return Outcome{Code: CodeStaleToken}
 	default:
-		return o.doKind(c)
+		return o.doOnceOrRest(c)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // zero value. Spans are children of what the context of the call has, and functions given to Do,
 // Lead and Once run in theirs.
 func (t *Telemetry) Events(own holdfast.Events) holdfast.Events {
-	all := metrics.Events(own, t.told)
+	all := metrics.Events(own, t.recorder)
 	all.Begin = t.begin
 	if own.Begin != nil {
 		all.Begin = both(own.Begin, t.begin)

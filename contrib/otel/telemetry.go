@@ -31,7 +31,7 @@ type Config struct {
 // Telemetry exports one node. A process with several nodes gives each providers of its own.
 type Telemetry struct {
 	cluster      atomic.Pointer[holdfast.Cluster]
-	told         *told
+	recorder     *recorder
 	tracer       trace.Tracer
 	registration metric.Registration
 }
@@ -48,7 +48,7 @@ func New(cfg Config) (*Telemetry, error) {
 	meter := cfg.Meters.Meter(scope)
 	t := &Telemetry{tracer: cfg.Tracer.Tracer(scope)}
 	var err error
-	if t.told, err = newTold(meter, cfg.Lock); err != nil {
+	if t.recorder, err = newRecorder(meter, cfg.Lock); err != nil {
 		return nil, fmt.Errorf("otel: %w", err)
 	}
 	if err := t.register(meter); err != nil {
@@ -84,10 +84,10 @@ func (t *Telemetry) register(meter metric.Meter) error {
 		}
 		figures, instruments = append(figures, figure{f, instrument}), append(instruments, instrument)
 	}
-	instruments = append(instruments, t.told.quorum)
+	instruments = append(instruments, t.recorder.quorum)
 	var err error
 	t.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		o.ObserveInt64(t.told.quorum, t.told.hasQuorum())
+		o.ObserveInt64(t.recorder.quorum, t.recorder.hasQuorum())
 		c := t.cluster.Load()
 		if c == nil {
 			return nil

@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, kinds, elapses, sessions, teardowns, snapshots, validities, sides, changes, shell, calls, holds, around, together, membership, hearings} {
+	for _, part := range []func() []mutant{locks, setsRestsOnce, elapses, sessions, teardowns, snapshots, validities, sides, changes, shell, calls, holds, around, together, membership, hearings} {
 		all = append(all, part()...)
 	}
 	return all

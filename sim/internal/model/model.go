@@ -19,7 +19,7 @@
 //	replica.go   applying the log, snapshots, restarts
 //	keeper.go, propose.go   what the root package does around fsm and internal/session, without its goroutines
 //	elapse.go    proposes what has come to its end
-//	call.go, hold.go   callers, and the resource that they work on
+//	call.go, tenure.go   callers, and the resource that they work on
 //	sound.go     what must hold of a node's side of its sessions
 //	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
 //	fold.go      callers that follow the events of a replica

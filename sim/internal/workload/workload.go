@@ -11,11 +11,11 @@
 // virtual time costs nothing to wait for, so more of it is waited for.
 //
 //	workload.go    who calls, and how that begins and ends
-//	kinds.go       the locks
+//	locks.go       the kinds of locks
 //	call.go        who asks for locks and holds them; use.go: what holders do
 //	election.go    who campaigns, and who observes
 //	once.go        jobs that run once
-//	look.go        who looks at locks, and operators who take them away
+//	inspect.go     who looks at locks, and operators who take them away
 //	watch.go       who is told of changes; account.go: what follows from them
 //	checkpoint.go  a value that each holder takes over from the one before, and its check
 //	end.go         what is demanded when all faults have ended

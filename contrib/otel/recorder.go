@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/contrib/internal/metrics"
 )
 
-// told is what events tell.
-type told struct {
+// recorder writes down what events tell.
+type recorder struct {
 	lock       func(string) string
 	wait, hold metric.Float64Histogram
 	jeopardies metric.Int64Counter
@@ -21,8 +21,8 @@ type told struct {
 	lost       atomic.Bool // the quorum
 }
 
-func newTold(meter metric.Meter, lock func(string) string) (*told, error) {
-	t := &told{lock: lock}
+func newRecorder(meter metric.Meter, lock func(string) string) (*recorder, error) {
+	t := &recorder{lock: lock}
 	jeopardies, quorum := metrics.Jeopardies(), metrics.Quorum()
 	var errs [4]error
 	t.wait, errs[0] = histogram(meter, metrics.Wait(), metrics.WaitBounds())
@@ -41,16 +41,16 @@ func histogram(meter metric.Meter, m metrics.Metric, bounds []float64) (metric.F
 }
 
 // Wait implements metrics.Recorder.
-func (t *told) Wait(lock, outcome string, d time.Duration) {
+func (t *recorder) Wait(lock, outcome string, d time.Duration) {
 	t.wait.Record(context.Background(), d.Seconds(), metric.WithAttributeSet(t.attributes(metrics.Wait(), outcome, lock)))
 }
 
 // Hold implements metrics.Recorder.
-func (t *told) Hold(lock, end string, d time.Duration) {
+func (t *recorder) Hold(lock, end string, d time.Duration) {
 	t.hold.Record(context.Background(), d.Seconds(), metric.WithAttributeSet(t.attributes(metrics.Hold(), end, lock)))
 }
 
-func (t *told) attributes(m metrics.Metric, value, lock string) attribute.Set {
+func (t *recorder) attributes(m metrics.Metric, value, lock string) attribute.Set {
 	list := []attribute.KeyValue{attribute.String(m.Labels[0], value)}
 	if t.lock != nil {
 		list = append(list, attribute.String(metrics.LockLabel, label(t.lock(lock))))
@@ -59,12 +59,12 @@ func (t *told) attributes(m metrics.Metric, value, lock string) attribute.Set {
 }
 
 // Jeopardy implements metrics.Recorder.
-func (t *told) Jeopardy() { t.jeopardies.Add(context.Background(), 1) }
+func (t *recorder) Jeopardy() { t.jeopardies.Add(context.Background(), 1) }
 
 // Quorum implements metrics.Recorder.
-func (t *told) Quorum(ok bool) { t.lost.Store(!ok) }
+func (t *recorder) Quorum(ok bool) { t.lost.Store(!ok) }
 
-func (t *told) hasQuorum() int64 {
+func (t *recorder) hasQuorum() int64 {
 	if t.lost.Load() {
 		return 0
 	}

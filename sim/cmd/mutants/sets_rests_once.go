@@ -1,8 +1,8 @@
 package main
 
-// kinds are defects of what is not a plain lock: Once keys, sets, rests.
-func kinds() []mutant {
-	const once, set, rest, teardown, snapshot = "fsm/once.go", "fsm/set.go", "fsm/rest.go", "fsm/teardown.go", "fsm/snapshot_kinds.go"
+// setsRestsOnce are defects of what is not a plain lock: sets, rests, Once keys.
+func setsRestsOnce() []mutant {
+	const once, set, rest, teardown, snapshot = "fsm/once.go", "fsm/set.go", "fsm/rest.go", "fsm/teardown.go", "fsm/snapshot_records.go"
 	return of([]mutant{
 		{name: "a finished key runs again", file: once, old: "if r, ok := m.keys.Get(&onceRecord{name: name}); ok {", new: "if r, ok := m.keys.Get(&onceRecord{name: name}); ok && r.keep == 0 {"},
 		{name: "a run that is over finishes the key of the next", file: once, old: "m.heldBy(s, l, c.Token) != nil {", new: "l != nil && l.holder != nil {"},

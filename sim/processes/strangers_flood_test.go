@@ -92,7 +92,7 @@ func BenchmarkPairAmongStrangers(b *testing.B) {
 			var attack atomic.Bool
 			var attackers sync.WaitGroup
 			for _, c := range nodes {
-				attackers.Go(func() { besiege(b, c.Addr(), &attack, stop) })
+				attackers.Go(func() { floodNode(b, c.Addr(), &attack, stop) })
 			}
 			defer attackers.Wait()
 			defer close(stop)
@@ -121,8 +121,8 @@ func BenchmarkPairAmongStrangers(b *testing.B) {
 	}
 }
 
-// besiege sends a node what strangers send while attack is true, until stop closes.
-func besiege(b *testing.B, addr string, attack *atomic.Bool, stop <-chan struct{}) {
+// floodNode sends a node what strangers send while attack is true, until stop closes.
+func floodNode(b *testing.B, addr string, attack *atomic.Bool, stop <-chan struct{}) {
 	s, r := newStranger(b, addr), rand.New(rand.NewPCG(1, 1))
 	udp, err := net.Dial("udp", addr)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// doKind carries out what belongs to Once keys and rests.
-func (o *naive) doKind(c Command) Outcome {
+// doOnceOrRest carries out what belongs to Once keys and rests.
+func (o *naive) doOnceOrRest(c Command) Outcome {
 	switch c := c.(type) {
 	case Finish:
 		return o.finishKey(c)
