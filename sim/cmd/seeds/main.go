@@ -8,7 +8,7 @@
 //	go run ./sim/cmd/seeds -seed 7 -n 1 -trace repeats one seed and prints all of its trace
 //	go run ./sim/cmd/seeds -plan file.json     runs a plan that an earlier run wrote
 //
-// The exit status is 1 if a promise was broken or the runs were without teeth.
+// The exit status is 1 if a promise was broken or the runs were vacuous.
 package main
 
 import (
@@ -59,8 +59,8 @@ func run() error {
 	if b.failed != nil {
 		return tell(b.failed, *shrink, *save)
 	}
-	if what := b.stats.Toothless(); what != "" && b.stats.Runs >= 50 {
-		return fmt.Errorf("runs without teeth: %s", what)
+	if what := b.stats.Shortfall(); what != "" && b.stats.Runs >= 50 {
+		return fmt.Errorf("vacuous runs: %s", what)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func report(s *model.Stats, took time.Duration) {
 	fmt.Printf("%d writes: %d updates lost by the unfenced resource, none by the fenced one, which refused %d\n",
 		s.Writes, s.LostWrites, s.Refused)
 	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks; %d states folded from events, %d anew after missed ones\n",
-		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks, s.Folds, s.Resyncs)
+		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks, s.Replays, s.Resyncs)
 	fmt.Printf("%d disks opened elsewhere while their processes lived, %d of them with a valid lease; %d sessions ended by a proof, %d by an operator's word on their node\n",
 		s.Moved, s.Outlived, s.Proven, s.Revoked)
 	fmt.Printf("%d silent voters removed, %d standbys promoted, %d nodes let go, %d changes void, %d nodes back in another life, %d dead for good, %d of them replaced, %d times gossip and Raft cut apart\n",

@@ -19,15 +19,15 @@ type config struct {
 // change is a change of the membership, by one replica.
 type change struct {
 	kind  autopilot.Kind // AddStandby, Promote or Remove
-	who   seat
+	who   replicaID
 	on    uint64        // config.index that it was decided on: it is void under any other
 	at    time.Duration // when it was decided, in true time
 	lets  bool          // its node had said that it leaves
 	heard time.Duration // when who decided it was last answered by the replica, as far as it looked
 }
 
-// seat is a replica: a node in one of its lives.
-type seat struct {
+// replicaID is a replica: a node in one of its lives.
+type replicaID struct {
 	node int
 	life uint64
 }
@@ -37,7 +37,7 @@ func (c *config) votes(i int) bool { return c.voters>>i&1 != 0 }
 func (c *config) has(i int) bool { return (c.voters|c.standbys)>>i&1 != 0 }
 
 // includes says whether a replica is a member.
-func (c *config) includes(s seat) bool { return c.has(s.node) && c.lives[s.node] == s.life }
+func (c *config) includes(s replicaID) bool { return c.has(s.node) && c.lives[s.node] == s.life }
 
 // majority says whether these nodes are one of the voters.
 func (c *config) majority(votes uint64) bool {

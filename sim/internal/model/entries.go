@@ -4,7 +4,7 @@ const entriesMax = 64 // in one message
 
 // replicate sends a replica what it lacks, or a heartbeat.
 func (r *raft) replicate(to int) {
-	me, term, commit := r.seat(), r.term, r.commit
+	me, term, commit := r.replicaID(), r.term, r.commit
 	if r.next[to] <= r.snap.index {
 		snap := r.snap
 		r.next[to] = snap.index + 1
@@ -22,7 +22,7 @@ func (r *raft) replicate(to int) {
 
 // append takes entries from a raft leader and answers how far the log is like its own; ok is false
 // if it is not even so at prev.
-func (r *raft) append(from seat, term, prev, prevTerm uint64, list []entry, commit uint64) {
+func (r *raft) append(from replicaID, term, prev, prevTerm uint64, list []entry, commit uint64) {
 	if term < r.term {
 		r.reply(from, 0, false)
 		return
@@ -61,7 +61,7 @@ func (r *raft) append(from seat, term, prev, prevTerm uint64, list []entry, comm
 }
 
 // hear notes that the raft leader of a term lives.
-func (r *raft) hear(from seat, term uint64) {
+func (r *raft) hear(from replicaID, term uint64) {
 	if r.role == leading && term == r.term {
 		r.w.broken("the model of Raft is sound", "nodes %d and %d lead term %d", r.i, from.node, term)
 		return
@@ -74,13 +74,13 @@ func (r *raft) hear(from seat, term uint64) {
 	}
 }
 
-func (r *raft) reply(to seat, index uint64, ok bool) {
-	me, term := r.seat(), r.term
+func (r *raft) reply(to replicaID, index uint64, ok bool) {
+	me, term := r.replicaID(), r.term
 	r.send(to, func(other *raft) { other.heardOf(me, term, index, ok) })
 }
 
 // heardOf takes a replica's answer: its log is like ours up to index, or (not ok) perhaps that far.
-func (r *raft) heardOf(who seat, term, index uint64, ok bool) {
+func (r *raft) heardOf(who replicaID, term, index uint64, ok bool) {
 	if term > r.term {
 		r.follow(term, -1)
 		return
@@ -170,7 +170,7 @@ func (r *raft) reconfigured() {
 }
 
 // install takes a snapshot from the raft leader in place of a log that lags behind.
-func (r *raft) install(from seat, term uint64, snap image) {
+func (r *raft) install(from replicaID, term uint64, snap image) {
 	if term < r.term {
 		r.reply(from, 0, false)
 		return

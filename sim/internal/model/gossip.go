@@ -50,7 +50,7 @@ func (w *world) gossips(a, b int) bool {
 
 // says is what a node tells all others of itself.
 func (n *node) says() hearing.Sighting {
-	s := hearing.Sighting{Node: n.id.String(), Cluster: "group", Replica: n.raft.seat().replica(), Phase: hearing.Runs, Here: true}
+	s := hearing.Sighting{Node: n.id.String(), Cluster: "group", Replica: n.raft.replicaID().replica(), Phase: hearing.Runs, Here: true}
 	switch {
 	case n.leaving:
 		s.Phase = hearing.Retires

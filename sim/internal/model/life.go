@@ -11,7 +11,7 @@ import (
 // hears takes the news of a replica of this node, as the root's founder does: what is said of
 // another life changes nothing.
 func (n *node) hears(news hearing.News) {
-	if n.raft.seat().replica() != news.Replica || n.retired {
+	if n.raft.replicaID().replica() != news.Replica || n.retired {
 		return
 	}
 	switch news.Kind {
@@ -103,7 +103,7 @@ func (n *node) leave() {
 
 // serves says whether the node has its part in the group.
 func (n *node) serves() bool {
-	return !n.retired && !n.leaving && !n.asks && n.bound && n.w.group.includes(n.raft.seat())
+	return !n.retired && !n.leaving && !n.asks && n.bound && n.w.group.includes(n.raft.replicaID())
 }
 
 // living are the nodes that have not gone for good.

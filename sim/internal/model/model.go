@@ -22,8 +22,8 @@
 //	call.go, tenure.go   callers, and the resource that they work on
 //	sound.go     what must hold of a node's side of its sessions
 //	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
-//	fold.go      callers that follow the events of a replica
-//	book.go, account.go, kinds.go   the invariants of the log: a second, independent account of every lock
+//	replay.go    callers that follow the events of a replica
+//	shadow.go, shadow_*.go   the invariants of the log: a second, independent account of every lock
 //	watch.go     the invariants of true time
 //	heal.go      the end of all faults, and what must work again
 //	shrink.go, trace.go   smaller plans, and what a person reads
@@ -102,7 +102,7 @@ type Stats struct {
 	Campaigns  uint64 // again, after a loss
 	Written    uint64 // values, by their holders
 	Looks      uint64 // at who holds a lock and its value
-	Folds      uint64 // states compared with what events made of an earlier one
+	Replays    uint64 // states compared with what events made of an earlier one
 	Resyncs    uint64 // after events were missed
 	Late       history.Histogram
 	LateRests  history.Histogram
@@ -125,7 +125,7 @@ func (s *Stats) Add(o Stats) {
 		{&s.Writes, &o.Writes}, {&s.LostWrites, &o.LostWrites}, {&s.Refused, &o.Refused},
 		{&s.Sets, &o.Sets}, {&s.Rests, &o.Rests}, {&s.Begun, &o.Begun}, {&s.Finished, &o.Finished}, {&s.Forgotten, &o.Forgotten},
 		{&s.Elections, &o.Elections}, {&s.Campaigns, &o.Campaigns}, {&s.Written, &o.Written}, {&s.Looks, &o.Looks},
-		{&s.Folds, &o.Folds}, {&s.Resyncs, &o.Resyncs}, {&s.Together, &o.Together},
+		{&s.Replays, &o.Replays}, {&s.Resyncs, &o.Resyncs}, {&s.Together, &o.Together},
 		{&s.Removed, &o.Removed}, {&s.Promoted, &o.Promoted}, {&s.LetGo, &o.LetGo}, {&s.Void, &o.Void}, {&s.Returned, &o.Returned},
 		{&s.Died, &o.Died}, {&s.Replaced, &o.Replaced}, {&s.Parted, &o.Parted},
 		{&s.Moved, &o.Moved}, {&s.Outlived, &o.Outlived}, {&s.Proven, &o.Proven}, {&s.Revoked, &o.Revoked},
@@ -134,9 +134,9 @@ func (s *Stats) Add(o Stats) {
 	}
 }
 
-// Toothless says what was missing from some runs that would have let them find something; "" if
+// Shortfall says what was missing from some runs that would have let them find something; "" if
 // nothing was. The figures are those of at least some dozens of runs.
-func (s *Stats) Toothless() string {
+func (s *Stats) Shortfall() string {
 	for _, need := range []struct {
 		what string
 		n    uint64
@@ -150,7 +150,7 @@ func (s *Stats) Toothless() string {
 		{"leaders elected", s.Elections, s.Runs}, {"campaigns after a loss", s.Campaigns, 1 + s.Runs/50},
 		{"values written", s.Written, s.Runs}, {"looks at who holds", s.Looks, s.Runs},
 		{"commands that travelled together", s.Together, 5 * s.Runs},
-		{"states folded from events", s.Folds, 10 * s.Runs}, {"states read anew after missed events", s.Resyncs, s.Runs / 2},
+		{"states replayed from events", s.Replays, 10 * s.Runs}, {"states read anew after missed events", s.Resyncs, s.Runs / 2},
 		{"disks opened elsewhere", s.Moved, s.Runs / 4}, {"leases of processes whose disk was opened elsewhere", s.Outlived, 1 + s.Runs/20},
 		{"sessions of processes that are proved dead", s.Proven, s.Runs / 4}, {"sessions that an operator revoked", s.Revoked, 1 + s.Runs/20},
 		{"silent voters removed", s.Removed, 1 + s.Runs/20}, {"standbys promoted", s.Promoted, 1 + s.Runs/20}, {"nodes let go", s.LetGo, 1 + s.Runs/40},

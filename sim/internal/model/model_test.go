@@ -28,7 +28,7 @@ func TestSeedsBreakNoPromise(t *testing.T) {
 		}
 	}
 	if s.Grants < 5*runs || s.Expired == 0 || s.Leaders <= runs || s.Restarts == 0 || s.Unknown == 0 {
-		t.Errorf("runs without teeth: %+v", s)
+		t.Errorf("vacuous runs: %+v", s)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestAPlanThatBreaksAPromiseIsMadeSmallEnoughToRead(t *testing.T) {
 }
 
 // The resource without a guard must lose updates when holders are stopped between a look at their
-// lease and their write, or the model has no teeth; the one with a guard loses none, which every
+// lease and their write, or the model shows nothing; the one with a guard loses none, which every
 // run demands.
 func TestStoppedHoldersDestroyTheUnfencedResourceAndNotTheFencedOne(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestStoppedHoldersDestroyTheUnfencedResourceAndNotTheFencedOne(t *testing.T
 	if s.LostWrites == 0 || s.Refused == 0 {
 		t.Error("nobody wrote late")
 	}
-	if what := s.Toothless(); what != "" {
+	if what := s.Shortfall(); what != "" {
 		t.Error(what)
 	}
 }

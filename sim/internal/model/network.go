@@ -13,7 +13,7 @@ type link struct {
 // send lets f happen on another replica when a message of Raft arrives there, which it may not do,
 // or twice. A node that is in another life by then is another replica. The message is whatever f
 // holds; nobody changes it after it was sent.
-func (n *node) send(to seat, f func(*raft)) {
+func (n *node) send(to replicaID, f func(*raft)) {
 	if !n.ousted {
 		n.w.send(n.i, to.node, func(r *raft) {
 			if r.self == to.life && r.bound {

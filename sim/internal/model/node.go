@@ -63,7 +63,7 @@ type node struct {
 	tenures []*tenure
 	calls   []*call
 	leads   []*candidacy
-	folds   []*fold
+	replays []*replay
 }
 
 func newNode(w *world, i int) *node {
@@ -82,7 +82,7 @@ func (n *node) start() {
 	n.w.record(history.Event{Kind: history.Opened, Node: n.i, Value: n.name()})
 	n.up, n.leaving = true, false
 	n.begin()
-	n.fold()
+	n.startReplays()
 	if n.asks {
 		n.catchUp()
 	} else {
@@ -152,7 +152,7 @@ func (n *node) crash() {
 	for _, l := range slices.Clone(n.leads) {
 		l.gone()
 	}
-	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads, n.folds = nil, nil, nil, nil, nil, nil, nil
+	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads, n.replays = nil, nil, nil, nil, nil, nil, nil
 	n.pending = nil
 }
 

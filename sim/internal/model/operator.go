@@ -51,13 +51,13 @@ func (n *node) name() string { return strconv.Itoa(n.i) }
 // robbed says whether an operator has taken a grant, by its token or with all that its node held.
 // Its holder hears of it later.
 func (w *world) robbed(token uint64) bool {
-	g := w.book.grants[token]
+	g := w.shadow.grants[token]
 	return g.forced || w.revoked(g.session)
 }
 
 // revoked says whether an operator has ended a session with all that its node held. Its node hears
 // of it with a later step.
 func (w *world) revoked(id fsm.SessionID) bool {
-	a := w.book.sessions[id]
+	a := w.shadow.sessions[id]
 	return a != nil && a.doomed == fsm.ReasonRevoked
 }

@@ -30,10 +30,10 @@ type pilot struct {
 	taken  []time.Duration // by node: when its replica had last answered, at a look
 }
 
-// replica is the id of a replica, and seatOf the way back.
-func (s seat) replica() uint64 { return s.life<<8 | uint64(s.node+1) }
+// replica is the id of a replica, and replicaIDOf the way back.
+func (s replicaID) replica() uint64 { return s.life<<8 | uint64(s.node+1) }
 
-func seatOf(replica uint64) seat { return seat{int(replica&0xff) - 1, replica >> 8} }
+func replicaIDOf(replica uint64) replicaID { return replicaID{int(replica&0xff) - 1, replica >> 8} }
 
 func (p *pilot) begin(n *node) {
 	w := n.w
@@ -83,7 +83,7 @@ func (p *pilot) step() {
 	n := p.n
 	s, now := p.state(), n.now()
 	for _, news := range p.leader.News(s, now) {
-		n.post(seatOf(news.Replica).node, func(other *node) { other.hears(news) })
+		n.post(replicaIDOf(news.Replica).node, func(other *node) { other.hears(news) })
 	}
 	if cmd, ok := p.leader.Withdrawal(s, now); ok {
 		p.busy = n.attempt(fsm.Encode(cmd), func(fsm.Outcome, bool) { p.done(0) })
@@ -141,9 +141,9 @@ func (w *world) named(c *config) hearing.Members {
 	for i, n := range w.nodes {
 		switch {
 		case c.votes(i):
-			m.Voters[seat{i, c.lives[i]}.replica()] = n.id.String()
+			m.Voters[replicaID{i, c.lives[i]}.replica()] = n.id.String()
 		case c.has(i):
-			m.Standbys[seat{i, c.lives[i]}.replica()] = n.id.String()
+			m.Standbys[replicaID{i, c.lives[i]}.replica()] = n.id.String()
 		}
 	}
 	return m
@@ -173,7 +173,7 @@ func (p *pilot) carryOut() {
 	id, _ := fsm.ParseNode(plan.Node)
 	who := n.raft.peer(int(id[0]) - 1)
 	if plan.Kind == autopilot.AddStandby {
-		who = seatOf(p.leader.Asks(plan.Node))
+		who = replicaIDOf(p.leader.Asks(plan.Node))
 	}
 	ch := &change{kind: plan.Kind, who: who, on: plan.Index, at: w.now, lets: n.machine.Departed(id) != fsm.Stays, heard: p.taken[who.node]}
 	p.doing = ch

@@ -65,10 +65,10 @@ type raft struct {
 // voter says whether the replica votes, as far as it knows.
 func (r *raft) voter() bool { return r.conf.votes(r.i) && r.conf.lives[r.i] == r.self }
 
-func (r *raft) seat() seat { return seat{r.i, r.self} }
+func (r *raft) replicaID() replicaID { return replicaID{r.i, r.self} }
 
 // peer is a node's replica, as far as this one knows.
-func (r *raft) peer(i int) seat { return seat{i, r.conf.lives[i]} }
+func (r *raft) peer(i int) replicaID { return replicaID{i, r.conf.lives[i]} }
 
 func (r *raft) last() uint64 { return r.snap.index + uint64(len(r.log)) }
 
@@ -127,15 +127,15 @@ func (r *raft) canvass() {
 		r.campaign()
 		return
 	}
-	me, round, term, last, lastTerm := r.seat(), r.round, r.term+1, r.last(), r.termAt(r.last())
+	me, round, term, last, lastTerm := r.replicaID(), r.round, r.term+1, r.last(), r.termAt(r.last())
 	r.tellVoters(func(other *raft) { other.sounded(me, round, term, last, lastTerm) })
 }
 
 // sounded answers who asks for pre-votes. Nobody follows another while it hears a raft leader.
-func (r *raft) sounded(from seat, round, term, last, lastTerm uint64) {
+func (r *raft) sounded(from replicaID, round, term, last, lastTerm uint64) {
 	yes := term > r.term && r.fresh(last, lastTerm) && r.role != leading &&
 		(r.leader < 0 || r.w.now-r.met > r.w.plan.Election)
-	me, now := r.seat(), r.term
+	me, now := r.replicaID(), r.term
 	r.send(from, func(other *raft) {
 		switch {
 		case now > other.term:
@@ -155,7 +155,7 @@ func (r *raft) fresh(last, lastTerm uint64) bool {
 }
 
 // count takes a vote, and says whether it is enough.
-func (r *raft) count(from seat) bool {
+func (r *raft) count(from replicaID) bool {
 	if r.conf.includes(from) {
 		r.votes |= 1 << from.node
 	}
@@ -180,7 +180,7 @@ func (r *raft) campaign() {
 		r.lead()
 		return
 	}
-	me, term, last, lastTerm := r.seat(), r.term, r.last(), r.termAt(r.last())
+	me, term, last, lastTerm := r.replicaID(), r.term, r.last(), r.termAt(r.last())
 	r.tellVoters(func(other *raft) { other.asked(me, term, last, lastTerm) })
 }
 
@@ -199,7 +199,7 @@ func (r *raft) follow(term uint64, leader int) {
 }
 
 // asked answers a candidate.
-func (r *raft) asked(from seat, term, last, lastTerm uint64) {
+func (r *raft) asked(from replicaID, term, last, lastTerm uint64) {
 	if term > r.term {
 		r.follow(term, -1)
 	}
@@ -208,11 +208,11 @@ func (r *raft) asked(from seat, term, last, lastTerm uint64) {
 		r.vote = from.node
 		r.await()
 	}
-	me, now := r.seat(), r.term
+	me, now := r.replicaID(), r.term
 	r.send(from, func(other *raft) { other.answered(me, now, yes) })
 }
 
-func (r *raft) answered(from seat, term uint64, yes bool) {
+func (r *raft) answered(from replicaID, term uint64, yes bool) {
 	switch {
 	case term > r.term:
 		r.follow(term, -1)

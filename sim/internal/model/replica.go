@@ -67,7 +67,7 @@ func (r *raft) applyEntry(index uint64, e entry) {
 			}
 		}
 		if e.cmd != nil {
-			w.book.entry(n.machine, deed{before, index, e.by, e.cmd, out, events})
+			w.shadow.entry(n.machine, appliedEntry{before, index, e.by, e.cmd, out, events})
 		}
 	} else if mark := w.entries[index]; mark.term != e.term || mark.id != e.id {
 		w.broken("the model of Raft is sound", "node %d has another entry at %d", n.i, index)
@@ -102,7 +102,7 @@ func (n *node) note(events []fsm.Event) {
 	}
 	n.known = events[len(events)-1].Index
 	n.keeper.note(events)
-	for _, f := range n.folds {
+	for _, f := range n.replays {
 		f.take(events)
 	}
 }
@@ -117,7 +117,7 @@ func (n *node) carriedOut(index uint64, ch *change) fsm.Outcome {
 		return fsm.Outcome{Code: fsm.CodeFinished}
 	}
 	n.members = next
-	if self := n.raft.self; ch.who == n.raft.seat() && ch.kind == autopilot.Remove {
+	if self := n.raft.self; ch.who == n.raft.replicaID() && ch.kind == autopilot.Remove {
 		n.w.after(n, 0, func() { n.dismissed(self, n.machine.Departed(n.id) != fsm.Stays) })
 	}
 	return fsm.Outcome{Code: fsm.CodeOK}
@@ -160,7 +160,7 @@ func (r *raft) restore(running bool) {
 	if running && n.machine.Commands() > n.known {
 		n.known = n.machine.Commands()
 		n.keeper.restore(n.machine)
-		for _, f := range n.folds {
+		for _, f := range n.replays {
 			f.missed = n.machine.Commands()
 		}
 	}

@@ -142,13 +142,13 @@ func (w *world) bears(dead *node) bool {
 	}
 	alive := uint64(0)
 	for _, n := range w.nodes {
-		if !n.retired && n != dead && now.includes(n.raft.seat()) {
+		if !n.retired && n != dead && now.includes(n.raft.replicaID()) {
 			alive |= 1 << n.i
 		}
 	}
 	ok := now.majority(alive) && bits.OnesCount64(now.voters) > 1
 	consider := func(ch *change) {
-		if ch.kind == autopilot.Promote && ch.who == dead.raft.seat() && w.isApart(w.died, ch.at) {
+		if ch.kind == autopilot.Promote && ch.who == dead.raft.replicaID() && w.isApart(w.died, ch.at) {
 			return // the planner has counted it dead
 		}
 		if next := now.after(ch, now.index+1); next != nil {
@@ -165,7 +165,7 @@ func (w *world) bears(dead *node) bool {
 			consider(n.pilot.doing)
 		}
 		if n != dead && now.votes(n.i) && w.isGivenUp(n) {
-			consider(&change{kind: autopilot.Remove, who: seat{n.i, now.lives[n.i]}, on: now.index})
+			consider(&change{kind: autopilot.Remove, who: replicaID{n.i, now.lives[n.i]}, on: now.index})
 		}
 	}
 	return ok

@@ -67,7 +67,7 @@ func (w *world) expired(id fsm.SessionID, renewed, ttl time.Duration) {
 // known is called when a caller hears of its grant: the log must have it.
 func (w *world) known(t *tenure) {
 	for _, lock := range t.locks {
-		if err := w.book.granted(t.grant.Session().ID(), t.c.ask.Request, w.lockName(lock), t.token); err != "" {
+		if err := w.shadow.granted(t.grant.Session().ID(), t.c.ask.Request, w.lockName(lock), t.token); err != "" {
 			w.broken("a grant that was answered is in the log", "token %d for call %d: %s", t.token, t.c.op, err)
 		}
 	}
@@ -129,7 +129,7 @@ func (w *world) promise(t *tenure) {
 	for i, l := range t.locks {
 		names[i] = w.lockName(l)
 	}
-	w.book.promises = append(w.book.promises, promise{
+	w.shadow.promises = append(w.shadow.promises, promise{
 		token: t.token, until: w.now + w.atLeast(t.c.spec.MinHold), names: names,
 		share: share{token: t.token, mode: t.c.spec.Mode, weight: t.c.spec.Weight},
 	})

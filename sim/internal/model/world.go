@@ -28,7 +28,7 @@ type world struct {
 	answered []time.Duration           // by node: when its replica last answered a raft leader, or was one
 	calm     time.Duration             // when a node died for good, or went on after a pause
 	died     time.Duration             // when one died for good
-	book     book
+	shadow   shadow
 	fail     *Violation
 	stats    Stats
 	digest   uint64
@@ -60,7 +60,7 @@ func newWorld(p Plan) *world {
 	w.stats.Runs = 1
 	w.founders, w.heardOf, w.answered = p.founders(), make([]time.Duration, p.Nodes), make([]time.Duration, p.Nodes)
 	w.group = w.founders
-	w.book.init(w)
+	w.shadow.init(w)
 	w.names = lockNames(p.Locks)
 	w.valid = make([][]*tenure, len(p.Locks))
 	w.resources = newResources(len(p.Locks))

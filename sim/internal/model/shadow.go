@@ -10,19 +10,19 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// book is a second account of the group's sessions and locks, kept from the commands and events of
-// the log in the order in which they are first applied. It is written without a look at fsm's code:
-// what an event may say follows from what was said before.
-type book struct {
+// shadow is a second account of the group's sessions and locks, kept from the commands and events
+// of the log in the order in which they are first applied. It is written without a look at fsm's
+// code: what an event may say follows from what was said before.
+type shadow struct {
 	w        *world
 	cmd      fsm.Command
 	events   []fsm.Event
 	number   uint64          // of the command
 	applied  []time.Duration // when each command was, by number
-	sessions map[fsm.SessionID]*account
+	sessions map[fsm.SessionID]*shadowSession
 	latest   map[fsm.Node]uint64    // incarnation that has said Hello or Goodbye last
 	removed  map[fsm.Process]uint64 // the command that said last that it has no replica: what it waited for is withdrawn then, or in steps
-	locks    map[string]*ledger
+	locks    map[string]*shadowLock
 	grants   map[uint64]grantee // by token, for ever
 	highest  uint64             // token
 	touched  []string           // names, by this entry
@@ -32,8 +32,8 @@ type book struct {
 	values   map[string][]byte
 }
 
-// account is a session. Its record stays when it has ended: it may never come back.
-type account struct {
+// shadowSession is a session. Its record stays when it has ended: it may never come back.
+type shadowSession struct {
 	ttl      time.Duration
 	opened   uint64 // by this command
 	renewed  uint64 // by this one
@@ -53,8 +53,8 @@ const (
 	finished
 )
 
-// ledger is a lock.
-type ledger struct {
+// shadowLock is a lock.
+type shadowLock struct {
 	holders, waiters []share
 	rests            []place
 }
@@ -85,19 +85,19 @@ type grantee struct {
 	forced  bool // an operator took it
 }
 
-func (b *book) init(w *world) {
-	*b = book{
-		w: w, latest: make(map[fsm.Node]uint64), removed: make(map[fsm.Process]uint64), sessions: make(map[fsm.SessionID]*account), locks: make(map[string]*ledger), grants: make(map[uint64]grantee),
+func (sh *shadow) init(w *world) {
+	*sh = shadow{
+		w: w, latest: make(map[fsm.Node]uint64), removed: make(map[fsm.Process]uint64), sessions: make(map[fsm.SessionID]*shadowSession), locks: make(map[string]*shadowLock), grants: make(map[uint64]grantee),
 		keys: make(map[string]*record), values: make(map[string][]byte),
 	}
 }
 
-func (b *book) wrong(rule, format string, args ...any) {
-	b.w.broken(rule, "command %d, %s: %s", b.number, describe(b.cmd), fmt.Sprintf(format, args...))
+func (sh *shadow) wrong(rule, format string, args ...any) {
+	sh.w.broken(rule, "command %d, %s: %s", sh.number, describe(sh.cmd), fmt.Sprintf(format, args...))
 }
 
-// applied is what an entry of the log did on the replica that applied it first.
-type deed struct {
+// appliedEntry is what an entry of the log did on the replica that applied it first.
+type appliedEntry struct {
 	before *fsm.Machine // the replica's state
 	index  uint64
 	by     fsm.Process
@@ -108,74 +108,74 @@ type deed struct {
 
 // entry takes what an entry of the log did, and looks at the replica. Of commands that travelled
 // together it looks at each, and at the state that the machine is in after it.
-func (b *book) entry(m *fsm.Machine, a deed) {
+func (sh *shadow) entry(m *fsm.Machine, a appliedEntry) {
 	cmd, err := fsm.Decode(a.raw)
 	if err != nil {
-		b.w.broken("commands are read as they were written", "%v", err)
+		sh.w.broken("commands are read as they were written", "%v", err)
 		return
 	}
 	several, ok := cmd.(fsm.Batch)
 	if !ok {
-		b.command(m, cmd, a.out, a.events)
+		sh.command(m, cmd, a.out, a.events)
 		return
 	}
-	b.w.stats.Together += uint64(len(several.Commands))
+	sh.w.stats.Together += uint64(len(several.Commands))
 	events := a.events
 	for i, one := range several.Commands {
 		part := a.before.Fork()
 		out, told := part.Apply(a.index, a.by, fsm.Encode(fsm.Batch{Commands: several.Commands[:i+1]}))
 		if len(a.out.Each) != len(several.Commands) || digestOf(out.Each[i], nil) != digestOf(a.out.Each[i], nil) {
-			b.w.broken("a batch is its commands, one after the other", "entry %d answers %v, its beginning %v", a.index, a.out, out)
+			sh.w.broken("a batch is its commands, one after the other", "entry %d answers %v, its beginning %v", a.index, a.out, out)
 			return
 		}
 		done := len(a.events) - len(events)
 		if len(told) < done || len(told) > len(a.events) || digestOf(out.Each[i], told[done:]) != digestOf(out.Each[i], events[:len(told)-done]) {
-			b.w.broken("a batch is its commands, one after the other", "entry %d tells %v, its beginning %v", a.index, a.events, told)
+			sh.w.broken("a batch is its commands, one after the other", "entry %d tells %v, its beginning %v", a.index, a.events, told)
 			return
 		}
 		if out.Each[i].Code == fsm.CodeLater {
 			continue // it was not carried out
 		}
-		b.command(part, one, out.Each[i], events[:len(told)-done])
+		sh.command(part, one, out.Each[i], events[:len(told)-done])
 		events = events[len(told)-done:]
 	}
 }
 
 // command takes what one command did, and looks at the state after it.
-func (b *book) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, events []fsm.Event) {
-	b.cmd, b.number, b.events, b.touched, b.parts = cmd, m.Commands(), events, b.touched[:0], b.parts[:0]
-	for uint64(len(b.applied)) <= b.number {
-		b.applied = append(b.applied, b.w.now)
+func (sh *shadow) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, events []fsm.Event) {
+	sh.cmd, sh.number, sh.events, sh.touched, sh.parts = cmd, m.Commands(), events, sh.touched[:0], sh.parts[:0]
+	for uint64(len(sh.applied)) <= sh.number {
+		sh.applied = append(sh.applied, sh.w.now)
 	}
 	if c, ok := cmd.(fsm.Remove); ok && out.Code == fsm.CodeOK {
-		b.removed[fsm.Process{Node: c.Node, Incarnation: c.Incarnation}] = b.number
+		sh.removed[fsm.Process{Node: c.Node, Incarnation: c.Incarnation}] = sh.number
 	}
 	switch cmd.(type) {
 	case fsm.Hello, fsm.Goodbye:
 		of := fsm.ProcessOf(cmd)
-		b.latest[of.Node] = max(b.latest[of.Node], of.Incarnation)
+		sh.latest[of.Node] = max(sh.latest[of.Node], of.Incarnation)
 	}
-	if b.w.trace != nil {
-		b.w.tell("%4d %s: %s%s", b.number, describe(cmd), describeOutcome(out), describeEvents(events))
+	if sh.w.trace != nil {
+		sh.w.tell("%4d %s: %s%s", sh.number, describe(cmd), describeOutcome(out), describeEvents(events))
 	}
 	for i := range events {
-		b.event(&events[i])
+		sh.event(&events[i])
 	}
-	b.complete()
-	b.doom(out)
-	b.gone(m)
-	b.outcome(out)
-	b.remembered(m, out)
-	b.settled(m)
-	b.w.stats.Checks++
+	sh.complete()
+	sh.doom(out)
+	sh.gone(m)
+	sh.outcome(out)
+	sh.remembered(m, out)
+	sh.settled(m)
+	sh.w.stats.Checks++
 	if err := m.Check(); err != nil {
-		b.wrong("the machine keeps its invariants", "%v", err)
+		sh.wrong("the machine keeps its invariants", "%v", err)
 	}
 }
 
 // granted says what is wrong with a grant that a caller heard of.
-func (b *book) granted(id fsm.SessionID, request uint64, name string, token uint64) string {
-	g, ok := b.grants[token]
+func (sh *shadow) granted(id fsm.SessionID, request uint64, name string, token uint64) string {
+	g, ok := sh.grants[token]
 	switch {
 	case !ok:
 		return "no entry granted it"
@@ -185,88 +185,88 @@ func (b *book) granted(id fsm.SessionID, request uint64, name string, token uint
 	return ""
 }
 
-func (b *book) lock(name string) *ledger {
-	l := b.locks[name]
+func (sh *shadow) lock(name string) *shadowLock {
+	l := sh.locks[name]
 	if l == nil {
-		l = &ledger{}
-		b.locks[name] = l
+		l = &shadowLock{}
+		sh.locks[name] = l
 	}
-	if !slices.Contains(b.touched, name) {
-		b.touched = append(b.touched, name)
+	if !slices.Contains(sh.touched, name) {
+		sh.touched = append(sh.touched, name)
 	}
 	return l
 }
 
-func (b *book) event(e *fsm.Event) {
-	if e.Index != b.number {
-		b.wrong("events name their command", "%v names %d", e.Kind, e.Index)
+func (sh *shadow) event(e *fsm.Event) {
+	if e.Index != sh.number {
+		sh.wrong("events name their command", "%v names %d", e.Kind, e.Index)
 	}
 	switch e.Kind {
 	case fsm.EventBorn, fsm.EventServing, fsm.EventWanted, fsm.EventUnfinished:
 	case fsm.EventValueSet:
-		b.valued(e)
+		sh.valued(e)
 	case fsm.EventSessionRenewed:
-		b.renewed(e)
+		sh.renewed(e)
 	case fsm.EventSessionEnded:
-		b.ended(e)
+		sh.ended(e)
 	case fsm.EventQueued:
-		b.queued(e)
+		sh.queued(e)
 	case fsm.EventGranted:
-		b.grant(e)
+		sh.grant(e)
 	case fsm.EventReleased, fsm.EventLost, fsm.EventForced, fsm.EventWithdrawn:
-		b.over(e)
+		sh.over(e)
 	case fsm.EventResting:
-		b.resting(e)
+		sh.resting(e)
 	case fsm.EventRested:
-		b.rested(e)
+		sh.rested(e)
 	}
 }
 
-func (b *book) renewed(e *fsm.Event) {
-	a := b.sessions[e.Session]
+func (sh *shadow) renewed(e *fsm.Event) {
+	a := sh.sessions[e.Session]
 	switch {
 	case a == nil:
-		c, ok := b.cmd.(fsm.Acquire)
+		c, ok := sh.cmd.(fsm.Acquire)
 		if !ok || c.Session != e.Session || c.TTL != e.TTL {
-			b.wrong("only an Acquire opens its session", "session %s", brief(e.Session))
+			sh.wrong("only an Acquire opens its session", "session %s", brief(e.Session))
 		}
-		a = &account{ttl: e.TTL, opened: b.number, requests: make(map[uint64]fate)}
-		b.sessions[e.Session] = a
+		a = &shadowSession{ttl: e.TTL, opened: sh.number, requests: make(map[uint64]fate)}
+		sh.sessions[e.Session] = a
 	case a.ended || a.doomed != 0:
-		b.wrong("a session that has ended stays so", "session %s is renewed", brief(e.Session))
+		sh.wrong("a session that has ended stays so", "session %s is renewed", brief(e.Session))
 	default:
-		c, ok := b.cmd.(fsm.Keep)
+		c, ok := sh.cmd.(fsm.Keep)
 		if !ok || c.Node != e.Session.Node || c.Incarnation != e.Session.Incarnation || !slices.Contains(c.Sessions, e.Session.Number) {
-			b.wrong("only a Keep of its node renews a session", "session %s", brief(e.Session))
+			sh.wrong("only a Keep of its node renews a session", "session %s", brief(e.Session))
 		} else if c.Seq <= a.seq {
-			b.wrong("a late keepalive renews nothing", "session %s by number %d after %d", brief(e.Session), c.Seq, a.seq)
+			sh.wrong("a late keepalive renews nothing", "session %s by number %d after %d", brief(e.Session), c.Seq, a.seq)
 		} else if e.TTL != cmp.Or(c.TTL, a.ttl) {
-			b.wrong("only its holder changes a TTL", "session %s has %v, not %v", brief(e.Session), e.TTL, cmp.Or(c.TTL, a.ttl))
+			sh.wrong("only its holder changes a TTL", "session %s has %v, not %v", brief(e.Session), e.TTL, cmp.Or(c.TTL, a.ttl))
 		} else {
 			a.seq, a.ttl = c.Seq, e.TTL
 		}
 	}
-	a.renewed, a.at = b.number, b.w.now
+	a.renewed, a.at = sh.number, sh.w.now
 }
 
-func (b *book) ended(e *fsm.Event) {
-	a := b.sessions[e.Session]
+func (sh *shadow) ended(e *fsm.Event) {
+	a := sh.sessions[e.Session]
 	if a == nil || a.ended {
-		b.wrong("a session ends once", "session %s", brief(e.Session))
+		sh.wrong("a session ends once", "session %s", brief(e.Session))
 		return
 	}
 	a.ended = true
 	if e.Reason == fsm.ReasonRevoked {
-		b.w.stats.Revoked++
+		sh.w.stats.Revoked++
 	}
 	allowed := false
-	switch c := b.cmd.(type) {
+	switch c := sh.cmd.(type) {
 	case fsm.Expire:
 		allowed = e.Reason == fsm.ReasonExpired && c.Session == e.Session
 		if c.Renewed != a.renewed {
-			b.wrong("a renewed session does not expire", "session %s was renewed at %d", brief(e.Session), a.renewed)
+			sh.wrong("a renewed session does not expire", "session %s was renewed at %d", brief(e.Session), a.renewed)
 		}
-		b.w.expired(e.Session, a.at, a.ttl)
+		sh.w.expired(e.Session, a.at, a.ttl)
 	case fsm.CloseSession:
 		want := fsm.ReasonClosed
 		if c.Lost {
@@ -277,8 +277,8 @@ func (b *book) ended(e *fsm.Event) {
 		allowed = c.Close && e.Reason == fsm.ReasonClosed && c.Session == e.Session
 	case fsm.Hello:
 		allowed = e.Reason == fsm.ReasonIncarnation && c.Node == e.Session.Node && c.Incarnation > e.Session.Incarnation &&
-			b.w.dead(e.Session.Process(), c)
-		b.w.stats.Proven++
+			sh.w.dead(e.Session.Process(), c)
+		sh.w.stats.Proven++
 	case fsm.Goodbye:
 		allowed = e.Reason == fsm.ReasonLeft && c.Node == e.Session.Node && c.Incarnation == e.Session.Incarnation
 	case fsm.Revoke:
@@ -287,41 +287,41 @@ func (b *book) ended(e *fsm.Event) {
 		allowed = e.Reason == a.doomed
 	}
 	if !allowed {
-		b.wrong("a session ends for its reason", "session %s, %v", brief(e.Session), e.Reason)
+		sh.wrong("a session ends for its reason", "session %s, %v", brief(e.Session), e.Reason)
 	}
 }
 
 // settled compares the locks of an entry with the machine's, and looks for who waits for what is
 // free.
-func (b *book) settled(m *fsm.Machine) {
+func (sh *shadow) settled(m *fsm.Machine) {
 	_, left := m.Unfinished()
-	for _, name := range b.touched {
-		l := b.locks[name]
+	for _, name := range sh.touched {
+		l := sh.locks[name]
 		for _, s := range slices.Concat(l.holders, l.waiters) {
-			if b.sessions[s.session].ended && !left {
-				b.wrong("nobody has or waits for a lock without a session", "request %d of %s has %s", s.request, brief(s.session), name)
+			if sh.sessions[s.session].ended && !left {
+				sh.wrong("nobody has or waits for a lock without a session", "request %d of %s has %s", s.request, brief(s.session), name)
 			}
 		}
-		if len(l.waiters) > 0 && !left && b.served(name, &l.waiters[0]) {
-			b.wrong("nobody waits for what is free", "request %d of %s for %s", l.waiters[0].request, brief(l.waiters[0].session), name)
+		if len(l.waiters) > 0 && !left && sh.served(name, &l.waiters[0]) {
+			sh.wrong("nobody waits for what is free", "request %d of %s for %s", l.waiters[0].request, brief(l.waiters[0].session), name)
 		}
 		real, _ := m.Lock(name)
 		same := func(s share, h fsm.Holder) bool {
 			return s.session == h.Session && s.request == h.Request && s.token == h.Token && s.mode == h.Mode && s.weight == h.Weight
 		}
 		if !slices.EqualFunc(l.holders, real.Holders, same) || !slices.EqualFunc(l.waiters, real.Waiters, same) {
-			b.wrong("events tell all that changes", "%s has holders %v and waiters %v, by the events %v and %v",
+			sh.wrong("events tell all that changes", "%s has holders %v and waiters %v, by the events %v and %v",
 				name, real.Holders, real.Waiters, l.holders, l.waiters)
 		}
 		resting := func(p place, r fsm.Rest) bool { return p.token == r.Token && p.mode == r.Mode && p.lasts == r.For }
 		if !slices.EqualFunc(l.rests, real.Rests, resting) {
-			b.wrong("events tell all that changes", "%q has rests %v, by the events %v", name, real.Rests, l.rests)
+			sh.wrong("events tell all that changes", "%q has rests %v, by the events %v", name, real.Rests, l.rests)
 		}
-		if !bytes.Equal(b.values[name], real.Value) {
-			b.wrong("only its holder writes a value", "%q has %q, not %q", name, real.Value, b.values[name])
+		if !bytes.Equal(sh.values[name], real.Value) {
+			sh.wrong("only its holder writes a value", "%q has %q, not %q", name, real.Value, sh.values[name])
 		}
 		if len(l.holders)+len(l.waiters)+len(l.rests) == 0 {
-			delete(b.locks, name)
+			delete(sh.locks, name)
 		}
 	}
 }

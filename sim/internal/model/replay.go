@@ -8,31 +8,31 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// fold is somebody who read all locks once and follows them by the events of one replica since, as
-// a consumer of Watch or Observe does: what it makes of them must be the state. Where it was too
+// replay is somebody who read all locks once and follows them by the events of one replica since,
+// as a consumer of Watch or Observe does: what it makes of them must be the state. Where it was too
 // slow, or the replica received a snapshot, it misses events, hears so, and reads the state anew.
-type fold struct {
+type replay struct {
 	n      *node
 	spec   Watch
 	index  uint64 // command of the state that was read
 	last   uint64 // of the last event
-	locks  map[string]*folded
+	locks  map[string]*replayedLock
 	events []fsm.Event
 	missed uint64 // command of the last event that is not among them, which come before; 0: none
 }
 
-// folded is what is known of one lock.
-type folded struct {
+// replayedLock is what is known of one lock.
+type replayedLock struct {
 	holders, waiters []fsm.Holder
 	value            []byte
 }
 
-// fold begins what the plan has of this node's watches.
-func (n *node) fold() {
+// startReplays begins what the plan has of this node's watches.
+func (n *node) startReplays() {
 	for _, spec := range n.w.plan.Watches {
 		if spec.Node == n.i {
-			f := &fold{n: n, spec: spec}
-			n.folds = append(n.folds, f)
+			f := &replay{n: n, spec: spec}
+			n.replays = append(n.replays, f)
 			f.read()
 			f.again()
 		}
@@ -41,7 +41,7 @@ func (n *node) fold() {
 
 // take is what the product's feed does with the events of one entry: it never waits for the
 // consumer.
-func (f *fold) take(events []fsm.Event) {
+func (f *replay) take(events []fsm.Event) {
 	for i := range events {
 		e := &events[i]
 		if !told(e) {
@@ -65,11 +65,11 @@ func told(e *fsm.Event) bool {
 	return false
 }
 
-func (f *fold) again() { f.n.w.after(f.n, f.spec.Pace+time.Millisecond, f.look) }
+func (f *replay) again() { f.n.w.after(f.n, f.spec.Pace+time.Millisecond, f.step) }
 
-// look takes what has come, and then compares or, if something is missing, reads the state a little
+// step takes what has come, and then compares or, if something is missing, reads the state a little
 // later.
-func (f *fold) look() {
+func (f *replay) step() {
 	if f.n.machine.Commands() < f.n.known { // a replica of a later life catches up
 		f.again()
 		return
@@ -96,7 +96,7 @@ func (f *fold) look() {
 }
 
 // resync reads the state anew, once the replica has all that was missed.
-func (f *fold) resync() {
+func (f *replay) resync() {
 	if f.n.machine.Commands() < f.n.known {
 		f.n.w.after(f.n, f.spec.Pace+time.Millisecond, f.resync)
 		return
@@ -106,17 +106,17 @@ func (f *fold) resync() {
 	f.again()
 }
 
-func (f *fold) read() {
-	f.index, f.locks = f.n.machine.Commands(), make(map[string]*folded)
+func (f *replay) read() {
+	f.index, f.locks = f.n.machine.Commands(), make(map[string]*replayedLock)
 	for l := range f.n.machine.Locks("") {
-		f.locks[l.Name] = &folded{l.Holders, l.Waiters, l.Value}
+		f.locks[l.Name] = &replayedLock{l.Holders, l.Waiters, l.Value}
 	}
 }
 
-func (f *fold) apply(e *fsm.Event) {
+func (f *replay) apply(e *fsm.Event) {
 	l := f.locks[e.Name]
 	if l == nil {
-		l = &folded{}
+		l = &replayedLock{}
 		f.locks[e.Name] = l
 	}
 	h := e.Holder()
@@ -141,13 +141,13 @@ func (f *fold) apply(e *fsm.Event) {
 }
 
 // compare asks whether what the events made of the state is the state.
-func (f *fold) compare() {
+func (f *replay) compare() {
 	n, rest := f.n, len(f.locks)
-	n.w.stats.Folds++
+	n.w.stats.Replays++
 	for l := range n.machine.Locks("") {
 		mine := f.locks[l.Name]
 		if mine == nil {
-			mine = &folded{}
+			mine = &replayedLock{}
 		} else {
 			rest--
 		}

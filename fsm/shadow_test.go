@@ -15,7 +15,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		l := &ledger{
+		l := &shadow{
 			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
 			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),
 			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool), opened: make(map[SessionID]uint64), sentence: make(map[Process]uint64), places: make(map[Process]Place),
@@ -46,7 +46,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 }
 
 // apply carries out a command and compares what it did with what may be.
-func (l *ledger) apply(w *world, c Command) {
+func (l *shadow) apply(w *world, c Command) {
 	first := w.o.run(ProcessOf(c)) == nil
 	began := w.m.Commands() + 1
 	outcome, events := w.m.Apply(w.index, ProcessOf(c), Encode(c))
@@ -71,7 +71,7 @@ type requestID struct {
 	request uint64
 }
 
-type ledger struct {
+type shadow struct {
 	*rapid.T
 	holders map[string]map[uint64]Event // by lock and token, as granted
 	highest map[string]uint64           // token ever granted, by lock
@@ -86,7 +86,7 @@ type ledger struct {
 	sentence map[Process]uint64   // index up to which its sessions may end
 }
 
-func (l *ledger) observe(c Command, e Event) {
+func (l *shadow) observe(c Command, e Event) {
 	id := requestID{e.Session, e.Request}
 	switch e.Kind {
 	case EventQueued:
@@ -137,7 +137,7 @@ func (l *ledger) observe(c Command, e Event) {
 
 // mayEnd tests S9: the command is of the process whose grant ends, or says that its time is over,
 // or is an operator's, or the Hello of a process that proves the death of that one.
-func (l *ledger) mayEnd(c Command, e Event) {
+func (l *shadow) mayEnd(c Command, e Event) {
 	switch c := c.(type) {
 	case Expire:
 		if c.Session == e.Session && e.Reason == ReasonExpired {
@@ -168,7 +168,7 @@ func (l *ledger) mayEnd(c Command, e Event) {
 }
 
 // sentenced notes which processes a command ends, in this step or later.
-func (l *ledger) sentenced(c Command, index uint64, first bool) {
+func (l *shadow) sentenced(c Command, index uint64, first bool) {
 	switch c := c.(type) {
 	case Goodbye:
 		l.sentence[ProcessOf(c)] = index
@@ -193,13 +193,13 @@ func (l *ledger) sentenced(c Command, index uint64, first bool) {
 func same(a, b Event) bool { return a.Session == b.Session && a.Request == b.Request }
 
 // fresh tests that a request and its session have not ended before.
-func (l *ledger) fresh(id requestID) {
+func (l *shadow) fresh(id requestID) {
 	if l.over[id] || l.ended[id.session] {
 		l.Fatalf("S5: %v came back", id)
 	}
 }
 
-func (l *ledger) granted(e Event) {
+func (l *shadow) granted(e Event) {
 	if e.Token <= l.highest[e.Name] {
 		l.Fatalf("S2: token %d of %s after %d", e.Token, e.Name, l.highest[e.Name])
 	}
@@ -232,8 +232,8 @@ func (l *ledger) granted(e Event) {
 	l.holders[e.Name][e.Token] = e
 }
 
-// compare tests that the machine holds what the ledger does, no more and no less.
-func (l *ledger) compare(m *Machine, c Command, o Outcome) {
+// compare tests that the machine holds what the shadow does, no more and no less.
+func (l *shadow) compare(m *Machine, c Command, o Outcome) {
 	grants := 0
 	for name, holders := range l.holders {
 		weight := uint32(0)
@@ -271,7 +271,7 @@ func free(v Lock) bool { return len(v.Holders) == 0 && len(v.Rests) == 0 && len(
 
 // waitsElsewhere says whether the first waiter wants a set of names, another of which cannot be had
 // yet.
-func (l *ledger) waitsElsewhere(m *Machine, v Lock) bool {
+func (l *shadow) waitsElsewhere(m *Machine, v Lock) bool {
 	first := v.Waiters[0]
 	for _, name := range names() {
 		other, _ := m.Lock(name)
