@@ -153,7 +153,7 @@ func TestNodesThatExchangeTheirAddressesAreNotTakenForEachOther(t *testing.T) {
 
 func TestAFleetThatMovesAsAWholeFindsItselfThroughItsNames(t *testing.T) {
 	t.Parallel()
-	b, dir := testkit.NewBook(t), t.TempDir()
+	b, dir := testkit.NewPeersFile(t), t.TempDir()
 	open := func(i int) *holdfast.Cluster {
 		return b.Open(i, func(i int, cfg *holdfast.Config) {
 			cfg.DataDir, cfg.Bootstrap = filepath.Join(dir, strconv.Itoa(i)), 3

@@ -63,7 +63,7 @@ func TestNodesJoinByName(t *testing.T) {
 
 func TestNodesJoinByAFileThatIsWrittenLater(t *testing.T) {
 	t.Parallel()
-	b := testkit.NewBook(t)
+	b := testkit.NewPeersFile(t)
 	var list []*holdfast.Cluster
 	for range 3 {
 		list = append(list, join(t, b.Join()))
@@ -94,7 +94,7 @@ func TestNodesJoinByServiceRecord(t *testing.T) {
 
 func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	t.Parallel()
-	b := testkit.NewBook(t)
+	b := testkit.NewPeersFile(t)
 	list := make([]*holdfast.Cluster, 5)
 	var all sync.WaitGroup
 	began := time.Now()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Fault is a kind of harm that Nemesis does.
+// Fault is a kind of fault that Nemesis injects.
 type Fault uint8
 
 // The kinds.
@@ -59,9 +59,9 @@ func allFaults() []Fault {
 	return all
 }
 
-// Nemesis does harm for d of virtual time, one fault after another, as the seed says: of the given
-// kinds, or, if none is given, of about half of all kinds but FaultRevoke, so that different seeds
-// find different things. Each fault lasts up to two TTLs, now and then so long that the group
+// Nemesis injects faults for d of virtual time, one fault after another, as the seed says: of the
+// given kinds, or, if none is given, of about half of all kinds but FaultRevoke, so that different
+// seeds find different things. Each fault lasts up to two TTLs, now and then so long that the group
 // replaces the node, and for minutes after that. What loses a disk, and without disks what ends a
 // process, waits until the group can spare the node (but FaultBlackout: without disks it ends the
 // group). A node that may not leave where all voters are well fails the test. Then it ends all
@@ -82,7 +82,7 @@ func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 		time.Sleep(upTo(r, 5*time.Second))
 		n := s.nodes[r.IntN(len(s.nodes))]
 		what := kinds[r.IntN(len(kinds))]
-		s.harm(r, what, n, s.lasts(r, what, n))
+		s.inject(r, what, n, s.lasts(r, what, n))
 		s.revive()
 	}
 	s.Heal()
@@ -151,11 +151,11 @@ func (s *Sim) lasts(r *rand.Rand, what Fault, n *Node) time.Duration {
 	return upTo(r, 2*n.ttl)
 }
 
-// harm does one fault, from its beginning to its end, but for drift, which stays.
-func (s *Sim) harm(r *rand.Rand, what Fault, n *Node, d time.Duration) {
+// inject does one fault, from its beginning to its end, but for drift, which stays.
+func (s *Sim) inject(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 	switch what {
 	case FaultPartition, FaultCut, FaultNetwork:
-		s.spoil(r, what, n)
+		s.breakNetwork(r, what, n)
 		time.Sleep(d)
 		s.Heal()
 	case FaultPause:
@@ -228,8 +228,8 @@ func (s *Sim) revoke(n, operator *Node) {
 	}
 }
 
-// spoil does harm to the network.
-func (s *Sim) spoil(r *rand.Rand, what Fault, n *Node) {
+// breakNetwork injects a fault of the network.
+func (s *Sim) breakNetwork(r *rand.Rand, what Fault, n *Node) {
 	var others []int
 	for i := range s.nodes {
 		if i != n.i {

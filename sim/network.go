@@ -6,17 +6,17 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// weather is what the test wants of the network. What each link is like follows from it and from
-// the nodes that are isolated, paused or about to die.
-type weather struct {
+// networkFaults is what the test wants of the network. What each link is like follows from it and
+// from the nodes that are isolated, paused or about to die.
+type networkFaults struct {
 	faults map[[2]int]transport.Faults
 	cuts   map[[2]int]bool
 	gossip map[int]bool // nodes whose gossip is cut off
 	raft   map[int]bool // nodes whose Raft is
 }
 
-func newWeather() weather {
-	return weather{
+func newNetworkFaults() networkFaults {
+	return networkFaults{
 		faults: make(map[[2]int]transport.Faults), cuts: make(map[[2]int]bool),
 		gossip: make(map[int]bool), raft: make(map[int]bool),
 	}
@@ -34,7 +34,7 @@ func (s *Sim) Partition(groups ...[]int) {
 				}
 				for _, i := range group {
 					for _, j := range other {
-						s.weather.cuts[[2]int{i, j}] = true
+						s.network.cuts[[2]int{i, j}] = true
 					}
 				}
 			}
@@ -46,14 +46,14 @@ func (s *Sim) Partition(groups ...[]int) {
 // Node.Rejoin of either.
 func (s *Sim) Cut(i, j int) {
 	s.fault("the network is cut from node %d to node %d", i, j)
-	s.change(func() { s.weather.cuts[[2]int{i, j}] = true })
+	s.change(func() { s.network.cuts[[2]int{i, j}] = true })
 }
 
 // Faults sets the faults of the network from node i to node j, one direction: loss, duplication,
 // delay and so on. The zero value ends them; cuts are separate.
 func (s *Sim) Faults(i, j int, f transport.Faults) {
 	s.fault("the network from node %d to node %d: %+v", i, j, f)
-	s.change(func() { s.weather.faults[[2]int{i, j}] = f })
+	s.change(func() { s.network.faults[[2]int{i, j}] = f })
 }
 
 // FaultsEverywhere sets the same faults from every node to every other one.
@@ -62,7 +62,7 @@ func (s *Sim) FaultsEverywhere(f transport.Faults) {
 	s.change(func() {
 		for i := range s.nodes {
 			for j := range s.nodes {
-				s.weather.faults[[2]int{i, j}] = f
+				s.network.faults[[2]int{i, j}] = f
 			}
 		}
 	})
@@ -73,7 +73,7 @@ func (s *Sim) FaultsEverywhere(f transport.Faults) {
 func (s *Sim) Heal() {
 	s.fault("the network is healed")
 	s.change(func() {
-		s.weather = newWeather()
+		s.network = newNetworkFaults()
 		for _, n := range s.nodes {
 			n.isolated = false
 		}
@@ -90,14 +90,14 @@ func (n *Node) Isolate() {
 // a firewall does that blocks UDP, or another secret. Heal ends it, and Rejoin.
 func (n *Node) CutGossip() {
 	n.s.fault("the gossip of node %d is cut off", n.i)
-	n.s.change(func() { n.s.weather.gossip[n.i] = true })
+	n.s.change(func() { n.s.network.gossip[n.i] = true })
 }
 
 // CutRaft cuts off the Raft connections of a node, in both directions, and leaves its gossip: as a
 // certificate does that has expired. Heal ends it, and Rejoin.
 func (n *Node) CutRaft() {
 	n.s.fault("the raft connections of node %d are cut off", n.i)
-	n.s.change(func() { n.s.weather.raft[n.i] = true })
+	n.s.change(func() { n.s.network.raft[n.i] = true })
 }
 
 // Rejoin ends all cuts of the network at this node.
@@ -105,11 +105,11 @@ func (n *Node) Rejoin() {
 	n.s.fault("node %d is connected again", n.i)
 	n.s.change(func() {
 		n.isolated = false
-		delete(n.s.weather.gossip, n.i)
-		delete(n.s.weather.raft, n.i)
-		for pair := range n.s.weather.cuts {
+		delete(n.s.network.gossip, n.i)
+		delete(n.s.network.raft, n.i)
+		for pair := range n.s.network.cuts {
 			if pair[0] == n.i || pair[1] == n.i {
-				delete(n.s.weather.cuts, pair)
+				delete(n.s.network.cuts, pair)
 			}
 		}
 	})
@@ -125,10 +125,10 @@ func (s *Sim) change(edit func()) {
 			if i == j {
 				continue
 			}
-			f := s.weather.faults[[2]int{i, j}]
-			f.Cut = f.Cut || s.weather.cuts[[2]int{i, j}] || from.unreachable() || to.unreachable()
-			f.CutGossip = f.CutGossip || s.weather.gossip[i] || s.weather.gossip[j]
-			f.CutRaft = f.CutRaft || s.weather.raft[i] || s.weather.raft[j]
+			f := s.network.faults[[2]int{i, j}]
+			f.Cut = f.Cut || s.network.cuts[[2]int{i, j}] || from.unreachable() || to.unreachable()
+			f.CutGossip = f.CutGossip || s.network.gossip[i] || s.network.gossip[j]
+			f.CutRaft = f.CutRaft || s.network.raft[i] || s.network.raft[j]
 			s.net.SetFaults(from.host, to.host, f)
 		}
 	}

@@ -109,7 +109,7 @@ type Sim struct {
 	disks   atomic.Uint64 // that were made
 
 	mu       sync.Mutex
-	weather  weather
+	network  networkFaults
 	sections map[string]*Section
 }
 
@@ -164,7 +164,7 @@ func newSim(t *testing.T, opts Options, h *history) *Sim {
 	}
 	s := &Sim{
 		t: t, opts: opts, trace: trace, history: h, begin: time.Now(), net: transport.NewMemory(opts.Seed),
-		lots: rand.New(rand.NewPCG(opts.Seed, 0)), weather: newWeather(), sections: make(map[string]*Section),
+		lots: rand.New(rand.NewPCG(opts.Seed, 0)), network: newNetworkFaults(), sections: make(map[string]*Section),
 	}
 	logs := slog.DiscardHandler
 	if opts.Logger != nil {

@@ -58,7 +58,7 @@ func TestEveryCommandInADocumentNamesWhatExists(t *testing.T) {
 		}
 	}
 	if seen < 50 {
-		t.Errorf("only %d commands were found: the pattern has lost its teeth", seen)
+		t.Errorf("only %d commands were found: the pattern has become useless", seen)
 	}
 }
 

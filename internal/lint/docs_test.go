@@ -203,7 +203,7 @@ func TestEveryFileThatAPackageCommentNamesExists(t *testing.T) {
 		}
 	}
 	if seen < 5 {
-		t.Errorf("only %d names were found: the pattern has lost its teeth", seen)
+		t.Errorf("only %d names were found: the pattern has become useless", seen)
 	}
 }
 

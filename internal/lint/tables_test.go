@@ -61,7 +61,7 @@ func TestOperationsExplainsEveryLogLine(t *testing.T) {
 	t.Parallel()
 	lines := logged(sources(t))
 	if len(lines) < 25 {
-		t.Fatalf("only %d lines were found: the pattern has lost its teeth", len(lines))
+		t.Fatalf("only %d lines were found: the pattern has become useless", len(lines))
 	}
 	told := section(t, "## Log lines")
 	for line, where := range lines {

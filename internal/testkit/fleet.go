@@ -12,27 +12,27 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Book is a file of addresses through which the nodes of a test find each other.
-type Book struct {
+// PeersFile is a file of addresses through which the nodes of a test find each other.
+type PeersFile struct {
 	t    testing.TB
 	path string
 	mu   sync.Mutex
 }
 
-// NewBook makes an empty book in a directory of the test's.
-func NewBook(t testing.TB) *Book {
+// NewPeersFile makes an empty file in a directory of the test's.
+func NewPeersFile(t testing.TB) *PeersFile {
 	t.Helper()
-	return &Book{t: t, path: filepath.Join(t.TempDir(), "peers")}
+	return &PeersFile{t: t, path: filepath.Join(t.TempDir(), "peers")}
 }
 
-// Join is the Config.Join of nodes that look into the book.
-func (b *Book) Join() []string { return []string{"file+" + b.path} }
+// Join is the Config.Join of nodes that look into the file.
+func (b *PeersFile) Join() []string { return []string{"file+" + b.path} }
 
 // Path is the name of the file.
-func (b *Book) Path() string { return b.path }
+func (b *PeersFile) Path() string { return b.path }
 
 // Add writes where c is.
-func (b *Book) Add(c *holdfast.Cluster) {
+func (b *PeersFile) Add(c *holdfast.Cluster) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +46,8 @@ func (b *Book) Add(c *holdfast.Cluster) {
 	}
 }
 
-// Open opens a node on real sockets that joins through the book.
-func (b *Book) Open(i int, change ...func(i int, cfg *holdfast.Config)) *holdfast.Cluster {
+// Open opens a node on real sockets that joins through the file.
+func (b *PeersFile) Open(i int, change ...func(i int, cfg *holdfast.Config)) *holdfast.Cluster {
 	b.t.Helper()
 	cfg := holdfast.Config{Name: fmt.Sprint("n", i), Join: b.Join(), Logger: Quiet()}
 	for _, f := range change {
@@ -65,7 +65,7 @@ func (b *Book) Open(i int, change ...func(i int, cfg *holdfast.Config)) *holdfas
 // Fleet opens n nodes on real sockets in this process and waits until all are ready.
 func Fleet(t testing.TB, n int, change ...func(i int, cfg *holdfast.Config)) []*holdfast.Cluster {
 	t.Helper()
-	b := NewBook(t)
+	b := NewPeersFile(t)
 	list := make([]*holdfast.Cluster, n)
 	for i := range list {
 		list[i] = b.Open(i, append([]func(int, *holdfast.Config){func(_ int, cfg *holdfast.Config) {

@@ -87,7 +87,7 @@ func Check(h []history.Event, patience time.Duration, least int) ([]Verdict, err
 		}
 	}
 	if first == nil && total < least {
-		first = fmt.Errorf("holdfast: %d operations, at least %d wanted: a history without teeth", total, least)
+		first = fmt.Errorf("holdfast: %d operations, at least %d wanted: a vacuous history", total, least)
 	}
 	return verdicts, first
 }

@@ -175,7 +175,7 @@ func TestHistoriesThatMayBeAreAccepted(t *testing.T) {
 // No decision is no proof, and neither is a history in which nothing happened.
 func TestWhatIsNotDecidedOrNotTriedFails(t *testing.T) {
 	t.Parallel()
-	if _, err := porcupine.Check(script(ask(1), grant(1, 10)), patience, 100); err == nil || !strings.Contains(err.Error(), "teeth") {
+	if _, err := porcupine.Check(script(ask(1), grant(1, 10)), patience, 100); err == nil || !strings.Contains(err.Error(), "vacuous") {
 		t.Errorf("two operations where a hundred were wanted: %v", err)
 	}
 	// Many writes in doubt at once, and reads that none of them explains: too many orders to try

@@ -7,17 +7,18 @@ import (
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// Elections are the seats of leaders: who leads and what the leader says of itself are one object,
-// which is written by candidates when they are elected and while they lead, and read as a whole.
+// Elections are the locks that leaders are elected by: who leads and what the leader says of itself
+// are one object, which is written by candidates when they are elected and while they lead, and
+// read as a whole.
 type Elections struct{}
 
 // Name is for people.
 func (Elections) Name() string { return "election" }
 
-// Init is an empty seat.
-func (Elections) Init() State { return seat{} }
+// Init is an election without a leader.
+func (Elections) Init() State { return electionState{} }
 
-// elected, ended, published and led are what can happen to a seat.
+// elected, ended, published and led are what can happen to an election.
 type (
 	elected struct {
 		token    uint64
@@ -52,10 +53,10 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 	of := make(map[uint64]*tenure)
 	for _, t := range all {
 		of[t.token] = t
-		if t.asked.Weight < t.asked.Limit { // shared: several may hold a set with the seat in it
+		if t.asked.Weight < t.asked.Limit { // shared: several may hold a set with the election in it
 			continue
 		}
-		for _, name := range t.asked.Names() { // who holds a set with the seat in it leads
+		for _, name := range t.asked.Names() { // who holds a set with the election in it leads
 			add(name, Op{t.grant.call, t.grant.ret, elected{token: t.token, value: t.asked.Value}})
 			for _, s := range t.ends {
 				add(name, Op{s.call, s.ret, ended{t.token}})
@@ -104,23 +105,23 @@ func (Elections) Ops(h []history.Event) map[string][]Op {
 	return ops
 }
 
-// seat is who leads, 0 is nobody; the highest token so far; and the value, which outlives its
-// leader.
-type seat struct {
+// electionState is who leads, 0 is nobody; the highest token so far; and the value, which outlives
+// its leader.
+type electionState struct {
 	leader, highest uint64
 	value           string
 	unknown         bool // the value is that of a stranger
 }
 
 // Key tells states apart.
-func (s seat) Key() string { return fmt.Sprint(s.leader, s.highest, s.value, s.unknown) }
+func (s electionState) Key() string { return fmt.Sprint(s.leader, s.highest, s.value, s.unknown) }
 
-// Step elects only into an empty seat and with a higher token, and tells who leads and with which
+// Step elects only where nobody leads, and with a higher token, and tells who leads and with which
 // value.
-func (s seat) Step(what any) (State, bool) {
+func (s electionState) Step(what any) (State, bool) {
 	switch op := what.(type) {
 	case elected:
-		next := seat{op.token, op.token, s.value, s.unknown}
+		next := electionState{op.token, op.token, s.value, s.unknown}
 		switch {
 		case op.stranger:
 			next.unknown = true

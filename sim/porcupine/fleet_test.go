@@ -39,7 +39,7 @@ func TestHistoriesOfTheModelAreLinearizable(t *testing.T) {
 	}
 	t.Logf("%d operations, %d tokens verified", ops, verified)
 	if ops < 500*int(seeds)/10 || verified == 0 {
-		t.Error("histories without teeth")
+		t.Error("vacuous histories")
 	}
 }
 

@@ -4,7 +4,7 @@
 // left in a process that has used Holdfast. It has no code but tests.
 //
 // A test belongs here when it starts a process, counts what a process uses (memory, goroutines,
-// descriptors, processor time), or does harm on real sockets and files. Its bounds are such as a
+// descriptors, processor time), or breaks real sockets and files. Its bounds are such as a
 // machine keeps that is busy with the other tests; its ports are of the system's choice; what it
 // starts ends with it. What needs a right or a system that is not there is skipped and says so.
 // Time limit: 10 minutes (go test -timeout 10m ./sim/processes).

@@ -21,7 +21,7 @@ import (
 // patients is a fleet whose nodes stand on disks that the test can break.
 type patients struct {
 	t     *testing.T
-	book  *testkit.Book
+	peers *testkit.PeersFile
 	disks []*brittle
 	nodes []*holdfast.Cluster
 
@@ -32,7 +32,7 @@ type patients struct {
 
 func newPatients(t *testing.T) *patients {
 	t.Helper()
-	p := &patients{t: t, book: testkit.NewBook(t), disks: []*brittle{newBrittle(), newBrittle(), newBrittle()}}
+	p := &patients{t: t, peers: testkit.NewPeersFile(t), disks: []*brittle{newBrittle(), newBrittle(), newBrittle()}}
 	for i := range p.disks {
 		p.nodes = append(p.nodes, p.open(i))
 	}
@@ -43,7 +43,7 @@ func newPatients(t *testing.T) *patients {
 func (p *patients) open(i int) *holdfast.Cluster {
 	p.t.Helper()
 	c, err := openOn(p.t, p.disks[i], holdfast.Config{
-		Name: fmt.Sprint("n", i), Join: p.book.Join(), Bootstrap: 3,
+		Name: fmt.Sprint("n", i), Join: p.peers.Join(), Bootstrap: 3,
 		Events: holdfast.Events{
 			LeaseLost: func(_ string, _ holdfast.Token, err error) { p.note(&p.lost, err) },
 			Failed:    func(err error) { p.note(&p.failed, err) },
@@ -53,7 +53,7 @@ func (p *patients) open(i int) *holdfast.Cluster {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { c.Close() })
-	p.book.Add(c)
+	p.peers.Add(c)
 	return c
 }
 

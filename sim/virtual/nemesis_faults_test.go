@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// harm does harm for d, and ends when all of it has ended.
-func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
+// inject injects faults for d, and ends when all of them have ended.
+func (x *nemesis) inject(r *rand.Rand, d time.Duration) {
 	var doing sync.WaitGroup
 	time.AfterFunc(d, func() { close(x.stop) })
 	if workload.Chance(r, 50) {
@@ -26,7 +26,7 @@ func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
 		own := rand.New(rand.NewPCG(r.Uint64(), 6))
 		doing.Go(func() { x.restorer(own) })
 	}
-	for x.wait(workload.UpTo(r, x.pace.harm)) {
+	for x.wait(workload.UpTo(r, x.pace.faultPause)) {
 		if x.running.Load() >= x.pace.faults {
 			continue
 		}
@@ -40,7 +40,7 @@ func (x *nemesis) harm(r *rand.Rand, d time.Duration) {
 	doing.Wait()
 }
 
-// wait waits for d, or answers false when the harm is to end.
+// wait waits for d, or returns false when the faults are to end.
 func (x *nemesis) wait(d time.Duration) bool {
 	select {
 	case <-x.stop:
@@ -63,7 +63,7 @@ func (x *nemesis) siege(r *rand.Rand) {
 		}
 		n := x.s.Node(holders[r.IntN(len(holders))])
 		cut := []func(){n.Isolate, n.Isolate, n.CutRaft, n.CutGossip}[r.IntN(4)]
-		if x.weather([]int{n.Index()}, cut, replaced+workload.UpTo(r, time.Minute)) {
+		if x.breakNetwork([]int{n.Index()}, cut, replaced+workload.UpTo(r, time.Minute)) {
 			return
 		}
 	}
@@ -192,7 +192,7 @@ func (x *nemesis) majority() bool {
 	return views > 0
 }
 
-// onNetwork does harm to the network, if no other fault does.
+// onNetwork injects a fault of the network, if no other fault does.
 func (x *nemesis) onNetwork(r *rand.Rand, i int) {
 	n := len(x.s.Nodes())
 	touched := []int{i} // in front, as it may be the raft leader
@@ -201,11 +201,11 @@ func (x *nemesis) onNetwork(r *rand.Rand, i int) {
 			touched = append(touched, k)
 		}
 	}
-	x.weather(touched, func() { x.spoil(r, touched) }, x.lasts(r))
+	x.breakNetwork(touched, func() { x.spoil(r, touched) }, x.lasts(r))
 }
 
-// weather spoils the network around some nodes for d, if no other fault has it in its hands.
-func (x *nemesis) weather(touched []int, spoil func(), d time.Duration) bool {
+// breakNetwork breaks the network around some nodes for d, if no other fault has it in its hands.
+func (x *nemesis) breakNetwork(touched []int, spoil func(), d time.Duration) bool {
 	if !x.takeNetwork() {
 		return false
 	}
@@ -242,7 +242,7 @@ func (x *nemesis) giveNetwork() {
 }
 
 // spoil cuts the touched nodes off, one way or both, or from each other alone, or one kind of what
-// they say, or gives them bad weather.
+// they say, or makes their network lossy and slow.
 func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 	var others []int
 	for k := range x.s.Nodes() {
@@ -287,7 +287,7 @@ func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 			}
 		}
 	default:
-		f := x.badWeather(r)
+		f := x.lossy(r)
 		for _, k := range touched {
 			for l := range x.s.Nodes() {
 				if l != k {
@@ -299,7 +299,7 @@ func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 	}
 }
 
-func (x *nemesis) badWeather(r *rand.Rand) transport.Faults {
+func (x *nemesis) lossy(r *rand.Rand) transport.Faults {
 	f := transport.Faults{
 		Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
 		Delay: time.Duration(r.IntN(100)) * time.Millisecond, Jitter: time.Duration(r.IntN(300)) * time.Millisecond,

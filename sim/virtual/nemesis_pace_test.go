@@ -14,16 +14,16 @@ import (
 // pace is how often things happen in a run, and for how long. What changes who belongs to the group
 // takes long times and few calls; what goes wrong between calls takes many calls.
 type pace struct {
-	name         string
-	minutes      int
-	users        workload.Pace
-	operate      time.Duration // the longest pause before an operator revokes a node
-	harm, backup time.Duration // the longest pause between faults, and before a backup is made or put back
-	faults       int64         // at a time
-	ages, moves  int           // the percentage of faults that last for hours, and the share of moves and leaving nodes
-	survey       time.Duration // how often it is looked who votes
-	ttls, longs  []time.Duration
-	least        history.Figures // of all runs together
+	name               string
+	minutes            int
+	users              workload.Pace
+	operate            time.Duration // the longest pause before an operator revokes a node
+	faultPause, backup time.Duration // the longest pause between faults, and before a backup is made or put back
+	faults             int64         // at a time
+	ages, moves        int           // the percentage of faults that last for hours, and the share of moves and leaving nodes
+	survey             time.Duration // how often it is looked who votes
+	ttls, longs        []time.Duration
+	least              history.Figures // of all runs together
 }
 
 // dense has many calls, and faults that last for seconds: for runs of minutes.
@@ -34,7 +34,7 @@ func dense() pace {
 			Call: 500 * time.Millisecond, Keep: 5 * time.Second, Lead: time.Second, Look: time.Second, Burden: time.Second,
 			Job: 3 * time.Second, Hold: 4 * time.Minute, Patience: 90 * time.Second, Glance: 300 * time.Millisecond, Gaze: 300 * time.Millisecond,
 		},
-		operate: 30 * time.Second, harm: 5 * time.Second, backup: time.Minute, faults: 2, survey: 150 * time.Millisecond,
+		operate: 30 * time.Second, faultPause: 5 * time.Second, backup: time.Minute, faults: 2, survey: 150 * time.Millisecond,
 		ttls: []time.Duration{2 * time.Second, 4 * time.Second}, longs: []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour},
 		least: history.Figures{
 			Calls: 200, Grants: 50, Refused: 20, Expired: 1, Verified: 20, Looked: 50, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
@@ -51,7 +51,7 @@ func sparse() pace {
 			Call: 3 * time.Minute, Keep: time.Minute, Lead: 10 * time.Minute, Look: 4 * time.Minute, Burden: time.Hour,
 			Job: 10 * time.Minute, Hold: time.Hour, Patience: 20 * time.Minute, Glance: 5 * time.Second, Gaze: 30 * time.Second,
 		},
-		operate: time.Hour, harm: 2 * time.Minute, backup: 40 * time.Minute, faults: 3, ages: 5, moves: 20, survey: 500 * time.Millisecond,
+		operate: time.Hour, faultPause: 2 * time.Minute, backup: 40 * time.Minute, faults: 3, ages: 5, moves: 20, survey: 500 * time.Millisecond,
 		ttls: []time.Duration{30 * time.Second, time.Minute}, longs: []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour},
 		least: history.Figures{
 			Calls: 500, Grants: 200, Refused: 20, Expired: 1, Verified: 50, Looked: 100, Runs: 5, Ills: 50, Leaders: 10,

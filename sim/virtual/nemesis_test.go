@@ -47,10 +47,10 @@ const (
 
 func TestRandomFaultsBreakNoPromise(t *testing.T) {
 	t.Parallel()
-	all, p := &teeth{}, paceFromEnv(t)
+	all, p := &totals{}, paceFromEnv(t)
 	t.Cleanup(func() {
-		if lack := all.lack(p.least); lack != "" && os.Getenv(sim.SeedVar) == "" {
-			t.Errorf("runs without teeth: %s in all of them", lack)
+		if lack := all.shortfall(p.least); lack != "" && os.Getenv(sim.SeedVar) == "" {
+			t.Errorf("vacuous runs: %s in all of them", lack)
 		}
 	})
 	sim.Seeds(t, seedsDefault, func(t *testing.T, seed uint64) {
@@ -58,23 +58,23 @@ func TestRandomFaultsBreakNoPromise(t *testing.T) {
 	})
 }
 
-// teeth is what happened in all runs together: a single one may well lack something.
-type teeth struct {
+// totals is what happened in all runs together: a single one may well lack something.
+type totals struct {
 	mu      sync.Mutex
 	figures history.Figures
 }
 
-func (a *teeth) add(f history.Figures) {
+func (a *totals) add(f history.Figures) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.figures.Merge(f)
 }
 
-// lack is what has happened too seldom to have shown anything.
-func (a *teeth) lack(least history.Figures) string {
+// shortfall is what has happened too seldom to have shown anything.
+func (a *totals) shortfall(least history.Figures) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.figures.Lacks(least)
+	return a.figures.Shortfall(least)
 }
 
 func fromEnv(t *testing.T, name string, value int) int {
@@ -133,7 +133,7 @@ type nemesis struct {
 	rates  []float64
 }
 
-func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *teeth) {
+func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *totals) {
 	fmt.Fprintf(os.Stderr, "%s=%d\n", sim.SeedVar, seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	x := &nemesis{
@@ -207,7 +207,7 @@ func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	x.healing.Wait()
 	x.formed.Store(true)
 	x.begins(r)
-	x.harm(r, d)
+	x.inject(r, d)
 
 	x.calm()
 	x.settleIn()
@@ -235,7 +235,7 @@ func (x *nemesis) each(do func(*workload.Node)) {
 }
 
 // report checks the history, adds what happened to that of the other runs, and answers the figures.
-func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *teeth) string {
+func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals) string {
 	h := x.rec.Events()
 	if err := x.write(x.log); err != nil {
 		x.t.Error(err)

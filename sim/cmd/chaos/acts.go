@@ -103,7 +103,7 @@ func together(all []*slot, order string) {
 func (x *nemesis) calm(ctx context.Context) bool {
 	taking, cancel := context.WithTimeout(ctx, spareWait)
 	defer cancel()
-	return x.f.takeAir(taking)
+	return x.f.takeNetwork(taking)
 }
 
 // replace ends a machine for good. Somewhat later another takes its place, at another address and
@@ -186,7 +186,7 @@ func (x *nemesis) anew(ctx context.Context, name, order string, nodes ...int) (r
 	if !x.calm(ctx) {
 		return false
 	}
-	defer x.f.giveAir()
+	defer x.f.giveNetwork()
 	all := x.claim(nodes...)
 	defer unclaim(all)
 	if x.f.run.Diskless && !x.spared(ctx) {
@@ -210,7 +210,7 @@ func (x *nemesis) scale(ctx context.Context) {
 	if !x.calm(ctx) {
 		return
 	}
-	defer x.f.giveAir()
+	defer x.f.giveNetwork()
 	all := x.claim(x.perm()...)
 	defer unclaim(all)
 	if len(all) < 2 || x.f.run.Diskless && !x.spared(ctx) {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The whole of it, short: real processes, real faults, all checkers, and teeth.
+// The whole of it, short: real processes, real faults, all checkers, and enough happens.
 func TestAShortRunOfRealProcessesBreaksNoPromise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes take real time")
@@ -206,7 +206,7 @@ func TestLinesOfAProcessAreWholeAndInTrueTime(t *testing.T) {
 
 func TestTheGuardedLedgerRefusesAStaleHolderAndTheTwinDoesNot(t *testing.T) {
 	t.Parallel()
-	b, err := openBooks(t.TempDir())
+	b, err := openResource(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestTheGuardedLedgerRefusesAStaleHolderAndTheTwinDoesNot(t *testing.T) {
 			t.Errorf("the last entry is %d, %v", n, err)
 		}
 	}
-	twin, err := readBook(b.unguarded.Name())
+	twin, err := readLedger(b.unguarded.Name())
 	if err != nil || story.Lost(twin) != 1 {
 		t.Errorf("%v, %v: the control must lose what the guard saved", twin, err)
 	}
@@ -239,7 +239,7 @@ func TestTheGuardedLedgerRefusesAStaleHolderAndTheTwinDoesNot(t *testing.T) {
 
 func TestAnEmptyLedgerEndsWithNothing(t *testing.T) {
 	t.Parallel()
-	f, err := os.Create(filepath.Join(t.TempDir(), "book"))
+	f, err := os.Create(filepath.Join(t.TempDir(), "ledger"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,13 +25,13 @@ const (
 
 // fleet is the parent of the processes: it starts, stops and kills them, and keeps the record.
 type fleet struct {
-	run   story.Run
-	begin int64
-	dir   string // of the whole run
-	relay *relay.Relay
-	slots []*slot
-	air   chan struct{} // taken by whoever has the network in hand
-	file  *os.File      // the record
+	run     story.Run
+	begin   int64
+	dir     string // of the whole run
+	relay   *relay.Relay
+	slots   []*slot
+	network chan struct{} // taken by whoever has the network in hand
+	file    *os.File      // the record
 
 	mu      sync.Mutex
 	lines   []story.Line
@@ -41,8 +41,8 @@ type fleet struct {
 }
 
 func newFleet(run story.Run, dir string) (*fleet, error) {
-	f := &fleet{run: run, begin: boot(), dir: dir, air: make(chan struct{}, 1), changed: make(chan struct{})}
-	for _, sub := range []string{"data", "book", "log"} {
+	f := &fleet{run: run, begin: boot(), dir: dir, network: make(chan struct{}, 1), changed: make(chan struct{})}
+	for _, sub := range []string{"data", "resource", "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, err
 		}

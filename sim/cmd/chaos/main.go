@@ -11,7 +11,7 @@
 //
 // It prints the seed first and a report at last, leaves the record, the report and a page with a
 // picture of the whole run in the out directory, and exits with 0 only if nothing was wrong and the
-// run had teeth.
+// run was not vacuous.
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 		run.Faults = append(run.Faults, strings.Split(s, ",")...)
 		return nil
 	}
-	flag.Func("faults", "these kinds alone, separated by commas, to look closely at one: \"reset,kill\"; such a run has no teeth", only)
+	flag.Func("faults", "these kinds alone, separated by commas, to look closely at one: \"reset,kill\"; such a run is vacuous", only)
 	flag.Func("acts", "as -faults, of what operators do and disks: \"move,down,leave several\"", only)
 	out := flag.String("out", "", "directory for the record, the logs and the report; default: a new one in the system's temporary directory")
 	check := flag.String("check", "", "judge the record in this directory again, and run nothing")

@@ -44,7 +44,7 @@ func (x *nemesis) move(ctx context.Context) {
 		if !x.calm(ctx) {
 			return
 		}
-		defer x.f.giveAir()
+		defer x.f.giveNetwork()
 	}
 	x.f.fault("move", fmt.Sprintf("from %d to %d, the former %s", from.i, host.i, how), []int{from.i, host.i}, func() {
 		x.f.mu.Lock()

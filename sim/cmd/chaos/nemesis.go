@@ -14,23 +14,23 @@ import (
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
-// nemesis does harm by seed. One hand has the lives of the processes, the other the network between
-// them.
+// nemesis injects faults by seed. One hand has the lives of the processes, the other the network
+// between them.
 type nemesis struct {
 	f     *fleet
 	r     *rand.Rand // of the lives
 	disks map[int]bool
 }
 
-// deed is one kind of harm, and how often it is chosen beside the others.
-type deed[F any] struct {
+// faultKind is one kind of fault, and how often it is chosen beside the others.
+type faultKind[F any] struct {
 	name   string
 	weight int
 	do     F
 }
 
-// choose chooses one of the deeds by weight.
-func choose[F any](r *rand.Rand, all []deed[F]) deed[F] {
+// choose chooses one of the kinds by weight.
+func choose[F any](r *rand.Rand, all []faultKind[F]) faultKind[F] {
 	sum := 0
 	for _, d := range all {
 		sum += d.weight
@@ -45,17 +45,17 @@ func choose[F any](r *rand.Rand, all []deed[F]) deed[F] {
 }
 
 // only leaves out what is not named; no names leave everything.
-func only[F any](names []string, all []deed[F]) []deed[F] {
+func only[F any](names []string, all []faultKind[F]) []faultKind[F] {
 	if len(names) == 0 {
 		return all
 	}
-	return slices.DeleteFunc(all, func(d deed[F]) bool { return !slices.Contains(names, d.name) })
+	return slices.DeleteFunc(all, func(d faultKind[F]) bool { return !slices.Contains(names, d.name) })
 }
 
-// harm does harm until ctx ends, and returns when all of it has been undone.
-func harm(ctx context.Context, f *fleet, disks map[int]bool) {
+// inject injects faults until ctx ends, and returns when all of them have been undone.
+func inject(ctx context.Context, f *fleet, disks map[int]bool) {
 	x := &nemesis{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 1)), disks: disks}
-	w := &weather{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 2))}
+	w := &networkNemesis{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 2))}
 	var hands sync.WaitGroup
 	hands.Go(func() { x.lives(ctx) })
 	hands.Go(func() { w.change(ctx) })
@@ -103,9 +103,9 @@ func (s *slot) claim() bool {
 
 func (s *slot) unclaim() { <-s.busy }
 
-// deeds are what is done to the lives of processes.
-func (x *nemesis) deeds() []deed[func(context.Context)] {
-	all := []deed[func(context.Context)]{
+// kinds are the faults of the lives of processes.
+func (x *nemesis) kinds() []faultKind[func(context.Context)] {
+	all := []faultKind[func(context.Context)]{
 		{"kill", 15, func(ctx context.Context) { x.one(ctx, "kill", x.any(), x.kill) }},
 		{"kill", 10, x.killLeader}, // or "stop"
 		{"stop", 15, func(ctx context.Context) { x.one(ctx, "stop", x.victim(), x.stop) }},
@@ -123,19 +123,19 @@ func (x *nemesis) deeds() []deed[func(context.Context)] {
 		{"revoke living", 3, x.revokeLiving},
 	}
 	if !x.f.run.Diskless { // what it does ends a group that has no disks
-		all = append(all, deed[func(context.Context)]{"kill all", 4, x.killAll},
-			deed[func(context.Context)]{"down", 4, x.down}, deed[func(context.Context)]{"move", 10, x.move})
+		all = append(all, faultKind[func(context.Context)]{"kill all", 4, x.killAll},
+			faultKind[func(context.Context)]{"down", 4, x.down}, faultKind[func(context.Context)]{"move", 10, x.move})
 	}
 	if len(x.disks) > 0 {
-		all = append(all, deed[func(context.Context)]{"full disk", 9, x.fillDisk})
+		all = append(all, faultKind[func(context.Context)]{"full disk", 9, x.fillDisk})
 	}
 	return only(x.f.run.Faults, all)
 }
 
-// lives does things to the lives of processes. What a run has no teeth without comes first.
+// lives does things to the lives of processes. What a run is vacuous without comes first.
 func (x *nemesis) lives(ctx context.Context) {
-	deeds := x.deeds()
-	if len(deeds) == 0 {
+	kinds := x.kinds()
+	if len(kinds) == 0 {
 		return
 	}
 	if len(x.f.run.Faults) == 0 {
@@ -147,7 +147,7 @@ func (x *nemesis) lives(ctx context.Context) {
 		}
 	}
 	for wait(ctx, workload.UpTo(x.r, 3*time.Second)) {
-		choose(x.r, deeds).do(ctx)
+		choose(x.r, kinds).do(ctx)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestASeedChoosesTheSameFaultsAgain(t *testing.T) {
 	names := func(seed uint64) (all []string) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		for range 50 {
-			all = append(all, choose(r, (&weather{}).kinds()).name)
+			all = append(all, choose(r, (&networkNemesis{}).kinds()).name)
 		}
 		return all
 	}
@@ -35,8 +35,8 @@ func TestEveryKindOfFaultIsChosenSoonerOrLater(t *testing.T) {
 	x := &nemesis{f: &fleet{}, disks: map[int]bool{0: true}}
 	r, seen := rand.New(rand.NewPCG(1, 1)), make(map[string]bool)
 	for range 1000 {
-		seen[choose(r, x.deeds()).name] = true
-		seen[choose(r, (&weather{}).kinds()).name] = true
+		seen[choose(r, x.kinds()).name] = true
+		seen[choose(r, (&networkNemesis{}).kinds()).name] = true
 	}
 	for _, name := range []string{
 		"kill", "kill all", "stop", "stop holder", "restart", "roll", "wipe", "leave", "full disk",
@@ -52,7 +52,7 @@ func TestEveryKindOfFaultIsChosenSoonerOrLater(t *testing.T) {
 func TestNothingEndsAFleetWithoutDisksAtOnce(t *testing.T) {
 	t.Parallel()
 	x := &nemesis{f: &fleet{run: story.Run{Diskless: true}}}
-	for _, d := range x.deeds() {
+	for _, d := range x.kinds() {
 		if slices.Contains([]string{"kill all", "down", "full disk", "move"}, d.name) {
 			t.Errorf("%s is done to a fleet without disks: no majority of the voters would live", d.name)
 		}
@@ -89,7 +89,7 @@ func TestASpareMachineTakesANodeOnceAndIsFreeAgain(t *testing.T) {
 	x := &nemesis{f: f, r: rand.New(rand.NewPCG(1, 1))}
 	for range 100 {
 		if i := x.any(); i == 2 {
-			t.Fatal("nothing runs there, and harm is done to it")
+			t.Fatal("nothing runs there, and it gets a fault")
 		}
 	}
 	s := f.vacancy()
@@ -132,13 +132,13 @@ func TestACopyOfADiskProvesNothing(t *testing.T) {
 func TestARunCanBeOfOneKindAlone(t *testing.T) {
 	t.Parallel()
 	x := &nemesis{f: &fleet{run: story.Run{Faults: []string{"kill", "storm", "full disk"}}}}
-	for _, d := range x.deeds() {
+	for _, d := range x.kinds() {
 		if d.name != "kill" {
 			t.Errorf("%s was not asked for, or needs a disk that there is not", d.name)
 		}
 	}
-	if kinds := only(x.f.run.Faults, (&weather{}).kinds()); len(kinds) != 1 || kinds[0].name != story.Storm {
-		t.Errorf("%d kinds of weather", len(kinds))
+	if kinds := only(x.f.run.Faults, (&networkNemesis{}).kinds()); len(kinds) != 1 || kinds[0].name != story.Storm {
+		t.Errorf("%d kinds of faults of the network", len(kinds))
 	}
 }
 

@@ -50,24 +50,24 @@ const (
 
 // plan is what a process of the fleet is told.
 type plan struct {
-	Node, Life, Nodes int
-	Seed              uint64
-	Begin             int64 // of the run, on the machine's clock
-	TTL               time.Duration
-	Voters            int
-	SnapshotEvery     uint64
-	Long, Replace     time.Duration // the TTL of locks that are held for long; Config.ReplaceAfter
-	Name, Data, Book  string        // a label; the data directory, if the node has a disk; the directory of the ledgers
-	Advertise         string
-	Join, Secrets     []string
-	Routes            map[string]relay.Route // where the relay finds the others
+	Node, Life, Nodes    int
+	Seed                 uint64
+	Begin                int64 // of the run, on the machine's clock
+	TTL                  time.Duration
+	Voters               int
+	SnapshotEvery        uint64
+	Long, Replace        time.Duration // the TTL of locks that are held for long; Config.ReplaceAfter
+	Name, Data, Resource string        // a label; the data directory, if the node has a disk; the directory of the ledgers
+	Advertise            string
+	Join, Secrets        []string
+	Routes               map[string]relay.Route // where the relay finds the others
 }
 
 // process is one process of the fleet.
 type process struct {
-	plan  plan
-	c     *holdfast.Cluster
-	books *books
+	plan     plan
+	c        *holdfast.Cluster
+	resource *resource
 
 	users *workload.Node
 	awake chan struct{} // closed
@@ -126,10 +126,10 @@ func (p *process) run() error {
 	defer c.Close()
 	p.c = c
 	p.Add(history.Event{Kind: history.Opened, Value: c.ID()})
-	if p.books, err = openBooks(p.plan.Book); err != nil {
+	if p.resource, err = openResource(p.plan.Resource); err != nil {
 		return err
 	}
-	defer p.books.close()
+	defer p.resource.close()
 
 	stop := make(chan struct{})
 	var watching sync.WaitGroup

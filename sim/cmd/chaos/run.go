@@ -99,7 +99,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	defer die()
 	faults, end := context.WithTimeout(ctx, f.run.Duration)
 	defer end()
-	harm(faults, f, disks)
+	inject(faults, f, disks)
 	f.relay.Calm()
 	f.settleIn()
 	f.over()
@@ -236,16 +236,16 @@ func judge(dir string) (v story.Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	var books [2][]story.Entry
+	var ledgers [2][]story.Entry
 	for i, name := range []string{guardedFile, unguardedFile} {
-		if books[i], err = readBook(filepath.Join(dir, "book", name)); err != nil {
+		if ledgers[i], err = readLedger(filepath.Join(dir, "resource", name)); err != nil {
 			return v, err
 		}
 	}
-	return story.Judge(lines, books[0], books[1])
+	return story.Judge(lines, ledgers[0], ledgers[1])
 }
 
-func readBook(name string) ([]story.Entry, error) {
+func readLedger(name string) ([]story.Entry, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ const restTime = 700 * time.Millisecond
 // real time.
 func (p *process) employ() {
 	ledger := workload.Plain(story.LedgerLock)
-	ledger.Work = p.book
+	ledger.Work = p.useResource
 	p.users = workload.New(workload.Terms{
 		TTL: p.plan.TTL, Long: p.plan.Long, MinHold: restTime, LockDelay: restTime, Late: story.LateMax + time.Second,
 		WaitMax: p.plan.TTL, Failing: 5 * time.Second, Locks: []workload.Kind{ledger},

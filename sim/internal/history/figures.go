@@ -163,9 +163,9 @@ func (f *Figures) counts(least Figures) []count {
 	}
 }
 
-// Lacks says what there is too little of to have shown a violation; "" if nothing is. A zero in
+// Shortfall says what there is too little of to have shown a violation; "" if nothing is. A zero in
 // least asks for nothing; Late and Resumed are not looked at.
-func (f Figures) Lacks(least Figures) string {
+func (f Figures) Shortfall(least Figures) string {
 	for _, c := range f.counts(least) {
 		if *c.n < c.least {
 			return fmt.Sprintf("%d %s, at least %d wanted", *c.n, c.what, c.least)
@@ -174,5 +174,5 @@ func (f Figures) Lacks(least Figures) string {
 	return ""
 }
 
-// Toothless says what a history lacks: see Figures.Lacks.
-func Toothless(h []Event, least Figures) string { return Measure(h).Lacks(least) }
+// Shortfall says what a history lacks: see Figures.Shortfall.
+func Shortfall(h []Event, least Figures) string { return Measure(h).Shortfall(least) }

@@ -58,11 +58,11 @@ func TestRecoveryIsTheTimeUntilTheLastNodeServes(t *testing.T) {
 }
 
 // A run that tried nothing proves nothing: each thing that it lacks is named.
-func TestARunWithoutTeethIsRefused(t *testing.T) {
+func TestAVacuousRunIsRefused(t *testing.T) {
 	t.Parallel()
 	h := good()
 	least := history.Figures{Calls: 3, Grants: 3, Expired: 1, Verified: 2, Looked: 2, Sets: 1, Ills: 1}
-	if what := history.Toothless(h, least); what != "" {
+	if what := history.Shortfall(h, least); what != "" {
 		t.Error(what)
 	}
 	for want, more := range map[string]func(*history.Figures){
@@ -79,18 +79,18 @@ func TestARunWithoutTeethIsRefused(t *testing.T) {
 	} {
 		f := least
 		more(&f)
-		if what := history.Toothless(h, f); !strings.Contains(what, want) {
+		if what := history.Shortfall(h, f); !strings.Contains(what, want) {
 			t.Errorf("%s: %q", want, what)
 		}
 	}
 	twice := history.Measure(h)
 	twice.Merge(history.Measure(h))
 	least.Grants *= 2
-	if what := twice.Lacks(least); what != "" {
+	if what := twice.Shortfall(least); what != "" {
 		t.Error(what)
 	}
 	leaders := script(on(history.Led, 0, 0), on(history.Led, 1, 0))
-	if what := history.Toothless(leaders, history.Figures{Leaders: 1}); what != "" {
+	if what := history.Shortfall(leaders, history.Figures{Leaders: 1}); what != "" {
 		t.Error(what)
 	}
 }

@@ -13,8 +13,8 @@
 //	once.go     what runs once
 //	restore.go  what a group may forget that is taken back to a backup
 //	observe.go  what observers of an election are told
-//	watch.go, fold.go  what watchers are told, and what follows from it
-//	lateness.go, figures.go   how late, how much: what a run without teeth lacks
+//	watch.go, replay.go  what watchers are told, and what follows from it
+//	lateness.go, figures.go   how late, how much: what is too little in a vacuous run
 package history
 
 import (
@@ -217,7 +217,7 @@ func checkLine(h []Event, b Bounds) (found []Violation) {
 	for _, check := range []func([]Event, Bounds) []Violation{
 		MutualExclusion, Tokens, NothingForgotten, NothingEarly, NoHealthyHolderLoses, EndsByRight,
 		InOrder, InTime, NotLate, ServedAgain, Values, RunOnce,
-		ReadsAreCurrent, NeverInPart, Rests, Observers, Watchers, Folds,
+		ReadsAreCurrent, NeverInPart, Rests, Observers, Watchers, Replays,
 	} {
 		found = append(found, check(h, b)...)
 	}

@@ -40,7 +40,7 @@ func (n *Node) campaign(c *holdfast.Cluster, r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(n.rest, patience)
 	defer cancel()
 	if Chance(r, 5) {
-		err := c.Lead(ctx, Seat, func(context.Context, *holdfast.Lease) error {
+		err := c.Lead(ctx, Election, func(context.Context, *holdfast.Lease) error {
 			n.wrong("a spectator leads")
 			return nil
 		}, holdfast.WithSpectator())
@@ -49,13 +49,13 @@ func (n *Node) campaign(c *holdfast.Cluster, r *rand.Rand) {
 	}
 	x.label = n.record.Op()
 	x.ask(true)
-	err := c.Lead(ctx, Seat, x.lead, holdfast.WithValue([]byte(x.value())), holdfast.WithLabel(strconv.FormatUint(x.label, 10)))
+	err := c.Lead(ctx, Election, x.lead, holdfast.WithValue([]byte(x.value())), holdfast.WithLabel(strconv.FormatUint(x.label, 10)))
 	x.answered(ctx, err)
 }
 
 // ask records that a campaign began (waits), or may begin without another word.
 func (x *candidacy) ask(waits bool) {
-	e := x.n.event(history.Asked, Seat)
+	e := x.n.event(history.Asked, Election)
 	e.Op, e.Election, e.Wait, e.Until, e.Weight, e.Limit, e.Value = x.label, true, waits, x.deadline, 1, 1, x.value()
 	if x.token != 0 {
 		e.Op, e.Pause = x.n.record.Op(), campaignPause
@@ -68,7 +68,7 @@ func (x *candidacy) ask(waits bool) {
 // lead is one tenure. Half of those who resign release the lease themselves, so that it is known
 // when it was over; the others leave that to Lead.
 func (x *candidacy) lead(ctx context.Context, l *holdfast.Lease) error {
-	n, t := x.n, &tenure{n: x.n, c: x.c, l: l, kind: Plain(Seat), weight: 1}
+	n, t := x.n, &tenure{n: x.n, c: x.c, l: l, kind: Plain(Election), weight: 1}
 	e := t.event(history.Granted)
 	e.Op, e.Until = x.op, n.record.Now()
 	n.add(e)
@@ -109,12 +109,12 @@ func (x *candidacy) told(ctx context.Context) {
 func (x *candidacy) answered(ctx context.Context, err error) {
 	n, at := x.n, x.n.record.Now()
 	if err == nil && x.resigned > 0 && at < x.resigned+n.terms.TTL/2 && !closing(x.c) { // else Lead may have left that to the background
-		e := n.event(history.Released, Seat)
+		e := n.event(history.Released, Election)
 		e.Token = x.token
 		n.add(e)
 	}
 	if x.op != 0 {
-		e := n.event(history.Refused, Seat)
+		e := n.event(history.Refused, Election)
 		e.Op, e.Until, e.Cause = x.op, at, fmt.Sprint(err)
 		n.add(e)
 	}
@@ -131,15 +131,15 @@ func (x *candidacy) answered(ctx context.Context, err error) {
 func closing(c *holdfast.Cluster) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := c.Lead(ctx, Seat, func(context.Context, *holdfast.Lease) error { return nil }, holdfast.WithSpectator())
+	err := c.Lead(ctx, Election, func(context.Context, *holdfast.Lease) error { return nil }, holdfast.WithSpectator())
 	return !errors.Is(err, context.Canceled)
 }
 
 // who asks who leads, and returns the token; 0: nobody, or no answer.
 func (n *Node) who(c *holdfast.Cluster) holdfast.Token {
-	e := n.call(history.Who, Seat)
+	e := n.call(history.Who, Election)
 	n.add(e)
-	l, err := c.Leader(Within(callLimit), Seat)
+	l, err := c.Leader(Within(callLimit), Election)
 	if err != nil && !errors.Is(err, holdfast.ErrNoLeader) {
 		n.Understand(c, "asking who leads", err)
 		return 0
@@ -153,9 +153,9 @@ func (n *Node) who(c *holdfast.Cluster) holdfast.Token {
 func (n *Node) observe(ctx context.Context, c *holdfast.Cluster, r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(ctx, n.terms.TTL+UpTo(r, 20*n.terms.TTL))
 	defer cancel()
-	e := n.call(history.Observing, Seat)
+	e := n.call(history.Observing, Election)
 	n.add(e)
-	for l, err := range c.Observe(ctx, Seat) {
+	for l, err := range c.Observe(ctx, Election) {
 		if err != nil {
 			n.Understand(c, "observing", err)
 			break
@@ -163,6 +163,6 @@ func (n *Node) observe(ctx context.Context, c *holdfast.Cluster, r *rand.Rand) {
 		e.Kind, e.Token, e.Value = history.Observed, uint64(l.Token), valueOf(l.Value)
 		n.add(e)
 	}
-	e = history.Event{Kind: history.Unheard, Op: e.Op, Node: e.Node, Lock: Seat}
+	e = history.Event{Kind: history.Unheard, Op: e.Op, Node: e.Node, Lock: Election}
 	n.add(e)
 }

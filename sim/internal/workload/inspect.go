@@ -31,7 +31,7 @@ func (n *Node) look(c *holdfast.Cluster, r *rand.Rand) {
 		n.why(c, k)
 	}
 	if token := n.who(c); token != 0 && Chance(r, 2) {
-		n.force(c, Seat, token)
+		n.force(c, Election, token)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // Locks that others know by name: that of the election, which is also had as a lock, and that whose
 // value is a number which every holder takes over from the one before it.
 const (
-	Seat       = "seat"
+	Election   = "election"
 	Checkpoint = "checkpoint"
 )
 
@@ -48,7 +48,7 @@ func (w *Workload) kinds() []Kind {
 		Plain("a"), Kind{Name: "ranked", Limit: 1, Ranked: true},
 		Kind{Name: "permits", Limit: 4}, Kind{Name: "papers", Limit: 100, Shared: true},
 		Kind{Name: "rationed", Limit: 1, MinHold: w.terms.MinHold}, Kind{Name: "delayed", Limit: 1, LockDelay: w.terms.LockDelay},
-		Plain(Checkpoint), Plain(Seat),
+		Plain(Checkpoint), Plain(Election),
 	)
 	for _, name := range setNames() {
 		all = append(all, Kind{Name: name, Limit: 1, joins: true})
@@ -138,7 +138,7 @@ func (k Kind) ask(ctx context.Context, c *holdfast.Cluster, wait bool, opts []ho
 // prefix is what the node's watcher watches: mostly everything, as who misses something is found by
 // what others are told.
 func (n *Node) prefix() string {
-	return []string{"", "", setPrefix, Seat}[n.host.Index()%4]
+	return []string{"", "", setPrefix, Election}[n.host.Index()%4]
 }
 
 // under are the names of locks that begin with a prefix.

@@ -89,7 +89,7 @@ func TestAWorkloadUsesLocksOfEveryKind(t *testing.T) {
 			Calls: 200, Grants: 100, Refused: 10, Verified: 10, Looked: 10, Sets: 10, Runs: 10, Wholes: 10, Rests: 10, Freed: 1, Longs: 3,
 			Revoked: 1, LeaderReads: 10, Observed: 10, Told: 500,
 		}
-		if lack := history.Toothless(h, least); lack != "" {
+		if lack := history.Shortfall(h, least); lack != "" {
 			t.Error(lack)
 		}
 		seen := make(map[string]bool)

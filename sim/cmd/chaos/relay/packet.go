@@ -31,7 +31,7 @@ func (p *port) receive() {
 
 // carry sends one packet on its way, or loses it.
 func (p *port) carry(b []byte) {
-	f, _ := p.r.weather(p.from, p.to)
+	f, _ := p.r.faultsOf(p.from, p.to)
 	p.r.packets.Add(1)
 	p.r.keepPacket(p.to, b)
 	if cut(f, p.kind) || p.r.happens(f.Drop) {

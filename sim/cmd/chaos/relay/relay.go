@@ -1,5 +1,5 @@
 // Package relay carries the TCP connections and UDP packets between the processes of a fleet on one
-// machine, and does harm to them: cuts of one direction or both, of everything or of one kind
+// machine, and breaks them: cuts of one direction or both, of everything or of one kind
 // alone, delay, loss, duplicates, reordering, resets. Every directed pair of processes has ports of
 // its own, one for each kind of connection, so that the relay knows who sends what to whom, though
 // all of it is encrypted.
@@ -235,8 +235,8 @@ func (r *Relay) Close() error {
 	return err
 }
 
-// weather answers the faults of one direction, and a channel that closes when any change.
-func (r *Relay) weather(from, to int) (transport.Faults, <-chan struct{}) {
+// faultsOf returns the faults of one direction, and a channel that closes when any change.
+func (r *Relay) faultsOf(from, to int) (transport.Faults, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.faults[from][to], r.changed

@@ -109,7 +109,7 @@ func (s *stream) run() {
 // passes waits until a direction is not cut; false: the connection is broken.
 func (s *stream) passes(from, to int) bool {
 	for {
-		f, changed := s.p.r.weather(from, to)
+		f, changed := s.p.r.faultsOf(from, to)
 		if !cut(f, s.p.kind) {
 			return true
 		}
@@ -135,7 +135,7 @@ func (s *stream) pump(src, dst *net.TCPConn, from, to int) {
 		}
 		if c.end {
 			dst.Close()
-		} else if f, _ := s.p.r.weather(from, to); s.p.r.happens(f.Reset) {
+		} else if f, _ := s.p.r.faultsOf(from, to); s.p.r.happens(f.Reset) {
 			s.reset()
 		} else if _, err := dst.Write(c.data); err != nil {
 			// The other direction brings the news to the sender.
@@ -153,7 +153,7 @@ func (s *stream) read(src *net.TCPConn, queue chan<- chunk, from, to int) {
 	for {
 		buffer := make([]byte, chunkMax)
 		n, err := src.Read(buffer)
-		f, _ := s.p.r.weather(from, to)
+		f, _ := s.p.r.faultsOf(from, to)
 		due := time.Now().Add(s.p.r.latency(f))
 		if due.Before(last) {
 			due = last // in order

@@ -70,8 +70,8 @@ func violations(v story.Verdict) (all []string) {
 	for i, x := range v.Violations {
 		all = append(all, fmt.Sprintf("%d: %v", i+1, x))
 	}
-	for _, why := range v.Blunt {
-		all = append(all, "no teeth: "+why)
+	for _, why := range v.Vacuous {
+		all = append(all, "vacuous: "+why)
 	}
 	for _, s := range v.Run.Skipped {
 		all = append(all, "skipped: "+s)

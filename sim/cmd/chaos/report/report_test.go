@@ -114,7 +114,7 @@ func wrong(text string) story.Line {
 
 func TestTheTextSaysWhatHappened(t *testing.T) {
 	t.Parallel()
-	golden(t, "blunt.txt", []byte(report.Text(judge(t, small()))))
+	golden(t, "vacuous.txt", []byte(report.Text(judge(t, small()))))
 	golden(t, "violation.txt", []byte(report.Text(judge(t, small(wrong("the process ended by itself"))))))
 }
 

@@ -57,8 +57,8 @@ func Text(v story.Verdict) string {
 	} else {
 		line("recovery", "not every node was ready before the run ended")
 	}
-	for _, why := range v.Blunt {
-		line("no teeth", "%s", why)
+	for _, why := range v.Vacuous {
+		line("vacuous", "%s", why)
 	}
 	for i, x := range v.Violations {
 		if i == violationsShown {
@@ -94,8 +94,8 @@ func Headline(v story.Verdict) string {
 	switch {
 	case len(v.Violations) > 0:
 		return fmt.Sprintf("FAILED: %d violations", len(v.Violations))
-	case len(v.Blunt) > 0:
-		return "FAILED: the run had no teeth: " + strings.Join(v.Blunt, "; ")
+	case len(v.Vacuous) > 0:
+		return "FAILED: the run was vacuous: " + strings.Join(v.Vacuous, "; ")
 	}
 	return "passed: no violations"
 }

@@ -74,8 +74,8 @@ func kindsOf(h []history.Event) (k Kinds) {
 	return k
 }
 
-// blunt says what there was too little of.
-func (k Kinds) blunt(seconds int) (why []string) {
+// vacuous says what there was too little of.
+func (k Kinds) vacuous(seconds int) (why []string) {
 	for _, want := range []struct {
 		what     string
 		n, least int

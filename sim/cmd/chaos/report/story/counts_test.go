@@ -61,18 +61,18 @@ func write(op uint64, token uint64, value string) []history.Event {
 func TestARecordThatBreaksThePromiseOfAKindIsRejected(t *testing.T) {
 	t.Parallel()
 	seat := func(node int, op, token uint64) []story.Line {
-		return lines(node, time.Second, append(grantOf(workload.Seat, op, token), history.Event{Kind: history.Held, Lock: workload.Seat, Token: token})...)
+		return lines(node, time.Second, append(grantOf(workload.Election, op, token), history.Event{Kind: history.Held, Lock: workload.Election, Token: token})...)
 	}
-	who := history.Event{Kind: history.Who, Op: 5, Lock: workload.Seat}
+	who := history.Event{Kind: history.Who, Op: 5, Lock: workload.Election}
 	nobody := with(who, func(e *history.Event) { e.Kind = history.Leads })
-	observes := history.Event{Kind: history.Observing, Op: 8, Lock: workload.Seat}
+	observes := history.Event{Kind: history.Observing, Op: 8, Lock: workload.Election}
 	observed := func(token uint64) history.Event {
 		return with(observes, func(e *history.Event) { e.Kind, e.Token = history.Observed, token })
 	}
 	for rule, record := range map[string][]story.Line{
 		"mutual exclusion": join(begun(), seat(0, 1, 10), seat(1, 2, 11)),
-		"no grant is forgotten": join(begun(), lines(0, time.Second, grantOf(workload.Seat, 1, 10)...), lines(1, 1300*ms, who, nobody),
-			lines(0, 1600*ms, history.Event{Kind: history.Held, Lock: workload.Seat, Token: 10})),
+		"no grant is forgotten": join(begun(), lines(0, time.Second, grantOf(workload.Election, 1, 10)...), lines(1, 1300*ms, who, nobody),
+			lines(0, 1600*ms, history.Event{Kind: history.Held, Lock: workload.Election, Token: 10})),
 		"an observer is told in order": join(begun(), lines(2, time.Second, observes, observed(11), observed(10))),
 		"a minimum hold time is kept":  rests(func(e *history.Event) { e.MinHold = 2 * time.Second }, released("r", 10)...),
 		"a lock delay is kept": rests(func(e *history.Event) { e.LockDelay = 2 * time.Second },
@@ -148,15 +148,15 @@ func TestTheKindsAreCountedAndMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"sets", "tenures", "observers", "minimum hold", "delays", "checkpoints", "watchers"} {
-		if !slices.ContainsFunc(v.Blunt, func(s string) bool { return strings.Contains(s, what) }) {
-			t.Errorf("%q is not missed in %v", what, v.Blunt)
+		if !slices.ContainsFunc(v.Vacuous, func(s string) bool { return strings.Contains(s, what) }) {
+			t.Errorf("%q is not missed in %v", what, v.Vacuous)
 		}
 	}
-	led := grantOf(workload.Seat, 22, 31)
+	led := grantOf(workload.Election, 22, 31)
 	led[0].Election = true
 	record := join(begun(), lines(0, time.Second, grantOf("{set}x", 21, 30, "{set}y")...), lines(0, 2*time.Second, led...),
 		lines(1, time.Second, write(3, 9, "1 a")...), lines(2, time.Second, watches(8), told(8, 4, history.ChangeResync, 0, 0), told(8, 5, history.ChangeQueued, 1, 0),
-			history.Event{Kind: history.Observing, Op: 7, Lock: workload.Seat}, history.Event{Kind: history.Observed, Op: 7, Lock: workload.Seat}),
+			history.Event{Kind: history.Observing, Op: 7, Lock: workload.Election}, history.Event{Kind: history.Observed, Op: 7, Lock: workload.Election}),
 		rests(func(e *history.Event) { e.LockDelay = 500 * ms }, history.Event{Kind: history.Ended, Lock: "r", Token: 10, Cause: "max hold"})[1:])
 	if v, err = story.Judge(record, nil, nil); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@
 //	health.go   who was well, and whether a majority was
 //	early.go    grants against the validity of earlier holders: early ones, and how late the others were
 //	ledger.go   the shared resource
-//	verdict.go  violations, figures, and whether the run had teeth
+//	verdict.go  violations, figures, and whether the run was vacuous
 package story
 
 import (

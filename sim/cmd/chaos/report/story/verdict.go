@@ -32,7 +32,7 @@ type Verdict struct {
 	Lines      []Line
 	History    []history.Event
 	Violations []history.Violation
-	Blunt      []string // why the run has no teeth; empty: it has
+	Vacuous    []string // why the run is vacuous; empty: it is not
 	Figures    Figures
 	Waits      []Wait
 	Recovery   map[int]time.Duration // by node: from the end of the faults until it served
@@ -95,7 +95,7 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	v.Waits = Waits(v.History)
 	v.count(guarded, unguarded)
 	v.recovery()
-	v.Blunt = v.blunt()
+	v.Vacuous = v.vacuous()
 	return v, nil
 }
 
@@ -250,8 +250,8 @@ func (v *Verdict) recovery() {
 	}
 }
 
-// blunt says what the run lacks to have found anything.
-func (v *Verdict) blunt() (why []string) {
+// vacuous says what the run lacks to have found anything.
+func (v *Verdict) vacuous() (why []string) {
 	f := v.Figures
 	seconds := int(v.Run.Duration / time.Second)
 	want := func(what string, n, least int) {
@@ -266,7 +266,7 @@ func (v *Verdict) blunt() (why []string) {
 	want("tokens verified", f.Verified, 1)
 	want("looks at the queue", f.Looked, 1)
 	want("jobs run once", f.Runs, 1)
-	why = append(why, f.Kinds.blunt(seconds)...)
+	why = append(why, f.Kinds.vacuous(seconds)...)
 	want("updates lost without a guard", f.UnfencedLost, 1)
 	want("stale writes refused", f.Refused, 1)
 	want("per cent of the time in which well nodes were a majority", int(100*f.QuorumShare), majorityMin)
@@ -274,8 +274,8 @@ func (v *Verdict) blunt() (why []string) {
 	return why
 }
 
-// OK reports whether the run had teeth and found nothing.
-func (v *Verdict) OK() bool { return len(v.Violations) == 0 && len(v.Blunt) == 0 }
+// OK reports whether the run was not vacuous and found nothing.
+func (v *Verdict) OK() bool { return len(v.Violations) == 0 && len(v.Vacuous) == 0 }
 
 // Tenure is a raft leader's time in office, as far as it said so itself.
 type Tenure struct {

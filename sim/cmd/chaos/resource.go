@@ -30,22 +30,22 @@ const (
 	guardedFile   = "guarded.ledger"
 	unguardedFile = "unguarded.ledger"
 	guardFile     = "guarded.mark"
-	bookLimit     = 2 * time.Second // for the ledger's own lock, which a stopped process may have
+	resourceLimit = 2 * time.Second // for the ledger's own lock, which a stopped process may have
 )
 
-// books are the two ledgers as a process has them open.
-type books struct {
+// resource is the two ledgers as a process has them open.
+type resource struct {
 	turn               chan struct{} // the file's lock does not tell callers of one process apart
 	guard              *fence.File
 	guarded, unguarded *os.File
 }
 
-func openBooks(dir string) (*books, error) {
+func openResource(dir string) (*resource, error) {
 	guard, err := fence.OpenFile(filepath.Join(dir, guardFile))
 	if err != nil {
 		return nil, err
 	}
-	b := &books{guard: guard, turn: make(chan struct{}, 1)}
+	b := &resource{guard: guard, turn: make(chan struct{}, 1)}
 	for name, file := range map[string]**os.File{guardedFile: &b.guarded, unguardedFile: &b.unguarded} {
 		if *file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
 			b.close()
@@ -55,7 +55,7 @@ func openBooks(dir string) (*books, error) {
 	return b, nil
 }
 
-func (b *books) close() {
+func (b *resource) close() {
 	_ = b.guard.Close()
 	for _, f := range []*os.File{b.guarded, b.unguarded} {
 		if f != nil {
@@ -92,7 +92,7 @@ func last(f *os.File) (uint64, error) {
 
 // guardedly does something with the guarded ledger while nobody else does, if the guard admits the
 // token.
-func (b *books) guardedly(ctx context.Context, token fence.Token, do func() error) error {
+func (b *resource) guardedly(ctx context.Context, token fence.Token, do func() error) error {
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -121,45 +121,46 @@ func (b *books) guardedly(ctx context.Context, token fence.Token, do func() erro
 	return do()
 }
 
-// book reads the last numbers of both ledgers, thinks, and writes the next ones.
-func (p *process) book(l *holdfast.Lease, r *rand.Rand) {
+// useResource reads the last numbers of both ledgers, thinks, and writes the next ones.
+func (p *process) useResource(l *holdfast.Lease, r *rand.Rand) {
 	token, node := l.Token(), p.plan.Node
 	var guarded uint64
-	err := p.books.guardedly(workload.Within(bookLimit), token, func() (err error) {
-		guarded, err = last(p.books.guarded)
+	err := p.resource.guardedly(workload.Within(resourceLimit), token, func() (err error) {
+		guarded, err = last(p.resource.guarded)
 		return err
 	})
 	if err != nil {
-		p.blot("reading", err)
+		p.unusable("reading", err)
 		return
 	}
-	unguarded, err := last(p.books.unguarded)
+	unguarded, err := last(p.resource.unguarded)
 	if err != nil {
-		p.blot("reading", err)
+		p.unusable("reading", err)
 		return
 	}
 	p.add(p.Now(), story.Line{Kind: story.KindRead})
 	time.Sleep(workload.Think(r)) // and does not look at the lease again
 
 	e := story.Entry{N: unguarded + 1, Based: unguarded, Token: uint64(token), Node: node}
-	if _, err := p.books.unguarded.WriteString(e.String()); err != nil {
-		p.blot("writing", err)
+	if _, err := p.resource.unguarded.WriteString(e.String()); err != nil {
+		p.unusable("writing", err)
 	}
 	from := p.Now()
-	err = p.books.guardedly(workload.Within(bookLimit), token, func() error {
+	err = p.resource.guardedly(workload.Within(resourceLimit), token, func() error {
 		e := story.Entry{N: guarded + 1, Based: guarded, Token: uint64(token), Node: node}
-		_, err := p.books.guarded.WriteString(e.String())
+		_, err := p.resource.guarded.WriteString(e.String())
 		return err
 	})
 	line := story.Line{Kind: story.KindWrite}
 	if err != nil {
-		line.Text = p.blot("writing", err)
+		line.Text = p.unusable("writing", err)
 	}
 	p.add(from, line)
 }
 
-// blot says in a word why the ledger could not be used, and complains where nobody would expect it.
-func (p *process) blot(what string, err error) string {
+// unusable says in a word why the ledger could not be used, and complains where nobody would expect
+// it.
+func (p *process) unusable(what string, err error) string {
 	switch {
 	case errors.Is(err, fence.ErrStale):
 		return story.Stale

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Folds follows from what each watcher was told who holds a lock and who waits for it, and finds
+// Replays follows from what each watcher was told who holds a lock and who waits for it, and finds
 // what cannot be: two exclusive holders, an end of what had ended, a leader who does not hold or of
 // whom nothing was said, a grant to somebody who did not stand first, a set that is granted in
 // part; and reads that contradict it.
-func Folds(h []Event, _ Bounds) (found []Violation) {
+func Replays(h []Event, _ Bounds) (found []Violation) {
 	asked := make(map[uint64]*question)
 	for i, e := range h {
 		if e.Kind == Asked && asked[e.Op] == nil {
@@ -22,7 +22,7 @@ func Folds(h []Event, _ Bounds) (found []Violation) {
 	for _, w := range watchers(h) {
 		for _, s := range w.stretches(h) {
 			whole = append(whole, s)
-			found = append(found, s.fold(h, asked)...)
+			found = append(found, s.replay(h, asked)...)
 			found = append(found, s.parts(h, all)...)
 			found = append(found, s.leaders(h, asked)...)
 		}
@@ -36,8 +36,8 @@ type question struct {
 	at int
 }
 
-// fold follows one stretch.
-func (s stretch) fold(h []Event, asked map[uint64]*question) (found []Violation) {
+// replay follows one stretch.
+func (s stretch) replay(h []Event, asked map[uint64]*question) (found []Violation) {
 	holds := make(map[string]uint64)    // the exclusive holder whose grant was told
 	over := make(map[string]uint64)     // the highest token whose end was told
 	queues := make(map[string][]uint64) // ops, in the order of their arrival
@@ -162,16 +162,16 @@ func (s stretch) parts(h []Event, all map[uint64]*grant) (found []Violation) {
 	return found
 }
 
-// turn is a moment at which an exclusive lock changed hands, as somebody was told.
-type turn struct {
+// handover is a moment at which an exclusive lock changed hands, as somebody was told.
+type handover struct {
 	index, holder uint64
 	told          int // first, in the history
 }
 
-// turns are those of each lock, in the order of the log. Within one index an end comes before a
+// handovers are those of each lock, in the order of the log. Within one index an end comes before a
 // grant.
-func turns(h []Event, all map[uint64]*grant) map[string][]turn {
-	of := make(map[string][]turn)
+func handovers(h []Event, all map[uint64]*grant) map[string][]handover {
+	of := make(map[string][]handover)
 	seen := make(map[change]bool)
 	for i, e := range h {
 		if e.Kind != Told || e.Token == 0 || seen[changeOf(e)] {
@@ -180,13 +180,13 @@ func turns(h []Event, all map[uint64]*grant) map[string][]turn {
 		seen[changeOf(e)] = true
 		switch e.Change {
 		case ChangeGranted:
-			of[e.Lock] = append(of[e.Lock], turn{e.Index, e.Token, i})
+			of[e.Lock] = append(of[e.Lock], handover{e.Index, e.Token, i})
 		case ChangeReleased, ChangeExpired, ChangeLost, ChangeForced:
-			of[e.Lock] = append(of[e.Lock], turn{e.Index, 0, i})
+			of[e.Lock] = append(of[e.Lock], handover{e.Index, 0, i})
 		}
 	}
 	for _, list := range of {
-		slices.SortStableFunc(list, func(a, b turn) int {
+		slices.SortStableFunc(list, func(a, b handover) int {
 			return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.holder, b.holder))
 		})
 	}
@@ -197,7 +197,7 @@ func turns(h []Event, all map[uint64]*grant) map[string][]turn {
 // before the question and what was asked for after the answer. It judges where one watcher was told
 // all between the two.
 func contradicted(h []Event, all map[uint64]*grant, whole []stretch) (found []Violation) {
-	of := turns(h, all)
+	of := handovers(h, all)
 	exclusive := make(map[string]bool)
 	first := make(map[uint64]uint64) // the first index at which each op is told of
 	for _, e := range h {

@@ -23,20 +23,20 @@ const (
 	siege = "siege"
 )
 
-// weather does harm to the network between the processes, one kind at a time.
-type weather struct {
+// networkNemesis injects faults into the network between the processes, one at a time.
+type networkNemesis struct {
 	f *fleet
 	r *rand.Rand
 }
 
-// change makes bad weather again and again until ctx ends, and leaves it fine.
-func (w *weather) change(ctx context.Context) {
+// change breaks the network again and again until ctx ends, and leaves it whole.
+func (w *networkNemesis) change(ctx context.Context) {
 	kinds := only(w.f.run.Faults, w.kinds())
 	besieged := len(w.f.run.Faults) > 0 || workload.Chance(w.r, 50) // half of the runs begin with a siege, as soon as there is whom
 	for len(kinds) > 0 && wait(ctx, 300*time.Millisecond+workload.UpTo(w.r, 4*time.Second)) {
 		kind := choose(w.r, kinds)
 		if !besieged && len(w.f.keepers()) > 0 {
-			kind, besieged = deed[front]{siege, 1, w.siege}, true
+			kind, besieged = faultKind[networkFault]{siege, 1, w.siege}, true
 		}
 		touched, lasts := w.touched(), 300*time.Millisecond+workload.UpTo(w.r, 3*w.f.run.TTL)
 		switch kind.name {
@@ -45,7 +45,7 @@ func (w *weather) change(ctx context.Context) {
 		case siege:
 			touched, lasts = w.f.keepers(), w.f.replaced()+workload.UpTo(w.r, 3*w.f.run.TTL)
 		}
-		if len(touched) == 0 || !w.f.takeAir(ctx) {
+		if len(touched) == 0 || !w.f.takeNetwork(ctx) {
 			continue
 		}
 		text, spoil := kind.do(touched)
@@ -54,21 +54,21 @@ func (w *weather) change(ctx context.Context) {
 			wait(ctx, lasts)
 			w.f.relay.Calm()
 		})
-		w.f.giveAir()
+		w.f.giveNetwork()
 	}
 }
 
-// takeAir takes the network in hand; false: ctx has ended before.
-func (f *fleet) takeAir(ctx context.Context) bool {
+// takeNetwork takes the network in hand; false: ctx has ended before.
+func (f *fleet) takeNetwork(ctx context.Context) bool {
 	select {
-	case f.air <- struct{}{}:
+	case f.network <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (f *fleet) giveAir() { <-f.air }
+func (f *fleet) giveNetwork() { <-f.network }
 
 // replaced is how long a node must be away at least to be replaced.
 func (f *fleet) replaced() time.Duration {
@@ -90,7 +90,7 @@ func (f *fleet) keepers() []int {
 }
 
 // touched chooses a minority more often than not, and the raft leader among it.
-func (w *weather) touched() []int {
+func (w *networkNemesis) touched() []int {
 	n := len(w.f.slots)
 	first := w.f.living(w.r)
 	if leader := w.f.leader(); leader >= 0 && workload.Chance(w.r, 50) {
@@ -105,13 +105,13 @@ func (w *weather) touched() []int {
 	return touched
 }
 
-// front is what is done to the touched nodes: how to say it, and how to do it.
-type front = func(touched []int) (text string, spoil func())
+// networkFault is what is done to the touched nodes: how to say it, and how to do it.
+type networkFault = func(touched []int) (text string, spoil func())
 
-// kinds are the kinds of weather.
-func (w *weather) kinds() []deed[front] {
+// kinds are the faults of the network.
+func (w *networkNemesis) kinds() []faultKind[networkFault] {
 	cut := transport.Faults{Cut: true}
-	return []deed[front]{
+	return []faultKind[networkFault]{
 		{"partition", 3, func(touched []int) (string, func()) {
 			others := w.others(touched)
 			return fmt.Sprint(touched, " from ", others), func() { w.each(touched, others, cut); w.each(others, touched, cut) }
@@ -148,7 +148,7 @@ func (w *weather) kinds() []deed[front] {
 }
 
 // siege cuts a node off, or its gossip or its Raft connections alone.
-func (w *weather) siege(touched []int) (string, func()) {
+func (w *networkNemesis) siege(touched []int) (string, func()) {
 	how := w.r.IntN(4)
 	f := []transport.Faults{{Cut: true}, {Cut: true}, {CutGossip: true}, {CutRaft: true}}[how]
 	what := []string{"all", "all", "gossip", "raft"}[how]
@@ -156,13 +156,13 @@ func (w *weather) siege(touched []int) (string, func()) {
 }
 
 // around sets the faults of all that goes to and from the touched nodes.
-func (w *weather) around(touched []int, f transport.Faults) {
+func (w *networkNemesis) around(touched []int, f transport.Faults) {
 	w.each(touched, w.others(nil), f)
 	w.each(w.others(nil), touched, f)
 }
 
 // each sets the faults of every direction from one of the first to one of the second.
-func (w *weather) each(from, to []int, f transport.Faults) {
+func (w *networkNemesis) each(from, to []int, f transport.Faults) {
 	for _, i := range from {
 		for _, j := range to {
 			if i != j {
@@ -173,7 +173,7 @@ func (w *weather) each(from, to []int, f transport.Faults) {
 }
 
 // others are all nodes but the touched ones.
-func (w *weather) others(touched []int) (others []int) {
+func (w *networkNemesis) others(touched []int) (others []int) {
 	for k := range w.f.slots {
 		if !slices.Contains(touched, k) {
 			others = append(others, k)
@@ -182,7 +182,7 @@ func (w *weather) others(touched []int) (others []int) {
 	return others
 }
 
-func (w *weather) storm() transport.Faults {
+func (w *networkNemesis) storm() transport.Faults {
 	f := transport.Faults{
 		Drop: w.r.Float64() * 0.5, Duplicate: w.r.Float64() * 0.3, Reorder: w.r.Float64() * 0.3,
 		Delay: time.Duration(w.r.IntN(100)) * time.Millisecond, Jitter: time.Duration(1+w.r.IntN(200)) * time.Millisecond,
