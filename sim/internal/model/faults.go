@@ -129,18 +129,18 @@ func (w *world) schedule() {
 			if w.trace != nil {
 				w.tell("FAULT %v node %d for %v", f.Kind, f.Node, f.For.Round(time.Millisecond))
 			}
-			w.harm(f, 1)
+			w.inject(f, 1)
 			w.after(nil, f.For, func() {
 				if !w.healed {
-					w.harm(f, -1)
+					w.inject(f, -1)
 				}
 			})
 		})
 	}
 }
 
-// harm begins a fault (by is 1) or ends it (-1).
-func (w *world) harm(f Fault, by int) {
+// inject begins a fault (by is 1) or ends it (-1).
+func (w *world) inject(f Fault, by int) {
 	n := w.nodes[f.Node]
 	if f.Kind == Outage {
 		for _, n := range w.nodes {
