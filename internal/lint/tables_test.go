@@ -96,7 +96,7 @@ func logged(all []*source) map[string]string {
 			prefix := ""
 			switch {
 			case ok && slices.Contains([]string{"Info", "Warn", "Error"}, sel.Sel.Name) && isLogger(sel.X):
-			case ok && sel.Sel.Name == "drop" && within(s.path, "internal/membership"): // of the journal there
+			case ok && sel.Sel.Name == "drop" && within(s.path, "internal/membership"): // of the log filter there
 				prefix = "gossip: "
 			default:
 				return true

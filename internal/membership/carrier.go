@@ -33,15 +33,15 @@ var (
 // gossip streams and packets and never closes the endpoint itself. What
 // memberlist should not see it refuses, counts and reports.
 type carrier struct {
-	endpoint transport.Endpoint
-	listener net.Listener
-	ip       net.IP // advertised
-	port     int
-	vet      vetter
-	mute     bool // streams alone: packets are neither sent nor heard
-	journal  *journal
-	refused  atomic.Uint64 // packets and streams
-	traffic  tally.Traffic
+	endpoint  transport.Endpoint
+	listener  net.Listener
+	ip        net.IP // advertised
+	port      int
+	validator validator
+	mute      bool // streams alone: packets are neither sent nor heard
+	log       *logFilter
+	refused   atomic.Uint64 // packets and streams
+	traffic   tally.Traffic
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -57,19 +57,19 @@ type carrier struct {
 
 var _ memberlist.NodeAwareTransport = (*carrier)(nil)
 
-func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, vet vetter, mute bool, j *journal) *carrier {
+func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, check validator, mute bool, log *logFilter) *carrier {
 	c := &carrier{
-		mute:     mute,
-		endpoint: endpoint,
-		listener: endpoint.Listener(transport.KindGossip),
-		ip:       ip,
-		port:     port,
-		vet:      vet,
-		journal:  j,
-		packets:  make(chan *memberlist.Packet),
-		streams:  make(chan net.Conn),
-		open:     make(map[*stream]struct{}),
-		hosts:    make(map[string][]*stream),
+		mute:      mute,
+		endpoint:  endpoint,
+		listener:  endpoint.Listener(transport.KindGossip),
+		ip:        ip,
+		port:      port,
+		validator: check,
+		log:       log,
+		packets:   make(chan *memberlist.Packet),
+		streams:   make(chan net.Conn),
+		open:      make(map[*stream]struct{}),
+		hosts:     make(map[string][]*stream),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.wg.Go(c.accept)
@@ -176,7 +176,7 @@ func (c *carrier) receive() {
 				return
 			}
 			c.traffic.Received.Add(uint64(len(p.Data)))
-			err := c.vet.packet(p.Data)
+			err := c.validator.packet(p.Data)
 			if c.mute {
 				err = errMute
 			}
@@ -198,5 +198,5 @@ func (c *carrier) receive() {
 
 func (c *carrier) refuse(from net.Addr, err error) {
 	c.refused.Add(1)
-	c.journal.drop("refused what is not of this fleet", "from", from.String(), "error", err)
+	c.log.drop("refused what is not of this fleet", "from", from.String(), "error", err)
 }

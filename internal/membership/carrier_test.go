@@ -132,7 +132,7 @@ func TestStreamEndsAtItsBound(t *testing.T) {
 		server, client := listen("10.0.0.1:1"), listen("10.0.0.2:1")
 		defer server.Close()
 		defer client.Close()
-		c := newCarrier(server, nil, 0, vetter{"orders", false}, false, newJournal(slog.New(slog.DiscardHandler)))
+		c := newCarrier(server, nil, 0, validator{"orders", false}, false, newLogFilter(slog.New(slog.DiscardHandler)))
 		conn, err := client.Dial(t.Context(), "10.0.0.1:1", transport.KindGossip)
 		if err != nil {
 			t.Fatal(err)

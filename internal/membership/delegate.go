@@ -12,15 +12,15 @@ import (
 // delegate is what memberlist calls, often under its one lock: every method
 // returns at once and none calls memberlist.
 type delegate struct {
-	table   *table
-	journal *journal
-	inbox   func(envelope)
+	table *table
+	log   *logFilter
+	inbox func(envelope)
 
-	mu     sync.Mutex
-	meta   Meta
-	cloned bool // has been reported
-	roll   roll
-	deaf   map[string]bool // members that packets do not reach, by memberlist's name
+	mu        sync.Mutex
+	meta      Meta
+	cloned    bool // has been reported
+	joinLimit joinLimit
+	deaf      map[string]bool // members that packets do not reach, by memberlist's name
 }
 
 var (
@@ -47,7 +47,7 @@ func (d *delegate) NodeMeta(int) []byte { return d.getMeta().encode() }
 func (d *delegate) NotifyMsg(b []byte) {
 	e, err := decodeEnvelope(b)
 	if err != nil {
-		d.journal.drop("malformed message dropped")
+		d.log.drop("malformed message dropped")
 		return
 	}
 	if e.to != d.table.self.Node {
@@ -92,7 +92,7 @@ func (d *delegate) reportClone(addr string, incarnation uint64) {
 	d.cloned = true
 	d.mu.Unlock()
 	if first {
-		d.journal.logger.Error("gossip: another process has this node's identity and a newer incarnation",
+		d.log.logger.Error("gossip: another process has this node's identity and a newer incarnation",
 			"addr", addr, "incarnation", incarnation)
 	}
 }
@@ -108,12 +108,12 @@ func compatible(n *memberlist.Node) bool {
 func (d *delegate) admits(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.roll.admits(name, time.Now())
+	return d.joinLimit.admits(name, time.Now())
 }
 
 func (d *delegate) NotifyJoin(n *memberlist.Node) {
 	d.mu.Lock()
-	d.roll.join(n.Name, time.Now())
+	d.joinLimit.join(n.Name, time.Now())
 	d.mu.Unlock()
 	d.notifyAlive(n)
 }
@@ -128,7 +128,7 @@ func (d *delegate) notifyAlive(n *memberlist.Node) {
 
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.mu.Lock()
-	d.roll.leave(n.Name)
+	d.joinLimit.leave(n.Name)
 	delete(d.deaf, n.Name)
 	d.mu.Unlock()
 	d.named(n.Name, d.table.gone)

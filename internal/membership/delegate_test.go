@@ -14,7 +14,7 @@ import (
 
 func TestWhoCannotBeOneOfUsIsKeptOut(t *testing.T) {
 	t.Parallel()
-	d := &delegate{table: newTable(Meta{Node: "self"}), journal: newJournal(slog.New(slog.NewTextHandler(io.Discard, nil)))}
+	d := &delegate{table: newTable(Meta{Node: "self"}), log: newLogFilter(slog.New(slog.NewTextHandler(io.Discard, nil)))}
 	good := memberlist.Node{Name: "a~7", Addr: net.IPv4(10, 0, 0, 1).To4(), Port: 1, Meta: Meta{Node: "a", Incarnation: 7}.encode(), PMin: 1, PMax: 5, PCur: 2}
 	if err := d.NotifyAlive(&good); err != nil {
 		t.Fatalf("a good one: %v", err)
@@ -42,7 +42,7 @@ func TestWhoCannotBeOneOfUsIsKeptOut(t *testing.T) {
 func TestInventedMembersAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &delegate{table: newTable(Meta{Node: "self"}), journal: newJournal(slog.New(slog.DiscardHandler))}
+		d := &delegate{table: newTable(Meta{Node: "self"}), log: newLogFilter(slog.New(slog.DiscardHandler))}
 		invent := func(i int) bool {
 			meta := Meta{Node: fmt.Sprint("n", i), Incarnation: 1}
 			n := memberlist.Node{Name: meta.listName(), Addr: net.IPv4(10, 0, 0, 1).To4(), Port: 1, Meta: meta.encode(), PMin: 1, PMax: 5, PCur: 2}

@@ -58,7 +58,7 @@ type Gossip struct {
 	resolver Resolver
 	table    *table
 	delegate *delegate
-	log      *journal
+	log      *logFilter
 	carrier  *carrier
 	list     *memberlist.Memberlist
 	label    string // of memberlist's goroutines
@@ -68,10 +68,10 @@ type Gossip struct {
 	tried     chan struct{}
 	triedOnce sync.Once
 
-	ctx     context.Context // ends with Close
-	stop    context.CancelFunc
-	seeking context.Context // ends with Leave and Close
-	quit    context.CancelFunc
+	ctx       context.Context // ends with Close
+	stop      context.CancelFunc
+	rejoining context.Context // ends with Leave and Close
+	quit      context.CancelFunc
 
 	// turn holds a value while someone changes what we advertise. It is no mutex
 	// because its holder waits, and virtual time does not pass while anybody
@@ -108,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 		entries:  cfg.Join,
 		resolver: cfg.Resolver,
 		table:    newTable(cfg.Meta),
-		log:      newJournal(cfg.Logger),
+		log:      newLogFilter(cfg.Logger),
 		inbox:    make(chan envelope, inboxMax),
 		sends:    make(chan struct{}, sendsMax),
 		tried:    make(chan struct{}),
@@ -118,8 +118,8 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	g.log.saidUDP = cfg.Streams
 	g.label = fmt.Sprintf("%p", g)
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
-	g.seeking, g.quit = context.WithCancel(g.ctx)
-	g.delegate = &delegate{table: g.table, journal: g.log, inbox: g.receive, meta: cfg.Meta}
+	g.rejoining, g.quit = context.WithCancel(g.ctx)
+	g.delegate = &delegate{table: g.table, log: g.log, inbox: g.receive, meta: cfg.Meta}
 	g.log.suspect = func(name string) { g.delegate.named(name, g.table.suspect) }
 	g.log.noUDP = func(name string) bool {
 		g.delegate.named(name, g.table.answered)
@@ -129,7 +129,7 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 		g.stop()
 		return nil, err
 	}
-	g.start(g.seek)
+	g.start(g.rejoin)
 	g.start(g.gossipByStream)
 	g.start(func() { g.deliver(cfg.OnMessage, cfg.OnChange) })
 	return g, nil
@@ -175,12 +175,12 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 		}
 		conf.Keyring = keyring
 	}
-	g.carrier = newCarrier(cfg.Endpoint, ip, port, vetter{cfg.Cluster, len(cfg.Keys) > 0}, cfg.Streams, g.log)
+	g.carrier = newCarrier(cfg.Endpoint, ip, port, validator{cfg.Cluster, len(cfg.Keys) > 0}, cfg.Streams, g.log)
 	conf.Transport = g.carrier
 	var err error
 	labelled(g.label, func() { g.list, err = memberlist.Create(conf) })
 	if err != nil {
-		return errors.Join(fmt.Errorf("holdfast: gossip: %w", err), g.carrier.Shutdown(), settle(g.label))
+		return errors.Join(fmt.Errorf("holdfast: gossip: %w", err), g.carrier.Shutdown(), awaitGoroutines(g.label))
 	}
 	return nil
 }
@@ -263,9 +263,9 @@ func (g *Gossip) ChangeMeta(change func(Meta) Meta) error {
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()
-	case <-g.seeking.Done():
+	case <-g.rejoining.Done():
 	}
-	if g.seeking.Err() != nil {
+	if g.rejoining.Err() != nil {
 		return ErrClosed
 	}
 	old := g.delegate.getMeta()
@@ -338,7 +338,7 @@ func (g *Gossip) Close() error {
 		g.log.silence()
 		err := g.list.Shutdown() // the carrier first: what waits for the network returns
 		g.wg.Wait()
-		g.closeErr = errors.Join(err, settle(g.label))
+		g.closeErr = errors.Join(err, awaitGoroutines(g.label))
 		close(g.finished)
 	}
 	<-g.finished

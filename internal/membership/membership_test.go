@@ -28,7 +28,7 @@ func TestLeaveIsNotFailure(t *testing.T) {
 			t.Errorf("five minutes later c is at %q", addr)
 		}
 		if targets, _ := a.targets(); len(targets) != 0 {
-			t.Errorf("seeks %v, although it left", targets)
+			t.Errorf("tries %v, although it left", targets)
 		}
 	})
 }

@@ -191,7 +191,7 @@ func TestForgottenNodeIsNoLongerSought(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		a.Forget("c")
 		if targets, _ := a.targets(); len(targets) != 0 {
-			t.Errorf("still seeks %v", targets)
+			t.Errorf("still tries %v", targets)
 		}
 		if _, ok := a.Address("c"); ok {
 			t.Error("still remembers the address")

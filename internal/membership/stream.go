@@ -69,10 +69,10 @@ func hostOf(addr net.Addr) string {
 	return host
 }
 
-// Read vets the beginning, and ends streams that bring more than it announced.
+// Read validates the beginning, and ends streams that bring more than it announced.
 func (s *stream) Read(b []byte) (int, error) {
 	if !s.vetted {
-		if err := s.vet(); err != nil {
+		if err := s.validate(); err != nil {
 			return 0, err
 		}
 	}
@@ -92,8 +92,8 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// vet reads until it is clear what the stream brings.
-func (s *stream) vet() error {
+// validate reads until it is clear what the stream brings.
+func (s *stream) validate() error {
 	if s.incoming {
 		slow := time.AfterFunc(headLimit, func() { _ = s.Close() })
 		defer slow.Stop()
@@ -102,7 +102,7 @@ func (s *stream) vet() error {
 	for {
 		n, err := s.Conn.Read(buffer[s.read:])
 		s.read += n
-		limit, cost, bad := s.carrier.vet.head(buffer[:s.read], s.incoming)
+		limit, cost, bad := s.carrier.validator.head(buffer[:s.read], s.incoming)
 		switch {
 		case bad == nil && s.read > limit:
 			return s.refuse(refuse("stream of more than %d bytes", limit))

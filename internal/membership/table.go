@@ -105,7 +105,7 @@ type table struct {
 	changed chan struct{}
 
 	mu      sync.Mutex
-	members map[string]lives // the roll bounds those that are here
+	members map[string]lives // joinLimit bounds those that are here
 }
 
 func newTable(self Meta) *table {

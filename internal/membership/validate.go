@@ -47,14 +47,14 @@ func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errRefused, fmt.Sprintf(format, args...))
 }
 
-// vetter refuses what must not reach memberlist.
-type vetter struct {
+// validator refuses what must not reach memberlist.
+type validator struct {
 	label  string
 	sealed bool
 }
 
-// packet vets a datagram.
-func (v vetter) packet(b []byte) error {
+// packet validates a datagram.
+func (v validator) packet(b []byte) error {
 	if len(b) > packetMax {
 		return refuse("packet of %d bytes", len(b))
 	}
@@ -72,12 +72,12 @@ func (v vetter) packet(b []byte) error {
 		return refuse("empty packet")
 	}
 	if b[0] == kindCompound {
-		return vetCompound(b[1:])
+		return validateCompound(b[1:])
 	}
-	return vetKind(b[0])
+	return validateKind(b[0])
 }
 
-func vetKind(kind byte) error {
+func validateKind(kind byte) error {
 	switch kind {
 	case kindPing, kindIndirectPing, kindAck, kindNack, kindSuspect, kindAlive, kindDead:
 		return nil
@@ -85,9 +85,9 @@ func vetKind(kind byte) error {
 	return refuse("packet of kind %d", kind)
 }
 
-// vetCompound wants parts that are no compounds again, and not many that ask for an answer: one
-// packet would become hundreds.
-func vetCompound(b []byte) error {
+// validateCompound wants parts that are no compounds again, and not many that ask for an answer:
+// one packet would become hundreds.
+func validateCompound(b []byte) error {
 	if len(b) == 0 {
 		return refuse("compound packet without a count")
 	}
@@ -103,7 +103,7 @@ func vetCompound(b []byte) error {
 		if size == 0 || size > len(parts) {
 			return refuse("compound packet cut short")
 		}
-		if err := vetKind(parts[0]); err != nil {
+		if err := validateKind(parts[0]); err != nil {
 			return err
 		}
 		switch parts[0] {
@@ -118,8 +118,8 @@ func vetCompound(b []byte) error {
 	return nil
 }
 
-// cutLabel answers how long the label is at the beginning of b.
-func (v vetter) cutLabel(b []byte) (int, error) {
+// cutLabel returns how long the label is at the beginning of b.
+func (v validator) cutLabel(b []byte) (int, error) {
 	want := append([]byte{kindLabel, byte(len(v.label))}, v.label...)
 	have := min(len(b), len(want))
 	switch {
@@ -131,10 +131,10 @@ func (v vetter) cutLabel(b []byte) (int, error) {
 	return have, nil
 }
 
-// head vets the beginning of a stream that somebody else opened (asked), or of the answer on one of
-// ours. errShort asks for more of it. limit is how many bytes there may be in all, cost what
+// head validates the beginning of a stream that somebody else opened (asked), or of the answer on
+// one of ours. errShort asks for more of it. limit is how many bytes there may be in all, cost what
 // memberlist will allocate at once.
-func (v vetter) head(b []byte, asked bool) (limit, cost int, err error) {
+func (v validator) head(b []byte, asked bool) (limit, cost int, err error) {
 	at := 0
 	if asked {
 		if at, err = v.cutLabel(b); err != nil {
@@ -176,7 +176,7 @@ func (v vetter) head(b []byte, asked bool) (limit, cost int, err error) {
 	return 0, 0, refuse("stream of kind %d", kind)
 }
 
-// readHeader reads the map of numbers that begins a message, in msgpack, and answers its size in
+// readHeader reads the map of numbers that begins a message, in msgpack, and returns its size in
 // bytes.
 func readHeader(b []byte) (fields map[string]uint64, size int, err error) {
 	if len(b) == 0 {

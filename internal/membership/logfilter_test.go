@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// newTestJournal writes lines like memberlist does.
-func newTestJournal(level slog.Level) (*journal, *log.Logger, *logbook) {
+// newTestLogFilter writes lines like memberlist does.
+func newTestLogFilter(level slog.Level) (*logFilter, *log.Logger, *logbook) {
 	book := &logbook{}
-	j := newJournal(slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: level})))
+	j := newLogFilter(slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: level})))
 	j.suspect = func(string) {}
 	return j, log.New(j, "", 0), book
 }
@@ -32,7 +32,7 @@ func TestLinesOfMemberlistKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 		"[ERR] Failed to shutdown: nope": `level=WARN msg="gossip: Failed to shutdown: nope"`,
 		"no level at all":                `level=WARN msg="gossip: no level at all"`,
 	} {
-		_, lines, book := newTestJournal(slog.LevelDebug)
+		_, lines, book := newTestLogFilter(slog.LevelDebug)
 		lines.Print(line)
 		if book.count(want) != 1 {
 			t.Errorf("%q became %q", line, book.buf.String())
@@ -43,14 +43,14 @@ func TestLinesOfMemberlistKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 func TestComplaintsAreLimitedInRateAndCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, lines, book := newTestJournal(slog.LevelInfo)
+		_, lines, book := newTestLogFilter(slog.LevelInfo)
 		for range 1000 {
 			lines.Print("[ERR] memberlist: x")
 		}
-		if n := book.count("\n"); n != journalBurst {
-			t.Errorf("%d lines, want %d", n, journalBurst)
+		if n := book.count("\n"); n != logBurst {
+			t.Errorf("%d lines, want %d", n, logBurst)
 		}
-		time.Sleep(journalEvery)
+		time.Sleep(logEvery)
 		lines.Print("[ERR] memberlist: x")
 		if book.count("dropped=990") != 1 {
 			t.Error("the next line does not say how many were dropped")
@@ -60,7 +60,7 @@ func TestComplaintsAreLimitedInRateAndCounted(t *testing.T) {
 
 func TestSilencedJournalSaysNothing(t *testing.T) {
 	t.Parallel()
-	j, lines, book := newTestJournal(slog.LevelDebug)
+	j, lines, book := newTestLogFilter(slog.LevelDebug)
 	j.silence()
 	lines.Print("[ERR] memberlist: Failed to shutdown transport")
 	if book.count("\n") != 0 {

@@ -14,12 +14,12 @@ import (
 // shows in the host's own profiles, too, what gossip costs.)
 //
 // A profile looks at every goroutine of the host, which may have a hundred thousand of its own. So
-// the pauses between profiles are settleShare times as long as the last took.
+// the pauses between profiles are awaitShare times as long as the last took.
 const (
-	settleLabel = "holdfast-gossip"
-	settleLimit = 15 * time.Second // a probe's longest time is a fifth of it
-	settlePause = 100 * time.Millisecond
-	settleShare = 4
+	awaitLabel = "holdfast-gossip"
+	awaitLimit = 15 * time.Second // a probe's longest time is a fifth of it
+	awaitPause = 100 * time.Millisecond
+	awaitShare = 4
 )
 
 // labelled runs call in a goroutine with the label and waits for it.
@@ -27,30 +27,30 @@ func labelled(label string, call func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(settleLabel, label)))
+		pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(awaitLabel, label)))
 		call()
 	}()
 	<-done
 }
 
-// settle waits until no goroutine with the label is left.
-func settle(label string) error {
-	deadline := time.Now().Add(settleLimit)
-	for pause := time.Millisecond; ; pause = min(2*pause, settlePause) {
+// awaitGoroutines waits until no goroutine with the label is left.
+func awaitGoroutines(label string) error {
+	deadline := time.Now().Add(awaitLimit)
+	for pause := time.Millisecond; ; pause = min(2*pause, awaitPause) {
 		began := time.Now()
 		if !running(label) {
 			return nil
 		}
 		now := time.Now()
 		if now.After(deadline) {
-			return fmt.Errorf("holdfast: gossip did not stop within %v", settleLimit)
+			return fmt.Errorf("holdfast: gossip did not stop within %v", awaitLimit)
 		}
-		time.Sleep(max(pause, settleShare*now.Sub(began)))
+		time.Sleep(max(pause, awaitShare*now.Sub(began)))
 	}
 }
 
 func running(label string) bool {
 	var profile bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)
-	return bytes.Contains(profile.Bytes(), fmt.Appendf(nil, "%q:%q", settleLabel, label))
+	return bytes.Contains(profile.Bytes(), fmt.Appendf(nil, "%q:%q", awaitLabel, label))
 }

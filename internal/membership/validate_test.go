@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-func testVetter() vetter { return vetter{label: "orders"} }
+func testValidator() validator { return validator{label: "orders"} }
 
 // of is what a member of the cluster sends.
 func of(cluster string, b ...byte) []byte { return append(label(cluster), b...) }
@@ -54,7 +54,7 @@ func TestPacketsThatMemberlistMustNotSeeAreRefused(t *testing.T) {
 		"empty part":            of("orders", compound("\x04\x80", "")...),
 		"many probes":           of("orders", compound("\x00\x80", "\x01\x80")...),
 	} {
-		if err := testVetter().packet(b); err == nil {
+		if err := testValidator().packet(b); err == nil {
 			t.Errorf("%s was let in", name)
 		}
 	}
@@ -63,11 +63,11 @@ func TestPacketsThatMemberlistMustNotSeeAreRefused(t *testing.T) {
 		"with checksum":  of("orders", kindChecksum, 1, 2, 3, 4, kindAck, 0x80),
 		"ping with news": of("orders", compound("\x00\x80", "\x03\x80", "\x04\x80", "\x05\x80")...),
 	} {
-		if err := testVetter().packet(b); err != nil {
+		if err := testValidator().packet(b); err != nil {
 			t.Errorf("%s was refused: %v", name, err)
 		}
 	}
-	if err := (vetter{"orders", true}).packet(of("orders", 1, 9, 9, 9)); err != nil {
+	if err := (validator{"orders", true}).packet(of("orders", 1, 9, 9, 9)); err != nil {
 		t.Errorf("a sealed packet was refused: %v", err)
 	}
 }
@@ -96,25 +96,25 @@ func TestStreamsThatMemberlistMustNotSeeAreRefused(t *testing.T) {
 		"state of a user":     string(of("orders", kindPushPull)) + "\x82" + nodes + "\x00" + user + "\x01",
 		"large message":       string(of("orders", kindUser)) + "\x81" + length + "\xce\x01\x00\x00\x00",
 	} {
-		if _, _, err := testVetter().head([]byte(b), true); !errors.Is(err, errRefused) {
+		if _, _, err := testValidator().head([]byte(b), true); !errors.Is(err, errRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	good := string(of("orders", kindPushPull)) + "\x83" + nodes + "\xd1\x01\x00" + user + "\x00\xa4Join\xc3"
-	limit, cost, err := testVetter().head([]byte(good+"more"), true)
+	limit, cost, err := testValidator().head([]byte(good+"more"), true)
 	if err != nil || limit != len(good)+256*stateBytesMax || cost != 256*stateCost {
 		t.Errorf("good state: limit %d, cost %d, %v", limit, cost, err)
 	}
 	for i := range good {
-		if _, _, err := testVetter().head([]byte(good[:i]), true); !errors.Is(err, errShort) {
+		if _, _, err := testValidator().head([]byte(good[:i]), true); !errors.Is(err, errShort) {
 			t.Errorf("the first %d bytes: %v", i, err)
 		}
 	}
 	for kind, asked := range map[byte]bool{kindPing: true, kindAck: false, kindError: false} {
-		if _, _, err := testVetter().head(of("orders", kind), asked); asked && err != nil {
+		if _, _, err := testValidator().head(of("orders", kind), asked); asked && err != nil {
 			t.Errorf("kind %d: %v", kind, err)
 		}
-		if _, _, err := testVetter().head([]byte{kind}, asked); !asked && err != nil {
+		if _, _, err := testValidator().head([]byte{kind}, asked); !asked && err != nil {
 			t.Errorf("answer of kind %d: %v", kind, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestForgedHeadersCostNoMemory(t *testing.T) {
 		if n := a.carrier.refused.Load(); n != 100 {
 			t.Errorf("%d streams counted as refused", n)
 		}
-		if n := a.log.count("level=WARN"); n == 0 || n > journalBurst+5 {
+		if n := a.log.count("level=WARN"); n == 0 || n > logBurst+5 {
 			t.Errorf("%d lines about 100 refusals", n)
 		}
 	})
@@ -263,8 +263,8 @@ func FuzzPacketsAndHeadersFromStrangersNeverPanic(f *testing.F) {
 	f.Add(append(of("orders", kindPushPull), "\x83\xa5Nodes\xd1\x01\x00\xacUserStateLen\x00\xa4Join\xc3"...), true)
 	f.Add([]byte("\x06\x81\xa5Nodes\x03"), false)
 	f.Fuzz(func(t *testing.T, b []byte, asked bool) {
-		_ = testVetter().packet(b)
-		limit, cost, err := testVetter().head(b, asked)
+		_ = testValidator().packet(b)
+		limit, cost, err := testValidator().head(b, asked)
 		if err == nil && (limit > streamBytesMax+headMax+len(b) || cost > statesMax*stateCost) {
 			t.Errorf("limit %d, cost %d", limit, cost)
 		}

@@ -11,42 +11,42 @@ import (
 )
 
 const (
-	seekMin     = 200 * time.Millisecond // first pause while alone
-	seekMax     = 15 * time.Second       // last pause while alone
-	seekEvery   = time.Minute            // pause while nobody is missing
-	seekMissing = 8 * time.Second        // pause while in company and somebody is missing
-	lookupLimit = 5 * time.Second        // for all lookups of one entry
-	addrsMax    = 256                    // addresses tried in one round
-	dialsMax    = 4                      // at once
-	toldMax     = 8                      // addresses of which an error tells
-	streamEvery = 2 * time.Second        // between exchanges over streams where packets get lost
+	rejoinMin     = 200 * time.Millisecond // first pause while alone
+	rejoinMax     = 15 * time.Second       // last pause while alone
+	rejoinEvery   = time.Minute            // pause while nobody is missing
+	rejoinMissing = 8 * time.Second        // pause while others are here and somebody is missing
+	lookupLimit   = 5 * time.Second        // for all lookups of one entry
+	addrsMax      = 256                    // addresses tried in one round
+	dialsMax      = 4                      // at once
+	toldMax       = 8                      // addresses of which an error tells
+	streamEvery   = 2 * time.Second        // between exchanges over streams where packets get lost
 )
 
-// seek looks for the others for as long as the node runs. While it is alone it
-// tries often. In company it tries whoever is missing: memberlist forgets the
+// rejoin looks for the others for as long as the node runs. While it is alone it
+// tries often. With others it tries whoever is missing: memberlist forgets the
 // dead after half a minute, and would never find the other half of a healed
 // network again, which may hold the majority that this half lacks; nor would a
 // half whose nodes have all started since. Each minute it looks whether
 // somebody is: names may resolve to new nodes; files may change.
-func (g *Gossip) seek() {
-	pause := seekMin
+func (g *Gossip) rejoin() {
+	pause := rejoinMin
 	for {
 		missing, err := g.round()
 		g.setJoinError(err)
 		g.triedOnce.Do(func() { close(g.tried) })
 		if g.table.alone() {
-			if !g.rest(jitter(pause), func() bool { return false }) {
+			if !g.pause(jitter(pause), func() bool { return false }) {
 				return
 			}
-			pause = min(2*pause, seekMax)
+			pause = min(2*pause, rejoinMax)
 			continue
 		}
-		pause = seekMin
-		every, early := seekEvery, g.incomplete
+		pause = rejoinMin
+		every, early := rejoinEvery, g.incomplete
 		if missing {
-			every, early = seekMissing, g.table.alone
+			every, early = rejoinMissing, g.table.alone
 		}
-		if !g.rest(jitter(every), early) {
+		if !g.pause(jitter(every), early) {
 			return
 		}
 	}
@@ -61,7 +61,7 @@ func (g *Gossip) gossipByStream() {
 		select {
 		case <-tick.C:
 			g.exchange()
-		case <-g.seeking.Done():
+		case <-g.rejoining.Done():
 			return
 		}
 	}
@@ -78,22 +78,22 @@ func (g *Gossip) exchange() {
 	exchanges.Wait()
 }
 
-// rest waits for d, or less if early answers true, which is asked now and then,
-// but not at once. It returns false when seeking is over.
-func (g *Gossip) rest(d time.Duration, early func() bool) bool {
+// pause waits for d, or less if early returns true, which is asked now and then,
+// but not at once. It returns false when rejoining is over.
+func (g *Gossip) pause(d time.Duration, early func() bool) bool {
 	for d > 0 {
-		step := min(d, seekMissing)
+		step := min(d, rejoinMissing)
 		select {
 		case <-time.After(step):
 			d -= step
-		case <-g.seeking.Done():
+		case <-g.rejoining.Done():
 			return false
 		}
 		if early() {
 			break
 		}
 	}
-	return g.seeking.Err() == nil
+	return g.rejoining.Err() == nil
 }
 
 // incomplete tells whether somebody has failed whose address nobody else has
@@ -130,7 +130,7 @@ func (g *Gossip) round() (missing bool, err error) {
 	slots := make(chan struct{}, dialsMax)
 	for _, addr := range addrs {
 		slots <- struct{}{}
-		if g.seeking.Err() != nil {
+		if g.rejoining.Err() != nil {
 			break
 		}
 		wg.Go(func() {
@@ -141,7 +141,7 @@ func (g *Gossip) round() (missing bool, err error) {
 			if err == nil {
 				answered = true
 			} else if told++; told <= toldMax {
-				failed = errors.Join(failed, fmt.Errorf("holdfast: join %s: %w%s", addr, err, hungUp(err)))
+				failed = errors.Join(failed, fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err)))
 			}
 		})
 	}
@@ -152,16 +152,16 @@ func (g *Gossip) round() (missing bool, err error) {
 	return true, failed
 }
 
-// hungUp explains the end of a connection on which nobody said why. The error of memberlist wraps
-// nothing.
-func hungUp(err error) string {
+// explainEOF explains the end of a connection on which nobody said why. The error of memberlist
+// wraps nothing.
+func explainEOF(err error) string {
 	if strings.HasSuffix(strings.TrimSpace(err.Error()), "EOF") {
 		return ": it hung up, as nodes of another cluster name, or with other secrets, do"
 	}
 	return ""
 }
 
-// here returns the addresses of those who need not be sought.
+// here returns the addresses of those who need not be looked for.
 func (g *Gossip) here() map[string]bool {
 	addrs := make(map[string]bool)
 	for _, m := range g.table.list() {
@@ -178,7 +178,7 @@ func (g *Gossip) targets() ([]string, error) {
 	var addrs []string
 	var failed error
 	for _, entry := range g.entries {
-		ctx, cancel := context.WithTimeout(g.seeking, lookupLimit)
+		ctx, cancel := context.WithTimeout(g.rejoining, lookupLimit)
 		found, err := resolve(ctx, g.resolver, entry)
 		cancel()
 		addrs, failed = append(addrs, found...), errors.Join(failed, err)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	journalBurst = 10              // lines in a row
-	journalEvery = 2 * time.Second // and then one in this time
+	logBurst = 10              // lines in a row
+	logEvery = 2 * time.Second // and then one in this time
 )
 
 // Lines of memberlist that tell what none of its interfaces tells. A test
@@ -40,9 +40,9 @@ func ordinary() []string {
 	}
 }
 
-// journal turns memberlist's log lines into slog records. What is above debug
+// logFilter turns memberlist's log lines into slog records. What is above debug
 // level is limited in rate: strangers can make memberlist complain at will.
-type journal struct {
+type logFilter struct {
 	logger  *slog.Logger
 	suspect func(name string)              // a probe of the member had no answer
 	noUDP   func(name string) (again bool) // … but over TCP; once may be chance
@@ -54,54 +54,54 @@ type journal struct {
 	silent   bool
 }
 
-func newJournal(logger *slog.Logger) *journal {
-	full := allowance{tokens: journalBurst, last: time.Now()}
-	return &journal{logger: logger, lines: full, refusals: full, suspect: func(string) {}, noUDP: func(string) bool { return false }}
+func newLogFilter(logger *slog.Logger) *logFilter {
+	full := allowance{tokens: logBurst, last: time.Now()}
+	return &logFilter{logger: logger, lines: full, refusals: full, suspect: func(string) {}, noUDP: func(string) bool { return false }}
 }
 
 // Write takes one line of memberlist; it is a log.Logger's output.
-func (j *journal) Write(line []byte) (int, error) {
+func (f *logFilter) Write(line []byte) (int, error) {
 	level, text := splitLine(string(line))
 	if name, ok := between(text, lineSuspect, lineSuspectEnd); ok {
-		j.suspect(name)
+		f.suspect(name)
 	}
 	if name, ok := between(text, lineNoUDP, lineNoUDPEnd); ok {
-		if j.noUDP(name) {
-			j.reportNoUDP(text)
+		if f.noUDP(name) {
+			f.reportNoUDP(text)
 		}
 		level = slog.LevelDebug
 	}
 	if strings.Contains(text, errRefused.Error()) || isOrdinary(text) { // the carrier has told of what it refused
 		level = slog.LevelDebug
 	}
-	j.record(&j.lines, level, text)
+	f.record(&f.lines, level, text)
 	return len(line), nil
 }
 
 // drop reports something of our own that strangers can cause.
-func (j *journal) drop(text string, args ...any) {
-	j.record(&j.refusals, slog.LevelWarn, text, args...)
+func (f *logFilter) drop(text string, args ...any) {
+	f.record(&f.refusals, slog.LevelWarn, text, args...)
 }
 
-func (j *journal) record(a *allowance, level slog.Level, text string, args ...any) {
-	if !j.logger.Enabled(context.Background(), level) {
+func (f *logFilter) record(a *allowance, level slog.Level, text string, args ...any) {
+	if !f.logger.Enabled(context.Background(), level) {
 		return
 	}
-	dropped, ok := j.admit(a, level, time.Now())
+	dropped, ok := f.admit(a, level, time.Now())
 	if !ok {
 		return
 	}
 	if dropped > 0 {
 		args = append(args, "dropped", dropped)
 	}
-	j.logger.Log(context.Background(), level, "gossip: "+text, args...)
+	f.logger.Log(context.Background(), level, "gossip: "+text, args...)
 }
 
 // admit answers whether a line may be written, and how many may not since the last.
-func (j *journal) admit(a *allowance, level slog.Level, now time.Time) (dropped int, ok bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.silent {
+func (f *logFilter) admit(a *allowance, level slog.Level, now time.Time) (dropped int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent {
 		return 0, false
 	}
 	if level < slog.LevelInfo {
@@ -110,7 +110,7 @@ func (j *journal) admit(a *allowance, level slog.Level, now time.Time) (dropped 
 	return a.take(now)
 }
 
-// allowance is what may be logged: journalBurst lines, and one more in each journalEvery.
+// allowance is what may be logged: logBurst lines, and one more in each logEvery.
 type allowance struct {
 	tokens  float64
 	last    time.Time
@@ -118,7 +118,7 @@ type allowance struct {
 }
 
 func (a *allowance) take(now time.Time) (dropped int, ok bool) {
-	a.tokens = min(journalBurst, a.tokens+float64(now.Sub(a.last))/float64(journalEvery))
+	a.tokens = min(logBurst, a.tokens+float64(now.Sub(a.last))/float64(logEvery))
 	a.last = now
 	if a.tokens < 1 {
 		a.dropped++
@@ -131,21 +131,21 @@ func (a *allowance) take(now time.Time) (dropped int, ok bool) {
 
 // reportNoUDP warns once, whatever else is logged: one warning is enough for a
 // network without UDP.
-func (j *journal) reportNoUDP(text string) {
-	j.mu.Lock()
-	first := !j.saidUDP && !j.silent
-	j.saidUDP = j.saidUDP || first
-	j.mu.Unlock()
+func (f *logFilter) reportNoUDP(text string) {
+	f.mu.Lock()
+	first := !f.saidUDP && !f.silent
+	f.saidUDP = f.saidUDP || first
+	f.mu.Unlock()
 	if first {
-		j.logger.Warn("gossip: " + text)
+		f.logger.Warn("gossip: " + text)
 	}
 }
 
-// silence ends the journal: memberlist complains about its own shutdown.
-func (j *journal) silence() {
-	j.mu.Lock()
-	j.silent = true
-	j.mu.Unlock()
+// silence ends the logging: memberlist complains about its own shutdown.
+func (f *logFilter) silence() {
+	f.mu.Lock()
+	f.silent = true
+	f.mu.Unlock()
 }
 
 // splitLine takes "[WARN] memberlist: text" apart.
