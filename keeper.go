@@ -150,9 +150,9 @@ func (k *keeper) release(ctx context.Context, l *tenure) error {
 		k.releaseLater(l)
 		return err
 	}
-	room := p.Room()
-	out, unknown, err := k.c.admitted(ctx, p.Holders, l.grant.AppendRelease((*room)[:0], k.c.clock.Now()))
-	p.Free(room)
+	buf := p.Buffer()
+	out, unknown, err := k.c.admitted(ctx, p.Holders, l.grant.AppendRelease((*buf)[:0], k.c.clock.Now()))
+	p.Free(buf)
 	if err != nil {
 		k.releaseLater(l)
 		return err

@@ -156,15 +156,15 @@ func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options
 		return nil, c.apiError(err)
 	}
 	defer c.keeper.attend()
-	room := c.proposer.Room()
+	buf := c.proposer.Buffer()
 	cmd := fsm.Acquire{
 		Session: call.Session.ID(), TTL: o.ttl, Request: call.Request, Acked: call.Acked,
 		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
 		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
 		While: c.within(ctx), Refuse: o.refuse, Election: o.election,
-	}.AppendTo((*room)[:0])
+	}.AppendTo((*buf)[:0])
 	out, unknown, err := c.admitted(ctx, c.proposer.Entries, cmd)
-	c.proposer.Free(room)
+	c.proposer.Free(buf)
 	if err != nil {
 		call.GiveUp(unknown)
 		return nil, err

@@ -21,7 +21,7 @@ func (m *Machine) acquire(c *Acquire) Outcome {
 		if r.claim.name != c.Name {
 			return Outcome{Code: CodeInvalid} // the number is another's
 		}
-		return r.claim.standing()
+		return r.claim.outcome()
 	}
 	if m.over(s, c.Request) {
 		return Outcome{Code: CodeFinished}
@@ -61,7 +61,7 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	if !free && c.Refuse && m.deadlocked(c) {
 		return Outcome{Code: CodeDeadlock}
 	}
-	if code := m.room(l, c, free); code != CodeOK {
+	if code := m.exceeded(l, c, free); code != CodeOK {
 		return Outcome{Code: code}
 	}
 	if l == nil {
@@ -82,7 +82,7 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	m.requests.Set(request{s.opened, c.Request, claim})
 	m.settle(l) // a waiter of higher priority than the others may fit where they do not
 	r, _ := m.requests.Get(request{opened: s.opened, number: c.Request})
-	return r.claim.standing()
+	return r.claim.outcome()
 }
 
 // more is what few claims have of it, nil if this one has nothing of that.
@@ -98,17 +98,17 @@ func (c *Acquire) more() *more {
 	return x
 }
 
-// standing is the answer to a request by what it has come to.
-func (c *claim) standing() Outcome {
+// outcome is that of a request, by what it has come to.
+func (c *claim) outcome() Outcome {
 	if c.token == 0 {
 		return Outcome{Code: CodeQueued}
 	}
 	return Outcome{Code: CodeGranted, Token: c.token}
 }
 
-// room says which bound a new claim would break. One token is set aside for each waiter, so that
-// none waits for a token that never comes.
-func (m *Machine) room(l *lock, c *Acquire, free bool) Code {
+// exceeded says which bound a new claim would break. One token is set aside for each waiter, so
+// that none waits for a token that never comes.
+func (m *Machine) exceeded(l *lock, c *Acquire, free bool) Code {
 	values := m.values + int64(len(c.Value))
 	if free && l != nil && c.HasValue {
 		values -= l.value.size()
@@ -203,7 +203,7 @@ func (m *Machine) remove(c *claim, how ending) *lock {
 		m.past.add(m.epoch, c, how, m.commands)
 	}
 	if how.rest > 0 {
-		m.letRest(l, c, how.rest)
+		m.beginRest(l, c, how.rest)
 	}
 	return l
 }

@@ -61,7 +61,7 @@ func (s *scratch) decode(b []byte) (decodable, error) {
 	if err := known(b); err != nil {
 		return nil, err
 	}
-	c := s.room(op(b[1]))
+	c := s.cleared(op(b[1]))
 	if c == nil { // a batch, which Apply takes apart
 		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], ErrMalformed)
 	}
@@ -71,9 +71,9 @@ func (s *scratch) decode(b []byte) (decodable, error) {
 	return c, nil
 }
 
-// room clears and answers the struct of an operation, nil if that is no single command's. The
+// cleared clears and returns the struct of an operation, nil if that is no single command's. The
 // slices of the frequent commands keep their memory.
-func (s *scratch) room(o op) decodable {
+func (s *scratch) cleared(o op) decodable {
 	switch o {
 	case opBirth:
 		s.birth = Birth{}

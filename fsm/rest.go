@@ -40,8 +40,8 @@ func (r *rest) view() Rest {
 	return Rest{Name: r.name, Token: r.token, Since: r.since, For: time.Duration(r.millis) * time.Millisecond, Mode: r.mode}
 }
 
-// letRest keeps the place of a holder that has just been dropped.
-func (m *Machine) letRest(l *lock, c *claim, millis uint64) {
+// beginRest keeps the place of a holder that has just been dropped.
+func (m *Machine) beginRest(l *lock, c *claim, millis uint64) {
 	r := &rest{
 		name: l.name, token: c.token, since: m.commands, millis: millis,
 		weight: c.weight, limit: c.limit, mode: c.mode,

@@ -70,7 +70,7 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	if taken != nil && c.Refuse && m.deadlocked(c) {
 		return Outcome{Code: CodeDeadlock}
 	}
-	if code := m.roomForSet(locks, fresh, taken == nil, c); code != CodeOK {
+	if code := m.exceededBySet(locks, fresh, taken == nil, c); code != CodeOK {
 		return Outcome{Code: code}
 	}
 	for i, claim := range all.claims {
@@ -82,7 +82,7 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	}
 	if taken == nil {
 		m.holdSet(all)
-		return all.claims[0].standing()
+		return all.claims[0].outcome()
 	}
 	for i, claim := range all.claims {
 		m.wait(locks[i], claim)
@@ -90,11 +90,11 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	m.requests.Set(request{s.opened, c.Request, all.claims[0]})
 	m.settle(taken) // its priority may let it pass by those who wait in every queue
 	r, _ := m.requests.Get(request{opened: s.opened, number: c.Request})
-	return r.claim.standing()
+	return r.claim.outcome()
 }
 
-// roomForSet is room for all claims of a set.
-func (m *Machine) roomForSet(locks []*lock, fresh int, free bool, c *Acquire) Code {
+// exceededBySet says which bound the claims of a set would break.
+func (m *Machine) exceededBySet(locks []*lock, fresh int, free bool, c *Acquire) Code {
 	n := len(locks)
 	values := m.values + int64(len(c.Value))
 	if free && locks[0] != nil && c.HasValue {

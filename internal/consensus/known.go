@@ -162,9 +162,9 @@ func (r *knownReplicas) entry(node fsm.Node) *knownNode {
 	return s
 }
 
-// room makes some for another node, if there must be, many at a time. It answers whether there is
-// any. The caller holds mu.
-func (r *knownReplicas) room() bool {
+// makeRoom makes room for another node, if there must be, many at a time. It reports whether there
+// is any. The caller holds mu.
+func (r *knownReplicas) makeRoom() bool {
 	if len(r.nodes) < heardMax {
 		return true
 	}
@@ -214,7 +214,7 @@ func (r *knownReplicas) admit(g greeting, closeConn func()) (*inbound, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.nodes[g.node] == nil && !r.room() {
+	if r.nodes[g.node] == nil && !r.makeRoom() {
 		return nil, refuse("from node %v, one too many", g.node)
 	}
 	s := r.entry(g.node)
@@ -279,11 +279,11 @@ func (s *knownNode) succeed(g greeting) {
 		s.promised, s.heard = position{}, lastHeard{}
 	}
 	s.incarnation, s.bound = g.incarnation, false
-	s.dismiss()
+	s.disconnect()
 }
 
-// dismiss closes the connections of a node.
-func (s *knownNode) dismiss() {
+// disconnect closes the connections of a node.
+func (s *knownNode) disconnect() {
 	for old := range s.inbound {
 		old.gone = true
 		old.close()

@@ -41,13 +41,13 @@ func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 
 // propose is Propose in an entry of its own, whether the log is open or not.
 func (g *Group) propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
-	entry := g.room()
+	entry := g.newEntry()
 	*entry = append(*entry, cmd...)
 	return g.proposeEntry(ctx, entry)
 }
 
-// room is where an entry is put together. It begins with its author.
-func (g *Group) room() *[]byte {
+// newEntry returns a buffer to put an entry together in. It begins with its author.
+func (g *Group) newEntry() *[]byte {
 	entry, ok := g.entries.Get().(*[]byte)
 	if !ok {
 		entry = new([]byte)
@@ -56,7 +56,7 @@ func (g *Group) room() *[]byte {
 	return entry
 }
 
-// proposeEntry makes one attempt with what was put together in a room, and gives that back.
+// proposeEntry makes one attempt with what was put together in a buffer, and gives that back.
 func (g *Group) proposeEntry(ctx context.Context, entry *[]byte) (fsm.Outcome, error) {
 	defer g.entries.Put(entry)
 	began := time.Now()

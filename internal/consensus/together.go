@@ -81,14 +81,14 @@ func (g *Group) land(commands int) flight {
 }
 
 // next is the entry that may go now, without calls if none may. Its commands are put together
-// before anybody can leave: who has left uses the room of its command for another. The caller holds
-// together.mu.
+// before anybody can leave: who has left uses the memory of its command for another. The caller
+// holds together.mu.
 func (g *Group) next() (f flight) {
 	f.calls = g.together.line.Next()
 	if len(f.calls) == 0 {
 		return f
 	}
-	f.entry = g.room()
+	f.entry = g.newEntry()
 	if len(f.calls) > 1 {
 		*f.entry = fsm.AppendBatch(*f.entry)
 	}

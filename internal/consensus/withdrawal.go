@@ -109,5 +109,5 @@ func (r *knownReplicas) withdraw(in *inbound) {
 	}
 	s.withdrawn = in.incarnation
 	s.admitted = s.before
-	s.dismiss()
+	s.disconnect()
 }

@@ -37,8 +37,8 @@ type Admission struct {
 
 	mu      sync.Mutex
 	under   int           // calls under way
-	room    float64       // how many there may be
-	cut     time.Time     // when room was last made smaller
+	window  float64       // how many there may be
+	cut     time.Time     // when the window was last made smaller
 	service time.Duration // what a call takes, on average
 	heard   time.Time     // the last answer
 	gap     time.Duration // between two answers while many are under way, on average
@@ -56,7 +56,7 @@ type turn struct {
 }
 
 func newAdmission(good time.Duration) *Admission {
-	return &Admission{good: good, room: proposalsFirst, empty: make(chan struct{})}
+	return &Admission{good: good, window: proposalsFirst, empty: make(chan struct{})}
 }
 
 // enter waits for a turn until ctx ends. It returns an *OverloadError where too many calls are the
@@ -120,10 +120,10 @@ func (a *Admission) Leave(began time.Time, answered bool) {
 	now := time.Now()
 	took := now.Sub(began)
 	switch {
-	case answered && took <= a.good && 2*a.under > int(a.room):
-		a.room = min(CallsMax, a.room+16/a.room)
+	case answered && took <= a.good && 2*a.under > int(a.window):
+		a.window = min(CallsMax, a.window+16/a.window)
 	case took > a.good && now.Sub(a.cut) > a.good:
-		a.room, a.cut = max(proposalsMin, a.room*3/4), now
+		a.window, a.cut = max(proposalsMin, a.window*3/4), now
 	}
 	if answered || took > a.service {
 		a.service += (took - a.service) / 16
@@ -201,7 +201,7 @@ func (a *Admission) limit(now time.Time) int {
 	case a.silent(now):
 		return proposalsMin
 	}
-	return int(a.room)
+	return int(a.window)
 }
 
 // late reports whether the answer might come too late for a call with so many before it: twice of

@@ -28,7 +28,7 @@ type Proposer[G Group] struct {
 	closed  <-chan struct{}
 	removed func(G)
 
-	rooms sync.Pool // of *[]byte: for the commands of those who acquire and release
+	buffers sync.Pool // of *[]byte: for the commands of those who acquire and release
 
 	mu   sync.Mutex // of who replaces view
 	view atomic.Pointer[view[G]]
@@ -112,17 +112,17 @@ func (p *Proposer[G]) Propose(ctx context.Context, cmd fsm.Command) (out fsm.Out
 	return p.Admitted(ctx, p.Holders, fsm.Encode(cmd))
 }
 
-// Room is where a command can be encoded. Give it to Free when the command has its outcome.
-func (p *Proposer[G]) Room() *[]byte {
-	if room, ok := p.rooms.Get().(*[]byte); ok {
-		return room
+// Buffer returns a buffer to encode a command in. Give it to Free when the command has its outcome.
+func (p *Proposer[G]) Buffer() *[]byte {
+	if buf, ok := p.buffers.Get().(*[]byte); ok {
+		return buf
 	}
-	room := make([]byte, 0, 256)
-	return &room
+	buf := make([]byte, 0, 256)
+	return &buf
 }
 
-// Free takes a room back.
-func (p *Proposer[G]) Free(room *[]byte) { p.rooms.Put(room) }
+// Free takes a buffer back.
+func (p *Proposer[G]) Free(buf *[]byte) { p.buffers.Put(buf) }
 
 // Enter waits for a turn. Whoever has one calls Admitted, or Leave of the queue.
 func (p *Proposer[G]) Enter(ctx context.Context, queue *Admission) error {
