@@ -26,13 +26,13 @@ const (
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
 type founder struct {
-	c      *Cluster
-	wakeup chan struct{}
-	inbox  chan forming.Message
-	rivals *rivals
-	joins  bool       // it has given a group up, and founds no other; of the goroutine of live
-	bore   bool       // this process gave the group its birth
-	saving sync.Mutex // held from reading the identity to having saved it
+	c           *Cluster
+	wakeup      chan struct{}
+	inbox       chan forming.Message
+	rivals      *rivals
+	joins       bool       // it has given a group up, and founds no other; of the goroutine of live
+	initialized bool       // this process gave the group its birth
+	saving      sync.Mutex // held from reading the identity to having saved it
 
 	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
 	removal chan struct{} // tells live of it
@@ -61,7 +61,7 @@ func (f *founder) message(from string, b []byte) {
 	}
 	group := f.c.dir.Identity().ClusterID
 	switch {
-	case m.Kind == forming.Dismiss && m.Copied:
+	case m.Kind == forming.Removed && m.Copied:
 		if m.Cluster == group && m.Replica == f.replica() {
 			f.c.fail(dirError(fmt.Errorf("%w, says raft leader %v: the group has a replica of this node in another life",
 				consensus.ErrForgetful, m.From)))
@@ -70,9 +70,9 @@ func (f *founder) message(from string, b []byte) {
 	case m.Kind == forming.Ask, m.Kind == forming.Answer:
 		f.rivals.hear(m)
 		return
-	case m.Kind == forming.Dismiss && group != "":
+	case m.Kind == forming.Removed && group != "":
 		if m.Cluster == group {
-			f.c.goRun(func(context.Context) { f.dismissed(m.Replica, m.Left) })
+			f.c.goRun(func(context.Context) { f.replicaRemoved(m.Replica, m.Left) })
 		}
 		return
 	case m.Kind == forming.Welcome && group != "": // heard before
@@ -101,7 +101,7 @@ func (f *founder) begin(ctx context.Context) error {
 		}
 	}
 	if f.c.dir.Identity().Bootstrap > 0 {
-		if err := f.bear(ctx); err != nil {
+		if err := f.initialize(ctx); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (f *founder) form(ctx context.Context) error {
 			switch {
 			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Welcome:
 				return f.start(func(id *datadir.Identity) { id.ClusterID = m.Cluster })
-			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Dismiss:
+			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Removed:
 				if err := f.nextLife(); err != nil { // it was taken in and removed while it heard nothing
 					return err
 				}
@@ -261,9 +261,9 @@ func (c *Cluster) adopt(group *consensus.Group) bool {
 	})
 }
 
-// bear gives the group that this node formed its birth: its id, where its tokens begin, and which
-// replicas it must have before it serves.
-func (f *founder) bear(ctx context.Context) error {
+// initialize gives the group that this node formed its birth: its id, where its tokens begin, and
+// which replicas it must have before it serves.
+func (f *founder) initialize(ctx context.Context) error {
 	group, err := f.c.barrier(ctx)
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (f *founder) bear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.bore = true
+	f.initialized = true
 	id := f.c.dir.Identity()
 	cluster, err := fsm.ParseNode(id.ClusterID)
 	if err != nil {

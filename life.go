@@ -22,18 +22,18 @@ import (
 //	left      Retired. It has said that it leaves for good. Whoever opens the directory next is a new node.
 //
 //	free    → member   Welcome, from the raft leader, which has added the replica; or it has formed the group itself
-//	free    → free     Dismiss: the replica was added, and removed before the node heard so. Life n+1
+//	free    → free     Removed: the replica was added, and removed before the node heard so. Life n+1
 //	free    ← member   its group, which nobody else ever joined, yields to another (yield.go)
-//	member  → removed  Dismiss, or its own replica has applied the removal
+//	member  → removed  Removed, or its own replica has applied the removal
 //	removed → asking   the replica is closed, its data gone: Dir.Drop
 //	asking  → member   the replica has caught up, and the Hello was carried out
 //	asking  → removed  as member: it was taken in and removed again, or its id is one that the group had removed
 //	asking  → failed   the group has a replica of the node in as late a life: the directory is a copy of its node's
-//	member  → left     Leave; or Dismiss, where the group knows that the node has said that it leaves
+//	member  → left     Leave; or Removed, where the group knows that the node has said that it leaves
 //
 // Each arrow is one write of the identity, so that a process that dies on the way goes on from one
 // end of it: Open drops the data of what was removed, and starts the replica of one that asks.
-// Welcome and Dismiss name the replica that they are about: what is said of a former life is late,
+// Welcome and Removed name the replica that they are about: what is said of a former life is late,
 // and changes nothing.
 //
 // A member that is removed goes on as the same Cluster. Its leases are valid as
@@ -56,12 +56,12 @@ func (f *founder) isOut() bool { return f.out.Load() == f.replica() }
 func (f *founder) removedFrom(group *consensus.Group) {
 	departure := fsm.Stays
 	group.Read(func(m *fsm.Machine) { departure = m.Departed(f.c.self.Node) })
-	f.dismissed(group.Replica(), departure != fsm.Stays)
+	f.replicaRemoved(group.Replica(), departure != fsm.Stays)
 }
 
-// dismissed takes the news that the group has removed a replica of this node; left says that the
-// node had said that it leaves.
-func (f *founder) dismissed(replica uint64, left bool) {
+// replicaRemoved takes the news that the group has removed a replica of this node; left says that
+// the node had said that it leaves.
+func (f *founder) replicaRemoved(replica uint64, left bool) {
 	if replica != f.replica() {
 		return // in a former life
 	}

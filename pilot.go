@@ -153,7 +153,7 @@ func (p *pilot) state(group *consensus.Group) hearing.State {
 func (p *pilot) tell(news []hearing.News, cluster string) {
 	var messages []forming.Message
 	for _, n := range news {
-		m := forming.Message{From: p.c.ID(), To: n.Node, Cluster: cluster, Replica: n.Replica, Kind: forming.Dismiss}
+		m := forming.Message{From: p.c.ID(), To: n.Node, Cluster: cluster, Replica: n.Replica, Kind: forming.Removed}
 		switch n.Kind {
 		case hearing.Welcome:
 			m.Kind = forming.Welcome

@@ -16,7 +16,7 @@ const floorRarest = time.Minute
 // older state, from a backup. (To the voters' clocks it was raised before it served; see
 // internal/consensus.) Nothing waits for the answer.
 func (f *founder) raise(ctx context.Context) {
-	if f.c.cfg.TokenFloor == nil || f.bore {
+	if f.c.cfg.TokenFloor == nil || f.initialized {
 		return
 	}
 	for {

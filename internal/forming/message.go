@@ -21,7 +21,7 @@ const (
 	VoteReply                   // a voter answers, and repeats a vote that it gave
 	Release                     // a candidate gives up all its ballots up to this one
 	Welcome                     // a group's raft leader has taken the node's replica in: now it may start it
-	Dismiss                     // a group has removed the node's replica, says its raft leader, for ever
+	Removed                     // a group has removed the node's replica, says its raft leader, for ever
 	Ask                         // a node whose group is its own alone asks one of another group for its claim
 	Answer                      // the claim of the group that the sender belongs to
 )
@@ -33,12 +33,12 @@ type Message struct {
 	Ballot   uint64
 	Granted  bool   // of VoteReply
 	Unix     int64  // of VoteReply: the voter's wall clock, seconds
-	Cluster  string // of Welcome, Dismiss and Answer: the group's id
+	Cluster  string // of Welcome, Removed and Answer: the group's id
 	Alone    bool   // of Answer: see Claim
 	Birth    uint64 // of Answer: see Claim
-	Replica  uint64 // of Welcome and Dismiss: which of the node's replicas. What is said of another than the present one is late
-	Left     bool   // of Dismiss: the node has said that it leaves the group for good
-	Copied   bool   // of Dismiss: the group has a replica of the node in a life that this one does not know of
+	Replica  uint64 // of Welcome and Removed: which of the node's replicas. What is said of another than the present one is late
+	Left     bool   // of Removed: the node has said that it leaves the group for good
+	Copied   bool   // of Removed: the group has a replica of the node in a life that this one does not know of
 }
 
 // ErrMalformed is what Decode answers to anything that is not a message.
@@ -162,7 +162,7 @@ func (m Message) valid() bool {
 	switch {
 	case !isID(m.From), !isID(m.To):
 		return false
-	case m.Kind == Welcome, m.Kind == Dismiss:
+	case m.Kind == Welcome, m.Kind == Removed:
 		return isID(m.Cluster) && m.Replica != 0
 	case m.Kind == Answer:
 		return isID(m.Cluster)

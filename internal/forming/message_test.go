@@ -43,7 +43,7 @@ func TestWhatNoNodeWouldSendIsMalformed(t *testing.T) {
 		"unknown kind":    func(m *forming.Message) { m.Kind = 4 },
 		"a kind of later": func(m *forming.Message) { m.Kind = forming.Answer + 1 },
 		"no claim":        func(m *forming.Message) { m.Kind = forming.Answer },
-		"of no replica":   func(m *forming.Message) { m.Kind, m.Cluster = forming.Dismiss, "c" },
+		"of no replica":   func(m *forming.Message) { m.Kind, m.Cluster = forming.Removed, "c" },
 		"no sender":       func(m *forming.Message) { m.From = "" },
 		"no receiver":     func(m *forming.Message) { m.To = "" },
 		"no ballot":       func(m *forming.Message) { m.Ballot = 0 },

@@ -11,7 +11,7 @@ import (
 
 // Who asks for a replica, and has begun no later life than the one that its node's replica is of,
 // runs on a copy of the node's directory. It is told so: it waited for ever, where the raft leader
-// dismissed its former replica before the others refused to hear it.
+// removed its former replica before the others refused to hear it.
 func TestWhoAsksForALifeThatItsNodeHasHadIsACopy(t *testing.T) {
 	t.Parallel()
 	const node, other = "a", "b"

@@ -20,10 +20,10 @@ type NewsKind uint8
 
 // News.
 const (
-	Welcome   NewsKind = iota + 1 // the group has taken it in
-	Dismissed                     // it is out
-	Let                           // it is out, as its node had said that it leaves
-	Copied                        // the node has a replica of as late a life: who asks runs on a copy of its directory
+	Welcome NewsKind = iota + 1 // the group has taken it in
+	Removed                     // it is out
+	Let                         // it is out, as its node had said that it leaves
+	Copied                      // the node has a replica of as late a life: who asks runs on a copy of its directory
 )
 
 // News tells the nodes whose replica the group has taken in to start it, and those whose replica it
@@ -51,7 +51,7 @@ func (l *Leader) News(s State, now lease.Instant) (news []News) {
 		case stray && !in && !l.unknown && s.Departed(m.Node) != fsm.Stays:
 			one.Kind = Let
 		case stray && !in && !l.unknown:
-			one.Kind = Dismissed
+			one.Kind = Removed
 		default:
 			continue
 		}

@@ -66,7 +66,7 @@ func TestANodeThatAsksForAReplicaThatWasRemovedGetsAnother(t *testing.T) {
 
 // Who comes back late hears what was said to its former life: the raft leader says it twice a
 // second, and messages are delayed.
-func TestALateDismissalChangesNothing(t *testing.T) {
+func TestALateRemovalChangesNothing(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 4, Config: replacedSoon}, func(s *sim.Sim) {
 		n := testkit.Follower(s, holdfast.RoleStandby)

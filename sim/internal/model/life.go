@@ -19,13 +19,13 @@ func (n *node) hears(news hearing.News) {
 		n.bound = true
 	case hearing.Copied:
 		n.w.broken("no node is taken for a copy", "node %d in life %d", n.i, n.raft.self)
-	case hearing.Dismissed, hearing.Let:
-		n.dismissed(n.raft.self, news.Kind == hearing.Let)
+	case hearing.Removed, hearing.Let:
+		n.replicaRemoved(n.raft.self, news.Kind == hearing.Let)
 	}
 }
 
-// dismissed takes the news that the group has removed a replica of this node.
-func (n *node) dismissed(life uint64, left bool) {
+// replicaRemoved takes the news that the group has removed a replica of this node.
+func (n *node) replicaRemoved(life uint64, left bool) {
 	switch {
 	case life != n.raft.self || n.ousted:
 	case left || n.leaving:

@@ -118,7 +118,7 @@ func (n *node) carriedOut(index uint64, ch *change) fsm.Outcome {
 	}
 	n.members = next
 	if self := n.raft.self; ch.who == n.raft.replicaID() && ch.kind == autopilot.Remove {
-		n.w.after(n, 0, func() { n.dismissed(self, n.machine.Departed(n.id) != fsm.Stays) })
+		n.w.after(n, 0, func() { n.replicaRemoved(self, n.machine.Departed(n.id) != fsm.Stays) })
 	}
 	return fsm.Outcome{Code: fsm.CodeOK}
 }
@@ -161,7 +161,7 @@ func (r *raft) restore(running bool) {
 		n.known = n.machine.Commands()
 		n.keeper.restore(n.machine)
 		for _, f := range n.replays {
-			f.missed = n.machine.Commands()
+			f.gap = n.machine.Commands()
 		}
 	}
 }
