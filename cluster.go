@@ -47,7 +47,7 @@ type Cluster struct {
 	keeper     *keeper
 	times      *expiry.Table
 	timekeeper *expiry.Timekeeper
-	ages       expiry.Ages
+	indexTimes expiry.IndexTimes
 
 	// Who is told what happens.
 	told     atomic.Uint64 // the last command whose events this process has been told, by whatever replica of it

@@ -97,7 +97,7 @@ func (c *Cluster) blockedBy(b *Blocked, m *fsm.Machine) {
 
 // held is how long ago a command was applied, 0 if that is not known.
 func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
-	begin, known := c.ages.At(since, now)
+	begin, known := c.indexTimes.At(since, now)
 	if !known {
 		return 0
 	}
@@ -107,7 +107,7 @@ func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
 // left is what is left of a time that began when a command was applied, as this node's clock sees
 // it.
 func (c *Cluster) left(since uint64, d time.Duration, now lease.Instant) time.Duration {
-	begin, known := c.ages.At(since, now)
+	begin, known := c.indexTimes.At(since, now)
 	if !known {
 		return d
 	}

@@ -34,7 +34,7 @@ func (o observer) Applied(events []fsm.Event) {
 		o.c.timekeeper.Wake()
 	}
 	last := events[len(events)-1].Index
-	o.c.ages.Note(last, now)
+	o.c.indexTimes.Note(last, now)
 	o.c.keeper.attend()
 	if news < len(events) {
 		o.c.feed.Publish(events[news:])
@@ -57,7 +57,7 @@ func (o observer) Restored(m *fsm.Machine) {
 func (o observer) time(m *fsm.Machine) {
 	now := o.c.clock.Now()
 	o.c.times.Restore(m, now)
-	o.c.ages.Restore(m.Commands(), now)
+	o.c.indexTimes.Restore(m.Commands(), now)
 	o.c.timekeeper.Wake()
 }
 

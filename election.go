@@ -121,7 +121,7 @@ func (c *Cluster) Leader(ctx context.Context, name string) (Leader, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return Leader{}, err
 	}
-	var s seat
+	var s electionState
 	if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
 		return Leader{}, err
 	}
@@ -150,7 +150,7 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 		}
 		defer w.Close()
 		err = invalid("Observe", "was iterated before")
-		var s seat
+		var s electionState
 		if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
 			yield(Leader{}, err)
 			return
@@ -160,7 +160,7 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 			return
 		}
 		for {
-			events, missed, err := c.next(ctx, w)
+			events, gap, err := c.next(ctx, w)
 			if err != nil {
 				yield(Leader{}, err)
 				return
@@ -173,7 +173,7 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 					}
 				}
 			}
-			if missed == 0 {
+			if gap == 0 {
 				continue
 			}
 			group, _ := c.proposer.Current()
@@ -190,20 +190,20 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 	}
 }
 
-// seat is what an observer knows of the lock of an election.
-type seat struct {
+// electionState is what an observer knows of the lock of an election.
+type electionState struct {
 	index   uint64 // command of the state that it was read from
 	holders []fsm.Holder
 	value   []byte
 }
 
-func (s *seat) read(m *fsm.Machine, name string) {
+func (s *electionState) read(m *fsm.Machine, name string) {
 	l, _ := m.Lock(name)
-	*s = seat{m.Commands(), l.Holders, l.Value}
+	*s = electionState{m.Commands(), l.Holders, l.Value}
 }
 
 // apply takes the events of one command and returns the rest.
-func (s *seat) apply(events []fsm.Event) []fsm.Event {
+func (s *electionState) apply(events []fsm.Event) []fsm.Event {
 	index := events[0].Index
 	for len(events) > 0 && events[0].Index == index {
 		e := events[0]
@@ -223,7 +223,7 @@ func (s *seat) apply(events []fsm.Event) []fsm.Event {
 	return events
 }
 
-func (s *seat) leader(name string) Leader {
+func (s *electionState) leader(name string) Leader {
 	if len(s.holders) == 0 {
 		return Leader{Name: name}
 	}

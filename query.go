@@ -83,7 +83,7 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 func (c *Cluster) past(m *fsm.Machine, name string) (list []Past) {
 	now := c.clock.Now()
 	for _, g := range m.Past(name) {
-		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.ages.Between(g.Granted, g.Ended, now)}
+		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.indexTimes.Between(g.Granted, g.Ended, now)}
 		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
 		list = append(list, p)
 	}

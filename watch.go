@@ -70,7 +70,7 @@ func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, err
 		defer w.Close()
 		err = invalid("Watch", "was iterated before")
 		for {
-			events, missed, err := c.next(ctx, w)
+			events, gap, err := c.next(ctx, w)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -83,7 +83,7 @@ func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, err
 					return
 				}
 			}
-			if missed != 0 && !yield(Event{Index: missed, Kind: EventResync, Name: prefix}, nil) {
+			if gap != 0 && !yield(Event{Index: gap, Kind: EventResync, Name: prefix}, nil) {
 				return
 			}
 		}
@@ -103,9 +103,9 @@ func (c *Cluster) watch(ctx context.Context, name string, exact bool) (*feed.Wat
 }
 
 // next waits for the next events of a watch.
-func (c *Cluster) next(ctx context.Context, w *feed.Watch) (events []fsm.Event, missed uint64, err error) {
-	events, missed, err = w.Next(ctx)
-	return events, missed, c.apiError(err)
+func (c *Cluster) next(ctx context.Context, w *feed.Watch) (events []fsm.Event, gap uint64, err error) {
+	events, gap, err = w.Next(ctx)
+	return events, gap, c.apiError(err)
 }
 
 // kindOf is the public kind of an event, 0 if it is not told.

@@ -4,7 +4,7 @@
 //
 //	table.go       what is timed, and what is due: passive, with the pure tables of internal/lease
 //	timekeeper.go  proposes what is due: the clock and the goroutines
-//	ages.go        how old an index of the log is, for people
+//	indextimes.go  when an index of the log was applied, for people
 //
 // # Who does what
 //

@@ -12,7 +12,7 @@ import (
 func TestTheAgeOfACommandIsKnownRoughlyAndInBoundedMemory(t *testing.T) {
 	t.Parallel()
 	const commands, gap = 200_000, 20 * time.Millisecond
-	var a Ages
+	var a IndexTimes
 	if _, known := a.At(1, noon); known {
 		t.Error("the age of a command is known before there is one")
 	}
@@ -20,8 +20,8 @@ func TestTheAgeOfACommandIsKnownRoughlyAndInBoundedMemory(t *testing.T) {
 	for n := range commands {
 		a.Note(uint64(n+1), at(n+1))
 	}
-	if len(a.samples) > agesMax {
-		t.Errorf("%d samples are kept, at most %d", len(a.samples), agesMax)
+	if len(a.samples) > samplesMax {
+		t.Errorf("%d samples are kept, at most %d", len(a.samples), samplesMax)
 	}
 	for _, n := range []int{commands / 2, commands - 1, commands} {
 		got, known := a.At(uint64(n), at(commands))

@@ -25,7 +25,7 @@ type Table struct {
 
 	mu       sync.Mutex
 	sessions *lease.Expiries
-	others   *lease.Elapses
+	others   *lease.Timers
 	keys     bool // there may be Once keys
 	steps    bool // something that has ended may still be there
 	late     Lateness
@@ -44,7 +44,7 @@ type Lateness struct {
 func New(stagger time.Duration, expired func(session fsm.SessionID, late time.Duration)) *Table {
 	return &Table{
 		expired:  expired,
-		sessions: lease.NewExpiries(stagger, retry), others: lease.NewElapses(stagger, retry),
+		sessions: lease.NewExpiries(stagger, retry), others: lease.NewTimers(stagger, retry),
 	}
 }
 
@@ -71,10 +71,10 @@ func (t *Table) Note(e *fsm.Event, now lease.Instant) (wake bool) {
 			t.record(e.Session, age-ttl)
 		}
 	case fsm.EventResting:
-		t.others.Resting(fsm.Grant{Name: e.Name, Token: e.Token}, e.TTL, now)
+		t.others.RestBegan(fsm.Grant{Name: e.Name, Token: e.Token}, e.TTL, now)
 		return true
 	case fsm.EventRested:
-		t.others.Rested(fsm.Grant{Name: e.Name, Token: e.Token})
+		t.others.RestEnded(fsm.Grant{Name: e.Name, Token: e.Token})
 	case fsm.EventUnfinished:
 		t.steps = true
 		return true
@@ -118,7 +118,7 @@ func (t *Table) Restore(m *fsm.Machine, now lease.Instant) {
 	}
 	t.others.Reset()
 	for r := range m.Rests() {
-		t.others.Resting(fsm.Grant{Name: r.Name, Token: r.Token}, r.For, now)
+		t.others.RestBegan(fsm.Grant{Name: r.Name, Token: r.Token}, r.For, now)
 	}
 	t.keys = m.Info().Keys > 0
 	_, t.steps = m.Unfinished()
@@ -134,7 +134,7 @@ func (t *Table) Step(read func(func(*fsm.Machine)), now lease.Instant, leads boo
 	for _, d := range over {
 		due = append(due, fsm.Expire{Session: d.ID, Renewed: d.Renewed})
 	}
-	rests, again := t.others.Rests(now, leads, FlightsMax)
+	rests, again := t.others.RestsDue(now, leads, FlightsMax)
 	for _, r := range rests {
 		due = append(due, r)
 	}
@@ -156,8 +156,8 @@ func (t *Table) look(read func(func(*fsm.Machine)), now lease.Instant, leads boo
 		last, t.steps = m.Unfinished()
 	})
 	t.keys = len(classes) > 0
-	due, next = t.others.Turns(now, leads, classes)
-	propose, again := t.others.Continues(now, leads, last, t.steps)
+	due, next = t.others.TurnsDue(now, leads, classes)
+	propose, again := t.others.StepDue(now, leads, last, t.steps)
 	if propose {
 		due = append(due, fsm.Continue{Last: last})
 	}

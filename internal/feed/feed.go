@@ -59,7 +59,7 @@ type Watch struct {
 	mu     sync.Mutex
 	events []fsm.Event
 	bytes  int
-	missed uint64 // command of the last event that did not fit behind events, 0: none
+	gap    uint64 // command of the last event that did not fit behind events, 0: none
 }
 
 // New returns a feed whose consumers are told of these events, until closed is closed.
@@ -129,9 +129,9 @@ func (f *Feed) Skipped(last uint64) {
 	defer f.mu.Unlock()
 	for w := range f.watches {
 		w.mu.Lock()
-		w.missed = last
+		w.gap = last
 		w.mu.Unlock()
-		w.rouse()
+		w.signal()
 	}
 }
 
@@ -144,8 +144,8 @@ func (w *Watch) take(events []fsm.Event) {
 			continue
 		}
 		any = true
-		if w.missed != 0 || len(w.events) >= EventsMax || w.bytes+len(e.Value) > BytesMax {
-			w.missed = e.Index
+		if w.gap != 0 || len(w.events) >= EventsMax || w.bytes+len(e.Value) > BytesMax {
+			w.gap = e.Index
 			continue
 		}
 		w.events = append(w.events, *e)
@@ -153,7 +153,7 @@ func (w *Watch) take(events []fsm.Event) {
 	}
 	w.mu.Unlock()
 	if any {
-		w.rouse()
+		w.signal()
 	}
 }
 
@@ -169,26 +169,26 @@ func (w *Watch) concerns(e *fsm.Event) bool {
 	return !once && strings.HasPrefix(e.Name, w.name)
 }
 
-func (w *Watch) rouse() {
+func (w *Watch) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Next waits for events, or for missed to be set: the command up to which some are missing after
+// Next waits for events, or for gap to be set: the command up to which some are missing after
 // them. The error is that of ctx, or ErrClosed. Only one goroutine may call it.
-func (w *Watch) Next(ctx context.Context) (events []fsm.Event, missed uint64, err error) {
+func (w *Watch) Next(ctx context.Context) (events []fsm.Event, gap uint64, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
 		w.mu.Lock()
-		events, missed = w.events, w.missed
-		w.events, w.bytes, w.missed = nil, 0, 0
+		events, gap = w.events, w.gap
+		w.events, w.bytes, w.gap = nil, 0, 0
 		w.mu.Unlock()
-		if len(events) > 0 || missed != 0 {
-			return events, missed, nil
+		if len(events) > 0 || gap != 0 {
+			return events, gap, nil
 		}
 		select {
 		case <-w.wake:

@@ -1,6 +1,6 @@
 // Package lease is the arithmetic of a time-bounded right: until when a holder may rely on a
 // session (Plan), when a replica may propose that a session has expired (Expiries), and that other
-// time is over (Elapses). It has no clock, no goroutine and no lock of its own: time is an
+// time is over (Timers). It has no clock, no goroutine and no lock of its own: time is an
 // argument, and the caller serialises the calls.
 //
 // The two sides never compare clocks. The holder counts from before it sent the renewal, every

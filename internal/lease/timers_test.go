@@ -14,20 +14,20 @@ func place(token uint64) fsm.Grant { return fsm.Grant{Name: "x", Token: token} }
 func TestARestIsDueAtItsTimeOnTheRaftLeaderAndStaggerLaterElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, leads := range []bool{true, false} {
-		e := lease.NewElapses(stagger, retry)
-		e.Resting(place(1), ttl, 0)
+		e := lease.NewTimers(stagger, retry)
+		e.RestBegan(place(1), ttl, 0)
 		first := lease.Instant(ttl)
 		if !leads {
 			first += lease.Instant(stagger)
 		}
-		if due, next := e.Rests(first-1, leads, 64); len(due) != 0 || next != first {
+		if due, next := e.RestsDue(first-1, leads, 64); len(due) != 0 || next != first {
 			t.Errorf("raft leader %v, before: due %v, next %v", leads, due, next)
 		}
-		if due, next := e.Rests(first, leads, 64); len(due) != 1 || due[0] != fsm.EndRest(place(1)) || next <= first {
+		if due, next := e.RestsDue(first, leads, 64); len(due) != 1 || due[0] != fsm.EndRest(place(1)) || next <= first {
 			t.Errorf("raft leader %v, at: due %v, next %v", leads, due, next)
 		}
-		e.Rested(place(1))
-		if due, next := e.Rests(lease.Never-1, leads, 64); len(due) != 0 || next != lease.Never || e.Len() != 0 {
+		e.RestEnded(place(1))
+		if due, next := e.RestsDue(lease.Never-1, leads, 64); len(due) != 0 || next != lease.Never || e.Len() != 0 {
 			t.Errorf("raft leader %v, after its end: due %v, next %v", leads, due, next)
 		}
 	}
@@ -37,27 +37,27 @@ func TestARestIsDueAtItsTimeOnTheRaftLeaderAndStaggerLaterElsewhere(t *testing.T
 // before.
 func TestARestThatIsTimedAnewIsOnlyLate(t *testing.T) {
 	t.Parallel()
-	e := lease.NewElapses(stagger, retry)
-	e.Resting(place(1), ttl, 0)
+	e := lease.NewTimers(stagger, retry)
+	e.RestBegan(place(1), ttl, 0)
 	e.Reset()
-	e.Resting(place(1), ttl, 1000*ms)
-	if due, next := e.Rests(lease.Instant(ttl), true, 64); len(due) != 0 || next != lease.Instant(ttl)+1000*ms {
+	e.RestBegan(place(1), ttl, 1000*ms)
+	if due, next := e.RestsDue(lease.Instant(ttl), true, 64); len(due) != 0 || next != lease.Instant(ttl)+1000*ms {
 		t.Errorf("due %v, next %v", due, next)
 	}
 }
 
 func TestNoMoreRestsAreDueAtATimeThanTheCallerTakes(t *testing.T) {
 	t.Parallel()
-	e := lease.NewElapses(stagger, retry)
+	e := lease.NewTimers(stagger, retry)
 	for token := range uint64(5) {
-		e.Resting(place(token+1), ttl, 0)
+		e.RestBegan(place(token+1), ttl, 0)
 	}
 	now := lease.Instant(ttl)
-	due, next := e.Rests(now, true, 3)
+	due, next := e.RestsDue(now, true, 3)
 	if len(due) != 3 || next != now {
 		t.Fatalf("%d due, next %v", len(due), next)
 	}
-	if due, next = e.Rests(now, true, 3); len(due) != 2 || next != now.Add(retry) {
+	if due, next = e.RestsDue(now, true, 3); len(due) != 2 || next != now.Add(retry) {
 		t.Errorf("%d due, next %v", len(due), next)
 	}
 }
@@ -67,30 +67,30 @@ func TestNoMoreRestsAreDueAtATimeThanTheCallerTakes(t *testing.T) {
 // along.
 func TestATurnIsDueOnePeriodAfterTheOneBefore(t *testing.T) {
 	t.Parallel()
-	e := lease.NewElapses(stagger, retry)
+	e := lease.NewTimers(stagger, retry)
 	class := []fsm.Class{{Keep: time.Second, Last: 7}}
 	period := lease.Instant(fsm.OncePeriod(time.Second))
-	e.Turns(0, false, class)
-	if due, _ := e.Turns(period-1, true, class); len(due) != 0 {
+	e.TurnsDue(0, false, class)
+	if due, _ := e.TurnsDue(period-1, true, class); len(due) != 0 {
 		t.Fatalf("early: %v", due)
 	}
-	due, next := e.Turns(period, true, class)
+	due, next := e.TurnsDue(period, true, class)
 	if len(due) != 1 || due[0] != fsm.Command(fsm.Turn{Keep: time.Second, Last: 7}) || next != period.Add(retry) {
 		t.Fatalf("due %v, next %v", due, next)
 	}
-	if due, _ = e.Turns(next-1, true, class); len(due) != 0 {
+	if due, _ = e.TurnsDue(next-1, true, class); len(due) != 0 {
 		t.Errorf("at once again: %v", due)
 	}
-	if due, _ = e.Turns(next, true, class); len(due) != 1 {
+	if due, _ = e.TurnsDue(next, true, class); len(due) != 1 {
 		t.Error("a turn that was lost is not proposed again")
 	}
 	class[0].Last = 9
 	at := next + 10*ms
-	e.Turns(at, true, class)
-	if due, _ = e.Turns(at+period-1, true, class); len(due) != 0 {
+	e.TurnsDue(at, true, class)
+	if due, _ = e.TurnsDue(at+period-1, true, class); len(due) != 0 {
 		t.Errorf("the next one is early: %v", due)
 	}
-	if due, _ = e.Turns(at+period, true, class); len(due) != 1 {
+	if due, _ = e.TurnsDue(at+period, true, class); len(due) != 1 {
 		t.Error("the next one does not come")
 	}
 }
@@ -99,12 +99,12 @@ func TestATurnIsDueOnePeriodAfterTheOneBefore(t *testing.T) {
 // each retry.
 func TestAfterALongPauseOneTurnIsProposedAtATime(t *testing.T) {
 	t.Parallel()
-	e := lease.NewElapses(stagger, retry)
+	e := lease.NewTimers(stagger, retry)
 	class := []fsm.Class{{Keep: time.Second, Last: 7}}
-	e.Turns(0, true, class)
+	e.TurnsDue(0, true, class)
 	proposed := 0
 	for now := lease.Instant(0).Add(time.Minute); now < lease.Instant(0).Add(time.Minute+retry); now += ms {
-		due, _ := e.Turns(now, true, class)
+		due, _ := e.TurnsDue(now, true, class)
 		proposed += len(due)
 	}
 	if proposed != 1 {
@@ -115,8 +115,8 @@ func TestAfterALongPauseOneTurnIsProposedAtATime(t *testing.T) {
 func TestOnlyTheRaftLeaderSweeps(t *testing.T) {
 	t.Parallel()
 	for _, leads := range []bool{true, false} {
-		e := lease.NewElapses(stagger, retry)
-		due, _ := e.Turns(0, leads, []fsm.Class{{Keep: time.Second, Last: 7, Over: 5}})
+		e := lease.NewTimers(stagger, retry)
+		due, _ := e.TurnsDue(0, leads, []fsm.Class{{Keep: time.Second, Last: 7, Over: 5}})
 		if swept := len(due) == 1 && due[0] == fsm.Command(fsm.Sweep{Keep: time.Second, Upto: 5}); swept != leads {
 			t.Errorf("raft leader %v: %v", leads, due)
 		}
@@ -129,12 +129,12 @@ func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 	t.Parallel()
 	type model struct{ over, quiet lease.Instant }
 	rapid.Check(t, func(t *rapid.T) {
-		e := lease.NewElapses(stagger, retry)
+		e := lease.NewTimers(stagger, retry)
 		live := map[fsm.Grant]*model{}
 		now, next, token, leads := lease.Instant(0), lease.Instant(0), uint64(0), false
 		step := func(t *rapid.T) {
 			var due []fsm.EndRest
-			due, next = e.Rests(now, leads, 64)
+			due, next = e.RestsDue(now, leads, 64)
 			for _, d := range due {
 				m := live[fsm.Grant(d)]
 				if m == nil || now < m.over {
@@ -152,13 +152,13 @@ func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 			"resting": func(t *rapid.T) {
 				token++
 				d := time.Millisecond * time.Duration(rapid.IntRange(1, 1000).Draw(t, "time"))
-				e.Resting(place(token), d, now)
+				e.RestBegan(place(token), d, now)
 				live[place(token)] = &model{over: now.Add(d), quiet: now}
 				step(t)
 			},
 			"rested": func(t *rapid.T) {
 				g := place(rapid.Uint64Range(1, 5).Draw(t, "token"))
-				e.Rested(g)
+				e.RestEnded(g)
 				delete(live, g)
 			},
 			"elected or deposed": func(t *rapid.T) { leads = !leads; step(t) },
@@ -185,27 +185,27 @@ func TestAStepIsDueOnTheRaftLeaderAtOnceAndStaggerLaterElsewhere(t *testing.T) {
 		if leads {
 			lag = 0
 		}
-		e := lease.NewElapses(stagger, retry)
+		e := lease.NewTimers(stagger, retry)
 		for i, last := range []uint64{0, 7, 9} {
 			seen := lease.Instant(i) * 1000 * ms
-			if due, next := e.Continues(seen, leads, last, true); due != leads || !leads && next != seen+lag {
+			if due, next := e.StepDue(seen, leads, last, true); due != leads || !leads && next != seen+lag {
 				t.Errorf("raft leader %v, step %d, when it is seen: due %v, next %v", leads, i, due, next)
 			}
-			if due, _ := e.Continues(seen+lag, leads, last, true); due == leads {
+			if due, _ := e.StepDue(seen+lag, leads, last, true); due == leads {
 				t.Errorf("raft leader %v, step %d, in its time: due %v", leads, i, due)
 			}
 			again := seen + lag + lag + lease.Instant(retry)
-			if due, _ := e.Continues(again-1, leads, last, true); due {
+			if due, _ := e.StepDue(again-1, leads, last, true); due {
 				t.Errorf("raft leader %v, step %d: due again at once", leads, i)
 			}
-			if due, _ := e.Continues(again, leads, last, true); !due {
+			if due, _ := e.StepDue(again, leads, last, true); !due {
 				t.Errorf("raft leader %v, step %d: never due again", leads, i)
 			}
 		}
-		if due, next := e.Continues(9000*ms, leads, 9, false); due || next != lease.Never {
+		if due, next := e.StepDue(9000*ms, leads, 9, false); due || next != lease.Never {
 			t.Errorf("raft leader %v, nothing left: due %v, next %v", leads, due, next)
 		}
-		if due, _ := e.Continues(9000*ms, leads, 9, true); due != leads {
+		if due, _ := e.StepDue(9000*ms, leads, 9, true); due != leads {
 			t.Errorf("raft leader %v, another end that goes on with the same step: due %v", leads, due)
 		}
 	}

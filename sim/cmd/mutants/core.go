@@ -2,7 +2,7 @@ package main
 
 func mutants() []mutant {
 	var all []mutant
-	for _, part := range []func() []mutant{locks, setsRestsOnce, elapses, sessions, teardowns, snapshots, validities, sides, changes, shell, calls, holds, around, together, membership, hearings} {
+	for _, part := range []func() []mutant{locks, setsRestsOnce, timers, sessions, teardowns, snapshots, validities, sides, changes, shell, calls, holds, around, together, membership, hearings} {
 		all = append(all, part()...)
 	}
 	return all
@@ -94,7 +94,7 @@ func sessions() []mutant {
 
 // teardowns are defects of what ends in steps.
 func teardowns() []mutant {
-	const teardown, elapses = "fsm/teardown.go", "internal/lease/elapses.go"
+	const teardown, timers = "fsm/teardown.go", "internal/lease/timers.go"
 	return of([]mutant{
 		{name: "what has ended is granted", file: "fsm/lock.go", old: "c.weight) || m.gone(c) ||", new: "c.weight) ||"},
 		{name: "what is withdrawn is granted", file: teardown, old: "return c.token == 0 && c.index <= n.withdrawn", new: "return false && c.index <= n.withdrawn"},
@@ -118,8 +118,8 @@ func teardowns() []mutant {
 		{name: "nobody is told that something is left", file: "fsm/machine.go", old: "left && !before {", new: "left && before {"},
 		{name: "snapshot without what is left of an end", file: "fsm/snapshot.go", old: "f.add(t.record(f.record[:0]))", new: "true"},
 		{name: "snapshot without the last step", file: "fsm/snapshot.go", old: "appendUint(b, 11, g.stepped)", new: "b"},
-		{name: "nobody takes the next step", file: elapses, old: "return true, e.step.at.Add(e.lag(raftLeader))", new: "return false, e.step.at.Add(e.lag(raftLeader))"},
-		{name: "a step that was lost is not proposed again", file: elapses, old: "e.step.at = now.Add(e.retry)", new: "e.step.at = now.Add(1000 * time.Hour)"},
+		{name: "nobody takes the next step", file: timers, old: "return true, t.step.at.Add(t.lag(raftLeader))", new: "return false, t.step.at.Add(t.lag(raftLeader))"},
+		{name: "a step that was lost is not proposed again", file: timers, old: "t.step.at = now.Add(t.retry)", new: "t.step.at = now.Add(1000 * time.Hour)"},
 	}, "model", "fsm", "internal/lease")
 }
 

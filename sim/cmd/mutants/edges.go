@@ -58,13 +58,13 @@ func calls() []mutant {
 		{name: "an observer misses what comes between its first answer and the next", file: election, old: "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tfor {\n", new: "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tw.Close()\n\t\tw, _ = c.watch(ctx, name, true)\n\t\tfor {\n", suites: []string{"root:ObserveTellsEvery"}},
 		{name: "an observer is told again what was before its first answer", file: election, old: "if index <= s.index {", new: "if index < 1 {", suites: []string{"root:BeforeItsFirstAnswer"}},
 		{name: "an observer takes a step of one command for a change", file: election, old: "for len(events) > 0 && events[0].Index == index {", new: "for one := true; one && events[0].Index == index; one = false {", suites: []string{"root:ObserveTellsEvery"}},
-		{name: "Leader tells the first who waits", file: election, old: "*s = seat{m.Commands(), l.Holders, l.Value}", new: "*s = seat{m.Commands(), append(l.Holders, l.Waiters...), l.Value}", suites: []string{"root:AnElectionWithoutALeader"}},
+		{name: "Leader tells the first who waits", file: election, old: "*s = electionState{m.Commands(), l.Holders, l.Value}", new: "*s = electionState{m.Commands(), append(l.Holders, l.Waiters...), l.Value}", suites: []string{"root:AnElectionWithoutALeader"}},
 
-		{name: "a feed drops without a word", file: feed, old: "\t\t\tw.missed = e.Index\n", new: "", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
+		{name: "a feed drops without a word", file: feed, old: "\t\t\tw.gap = e.Index\n", new: "", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
 		{name: "a feed waits for its slowest consumer", file: feed, old: "\tw.mu.Lock()\n\tfor i := range events {", new: "\tfor full := true; full; {\n\t\tw.mu.Lock()\n\t\tfull = w.bytes > BytesMax-1<<16\n\t\tw.mu.Unlock()\n\t}\n\tw.mu.Lock()\n\tfor i := range events {", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
 		{name: "a feed keeps all that its consumer does not read", file: feed, old: " || len(w.events) >= EventsMax", new: "", suites: []string{"internal/feed"}},
-		{name: "what comes after a gap is told before it", file: feed, old: "w.missed != 0 || len(w.events)", new: "len(w.events)", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
-		{name: "a state that came as a whole is not told to those who watch", file: feed, old: "\t\tw.missed = last\n", new: "\t\t_ = last\n", suites: []string{"internal/feed"}},
+		{name: "what comes after a gap is told before it", file: feed, old: "w.gap != 0 || len(w.events)", new: "len(w.events)", suites: []string{"root:AWatcherThatDoesNotKeepUp"}},
+		{name: "a state that came as a whole is not told to those who watch", file: feed, old: "\t\tw.gap = last\n", new: "\t\t_ = last\n", suites: []string{"internal/feed"}},
 		{name: "a watch that nobody iterates lives for ever", file: feed, old: "context.AfterFunc(ctx, w.forget)", new: "context.AfterFunc(ctx, func() {})", suites: []string{"internal/feed", "root:AWatchEndsWithItsContext"}},
 		{name: "Watch tells of Once keys", file: feed, old: "return !once && ", new: "return !(once && w.exact) && ", suites: []string{"root:AWatchOfEverything"}},
 		{name: "an event of a longer name is that of the election", file: feed, old: "\t\treturn e.Name == w.name\n", new: "\t\treturn strings.HasPrefix(e.Name, w.name)\n", suites: []string{"root:ObserveTellsEvery"}},
@@ -92,17 +92,17 @@ func calls() []mutant {
 // holds are defects of places that stay taken, of what their time is measured by, and of the answer
 // to why.
 func holds() []mutant {
-	const expiry, elapses, blocked, locker = "internal/expiry/table.go", "internal/lease/elapses.go", "deadlock.go", "locker.go"
+	const expiry, timers, blocked, locker = "internal/expiry/table.go", "internal/lease/timers.go", "deadlock.go", "locker.go"
 	return of([]mutant{
 		{name: "the group is not told of the delay", file: "lock.go", old: "Delay: o.delay,", new: "Delay: 0 * o.delay,", suites: []string{"root:FreeOfHoldersForItsDelay"}},
 		{name: "a rest ends early", file: expiry, old: "Token: e.Token}, e.TTL, now)", new: "Token: e.Token}, e.TTL/2, now)", suites: []string{"internal/expiry", "model"}},
 		{name: "only who was raft leader then knows of a rest", file: "dispatch.go", old: "due = o.c.times.Note(e, now) || due", new: "if g, _ := o.c.proposer.current(); e.Kind != fsm.EventResting || g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.c.times.Note(e, now) || due\n\t\t}", suites: []string{"root:MinimumHoldTime"}},
 		{name: "a restored replica takes rests for over", file: expiry, old: "r.For, now)", new: "0*r.For, now)", suites: []string{"internal/expiry"}},
 		{name: "a restored replica knows no rests", file: expiry, old: "for r := range m.Rests() {", new: "for r := range fsm.New().Rests() {", suites: []string{"internal/expiry"}},
-		{name: "a rest that has ended is proposed for ever", file: expiry, old: "\t\tt.others.Rested(", new: "\t\t_ = (fsm.Grant)(", suites: []string{"internal/expiry"}},
-		{name: "an end of a rest that was lost is not told again", file: elapses, old: "e.queue.move(r, now.Add(e.retry))", new: "e.queue.move(r, Never)", suites: []string{"model", "root:ARestThatEndsWithoutAMajority"}},
-		{name: "Once keys are forgotten early", file: elapses, old: "last.at.Add(fsm.OncePeriod(k.Keep))", new: "last.at.Add(fsm.OncePeriod(k.Keep) / 8)", suites: []string{"model", "sim/virtual:AKeyIsForgotten"}},
-		{name: "Once keys are never swept away", file: elapses, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"root:ManyKeysAreForgotten"}},
+		{name: "a rest that has ended is proposed for ever", file: expiry, old: "\t\tt.others.RestEnded(", new: "\t\t_ = (fsm.Grant)(", suites: []string{"internal/expiry"}},
+		{name: "an end of a rest that was lost is not told again", file: timers, old: "t.queue.move(r, now.Add(t.retry))", new: "t.queue.move(r, Never)", suites: []string{"model", "root:ARestThatEndsWithoutAMajority"}},
+		{name: "Once keys are forgotten early", file: timers, old: "last.at.Add(fsm.OncePeriod(k.Keep))", new: "last.at.Add(fsm.OncePeriod(k.Keep) / 8)", suites: []string{"model", "sim/virtual:AKeyIsForgotten"}},
+		{name: "Once keys are never swept away", file: timers, old: "if k.Over != 0 && raftLeader {", new: "if k.Over != 0 && !raftLeader {", suites: []string{"root:ManyKeysAreForgotten"}},
 		{name: "one holder of a semaphore closes a cycle", file: "fsm/blocked.go", old: "kept > uint64(l.limit) {", new: "true {", suites: []string{"fsm"}},
 		{name: "a permit that can come back is not counted", file: "fsm/blocked.go", old: "kept := uint64(c.weight)", new: "kept := uint64(0)", suites: []string{"fsm"}},
 		{name: "holders beyond the bound wait for nothing", file: "fsm/acquire.go", old: "m.full(l) && l.joins(c.Mode, weight) {", new: "false {", suites: []string{"fsm"}},

@@ -33,13 +33,13 @@ func setsRestsOnce() []mutant {
 	}, "model", "small", "fsm")
 }
 
-// elapses are defects of what times rests and the periods of Once keys.
-func elapses() []mutant {
-	const elapses = "internal/lease/elapses.go"
+// timers are defects of what times rests and the periods of Once keys.
+func timers() []mutant {
+	const timers = "internal/lease/timers.go"
 	return of([]mutant{
-		{name: "a rest is due early", file: elapses, old: "due := applied.Add(max(0, d))", new: "due := applied.Add(max(0, d/2))"},
-		{name: "a turn counts from the one before the last", file: elapses, old: "if !ok || last.index != k.Last {\n\t\t\tlast = turned{k.Last, now}", new: "if !ok || last.index != k.Last {\n\t\t\tif !ok {\n\t\t\t\tlast.at = now\n\t\t\t}\n\t\t\tlast.index = k.Last"},
-		{name: "a turn that was lost is not proposed again", file: elapses, old: "last.at.Add(now.Sub(at) + e.retry)", new: "last.at.Add(1000 * time.Hour)"},
-		{name: "only the raft leader times what rests", file: elapses, old: "\treturn e.stagger\n", new: "\treturn e.stagger + 1000*time.Hour\n", suites: []string{"internal/lease"}},
+		{name: "a rest is due early", file: timers, old: "due := applied.Add(max(0, d))", new: "due := applied.Add(max(0, d/2))"},
+		{name: "a turn counts from the one before the last", file: timers, old: "if !ok || last.index != k.Last {\n\t\t\tlast = lastSeen{k.Last, now}", new: "if !ok || last.index != k.Last {\n\t\t\tif !ok {\n\t\t\t\tlast.at = now\n\t\t\t}\n\t\t\tlast.index = k.Last"},
+		{name: "a turn that was lost is not proposed again", file: timers, old: "last.at.Add(now.Sub(at) + t.retry)", new: "last.at.Add(1000 * time.Hour)"},
+		{name: "only the raft leader times what rests", file: timers, old: "\treturn t.stagger\n", new: "\treturn t.stagger + 1000*time.Hour\n", suites: []string{"internal/lease"}},
 	}, "model", "internal/lease")
 }

@@ -18,7 +18,7 @@ type replay struct {
 	last   uint64 // of the last event
 	locks  map[string]*replayedLock
 	events []fsm.Event
-	missed uint64 // command of the last event that is not among them, which come before; 0: none
+	gap    uint64 // command of the last event that is not among them, which come before; 0: none
 }
 
 // replayedLock is what is known of one lock.
@@ -47,8 +47,8 @@ func (f *replay) take(events []fsm.Event) {
 		if !told(e) {
 			continue
 		}
-		if f.missed != 0 || len(f.events) >= f.spec.Room {
-			f.missed = e.Index
+		if f.gap != 0 || len(f.events) >= f.spec.Room {
+			f.gap = e.Index
 			continue
 		}
 		f.events = append(f.events, *e)
@@ -74,8 +74,8 @@ func (f *replay) step() {
 		f.again()
 		return
 	}
-	events, missed := f.events, f.missed
-	f.events, f.missed = nil, 0
+	events, gap := f.events, f.gap
+	f.events, f.gap = nil, 0
 	for i := range events {
 		e := &events[i]
 		if e.Index < f.last {
@@ -86,8 +86,8 @@ func (f *replay) step() {
 			f.apply(e)
 		}
 	}
-	if missed != 0 {
-		f.last = max(f.last, missed)
+	if gap != 0 {
+		f.last = max(f.last, gap)
 		f.n.w.after(f.n, f.spec.Late, f.resync)
 		return
 	}
