@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// campaigns has every node stand for the election, and answers when one of them leads.
+// campaigns has every node stand for the election, and returns when one of them leads.
 func campaigns(t *testing.T, s *sim.Sim, name string) map[*sim.Node]*holdfast.Campaign {
 	t.Helper()
 	all := make(map[*sim.Node]*holdfast.Campaign)

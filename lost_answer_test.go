@@ -15,7 +15,7 @@ import (
 // The tests of this file are about commands that are carried out while their answer is lost: a node
 // that can send, and hears nothing.
 
-// deafen cuts off what is sent to a node that is not raft leader, and answers it with another node.
+// deafen cuts off what is sent to a node that is not raft leader, and returns it with another node.
 // What the node has under way is answered before: two entries whose answers are lost would keep the
 // command of the test waiting, until the node knows of no raft leader to send it to.
 func deafen(s *sim.Sim) (deaf, other *sim.Node, cut func()) {

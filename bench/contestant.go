@@ -34,7 +34,7 @@ type startup struct {
 // contestant is what a child process runs.
 type contestant interface {
 	ready(ctx context.Context) error
-	// operation answers what one caller does over and over.
+	// operation returns what one caller does over and over.
 	operation(what string, caller int) (func(context.Context) error, error)
 	role() (name string, term uint64)
 	Close() error

@@ -170,7 +170,7 @@ func (e *engine) Close() error {
 // emptyMachine is a state machine without a state.
 type emptyMachine struct{}
 
-// Update answers 1 to every command.
+// Update returns 1 for every command.
 func (*emptyMachine) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
 	for i := range entries {
 		entries[i].Result.Value = 1
@@ -178,7 +178,7 @@ func (*emptyMachine) Update(entries []statemachine.Entry) ([]statemachine.Entry,
 	return entries, nil
 }
 
-// Lookup answers nothing.
+// Lookup returns nothing.
 func (*emptyMachine) Lookup(any) (any, error) { return nil, nil }
 
 // PrepareSnapshot has nothing to prepare.

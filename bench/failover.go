@@ -41,7 +41,7 @@ func measureFailover(ctx context.Context, s settings, r *report) error {
 	return nil
 }
 
-// strike kills the process of a role, which holds a lock, and starts it again. It answers the gap
+// strike kills the process of a role, which holds a lock, and starts it again. It returns the gap
 // and how long after a TTL from the kill a waiter had the dead holder's lock: never later than that
 // after its expiry.
 func strike(ctx context.Context, f *fleet, role, name string) (gap, late time.Duration, err error) {

@@ -170,7 +170,7 @@ func (f *fleet) stop() {
 	all.Wait()
 }
 
-// find answers a process of a role, waiting for a raft leader to be known.
+// find returns a process of a role, waiting for a raft leader to be known.
 func (f *fleet) find(ctx context.Context, role string) (*proc, error) {
 	for {
 		for _, p := range f.procs {

@@ -117,7 +117,7 @@ func percent(before, after usage, span time.Duration) float64 {
 	return 100 * (after.CPU - before.CPU).Seconds() / span.Seconds()
 }
 
-// watch answers what a process used before and after a time of nothing.
+// watch returns what a process used before and after a time of nothing.
 func watch(ctx context.Context, p *proc, span time.Duration) (before, after usage, err error) {
 	a, err := p.ask(ctx, order{Op: "usage"})
 	if err != nil {
@@ -132,7 +132,7 @@ func watch(ctx context.Context, p *proc, span time.Duration) (before, after usag
 	return a.Figures, b.Figures, err
 }
 
-// emptyProgram answers the resident memory of a Go program that only waits for the end of its
+// emptyProgram returns the resident memory of a Go program that only waits for the end of its
 // input.
 func emptyProgram(ctx context.Context, s settings) (int64, error) {
 	bin := filepath.Join(s.data, "empty-program")

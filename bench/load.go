@@ -212,7 +212,7 @@ func (d *duel) spread(ctx context.Context) error {
 	return nil
 }
 
-// loadAll shares callers among all nodes and answers the rate of them all.
+// loadAll shares callers among all nodes and returns the rate of them all.
 func (f *fleet) loadAll(ctx context.Context, what string, callers int, span time.Duration) (rate float64, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -317,7 +317,7 @@ func (d *duel) proposal(ctx context.Context, pause time.Duration) (lead, follow 
 	return lead, follow, nil
 }
 
-// contend answers the median time of a hand-over.
+// contend returns the median time of a hand-over.
 func contend(ctx context.Context, procs []*proc, o order) (float64, error) {
 	var waits []func() (answer, error)
 	for _, p := range procs {

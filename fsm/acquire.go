@@ -194,7 +194,7 @@ func (m *Machine) end(s *session, c *claim, how ending) {
 	}
 }
 
-// remove takes a claim out of its lock, says so, and lets its place rest. It answers the lock.
+// remove takes a claim out of its lock, says so, and lets its place rest. It returns the lock.
 func (m *Machine) remove(c *claim, how ending) *lock {
 	l := m.lock(c.name)
 	m.drop(l, c)

@@ -89,7 +89,7 @@ func isBatch(cmd []byte) bool {
 	return len(cmd) >= 2 && cmd[0] == commandVersion && op(cmd[1]) == opBatch
 }
 
-// parts walks over the commands of an encoded batch, until visit answers false.
+// parts walks over the commands of an encoded batch, until visit returns false.
 func parts(batch []byte, visit func(cmd []byte) bool) error {
 	f := fields{rest: batch[2:]}
 	for f.next() {
@@ -100,7 +100,7 @@ func parts(batch []byte, visit func(cmd []byte) bool) error {
 	return f.err
 }
 
-// checkBatch answers how many commands a batch has, and what is wrong with it as a whole. What is
+// checkBatch returns how many commands a batch has, and what is wrong with it as a whole. What is
 // unknown counts before what is malformed: a later version may know better.
 func checkBatch(batch []byte) (n int, err error) {
 	var wrong, unknown error

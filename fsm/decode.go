@@ -52,7 +52,7 @@ type scratch struct {
 	ask          Ask
 }
 
-// decode reads b into the struct of its operation and answers a pointer to it, good until the next
+// decode reads b into the struct of its operation and returns a pointer to it, good until the next
 // call.
 func (s *scratch) decode(b []byte) (decodable, error) {
 	if len(b) < 2 {

@@ -120,7 +120,7 @@ func heavyAsks() map[string]func(b *bench) []Command {
 }
 
 // inEntries carries out commands as a batch, those that are to come later as another, and what is
-// left then. It answers how many entries that took, none of which does more than it may.
+// left then. It returns how many entries that took, none of which does more than it may.
 func (b *bench) inEntries(cmds []Command, last int) (entries int) {
 	const most = (stepsOfEntry*stepMax + 2*stepMax) * costOfClaim // and what its last command brings
 	for left := true; left || len(cmds) > 0; entries++ {

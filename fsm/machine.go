@@ -175,7 +175,7 @@ func (m *Machine) Fork() *Machine {
 	return f
 }
 
-// Apply carries out the command at a log index, which process by has proposed, and answers its
+// Apply carries out the command at a log index, which process by has proposed, and returns its
 // outcome and what it changed. It never panics. The events are good until the next Apply. Indexes
 // must rise: a command at an index that was applied before is answered CodeInvalid and changes
 // nothing, as is one that is malformed or out of bounds. A command about another process's sessions
@@ -296,7 +296,7 @@ func (m *Machine) dispatch(c decodable) Outcome {
 	return Outcome{Code: CodeUnsupported}
 }
 
-// emit records an event about a claim and answers it for its other fields to be filled.
+// emit records an event about a claim and returns it for its other fields to be filled.
 func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
 	m.events = append(m.events, Event{
 		Index: m.commands, Kind: kind, Session: c.owner.id, Request: c.request, Name: c.name,

@@ -192,7 +192,7 @@ func (s *naiveSession) forget() bool {
 	return len(numbers) > 0
 }
 
-// drop takes a claim away and notes its names, of which it answers the number.
+// drop takes a claim away and notes its names, of which it returns the number.
 func (o *naive) drop(c *naiveClaim, how ending, names *[]string) int {
 	rest := time.Duration(0)
 	switch {

@@ -120,7 +120,7 @@ func (p *past) dropOldest(epoch uint64) {
 	}
 }
 
-// scan visits every grant that is remembered, by the names of the locks, until visit answers false.
+// scan visits every grant that is remembered, by the names of the locks, until visit returns false.
 func (p *past) scan(visit func(name string, g *pastGrant) bool) {
 	p.locks.Scan(func(name string, l *pastLock) bool {
 		for i := range l.grants {

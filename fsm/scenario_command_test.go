@@ -149,7 +149,7 @@ func said(name string) string {
 	return name
 }
 
-// look answers the commands that change nothing.
+// look carries out the commands that change nothing.
 func (s *stage) look(verb string, bare []string, args map[string]string) (string, bool) {
 	switch verb {
 	case "show":

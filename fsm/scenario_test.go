@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 func rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
-// play runs a script and answers it with the outputs that came.
+// play runs a script and returns it with the outputs that came.
 func play(t *testing.T, script string) string {
 	s := &stage{m: New(), incarnation: make(map[byte]uint64)}
 	var out strings.Builder

@@ -31,7 +31,7 @@ func (t spans) contains(owner, n uint64) bool {
 	return ok && n <= s.high
 }
 
-// insert adds n and answers by how much the number of spans changed.
+// insert adds n and returns by how much the number of spans changed.
 func (t spans) insert(owner, n uint64) int {
 	s := span{owner, n, n}
 	change := 1
@@ -53,7 +53,7 @@ func (t spans) insert(owner, n uint64) int {
 	return change
 }
 
-// prune forgets the numbers below n and answers how many spans went.
+// prune forgets the numbers below n and returns how many spans went.
 func (t spans) prune(owner, n uint64) int {
 	gone := 0
 	for {
@@ -70,7 +70,7 @@ func (t spans) prune(owner, n uint64) int {
 	}
 }
 
-// dropSome forgets so many runs of an owner at most, and answers how many there were.
+// dropSome forgets so many runs of an owner at most, and returns how many there were.
 func (t spans) dropSome(owner uint64, most int) (dropped int) {
 	for ; dropped < most; dropped++ {
 		first, ok := t.first(owner)

@@ -28,7 +28,7 @@ func gone(t *testing.T, n *sim.Node) {
 	}
 }
 
-// sameGroup wants every node that runs in one group, which serves, and answers it.
+// sameGroup wants every node that runs in one group, which serves, and returns it.
 func sameGroup(t *testing.T, s *sim.Sim) (group string) {
 	t.Helper()
 	for _, n := range s.Nodes() {

@@ -175,7 +175,7 @@ func (d *disk) wait() {
 	}
 }
 
-// open wraps what open answers.
+// open wraps what open returns.
 func (d *disk) open(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	f, err := open()
 	if err != nil {

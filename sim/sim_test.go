@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// victim runs the calling test in a process of its own and answers what it wrote, and whether it
+// victim runs the calling test in a process of its own and returns what it wrote, and whether it
 // failed; there, it answers that it is there.
 func victim(t *testing.T, env ...string) (out string, failed, here bool) {
 	t.Helper()

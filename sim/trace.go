@@ -75,7 +75,7 @@ func (t *tracer) bytes(what, from, to string, b []byte) {
 	t.line("%s %s %s %d %x", what, from, to, len(b), h.Sum64())
 }
 
-// close ends the trace and answers what went wrong with it.
+// close ends the trace and returns what went wrong with it.
 func (t *tracer) close() error {
 	if t == nil {
 		return nil

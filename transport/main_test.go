@@ -63,7 +63,7 @@ func listenAt(t *testing.T, network Network, bind string, opts Options) Endpoint
 	return e
 }
 
-// connect answers both ends of a connection from a to b.
+// connect returns both ends of a connection from a to b.
 func connect(t *testing.T, a, b Endpoint, kind Kind) (dialed, accepted net.Conn) {
 	t.Helper()
 	l := b.Listener(kind)

@@ -66,7 +66,7 @@ func (v *visitor) run(in *inspector.Inspector) {
 	in.Preorder([]ast.Node{(*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)}, func(n ast.Node) { v.parameters(n) })
 }
 
-// acquisition looks at a call that answers a lease and an error.
+// acquisition looks at a call that returns a lease and an error.
 func (v *visitor) acquisition(call *ast.CallExpr, stack []ast.Node) {
 	results, ok := v.pass.TypesInfo.TypeOf(call).(*types.Tuple)
 	if !ok || results.Len() != 2 || !isLease(results.At(0).Type()) {

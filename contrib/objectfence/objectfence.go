@@ -24,7 +24,7 @@ const MetadataKey = "fencing-token"
 // attemptsMax is how many writes of others one write may collide with.
 const attemptsMax = 100
 
-// ErrCondition is what a Bucket answers when the condition of a Put does not hold (HTTP 412, and
+// ErrCondition is what a Bucket returns when the condition of a Put does not hold (HTTP 412, and
 // 409 of stores that say so when two conditional writes meet).
 var ErrCondition = errors.New("holdfast: the object has changed")
 
@@ -45,7 +45,7 @@ type Bucket interface {
 	Head(ctx context.Context, key string) (Info, error)
 	Get(ctx context.Context, key string) ([]byte, Info, error)
 	// Put writes an object if the present one has that version (If-Match), or if there is none
-	// where version is empty (If-None-Match: *). It answers an error that is ErrCondition if that
+	// where version is empty (If-None-Match: *). It returns an error that is ErrCondition if that
 	// does not hold.
 	Put(ctx context.Context, key string, body []byte, metadata map[string]string, version string) error
 }

@@ -55,7 +55,7 @@ func (f *fleet) tell(ctx context.Context, rounds int) error {
 }
 
 // round stops a process that is about to write until others have written, and lets it go on. It
-// answers whether the process wrote after that.
+// reports whether the process wrote after that.
 func (f *fleet) round(ctx context.Context) (bool, error) {
 	stopped, err := f.wait(ctx, "a holder that thinks", f.mark(), f.ttl+slack, func(e event) bool { return e.Event == "thinking" })
 	if err != nil {

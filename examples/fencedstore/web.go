@@ -80,7 +80,7 @@ func answer(out http.ResponseWriter, body string) {
 	_, _ = io.WriteString(out, body) // who does not hear it has gone
 }
 
-// edit is the request's effect; it answers what a GET asks for.
+// edit is the request's effect; it returns what a GET asks for.
 func (w *web) edit(r *http.Request, data string) (body string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

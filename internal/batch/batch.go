@@ -55,7 +55,7 @@ func (l *Line[T]) Begin() bool {
 	return true
 }
 
-// Wait adds a command that may not go at once to those that wait. It answers false if there are too
+// Wait adds a command that may not go at once to those that wait. It returns false if there are too
 // many.
 func (l *Line[T]) Wait(c *Call[T]) bool {
 	if l.waiting >= WaitingMax {
@@ -72,7 +72,7 @@ func (l *Line[T]) Wait(c *Call[T]) bool {
 	return true
 }
 
-// Leave takes a command out that nobody waits for any more. It answers false if that has gone
+// Leave takes a command out that nobody waits for any more. It returns false if that has gone
 // already.
 func (l *Line[T]) Leave(c *Call[T]) bool {
 	if !c.waits {
@@ -93,7 +93,7 @@ func (l *Line[T]) End(commands int) {
 	l.commands -= commands
 }
 
-// Next answers, after End and Wait, what goes next in one entry: in the order of arrival, nothing
+// Next returns, after End and Wait, what goes next in one entry: in the order of arrival, nothing
 // if nobody waits or what is under way is enough. That is under way then.
 func (l *Line[T]) Next() (together []*Call[T]) {
 	if !l.free() {

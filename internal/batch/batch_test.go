@@ -63,7 +63,7 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 	})
 }
 
-// travel lets the next entry go, checks it, and answers who is left and what is under way.
+// travel lets the next entry go, checks it, and returns who is left and what is under way.
 func travel(t *rapid.T, l *Line[int], waiting []*Call[int], underway []int) ([]*Call[int], []int) {
 	may := len(underway) == 0 || len(underway) == 1 && (underway[0] <= FewMax || len(waiting) >= ManyMin)
 	together := l.Next()

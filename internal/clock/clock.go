@@ -15,7 +15,7 @@ import (
 
 // Clock tells a node's time. Its instants compare with those of the same Clock alone.
 type Clock interface {
-	// Now is safe for concurrent use and never answers less than it did before.
+	// Now is safe for concurrent use and never returns less than it did before.
 	Now() lease.Instant
 	// Wall is the node's wall clock. It may be wrong, and it may jump.
 	Wall() time.Time

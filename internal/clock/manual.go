@@ -18,10 +18,10 @@ func NewManual() *Manual {
 	return m
 }
 
-// Now answers the instant that the clock was moved to.
+// Now returns the instant that the clock was moved to.
 func (m *Manual) Now() lease.Instant { return lease.Instant(m.now.Load()) }
 
-// Wall answers the same, as if the node had started in 1970.
+// Wall returns the same, as if the node had started in 1970.
 func (m *Manual) Wall() time.Time { return time.Unix(0, int64(m.Now())) }
 
 // Advance moves the clock forward by d; a negative d moves nothing.

@@ -36,7 +36,7 @@ func labelled(replica uint64, f func()) {
 // engine.
 func unlabelled() { pprof.SetGoroutineLabels(context.Background()) }
 
-// culprits answers the replicas that must stop because the calling goroutine cannot go on: the one
+// culprits returns the replicas that must stop because the calling goroutine cannot go on: the one
 // whose engine it belongs to, or all of the process if that cannot be told. None if an engine was
 // called by this package, where guard waits for a panic, or if there is no engine of ours.
 func (r *router) culprits() []uint64 {
@@ -58,7 +58,7 @@ func (r *router) culprits() []uint64 {
 	return slices.Collect(maps.Keys(r.groups))
 }
 
-// stack answers the calling goroutine, the one that started it, and whether guard is among its
+// stack returns the calling goroutine, the one that started it, and whether guard is among its
 // callers.
 func stack() (self, parent uint64, guarded bool) {
 	text := make([]byte, 64<<10)
@@ -73,7 +73,7 @@ func stack() (self, parent uint64, guarded bool) {
 		bytes.Contains(text, []byte("internal/consensus.guard("))
 }
 
-// labelOfSelf answers the replica that the calling goroutine is labelled with, 0 if none.
+// labelOfSelf returns the replica that the calling goroutine is labelled with, 0 if none.
 func (r *router) labelOfSelf() uint64 {
 	r.profiling.Lock() // so that one goroutine at a time has profileSelf on its stack
 	defer r.profiling.Unlock()

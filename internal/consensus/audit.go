@@ -13,7 +13,7 @@ import (
 
 const auditBytes = 4 << 20 // of entries read at a time
 
-// began answers whether the replica is new here, and whether it was or is to be started to join. A
+// began reports whether the replica is new here, and whether it was or is to be started to join. A
 // directory that does not fit how it is to be started is refused.
 func (s *logStore) began(how Start) (fresh, join bool, err error) {
 	infos, err := s.ILogDB.ListNodeInfo()
@@ -45,7 +45,7 @@ func (s *logStore) began(how Start) (fresh, join bool, err error) {
 }
 
 // audit reads the whole log before the engine does, which trusts it. It shows the members in the
-// snapshot, and each entry to visit, and answers how far the replica has come. A log with a gap, or
+// snapshot, and each entry to visit, and returns how far the replica has come. A log with a gap, or
 // with less than the mark says, is damaged.
 func (s *logStore) audit(members func(raftpb.Membership), visit func(*raftpb.Entry)) (position, error) {
 	snapshot, err := s.ILogDB.GetSnapshot(shard, s.replica)
@@ -102,7 +102,7 @@ func (s *logStore) walk(first, last uint64, visit func(*raftpb.Entry)) error {
 	return nil
 }
 
-// hellos answers the Hello of an entry that carries one.
+// hellos returns the Hello of an entry that carries one.
 func hellos() func(*raftpb.Entry) (fsm.Hello, bool) {
 	header := fsm.Encode(fsm.Hello{})[:2]
 	return func(e *raftpb.Entry) (hello fsm.Hello, ok bool) {

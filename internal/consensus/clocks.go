@@ -55,7 +55,7 @@ func (c *clocks) now() time.Duration {
 
 func believable(wall time.Duration) time.Duration { return min(max(wall, 0), clockMax) }
 
-// of answers what is known of the clocks of the voters, of which self is this replica, and a
+// of returns what is known of the clocks of the voters, of which self is this replica, and a
 // channel that is closed when more may be.
 func (c *clocks) of(voters map[uint64]string, self uint64) (survey, <-chan struct{}) {
 	now, own := time.Now(), c.now()

@@ -37,7 +37,7 @@ type Config struct {
 	SnapshotKeep    uint64 // entries kept for replicas that lag, behind a snapshot. Default 5,000
 
 	Endpoint transport.Endpoint // KindRaft of it is this package's; the owner closes it after the group
-	// Resolve answers a node's present address. It must be quick and is called from many
+	// Resolve returns a node's present address. It must be quick and is called from many
 	// goroutines; the last answer is kept for when it has none.
 	Resolve  func(node string) (addr string, ok bool)
 	Observer Observer
@@ -103,7 +103,7 @@ const (
 // life 0.
 func ReplicaOf(node string, life uint64) uint64 { return ReplicaID(node) ^ life }
 
-// lifeOf answers which life of a node a replica is; false for one that is none of the node's.
+// lifeOf returns which life of a node a replica is; false for one that is none of the node's.
 func lifeOf(node string, replica uint64) (life uint64, ok bool) {
 	life = ReplicaID(node) ^ replica
 	return life, life < 1<<LifeBits

@@ -24,7 +24,7 @@ func (d *depth) set(index uint64) {
 	}
 }
 
-// reaches answers nil if the disk has the entry at index, and otherwise a channel that is closed
+// reaches returns nil if the disk has the entry at index, and otherwise a channel that is closed
 // when it is worth to ask again.
 func (d *depth) reaches(index uint64) <-chan struct{} {
 	if d.index.Load() >= index {

@@ -256,7 +256,7 @@ func (d *disk) Stat(name string) (os.FileInfo, error) {
 	return info, d.may("look at", name, err)
 }
 
-// GetDiskUsage answers plenty where the file system cannot say: a memory file system.
+// GetDiskUsage returns plenty where the file system cannot say: a memory file system.
 func (d *disk) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 	usage, err := d.FS.GetDiskUsage(d.path(name))
 	if err != nil {

@@ -68,7 +68,7 @@ type frameReader struct {
 	buffer []byte
 }
 
-// next answers the kind and payload of the next frame; the payload is good until the next call.
+// next returns the kind and payload of the next frame; the payload is good until the next call.
 func (f *frameReader) next() (byte, []byte, error) {
 	if cap(f.buffer) > bufferKept {
 		f.close()

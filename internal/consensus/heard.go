@@ -12,7 +12,7 @@ type Heard struct {
 	Match uint64    // on the raft leader: the last entry that the other has on its disk, as far as it said; 0: it did not, yet
 }
 
-// Heard answers what this replica has heard of the others in the present term, by replica. On the
+// Heard returns what this replica has heard of the others in the present term, by replica. On the
 // raft leader that is when each of them, voter or not, last answered it: a heartbeat, or entries
 // that it took. On the others it is when the raft leader last sent such. Who was not heard in this
 // term is missing. It is quick and does no I/O.
@@ -58,7 +58,7 @@ func (h *lastHeard) message(m *raftpb.Message, now time.Time) {
 	h.At, h.Match = now, max(h.Match, match)
 }
 
-// hearings answers what was heard of members in the last term in which any was heard, unless that
+// hearings returns what was heard of members in the last term in which any was heard, unless that
 // is before term.
 func (r *knownReplicas) hearings(term uint64, members map[uint64]string) map[uint64]Heard {
 	r.mu.Lock()

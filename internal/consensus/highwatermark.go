@@ -36,7 +36,7 @@ func newHighWaterMark(fs vfs.FS, dir string, replica uint64) *highWaterMark {
 	return &highWaterMark{fs: fs, name: dir + markSuffix, replica: replica}
 }
 
-// read answers what was noted of this replica; false if there is nothing that can be relied on.
+// read returns what was noted of this replica; false if there is nothing that can be relied on.
 func (m *highWaterMark) read() (position, bool, error) {
 	f, err := m.fs.Open(m.name)
 	if errors.Is(err, os.ErrNotExist) {

@@ -61,5 +61,5 @@ func (c Config) replicaConfig(standby bool) config.Config {
 // faultless injects no faults: vfs.Wrap is meant for tests.
 type faultless struct{}
 
-// MaybeError answers nil.
+// MaybeError returns nil.
 func (faultless) MaybeError(vfs.Op) error { return nil }

@@ -235,7 +235,7 @@ func (r *knownReplicas) admit(g greeting, closeConn func()) (*inbound, error) {
 // asks, and must get the answers.
 const presentFor = 2 * time.Second
 
-// present answers where the process of a node is that was admitted last, if it is connected and was
+// present returns where the process of a node is that was admitted last, if it is connected and was
 // heard a moment ago.
 func (r *knownReplicas) present(node string) (addr string, ok bool) {
 	id, err := fsm.ParseNode(node)

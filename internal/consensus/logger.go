@@ -143,7 +143,7 @@ func (r *router) wanted(level slog.Level) bool {
 	return false
 }
 
-// loggerOf answers the logger of the group that a line names, else that of any group. The engine
+// loggerOf returns the logger of the group that a line names, else that of any group. The engine
 // cuts a replica to its last digits.
 func (r *router) loggerOf(named []string) (log *slog.Logger) {
 	r.mu.Lock()
@@ -176,7 +176,7 @@ type budget struct {
 // linesPerSecond bounds what the engine may log in the whole process.
 const linesPerSecond = 10
 
-// take spends a line if there is one, and answers how many were dropped since the last.
+// take spends a line if there is one, and returns how many were dropped since the last.
 func (b *budget) take(now time.Time) (ok bool, dropped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

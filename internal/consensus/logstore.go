@@ -121,7 +121,7 @@ func (s *logStore) sound(what string, err error) error {
 	return err
 }
 
-// merge answers what is to be written of an update, and false if that is nothing yet.
+// merge returns what is to be written of an update, and false if that is nothing yet.
 func (s *logStore) merge(u raftpb.Update) (raftpb.Update, bool) {
 	held := s.held
 	if raftpb.IsEmptyState(held) {
@@ -171,7 +171,7 @@ func (s *logStore) flush(shard, replica, committed uint64) error {
 	return err
 }
 
-// ReadRaftState answers the saved state, at a start.
+// ReadRaftState returns the saved state, at a start.
 func (s *logStore) ReadRaftState(shard, replica, last uint64) (raftio.RaftState, error) {
 	s.lock()
 	defer s.unlock()

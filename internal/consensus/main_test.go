@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // inChild runs the calling test in a process of its own, because what it does leaves parked
-// goroutines behind, and answers true there. That the process does not end by itself is half of
+// goroutines behind, and returns true there. That the process does not end by itself is half of
 // such a test.
 func inChild(t *testing.T) bool {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/hearing"
 )
 
-// Members answers the membership as last applied here. It is empty before anything was applied.
+// Members returns the membership as last applied here. It is empty before anything was applied.
 func (g *Group) Members() hearing.Members {
 	m := hearing.Members{Voters: make(map[uint64]string), Standbys: make(map[uint64]string)}
 	var info *dragonboat.NodeHostInfo

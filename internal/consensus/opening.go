@@ -29,7 +29,7 @@ const (
 
 func newOpening() *opening { return &opening{opened: make(chan struct{})} }
 
-// hold takes what is to wait out of messages, and answers the rest. What there is no room for is
+// hold takes what is to wait out of messages, and returns the rest. What there is no room for is
 // lost, as in any other full queue.
 func (o *opening) hold(messages []raftpb.Message) (rest []raftpb.Message) {
 	if o.is.Load() {
@@ -61,7 +61,7 @@ func (o *opening) discard() {
 	o.held, o.bytes = nil, 0
 }
 
-// open opens it and answers what was held.
+// open opens it and returns what was held.
 func (o *opening) open() []raftpb.Message {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -28,7 +28,7 @@ func (p position) forgets(past position) bool {
 	return past.vote != 0 && p.vote != past.vote || p.index < past.index
 }
 
-// promises answers what the sender of a message vouches for with it: with a vote, an
+// promises returns what the sender of a message vouches for with it: with a vote, an
 // acknowledgement, or as raft leader with a commit index, which counts the raft leader's own log.
 // All of that is on the sender's disk when it is sent. (Not so the entries of a Replicate, but what
 // they commit: see sender.backed.) A Replicate tells more than a heartbeat: it comes with each

@@ -16,7 +16,7 @@ import (
 const CommandMax = 8 << 20
 
 // Propose brings a command to the log in one attempt, which ends with ctx or after one and a half
-// of the longest election timeout, and answers its outcome. The command may be reused at once. What
+// of the longest election timeout, and returns its outcome. The command may be reused at once. What
 // callers ask for (see fsm.Travels) waits while some entries with such are under way, and goes then
 // in one with all that waits: each command has its own outcome, and the attempts of all succeed or
 // fail together.

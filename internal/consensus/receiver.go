@@ -167,7 +167,7 @@ type warnings struct {
 
 const warningsPeriod = 10 * time.Second
 
-// take answers whether to warn now, and how many times it said no since the last yes.
+// take reports whether to warn now, and how many times it said no since the last yes.
 func (w *warnings) take(now time.Time) (unreported int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

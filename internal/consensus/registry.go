@@ -45,7 +45,7 @@ func newRegistry(resolve func(node string) (string, bool)) *registry {
 	}
 }
 
-// Create answers the registry itself: it is its own factory.
+// Create returns the registry itself: it is its own factory.
 func (r *registry) Create(string, uint64, config.TargetValidator) (raftio.INodeRegistry, error) {
 	return r, nil
 }
@@ -164,7 +164,7 @@ func (r *registry) address(node string) string {
 	return addr
 }
 
-// node answers the node of a replica.
+// node returns the node of a replica.
 func (r *registry) node(replica uint64) (string, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -175,7 +175,7 @@ func (r *registry) node(replica uint64) (string, bool) {
 	return node, ok
 }
 
-// known answers a copy of the members.
+// known returns a copy of the members.
 func (r *registry) known() map[uint64]string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -186,7 +186,7 @@ func (r *registry) known() map[uint64]string {
 	return members
 }
 
-// Resolve answers where a replica is, and the key of the queue for it: a node that moves gets a new
+// Resolve returns where a replica is, and the key of the queue for it: a node that moves gets a new
 // one. The word of a process that is heard on a connection counts before gossip's, which tells of
 // another one if there is a copy of the node's directory, whether or not anybody hears that.
 func (r *registry) Resolve(_, replica uint64) (addr, key string, err error) {

@@ -47,7 +47,7 @@ func (r *recorder) Restored(m *fsm.Machine) { r.note(func() { r.restored++ }) }
 func (r *recorder) LeaderChanged()          { r.note(func() {}) }
 func (r *recorder) Failed(err error)        { r.note(func() { r.failures = append(r.failures, err) }) }
 
-// await waits until ok answers true, which is asked again after every note.
+// await waits until ok returns true, which is asked again after every note.
 func (r *recorder) await(t *testing.T, what string, ok func(*recorder) bool) {
 	t.Helper()
 	limit := time.NewTimer(30 * time.Second)

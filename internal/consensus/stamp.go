@@ -93,7 +93,7 @@ func (c Config) owns(stamp *raftpb.RaftDataStatus) error {
 	return nil
 }
 
-// readStamp answers a stamp's content; nil if there is no such file.
+// readStamp returns a stamp's content; nil if there is no such file.
 func readStamp(fs vfs.FS, name string) ([]byte, error) {
 	f, err := fs.Open(name)
 	if err != nil {

@@ -37,7 +37,7 @@ func dialRaft(t *testing.T, network transport.Network, addr string, n int) net.C
 	return conn
 }
 
-// ended waits for the end of conn, and answers how long that took.
+// ended waits for the end of conn, and returns how long that took.
 func ended(t *testing.T, conn net.Conn) time.Duration {
 	t.Helper()
 	began := time.Now()

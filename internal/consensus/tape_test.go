@@ -161,7 +161,7 @@ type replay struct {
 	files map[int]vfs.File // open to write, by number
 }
 
-// cut answers a disk as it is when the power was cut after so many steps. Nothing that was not
+// cut returns a disk as it is when the power was cut after so many steps. Nothing that was not
 // synced is there; with random, some of it is: some files and directories as they were, and a piece
 // of the next write.
 func (r *reel) cut(t *testing.T, disk, steps int, random *rand.Rand) *vfs.MemFS {

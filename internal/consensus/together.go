@@ -71,7 +71,7 @@ func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 }
 
-// land says that an entry of so many commands is not under way any more, and answers the next one.
+// land says that an entry of so many commands is not under way any more, and returns the next one.
 func (g *Group) land(commands int) flight {
 	t := &g.together
 	t.mu.Lock()

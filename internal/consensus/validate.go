@@ -30,7 +30,7 @@ func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errRefused, fmt.Sprintf(format, args...))
 }
 
-// batch validates a batch and answers the replica that sent it. What is for another life of this
+// batch validates a batch and returns the replica that sent it. What is for another life of this
 // node is not refused: its sender has not heard of the present one yet (see addressed).
 func (v validator) batch(b *raftpb.MessageBatch) (from uint64, err error) {
 	switch {

@@ -224,7 +224,7 @@ func TestFramesCutOffOrDamagedAreNotDelivered(t *testing.T) {
 	}
 }
 
-// endless answers zeros for ever, and counts.
+// endless returns zeros for ever, and counts.
 type endless struct{ n int }
 
 func (e *endless) Read(b []byte) (int, error) {

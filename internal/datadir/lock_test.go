@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1)) // until killed
 }
 
-// openElsewhere has another process open the directory and answers what it printed.
+// openElsewhere has another process open the directory and returns what it printed.
 func openElsewhere(t *testing.T, path string) (said string, kill func()) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -219,7 +219,7 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 }
 
 // enlist asks further nodes where more votes are needed than before, or a voter has had its time:
-// it hangs, or has voted for another. It answers how many votes are needed.
+// it hangs, or has voted for another. It returns how many votes are needed.
 func (f *Forming) enlist(now lease.Instant, v view) int {
 	need := max(f.cfg.Bootstrap-1, min((len(v.fresh)+1)/2, votesMax))
 	ask := need

@@ -41,7 +41,7 @@ type Message struct {
 	Copied   bool   // of Removed: the group has a replica of the node in a life that this one does not know of
 }
 
-// ErrMalformed is what Decode answers to anything that is not a message.
+// ErrMalformed is what Decode returns for anything that is not a message.
 var ErrMalformed = errors.New("holdfast: forming message is malformed")
 
 // Field numbers on the wire. A number is never given another meaning; unknown ones are skipped.
@@ -86,7 +86,7 @@ func (m Message) Encode() []byte {
 	return b
 }
 
-// Decode reads what Encode wrote. It never panics, and answers ErrMalformed to what no node would
+// Decode reads what Encode wrote. It never panics, and returns ErrMalformed for what no node would
 // send.
 func Decode(b []byte) (Message, error) {
 	var m Message

@@ -278,7 +278,7 @@ func (l *Leader) replica(v *vision, role autopilot.Role, replica uint64, node st
 	return r
 }
 
-// since answers for how long something has been so without a break.
+// since returns for how long something has been so without a break.
 func since[K comparable](begun map[K]lease.Instant, key K, so bool, now lease.Instant) time.Duration {
 	if !so {
 		delete(begun, key)

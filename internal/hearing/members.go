@@ -9,7 +9,7 @@ type Members struct {
 	Change   uint64 // index of the last change, which the next one must name; 0: nothing applied yet
 }
 
-// Replica answers the replica of a node. It never has two: the engine refuses a member at a node
+// Replica returns the replica of a node. It never has two: the engine refuses a member at a node
 // that has one.
 func (m Members) Replica(node string) (replica uint64, ok bool) {
 	for replica, other := range m.All() {

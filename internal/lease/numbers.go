@@ -36,7 +36,7 @@ func (n *Numbers) Finish(number uint64) {
 	}
 }
 
-// insert adds a number to the runs. It answers false if it is in one.
+// insert adds a number to the runs. It returns false if it is in one.
 func (n *Numbers) insert(number uint64) bool {
 	if n.runs == nil {
 		n.runs = btree.NewMap[uint64, uint64](0)

@@ -76,7 +76,7 @@ func parent(path string) string {
 	return path[:max(i, 0)]
 }
 
-// list answers our packages and the standard ones that they need. Packages that do not build are
+// list returns our packages and the standard ones that they need. Packages that do not build are
 // listed as far as they can be read.
 func list(t *testing.T) map[string]pkg {
 	t.Helper()

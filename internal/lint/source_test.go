@@ -58,7 +58,7 @@ func (s *source) name(path string) string {
 	return ""
 }
 
-// uses answers the places where the file names one of some members of an imported package.
+// uses returns the places where the file names one of some members of an imported package.
 func (s *source) uses(path string, members ...string) (at []token.Pos) {
 	name := s.name(path)
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -135,7 +135,7 @@ func declared(f *ast.File, what token.Token) (specs []*ast.ValueSpec) {
 	return specs
 }
 
-// sourceRule looks at one file and answers the lines that break it.
+// sourceRule looks at one file and returns the lines that break it.
 type sourceRule struct {
 	name, reason string
 	find         func(*source) []int

@@ -97,7 +97,7 @@ func (f *logFilter) record(a *allowance, level slog.Level, text string, args ...
 	f.logger.Log(context.Background(), level, "gossip: "+text, args...)
 }
 
-// admit answers whether a line may be written, and how many may not since the last.
+// admit reports whether a line may be written, and how many may not since the last.
 func (f *logFilter) admit(a *allowance, level slog.Level, now time.Time) (dropped int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -67,7 +67,7 @@ func (l lives) member() *Member {
 	return l[0]
 }
 
-// find answers the life of an incarnation, nil if that is not known.
+// find returns the life of an incarnation, nil if that is not known.
 func (l lives) find(incarnation uint64) *Member {
 	for _, m := range l {
 		if m.Incarnation == incarnation {

@@ -34,7 +34,7 @@ func With(ctx context.Context, e Env) context.Context {
 	return context.WithValue(ctx, key{}, e)
 }
 
-// From answers the Env that ctx carries; false if it carries none.
+// From returns the Env that ctx carries; false if it carries none.
 func From(ctx context.Context) (Env, bool) {
 	e, ok := ctx.Value(key{}).(Env)
 	return e, ok

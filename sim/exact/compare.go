@@ -12,7 +12,7 @@ import (
 // linesMin is what a trace has at least: one with fewer proves nothing.
 const linesMin = 1000
 
-// compare answers an error that shows the first difference of two files, with the lines before it.
+// compare returns an error that shows the first difference of two files, with the lines before it.
 func compare(a, b string) error {
 	left, err := os.ReadFile(a)
 	if err != nil {
@@ -45,7 +45,7 @@ func compare(a, b string) error {
 	return fmt.Errorf("%s", text)
 }
 
-// digest counts the lines of a file and answers its hash.
+// digest counts the lines of a file and returns its hash.
 func digest(name string) (lines int, sum string, err error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -146,7 +146,7 @@ func installed(ctx context.Context) (goroot, version string, err error) {
 	return goroot, version, nil
 }
 
-// once runs the test in a process of its own and answers the name of the trace, "" if there is
+// once runs the test in a process of its own and returns the name of the trace, "" if there is
 // none.
 func (j *job) once(ctx context.Context, binary string, n int) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(j.dir, fmt.Sprint("run-", n)))

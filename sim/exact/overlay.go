@@ -10,7 +10,7 @@ import (
 )
 
 // writeOverlay writes the changed files of the standard library in goroot and the list of them
-// below dir, and answers the name of the list, which is what -overlay of the go command wants.
+// below dir, and returns the name of the list, which is what -overlay of the go command wants.
 func writeOverlay(goroot, version, dir string) (string, error) {
 	if !slices.Contains(known(), version) {
 		return "", fmt.Errorf("this is %s, and exact replay is known to work with %s alone: read the patches against it first",
@@ -41,7 +41,7 @@ func writeOverlay(goroot, version, dir string) (string, error) {
 	return name, os.WriteFile(name, list, 0o644)
 }
 
-// changed applies the patches to what read answers, and adds the new files.
+// changed applies the patches to what read returns, and adds the new files.
 func changed(read func(name string) ([]byte, error)) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, p := range patches() {

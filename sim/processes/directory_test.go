@@ -28,7 +28,7 @@ func brisk(dir string) holdfast.Config {
 }
 
 // lived makes a directory in which a single process has worked, restarted and was killed, and
-// answers what was acknowledged.
+// returns what was acknowledged.
 func lived(t *testing.T) (string, acknowledged) {
 	t.Helper()
 	p, told := procs(t, 1)[0], make(acknowledged)

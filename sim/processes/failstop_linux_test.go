@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// smallDisk mounts a file system of so many bytes, and answers where.
+// smallDisk mounts a file system of so many bytes, and returns where.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -96,7 +96,7 @@ func sick(t testing.TB, c *holdfast.Cluster, cause error, leases ...*holdfast.Le
 	}
 }
 
-// use writes to a node's log until a call fails, at most n times, and answers what was last
+// use writes to a node's log until a call fails, at most n times, and returns what was last
 // acknowledged.
 func use(ctx context.Context, c *holdfast.Cluster, n int) (token holdfast.Token, value string, err error) {
 	if err := c.Ready(ctx); err != nil {

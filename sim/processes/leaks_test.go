@@ -16,7 +16,7 @@ import (
 // aloneVar names the test that a process runs alone.
 const aloneVar = "HOLDFAST_TEST_ALONE"
 
-// alone runs the calling test in a process of its own, and answers true there: the goroutines, the
+// alone runs the calling test in a process of its own, and returns true there: the goroutines, the
 // descriptors and the standard logger that it looks at are nobody else's.
 func alone(t *testing.T) bool {
 	t.Helper()

@@ -194,7 +194,7 @@ func (sc *scene) over() {
 	sc.kept, sc.end = nil, nil
 }
 
-// pick answers so many voters, the raft leader among them or not, and the other nodes.
+// pick returns so many voters, the raft leader among them or not, and the other nodes.
 func (sc *scene) pick(count int, leader bool) (some, rest []*sim.Node) {
 	first := sc.s.RaftLeader()
 	for _, n := range sc.s.Nodes() {

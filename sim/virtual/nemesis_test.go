@@ -234,7 +234,7 @@ func (x *nemesis) each(do func(*workload.Node)) {
 	doing.Wait()
 }
 
-// report checks the history, adds what happened to that of the other runs, and answers the figures.
+// report checks the history, adds what happened to that of the other runs, and returns the figures.
 func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals) string {
 	h := x.rec.Events()
 	if err := x.write(x.log); err != nil {

@@ -20,7 +20,7 @@ import (
 // whether it has to.
 const goOver = 90 * time.Second
 
-// inGroup wants the nodes in one group, and answers it.
+// inGroup wants the nodes in one group, and returns it.
 func inGroup(t *testing.T, nodes ...*sim.Node) string {
 	t.Helper()
 	group := nodes[0].Cluster().Status().ClusterID

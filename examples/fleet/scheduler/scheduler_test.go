@@ -81,7 +81,7 @@ func (f *file) write(ctx context.Context, t scheduler.Tick) error {
 }
 
 // check looks at what was written: no tick under a stale token, and no token of two processes. It
-// answers how many writes were refused.
+// returns how many writes were refused.
 func (f *file) check(t *testing.T) int {
 	t.Helper()
 	f.mu.Lock()

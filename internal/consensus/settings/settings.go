@@ -14,5 +14,5 @@ import (
 
 func init() { guardcwd.Return() }
 
-// Ignored answers the files of settings that lay in the working directory when the program started.
+// Ignored returns the files of settings that lay in the working directory when the program started.
 func Ignored() []string { return guardcwd.Found() }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	fmt.Println(here, err, strings.Join(settings.Ignored(), ","))
 }
 
-// start runs a program in dir, as it would be if it imported this library, and answers what it
+// start runs a program in dir, as it would be if it imported this library, and returns what it
 // says.
 func start(t *testing.T, dir string, change ...func(*exec.Cmd)) string {
 	t.Helper()

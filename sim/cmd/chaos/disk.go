@@ -75,7 +75,7 @@ func (x *nemesis) sick(s *slot, ill bool) {
 	s.ill = ill
 }
 
-// fill writes a file until there is no room, and answers why it could not go on.
+// fill writes a file until there is no room, and returns why it could not go on.
 func fill(name string) error {
 	file, err := os.Create(name)
 	if err != nil {

@@ -64,7 +64,7 @@ func (b *resource) close() {
 	}
 }
 
-// last answers the number of the last entry, 0 if there is none.
+// last returns the number of the last entry, 0 if there is none.
 func last(f *os.File) (uint64, error) {
 	const lineMax = 100
 	size, err := f.Seek(0, io.SeekEnd)

@@ -195,7 +195,7 @@ func (f *fleet) settleIn() {
 	}
 }
 
-// allReady answers a condition: every process serves since then.
+// allReady returns a condition: every process serves since then.
 func (f *fleet) allReady(since time.Duration) func() bool {
 	return func() bool {
 		for _, s := range f.slots {
@@ -254,7 +254,7 @@ func readLedger(name string) ([]story.Entry, error) {
 	return story.ReadLedger(file)
 }
 
-// save writes the report and the history beside the record and answers where the page is.
+// save writes the report and the history beside the record and returns where the page is.
 func save(dir string, v story.Verdict) (page string, err error) {
 	page = filepath.Join(dir, pageFile)
 	merged, err := json.Marshal(slices.DeleteFunc(slices.Clone(v.History), func(e history.Event) bool { return e.Kind == history.Told }))

@@ -121,7 +121,7 @@ func copyTree(to, from string) error {
 	})
 }
 
-// apply answers the mutated source.
+// apply returns the mutated source.
 func (m *mutant) apply(source string) (string, error) {
 	if n := strings.Count(source, m.old); n != 1 {
 		return "", fmt.Errorf("its old text stands %d times in %s: it no longer fits", n, m.file)
@@ -129,7 +129,7 @@ func (m *mutant) apply(source string) (string, error) {
 	return strings.Replace(source, m.old, m.new, 1), nil
 }
 
-// try breaks the copy, runs the suites, mends the copy, and answers who noticed.
+// try breaks the copy, runs the suites, mends the copy, and returns who noticed.
 func (m *mutant) try(dir string, all bool) (caught []string, err error) {
 	path := filepath.Join(dir, m.file)
 	source, err := os.ReadFile(path)

@@ -32,7 +32,7 @@ func (r *Recorder) Add(e Event) {
 }
 
 // Observe records what look sees. Nothing else is recorded meanwhile, so that what is seen did not
-// change in between; look must be quick. It records nothing if look answers false.
+// change in between; look must be quick. It records nothing if look returns false.
 func (r *Recorder) Observe(look func() (Event, bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

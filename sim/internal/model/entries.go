@@ -20,7 +20,7 @@ func (r *raft) replicate(to int) {
 	r.send(r.peer(to), func(other *raft) { other.append(me, term, prev, prevTerm, list, commit) })
 }
 
-// append takes entries from a raft leader and answers how far the log is like its own; ok is false
+// append takes entries from a raft leader and returns how far the log is like its own; ok is false
 // if it is not even so at prev.
 func (r *raft) append(from replicaID, term, prev, prevTerm uint64, list []entry, commit uint64) {
 	if term < r.term {

@@ -31,7 +31,7 @@ func (s *share) of(named, name string) bool {
 	return named == name || slices.Contains(s.names, named)
 }
 
-// part notes that a share of a set has its part in an event, and answers how many of its set had
+// part notes that a share of a set has its part in an event, and returns how many of its set had
 // before. It is 0 for what is of no set.
 func (sh *shadow) part(e *fsm.Event, names []string) int {
 	if names == nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Shrink looks for a smaller plan that breaks the same rule, in at most tries runs. It answers the
+// Shrink looks for a smaller plan that breaks the same rule, in at most tries runs. It returns the
 // plan itself if that breaks nothing.
 func Shrink(p Plan, tries int) Plan {
 	first := Run(p).Violation

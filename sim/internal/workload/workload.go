@@ -47,7 +47,7 @@ type Record interface {
 	Wrong(node int, text string) // what must never happen
 
 	// Observe records what look sees, and nothing else meanwhile, so that what is seen did not
-	// change in between. It records nothing if look answers false.
+	// change in between. It records nothing if look returns false.
 	Observe(look func() (history.Event, bool))
 }
 

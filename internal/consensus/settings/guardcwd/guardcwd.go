@@ -42,7 +42,7 @@ func init() {
 	}
 }
 
-// found answers which of the files are in dir, as far as dragonboat would read them: it takes one
+// found returns which of the files are in dir, as far as dragonboat would read them: it takes one
 // that it is not allowed to look at for present, and ends the process.
 func found(dir string) []string {
 	names := []string{"dragonboat-hard-settings.json", "dragonboat-soft-settings.json"}
@@ -63,5 +63,5 @@ func Return() {
 	guard.home, guard.path = nil, ""
 }
 
-// Found answers the files that dragonboat was kept from.
+// Found returns the files that dragonboat was kept from.
 func Found() []string { return guard.found }

@@ -186,7 +186,7 @@ func (r *Relay) change(edit func()) {
 	r.changed = make(chan struct{})
 }
 
-// Break resets every connection of a process, as a firewall that restarts does, and answers how
+// Break resets every connection of a process, as a firewall that restarts does, and returns how
 // many.
 func (r *Relay) Break(process int) int {
 	r.mu.Lock()
@@ -204,7 +204,7 @@ func (r *Relay) Break(process int) int {
 // Traffic is what the relay has carried so far.
 type Traffic struct{ Conns, Packets, Dropped int64 }
 
-// Traffic answers what the relay has carried so far.
+// Traffic returns what the relay has carried so far.
 func (r *Relay) Traffic() Traffic {
 	return Traffic{r.conns.Load(), r.packets.Load(), r.dropped.Load()}
 }
@@ -242,7 +242,7 @@ func (r *Relay) faultsOf(from, to int) (transport.Faults, <-chan struct{}) {
 	return r.faults[from][to], r.changed
 }
 
-// target answers where a process listens now.
+// target returns where a process listens now.
 func (r *Relay) target(process int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

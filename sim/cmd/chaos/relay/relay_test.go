@@ -79,7 +79,7 @@ func (p process) send(t *testing.T, to, text string) {
 	}
 }
 
-// hear answers the next packet and who sent it; "" if there is none for so long.
+// hear returns the next packet and who sent it; "" if there is none for so long.
 func (p process) hear(t *testing.T, limit time.Duration) (text, from string) {
 	t.Helper()
 	b := make([]byte, 1024)
@@ -94,7 +94,7 @@ func (p process) hear(t *testing.T, limit time.Duration) (text, from string) {
 	return string(b[:n]), at.String()
 }
 
-// connect opens a connection from process i to process j and answers both ends.
+// connect opens a connection from process i to process j and returns both ends.
 func connect(t *testing.T, r *Relay, all []process, i, j int) (client, server net.Conn) {
 	t.Helper()
 	client = dial(t, r.Route(i, j).Gossip)
@@ -124,7 +124,7 @@ func say(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// read answers what arrives within limit, n bytes at most, and the error that ended it.
+// read returns what arrives within limit, n bytes at most, and the error that ended it.
 func read(c net.Conn, n int, limit time.Duration) (string, error) {
 	_ = c.SetReadDeadline(time.Now().Add(limit))
 	b := make([]byte, n)

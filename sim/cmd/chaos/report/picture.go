@@ -71,7 +71,7 @@ func (p *picture) heading(s string) {
 	p.y += gap - 4
 }
 
-// draw answers the picture as SVG inside of HTML.
+// draw returns the picture as SVG inside of HTML.
 func draw(v story.Verdict) string {
 	p := &picture{v: v}
 	seconds := max(v.Figures.Took.Seconds(), 1)

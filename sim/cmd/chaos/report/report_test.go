@@ -118,7 +118,7 @@ func TestTheTextSaysWhatHappened(t *testing.T) {
 	golden(t, "violation.txt", []byte(report.Text(judge(t, small(wrong("the process ended by itself"))))))
 }
 
-// section answers a part of the page, from one mark to the next.
+// section returns a part of the page, from one mark to the next.
 func section(t *testing.T, page []byte, from, to string) []byte {
 	t.Helper()
 	_, rest, ok := bytes.Cut(page, []byte(from))

@@ -33,7 +33,7 @@ type Span struct {
 	Text     string
 }
 
-// states answers what each process was in, one span after the other.
+// states returns what each process was in, one span after the other.
 func states(v story.Verdict) (all []Span) {
 	end := v.Figures.Took
 	for node := range v.Run.Nodes {
@@ -88,7 +88,7 @@ type faultSpan struct {
 	lane     int
 }
 
-// faults answers all faults, each on the first lane that is free.
+// faults returns all faults, each on the first lane that is free.
 func faults(v story.Verdict) (all []faultSpan, lanes int) {
 	for _, l := range v.Lines {
 		switch l.Kind {
@@ -120,7 +120,7 @@ func lane(free *[]time.Duration, from, to time.Duration) int {
 	return len(*free) - 1
 }
 
-// overlays answers what was done to the processes beside ending them, and when they stood still or
+// overlays returns what was done to the processes beside ending them, and when they stood still or
 // were raft leader.
 func overlays(v story.Verdict) (all []Span) {
 	list, _ := faults(v)
@@ -156,7 +156,7 @@ type hold struct {
 	lane     int
 }
 
-// holds answers the grants of every lock in the order of time, each on a lane of its own, and the
+// holds returns the grants of every lock in the order of time, each on a lane of its own, and the
 // locks by name. A set is drawn at each of its names.
 func holds(v story.Verdict) (byLock map[string][]*hold, lanes map[string]int, names []string) {
 	byLock, lanes = make(map[string][]*hold), make(map[string]int)
@@ -181,7 +181,7 @@ func holds(v story.Verdict) (byLock map[string][]*hold, lanes map[string]int, na
 	return byLock, lanes, names
 }
 
-// grants answers all grants. Locks that are asked for only at the end are of no interest.
+// grants returns all grants. Locks that are asked for only at the end are of no interest.
 func grants(v story.Verdict) (all []*hold) {
 	byToken := make(map[uint64]*hold)
 	asked := make(map[uint64]history.Event)

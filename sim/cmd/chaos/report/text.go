@@ -122,7 +122,7 @@ type bar struct {
 	count int
 }
 
-// barsOf answers the bars of a histogram from the first to the last that is not empty.
+// barsOf returns the bars of a histogram from the first to the last that is not empty.
 func barsOf(h history.Histogram) (all []bar) {
 	last := 0
 	for i, n := range h.Buckets {

@@ -156,7 +156,7 @@ func Early(h []history.Event) (found []history.Violation) {
 	return found
 }
 
-// Waits answers how late exclusive locks were granted after a lease that was lost. Locks of a set
+// Waits returns how late exclusive locks were granted after a lease that was lost. Locks of a set
 // are left out: who asks for one may stand behind a set that waits for another.
 func Waits(h []history.Event) (all []Wait) {
 	var without []span // a majority

@@ -29,7 +29,7 @@ type point struct {
 	from   time.Duration // the status was asked for
 }
 
-// points answers all such moments in order.
+// points returns all such moments in order.
 func points(lines []Line) []point {
 	var all []point
 	nodes := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// health answers when a node was well, as text, and when there was a majority.
+// health returns when a node was well, as text, and when there was a majority.
 func health(lines []story.Line, node int) (well, majority string) {
 	for _, e := range story.Merge(lines) {
 		switch {

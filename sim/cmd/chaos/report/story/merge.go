@@ -157,7 +157,7 @@ func over(grant history.Event, at time.Duration, cause string) history.Event {
 // span is a stretch of time.
 type span struct{ from, to time.Duration }
 
-// stops answers when each process stood still: it was stopped, or had no processor or disk.
+// stops returns when each process stood still: it was stopped, or had no processor or disk.
 func stops(lines []Line) map[int][]span {
 	all := make(map[int][]span)
 	nodes := 0
@@ -179,7 +179,7 @@ func stops(lines []Line) map[int][]span {
 	return all
 }
 
-// union answers the same time without overlaps, in order.
+// union returns the same time without overlaps, in order.
 func union(spans []span) []span {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b span) int { return cmp.Compare(a.from, b.from) })

@@ -71,7 +71,7 @@ func begun() []story.Line {
 	return lines
 }
 
-// find answers the events of one kind.
+// find returns the events of one kind.
 func find(h []history.Event, k history.Kind) (all []history.Event) {
 	for _, e := range h {
 		if e.Kind == k {

@@ -99,7 +99,7 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	return v, nil
 }
 
-// healed answers how long after the faults every node had answered that it is ready; negative:
+// healed returns how long after the faults every node had answered that it is ready; negative:
 // never.
 func (v *Verdict) healed() (most time.Duration) {
 	for i := range v.Run.Nodes {
@@ -207,7 +207,7 @@ const Settled = "settled"
 // Stale is the text of a write that the guard refused.
 const Stale = "stale"
 
-// shares answers which part of the nodes' time they were well, and of the run there was a majority.
+// shares returns which part of the nodes' time they were well, and of the run there was a majority.
 func (v *Verdict) shares() (well, quorum float64) {
 	since := make(map[int]time.Duration)
 	var sum, majority, from time.Duration
@@ -284,7 +284,7 @@ type Tenure struct {
 	From, To time.Duration
 }
 
-// Tenures answers the raft leaders in the order in which they were first seen.
+// Tenures returns the raft leaders in the order in which they were first seen.
 func Tenures(lines []Line) (all []Tenure) {
 	type key struct {
 		node int
