@@ -231,7 +231,7 @@ func (f *founder) startReplica() error {
 	group, err := consensus.Open(consensus.Config{
 		Node: id.NodeID, Incarnation: c.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: c.dir.RaftDir(), FS: c.dir.FS(),
 		Tick: c.cfg.Timing.Tick, Heartbeat: c.cfg.Timing.Heartbeat, Election: c.cfg.Timing.Election,
-		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: observer{c, f.replica()}, Wall: c.clock.Wall, Logger: c.log, Limits: c.limits,
+		Endpoint: c.endpoint, Resolve: c.gossip.Address, Observer: applyListener{c, f.replica()}, Wall: c.clock.Wall, Logger: c.log, Limits: c.limits,
 		SnapshotEntries: c.snapshotEvery, SnapshotKeep: c.snapshotKeep, Figures: &c.counters.raft,
 	}, how)
 	if err != nil {

@@ -91,7 +91,7 @@ func (f *founder) comeBack(ctx context.Context) error {
 	if err := c.unadopt(); err != nil {
 		return err
 	}
-	observer{c: c}.forget()
+	applyListener{c: c}.forget()
 	c.keeper.table.UnshareAll()
 	if err := f.nextLife(); err != nil {
 		return err

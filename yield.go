@@ -52,7 +52,7 @@ func (f *founder) yield(ctx context.Context) error {
 	if err := c.unadopt(); err != nil {
 		return err
 	}
-	observer{c: c}.forget()
+	applyListener{c: c}.forget()
 	c.told.Store(0) // the other group counts its commands for itself
 	if err := c.dir.Drop(); err != nil {
 		return err
@@ -76,4 +76,4 @@ func (c *Cluster) unadopt() error {
 }
 
 // forget leaves nothing of a replica that is over to those who watch what is applied.
-func (o observer) forget() { o.time(fsm.New()) }
+func (l applyListener) forget() { l.time(fsm.New()) }

@@ -86,7 +86,7 @@ func heavyEnds() map[string]func(b *bench) []Command {
 			return times(20, func(i uint64) Command {
 				name := fmt.Sprint(i)
 				token := b.must(acquire(i, name), CodeGranted).Token
-				crowd(b, name, CodeQueued, holders)
+				manyReaders(b, name, CodeQueued, holders)
 				return Release{Session: sessionOf('a', 1), Grants: []Grant{{name, token}}}
 			})
 		},
@@ -112,7 +112,7 @@ func heavyAsks() map[string]func(b *bench) []Command {
 		},
 		"readers are told that somebody writes": func(b *bench) []Command {
 			return times(40, func(i uint64) Command {
-				crowd(b, fmt.Sprint("read ", i), CodeGranted, holders)
+				manyReaders(b, fmt.Sprint("read ", i), CodeGranted, holders)
 				return acquire(i, fmt.Sprint("read ", i))
 			})
 		},
@@ -163,8 +163,8 @@ func setOf(request uint64, prefix string) Acquire {
 	return c
 }
 
-// crowd lets many ask for a lock to be shared.
-func crowd(b *bench, name string, want Code, n uint64) {
+// manyReaders lets many ask for a lock to be shared.
+func manyReaders(b *bench, name string, want Code, n uint64) {
 	c := acquire(0, name)
 	c.Session, c.Mode = sessionOf('b', 1), Shared
 	for range n {
@@ -225,7 +225,7 @@ func TestABatchDoesNotSearchWithoutEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	own := b.must(acquire(1, "own"), CodeGranted).Token
-	crowd(b, "x", CodeGranted, tracerSteps/2)
+	manyReaders(b, "x", CodeGranted, tracerSteps/2)
 	cmds := times(10, func(i uint64) Command {
 		c := acquire(1+i, "x")
 		c.While, c.Refuse = []uint64{own}, true
@@ -242,7 +242,7 @@ func TestReadersAreToldInStepsThatSomebodyWrites(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const readers = 50
-	crowd(b, "x", CodeGranted, readers)
+	manyReaders(b, "x", CodeGranted, readers)
 	b.m.limits.step = 1
 	told := make(map[uint64]int)
 	var cmd Command = acquire(1, "x")

@@ -102,7 +102,7 @@ func (o *naive) gone(c *naiveClaim) bool {
 	return o.ended(c.s) || c.token == 0 && c.arrived <= o.run(c.Session.Process()).withdrawn
 }
 
-// carryOut takes a step of the ends that began by a command or later: single deeds, each of which
+// carryOut takes a step of the ends that began by a command or later: single parts, each of which
 // has a price.
 func (o *naive) carryOut(began uint64) {
 	var names []string
@@ -112,7 +112,7 @@ func (o *naive) carryOut(began uint64) {
 			break
 		}
 		e := o.ends[at]
-		cost, done := o.deed(e, &names)
+		cost, done := o.part(e, &names)
 		left -= cost
 		o.work += cost
 		if done {
@@ -142,7 +142,7 @@ func (o *naive) lastEnd(of Process, waits bool) (upto uint64) {
 	return upto
 }
 
-func (o *naive) deed(e *naiveEnd, names *[]string) (cost int, done bool) {
+func (o *naive) part(e *naiveEnd, names *[]string) (cost int, done bool) {
 	rest := slices.DeleteFunc(o.sessionsOf(e.of), func(s *naiveSession) bool { return s.ID.Number <= e.visited })
 	inside := func(index uint64) bool { return index > e.from && index <= e.upto }
 	switch {

@@ -46,7 +46,7 @@ func TestCloseBreaksEveryConnectionAndFreesThePort(t *testing.T) {
 			}
 		}
 		if n := openConns(b); n != 0 {
-			t.Errorf("%d connections are still on the books", n)
+			t.Errorf("%d connections are still counted", n)
 		}
 		again := listenAt(t, network, b.Addr(), opts)
 		echo(again, KindRaft)

@@ -32,7 +32,7 @@ func (s *stream) reset() {
 	s.forget()
 }
 
-// forget takes the stream out of the network's books.
+// forget drops the stream from those of the network.
 func (s *stream) forget() {
 	s.net.mu.Lock()
 	delete(s.net.streams, s)

@@ -159,7 +159,7 @@ func TestClosedConnectionEndsForBothSides(t *testing.T) {
 		}
 		accepted.SetWriteDeadline(time.Now().Add(patience))
 		if n := openConns(a); n != 0 {
-			t.Errorf("%d connections are still on the books", n)
+			t.Errorf("%d connections are still counted", n)
 		}
 		for err := error(nil); err == nil; {
 			if _, err = accepted.Write(make([]byte, 64<<10)); isTimeout(err) {

@@ -19,24 +19,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// book is what was done and reported, by tick.
-type book struct {
+// runLog is what was done and reported, by tick.
+type runLog struct {
 	mu     sync.Mutex
 	runs   map[time.Time][]int // nodes
 	errors map[time.Time][]error
 }
 
-func newBook() *book {
-	return &book{runs: make(map[time.Time][]int), errors: make(map[time.Time][]error)}
+func newRunLog() *runLog {
+	return &runLog{runs: make(map[time.Time][]int), errors: make(map[time.Time][]error)}
 }
 
-func (b *book) ran(tick time.Time, node int) {
+func (b *runLog) ran(tick time.Time, node int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.runs[tick] = append(b.runs[tick], node)
 }
 
-func (b *book) report(tick time.Time, _ holdfast.OnceResult, err error) {
+func (b *runLog) report(tick time.Time, _ holdfast.OnceResult, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
@@ -45,7 +45,7 @@ func (b *book) report(tick time.Time, _ holdfast.OnceResult, err error) {
 }
 
 // clear forgets what was done and reported, and returns it.
-func (b *book) clear() (runs map[time.Time][]int, errs map[time.Time][]error) {
+func (b *runLog) clear() (runs map[time.Time][]int, errs map[time.Time][]error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	runs, errs = b.runs, b.errors
@@ -54,7 +54,7 @@ func (b *book) clear() (runs map[time.Time][]int, errs map[time.Time][]error) {
 }
 
 // check fails the test unless so many ticks were run, one after the other, each once.
-func (b *book) check(t *testing.T, ticks int) {
+func (b *runLog) check(t *testing.T, ticks int) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +72,7 @@ func (b *book) check(t *testing.T, ticks int) {
 
 // service runs a job every ten seconds. Node i begins each tick late by i times skew, as one whose
 // clock is behind.
-func service(b *book, skew time.Duration, work func(ctx context.Context, n *sim.Node) error, options ...holdfast.OnceOption) func(context.Context, *sim.Node, *holdfast.Cluster) error {
+func service(b *runLog, skew time.Duration, work func(ctx context.Context, n *sim.Node) error, options ...holdfast.OnceOption) func(context.Context, *sim.Node, *holdfast.Cluster) error {
 	return func(ctx context.Context, n *sim.Node, c *holdfast.Cluster) error {
 		schedule, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse("*/10 * * * * *")
 		if err != nil {
@@ -118,7 +118,7 @@ func TestEachTickRunsOnceThoughTheClocksDiffer(t *testing.T) {
 	for _, skew := range []time.Duration{0, 50 * time.Millisecond, 4 * time.Second} {
 		t.Run(skew.String(), func(t *testing.T) {
 			t.Parallel()
-			b := newBook()
+			b := newRunLog()
 			sim.Run(t, sim.Options{Nodes: 3, Service: service(b, skew, quick)}, func(s *sim.Sim) {
 				untilBetween(0)
 				b.clear()
@@ -131,7 +131,7 @@ func TestEachTickRunsOnceThoughTheClocksDiffer(t *testing.T) {
 
 func TestATickWhoseRunnerDiesIsRunByOneThatWaits(t *testing.T) {
 	t.Parallel()
-	b := newBook()
+	b := newRunLog()
 	var mu sync.Mutex
 	var began []int // nodes
 	long := func(ctx context.Context, n *sim.Node) error {
@@ -168,7 +168,7 @@ func TestATickWhoseRunnerDiesIsRunByOneThatWaits(t *testing.T) {
 
 func TestATickThatFailedIsRunAgainByOneThatWaits(t *testing.T) {
 	t.Parallel()
-	b := newBook()
+	b := newRunLog()
 	var mu sync.Mutex
 	failures := 0
 	work := func(context.Context, *sim.Node) error {
@@ -189,7 +189,7 @@ func TestATickThatFailedIsRunAgainByOneThatWaits(t *testing.T) {
 
 func TestATickThatCannotBeginBeforeTheNextIsMissed(t *testing.T) {
 	t.Parallel()
-	b := newBook()
+	b := newRunLog()
 	sim.Run(t, sim.Options{Nodes: 3, Service: service(b, 0, quick)}, func(s *sim.Sim) {
 		untilBetween(1)
 		s.Partition([]int{0}, []int{1}, []int{2})

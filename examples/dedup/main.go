@@ -72,8 +72,8 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	book := &book{marks: marks, path: filepath.Join(dir, "handled"), name: name}
-	server := &http.Server{Handler: webhook(c, book), ReadHeaderTimeout: time.Second}
+	journal := &journal{marks: marks, path: filepath.Join(dir, "handled"), name: name}
+	server := &http.Server{Handler: webhook(c, journal), ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	crew.Tell("serves", 0, listener.Addr().String())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -83,7 +83,7 @@ func serve(ctx context.Context, name, dir string) error {
 }
 
 // webhook handles each id once. 200 means that it was handled, here or elsewhere, now or before.
-func webhook(c *holdfast.Cluster, book *book) http.HandlerFunc {
+func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := io.ReadAll(io.LimitReader(r.Body, 100))
 		if err != nil {
@@ -91,7 +91,7 @@ func webhook(c *holdfast.Cluster, book *book) http.HandlerFunc {
 			return
 		}
 		result, err := c.Once(r.Context(), "webhook/"+string(id), func(ctx context.Context, l *holdfast.Lease) error {
-			return book.handle(ctx, string(id), l.Token())
+			return log.handle(ctx, string(id), l.Token())
 		}, holdfast.WaitForRunner(), holdfast.KeepFor(72*time.Hour))
 		switch {
 		case err != nil:
@@ -102,8 +102,8 @@ func webhook(c *holdfast.Cluster, book *book) http.HandlerFunc {
 	}
 }
 
-// book is the file that all processes write what they have handled into.
-type book struct {
+// journal is the file that all processes write what they have handled into.
+type journal struct {
 	marks *fence.File // the highest token that each webhook was written with
 	path  string
 	name  string
@@ -111,15 +111,15 @@ type book struct {
 
 // handle is what must not happen twice. A process that was stopped here for longer than its lease
 // lives, while another handled the webhook, is refused by its token.
-func (b *book) handle(ctx context.Context, id string, token holdfast.Token) error {
+func (j *journal) handle(ctx context.Context, id string, token holdfast.Token) error {
 	time.Sleep(10 * time.Millisecond) // it is some work
-	return b.marks.Do(ctx, id, token, func() error {
-		f, err := os.OpenFile(b.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return j.marks.Do(ctx, id, token, func() error {
+		f, err := os.OpenFile(j.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		_, err = fmt.Fprintf(f, "%s %s\n", id, b.name)
+		_, err = fmt.Fprintf(f, "%s %s\n", id, j.name)
 		return err
 	})
 }

@@ -70,12 +70,12 @@ func (s *service) run(ctx context.Context) error {
 	}
 	s.say(report{Event: "ready", Text: c.ID()})
 
-	book, err := openLedger(s.dir)
+	records, err := openLedger(s.dir)
 	if err != nil {
 		return err
 	}
-	defer book.close()
-	err = scheduler.Service{Name: s.name, Ledger: book, Tell: func(e scheduler.Event) {
+	defer records.close()
+	err = scheduler.Service{Name: s.name, Ledger: records, Tell: func(e scheduler.Event) {
 		s.say(report{Event: e.Kind, Token: e.Token, N: e.N, Text: e.Text})
 	}}.Run(ctx, c)
 	return ignoreEnd(ctx, err)

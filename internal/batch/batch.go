@@ -11,9 +11,9 @@ const (
 	// travel together. With one the few who hand a lock on would wait for each other.
 	UnderwayMax = 2
 	// FewMax is how many commands may be under way when another entry joins them. Beside more one
-	// waits for company: the fewer entries, the less each command costs.
+	// waits for others: the fewer entries, the less each command costs.
 	FewMax = 4
-	// ManyMin is how many that wait are company enough: the group does not stand still then while
+	// ManyMin is how many that wait are enough: the group does not stand still then while
 	// many callers take their answers.
 	ManyMin = 256
 	// CommandsMax and BytesMax bound what travels together.

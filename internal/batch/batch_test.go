@@ -20,7 +20,7 @@ func TestWhatWaitsTravelsOnceInOrderAndWithinTheBounds(t *testing.T) {
 		var waiting []*Call[int]
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch act := rapid.IntRange(0, 9).Draw(t, "act"); {
-			case act < 6: // commands arrive, now and then as many as are company enough
+			case act < 6: // commands arrive, now and then as many as are enough
 				if l.Begin() {
 					underway = append(underway, 1)
 					break

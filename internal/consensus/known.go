@@ -121,7 +121,7 @@ type knownReplicas struct {
 	recorded func(node fsm.Node) (uint64, bool) // the incarnation in the replicated state
 	member   func(replica uint64) bool          // whether it belongs to the group, or may: not all is known yet
 	mu       sync.Mutex
-	turn     uint64 // counts arrivals and departures
+	changes  uint64 // counts arrivals and departures
 	nodes    map[fsm.Node]*knownNode
 }
 
@@ -133,7 +133,7 @@ type knownNode struct {
 	bound     bool      // the process has promised something here
 	addr      string    // where it is, by its own word
 	at        time.Time // when that was heard last
-	last      uint64    // turn in which it came or went
+	last      uint64    // changes when it came or went
 	inbound   map[*inbound]struct{}
 }
 
@@ -157,8 +157,8 @@ func (r *knownReplicas) entry(node fsm.Node) *knownNode {
 		s = &knownNode{admitted: admitted{replica: ReplicaID(node.String())}, inbound: make(map[*inbound]struct{})}
 		r.nodes[node] = s
 	}
-	r.turn++
-	s.last = r.turn
+	r.changes++
+	s.last = r.changes
 	return s
 }
 

@@ -40,7 +40,7 @@ func TestOfTwoGroupsExactlyOneYieldsUnlessBothHaveBeenJoined(t *testing.T) {
 			t.Fatalf("%+v and %+v: %d yield", a, b, yields)
 		}
 		if a.YieldsTo(b) && b.YieldsTo(c) && !a.YieldsTo(c) && a.Cluster != c.Cluster {
-			t.Fatalf("%+v yields to %+v, and that to %+v: a circle", a, b, c)
+			t.Fatalf("%+v yields to %+v, and that to %+v: a cycle", a, b, c)
 		}
 	})
 }

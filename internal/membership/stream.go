@@ -160,7 +160,7 @@ func (s *stream) Close() error {
 	return s.err
 }
 
-// forget takes a stream off the books.
+// forget drops a stream from those that are open.
 func (c *carrier) forget(s *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

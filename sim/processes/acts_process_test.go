@@ -31,20 +31,20 @@ func TestOrdinaryActsOfRealProcessesLoseNothing(t *testing.T) {
 		nodes  int
 		voters int
 		points [3]time.Duration
-		do     func(f *crowd, at time.Duration)
+		do     func(f *processFleet, at time.Duration)
 	}{
-		{"a replacement dies", 3, 3, [3]time.Duration{500 * ms, 2 * s, 2400 * ms}, (*crowd).replacementDies},
-		{"machines are made anew one by one", 3, 3, [3]time.Duration{0, 300 * ms, 2200 * ms}, (*crowd).madeAnew},
-		{"one leaves after another died", 4, 3, [3]time.Duration{100 * ms, 1 * s, 2100 * ms}, (*crowd).leavesAfterADeath},
-		{"several leave", 6, 3, [3]time.Duration{0, 20 * ms, 200 * ms}, (*crowd).severalLeave},
-		{"all leave", 3, 3, [3]time.Duration{0, 20 * ms, 200 * ms}, (*crowd).allLeave},
-		{"two of five die and one stands by", 6, 5, [3]time.Duration{0, 300 * ms, 2100 * ms}, (*crowd).twoOfFiveDie},
+		{"a replacement dies", 3, 3, [3]time.Duration{500 * ms, 2 * s, 2400 * ms}, (*processFleet).replacementDies},
+		{"machines are made anew one by one", 3, 3, [3]time.Duration{0, 300 * ms, 2200 * ms}, (*processFleet).madeAnew},
+		{"one leaves after another died", 4, 3, [3]time.Duration{100 * ms, 1 * s, 2100 * ms}, (*processFleet).leavesAfterADeath},
+		{"several leave", 6, 3, [3]time.Duration{0, 20 * ms, 200 * ms}, (*processFleet).severalLeave},
+		{"all leave", 3, 3, [3]time.Duration{0, 20 * ms, 200 * ms}, (*processFleet).allLeave},
+		{"two of five die and one stands by", 6, 5, [3]time.Duration{0, 300 * ms, 2100 * ms}, (*processFleet).twoOfFiveDie},
 	} {
 		t.Run(act.name, func(t *testing.T) {
 			for i, at := range act.points {
 				t.Run(at.String(), func(t *testing.T) {
 					t.Parallel()
-					f := newCrowd(t, act.nodes, act.voters, i%2 == 0)
+					f := newProcessFleet(t, act.nodes, act.voters, i%2 == 0)
 					act.do(f, at)
 				})
 			}
@@ -52,15 +52,15 @@ func TestOrdinaryActsOfRealProcessesLoseNothing(t *testing.T) {
 	}
 }
 
-// crowd is a fleet of processes.
-type crowd struct {
+// processFleet is a fleet of processes.
+type processFleet struct {
 	t      *testing.T
 	all    []*proc
 	change func(*processConfig)
 }
 
-func newCrowd(t *testing.T, nodes, voters int, diskless bool) *crowd {
-	f := &crowd{t: t, change: func(cfg *processConfig) {
+func newProcessFleet(t *testing.T, nodes, voters int, diskless bool) *processFleet {
+	f := &processFleet{t: t, change: func(cfg *processConfig) {
 		cfg.ReplaceAfter, cfg.Voters = givesUpSoon, voters
 		if diskless {
 			cfg.DataDir = ""
@@ -74,7 +74,7 @@ func newCrowd(t *testing.T, nodes, voters int, diskless bool) *crowd {
 }
 
 // another starts a process at an address and on a directory of its own, as many as voted.
-func (f *crowd) another() *proc {
+func (f *processFleet) another() *proc {
 	cfg := f.all[0].cfg
 	cfg.Name = fmt.Sprint(cfg.Name, " ", time.Now().UnixNano())
 	cfg.DataDir = filepath.Join(f.t.TempDir(), "data")
@@ -85,7 +85,7 @@ func (f *crowd) another() *proc {
 }
 
 // serves wants that processes stay in the group, have what they held, and that each gets the lock.
-func (f *crowd) serves(list ...*proc) {
+func (f *processFleet) serves(list ...*proc) {
 	f.t.Helper()
 	var last holdfast.Token
 	for _, p := range list {
@@ -101,7 +101,7 @@ func (f *crowd) serves(list ...*proc) {
 }
 
 // leave has processes leave, each a while after the one before.
-func (f *crowd) leave(pause time.Duration, list ...*proc) {
+func (f *processFleet) leave(pause time.Duration, list ...*proc) {
 	f.t.Helper()
 	began := time.Now()
 	var answers []<-chan answer
@@ -128,7 +128,7 @@ func (f *crowd) leave(pause time.Duration, list ...*proc) {
 // stop ends a process by the end of its input.
 func (p *proc) stop() { _ = p.Stop(time.Minute) }
 
-func (f *crowd) replacementDies(at time.Duration) {
+func (f *processFleet) replacementDies(at time.Duration) {
 	f.all[0].kill()
 	next := f.another()
 	<-time.After(at) // real time: when it happens is what is tested
@@ -139,7 +139,7 @@ func (f *crowd) replacementDies(at time.Duration) {
 	f.serves(f.all[1:]...)
 }
 
-func (f *crowd) madeAnew(pause time.Duration) {
+func (f *processFleet) madeAnew(pause time.Duration) {
 	for i, p := range f.all {
 		p.cfg.Bind = p.must(order{Op: "ready"}).Addr
 		p.kill()
@@ -154,21 +154,21 @@ func (f *crowd) madeAnew(pause time.Duration) {
 	f.all[0].must(order{Op: "turn", Name: "door", TTL: 5 * time.Second})
 }
 
-func (f *crowd) leavesAfterADeath(at time.Duration) {
+func (f *processFleet) leavesAfterADeath(at time.Duration) {
 	f.all[0].kill()
 	<-time.After(at) // real time: when it happens is what is tested
 	f.leave(0, f.all[1])
 	f.serves(f.all[2:]...)
 }
 
-func (f *crowd) severalLeave(pause time.Duration) {
+func (f *processFleet) severalLeave(pause time.Duration) {
 	f.leave(pause, f.all[:3]...)
 	f.serves(f.all[3:]...)
 }
 
 // Two voters of five die, and one node stands by: when it votes in the place of one of them, and no
 // more of the dead count than may, the group survives the next death.
-func (f *crowd) twoOfFiveDie(pause time.Duration) {
+func (f *processFleet) twoOfFiveDie(pause time.Duration) {
 	voters := f.voters(f.all[0])
 	var dead, living []*proc
 	for _, p := range f.all {
@@ -196,12 +196,12 @@ func (f *crowd) twoOfFiveDie(pause time.Duration) {
 }
 
 // voters are the ids of the nodes that vote as far as p knows.
-func (f *crowd) voters(p *proc) []string {
+func (f *processFleet) voters(p *proc) []string {
 	f.t.Helper()
 	return p.must(order{Op: "status"}).Status.Voters
 }
 
-func (f *crowd) allLeave(pause time.Duration) { f.leave(pause, f.all...) }
+func (f *processFleet) allLeave(pause time.Duration) { f.leave(pause, f.all...) }
 
 // The figure of docs/verification.md: how long nobody has a busy lock while ten processes are
 // updated in batches of three.
@@ -211,7 +211,7 @@ func TestARollingUpdateOfTenProcessesInBatchesOfThree(t *testing.T) {
 	}
 	for _, diskless := range []bool{true, false} {
 		t.Run(fmt.Sprintf("diskless=%v", diskless), func(t *testing.T) {
-			f := newCrowd(t, 10, 3, diskless)
+			f := newProcessFleet(t, 10, 3, diskless)
 			m := new(testkit.Meter)
 			m.Reset()
 			began := time.Now()

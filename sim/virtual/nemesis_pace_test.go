@@ -20,7 +20,7 @@ type pace struct {
 	operate            time.Duration // the longest pause before an operator revokes a node
 	faultPause, backup time.Duration // the longest pause between faults, and before a backup is made or put back
 	faults             int64         // at a time
-	ages, moves        int           // the percentage of faults that last for hours, and the share of moves and leaving nodes
+	hours, moves       int           // the percentage of faults that last for hours, and the share of moves and leaving nodes
 	survey             time.Duration // how often it is looked who votes
 	ttls, longs        []time.Duration
 	least              history.Figures // of all runs together
@@ -51,7 +51,7 @@ func sparse() pace {
 			Call: 3 * time.Minute, Keep: time.Minute, Lead: 10 * time.Minute, Look: 4 * time.Minute, Burden: time.Hour,
 			Job: 10 * time.Minute, Hold: time.Hour, Patience: 20 * time.Minute, Glance: 5 * time.Second, Gaze: 30 * time.Second,
 		},
-		operate: time.Hour, faultPause: 2 * time.Minute, backup: 40 * time.Minute, faults: 3, ages: 5, moves: 20, survey: 500 * time.Millisecond,
+		operate: time.Hour, faultPause: 2 * time.Minute, backup: 40 * time.Minute, faults: 3, hours: 5, moves: 20, survey: 500 * time.Millisecond,
 		ttls: []time.Duration{30 * time.Second, time.Minute}, longs: []time.Duration{10 * time.Minute, time.Hour, 6 * time.Hour},
 		least: history.Figures{
 			Calls: 500, Grants: 200, Refused: 20, Expired: 1, Verified: 50, Looked: 100, Runs: 5, Ills: 50, Leaders: 10,
@@ -101,9 +101,9 @@ func (x *nemesis) lasts(r *rand.Rand) time.Duration {
 		d += replaced + workload.UpTo(r, 9*time.Minute)
 	case what < 10:
 		d += replaced + workload.UpTo(r, 20*time.Second)
-	case what < 10+x.pace.ages:
+	case what < 10+x.pace.hours:
 		d += workload.UpTo(r, 2*time.Hour)
-	case what < 10+4*x.pace.ages:
+	case what < 10+4*x.pace.hours:
 		d += workload.UpTo(r, 10*time.Minute)
 	}
 	return d

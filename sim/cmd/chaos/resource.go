@@ -35,7 +35,7 @@ const (
 
 // resource is the two ledgers as a process has them open.
 type resource struct {
-	turn               chan struct{} // the file's lock does not tell callers of one process apart
+	busy               chan struct{} // the file's lock does not tell callers of one process apart
 	guard              *fence.File
 	guarded, unguarded *os.File
 }
@@ -45,19 +45,19 @@ func openResource(dir string) (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &resource{guard: guard, turn: make(chan struct{}, 1)}
-	for name, file := range map[string]**os.File{guardedFile: &b.guarded, unguardedFile: &b.unguarded} {
+	r := &resource{guard: guard, busy: make(chan struct{}, 1)}
+	for name, file := range map[string]**os.File{guardedFile: &r.guarded, unguardedFile: &r.unguarded} {
 		if *file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
-			b.close()
+			r.close()
 			return nil, err
 		}
 	}
-	return b, nil
+	return r, nil
 }
 
-func (b *resource) close() {
-	_ = b.guard.Close()
-	for _, f := range []*os.File{b.guarded, b.unguarded} {
+func (r *resource) close() {
+	_ = r.guard.Close()
+	for _, f := range []*os.File{r.guarded, r.unguarded} {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -92,14 +92,14 @@ func last(f *os.File) (uint64, error) {
 
 // guardedly does something with the guarded ledger while nobody else does, if the guard admits the
 // token.
-func (b *resource) guardedly(ctx context.Context, token fence.Token, do func() error) error {
+func (r *resource) guardedly(ctx context.Context, token fence.Token, do func() error) error {
 	select {
-	case b.turn <- struct{}{}:
-		defer func() { <-b.turn }()
+	case r.busy <- struct{}{}:
+		defer func() { <-r.busy }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	fd := int(b.guarded.Fd())
+	fd := int(r.guarded.Fd())
 	for {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -115,7 +115,7 @@ func (b *resource) guardedly(ctx context.Context, token fence.Token, do func() e
 		}
 	}
 	defer unix.Flock(fd, unix.LOCK_UN)
-	if err := b.guard.Check(ctx, "ledger", token); err != nil {
+	if err := r.guard.Check(ctx, "ledger", token); err != nil {
 		return err
 	}
 	return do()

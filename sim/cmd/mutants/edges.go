@@ -8,7 +8,7 @@ func shell() []mutant {
 		{name: "a request that is over stays open", file: "lock.go", old: "\t\t\tcall.GiveUp(false) // the session may live on", new: "\t\t\t// the session may live on", suites: []string{"root:ASnapshotShows"}},
 		{name: "Valid does not look at the clock", file: "lease.go", old: "if l.c.clock.Now() < until {", new: "if until != 0 {", suites: []string{"root:Isolated|Suspended"}},
 		{name: "a restored replica knows how old renewals are", file: expiry, old: "t.sessions.Renewed(s.ID, s.Renewed, s.TTL, now)", new: "t.sessions.Renewed(s.ID, s.Renewed, s.TTL, now.Add(-s.TTL))", suites: []string{"internal/expiry", "model"}},
-		{name: "only what the raft leader applied is timed", file: "dispatch.go", old: "due = o.c.times.Note(e, now) || due", new: "if g, _ := o.c.proposer.current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.c.times.Note(e, now) || due\n\t\t}", suites: []string{"root:DeadHolder"}},
+		{name: "only what the raft leader applied is timed", file: "dispatch.go", old: "due = l.c.times.Note(e, now) || due", new: "if g, _ := l.c.proposer.Current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = l.c.times.Note(e, now) || due\n\t\t}", suites: []string{"root:DeadHolder"}},
 		{name: "keepalives are not sent", file: "keeper.go", old: "func(ctx context.Context) { k.keepalive(ctx, keepalive) })", new: "func(context.Context) { k.table.Unanswered(keepalive) })", suites: []string{"root:MaxHoldEndsItsLeaseAndNoOther"}},
 		{name: "debts are not paid", file: "keeper.go", old: "\tif start {\n\t\tk.c.goRun(k.clean)\n\t}\n", new: "\t_ = start\n", suites: []string{"root:CloseGives", "sim/virtual:TestRandomFaults"}},
 		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.grant.End(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\tctx, end := ", new: "\tdefer l.grant.End(ErrReleased)\n\tctx, end := ", suites: []string{"root:TheLeaseOfARun"}},
@@ -96,7 +96,7 @@ func holds() []mutant {
 	return of([]mutant{
 		{name: "the group is not told of the delay", file: "lock.go", old: "Delay: o.delay,", new: "Delay: 0 * o.delay,", suites: []string{"root:FreeOfHoldersForItsDelay"}},
 		{name: "a rest ends early", file: expiry, old: "Token: e.Token}, e.TTL, now)", new: "Token: e.Token}, e.TTL/2, now)", suites: []string{"internal/expiry", "model"}},
-		{name: "only who was raft leader then knows of a rest", file: "dispatch.go", old: "due = o.c.times.Note(e, now) || due", new: "if g, _ := o.c.proposer.current(); e.Kind != fsm.EventResting || g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.c.times.Note(e, now) || due\n\t\t}", suites: []string{"root:MinimumHoldTime"}},
+		{name: "only who was raft leader then knows of a rest", file: "dispatch.go", old: "due = l.c.times.Note(e, now) || due", new: "if g, _ := l.c.proposer.Current(); e.Kind != fsm.EventResting || g != nil && g.IsRaftLeader() {\n\t\t\tdue = l.c.times.Note(e, now) || due\n\t\t}", suites: []string{"root:MinimumHoldTime"}},
 		{name: "a restored replica takes rests for over", file: expiry, old: "r.For, now)", new: "0*r.For, now)", suites: []string{"internal/expiry"}},
 		{name: "a restored replica knows no rests", file: expiry, old: "for r := range m.Rests() {", new: "for r := range fsm.New().Rests() {", suites: []string{"internal/expiry"}},
 		{name: "a rest that has ended is proposed for ever", file: expiry, old: "\t\tt.others.RestEnded(", new: "\t\t_ = (fsm.Grant)(", suites: []string{"internal/expiry"}},
