@@ -23,9 +23,9 @@ type Config struct {
 // Metrics is a prometheus.Collector of one node. A process with several nodes registers each under
 // labels of its own (prometheus.WrapRegistererWith).
 type Metrics struct {
-	cluster atomic.Pointer[holdfast.Cluster]
-	figures []figure
-	told    told
+	cluster  atomic.Pointer[holdfast.Cluster]
+	figures  []figure
+	recorder recorder
 }
 
 // figure is a metric that is read from the node.
@@ -37,7 +37,7 @@ type figure struct {
 // New returns metrics of a node that is not known yet: give Events to its Config, and Attach what
 // Open returns.
 func New(cfg Config) *Metrics {
-	m := &Metrics{told: newTold(cfg.Lock)}
+	m := &Metrics{recorder: newRecorder(cfg.Lock)}
 	for _, f := range metrics.Figures() {
 		m.figures = append(m.figures, figure{f, prometheus.NewDesc(name(f), f.Help, f.Labels, nil)})
 	}
@@ -46,7 +46,7 @@ func New(cfg Config) *Metrics {
 
 // Events are the hooks for holdfast.Config.Events: they call those of own too, which may be the
 // zero value.
-func (m *Metrics) Events(own holdfast.Events) holdfast.Events { return metrics.Events(own, m.told) }
+func (m *Metrics) Events(own holdfast.Events) holdfast.Events { return metrics.Events(own, m.recorder) }
 
 // Attach has c read at each scrape from now on, in the place of the node before it. It may be
 // closed already: its last figures stay.
@@ -57,14 +57,14 @@ func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
 	for _, f := range m.figures {
 		descs <- f.desc
 	}
-	for _, c := range m.told.collectors() {
+	for _, c := range m.recorder.collectors() {
 		c.Describe(descs)
 	}
 }
 
 // Collect sends the values of now; before Attach, only those that events tell. It does no I/O.
 func (m *Metrics) Collect(values chan<- prometheus.Metric) {
-	for _, c := range m.told.collectors() {
+	for _, c := range m.recorder.collectors() {
 		c.Collect(values)
 	}
 	c := m.cluster.Load()
@@ -110,17 +110,17 @@ func name(m metrics.Metric) string {
 	return name
 }
 
-// told is what events tell.
-type told struct {
+// recorder counts what events tell.
+type recorder struct {
 	lock       func(string) string
 	wait, hold *prometheus.HistogramVec
 	jeopardies prometheus.Counter
 	quorum     prometheus.Gauge
 }
 
-func newTold(lock func(string) string) told {
+func newRecorder(lock func(string) string) recorder {
 	wait, hold, jeopardies, quorum := metrics.Wait(), metrics.Hold(), metrics.Jeopardies(), metrics.Quorum()
-	t := told{
+	t := recorder{
 		lock: lock, wait: histogram(wait, metrics.WaitBounds(), lock), hold: histogram(hold, metrics.HoldBounds(), lock),
 		jeopardies: prometheus.NewCounter(prometheus.CounterOpts{Name: name(jeopardies), Help: jeopardies.Help}),
 		quorum:     prometheus.NewGauge(prometheus.GaugeOpts{Name: name(quorum), Help: quorum.Help}),
@@ -137,21 +137,21 @@ func histogram(m metrics.Metric, bounds []float64, lock func(string) string) *pr
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name(m), Help: m.Help, Buckets: bounds}, labels)
 }
 
-func (t told) collectors() []prometheus.Collector {
+func (t recorder) collectors() []prometheus.Collector {
 	return []prometheus.Collector{t.wait, t.hold, t.jeopardies, t.quorum}
 }
 
 // Wait implements metrics.Recorder.
-func (t told) Wait(lock, outcome string, d time.Duration) {
+func (t recorder) Wait(lock, outcome string, d time.Duration) {
 	t.wait.WithLabelValues(t.labels(outcome, lock)...).Observe(d.Seconds())
 }
 
 // Hold implements metrics.Recorder.
-func (t told) Hold(lock, end string, d time.Duration) {
+func (t recorder) Hold(lock, end string, d time.Duration) {
 	t.hold.WithLabelValues(t.labels(end, lock)...).Observe(d.Seconds())
 }
 
-func (t told) labels(what, lock string) []string {
+func (t recorder) labels(what, lock string) []string {
 	if t.lock == nil {
 		return []string{what}
 	}
@@ -159,10 +159,10 @@ func (t told) labels(what, lock string) []string {
 }
 
 // Jeopardy implements metrics.Recorder.
-func (t told) Jeopardy() { t.jeopardies.Inc() }
+func (t recorder) Jeopardy() { t.jeopardies.Inc() }
 
 // Quorum implements metrics.Recorder.
-func (t told) Quorum(ok bool) {
+func (t recorder) Quorum(ok bool) {
 	if ok {
 		t.quorum.Set(1)
 		return

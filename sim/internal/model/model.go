@@ -18,7 +18,7 @@
 //	move.go      a disk that is opened elsewhere while its process lives on
 //	replica.go   applying the log, snapshots, restarts
 //	keeper.go, propose.go   what the root package does around fsm and internal/session, without its goroutines
-//	elapse.go    proposes what has come to its end
+//	ends.go      proposes what has come to its end
 //	call.go, tenure.go   callers, and the resource that they work on
 //	sound.go     what must hold of a node's side of its sessions
 //	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
