@@ -53,6 +53,8 @@ func breakUpload(t *testing.T) *broken {
 
 	body, rest := io.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience) // who awaits its end gives up before
+	// The client waits for who reads the body, also when the request is over.
+	context.AfterFunc(ctx, func() { body.CloseWithError(context.Cause(ctx)) })
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		resp, err := request(ctx, b.client, http.MethodPatch, b.urls[0], body, "Upload-Offset", "0")
