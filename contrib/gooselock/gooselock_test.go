@@ -23,8 +23,10 @@ import (
 const lockName = "schema"
 
 // Two providers of each node share a locker, and use it in both of goose's ways. The second
-// migration waits until the other nodes wait for the lock, so their runs overlap. The first error
-// ends all runs: what they wait for may never come then.
+// migration waits until the other nodes wait for the lock, so their runs overlap. None runs before
+// all have looked what is pending: goose makes its table then, without the lock, and with SQLite
+// that waits for the end of the migration. The first error ends all runs: what they wait for may
+// never come then.
 func TestOfAFleetThatStartsTogetherEachMigrationRunsOnce(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b base) {
@@ -46,15 +48,19 @@ func TestOfAFleetThatStartsTogetherEachMigrationRunsOnce(t *testing.T) {
 		}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		var wg sync.WaitGroup
+		var wg, looked sync.WaitGroup
 		for _, node := range nodes {
 			locker := gooselock.New(node, lockName)
 			for _, option := range []goose.ProviderOption{goose.WithLocker(locker), goose.WithSessionLocker(locker)} {
 				p := b.provider(t, b.open(t), second, option, goose.WithStore(b.store(t)))
+				looked.Add(1)
 				wg.Go(func() {
-					results, err := p.Up(ctx)
-					if err != nil {
-						t.Error(err)
+					pending, err := p.HasPending(ctx)
+					looked.Done()
+					looked.Wait()
+					results, err2 := p.Up(ctx)
+					if err := errors.Join(err, err2); err != nil || !pending {
+						t.Errorf("pending %v, %v", pending, err)
 						end()
 					}
 					applied.Add(int64(len(results)))
