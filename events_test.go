@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -49,4 +50,42 @@ func TestCallsDoNotCrowdOutNews(t *testing.T) {
 	if !slices.Equal(told[:4], []string{"a", "b", "", "b"}) || len(told) != hooksQueued+4 || h.dropped.Load() != hooksQueued {
 		t.Errorf("told %d, first %q; %d dropped", len(told), told[:4], h.dropped.Load())
 	}
+}
+
+// Each wake-up of the goroutine that calls the hooks is paid by a caller.
+func TestCallsThatFollowEachOtherAreToldTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		h := newHooks(Events{Refused: func(string, error, time.Duration) { told++ }}, slog.New(slog.DiscardHandler))
+		h.start()
+		synctest.Wait() // it waits for the first
+		for _, step := range []struct {
+			what        string
+			after       time.Duration
+			calls, told int
+		}{
+			{"the first", 0, 1, 1},
+			{"some that follow", hooksLull / 2, 3, 1},
+			{"one more", hooksLull/2 - 1, 1, 1},
+			{"all that came in a lull", 1, 0, 5},
+			{"many", 0, hooksMany, 5 + hooksMany},
+			{"the first after a lull without any", 2 * hooksLull, 1, 6 + hooksMany},
+		} {
+			time.Sleep(step.after)
+			for range step.calls {
+				h.refused("lock", ErrHeld, 0)
+			}
+			synctest.Wait()
+			if told != step.told {
+				t.Errorf("%s: %d are told, want %d", step.what, told, step.told)
+			}
+		}
+		h.refused("lock", ErrHeld, 0)
+		h.end(nil)
+		<-h.ended
+		if told != 7+hooksMany || h.dropped.Load() != 0 {
+			t.Errorf("at the end %d are told and %d dropped", told, h.dropped.Load())
+		}
+	})
 }

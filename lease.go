@@ -213,9 +213,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !l.grant.Leave(ErrReleased) {
 		return releasedTwice(l.Err())
 	}
-	ctx, end := l.c.hooks.begin(ctx, l.span(SpanRelease))
+	ctx, span := l.c.hooks.begin(ctx, l.span(SpanRelease))
 	err := l.c.keeper.release(ctx, l.tenure)
-	end(l.Token(), err)
+	span.over(l.Token(), err)
 	return err
 }
 
@@ -304,9 +304,9 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 // use calls fn as run does, and then releases, also when fn panics: a span of a kind. It reports
 // whether the lease was lost meanwhile.
 func (l *Lease) use(ctx context.Context, kind SpanKind, fn func(context.Context, *Lease) error) (lost bool, err error) {
-	ctx, over := l.c.hooks.begin(ctx, l.span(kind))
+	ctx, span := l.c.hooks.begin(ctx, l.span(kind))
 	err = errNotReturned
-	defer func() { over(l.Token(), err) }()
+	defer func() { span.over(l.Token(), err) }()
 	defer func() {
 		end, done := l.endTime(ctx)
 		defer done()

@@ -88,15 +88,15 @@ func (c *Cluster) prepare(ctx context.Context, name string, opts []Option) (opti
 // key.
 func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	began := c.clock.Now()
-	within, end := c.hooks.begin(ctx, Span{Kind: SpanAcquire, Name: public(name)})
+	within, span := c.hooks.begin(ctx, Span{Kind: SpanAcquire, Name: public(name)})
 	o.asked = ctx
 	l, err := c.request(within, name, wait, o)
 	c.ended(name, l, err, time.Duration(c.clock.Now()-began))
 	if err != nil {
-		end(0, err)
+		span.over(0, err)
 		return nil, err
 	}
-	end(l.Token(), nil)
+	span.over(l.Token(), nil)
 	return l, nil
 }
 

@@ -118,9 +118,9 @@ func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
 	if !l.grant.End(ErrReleased) {
 		return false, l.Err()
 	}
-	ctx, end := l.c.hooks.begin(ctx, l.span(SpanRelease))
+	ctx, span := l.c.hooks.begin(ctx, l.span(SpanRelease))
 	finished, err := l.tellFinished(ctx, keep)
-	end(l.Token(), err)
+	span.over(l.Token(), err)
 	return finished, err
 }
 

@@ -100,12 +100,12 @@ func (r *Run) Abandon(ctx context.Context) error { return r.lease.Release(ctx) }
 func (r *Run) call(ctx context.Context, fn func(context.Context, *Lease) error, begun OnceResult) (result OnceResult, err error) {
 	result = begun
 	returned := false
-	ctx, over := r.lease.c.hooks.begin(ctx, r.lease.span(SpanRun))
+	ctx, span := r.lease.c.hooks.begin(ctx, r.lease.span(SpanRun))
 	defer func() {
 		if !returned {
 			err = errNotReturned // which nobody else hears: fn's panic goes on
 		}
-		over(r.lease.Token(), err)
+		span.over(r.lease.Token(), err)
 	}()
 	defer func() {
 		end, done := r.lease.endTime(ctx)

@@ -43,28 +43,31 @@ var _ fmt.Stringer = SpanKind(0)
 // errNotReturned ends the span of a function that has panicked or ended its goroutine.
 var errNotReturned = errors.New("holdfast: the function did not return")
 
-// ended is called when a span is over.
-type ended func(token Token, err error)
+// openSpan is a span that has begun. It is a value: a function would have to be allocated for each.
+type openSpan struct {
+	h   *hooks
+	end func(Token, error) // nil: nobody is told
+}
 
-// notTold ends a span that nobody is told of.
-func notTold(Token, error) {}
+// over tells that the span has ended.
+func (o openSpan) over(token Token, err error) {
+	if o.end == nil {
+		return
+	}
+	defer o.h.recovered()
+	o.end(token, err)
+}
 
-// begin tells of a span. The context and the function that it returns are never nil.
-func (h *hooks) begin(ctx context.Context, s Span) (context.Context, ended) {
+// begin tells of a span. The context that it returns is never nil.
+func (h *hooks) begin(ctx context.Context, s Span) (context.Context, openSpan) {
 	if h.Begin == nil {
-		return ctx, notTold
+		return ctx, openSpan{}
 	}
 	within, end := h.enter(ctx, s)
 	if within == nil {
 		within = ctx
 	}
-	if end == nil {
-		return within, notTold
-	}
-	return within, func(token Token, err error) {
-		defer h.recovered()
-		end(token, err)
-	}
+	return within, openSpan{h, end}
 }
 
 // enter calls Begin; nothing is told of a span whose Begin panicked.

@@ -119,17 +119,3 @@ func TestAPanicInAHookOfSpansCostsItsSpanAlone(t *testing.T) {
 		serves(t, within(t, time.Minute), c)
 	}
 }
-
-// BenchmarkAcquireReleaseTold is BenchmarkAcquireRelease with hooks for each call.
-func BenchmarkAcquireReleaseTold(b *testing.B) {
-	c := single(b, func(cfg *holdfast.Config) {
-		cfg.Logger = quiet()
-		cfg.Events.Granted = func(string, holdfast.Token, time.Duration) {}
-		cfg.Events.Ended = func(string, holdfast.Token, time.Duration, error) {}
-	})
-	b.ReportAllocs()
-	for b.Loop() {
-		acquireRelease(b, c, "bench")
-	}
-	b.ReportMetric(float64(c.Status().Figures.HooksDropped)/float64(b.N), "dropped/op")
-}

@@ -11,7 +11,9 @@ func shell() []mutant {
 		{name: "only what the raft leader applied is timed", file: "dispatch.go", old: "due = l.c.times.Note(e, now) || due", new: "if g, _ := l.c.proposer.Current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = l.c.times.Note(e, now) || due\n\t\t}", suites: []string{"root:DeadHolder"}},
 		{name: "keepalives are not sent", file: "keeper.go", old: "func(ctx context.Context) { k.keepalive(ctx, keepalive) })", new: "func(context.Context) { k.table.Unanswered(keepalive) })", suites: []string{"root:MaxHoldEndsItsLeaseAndNoOther"}},
 		{name: "debts are not paid", file: "keeper.go", old: "\tif start {\n\t\tk.c.goRun(k.clean)\n\t}\n", new: "\t_ = start\n", suites: []string{"root:CloseGives", "sim/virtual:TestRandomFaults"}},
-		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.grant.End(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\tctx, end := ", new: "\tdefer l.grant.End(ErrReleased)\n\tctx, end := ", suites: []string{"root:TheLeaseOfARun"}},
+		{name: "the lease of a run outlives its function", file: "once.go", old: "\tif !l.grant.End(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\tctx, span := ", new: "\tdefer l.grant.End(ErrReleased)\n\tctx, span := ", suites: []string{"root:TheLeaseOfARun"}},
+		{name: "each call wakes the goroutine of the hooks", file: "events.go", old: "\t\t\tcalls = nil\n\t\tcase <-h.many", new: "\t\tcase <-h.many", suites: []string{"root:CallsThatFollow"}},
+		{name: "many calls wait for the lull", file: "events.go", old: "len(h.calls) >= hooksMany", new: "len(h.calls) >= 2*hooksMany", suites: []string{"root:CallsThatFollow"}},
 		{name: "a wake during a step is lost", file: "internal/loop/loop.go", old: "\t\ttimer.Reset(max(PauseMin, l.take(ctx)))\n", new: "\t\ttimer.Reset(max(PauseMin, l.take(ctx)))\n\t\tselect {\n\t\tcase <-l.wakeup:\n\t\tdefault:\n\t\t}\n", suites: []string{"internal/loop"}},
 		{name: "a raft leader lets its group serve when it pleases", file: "internal/hearing/leader.go", old: "return (len(s.Members.Voters)", new: "return s.Info.Born || (len(s.Members.Voters)", suites: []string{"root:TheGroupServesWhen"}},
 	}, "root:Validity")
