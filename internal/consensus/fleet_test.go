@@ -14,10 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
+// patience is for whatever a test insists on: a few elections at the slowest pace of any.
+const patience = 2 * time.Minute
+
 // retry insists on f for a while.
 func retry(t *testing.T, what string, f func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		err := f(ctx)

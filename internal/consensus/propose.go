@@ -77,10 +77,21 @@ func (g *Group) Barrier(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotProposed, err)
 	}
+	if !g.hearsRaftLeader() {
+		return fmt.Errorf("%w: the raft leader is no member yet, as far as this replica has applied", ErrNotProposed)
+	}
 	_, _, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
 		return h.ReadIndex(shard, patience)
 	})
 	return err
+}
+
+// hearsRaftLeader reports whether the engine takes what the raft leader answers. It drops answers
+// of those that are no members as applied here: a replica that joins would ask as soon as it had
+// heard a heartbeat, and wait for a whole attempt.
+func (g *Group) hearsRaftLeader() bool {
+	now, _ := g.leaders.now()
+	return g.nodes.includes(now.replica)
 }
 
 // ask starts a request of the engine, which gives it up after patience.

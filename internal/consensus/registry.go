@@ -94,6 +94,17 @@ func (r *registry) belongs(replica uint64) bool {
 	return len(r.members) == 0 || r.members[replica] != "" || r.former[replica] != ""
 }
 
+// includes reports whether a replica is a member as applied here, or was before a snapshot that
+// brings the members one by one. Replica 0 stands for any.
+func (r *registry) includes(replica uint64) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if replica == 0 {
+		return len(r.members)+len(r.former) > 0
+	}
+	return r.members[replica] != "" || r.former[replica] != ""
+}
+
 // shed makes room in a full map, for one at least: it drops any that need not be kept, a quarter of
 // them all at most. Those that are still there are heard again.
 func shed[K comparable](m map[K]string, keep func(K) bool) {

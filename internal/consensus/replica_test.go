@@ -162,7 +162,7 @@ func (r *replica) close(t *testing.T) {
 // propose insists on a command until it has an outcome.
 func (r *replica) propose(t *testing.T, cmd fsm.Command) fsm.Outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	outcome, err := insist(ctx, r.Group, fsm.Encode(cmd))
 	if err != nil {
@@ -184,7 +184,7 @@ func insist(ctx context.Context, g *Group, cmd []byte) (fsm.Outcome, error) {
 // barrier insists on a Barrier.
 func (r *replica) barrier(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		err := r.Barrier(ctx)
