@@ -79,7 +79,7 @@ type Config struct {
 	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. A
 	// lease is only as safe as this bound is true. Default 0.01.
 	MaxClockDrift float64
-	// Timing of the Raft group; the same on all nodes. Default: tick 10 ms, heartbeat 20 ms,
+	// Timing of the Raft group; the same on all nodes. Default: tick 20 ms, heartbeat 40 ms,
 	// election 200 ms.
 	Timing Timing
 	// Logger receives what an operator should know. Its handler must not block, as the node waits
@@ -146,13 +146,13 @@ func (c Config) withDefaults() Config {
 		c.MaxClockDrift = 0.01
 	}
 	if c.Timing.Tick == 0 {
-		c.Timing.Tick = 10 * time.Millisecond
+		c.Timing.Tick = 20 * time.Millisecond
 	}
 	if c.Timing.Heartbeat == 0 {
 		c.Timing.Heartbeat = 2 * c.Timing.Tick
 	}
 	if c.Timing.Election == 0 {
-		c.Timing.Election = 10 * c.Timing.Heartbeat
+		c.Timing.Election = 5 * c.Timing.Heartbeat
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -28,7 +28,7 @@ type startup struct {
 	Kind, DataDir, Peers string
 	Addrs                []string
 	Index, Voters        int
-	Election             time.Duration // election timeout; 0: the default
+	Timing               holdfast.Timing // of Raft; what is 0 is the default
 }
 
 // contestant is what a child process runs.
@@ -85,7 +85,7 @@ type node struct {
 }
 
 func startHoldfast(s startup) (*node, error) {
-	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet(), Timing: holdfast.Timing{Election: s.Election}}
+	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet(), Timing: s.Timing}
 	if s.Peers != "" {
 		cfg.Join, cfg.Bootstrap = []string{"file+" + s.Peers}, s.Voters
 		if s.Index >= s.Voters {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,11 +33,9 @@ const (
 )
 
 func startEngine(s startup) (*engine, error) {
-	const tick = 10 * time.Millisecond
-	election := uint64(20) // ticks
-	if s.Election > 0 {
-		election = uint64(s.Election / tick)
-	}
+	tick := cmp.Or(s.Timing.Tick, 20*time.Millisecond) // as Holdfast's
+	heartbeat := cmp.Or(s.Timing.Heartbeat, 2*tick)
+	election := cmp.Or(s.Timing.Election, 5*heartbeat)
 	log.SetOutput(io.Discard) // the store's complaints about the file system in memory
 	for _, name := range []string{"dragonboat", "raft", "raftpb", "rsm", "transport", "logdb", "tan", "config"} {
 		logger.GetLogger(name).SetLevel(logger.ERROR)
@@ -77,7 +76,7 @@ func startEngine(s startup) (*engine, error) {
 	create := func(uint64, uint64) statemachine.IConcurrentStateMachine { return &emptyMachine{} }
 	err = host.StartConcurrentReplica(members, follows, create, config.Config{
 		ReplicaID: e.replica, ShardID: engineShard, CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
-		ElectionRTT: election, HeartbeatRTT: 2, SnapshotEntries: 20_000, CompactionOverhead: 5_000, MaxInMemLogSize: 128 << 20,
+		ElectionRTT: uint64(election / tick), HeartbeatRTT: uint64(heartbeat / tick), SnapshotEntries: 20_000, CompactionOverhead: 5_000, MaxInMemLogSize: 128 << 20,
 		SnapshotCompressionType: config.Snappy, EntryCompressionType: config.NoCompression, IsNonVoting: follows, WaitReady: true,
 	})
 	if err != nil {

@@ -78,7 +78,7 @@ func newFleet(ctx context.Context, s settings, kind string, onDisk bool) (_ *fle
 	if err != nil {
 		return nil, err
 	}
-	f.base = startup{Kind: kind, Voters: votersOfFleet, Election: s.election, Peers: filepath.Join(dir, "peers")}
+	f.base = startup{Kind: kind, Voters: votersOfFleet, Timing: s.timing, Peers: filepath.Join(dir, "peers")}
 	if onDisk {
 		f.dir = dir
 	}

@@ -20,15 +20,17 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // settings is what a run was asked for.
 type settings struct {
 	short    bool
-	only     string        // sections, by comma; "" is all
-	profiles string        // directory for profiles; "" takes none
-	data     string        // directory for data directories
-	election time.Duration // election timeout of both contestants; 0: the default
+	only     string          // sections, by comma; "" is all
+	profiles string          // directory for profiles; "" takes none
+	data     string          // directory for data directories
+	timing   holdfast.Timing // of both contestants; what is 0 is the default
 
 	rounds   int           // of everything that takes turns
 	span     time.Duration // of one measurement
@@ -57,7 +59,9 @@ func run() (err error) {
 	flag.StringVar(&s.only, "only", "", "what to run, by comma: "+strings.Join(sectionNames(), ", ")+"; or a step, such as disk/throughput")
 	flag.StringVar(&s.profiles, "profiles", "", "directory for profiles of the raft leader and of a follower under load")
 	flag.StringVar(&s.data, "data", "", "directory for the nodes' data; default: a temporary one")
-	flag.DurationVar(&s.election, "election", 0, "election timeout, to choose one by; 0: the default")
+	flag.DurationVar(&s.timing.Tick, "tick", 0, "tick, to choose one by; 0: the default")
+	flag.DurationVar(&s.timing.Heartbeat, "heartbeat", 0, "time between heartbeats, to choose one by; 0: the default")
+	flag.DurationVar(&s.timing.Election, "election", 0, "election timeout, to choose one by; 0: the default")
 	rounds := flag.Int("rounds", 0, "rounds that the contestants take turns for; 0: as -short says")
 	kills := flag.Int("kills", 0, "raft leaders and followers to kill; 0: as -short says")
 	span := flag.Duration("span", 0, "time of one measurement; 0: as -short says")

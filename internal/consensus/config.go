@@ -29,9 +29,9 @@ type Config struct {
 	Dir     string // the directory of the Raft data, below the data directory; made when missing
 	FS      vfs.FS // where Dir is
 
-	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 10ms
+	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 20ms
 	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
-	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats, best 10. Default 20 ticks
+	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats. Default 5 heartbeats
 
 	SnapshotEntries uint64 // entries of the log between snapshots, and a fifth of the commands; see also snapshotBytes. Default 20,000
 	SnapshotKeep    uint64 // entries kept for replicas that lag, behind a snapshot. Default 5,000
@@ -139,13 +139,13 @@ func (c Config) withDefaults() Config {
 		c.Replica = ReplicaOf(c.Node, c.Life)
 	}
 	if c.Tick == 0 {
-		c.Tick = 10 * time.Millisecond
+		c.Tick = 20 * time.Millisecond
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 2 * c.Tick
 	}
 	if c.Election == 0 {
-		c.Election = 20 * c.Tick
+		c.Election = 5 * c.Heartbeat
 	}
 	if c.SnapshotEntries == 0 {
 		c.SnapshotEntries = 20_000
