@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,14 +57,14 @@ func TestCallsDoNotCrowdOutNews(t *testing.T) {
 func TestCallsThatFollowEachOtherAreToldTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		h := newHooks(Events{Refused: func(string, error, time.Duration) { told++ }}, slog.New(slog.DiscardHandler))
+		var told atomic.Int64
+		h := newHooks(Events{Refused: func(string, error, time.Duration) { told.Add(1) }}, slog.New(slog.DiscardHandler))
 		h.start()
 		synctest.Wait() // it waits for the first
 		for _, step := range []struct {
 			what        string
 			after       time.Duration
-			calls, told int
+			calls, told int64
 		}{
 			{"the first", 0, 1, 1},
 			{"some that follow", hooksLull / 2, 3, 1},
@@ -77,14 +78,14 @@ func TestCallsThatFollowEachOtherAreToldTogether(t *testing.T) {
 				h.refused("lock", ErrHeld, 0)
 			}
 			synctest.Wait()
-			if told != step.told {
+			if told := told.Load(); told != step.told {
 				t.Errorf("%s: %d are told, want %d", step.what, told, step.told)
 			}
 		}
 		h.refused("lock", ErrHeld, 0)
 		h.end(nil)
 		<-h.ended
-		if told != 7+hooksMany || h.dropped.Load() != 0 {
+		if told := told.Load(); told != 7+hooksMany || h.dropped.Load() != 0 {
 			t.Errorf("at the end %d are told and %d dropped", told, h.dropped.Load())
 		}
 	})
