@@ -31,6 +31,7 @@ func around() []mutant {
 		{name: "files have no spare descriptors", file: "internal/consensus/disk.go", old: "back, err := d.spares.Do(call)", new: "back, err := (func())(nil), call()", suites: []string{"internal/consensus:SpareDescriptors"}},
 		{name: "waiting for a connection takes a spare descriptor", file: "transport/tcp.go", old: "if err := s.awaitConnection(); err != nil {", new: "if err := error(nil); err != nil {", suites: []string{"transport:Spare"}},
 		{name: "spare descriptors that are lost are not replaced", file: "internal/fdreserve/fdreserve.go", old: "\t\t\ts.fillLater()\n", new: "", suites: []string{"internal/fdreserve"}},
+		{name: "a replica that joins asks whom it does not know yet", file: "internal/consensus/propose.go", old: "if !g.hearsRaftLeader() {", new: "if !g.hearsRaftLeader() && ctx == nil {", suites: []string{"internal/consensus:AReplicaThatJoins"}},
 		{name: "an older process of a node is heard", file: "internal/consensus/known.go", old: "return known == 0 || next == known || next>>RunBits > known>>RunBits", new: "return true", suites: []string{"sim/processes:Copies|PutBack"}},
 		{name: "a vote is given twice", file: "internal/forming/voter.go", old: "case f.vote == Vote{}, f.vote.Candidate == m.From && f.vote.Ballot < m.Ballot:", new: "case f.vote.Ballot < m.Ballot || f.vote.Candidate != m.From:", suites: []string{"internal/forming"}},
 		{name: "a group is formed without all votes", file: "internal/forming/forming.go", old: "\tif missing > 0 {", new: "\tif missing > 1 {", suites: []string{"internal/forming"}},
