@@ -91,7 +91,7 @@ func (r *registry) reset() {
 func (r *registry) belongs(replica uint64) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return len(r.members) == 0 || r.members[replica] != "" || r.former[replica] != ""
+	return len(r.members) == 0 || r.isKnown(replica)
 }
 
 // includes reports whether a replica is a member as applied here, or was before a snapshot that
@@ -102,6 +102,11 @@ func (r *registry) includes(replica uint64) bool {
 	if replica == 0 {
 		return len(r.members)+len(r.former) > 0
 	}
+	return r.isKnown(replica)
+}
+
+// isKnown reports whether a replica is in either map. The caller holds mu.
+func (r *registry) isKnown(replica uint64) bool {
 	return r.members[replica] != "" || r.former[replica] != ""
 }
 

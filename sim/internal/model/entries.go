@@ -150,22 +150,13 @@ func (r *raft) commitTo(index uint64) {
 	r.commit = index
 	if changed {
 		r.saved = index // written at once, or a replica that was the last but one to vote would not know
-		r.tellAll()
+		if r.role == leading {
+			r.broadcast() // before it is carried out, as the engine does: who was removed tells nobody later
+		}
 	}
 	r.apply()
 	if changed {
 		r.reconfigured()
-	}
-}
-
-// tellAll lets a raft leader tell the others at once that a change of the membership is committed,
-// before it is carried out: as the engine does, of every commit. A raft leader that its predecessor
-// has removed tells nobody later.
-func (r *raft) tellAll() {
-	for i := range r.match {
-		if r.role == leading && i != r.i && r.conf.has(i) {
-			r.replicate(i)
-		}
 	}
 }
 

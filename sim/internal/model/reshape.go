@@ -119,8 +119,11 @@ func (w *world) isCalm() bool { return w.isApart(w.calm, w.now) }
 
 // isApart says whether what comes then has nothing to do with what was before; 0: with nothing.
 func (w *world) isApart(before, then time.Duration) bool {
-	return before == 0 || then-before > deathsApart+w.plan.Net.Straggle
+	return before == 0 || then-before > w.newsTake()
 }
+
+// newsTake is how long it takes at most until the raft leader knows of a death.
+func (w *world) newsTake() time.Duration { return deathsApart + w.plan.Net.Straggle }
 
 // bears says whether the group survives the death of a node: a majority of the voters lives on, as
 // the membership is and as a change would leave it that is under way; but who is promoted may die
@@ -174,7 +177,7 @@ func (w *world) bears(dead *node) bool {
 // isGivenUp says whether the planner may remove a voter, as nobody hears it, before it can know of
 // a death that comes now.
 func (w *world) isGivenUp(n *node) bool {
-	return w.now-w.answered[n.i]+deathsApart+w.plan.Net.Straggle >= w.atLeast(w.plan.ReplaceAfter)
+	return w.now-w.answered[n.i]+w.newsTake() >= w.atLeast(w.plan.ReplaceAfter)
 }
 
 // atRest asks at the end of a run whether the planner has done all that it could: every node that
