@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
@@ -145,15 +146,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxClockDrift == 0 {
 		c.MaxClockDrift = 0.01
 	}
-	if c.Timing.Tick == 0 {
-		c.Timing.Tick = 20 * time.Millisecond
-	}
-	if c.Timing.Heartbeat == 0 {
-		c.Timing.Heartbeat = 2 * c.Timing.Tick
-	}
-	if c.Timing.Election == 0 {
-		c.Timing.Election = 5 * c.Timing.Heartbeat
-	}
+	t := &c.Timing
+	t.Tick, t.Heartbeat, t.Election = consensus.Pace(t.Tick, t.Heartbeat, t.Election)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"github.com/lni/dragonboat/v4/logger"
 	"github.com/lni/dragonboat/v4/statemachine"
 	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/internal/consensus"
 )
 
 // engine is dragonboat alone, with its own transport and the settings of internal/consensus.
@@ -33,9 +34,7 @@ const (
 )
 
 func startEngine(s startup) (*engine, error) {
-	tick := cmp.Or(s.Timing.Tick, 20*time.Millisecond) // as Holdfast's
-	heartbeat := cmp.Or(s.Timing.Heartbeat, 2*tick)
-	election := cmp.Or(s.Timing.Election, 5*heartbeat)
+	tick, heartbeat, election := consensus.Pace(s.Timing.Tick, s.Timing.Heartbeat, s.Timing.Election)
 	log.SetOutput(io.Discard) // the store's complaints about the file system in memory
 	for _, name := range []string{"dragonboat", "raft", "raftpb", "rsm", "transport", "logdb", "tan", "config"} {
 		logger.GetLogger(name).SetLevel(logger.ERROR)

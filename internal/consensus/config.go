@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -134,19 +135,19 @@ func digest(kind, id string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:]) | 1<<63>>1 // one bit is given away for "never 0 or 1"
 }
 
+// Pace returns the timing of a group, where what is 0 takes its default: docs/benchmarks.md has
+// what they were chosen by.
+func Pace(tick, heartbeat, election time.Duration) (_, _, _ time.Duration) {
+	tick = cmp.Or(tick, 20*time.Millisecond)
+	heartbeat = cmp.Or(heartbeat, 2*tick)
+	return tick, heartbeat, cmp.Or(election, 5*heartbeat)
+}
+
 func (c Config) withDefaults() Config {
 	if c.Replica == 0 {
 		c.Replica = ReplicaOf(c.Node, c.Life)
 	}
-	if c.Tick == 0 {
-		c.Tick = 20 * time.Millisecond
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = 2 * c.Tick
-	}
-	if c.Election == 0 {
-		c.Election = 5 * c.Heartbeat
-	}
+	c.Tick, c.Heartbeat, c.Election = Pace(c.Tick, c.Heartbeat, c.Election)
 	if c.SnapshotEntries == 0 {
 		c.SnapshotEntries = 20_000
 	}
