@@ -1,4 +1,4 @@
-.PHONY: test race vet lint fuzz bench fleet sim-exact sim-exact-prove ci
+.PHONY: lines test race vet lint fuzz bench fleet ci
 
 test:
 	.ci/run test
@@ -14,10 +14,7 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 fleet:
 	.ci/run fleet
-# Replays a seed of the real stack exactly; proves that it does. See docs/simulation.md.
-sim-exact:
-	go run ./sim/exact -seed $(or $(SEED),1)
-sim-exact-prove:
-	go run ./sim/exact -seed $(or $(SEED),1) -times $(or $(TIMES),6)
 ci:
 	.ci/run
+lines:
+	.ci/lines

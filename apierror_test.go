@@ -5,18 +5,30 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/feed"
-	"github.com/holdfast-go/holdfast/internal/proposer"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 )
+
+// unopened is a cluster of which nothing runs.
+func unopened(t *testing.T) *Cluster {
+	t.Helper()
+	c, err := newCluster(Config{}.withDefaults(), simenv.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // A caller branches on the errors of the API: one that is not turned into them is a call that is
 // not repeated, or a lock that is taken for free.
 func TestTheErrorsOfAllOrgansAreTurnedIntoThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
-	c := &Cluster{}
-	ended := &proposer.UnreachedError{Ended: context.DeadlineExceeded}
+	c := unopened(t)
+	ended := &seam.UnreachedError{Ended: context.DeadlineExceeded}
 	for _, story := range []struct {
 		from error
 		want []error
@@ -25,14 +37,14 @@ func TestTheErrorsOfAllOrgansAreTurnedIntoThoseOfTheAPI(t *testing.T) {
 		{feed.ErrFull, []error{ErrExhausted}, ErrClosed},
 		{feed.ErrClosed, []error{ErrClosed}, ErrExhausted},
 		{session.ErrBusy, []error{ErrExhausted}, ErrClosed},
-		{proposer.ErrClosed, []error{ErrClosed}, ErrUnknownOutcome},
-		{proposer.ErrSuperseded, []error{ErrLost, ErrYielded}, ErrUnknownOutcome},
-		{&proposer.OverloadError{}, []error{ErrExhausted}, context.DeadlineExceeded},
-		{&proposer.OverloadError{Ended: context.Canceled}, []error{ErrExhausted, context.Canceled}, ErrNoQuorum},
+		{seam.ErrClosed, []error{ErrClosed}, ErrUnknownOutcome},
+		{seam.ErrSuperseded, []error{ErrLost, ErrYielded}, ErrUnknownOutcome},
+		{&seam.OverloadError{}, []error{ErrExhausted}, context.DeadlineExceeded},
+		{&seam.OverloadError{Ended: context.Canceled}, []error{ErrExhausted, context.Canceled}, ErrNoQuorum},
 		{ended, []error{ErrNoQuorum, context.DeadlineExceeded}, ErrUnknownOutcome},
-		{&proposer.UnreachedError{Ended: context.Canceled}, []error{context.Canceled}, ErrNoQuorum},
-		{&proposer.UnknownError{Cause: ended}, []error{ErrUnknownOutcome, ErrNoQuorum, context.DeadlineExceeded}, ErrClosed},
-		{&proposer.UnknownError{Cause: proposer.ErrClosed}, []error{ErrUnknownOutcome, ErrClosed}, ErrNoQuorum},
+		{&seam.UnreachedError{Ended: context.Canceled}, []error{context.Canceled}, ErrNoQuorum},
+		{&seam.UnknownError{Cause: ended}, []error{ErrUnknownOutcome, ErrNoQuorum, context.DeadlineExceeded}, ErrClosed},
+		{&seam.UnknownError{Cause: seam.ErrClosed}, []error{ErrUnknownOutcome, ErrClosed}, ErrNoQuorum},
 	} {
 		got := c.apiError(story.from)
 		for _, want := range story.want {
@@ -53,7 +65,7 @@ func TestTheErrorsOfAllOrgansAreTurnedIntoThoseOfTheAPI(t *testing.T) {
 // The error was one of the API by one of these ways only.
 func TestTheFailureOfAReplicaIsAnErrorOfTheAPIWhoeverMeetsIt(t *testing.T) {
 	t.Parallel()
-	c := &Cluster{}
+	c := unopened(t)
 	for cause, want := range map[error]error{
 		consensus.ErrForgetful: ErrIncompatible, consensus.ErrSuperseded: ErrIncompatible, consensus.ErrDamaged: ErrDamaged,
 	} {
@@ -61,8 +73,25 @@ func TestTheFailureOfAReplicaIsAnErrorOfTheAPIWhoeverMeetsIt(t *testing.T) {
 		if got := c.apiError(failed); !errors.Is(got, want) || !errors.Is(got, cause) {
 			t.Errorf("%v becomes %v", failed, got)
 		}
-		if got := c.apiError(&proposer.UnknownError{Cause: failed}); !errors.Is(got, want) || !errors.Is(got, ErrUnknownOutcome) {
+		if got := c.apiError(&seam.UnknownError{Cause: failed}); !errors.Is(got, want) || !errors.Is(got, ErrUnknownOutcome) {
 			t.Errorf("%v of unknown outcome becomes %v", failed, got)
 		}
+	}
+}
+
+// A program that asks for the error of one and is told that of the other takes it for a failure.
+func TestWhatAGuardAndTheGroupRefuseIsOneError(t *testing.T) {
+	t.Parallel()
+	if ErrStaleToken != fence.ErrStale || ErrInvalid != fence.ErrInvalid {
+		t.Error("two values for one condition")
+	}
+	if err := staleToken("x", 3, nil); !errors.Is(err, fence.ErrStale) {
+		t.Error(err)
+	}
+	if err := error(&fence.StaleError{Resource: "x", Token: 3, Highest: 4}); !errors.Is(err, ErrStaleToken) {
+		t.Error(err)
+	}
+	if err := invalid("name", "is empty"); !errors.Is(err, fence.ErrInvalid) {
+		t.Error(err)
 	}
 }

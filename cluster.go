@@ -2,62 +2,33 @@ package holdfast
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/consensus"
-	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/feed"
-	"github.com/holdfast-go/holdfast/internal/membership"
-	"github.com/holdfast-go/holdfast/internal/proposer"
+	"github.com/holdfast-go/holdfast/internal/node"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
-	"github.com/holdfast-go/holdfast/transport"
 )
 
 // Cluster is this process's node and its view of the fleet. It is safe for concurrent use.
 type Cluster struct {
-	lifecycle
-
 	cfg   Config
 	log   *slog.Logger
 	clock clock.Clock
+	node  *node.Node
 	self  fsm.SessionID // this process as the group knows it; Number is unused
 
-	// What open takes from the system, and release gives back.
-	dir      datadir.Dir
-	fleeting bool // the directory ends with the process
-	endpoint transport.Endpoint
-	gossip   *membership.Gossip
-	replica  atomic.Pointer[consensus.Group] // nil before there is one
+	closing    <-chan struct{} // of the node: closed when calls under way end
+	group      seam.Group      // all calls talk to it
+	indexTimes *expiry.IndexTimes
 
-	// The node's place in a group.
-	founder  *founder
-	pilot    *pilot
-	proposer *proposer.Proposer[*consensus.Group]
-
-	// What is done with time: this node's leases, and what every replica times.
-	keeper     *keeper
-	times      *expiry.Table
-	timekeeper *expiry.Timekeeper
-	indexTimes expiry.IndexTimes
-
-	// Who is told what happens.
-	told     atomic.Uint64 // the last command whose events this process has been told, by whatever replica of it
+	keeper   *keeper // of this node's leases
 	feed     *feed.Feed
 	hooks    *hooks
 	counters counters
-
-	// Of the group, where tests change them: see simenv.Env.
-	limits                      fsm.Limits
-	snapshotEvery, snapshotKeep uint64
 }
 
 // Open starts this process's node and returns as soon as the local node runs: data directory
@@ -78,281 +49,79 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	e, _ := simenv.From(ctx)
-	c := newCluster(cfg, e.Clock)
-	c.hooks.start()
-	if err := c.open(ctx, e); err != nil {
-		c.hooks.Failed = nil // the caller hears it from here
-		c.openingOver()
-		c.shut(err)
-		<-c.gone
+	env, _ := simenv.From(ctx)
+	c, err := newCluster(cfg, env)
+	if err != nil {
 		return nil, err
 	}
-	c.openingOver()
-	c.start()
+	c.hooks.start()
+	if err := c.node.Open(ctx); err != nil {
+		return nil, c.apiError(err)
+	}
+	c.node.Go(c.keeper.Run)
 	return c, nil
 }
 
-// newCluster puts the parts together. Nothing runs yet, and nothing was asked of the system.
-func newCluster(cfg Config, own clock.Clock) *Cluster {
-	if own == nil {
-		own = clock.System()
+// newCluster puts the parts together. It starts no goroutine, and takes nothing from the system.
+func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
+	bind, err := cfg.bind()
+	if err != nil {
+		return nil, err
 	}
-	c := &Cluster{
-		lifecycle: newLifecycle(),
-		cfg:       cfg,
-		log:       cfg.Logger,
-		clock:     own,
+	if env.Clock == nil {
+		env.Clock = clock.System()
 	}
-	c.hooks = newHooks(cfg.Events, cfg.Logger)
-	c.proposer = proposer.New(cfg.Timing.Election/2, c.closing, func(g *consensus.Group) { c.founder.removedFrom(g) })
+	c := &Cluster{cfg: cfg, log: cfg.Logger, clock: env.Clock, hooks: newHooks(cfg.Events, cfg.Logger)}
 	c.keeper = newKeeper(c)
-	c.times = expiry.New(cfg.Timing.Election, c.expired)
-	c.timekeeper = expiry.NewTimekeeper(c.times, c.clock.Now, c.voter, c.goRun)
+	c.node = node.New(node.Config{
+		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
+		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
+		Secrets: cfg.Secrets, TLS: cfg.TLS,
+		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
+		ReplaceAfter: cfg.ReplaceAfter, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
+		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},
+	})
+	c.closing, c.group, c.indexTimes = c.node.Closing(), c.node.Proposer, &c.node.IndexTimes
+	if env.Group != nil {
+		c.group = env.Group
+	}
 	c.feed = feed.New(c.closing, func(e *fsm.Event) bool { return kindOf(e) != 0 })
-	c.founder = newFounder(c)
-	c.pilot = newPilot(c)
-	return c
+	c.group.Follow(0, c.keeper)
+	return c, nil
 }
 
-// open takes what the node needs from the system: directory, port, gossip.
-func (c *Cluster) open(ctx context.Context, e simenv.Env) error {
-	if e.Network == nil {
-		e.Network = transport.TCP()
-	}
-	c.limits, c.snapshotEvery, c.snapshotKeep = e.Limits, e.SnapshotEvery, e.SnapshotKeep
-	if err := c.openDir(e.Dir); err != nil {
-		return err
-	}
-	id := c.dir.Identity()
-	c.log = c.cfg.Logger.With("node", id.NodeID)
-	node, err := fsm.ParseNode(id.NodeID)
-	if err != nil {
-		return err
-	}
-	c.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation<<consensus.RunBits | uint64(rand.Uint32()>>(32-consensus.RunBits))}
-	c.keeper.table.Identify(fsm.Process{Node: c.self.Node, Incarnation: c.self.Incarnation})
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for i, secret := range c.cfg.Secrets {
-		if len(secret) < transport.SecretAdvised {
-			c.log.Warn("a secret is short enough to be guessed: use random ones", "number", i, "advised bytes", transport.SecretAdvised)
-		}
-	}
-	tlsConfig, keys, err := c.cfg.security()
-	if err != nil {
-		return err
-	}
-	if err := c.listen(ctx, e.Network, tlsConfig); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.gossip, err = membership.Open(ctx, membership.Config{
-		Cluster: c.cfg.Cluster, Meta: c.meta(c.firstPhase()), Endpoint: c.endpoint,
-		Advertise: c.cfg.Advertise, Keys: keys, Join: c.cfg.Join, Streams: tlsConfig != nil && len(keys) == 0, Resolver: e.Names, Logger: c.log,
-		OnMessage: c.founder.message, OnChange: c.gossipChanged,
-	})
-	if err != nil {
-		return fmt.Errorf("holdfast: starting gossip: %w", err)
-	}
-	if id.ClusterID != "" {
-		if err := c.founder.startReplica(); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-func (c *Cluster) listen(ctx context.Context, network transport.Network, security *tls.Config) error {
-	bind, err := c.cfg.bind()
-	if err != nil {
-		return err
-	}
-	c.endpoint, err = network.Listen(ctx, bind, transport.Options{TLS: security, Logger: c.log})
-	switch {
-	case errors.Is(err, transport.ErrInvalid): // bind was validated before
-		return invalid("Config.TLS", "%v", err)
-	case err != nil:
-		return fmt.Errorf("holdfast: listening at %s: %w", bind, err)
-	}
-	return nil
-}
-
-// firstPhase is what the node is when gossip starts, and when it begins another life: fresh only if
-// it may take part in forming a group.
-func (c *Cluster) firstPhase() membership.Phase {
-	id := c.dir.Identity()
-	switch {
-	case id.Asks:
-		return membership.PhaseJoining
-	case id.ClusterID != "":
-		return membership.PhaseStarting
-	case c.founder.bootstrap() < 0:
-		return membership.PhaseJoining
-	}
-	return membership.PhaseFresh
-}
-
-func (c *Cluster) openDir(given datadir.Dir) (err error) {
-	switch {
-	case given != nil:
-		c.dir = given
-	case c.cfg.DataDir == "":
-		c.dir, c.fleeting = datadir.Memory(), true
-	default:
-		c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Cluster)
-	}
-	return dirError(err)
-}
-
-// start begins the node's own work.
-func (c *Cluster) start() {
-	c.answerProbes()
-	c.goRun(c.keeper.Run)
-	c.goRun(c.live)
-}
-
-// live brings the node into a group and keeps it there: in another if the first yields, and as
-// another replica if that removes it.
-func (c *Cluster) live(ctx context.Context) {
-	tend := sync.OnceFunc(c.tend)
-	for ctx.Err() == nil {
-		err := c.founder.enter(ctx)
-		if err == nil {
-			err = c.founder.rivals.watch(ctx, func(ctx context.Context) error { return c.serve(ctx, tend) })
-		}
-		switch {
-		case errors.Is(err, ErrYielded):
-			err = c.founder.yield(ctx)
-		case errors.Is(err, errOut):
-			err = c.founder.comeBack(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			c.fail(err)
-			return
-		}
-	}
-}
-
-// tend begins the work that goes on whatever the group.
-func (c *Cluster) tend() {
-	c.goRun(c.timekeeper.Run)
-	c.goRun(c.pilot.Run)
-	c.goRun(c.founder.raise)
-}
-
-// serve is one life of the node with a group. It returns when ctx ends, or with what ends the node.
-// It calls tend as soon as the group may be served.
-func (c *Cluster) serve(ctx context.Context, tend func()) error {
-	if err := c.founder.begin(ctx); err != nil {
-		return err
-	}
-	tend()
-	if err := c.hello(ctx); err != nil {
-		return err
-	}
-	if err := c.founder.taken(); err != nil {
-		return err
-	}
-	c.proposer.Greet()
-	c.founder.tell(ctx, c.meta(membership.PhaseRunning))
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// hello makes this process known to the group. What an earlier process of this node held ends at
-// once if it is proved to be dead, and else with its TTL.
-func (c *Cluster) hello(ctx context.Context) error {
-	out, err := c.insist(ctx, fsm.Hello{
-		Node: c.self.Node, Incarnation: c.self.Incarnation, Name: c.cfg.Name, Place: c.dir.Place(),
-	})
-	switch {
-	case err != nil:
-		return err
-	case out.Code == fsm.CodeOK:
-		return nil
-	case out.Code == fsm.CodeStaleIncarnation && c.leaving():
-		select { // its own good-bye was carried out first: Leave ends it
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.closing:
-			return c.stopped()
-		}
-	case out.Code == fsm.CodeStaleIncarnation:
-		err := fmt.Errorf("%w: another process runs or ran later as node %s: its data directory was copied or restored; "+
-			"delete this one, and the node comes back as a new one", ErrIncompatible, c.ID())
-		c.fail(err)
-		return err
-	}
-	return refused(out)
-}
+// stopped is nil while calls may begin, then the error that they return.
+func (c *Cluster) stopped() error { return c.apiError(c.node.Stopped()) }
 
 // joined waits until the group has accepted this process.
-func (c *Cluster) joined(ctx context.Context) error {
-	for {
-		greeted, changed := c.proposer.Greeted()
-		if greeted {
-			if c.leaving() {
-				return ErrClosed
-			}
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-c.closing:
-			return c.stopped()
-		case <-ctx.Done():
-			return c.explain(c.unreached(ctx))
-		}
-	}
-}
+func (c *Cluster) joined(ctx context.Context) error { return c.explain(c.node.Joined(ctx)) }
 
 // Ready waits until this node can serve: it belongs to a group that has its voters, the local
 // replica has caught up, and a raft leader answers. Calls need not wait for Ready; they wait
 // themselves.
 //
-// Where nodes are replaced one by one, wait for Ready of each new node before the next old one is
-// stopped. The first Ready of a new node means that the fleet can spare another one: the new node
+// Where nodes are replaced one by one, wait for Ready of each new node before the next old node
+// stops. The first Ready of a new node means that the fleet can spare another node: the new node
 // votes, or the voters are complete without it. A node that replaces a voter that left is ready
-// within seconds. One that replaces a voter that died is ready some seconds after that voter was
-// given up, which is Config.ReplaceAfter after it was last heard. Without a majority no node is
-// ready. A node whose group is about to yield to another of its name is ready when it belongs to
-// that one.
+// within seconds. A node that replaces a dead voter is ready some seconds after Config.ReplaceAfter,
+// which counts from the last message of that voter. Without a majority no node is ready. A node
+// whose group is about to yield to another of its name is ready when it belongs to the other.
 //
 // If ctx ends by its deadline, the error is also ErrNoQuorum, and its text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
 	}
-	if err := c.joined(ctx); err != nil {
-		return err
-	}
-	for n := 1; ; n++ {
-		group, err := c.current(ctx)
-		if err != nil {
-			return err
-		}
-		if c.serves(group) && (c.founder.placed.Load() || c.answered(ctx, group)) {
-			c.founder.placed.Store(true)
-			return nil
-		}
-		_, changed := c.proposer.Current()
-		if err := c.pause(ctx, min(n, 6), changed); err != nil {
-			return c.explain(err)
-		}
-	}
+	return c.explain(c.node.Ready(ctx))
 }
 
 // Done is closed when the node has stopped or has failed for good; its leases have ended by then.
-func (c *Cluster) Done() <-chan struct{} { return c.done }
+func (c *Cluster) Done() <-chan struct{} { return c.node.Done() }
 
 // Err is nil until Done is closed, then ErrClosed or the failure.
 func (c *Cluster) Err() error {
 	select {
-	case <-c.done:
+	case <-c.node.Done():
 		return c.stopped()
 	default:
 		return nil
@@ -360,18 +129,38 @@ func (c *Cluster) Err() error {
 }
 
 // ID returns the node's id, a UUID that was minted with its data directory.
-func (c *Cluster) ID() string { return c.self.Node.String() }
+func (c *Cluster) ID() string { return c.node.ID() }
 
 // Addr returns the address that other nodes reach this one at.
-func (c *Cluster) Addr() string {
-	if m, ok := c.gossip.Member(c.ID()); ok {
-		return m.Addr
-	}
-	return c.endpoint.Addr()
+func (c *Cluster) Addr() string { return c.node.Addr() }
+
+// Close stops the node: its leases end at once with ErrLost and ErrClosed, and the node gives them
+// back to the group if it reaches the group within a second. A voter without a data directory never
+// comes back: Close then waits until the group has removed it and another replica votes in its
+// place, for five seconds at most. Close returns nil when nothing of the node is left: no
+// goroutine, descriptor or port. It is idempotent, safe at any time and from several goroutines,
+// and bounded in time even after a disk failure.
+func (c *Cluster) Close() error {
+	c.node.Close()
+	return nil
 }
 
-// gossipChanged is called, coalesced, when gossip has news of a member.
-func (c *Cluster) gossipChanged() {
-	c.founder.wake()
-	c.pilot.Wake()
+// Leave is the planned departure of a node that does not come back. It gives the leases back, hands
+// raft leadership over, waits until the group has removed this node's replica (and promoted another
+// in its place if there is one), says good-bye in gossip, and closes. The next process that opens the
+// data directory is a new node. Any number of nodes may leave at once; the group removes them one by
+// one. If all nodes leave, none is removed: they keep their data and form the same group when
+// restarted.
+//
+// Leave takes a second or two where a majority answers, and a minute at most. Where all nodes leave,
+// and another replica died a moment before, it takes up to Config.ReplaceAfter.
+//
+// If ctx or the minute ends first, the node closes all the same, and the group removes it later. The
+// error is then that of the context, and ErrNoQuorum for a deadline. A second call, or one after
+// Close, returns ErrClosed.
+func (c *Cluster) Leave(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	return c.apiError(c.node.Leave(ctx))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // Found by real processes (seed 905): a node left while its calls were under way. The group forgot
@@ -37,42 +38,13 @@ func TestACallThatComesAfterTheGroupHasForgottenItsNodeSaysSo(t *testing.T) {
 	if _, err := c.Acquire(ctx, "lock"); !errors.Is(err, ErrRemoved) {
 		t.Errorf("on a node that does not know of it: %v", err)
 	}
-	if err := c.enter(ctx, c.proposer.Entries); err != nil {
+	if err := c.enter(ctx, seam.Request); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.leave(); err != nil {
+	if err := c.node.BeginLeave(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.attempt(ctx, "lock", true, options{ttl: time.Minute}); !errors.Is(err, ErrClosed) {
 		t.Errorf("on a node that leaves: %v", err)
-	}
-}
-
-// See TestANodeThatLeavesBeforeTheGroupHasHeardOfItIsNotTakenForACopy.
-func TestAHelloThatComesAfterTheGoodbyeOfALeavingNodeFindsNoCopy(t *testing.T) {
-	t.Parallel()
-	c, err := Open(t.Context(), Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if err := c.Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.leave(); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := c.propose(ctx, fsm.Goodbye{Node: c.self.Node, Incarnation: c.self.Incarnation}); err != nil {
-		t.Fatal(err)
-	}
-	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	if err := c.hello(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Hello answered %v", err)
-	}
-	if err := c.Err(); err != nil {
-		t.Errorf("the node has failed: %v", err)
 	}
 }

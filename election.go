@@ -8,13 +8,15 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/feed"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
-// Leader is who leads an election: the holder of its lock and its value. Without a NodeID it is a
+// Leader is the leader of an election: the holder of its lock and its value. Without a NodeID it is a
 // vacancy.
 type Leader struct {
 	Holder
@@ -36,7 +38,7 @@ const (
 // again, with exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with
 // the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
 // stops. The leadership is released when fn has returned or panicked, never before. A candidate
-// that is gone, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid
+// whose process has ended, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid
 // and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when another node
 // leads, at the first attempt and after a loss. WithShared and WithLimit are ErrInvalid: an
 // election has one leader.
@@ -44,7 +46,7 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 	if fn == nil {
 		return invalid("fn", "is nil")
 	}
-	o, err := c.candidate(ctx, "Lead", name, opts)
+	o, err := c.candidate(ctx, callLead, name, opts)
 	if err != nil {
 		return err
 	}
@@ -52,13 +54,10 @@ func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context
 }
 
 // candidate checks the arguments of a call that stands for election.
-func (c *Cluster) candidate(ctx context.Context, call, name string, opts []Option) (options, error) {
-	o, err := c.arguments(ctx, name, opts)
+func (c *Cluster) candidate(ctx context.Context, by call, name string, opts []Option) (options, error) {
+	o, err := c.arguments(ctx, by, name, opts)
 	if err != nil {
 		return options{}, err
-	}
-	if o.mode() != fsm.Exclusive {
-		return options{}, invalid(call, "has one leader: WithShared and WithLimit make several")
 	}
 	o.election = true
 	return o, c.stopped()
@@ -66,9 +65,6 @@ func (c *Cluster) candidate(ctx context.Context, call, name string, opts []Optio
 
 // lead is Lead after the arguments were checked.
 func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, o options) error {
-	if o.spectator {
-		return c.stand(ctx)
-	}
 	for losses := 0; ; losses++ {
 		l, err := c.ask(ctx, name, !o.noWait, o)
 		began := time.Now()
@@ -93,16 +89,6 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 	}
 }
 
-// stand waits for the end of ctx or of the node.
-func (c *Cluster) stand(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closing:
-		return c.stopped()
-	}
-}
-
 func (c *Cluster) sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -116,13 +102,13 @@ func (c *Cluster) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Leader tells who leads the election name, a linearizable read; ErrNoLeader if nobody does.
+// Leader returns the leader of the election name, by a linearizable read; ErrNoLeader in a vacancy.
 func (c *Cluster) Leader(ctx context.Context, name string) (Leader, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return Leader{}, err
 	}
-	var s electionState
-	if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
+	s, err := c.readElection(ctx, seam.Committed, name)
+	if err != nil {
 		return Leader{}, err
 	}
 	l := s.leader(name)
@@ -132,7 +118,7 @@ func (c *Cluster) Leader(ctx context.Context, name string) (Leader, error) {
 	return l, nil
 }
 
-// Observe tells who leads the election name: now (a linearizable read), and then every change of
+// Observe yields the leader of the election name: now (a linearizable read), and then every change of
 // the leader or its value in the order of the log, vacancies too. A leader that follows another in
 // one command leaves no vacancy between them. It begins with the call, and is bounded as Watch is:
 // a consumer that falls behind misses changes in between, but never the latest. The end of ctx and
@@ -150,8 +136,8 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 		}
 		defer w.Close()
 		err = invalid("Observe", "was iterated before")
-		var s electionState
-		if err := c.read(ctx, func(m *fsm.Machine) { s.read(m, name) }); err != nil {
+		s, err := c.readElection(ctx, seam.Committed, name)
+		if err != nil {
 			yield(Leader{}, err)
 			return
 		}
@@ -176,11 +162,11 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 			if gap == 0 {
 				continue
 			}
-			group, _ := c.proposer.Current()
-			if group == nil { // the node goes over to another, and is told again then
+			missed, err := c.readElection(ctx, seam.Now, name)
+			if err != nil { // the node changes its group, and another gap follows
 				continue
 			}
-			group.Read(func(m *fsm.Machine) { s.read(m, name) })
+			s = missed
 			if now := s.leader(name); !now.same(told) {
 				if told = now; !yield(told, nil) {
 					return
@@ -190,16 +176,23 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 	}
 }
 
-// electionState is what an observer knows of the lock of an election.
+// electionState is the lock of an election, as an observer knows it.
 type electionState struct {
 	index   uint64 // command of the state that it was read from
 	holders []fsm.Holder
 	value   []byte
 }
 
-func (s *electionState) read(m *fsm.Machine, name string) {
-	l, _ := m.Lock(name)
-	*s = electionState{m.Commands(), l.Holders, l.Value}
+// readElection asks for the state of the lock of an election.
+func (c *Cluster) readElection(ctx context.Context, view seam.View, name string) (electionState, error) {
+	if err := c.stopped(); err != nil {
+		return electionState{}, err
+	}
+	page, err := seam.Ask(ctx, c.group, view, fsm.QueryLocks{Name: name, Exact: true})
+	if err != nil || len(page.Locks) == 0 {
+		return electionState{}, c.apiError(err)
+	}
+	return electionState{page.At, page.Locks[0].Holders, page.Locks[0].Value}, nil
 }
 
 // apply takes the events of one command and returns the rest.
@@ -231,3 +224,112 @@ func (s *electionState) leader(name string) Leader {
 }
 
 func (l Leader) same(o Leader) bool { return l.Token == o.Token && bytes.Equal(l.Value, o.Value) }
+
+// Campaign is a candidate in the background, for programs that ask whether they lead instead of
+// giving Lead a function. It is safe for concurrent use.
+type Campaign struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // once done is closed
+	lease  atomic.Pointer[Lease]
+}
+
+// Campaign stands for the election name until Close, the end of ctx or the end of the node. It
+// returns at once; IsLeader reports whether this node leads. After a loss it stands again, after a pause
+// as in Lead. The options are those of Lead; WithNoWait is ErrInvalid, as a campaign waits. The
+// lease inherits the values of ctx.
+func (c *Cluster) Campaign(ctx context.Context, name string, opts ...Option) (*Campaign, error) {
+	o, err := c.candidate(ctx, callCampaign, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	standing, cancel := context.WithCancel(ctx)
+	k := &Campaign{cancel: cancel, done: make(chan struct{})}
+	if !c.node.Go(func(context.Context) { k.run(standing, c, name, o) }) {
+		cancel()
+		return nil, c.stopped()
+	}
+	return k, nil
+}
+
+// run campaigns again and again: lead returns nil only where the leadership was given up.
+func (k *Campaign) run(ctx context.Context, c *Cluster, name string, o options) {
+	defer close(k.done)
+	defer k.cancel()
+	tenure := func(ctx context.Context, l *Lease) error {
+		k.lease.Store(l)
+		defer k.lease.Store(nil)
+		<-ctx.Done()
+		return nil
+	}
+	var err error
+	for err == nil && ctx.Err() == nil {
+		err = c.lead(ctx, name, tenure, o)
+	}
+	switch stopped := c.stopped(); {
+	case ctx.Err() != nil:
+	case stopped != nil:
+		k.err = stopped
+	default:
+		k.err = err
+		c.log.Error("a campaign of this node has ended", "election", name, "error", err)
+	}
+}
+
+// IsLeader reports whether this node leads now. It is as cheap as Lease.Valid, and means the same:
+// what was begun while it was true may still arrive late, so present the token of Lease.
+func (k *Campaign) IsLeader() bool { return k.Lease() != nil }
+
+// Lease is the leadership: its token, its context, its value. It is nil while this node does not
+// lead.
+func (k *Campaign) Lease() *Lease {
+	l := k.lease.Load()
+	if l == nil || !l.Valid() {
+		return nil
+	}
+	return l
+}
+
+// Resign gives the leadership up, as Lease.Release does, and stands again behind those who wait. It
+// returns nil where this node does not lead.
+func (k *Campaign) Resign(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	l := k.lease.Load()
+	if l == nil {
+		return nil
+	}
+	return l.Release(ctx)
+}
+
+// Done is closed when the campaign is over: after Close, the end of its context, the end of the
+// node, or a refusal that a repeat would not change.
+func (k *Campaign) Done() <-chan struct{} { return k.done }
+
+// Err is nil until Done is closed, and after Close or the end of the context; else it is the reason:
+// ErrClosed or the failure of the node, ErrLimitMismatch where the name is in use
+// as a semaphore.
+func (k *Campaign) Err() error {
+	select {
+	case <-k.done:
+		return k.err
+	default:
+		return nil
+	}
+}
+
+// Close ends the campaign, and gives the leadership up if this node has it. A second call is
+// harmless. If ctx ends first, Close returns its error, and the campaign ends in the background.
+func (k *Campaign) Close(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	k.cancel()
+	select {
+	case <-k.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

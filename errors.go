@@ -5,43 +5,48 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/feed"
+	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/proposer"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // The conditions that a caller branches on, with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock. The error is a *HeldError.
+	// ErrHeld: another holder has the lock. The error is a *HeldError.
 	ErrHeld = errors.New("holdfast: lock is held")
 	// ErrLost: the lease ended before it was released; its cause is wrapped.
 	ErrLost = session.ErrLost
 	// ErrReleased: the lease was released by its holder.
 	ErrReleased = session.ErrReleased
-	// ErrStaleToken: the token is not that of a current grant.
-	ErrStaleToken = errors.New("holdfast: stale token")
-	// ErrNoLeader: nobody leads the election now.
+	// ErrStaleToken: the token is not that of a current grant. It is fence.ErrStale.
+	ErrStaleToken = fence.ErrStale
+	// ErrNoLeader: the election has no leader now.
 	ErrNoLeader = errors.New("holdfast: no leader")
 	// ErrNoQuorum: a majority of the voters could not be reached in time.
 	ErrNoQuorum = errors.New("holdfast: no quorum")
 	// ErrUnknownOutcome: the operation may or may not have happened; it is safe to repeat.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrClosed: the cluster was closed.
-	ErrClosed = errors.New("holdfast: closed")
+	ErrClosed = node.ErrClosed
 	// ErrInvalid: an argument or a configuration field is not acceptable. The error is a
-	// *FieldError.
-	ErrInvalid = errors.New("holdfast: invalid argument")
+	// *FieldError. It is fence.ErrInvalid.
+	ErrInvalid = fence.ErrInvalid
 	// ErrLimitMismatch: the name is in use as another kind than the call asks for: as a lock
 	// instead of a semaphore or the reverse, or as a semaphore with another limit. The error is a
 	// *LimitError.
 	ErrLimitMismatch = errors.New("holdfast: the name is in use with another limit")
 	// ErrIncompatible: this node does not match its group or its data directory: another version,
 	// or another kind of data.
-	ErrIncompatible = errors.New("holdfast: incompatible")
-	// ErrDamaged: the data directory does not hold what was written there, or not all of it. Its
-	// replica must never vote again: delete the directory, and the node comes back as a new one.
+	ErrIncompatible = node.ErrIncompatible
+	// ErrDamaged: the data directory has lost or changed what was written there. Its replica must
+	// never vote again: delete the directory, and the node comes back as a new one.
 	ErrDamaged = datadir.ErrDamaged
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
 	ErrDirInUse = datadir.ErrInUse
@@ -52,14 +57,13 @@ var (
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
 	// ErrExpired: the lease could not be renewed in time.
 	ErrExpired = session.ErrExpired
-	// ErrRemoved: this node has said that it leaves, and the group has let it go. Open its
-	// directory again, and it joins as a new node. A node that the group has replaced while it was
-	// away comes back by itself, as the same node: that is no error.
-	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
-	// ErrYielded: the group of this node, which nobody but it ever joined, was given up for another
-	// of its name, which the node joins. Leases end with it; calls that come later wait for the
-	// other group.
-	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
+	// ErrRemoved: this node has left, and the group has removed it. Open its directory again, and it
+	// joins as a new node. A node that the group has replaced while it was away comes back by
+	// itself, as the same node, without an error.
+	ErrRemoved = node.ErrRemoved
+	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
+	// of its name, which the node joins. Leases end with it; later calls wait for the other group.
+	ErrYielded = node.ErrYielded
 	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait
 	// for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
@@ -67,12 +71,12 @@ var (
 	ErrForced = session.ErrForced
 )
 
-// HeldError says who has a lock that could not be had. errors.Is(err, ErrHeld) holds for it.
+// HeldError names the holder of a lock that was not granted. errors.Is(err, ErrHeld) holds for it.
 type HeldError struct {
 	Name    string
 	Holder  Holder
 	Token   Token // the holder's
-	Waiters int   // how many wait for the lock, as far as known
+	Waiters int   // of the lock, as far as this node knows
 }
 
 func (e *HeldError) Error() string {
@@ -94,7 +98,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // LimitError says that a name is in use as another kind of thing than the call asked for: as a
 // lock, which exclusive and shared holders share, or as a semaphore of some size. A name is in use
-// while somebody holds it or waits for it, or while a place of it stays taken under WithMinHold or
+// while it has a holder or a waiter, or while a place of it stays taken under WithMinHold or
 // WithLockDelay. errors.Is(err, ErrLimitMismatch) holds for it.
 type LimitError struct {
 	Name   string
@@ -124,12 +128,12 @@ func (e *LimitError) Error() string {
 // Is reports whether target is ErrLimitMismatch.
 func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 
-// staleToken says of which lock a token is stale, and what its holder has.
-func staleToken(name string, token Token, held uint64) error {
-	if held == 0 {
-		return fmt.Errorf("%w: %d of %q, which nobody holds", ErrStaleToken, token, name)
+// staleToken names the lock of a stale token, and the token of its holder.
+func staleToken(name string, token Token, held *fsm.Head) error {
+	if held == nil {
+		return fmt.Errorf("%w: %d of %q, which has no holder", ErrStaleToken, token, name)
 	}
-	return fmt.Errorf("%w: %d of %q, which is held with %d", ErrStaleToken, token, name, held)
+	return fmt.Errorf("%w: %d of %q, which is held with %d", ErrStaleToken, token, name, held.Token)
 }
 
 // FieldError names the argument, option or configuration field that is not acceptable.
@@ -160,20 +164,22 @@ func (e *ExhaustedError) Error() string {
 // Is reports whether target is ErrExhausted.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
-// apiError is the error of the API for that of an organ; any other is the same.
+// apiError translates the error of an internal package into one of the API; it returns any other
+// unchanged.
 func (c *Cluster) apiError(err error) error {
 	if err == nil {
 		return nil // before anything is allocated
 	}
-	var unknown *proposer.UnknownError
-	var full *proposer.OverloadError
-	var unreached *proposer.UnreachedError
+	var unknown *seam.UnknownError
+	var full *seam.OverloadError
+	var unreached *seam.UnreachedError
 	var failed *consensus.FailedError
+	var greeting *node.RefusedError
 	switch {
 	case errors.As(err, &unknown):
 		return open(true, c.apiError(unknown.Cause))
 	case errors.As(err, &full) && full.Ended != nil:
-		return fmt.Errorf("%w: %w", full.Ended, c.apiError(&proposer.OverloadError{}))
+		return fmt.Errorf("%w: %w", full.Ended, c.apiError(&seam.OverloadError{}))
 	case errors.As(err, &full):
 		return &ExhaustedError{What: "calls under way at this node, which is overloaded", Limit: proposer.CallsMax}
 	case errors.As(err, &unreached) && errors.Is(unreached.Ended, context.DeadlineExceeded):
@@ -182,11 +188,15 @@ func (c *Cluster) apiError(err error) error {
 		return unreached.Ended
 	case errors.As(err, &failed):
 		return dirError(fmt.Errorf("holdfast: the replica has failed: %w", err))
-	case errors.Is(err, proposer.ErrSuperseded):
+	case errors.As(err, &greeting):
+		return refused(greeting.Outcome)
+	case errors.Is(err, transport.ErrInvalid): // Bind was validated before
+		return invalid("Config.TLS", "%v", err)
+	case errors.Is(err, seam.ErrSuperseded):
 		return lost(ErrYielded)
-	case errors.Is(err, proposer.ErrClosed), errors.Is(err, feed.ErrClosed):
-		if cause := c.stopped(); cause != nil {
-			return cause
+	case errors.Is(err, seam.ErrClosed), errors.Is(err, feed.ErrClosed):
+		if cause := c.node.Stopped(); cause != nil {
+			return c.apiError(cause) // which is none of these two
 		}
 		return ErrClosed
 	case errors.Is(err, feed.ErrFull):
@@ -194,16 +204,22 @@ func (c *Cluster) apiError(err error) error {
 	case errors.Is(err, session.ErrBusy):
 		return &ExhaustedError{What: "unfinished calls of this node", Limit: session.OpenMax}
 	}
+	return dirError(err)
+}
+
+// explain is apiError of a call that waits for the group, with what the node itself waits for.
+func (c *Cluster) explain(err error) error {
+	err = c.apiError(err)
+	if !errors.Is(err, ErrNoQuorum) {
+		return err
+	}
+	if missing := c.node.Missing(); missing != "" {
+		return fmt.Errorf("%w: %s", err, missing)
+	}
 	return err
 }
 
-// unreached is the error of an operation whose context ended before its outcome was known.
-func (c *Cluster) unreached(ctx context.Context) error {
-	return c.apiError(&proposer.UnreachedError{Ended: ctx.Err()})
-}
-
-// open adds to the error of an operation that an attempt may have been, or may still be, carried
-// out.
+// open adds to an error that the group may have applied the command, or may still apply it.
 func open(unknown bool, err error) error {
 	if !unknown {
 		return err
@@ -221,8 +237,8 @@ func invalid(field, format string, args ...any) error {
 // anew is the way out of a data directory that must not be used any more.
 const anew = "delete the directory, and the node comes back as a new one with what the rest of its group has"
 
-// dirError says of an error of the data directory or of the replica in it what a caller branches
-// on, and what to do about it.
+// dirError adds to an error of the data directory, or of the replica in it, the value that a caller
+// branches on, and the way out.
 func dirError(err error) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
@@ -230,7 +246,7 @@ func dirError(err error) error {
 		return fmt.Errorf("%w: %w", ErrIncompatible, err)
 	case is(consensus.ErrDamaged), is(consensus.ErrNoReplica):
 		return fmt.Errorf("%w: %w: %s", ErrDamaged, err, anew)
-	case isRefused(err):
+	case is(consensus.ErrSuperseded), is(consensus.ErrForgetful):
 		return fmt.Errorf("%w: this data directory is an older copy of its node's, or the node also runs on a copy of it: "+
 			"of the two, run the one that others have heard last, and no other: %s: %w", ErrIncompatible, anew, err)
 	case is(consensus.ErrForeign), is(consensus.ErrOtherStart):
@@ -239,21 +255,4 @@ func dirError(err error) error {
 		return fmt.Errorf("%w: %w", ErrIncompatible, err)
 	}
 	return err
-}
-
-// isRefused reports whether a replica ended because others know of a later process of its node, or
-// of a later life.
-func isRefused(err error) bool {
-	return errors.Is(err, consensus.ErrSuperseded) || errors.Is(err, consensus.ErrForgetful)
-}
-
-// mayReopen reports whether a later node of this process may have the directory of one that ended
-// with err. What is left of an engine that has failed has files of it open, and idles for as long
-// as the process lives.
-func mayReopen(err error) bool {
-	var failed *consensus.FailedError
-	if errors.As(err, &failed) {
-		return isRefused(err)
-	}
-	return !errors.Is(err, consensus.ErrAbandoned)
 }

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 // Ended and Refused wait, or 256 of the others, further ones are dropped, a warning says so once,
 // and Figures.HooksDropped counts them; Failed is never dropped; it is the last call. A hook that
 // panics is logged and called again for the next event. What is only to be counted is in
-// Status.Figures already, without a hook.
+// Status.Metrics already, without a hook.
 type Events struct {
 	// Granted is told of every lease; waited is the time from the call to the grant.
 	Granted func(name string, token Token, waited time.Duration)
@@ -71,6 +72,7 @@ const (
 	// goroutine of the hooks takes a caller some 4 µs, and to leave it asleep 50 ns.
 	hooksLull = time.Millisecond
 	hooksMany = hooksQueued / 4 // so many do not wait
+	hooksLast = time.Second     // for which Close waits for a hook that still runs
 )
 
 // hooks runs the user's hooks apart from everything that must not wait for them. What each call
@@ -255,8 +257,81 @@ func (h *hooks) foreign(cluster string, nodes []string) {
 	}
 }
 
-// end has the hooks that wait called, and then Failed, unless err is nil.
+// end has the queued hooks called, and then Failed, unless err is nil.
 func (h *hooks) end(err error) {
 	h.failure = err
 	close(h.stop)
 }
+
+// Span is a piece of work that Events.Begin is told of.
+type Span struct {
+	Kind  SpanKind
+	Name  string // of the lock or election, or the key of Once
+	Token Token  // of the lease; zero for SpanAcquire, which ends with it
+}
+
+// SpanKind says what a span is about.
+type SpanKind uint8
+
+// Kinds of spans.
+const (
+	// SpanAcquire is a request for a lock, from the call to the grant or the refusal: of Acquire,
+	// TryAcquire and AcquireAll, and of each attempt of Do, Lead, Campaign, Once and BeginOnce.
+	SpanAcquire SpanKind = iota + 1
+	// SpanRelease is the end of a lease by its holder, until the group has answered: Lease.Release,
+	// Run.Finish and Run.Abandon, and what Do, Lead, Campaign and Once do when their function has
+	// returned. A second call of any of them is no span.
+	SpanRelease
+	// SpanDo is the run of the function given to Do, with the release that follows.
+	SpanDo
+	// SpanTenure is a time of leadership under Lead or Campaign, with the release that follows.
+	SpanTenure
+	// SpanRun is the run of the function given to Once, with the finish or the release that
+	// follows.
+	SpanRun
+)
+
+func (k SpanKind) String() string {
+	return name(uint8(k), "unknown", "acquire", "release", "do", "tenure", "run")
+}
+
+var _ fmt.Stringer = SpanKind(0)
+
+// errNotReturned ends the span of a function that has panicked or ended its goroutine.
+var errNotReturned = errors.New("holdfast: the function did not return")
+
+// openSpan is a span that has begun. It is a value: a function would have to be allocated for each.
+type openSpan struct {
+	h   *hooks
+	end func(Token, error) // nil: nobody is told
+}
+
+// over tells that the span has ended.
+func (o openSpan) over(token Token, err error) {
+	if o.end == nil {
+		return
+	}
+	defer o.h.recovered()
+	o.end(token, err)
+}
+
+// begin tells of a span. The context that it returns is never nil.
+func (h *hooks) begin(ctx context.Context, s Span) (context.Context, openSpan) {
+	if h.Begin == nil {
+		return ctx, openSpan{}
+	}
+	within, end := h.enter(ctx, s)
+	if within == nil {
+		within = ctx
+	}
+	return within, openSpan{h, end}
+}
+
+// enter calls Begin; nothing is told of a span whose Begin panicked.
+func (h *hooks) enter(ctx context.Context, s Span) (context.Context, func(Token, error)) {
+	defer h.recovered()
+	return h.Begin(ctx, s)
+}
+
+// span is one of a kind that is about this lease.
+func (l *Lease) span(kind SpanKind) Span { return Span{Kind: kind, Name: l.Name(), Token: l.Token()} }

@@ -77,7 +77,7 @@ func ExampleCluster_Once() {
 		r, err := c.Once(ctx, "webhook/7f3a", func(ctx context.Context, l *holdfast.Lease) error {
 			fmt.Println("handled")
 			return nil
-		}, holdfast.KeepFor(72*time.Hour))
+		}, holdfast.WithKeepFor(72*time.Hour))
 		fmt.Println(r.Ran, r.Finished, err)
 	}
 	// Output:
@@ -202,7 +202,7 @@ func ExampleCluster_BeginOnce() {
 	ctx := context.Background()
 	c := open(ctx)
 	defer c.Close()
-	run, _, err := c.BeginOnce(ctx, "schema-42", holdfast.KeepFor(30*24*time.Hour))
+	run, _, err := c.BeginOnce(ctx, "schema-42", holdfast.WithKeepFor(30*24*time.Hour))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/loop"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -15,19 +16,19 @@ const (
 	// keeperPause is the longest sleep of the keeper while there are sessions. Go's timers stand
 	// still while a machine is suspended, so the end of a lease is looked for at least this often.
 	keeperPause = 250 * time.Millisecond
-	cleaners    = 4 // goroutines that pay debts while there are any
-
-	cleanPause = 100 * time.Millisecond // until what the group had no room for is tried again
+	cleaners    = 4                      // goroutines that pay debts while there are any
+	cleanPause  = 100 * time.Millisecond // before a debt that the group had no room for is proposed again
 )
 
 // keeper runs this node's sessions: package session decides, and the keeper has the clock, the
-// goroutines and the way to the group. It renews them, and ends their leases at the end of their
+// goroutines and the way to the group. It renews sessions, and ends leases at the end of their
 // validity, with or without a network.
 type keeper struct {
 	loop.Loop
-	c     *Cluster
-	table *session.Table
-	drops drops
+	c       *Cluster
+	table   *session.Table
+	drops   drops
+	buffers sync.Pool // of *[]byte: for the commands of acquire and release
 
 	mu       sync.Mutex
 	cleaners int // goroutines of clean
@@ -39,7 +40,16 @@ func newKeeper(c *Cluster) *keeper {
 	return k
 }
 
-// attend sees to what the table asks for after a call of one of its methods.
+// buffer returns a buffer for a command. Its caller gives it back to buffers after the outcome.
+func (k *keeper) buffer() *[]byte {
+	if buf, ok := k.buffers.Get().(*[]byte); ok {
+		return buf
+	}
+	buf := make([]byte, 0, 256)
+	return &buf
+}
+
+// attend wakes the goroutines that the table needs after a call of one of its methods.
 func (k *keeper) attend() {
 	if k.table.Urgent() {
 		k.Wake()
@@ -54,7 +64,7 @@ func (k *keeper) attend() {
 	}
 	k.mu.Unlock()
 	if start {
-		k.c.goRun(k.clean)
+		k.c.node.Go(k.clean)
 	}
 }
 
@@ -64,7 +74,7 @@ func (k *keeper) step(context.Context) (pause time.Duration) {
 	now := k.c.clock.Now()
 	work := k.table.Step(now)
 	for _, keepalive := range work.Keepalives {
-		k.c.goRun(func(ctx context.Context) { k.keepalive(ctx, keepalive) })
+		k.c.node.Go(func(ctx context.Context) { k.keepalive(ctx, keepalive) })
 	}
 	k.attend()
 	if work.Idle {
@@ -73,18 +83,16 @@ func (k *keeper) step(context.Context) (pause time.Duration) {
 	return min(keeperPause, time.Duration(work.Next-now))
 }
 
-// keepalive makes one attempt: the plan decides on the next.
+// keepalive makes one attempt; the plan of the session decides on the next.
 func (k *keeper) keepalive(ctx context.Context, keepalive session.Keepalive) {
 	defer k.attend()
-	if group, _ := k.c.proposer.Current(); group != nil {
-		if out, err := group.Propose(ctx, fsm.Encode(keepalive.Command)); err == nil {
-			k.c.renewed(nil)
-			k.table.Answered(keepalive, out, k.c.clock.Now())
-			return
-		}
+	out, _, err := k.c.group.Propose(ctx, seam.Attempt, fsm.Encode(keepalive.Command))
+	k.c.renewed(err)
+	if err != nil {
+		k.table.Unanswered(keepalive)
+		return
 	}
-	k.c.renewed(ErrNoQuorum)
-	k.table.Unanswered(keepalive)
+	k.table.Answered(keepalive, out, k.c.clock.Now())
 }
 
 // renew renews one session now.
@@ -107,7 +115,7 @@ func (k *keeper) renewFor(ctx context.Context, s *session.Session, ttl time.Dura
 	}
 }
 
-// send has a keepalive proposed until its outcome is known.
+// send proposes a keepalive until its outcome is known.
 func (k *keeper) send(ctx context.Context, keepalive session.Keepalive) (fsm.Outcome, error) {
 	defer k.attend()
 	out, _, err := k.c.propose(ctx, keepalive.Command)
@@ -137,28 +145,27 @@ func (k *keeper) loseAll(cause error) {
 	k.attend()
 }
 
-// withdraw has the group told that nobody waits for a request any more.
+// withdraw withdraws a request whose caller waits no more.
 func (k *keeper) withdraw(s *session.Session, request uint64) {
 	k.table.Withdraw(s, request)
 	k.attend()
 }
 
-// release gives a lease back that has ended here, and closes its session if that is its own.
+// release gives back a lease that has ended here, and closes its session if the lease owns it.
 func (k *keeper) release(ctx context.Context, l *tenure) error {
-	p := k.c.proposer
-	if err := k.c.enter(ctx, p.Holders); err != nil {
+	if err := k.c.enter(ctx, seam.Holding); err != nil {
 		k.releaseLater(l)
 		return err
 	}
-	buf := p.Buffer()
-	out, unknown, err := k.c.admitted(ctx, p.Holders, l.grant.AppendRelease((*buf)[:0], k.c.clock.Now()))
-	p.Free(buf)
+	buf := k.buffer()
+	out, unknown, err := k.c.admitted(ctx, seam.Holding, l.grant.AppendRelease((*buf)[:0], k.c.clock.Now()))
+	k.buffers.Put(buf)
 	if err != nil {
 		k.releaseLater(l)
 		return err
 	}
 	defer k.attend()
-	switch l.grant.ReleaseAnswered(out, unknown, func() (fsm.PastGrant, bool) { return k.c.endOf(l.grant.Name(), l.token()) }) {
+	switch l.grant.ReleaseAnswered(out, unknown, func() *fsm.PastGrant { return k.c.look(l.grant.Name(), l.grant.Token()).End }) {
 	case session.Done:
 		return nil
 	case session.Unknown:
@@ -167,7 +174,7 @@ func (k *keeper) release(ctx context.Context, l *tenure) error {
 	return lost(ErrStaleToken)
 }
 
-// releaseLater gives back a lease that has ended here, without anybody waiting for it.
+// releaseLater gives back a lease that has ended here, in the background.
 func (k *keeper) releaseLater(l *tenure) {
 	l.grant.ReleaseLater(k.c.clock.Now())
 	k.attend()
@@ -180,7 +187,7 @@ func (k *keeper) clean(ctx context.Context) {
 	}
 }
 
-// nextDebt takes a debt. When there is none the goroutine that asks must end.
+// nextDebt takes a debt. If there is none, the calling goroutine must end.
 func (k *keeper) nextDebt() *session.Debt {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,10 +198,11 @@ func (k *keeper) nextDebt() *session.Debt {
 	return d
 }
 
-// pay tells the group all of a debt. What it had no room for is owed again a little later.
+// pay proposes all commands of a debt. Commands that the group had no room for are owed again a
+// little later.
 func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 	for cmd := d.Command(); cmd != nil; cmd = d.Command() {
-		out, err := k.c.insist(ctx, cmd)
+		out, _, err := k.c.group.Propose(ctx, seam.Urgent, fsm.Encode(cmd))
 		if err != nil {
 			return
 		}
@@ -209,4 +217,30 @@ func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 		d.Again()
 	case <-ctx.Done():
 	}
+}
+
+// Applied implements seam.Follower. Applied and Gap are the only road from the group to the session
+// core. As it runs on the goroutine that applies, it only records, and wakes other goroutines.
+func (k *keeper) Applied(events []fsm.Event) {
+	for i := range events {
+		k.table.Note(&events[i])
+	}
+	k.attend()
+	k.c.feed.Publish(events)
+}
+
+// Gap implements seam.Follower.
+func (k *keeper) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) {
+	err := k.table.Restore(func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
+		answer, err := ask(q)
+		if err != nil {
+			return fsm.ClaimsState{}, err
+		}
+		return seam.Read(q, answer)
+	})
+	if err != nil {
+		k.c.log.Debug("reading the claims of this node's sessions failed", "error", err)
+	}
+	k.attend()
+	k.c.feed.Skipped(max(last, 1))
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -16,29 +20,23 @@ import (
 // ctx bounds the waiting. Cancelling it after Acquire has returned does not end the lease; the
 // lease keeps ctx's values. If ctx ends first, the error is that of ctx, and also
 //
-//   - a *HeldError if somebody has the lock,
-//   - ErrNoQuorum if the group could not be reached before the deadline,
-//   - ErrUnknownOutcome if the command may have been applied. Then a grant may be left that nobody
-//     uses; it ends within the TTL, and a second call may have to wait for that.
+//   - a *HeldError if another holder has the lock,
+//   - ErrNoQuorum if the node could not reach the group before the deadline,
+//   - ErrUnknownOutcome if the group may have applied the command. Then an unused grant may be left;
+//     it ends within the TTL, and a second call may have to wait for that.
 func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	o, err := c.prepare(ctx, name, opts)
-	if err == nil {
-		err = o.alwaysWaits("Acquire")
-	}
+	o, err := c.prepare(ctx, callAcquire, name, opts)
 	if err != nil {
 		return nil, err
 	}
 	return c.ask(ctx, name, true, o)
 }
 
-// TryAcquire is Acquire without waiting: if somebody has the lock, or others wait for it, it
-// returns a *HeldError at once. WithPriority and WithDeadlockCheck, which are about waiting, are
+// TryAcquire is Acquire without waiting: if the lock has a holder or waiters, it returns a
+// *HeldError at once. WithPriority and WithDeadlockCheck, which are about waiting, are
 // ErrInvalid.
 func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	o, err := c.prepare(ctx, name, opts)
-	if err == nil {
-		err = errors.Join(o.alwaysWaits("TryAcquire"), o.neverWaits())
-	}
+	o, err := c.prepare(ctx, callTryAcquire, name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +50,7 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	if fn == nil {
 		return invalid("fn", "is nil")
 	}
-	o, err := c.prepare(ctx, name, opts)
+	o, err := c.prepare(ctx, callDo, name, opts)
 	if err != nil {
 		return err
 	}
@@ -65,67 +63,85 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 }
 
 // arguments checks what is the same for every call about a lock or an election.
-func (c *Cluster) arguments(ctx context.Context, name string, opts []Option) (options, error) {
+func (c *Cluster) arguments(ctx context.Context, by call, name string, opts []Option) (options, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return options{}, err
 	}
-	return gather(c.cfg.TTL, opts)
+	return gather(c.cfg.TTL, by, opts)
 }
 
 // prepare checks the arguments of a call that asks for a lock.
-func (c *Cluster) prepare(ctx context.Context, name string, opts []Option) (options, error) {
-	o, err := c.arguments(ctx, name, opts)
+func (c *Cluster) prepare(ctx context.Context, by call, name string, opts []Option) (options, error) {
+	o, err := c.arguments(ctx, by, name, opts)
 	if err != nil {
 		return options{}, err
-	}
-	if o.spectator {
-		return options{}, invalid("WithSpectator", "is for Lead alone")
 	}
 	return o, c.stopped()
 }
 
-// ask asks for a lock after the arguments were checked, and tells of it; name may be that of a Once
-// key.
+// ask requests a lock after the arguments were checked, with the hooks and counters of a request.
 func (c *Cluster) ask(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
-	began := c.clock.Now()
-	within, span := c.hooks.begin(ctx, Span{Kind: SpanAcquire, Name: public(name)})
 	o.asked = ctx
-	l, err := c.request(within, name, wait, o)
-	c.ended(name, l, err, time.Duration(c.clock.Now()-began))
-	if err != nil {
-		span.over(0, err)
-		return nil, err
-	}
-	span.over(l.Token(), nil)
-	return l, nil
+	ctx, told := c.asks(ctx, name)
+	l, err := c.request(ctx, name, wait, o)
+	told.over(l, err)
+	return l, err
 }
 
-// request is ask without telling.
+// request is ask without hooks and counters.
 func (c *Cluster) request(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
 	for {
-		if done := c.finished(name); done != nil {
-			return nil, done
-		}
-		if err := c.enter(ctx, c.proposer.Entries); err != nil {
-			return nil, err
-		}
-		l, err := c.attempt(ctx, name, wait, o)
-		if !errors.Is(err, errAgain) && !errors.Is(err, ErrYielded) { // the lock is to be had in the other group
+		if l, again, err := c.try(ctx, name, wait, o); !again {
 			return l, err
-		}
-		if err := c.stopped(); err != nil {
-			return nil, err
 		}
 	}
 }
 
-// errAgain: the session or the request is over without a result, through no fault of the caller's.
+// asking is a request for a lock, from the call to its end, for hooks, counters and spans.
+type asking struct {
+	c     *Cluster
+	name  string
+	began lease.Instant
+	span  openSpan
+}
+
+// asks begins the span of a request. name is the name of the lock, or the key of Once.
+func (c *Cluster) asks(ctx context.Context, name string) (context.Context, asking) {
+	began := c.clock.Now()
+	ctx, span := c.hooks.begin(ctx, Span{Kind: SpanAcquire, Name: name})
+	return ctx, asking{c, name, began, span}
+}
+
+// over reports the end of a request.
+func (a asking) over(l *Lease, err error) {
+	a.c.ended(a.name, l, err, time.Duration(a.c.clock.Now()-a.began))
+	var token Token
+	if err == nil {
+		token = l.Token()
+	}
+	a.span.over(token, err)
+}
+
+// try requests a lock once, when it is this call's turn. again says that the caller must try again.
+func (c *Cluster) try(ctx context.Context, name string, wait bool, o options) (l *Lease, again bool, err error) {
+	if err := c.enter(ctx, seam.Request); err != nil {
+		return nil, false, err
+	}
+	l, err = c.attempt(ctx, name, wait, o)
+	if !errors.Is(err, errAgain) && !errors.Is(err, ErrYielded) { // the other group may grant the lock
+		return l, false, err
+	}
+	err = c.stopped()
+	return nil, err == nil, err
+}
+
+// errAgain: the session or the request ended without a result, and a new request may succeed.
 var errAgain = errors.New("holdfast: again with a new request")
 
-// waiter is where a call that waits in the queue hears of the first thing that comes.
+// waiter receives the first wakeup of a call that waits in the queue.
 type waiter chan wakeup
 
 // wakeup ends the waiting of a queued call.
@@ -134,37 +150,39 @@ type wakeup struct {
 	err   error // set: the session is over, or the request was withdrawn from under the call
 }
 
-// Granted tells the call its token.
+// Granted wakes the call with its token.
 func (w waiter) Granted(token uint64) { w.wake(wakeup{token: token}) }
 
-// Over tells the call that it has nothing to wait for.
+// Over wakes the call because its session or its request is over.
 func (w waiter) Over(err error) { w.wake(wakeup{err: err}) }
 
-func (w waiter) wake(told wakeup) {
+func (w waiter) wake(first wakeup) {
 	select {
-	case w <- told:
+	case w <- first:
 	default:
 	}
 }
 
-// attempt, for a call that was let in, asks for the lock under one request number of one session.
+// attempt requests the lock under one request number of one session, for a call that has its turn.
 func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	wake := make(waiter, 1)
 	call, err := c.keeper.table.Ask(o.ttl, o.manual, wake, c.clock.Now())
 	if err != nil {
-		c.proposer.Entries.Leave(time.Now(), false)
+		c.group.Leave(seam.Request)
 		return nil, c.apiError(err)
 	}
 	defer c.keeper.attend()
-	buf := c.proposer.Buffer()
+	buf := c.keeper.buffer()
 	cmd := fsm.Acquire{
 		Session: call.Session.ID(), TTL: o.ttl, Request: call.Request, Acked: call.Acked,
-		Name: name, Wait: wait, Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority,
-		Label: o.label, HasValue: o.hasValue, Value: o.value, Others: o.others, Delay: o.delay,
-		While: c.within(ctx), Refuse: o.refuse, Election: o.election,
+		Name: name, Wait: wait, Terms: fsm.Terms{
+			Mode: o.mode(), Limit: o.limit, Weight: o.weight, Priority: o.priority, Label: o.label,
+			Delay: o.delay, Election: o.election,
+		},
+		HasValue: o.hasValue, Value: o.value, Others: o.others, While: c.within(ctx), Refuse: o.refuse,
 	}.AppendTo((*buf)[:0])
-	out, unknown, err := c.admitted(ctx, c.proposer.Entries, cmd)
-	c.proposer.Free(buf)
+	out, unknown, err := c.admitted(ctx, seam.Request, cmd)
+	c.keeper.buffers.Put(buf)
 	if err != nil {
 		call.GiveUp(unknown)
 		return nil, err
@@ -172,8 +190,8 @@ func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options
 	return c.proceed(ctx, call, wake, name, o, out, unknown)
 }
 
-// proceed goes on with a call whose command has its outcome; unknown says that an earlier attempt
-// may still be carried out.
+// proceed handles the outcome of a call's command; unknown says that an earlier attempt may still be
+// carried out.
 func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, name string, o options,
 	out fsm.Outcome, unknown bool,
 ) (*Lease, error) {
@@ -193,15 +211,15 @@ func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, n
 	case fsm.CodeHeld:
 		return nil, heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
 	case fsm.CodeDeadlock:
-		return nil, fmt.Errorf("%w: %q", ErrDeadlock, public(name))
+		return nil, fmt.Errorf("%w: %q", ErrDeadlock, name)
 	case fsm.CodeDone:
 		return nil, &doneError{*out.Holder}
 	case fsm.CodeUnknownNode: // the group has forgotten this node while it was away
-		if err := c.hello(ctx); err != nil {
-			return nil, err
+		if err := c.node.Hello(ctx); err != nil {
+			return nil, c.apiError(err)
 		}
 		return nil, errAgain
-	case fsm.CodeStaleIncarnation: // the group has forgotten this process, which leaves or was removed
+	case fsm.CodeStaleIncarnation: // the group has forgotten this process: its node leaves or was removed
 		if err := c.stopped(); err != nil {
 			return nil, err
 		}
@@ -241,7 +259,7 @@ func (c *Cluster) take(call session.Call, name string, token uint64, o options) 
 	if !call.Take(&l.grant, holding{l}, name, token, terms, c.clock.Now()) {
 		return nil, errAgain
 	}
-	if err := c.stopped(); err != nil { // Close may have looked for leases before this one was there
+	if err := c.stopped(); err != nil { // Close may have ended the leases before this one was among them
 		c.keeper.lose(call.Session, err)
 		return nil, err
 	}
@@ -283,4 +301,94 @@ func checkCall(ctx context.Context, name string) error {
 		return invalid("context", "is nil")
 	}
 	return checkText("name", name, 1, NameMax)
+}
+
+// AcquireAll waits until the group can grant all names together, by one command; the caller never
+// holds some of them. The set waits in the queue of each name, and no later waiter overtakes it in
+// any of them. So sets never wait for each other in a cycle, and single holders do not starve them.
+// The set has one lease and one token: Release, loss and ForceRelease of one name end all. WithValue
+// and Lease.Set write the value of the first name.
+//
+// There are 1 to 64 names, all different. If there are several they share a {tag}: the first part
+// in braces is the same in all, as in "{order-7}/stock" and "{order-7}/bill". WithLimit is
+// ErrInvalid; WithShared shares all names. Otherwise it is like Acquire.
+func (c *Cluster) AcquireAll(ctx context.Context, names []string, opts ...Option) (*Lease, error) {
+	if len(names) == 0 || len(names) > NamesMax {
+		return nil, invalid("names", "%d, not 1 to %d", len(names), NamesMax)
+	}
+	for i, name := range names {
+		if err := checkCall(ctx, name); err != nil {
+			return nil, err
+		}
+		switch {
+		case slices.Contains(names[:i], name):
+			return nil, invalid("names", "%q is there twice", name)
+		case i > 0 && (tag(name) == "" || tag(name) != tag(names[0])):
+			return nil, invalid("names", "%q and %q share no {tag}", names[0], name)
+		}
+	}
+	o, err := c.prepare(ctx, callAcquireAll, names[0], opts)
+	if err != nil {
+		return nil, err
+	}
+	o.others = slices.Clone(names[1:])
+	return c.ask(ctx, names[0], true, o)
+}
+
+// tag is what stands in the first braces of a name, "" if nothing does.
+func tag(name string) string {
+	_, rest, _ := strings.Cut(name, "{")
+	tag, _, ok := strings.Cut(rest, "}")
+	if !ok {
+		return ""
+	}
+	return tag
+}
+
+// enter waits for a turn.
+func (c *Cluster) enter(ctx context.Context, class seam.Class) error {
+	return c.apiError(c.group.Enter(ctx, class))
+}
+
+// admitted brings a command to the group after enter. unknown says whether an attempt may have been
+// carried out.
+func (c *Cluster) admitted(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	out, unknown, err = c.group.Propose(ctx, class, cmd)
+	return out, unknown, c.apiError(err)
+}
+
+// propose brings a command of a holder, or about one, to the group.
+func (c *Cluster) propose(ctx context.Context, cmd fsm.Command) (out fsm.Outcome, unknown bool, err error) {
+	if err := c.enter(ctx, seam.Holding); err != nil {
+		return fsm.Outcome{}, false, err
+	}
+	return c.admitted(ctx, seam.Holding, fsm.Encode(cmd))
+}
+
+// read is a linearizable read.
+func read[A fsm.Answer](ctx context.Context, c *Cluster, q fsm.Asks[A]) (A, error) {
+	if err := c.stopped(); err != nil {
+		var none A
+		return none, err
+	}
+	answer, err := seam.Ask(ctx, c.group, seam.Committed, q)
+	return answer, c.apiError(err)
+}
+
+// readLock is read of one lock, with some of its parts.
+func (c *Cluster) readLock(ctx context.Context, name string, parts fsm.Parts) (fsm.LockState, error) {
+	if err := c.stopped(); err != nil {
+		return fsm.LockState{}, err
+	}
+	l, err := seam.Lock(ctx, c.group, seam.Committed, fsm.QueryLocks{Name: name, Parts: parts})
+	return l, c.apiError(err)
+}
+
+// look returns what this node knows of a name now, the zero value while it has no group.
+func (c *Cluster) look(name string, token uint64) fsm.NameState {
+	known, err := seam.Ask(context.Background(), c.group, seam.Now, fsm.QueryName{Name: name, Token: token})
+	if err != nil {
+		return fsm.NameState{}
+	}
+	return known
 }

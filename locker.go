@@ -5,8 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-
-	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // Locker is a lock of the fleet as a sync.Locker, for code that asks for one. Such code cannot be
@@ -17,7 +15,7 @@ type Locker struct {
 	c      *Cluster
 	name   string
 	onLoss func(error)
-	opts   []Option
+	o      options
 
 	mu    sync.Mutex
 	lease *Lease
@@ -28,8 +26,8 @@ type Locker struct {
 // goroutine of its own, when a lease ends before Unlock, with an error that is ErrLost: what the
 // lock guards may have another holder from then on. A program that cannot stop its work there ends
 // itself. onLoss is also told why Lock could not be granted, and of an Unlock without a Lock.
-// Errors: ErrInvalid for name, onLoss and opts; WithManualRenew, WithSpectator, WithShared and
-// WithLimit are not for it.
+// TryLock never waits, so WithPriority is of no concern to it. Errors: ErrInvalid for name, onLoss
+// and opts; WithManualRenew, WithDeadlockCheck, WithShared and WithLimit are not for it.
 func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Locker, error) {
 	if err := checkText("name", name, 1, NameMax); err != nil {
 		return nil, err
@@ -37,21 +35,18 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 	if onLoss == nil {
 		return nil, invalid("onLoss", "is nil")
 	}
-	o, err := gather(c.cfg.TTL, opts)
-	switch {
-	case err != nil:
+	o, err := gather(c.cfg.TTL, callLocker, opts)
+	if err != nil {
 		return nil, err
-	case o.manual || o.spectator || o.mode() != fsm.Exclusive:
-		return nil, invalid("option", "WithManualRenew, WithSpectator, WithShared and WithLimit are not for a Locker")
 	}
-	return &Locker{c: c, name: name, onLoss: onLoss, opts: opts}, nil
+	return &Locker{c: c, name: name, onLoss: onLoss, o: o}, nil
 }
 
 // Lock waits for the lock for as long as it takes. It never returns without the lock: if the node
 // was closed or has failed, or a limit is reached, onLoss is called, and then the calling goroutine
 // ends, with its deferred calls (runtime.Goexit).
 func (k *Locker) Lock() {
-	l, err := k.c.Acquire(context.Background(), k.name, k.opts...)
+	l, err := k.ask(true)
 	if err != nil {
 		k.onLoss(err)
 		runtime.Goexit()
@@ -61,7 +56,7 @@ func (k *Locker) Lock() {
 
 // TryLock reports whether the lock was free and is held now.
 func (k *Locker) TryLock() bool {
-	l, err := k.c.TryAcquire(context.Background(), k.name, k.opts...)
+	l, err := k.ask(false)
 	if err == nil {
 		k.keep(l)
 		return true
@@ -70,6 +65,13 @@ func (k *Locker) TryLock() bool {
 		k.onLoss(err)
 	}
 	return false
+}
+
+func (k *Locker) ask(wait bool) (*Lease, error) {
+	if err := k.c.stopped(); err != nil {
+		return nil, err
+	}
+	return k.c.ask(context.Background(), k.name, wait, k.o)
 }
 
 func (k *Locker) keep(l *Lease) {

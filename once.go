@@ -1,9 +1,11 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -15,53 +17,23 @@ const (
 	KeepMax = fsm.KeepMax
 )
 
-// OnceOption changes how a key is run once.
-type OnceOption interface{ applyOnce(*onceOptions) error }
-
-type onceOptions struct {
-	options
-	keep time.Duration
-	wait bool
-}
-
-type onceFunc func(*onceOptions) error
-
-func (f onceFunc) applyOnce(o *onceOptions) error { return f(o) }
-
-// KeepFor sets how long a finished key is remembered: at least d, and normally at most d + max(d/8,
-// 200 ms) and the time of 65 commits. A restart of all nodes adds d/64. d is 1 ms to ten years.
-// Default 24 h.
-func KeepFor(d time.Duration) OnceOption {
-	return onceFunc(func(o *onceOptions) error {
+// WithKeepFor sets how long a finished key is remembered: at least d, and normally at most d +
+// max(d/8, 200 ms) and the time of 65 commits. A restart of all nodes adds d/64. d is 1 ms to ten
+// years. Default 24 h.
+func WithKeepFor(d time.Duration) Option {
+	return option{withKeepFor, func(o *options) error {
 		if d < time.Millisecond || d > KeepMax {
-			return invalid("KeepFor", "%v is not 1ms to %v", d, KeepMax)
+			return invalid("WithKeepFor", "%v is not 1ms to %v", d, KeepMax)
 		}
 		o.keep = d
 		return nil
-	})
+	}}
 }
 
-// WaitForRunner makes Once wait while the key runs elsewhere: until it is finished, or until it is
-// this call's turn to run it. Without WaitForRunner, Once returns at once.
-func WaitForRunner() OnceOption {
-	return onceFunc(func(o *onceOptions) error { o.wait = true; return nil })
-}
-
-// OnceTTL sets the TTL of the run, 100 ms to 24 h. If the node dies, another call may run the key
-// again after about this long. Default: Config.TTL.
-func OnceTTL(d time.Duration) OnceOption {
-	return onceFunc(func(o *onceOptions) error {
-		o.ttl = d
-		return checkTTL("OnceTTL", d)
-	})
-}
-
-// OnceLabel describes the runner to people who look at the key: 1,024 bytes of UTF-8 at most.
-func OnceLabel(s string) OnceOption {
-	return onceFunc(func(o *onceOptions) error {
-		o.label = s
-		return checkText("OnceLabel", s, 0, LabelMax)
-	})
+// WithWait makes Once and BeginOnce wait while the key runs elsewhere: until it is finished, or
+// until it is this call's turn to run it. Without WithWait they return at once.
+func WithWait() Option {
+	return option{withWait, func(o *options) error { o.wait = true; return nil }}
 }
 
 // OnceResult is what became of a key.
@@ -85,7 +57,7 @@ func (e *doneError) Error() string {
 }
 
 // Once runs fn at most once for key among all nodes of the fleet, for as long as the key is
-// remembered (KeepFor). At most one call runs it at a time.
+// remembered (WithKeepFor). At most one call runs it at a time.
 //
 //   - If fn returns nil, the key is finished: later calls report Finished and do not run fn.
 //   - If fn returns an error, the key stays open: Once returns the error, and another call may run
@@ -94,18 +66,18 @@ func (e *doneError) Error() string {
 //     higher token. So fn gives its token to what it writes to, or does no harm when it is
 //     repeated.
 //   - If the key runs elsewhere, Once returns at once, neither Ran nor Finished, without an error;
-//     with WaitForRunner it waits.
+//     with WithWait it waits.
 //
 // key has 1 to 512 bytes of UTF-8 without control characters. A lock of the same name is something
 // else. fn's context ends with the lease or with ctx. ErrLost means that the lease was lost: what
 // fn did may have been done, and the key is not finished. ErrUnknownOutcome means that fn returned
 // nil, and that the group may or may not know. This node's own replica may report that a key is
 // finished, without asking the group. A run costs two commands, as a lock does.
-func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...OnceOption) (OnceResult, error) {
+func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...Option) (OnceResult, error) {
 	if fn == nil {
 		return OnceResult{}, invalid("fn", "is nil")
 	}
-	run, r, err := c.BeginOnce(ctx, key, opts...)
+	run, r, err := c.begin(ctx, callOnce, key, opts)
 	if run == nil {
 		return r, err
 	}
@@ -162,23 +134,6 @@ func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	return err
 }
 
-// finished returns a *doneError if name is that of a Once key that this node's replica knows to be
-// finished.
-func (c *Cluster) finished(name string) error {
-	key, once := fsm.OnceKey(name)
-	group, _ := c.proposer.Current()
-	if !once || group == nil {
-		return nil
-	}
-	var by fsm.Holder
-	var done bool
-	group.Read(func(m *fsm.Machine) { by, done = m.Key(key) })
-	if !done {
-		return nil
-	}
-	return &doneError{by}
-}
-
 // Slot returns the key of one tick of a schedule for Once, the same on every node. at is the
 // instant that the schedule names, not the time at which a timer fired. It is rounded to the
 // nearest multiple of every since the Unix epoch, so nodes agree whose clocks differ by less than
@@ -195,4 +150,136 @@ func Slot(job string, at time.Time, every time.Duration) string {
 		}
 	}
 	return job + "@" + time.Unix(0, nanos).UTC().Format(time.RFC3339Nano)
+}
+
+// Run is the run of a Once key by code that cannot be a function: between BeginOnce and Finish or
+// Abandon the key is this call's to run, for as long as its lease is valid. It is safe for
+// concurrent use.
+type Run struct {
+	lease *Lease
+	keep  time.Duration
+
+	mu       sync.Mutex
+	finished bool
+}
+
+// BeginOnce is Once for code that cannot be a function. It returns a Run if this call is to run the
+// key; else what became of it, and a nil Run. Errors are those of Once. The lease renews itself
+// until Finish or Abandon: a Run that is forgotten keeps the key from all others as long as its
+// process lives.
+func (c *Cluster) BeginOnce(ctx context.Context, key string, opts ...Option) (*Run, OnceResult, error) {
+	return c.begin(ctx, callBeginOnce, key, opts)
+}
+
+// begin is BeginOnce for the call that the options were given to.
+func (c *Cluster) begin(ctx context.Context, of call, key string, opts []Option) (*Run, OnceResult, error) {
+	o, err := c.prepare(ctx, of, key, opts)
+	if err != nil {
+		return nil, OnceResult{}, err
+	}
+	o.asked = ctx
+	within, told := c.asks(ctx, key)
+	l, err := c.requestRun(within, key, o)
+	told.over(l, err)
+	var done *doneError
+	var held *HeldError
+	switch {
+	case errors.As(err, &done):
+		return nil, OnceResult{Finished: true, Token: Token(done.by.Token), By: holder(done.by, nil)}, nil
+	case errors.As(err, &held) && !o.wait:
+		return nil, OnceResult{Token: held.Token, By: held.Holder}, nil
+	case err != nil:
+		return nil, OnceResult{}, err
+	}
+	by := Holder{NodeID: c.ID(), Node: c.cfg.Name, Label: l.label, Token: l.Token(), Weight: 1}
+	return &Run{lease: l, keep: cmp.Or(o.keep, keepDefault)}, OnceResult{Ran: true, Token: l.Token(), By: by}, nil
+}
+
+// requestRun asks for the lock of a key, as long as this node does not know that the key is
+// finished.
+func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease, error) {
+	if err := c.joined(ctx); err != nil {
+		return nil, err
+	}
+	for name := fsm.OnceName(key); ; {
+		if by := c.look(name, 0).Finished; by != nil {
+			return nil, &doneError{*by}
+		}
+		l, again, err := c.try(ctx, name, o.wait, o)
+		if again {
+			continue
+		}
+		if held, ok := errors.AsType[*HeldError](err); ok {
+			held.Name = key
+		}
+		return l, err
+	}
+}
+
+// InspectOnce tells what became of a key, a linearizable read: Finished while it is remembered;
+// neither Ran nor Finished and a Token while it runs, which By says where; and a zero OnceResult
+// for a key that nobody has run.
+func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, err error) {
+	if err := checkCall(ctx, key); err != nil {
+		return OnceResult{}, err
+	}
+	now, err := read(ctx, c, fsm.QueryName{Name: fsm.OnceName(key)})
+	switch {
+	case now.Finished != nil:
+		r = OnceResult{Finished: true, Token: Token(now.Finished.Token), By: holder(*now.Finished, nil)}
+	case now.Head != nil:
+		r = OnceResult{Token: Token(now.Head.Token), By: holder(now.Head.Holder, nil)}
+	}
+	return r, err
+}
+
+// Lease is that of the run: its context ends when another call may run the key; give its token to
+// what the run writes.
+func (r *Run) Lease() *Lease { return r.lease }
+
+// Finish says that the key is done: it is remembered as WithKeepFor says. ErrLost and
+// ErrUnknownOutcome are those of Once; ErrReleased follows Abandon. A second call returns nil after
+// one that did.
+func (r *Run) Finish(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished {
+		return nil
+	}
+	var err error
+	r.finished, err = r.lease.finish(ctx, r.keep)
+	return err
+}
+
+// Abandon leaves the key open to another call. It is Release of the lease: nil also after Finish.
+func (r *Run) Abandon(ctx context.Context) error { return r.lease.Release(ctx) }
+
+// call runs fn and finishes the key, or leaves it open where fn returns an error or panics.
+func (r *Run) call(ctx context.Context, fn func(context.Context, *Lease) error, begun OnceResult) (result OnceResult, err error) {
+	result = begun
+	returned := false
+	ctx, span := r.lease.c.hooks.begin(ctx, r.lease.span(SpanRun))
+	defer func() {
+		if !returned {
+			err = errNotReturned // which nobody else hears: fn's panic goes on
+		}
+		span.over(r.lease.Token(), err)
+	}()
+	defer func() {
+		end, done := r.lease.endTime(ctx)
+		defer done()
+		if returned && err == nil && r.lease.Err() == nil {
+			result.Finished, err = r.lease.finish(end, r.keep)
+			return
+		}
+		if e := r.lease.Release(end); errors.Is(e, ErrLost) {
+			err = joinLoss(err, e)
+		}
+	}()
+	err = r.lease.run(ctx, fn)
+	returned = true
+	return result, err
 }

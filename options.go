@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -23,8 +24,100 @@ const (
 	reasonMax = 1024           // bytes of a reason given to ForceRelease
 )
 
-// Option changes how a lock is acquired. Make one with the With functions.
-type Option interface{ apply(*options) error }
+// Option changes how a lock is acquired, or how a key is run once. Make one with the With
+// functions. Not every call takes every option: the table in docs/guarantees.md says which. A call
+// that is given another returns ErrInvalid, which names the option and the call.
+type Option interface {
+	kind() optionKind
+	apply(*options) error
+}
+
+// call is one that takes options, or a set of such.
+type call uint16
+
+const (
+	callAcquire call = 1 << iota
+	callTryAcquire
+	callAcquireAll
+	callDo
+	callLead
+	callCampaign
+	callLocker
+	callOnce
+	callBeginOnce
+	callsEnd
+)
+
+const (
+	everyCall = callsEnd - 1
+	onceCalls = callOnce | callBeginOnce
+	lockCalls = everyCall &^ onceCalls
+)
+
+// callNames are the calls of the table, in the order of their bits.
+func callNames() []string {
+	return []string{"Acquire", "TryAcquire", "AcquireAll", "Do", "Lead", "Campaign", "Locker", "Once", "BeginOnce"}
+}
+
+func (c call) String() string {
+	var names []string
+	for i, name := range callNames() {
+		if c&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// optionKind is a row of the table.
+type optionKind uint8
+
+const (
+	withTTL optionKind = iota
+	withLabel
+	withManualRenew
+	withMaxHold
+	withMinHold
+	withLockDelay
+	withValue
+	withPriority
+	withDeadlockCheck
+	withNoWait
+	withShared
+	withLimit
+	withWeight
+	withKeepFor
+	withWait
+	optionKinds
+)
+
+// optionRow is an option and the calls that take it.
+type optionRow struct {
+	name  string
+	calls call
+}
+
+// optionTable says which call takes which option. A call under WithNoWait takes, besides, only what
+// TryAcquire takes.
+func optionTable() *[optionKinds]optionRow {
+	return &[optionKinds]optionRow{
+		withTTL:           {"WithTTL", everyCall},
+		withLabel:         {"WithLabel", everyCall},
+		withManualRenew:   {"WithManualRenew", lockCalls &^ callLocker}, // its callers have no lease to renew
+		withMaxHold:       {"WithMaxHold", lockCalls},
+		withMinHold:       {"WithMinHold", lockCalls},
+		withLockDelay:     {"WithLockDelay", lockCalls},
+		withValue:         {"WithValue", lockCalls},
+		withPriority:      {"WithPriority", lockCalls &^ callTryAcquire},                    // which never waits
+		withDeadlockCheck: {"WithDeadlockCheck", lockCalls &^ callTryAcquire &^ callLocker}, // which has no context
+		withNoWait:        {"WithNoWait", callDo | callLead},
+		withShared:        {"WithShared", callAcquire | callTryAcquire | callAcquireAll | callDo}, // an election has one leader
+		withLimit:         {"WithLimit", callAcquire | callTryAcquire | callDo},
+		withWeight:        {"WithWeight", callAcquire | callTryAcquire | callDo},
+		withKeepFor:       {"WithKeepFor", onceCalls},
+		withWait:          {"WithWait", onceCalls},
+	}
+}
 
 type options struct {
 	asked    context.Context // of the call: its values are the lease's
@@ -41,11 +134,12 @@ type options struct {
 	weight   uint32
 	priority int32
 
-	others    []string // of AcquireAll
-	election  bool     // of Lead
-	spectator bool     // of Lead
-	refuse    bool     // to wait in a cycle
-	noWait    bool     // of Do and Lead
+	others   []string // of AcquireAll
+	election bool     // of Lead
+	refuse   bool     // to wait in a cycle
+	noWait   bool     // of Do and Lead
+	wait     bool     // of Once
+	keep     time.Duration
 }
 
 func (o *options) mode() fsm.Mode {
@@ -58,40 +152,44 @@ func (o *options) mode() fsm.Mode {
 	return fsm.Exclusive
 }
 
-type optionFunc func(*options) error
+type option struct {
+	of  optionKind
+	set func(*options) error
+}
 
-func (f optionFunc) apply(o *options) error { return f(o) }
+func (x option) kind() optionKind       { return x.of }
+func (x option) apply(o *options) error { return x.set(o) }
 
 // WithTTL sets how long the lease lives without renewal, 100 ms to 24 h.
 // A dead holder's lock is granted again after about this long. Default: Config.TTL.
 func WithTTL(d time.Duration) Option {
-	return optionFunc(func(o *options) error {
+	return option{withTTL, func(o *options) error {
 		if err := checkTTL("WithTTL", d); err != nil {
 			return err
 		}
 		o.ttl = d
 		return nil
-	})
+	}}
 }
 
 // WithManualRenew leaves renewal to the caller: the lease ends one TTL after the last successful
 // call of Renew or RenewFor. Such a lease has a session of its own, which costs a command for each
 // renewal.
 func WithManualRenew() Option {
-	return optionFunc(func(o *options) error { o.manual = true; return nil })
+	return option{withManualRenew, func(o *options) error { o.manual = true; return nil }}
 }
 
 // WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold, even
 // if renewal works. The lock is free again at d if the group can be reached, and a TTL later at the
 // latest. d is positive.
 func WithMaxHold(d time.Duration) Option {
-	return optionFunc(func(o *options) error {
+	return option{withMaxHold, func(o *options) error {
 		if d <= 0 {
 			return invalid("WithMaxHold", "%v is not positive", d)
 		}
 		o.maxHold = d
 		return nil
-	})
+	}}
 }
 
 // WithMinHold keeps the lock taken for d after its grant, even if it is released earlier: it limits
@@ -100,10 +198,10 @@ func WithMaxHold(d time.Duration) Option {
 // A lease that is lost, or taken by ForceRelease, has no minimum: see WithLockDelay. d is 1 ms to
 // 24 h.
 func WithMinHold(d time.Duration) Option {
-	return optionFunc(func(o *options) error {
+	return option{withMinHold, func(o *options) error {
 		o.minHold = d
 		return checkHold("WithMinHold", d)
-	})
+	}}
 }
 
 // WithLockDelay grants the lock to nobody for d after this lease is lost. That gives writes that
@@ -112,22 +210,16 @@ func WithMinHold(d time.Duration) Option {
 // is over. Release and ForceRelease cause no delay. d begins when the group ends the lease. The
 // loss of a shared lease delays writers only. d is 1 ms to 24 h.
 func WithLockDelay(d time.Duration) Option {
-	return optionFunc(func(o *options) error {
+	return option{withLockDelay, func(o *options) error {
 		o.delay = d
 		return checkHold("WithLockDelay", d)
-	})
-}
-
-// WithSpectator makes Lead wait until its context ends without ever being a candidate: for nodes
-// that run the same program as the others but must not lead. For other calls it is ErrInvalid.
-func WithSpectator() Option {
-	return optionFunc(func(o *options) error { o.spectator = true; return nil })
+	}}
 }
 
 // WithNoWait makes Do and Lead return a *HeldError instead of waiting where somebody else has the
 // lock, or waits for it. For other calls it is ErrInvalid: TryAcquire never waits.
 func WithNoWait() Option {
-	return optionFunc(func(o *options) error { o.noWait = true; return nil })
+	return option{withNoWait, func(o *options) error { o.noWait = true; return nil }}
 }
 
 func checkHold(field string, d time.Duration) error {
@@ -140,31 +232,31 @@ func checkHold(field string, d time.Duration) error {
 // WithDeadlockCheck returns ErrDeadlock where waiting would close a cycle of callers that wait for
 // each other. What a caller holds is known from its context: see WhyBlocked.
 func WithDeadlockCheck() Option {
-	return optionFunc(func(o *options) error { o.refuse = true; return nil })
+	return option{withDeadlockCheck, func(o *options) error { o.refuse = true; return nil }}
 }
 
 // WithLabel describes the holder or waiter to people who look at the lock: 1,024 bytes of UTF-8 at
 // most.
 func WithLabel(s string) Option {
-	return optionFunc(func(o *options) error {
+	return option{withLabel, func(o *options) error {
 		if err := checkText("WithLabel", s, 0, LabelMax); err != nil {
 			return err
 		}
 		o.label = s
 		return nil
-	})
+	}}
 }
 
 // WithValue sets the lock's value at the moment of the grant; nil removes it. Everybody can read
 // it, only the holder can write it, and it outlives its holder. 64 KiB at most.
 func WithValue(v []byte) Option {
-	return optionFunc(func(o *options) error {
+	return option{withValue, func(o *options) error {
 		if len(v) > ValueMax {
 			return invalid("WithValue", "%d bytes, at most %d", len(v), ValueMax)
 		}
 		o.hasValue, o.value = true, bytes.Clone(v) // nil stays nil
 		return nil
-	})
+	}}
 }
 
 // WithShared shares the lock with other shared holders, 10,000 at most: the next one gets
@@ -173,7 +265,7 @@ func WithValue(v []byte) Option {
 // another shared holder: let each write to a resource of its own. ErrLimitMismatch where the name
 // is in use as a semaphore.
 func WithShared() Option {
-	return optionFunc(func(o *options) error { o.shared = true; return nil })
+	return option{withShared, func(o *options) error { o.shared = true; return nil }}
 }
 
 // WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All who use a name at one time
@@ -182,40 +274,40 @@ func WithShared() Option {
 // WithMinHold or WithLockDelay. A value alone does not count. At most 10,000 hold it at a time,
 // whatever is left of n: the next one gets ErrExhausted.
 func WithLimit(n int) Option {
-	return optionFunc(func(o *options) error {
+	return option{withLimit, func(o *options) error {
 		if n < 1 || n > LimitMax {
 			return invalid("WithLimit", "%d is not 1 to %d", n, LimitMax)
 		}
 		o.limit = uint32(n)
 		return nil
-	})
+	}}
 }
 
 // WithWeight takes n permits of a semaphore at once, 1 to its limit. Default 1.
 func WithWeight(n int) Option {
-	return optionFunc(func(o *options) error {
+	return option{withWeight, func(o *options) error {
 		if n < 1 || n > LimitMax {
 			return invalid("WithWeight", "%d is not 1 to %d", n, LimitMax)
 		}
 		o.weight = uint32(n)
 		return nil
-	})
+	}}
 }
 
 // WithPriority serves this waiter before all of lower priority; within one priority, first in,
 // first out. Default 0.
 func WithPriority(p int) Option {
-	return optionFunc(func(o *options) error {
+	return option{withPriority, func(o *options) error {
 		if p < math.MinInt32 || p > math.MaxInt32 {
 			return invalid("WithPriority", "%d does not fit 32 bits", p)
 		}
 		o.priority = int32(p)
 		return nil
-	})
+	}}
 }
 
-// gather applies opts to the defaults and checks how they go together.
-func gather(ttl time.Duration, opts []Option) (options, error) {
+// gather applies the options of a call to the defaults and checks how they go together.
+func gather(ttl time.Duration, by call, opts []Option) (options, error) {
 	if len(opts) == 0 {
 		return options{ttl: ttl}, nil
 	}
@@ -223,6 +315,9 @@ func gather(ttl time.Duration, opts []Option) (options, error) {
 	for i, opt := range opts {
 		if opt == nil {
 			return o, invalid(fmt.Sprintf("option %d", i), "is nil")
+		}
+		if row := optionTable()[opt.kind()]; row.calls&by == 0 {
+			return o, invalid(row.name, "is for %v, not for %v", row.calls, by)
 		}
 		if err := opt.apply(&o); err != nil {
 			return o, err
@@ -238,29 +333,15 @@ func gather(ttl time.Duration, opts []Option) (options, error) {
 	case o.limit > 0 && o.weight == 0:
 		o.weight = 1
 	}
-	if o.noWait {
-		return o, o.neverWaits()
+	if !o.noWait {
+		return o, nil
+	}
+	for _, opt := range opts {
+		if row := optionTable()[opt.kind()]; row.calls&callTryAcquire == 0 && opt.kind() != withNoWait {
+			return o, invalid(row.name, "is for calls that wait, not for %v with WithNoWait", by)
+		}
 	}
 	return o, nil
-}
-
-// neverWaits refuses options about waiting, for calls that do not wait.
-func (o *options) neverWaits() error {
-	switch {
-	case o.priority != 0:
-		return invalid("WithPriority", "is for calls that wait")
-	case o.refuse:
-		return invalid("WithDeadlockCheck", "is for calls that wait")
-	}
-	return nil
-}
-
-// alwaysWaits refuses WithNoWait for a call that knows no such thing.
-func (o *options) alwaysWaits(call string) error {
-	if o.noWait {
-		return invalid("WithNoWait", "is for Do and Lead, not for %s", call)
-	}
-	return nil
 }
 
 func checkTTL(field string, d time.Duration) error {

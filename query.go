@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // Holder is one grant of a lock, or one who waits for it.
@@ -48,14 +49,9 @@ func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
 	}
-	var granted bool
-	var head fsm.Head
-	err := c.read(ctx, func(m *fsm.Machine) {
-		granted = m.Granted(name, uint64(token))
-		head, _ = m.Head(name)
-	})
-	if err == nil && !granted {
-		err = staleToken(name, token, head.Token)
+	now, err := read(ctx, c, fsm.QueryName{Name: name, Token: uint64(token)})
+	if err == nil && !now.Current {
+		err = staleToken(name, token, now.Head)
 	}
 	return err
 }
@@ -67,22 +63,18 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return LockInfo{}, err
 	}
-	info := LockInfo{Name: name}
-	err := c.read(ctx, func(m *fsm.Machine) {
-		if lock, ok := m.Lock(name); ok {
-			info = lockInfo(lock)
-		}
-		info.Past = c.past(m, name)
-	})
+	l, err := c.readLock(ctx, name, fsm.PartWaiters|fsm.PartPast)
 	if err != nil {
 		return LockInfo{}, err
 	}
+	info := lockInfo(l.Lock)
+	info.Past = c.past(l.Past)
 	return info, nil
 }
 
-func (c *Cluster) past(m *fsm.Machine, name string) (list []Past) {
+func (c *Cluster) past(grants []fsm.PastGrant) (list []Past) {
 	now := c.clock.Now()
-	for _, g := range m.Past(name) {
+	for _, g := range grants {
 		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.indexTimes.Between(g.Granted, g.Ended, now)}
 		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
 		list = append(list, p)
@@ -103,17 +95,19 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 			yield(LockInfo{}, err)
 			return
 		}
-		group, err := c.current(ctx)
-		if err != nil {
+		if err := c.stopped(); err != nil {
 			yield(LockInfo{}, err)
 			return
 		}
-		for lock := range group.Fork().Locks(prefix) {
-			if err := ctx.Err(); err != nil {
-				yield(LockInfo{}, err)
+		for l, err := range seam.Locks(ctx, c.group, seam.Committed, fsm.QueryLocks{Name: prefix, Parts: fsm.PartWaiters}) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(LockInfo{}, c.apiError(err))
 				return
 			}
-			if !yield(lockInfo(lock), nil) {
+			if !yield(lockInfo(l.Lock), nil) {
 				return
 			}
 		}
@@ -139,14 +133,14 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	if err != nil || out.Code == fsm.CodeOK {
 		return err
 	}
-	end, known := c.endOf(name, token)
-	switch {
-	case unknown && !known:
+	now := c.look(name, uint64(token))
+	switch end := now.End; {
+	case unknown && end == nil:
 		return ErrUnknownOutcome
 	case unknown && end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
 		return nil
 	}
-	return staleToken(name, token, uint64(c.holderOf(name).Token))
+	return staleToken(name, token, now.Head)
 }
 
 // RequestRelease asks the holder with this token to let go: its Lease.Wanted is closed, and
@@ -169,7 +163,7 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 	case err != nil || out.Code == fsm.CodeOK:
 		return err
 	case out.Code == fsm.CodeStaleToken:
-		return staleToken(name, token, uint64(c.holderOf(name).Token))
+		return staleToken(name, token, c.look(name, 0).Head)
 	}
 	return refused(out)
 }
@@ -198,79 +192,39 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
-	revoke := fsm.Revoke{Node: node, Reason: reason}
-	if err := c.read(ctx, func(m *fsm.Machine) { revoke.Upto = m.Commands() }); err != nil {
+	now, err := read(ctx, c, fsm.QueryGroup{})
+	if err != nil {
 		return err
 	}
-	out, _, err := c.propose(ctx, revoke)
+	out, _, err := c.propose(ctx, fsm.Revoke{Node: node, Upto: now.Commands, Reason: reason})
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)
 	}
 	return err
 }
 
-// endOf is how a grant ended, as far as this node's replica remembers it.
-func (c *Cluster) endOf(name string, token Token) (end fsm.PastGrant, known bool) {
-	if group, _ := c.proposer.Current(); group != nil {
-		group.Read(func(m *fsm.Machine) { end, known = m.EndOf(name, uint64(token)) })
-	}
-	return end, known
-}
-
-// read runs fn on a state that holds everything committed before the call.
-func (c *Cluster) read(ctx context.Context, fn func(*fsm.Machine)) error {
-	group, err := c.current(ctx)
-	if err != nil {
-		return err
-	}
-	group.Read(fn)
-	return nil
-}
-
-// current is barrier for what a caller asks for.
-func (c *Cluster) current(ctx context.Context) (*consensus.Group, error) {
-	if err := c.stopped(); err != nil {
-		return nil, err
-	}
-	return c.barrier(ctx)
-}
-
 // limitMismatch says which name of a call is in use as something else than it asked for, and as
-// what, as far as the local replica knows.
+// what, as far as this node knows.
 func (c *Cluster) limitMismatch(name string, o options) error {
-	e := &LimitError{Name: public(name), Asked: int(o.limit), Shared: o.shared, InUse: -1}
-	group, _ := c.proposer.Current()
-	if group == nil {
-		return e
-	}
-	group.Read(func(m *fsm.Machine) {
-		for _, name := range append([]string{name}, o.others...) {
-			if limit, used := m.InUse(name); used && limit != o.limit {
-				e.Name, e.InUse = public(name), int(limit)
-				return
-			}
+	for _, name := range append([]string{name}, o.others...) {
+		if now := c.look(name, 0); now.InUse && now.Limit != o.limit {
+			return &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: int(now.Limit)}
 		}
-	})
-	return e
+	}
+	return &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: -1}
 }
 
-// holderOf tells who has a lock as far as the local replica knows.
+// holderOf tells who has a lock as far as this node knows.
 func (c *Cluster) holderOf(name string) *HeldError {
-	held := &HeldError{Name: public(name)}
-	group, _ := c.proposer.Current()
-	if group == nil {
-		return held
+	head := c.look(name, 0).Head
+	if head == nil {
+		return heldError(name, nil, nil, 0)
 	}
-	group.Read(func(m *fsm.Machine) {
-		if head, ok := m.Head(name); ok {
-			held = heldError(name, &head.Holder, head.Value, head.Waiters)
-		}
-	})
-	return held
+	return heldError(name, &head.Holder, head.Value, head.Waiters)
 }
 
 func heldError(name string, h *fsm.Holder, value []byte, waiters int) *HeldError {
-	e := &HeldError{Name: public(name), Waiters: waiters}
+	e := &HeldError{Name: name, Waiters: waiters}
 	if h != nil {
 		e.Holder, e.Token = holder(*h, bytes.Clone(value)), Token(h.Token)
 	}
@@ -294,4 +248,129 @@ func lockInfo(l fsm.Lock) LockInfo {
 		info.Waiters = append(info.Waiters, holder(w, value))
 	}
 	return info
+}
+
+// Blocked says why a lock cannot be had at once.
+type Blocked struct {
+	Name    string
+	Holders []Hold   // who has it
+	Rests   []Rest   // places that stay taken though their holder is gone
+	Before  []Holder // who waits and will be served before this node's first waiting call; all who wait if it has none
+	Waiting int      // calls of this node that wait
+	Cycles  []Cycle  // in which waiters of this lock wait for each other
+}
+
+// Hold is one who has a lock.
+type Hold struct {
+	Holder
+	Held time.Duration // approximately, by this node's clock; zero if the grant began before this node remembers
+	// Remaining is about how long the lock would still be taken if the holder's node died now. A
+	// holder that lives renews it.
+	Remaining time.Duration
+}
+
+// Rest is a place that stays taken: WithMinHold, WithLockDelay.
+type Rest struct {
+	Token     Token         // of the grant that was there
+	Remaining time.Duration // about
+}
+
+// Cycle is a cycle in the wait-for graph: each caller waits for a lock that the next one holds, and
+// the last waits for a lock that the first holds.
+type Cycle []Wait
+
+// Wait is a caller that waits.
+type Wait struct {
+	Holder
+	Name string // of the lock
+}
+
+// WhyBlocked returns who has a lock and for how long still, who waits before this node, and whether
+// callers wait for each other in a cycle: a linearizable read.
+//
+// What a caller holds while it waits is known from the context that it gives to Acquire: that of
+// Lease.Context, or of the functions of Do, Lead and Once. A caller that holds a lock and waits for
+// another under some other context is not seen. A caller that waits for permits is in no cycle as
+// long as holders outside of the cycle can return enough of them. WithDeadlockCheck refuses a call
+// that would close a cycle. A search looks at 10,000 holders and waiters at most, and delays no
+// other call.
+func (c *Cluster) WhyBlocked(ctx context.Context, name string) (Blocked, error) {
+	if err := checkCall(ctx, name); err != nil {
+		return Blocked{}, err
+	}
+	l, err := c.readLock(ctx, name, fsm.PartWaiters|fsm.PartSessions|fsm.PartCycles)
+	if err != nil {
+		return Blocked{}, err
+	}
+	return c.blocked(l), nil
+}
+
+// blocked is what a lock's state says of why it cannot be had.
+func (c *Cluster) blocked(l fsm.LockState) Blocked {
+	b := Blocked{Name: l.Name}
+	now := c.clock.Now()
+	sessions := l.Sessions // of the holders that follow
+	for _, h := range l.Holders {
+		hold := Hold{Holder: holder(h, l.Value), Held: c.held(h.Granted, now)}
+		if len(sessions) > 0 && sessions[0].ID == h.Session {
+			hold.Remaining = c.left(sessions[0].Renewed, sessions[0].TTL, now)
+			sessions = sessions[1:]
+		}
+		b.Holders = append(b.Holders, hold)
+	}
+	for _, r := range l.Rests {
+		b.Rests = append(b.Rests, Rest{Token(r.Token), c.left(r.Since, r.For, now)})
+	}
+	for _, w := range l.Waiters {
+		if w.Session.Node == c.self.Node {
+			b.Waiting++
+		} else if b.Waiting == 0 {
+			b.Before = append(b.Before, holder(w, l.Value))
+		}
+	}
+	for _, cycle := range l.Cycles {
+		var waits Cycle
+		for _, w := range cycle {
+			waits = append(waits, Wait{holder(w.Holder, nil), public(w.Name)})
+		}
+		b.Cycles = append(b.Cycles, waits)
+	}
+	return b
+}
+
+// held is how long ago a command was applied, 0 if that is not known.
+func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
+	begin, known := c.indexTimes.At(since, now)
+	if !known {
+		return 0
+	}
+	return time.Duration(now - begin)
+}
+
+// left is what is left of a time that began when a command was applied, as this node's clock sees
+// it.
+func (c *Cluster) left(since uint64, d time.Duration, now lease.Instant) time.Duration {
+	begin, known := c.indexTimes.At(since, now)
+	if !known {
+		return d
+	}
+	return max(0, d-time.Duration(now-begin))
+}
+
+// leaseKey is the key under which a lease's context carries it.
+type leaseKey struct{}
+
+// within are the tokens of the leases in whose contexts ctx was made, the innermost first.
+func (c *Cluster) within(ctx context.Context) (tokens []uint64) {
+	for len(tokens) < fsm.WhileMax {
+		l, _ := ctx.Value(leaseKey{}).(*tenure)
+		if l == nil {
+			break
+		}
+		if l.c == c && !l.grant.Over() {
+			tokens = append(tokens, l.grant.Token())
+		}
+		ctx = l.asked
+	}
+	return tokens
 }

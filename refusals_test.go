@@ -36,7 +36,7 @@ func patient(t *testing.T) context.Context {
 // them to be open.
 func sessionsOf(c *Cluster) map[uint64]bool {
 	known := make(map[uint64]bool)
-	group, _ := c.proposer.Current()
+	group, _ := c.node.Proposer.Current()
 	group.Read(func(m *fsm.Machine) {
 		for s := range m.Sessions() {
 			known[s.ID.Number] = false

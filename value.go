@@ -1,17 +1,17 @@
 package holdfast
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
-// writer orders the writes of one holder: one at a time, and none before it is known that the last
-// one cannot be carried out any more. So a late duplicate of a write never undoes a later one.
+// writer orders the writes of one holder: one at a time, and each only when the group cannot apply
+// the last one any more. So a late duplicate of a write never undoes a later write.
 type writer struct {
-	turn chan struct{} // capacity 1: full while somebody writes
-	open uint64        // the request of a write that may still be carried out; 0: there is none
+	turn chan struct{} // capacity 1: full while a call writes
+	open uint64        // the request of a write that the group may still apply; 0: none
 }
 
 func (l *Lease) writer() *writer {
@@ -43,7 +43,7 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
 	case <-ctx.Done():
-		return l.c.unreached(ctx)
+		return l.c.apiError(&seam.UnreachedError{Ended: ctx.Err()})
 	case <-l.c.closing:
 		return l.c.stopped()
 	}
@@ -60,21 +60,14 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 // read from this node's own replica, without I/O, and nil once the group has ended the grant. For
 // AcquireAll it is the first name's.
 func (l *Lease) Value() []byte {
-	group, _ := l.c.proposer.Current()
-	if group == nil {
+	now := l.c.look(l.grant.Name(), l.grant.Token())
+	if !now.Current || now.Head == nil {
 		return nil
 	}
-	var value []byte
-	group.Read(func(m *fsm.Machine) {
-		if m.Granted(l.grant.Name(), l.grant.Token()) {
-			head, _ := m.Head(l.grant.Name())
-			value = bytes.Clone(head.Value)
-		}
-	})
-	return value
+	return now.Head.Value
 }
 
-// settle sees to it that the last write is carried out by now, or never.
+// settle withdraws the last write, which the group has then applied or never will.
 func (l *Lease) settle(ctx context.Context, w *writer) error {
 	if w.open == 0 {
 		return nil
@@ -105,7 +98,7 @@ func (l *Lease) set(ctx context.Context, w *writer, value []byte) error {
 	return l.wrote(w, request, out, unknown, err)
 }
 
-// wrote takes the answer to a write.
+// wrote handles the outcome of a write.
 func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, unknown bool, err error) error {
 	s := l.grant.Session()
 	_, state := out.Code.Left()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -67,24 +68,18 @@ func TestARequestThatCouldNotBeWithdrawnForLackOfRoomIsWithdrawnLater(t *testing
 	s := late.Session
 	c.keeper.table.Opened(s, true, c.clock.Now())
 	late.GiveUp(true)
-	c.keeper.pay(c.ctx, c.keeper.table.Owed())
+	c.keeper.pay(t.Context(), c.keeper.table.Owed())
 	calls[2].GiveUp(true)
 	c.keeper.attend()
 	becomes(t, "room", func() bool {
-		group, _ := c.proposer.Current()
-		var state fsm.RequestState
-		group.Read(func(m *fsm.Machine) { state, _ = m.Request(s.ID(), calls[2].Request) })
-		return state == fsm.RequestFinished
+		return became(t, c, calls[2]) == fsm.RequestFinished
 	})
 	cmd := fsm.Acquire{Session: s.ID(), TTL: s.TTL(), Request: late.Request, Name: "free"}
 	if _, _, err := c.propose(patient(t), cmd); err != nil {
 		t.Fatal(err)
 	}
 	becomes(t, "the late duplicate has nothing", func() bool {
-		group, _ := c.proposer.Current()
-		var state fsm.RequestState
-		group.Read(func(m *fsm.Machine) { state, _ = m.Request(s.ID(), late.Request) })
-		return state == fsm.RequestFinished
+		return became(t, c, late) == fsm.RequestFinished
 	})
 }
 
@@ -127,8 +122,7 @@ func TestAWriteThatWasGivenUpDoesNotOverwriteALaterOneWhenItComes(t *testing.T) 
 func TestARequestThatASnapshotShowsToBeOverIsFinished(t *testing.T) {
 	t.Parallel()
 	for _, manual := range []bool{false, true} {
-		c := newCluster(Config{}.withDefaults(), nil)
-		t.Cleanup(c.stop)
+		c := unopened(t)
 		c.keeper.cleaners = cleaners // the test has no group to be told
 		self := fsm.Process{Node: fsm.Node{1}, Incarnation: 1}
 		c.keeper.table.Identify(self)
@@ -147,7 +141,7 @@ func TestARequestThatASnapshotShowsToBeOverIsFinished(t *testing.T) {
 		apply(fsm.Hello{Node: self.Node, Incarnation: self.Incarnation})
 		token := apply(fsm.Acquire{Session: call.Session.ID(), TTL: time.Second, Request: call.Request, Name: "lock"}).Token
 		apply(fsm.ForceRelease{Name: "lock", Token: token, Reason: "test"})
-		c.keeper.table.Restore(m)
+		c.keeper.Gap(m.Commands(), func(q fsm.Question) (fsm.Answer, error) { return m.Answer(q), nil })
 		if _, err := c.await(t.Context(), call, wake, "lock", options{manual: manual}); !errors.Is(err, errAgain) {
 			t.Fatalf("manual %v: %v", manual, err)
 		}
@@ -156,4 +150,17 @@ func TestARequestThatASnapshotShowsToBeOverIsFinished(t *testing.T) {
 			t.Errorf("manual %v: %d held, %d waiting, %d requests open, session over: %v", manual, held, waiting, s.Unfinished(), s.Ended())
 		}
 	}
+}
+
+// became is what became of a call, as far as its node knows.
+func became(t *testing.T, c *Cluster, call session.Call) fsm.RequestState {
+	t.Helper()
+	state, err := seam.Ask(t.Context(), c.group, seam.Now, fsm.QueryClaims{
+		Process:  c.self.Process(),
+		Sessions: []fsm.SessionClaims{{Number: call.Session.ID().Number, Claims: []fsm.ClaimQuery{{Request: call.Request}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Sessions[0].Claims[0].State
 }

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -21,7 +19,6 @@ import (
 // childVar makes this program run as one process of a fleet; its value is the startup as JSON.
 const childVar = "HOLDFAST_BENCH_CHILD"
 
-// order is what the parent asks of a child.
 type order struct {
 	Op      string
 	What    string        // operation, file or lock name
@@ -32,7 +29,6 @@ type order struct {
 	Timeout time.Duration
 }
 
-// answer is what the child says.
 type answer struct {
 	Err     string
 	Role    string
@@ -45,14 +41,12 @@ type answer struct {
 	Figures usage
 }
 
-// usage is what a process uses.
 type usage struct {
 	CPU                     time.Duration // user and system since its start
 	Goroutines, Descriptors int           // more than before its contestant was started
 	Resident, Heap          int64         // bytes; Heap only after a collection
 }
 
-// child is the main function of a process of a fleet. It ends with its standard input.
 func child(text string) int {
 	if err := serve(text); err != nil {
 		fmt.Fprintln(os.Stderr, "bench child:", err)
@@ -87,7 +81,6 @@ func serve(text string) error {
 	return process.Serve(os.Stdin, os.Stdout, w.do)
 }
 
-// worker carries out orders.
 type worker struct {
 	c      contestant
 	before usage
@@ -110,19 +103,12 @@ func (w *worker) do(o order) (a answer) {
 		a.Figures = measure(o.What == "collect")
 		a.Figures.Goroutines -= w.before.Goroutines + 1 // and the one that measures
 		a.Figures.Descriptors -= w.before.Descriptors
-	case "garbage":
-		litter(ctx, o.Count, o.Span)
-	case "profile":
-		err = profile(o.What, o.Span)
 	case "admit":
 		err = w.c.(*engine).admit(ctx, uint64(o.Count), o.Addr)
+	case "garbage":
+		litter(ctx, o.Count, o.Span)
 	case "hold":
 		err = w.c.(*node).hold(ctx, o.Count)
-	case "spin":
-		for end := time.Now().Add(o.Span); time.Now().Before(end); {
-		}
-	case "list":
-		err = w.c.(*node).list(ctx, o.Span)
 	case "contend":
 		a.Turns, err = w.c.(*node).contend(ctx, o.What, o.Span, o.Hold, o.Count)
 	case "take":
@@ -137,7 +123,6 @@ func (w *worker) do(o order) (a answer) {
 	return a
 }
 
-// load lets Count callers do What for Span.
 func (w *worker) load(ctx context.Context, o order) (took time.Duration, times []time.Duration, stamps []int64, err error) {
 	ops := make([]func(context.Context) error, o.Count)
 	for i := range ops {
@@ -208,7 +193,7 @@ func measure(collect bool) usage {
 		runtime.ReadMemStats(&m)
 		u.Heap = int64(m.HeapAlloc)
 	}
-	u.CPU = processorTime()
+	u.CPU = process.CPU()
 	u.Goroutines = runtime.NumGoroutine()
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
 		u.Descriptors = len(open)
@@ -219,38 +204,4 @@ func measure(collect bool) usage {
 		u.Resident = resident * int64(os.Getpagesize())
 	}
 	return u
-}
-
-// profile writes profiles of the next span to files that begin with prefix: of the processor for
-// its first half, of waiting for the second.
-func profile(prefix string, span time.Duration) error {
-	if err := os.MkdirAll(filepath.Dir(prefix), 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(prefix + "cpu.pprof")
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return err
-	}
-	time.Sleep(span / 2)
-	pprof.StopCPUProfile()
-	runtime.SetMutexProfileFraction(20)
-	runtime.SetBlockProfileRate(10_000)
-	defer runtime.SetMutexProfileFraction(0)
-	defer runtime.SetBlockProfileRate(0)
-	time.Sleep(span / 2)
-	for _, kind := range []string{"mutex", "block", "allocs", "heap", "goroutine"} {
-		g, err := os.Create(prefix + kind + ".pprof")
-		if err != nil {
-			return err
-		}
-		err = pprof.Lookup(kind).WriteTo(g, 0)
-		if err := errors.Join(err, g.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

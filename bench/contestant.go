@@ -17,9 +17,7 @@ import (
 // Contestants.
 const (
 	kindHoldfast = "holdfast"
-	kindEngine   = "engine"     // dragonboat alone: an empty state machine, the same settings, one fsync for each commit
-	kindTan      = "engine-tan" // the same with its other log store
-	kindEmpty    = "empty"      // a process that does nothing
+	kindEngine   = "engine" // dragonboat alone: an empty state machine, the same settings, one fsync for each commit
 )
 
 // startup says how a child begins. Peers is a file that a fleet of Holdfast joins through; Addrs
@@ -31,7 +29,6 @@ type startup struct {
 	Timing               holdfast.Timing // of Raft; what is 0 is the default
 }
 
-// contestant is what a child process runs.
 type contestant interface {
 	ready(ctx context.Context) error
 	// operation returns what one caller does over and over.
@@ -42,7 +39,7 @@ type contestant interface {
 
 // Roles of a process.
 const (
-	roleLeader   = "raft leader"
+	roleLeader   = "raft-leader"
 	roleFollower = "follower"
 	roleStandby  = "standby"
 )
@@ -58,33 +55,20 @@ const (
 func start(s startup) (contestant, error) {
 	switch s.Kind {
 	case kindHoldfast:
-		return startHoldfast(s)
-	case kindEngine, kindTan:
+		return startHoldfast(context.Background(), s)
+	case kindEngine:
 		return startEngine(s)
-	case kindEmpty:
-		return nothing{}, nil
 	}
 	return nil, fmt.Errorf("no contestant %q", s.Kind)
 }
 
-// nothing is the contestant of an empty process.
-type nothing struct{}
-
-func (nothing) ready(context.Context) error { return nil }
-func (nothing) role() (string, uint64)      { return "", 0 }
-func (nothing) Close() error                { return nil }
-func (nothing) operation(what string, _ int) (func(context.Context) error, error) {
-	return nil, fmt.Errorf("nothing does %s", what)
-}
-
-// node is a node of Holdfast at default settings.
 type node struct {
 	*holdfast.Cluster
 	mu     sync.Mutex
 	leases []*holdfast.Lease
 }
 
-func startHoldfast(s startup) (*node, error) {
+func startHoldfast(ctx context.Context, s startup) (*node, error) {
 	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet(), Timing: s.Timing}
 	if s.Peers != "" {
 		cfg.Join, cfg.Bootstrap = []string{"file+" + s.Peers}, s.Voters
@@ -92,7 +76,7 @@ func startHoldfast(s startup) (*node, error) {
 			cfg.Bootstrap = -1
 		}
 	}
-	c, err := holdfast.Open(context.Background(), cfg)
+	c, err := holdfast.Open(ctx, cfg)
 	if err != nil || s.Peers == "" {
 		return &node{Cluster: c}, err
 	}
@@ -147,19 +131,6 @@ func (n *node) operation(what string, caller int) (func(context.Context) error, 
 	return nil, fmt.Errorf("holdfast does no %s", what)
 }
 
-// list lists all locks again and again.
-func (n *node) list(ctx context.Context, span time.Duration) error {
-	for end := time.Now().Add(span); time.Now().Before(end); {
-		for _, err := range n.Locks(ctx, "") {
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// hold brings the number of held locks to count.
 func (n *node) hold(ctx context.Context, count int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,12 +154,8 @@ func (n *node) hold(ctx context.Context, count int) error {
 		})
 	}
 	work.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-	}
-	return nil
+	close(errs)
+	return <-errs
 }
 
 // turn is one holder's turn with a contended lock. Times are unix nanoseconds of the machine's
@@ -228,10 +195,6 @@ func (n *node) contend(ctx context.Context, name string, span, hold time.Duratio
 		})
 	}
 	work.Wait()
-	select {
-	case err := <-errs:
-		return nil, err
-	default:
-	}
-	return all, nil
+	close(errs)
+	return all, <-errs
 }

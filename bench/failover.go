@@ -15,28 +15,20 @@ const (
 
 // measureFailover kills processes that hold a lock: raft leaders and followers in turn. The gap is
 // the longest time without an answer that one caller on a survivor saw.
-func measureFailover(ctx context.Context, s settings, r *report) error {
+func measureFailover(ctx context.Context, s settings, out *lines) error {
 	f, err := newFleet(ctx, s, kindHoldfast, true)
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	gaps, late := make(map[string][]float64), make(map[string][]float64)
 	for round := range s.failures {
 		for _, role := range []string{roleLeader, roleFollower} {
 			gap, over, err := strike(ctx, f, role, fmt.Sprintf("bench/killed/%d/%s", round, role))
 			if err != nil {
 				return err
 			}
-			gaps[role] = append(gaps[role], float64(gap))
-			late[role] = append(late[role], float64(over))
+			out.add("Killed/role="+role, 1, figure{gap.Seconds(), "gap-sec"}, figure{over.Seconds(), "past-ttl-sec"})
 		}
-	}
-	for _, role := range []string{roleLeader, roleFollower} {
-		r.add("failover", "service gap, "+role+" killed", kindHoldfast, unitNanos, gaps[role]...)
-		r.add("failover", "longest service gap, "+role+" killed", kindHoldfast, unitNanos, slices.Max(gaps[role]))
-		r.add("failover", "dead holder's lock past its TTL, "+role+" killed", kindHoldfast, unitNanos, late[role]...)
-		r.add("failover", "longest past its TTL, "+role+" killed", kindHoldfast, unitNanos, slices.Max(late[role]))
 	}
 	return nil
 }

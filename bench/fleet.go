@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/process"
 )
 
-// proc is a child process.
 type proc struct {
 	startup startup
 	*process.Client[order, answer]
@@ -31,7 +30,6 @@ func launch(s startup) (*proc, error) {
 	return &proc{s, c}, err
 }
 
-// begin gives an order; what it answers waits for the answer.
 func (p *proc) begin(ctx context.Context, o order) func() (answer, error) {
 	if o.Timeout == 0 {
 		o.Timeout = o.Span + time.Minute
@@ -49,16 +47,13 @@ func (p *proc) begin(ctx context.Context, o order) func() (answer, error) {
 	}
 }
 
-// ask gives an order and waits for the answer.
 func (p *proc) ask(ctx context.Context, o order) (answer, error) { return p.begin(ctx, o)() }
 
-// stop ends the process as it would end by itself.
 func (p *proc) stop() { _ = p.Stop(10 * time.Second) }
 
 // votersOfFleet is how many processes of a fleet vote.
 const votersOfFleet = 3
 
-// fleet is the processes of one contestant: three voters, then perhaps a standby.
 type fleet struct {
 	kind  string
 	base  startup
@@ -82,7 +77,7 @@ func newFleet(ctx context.Context, s settings, kind string, onDisk bool) (_ *fle
 	if onDisk {
 		f.dir = dir
 	}
-	if kind == kindEngine || kind == kindTan {
+	if kind == kindEngine {
 		if f.base.Addrs, err = freePorts(votersOfFleet + 1); err != nil {
 			return nil, err
 		}
@@ -95,7 +90,6 @@ func newFleet(ctx context.Context, s settings, kind string, onDisk bool) (_ *fle
 	return f, f.ready(ctx)
 }
 
-// add starts one more process.
 func (f *fleet) add() error {
 	s := f.base
 	s.Index = len(f.procs)
@@ -109,7 +103,6 @@ func (f *fleet) add() error {
 	return err
 }
 
-// follow adds a standby.
 func (f *fleet) follow(ctx context.Context) error {
 	if f.kind == kindEngine {
 		_, err := f.procs[0].ask(ctx, order{Op: "admit", Count: votersOfFleet + 1, Addr: f.base.Addrs[votersOfFleet]})
@@ -123,7 +116,6 @@ func (f *fleet) follow(ctx context.Context) error {
 	return f.ready(ctx)
 }
 
-// term is the highest term that a process knows.
 func (f *fleet) term(ctx context.Context) (highest uint64, err error) {
 	for _, p := range f.procs {
 		a, e := p.ask(ctx, order{Op: "role"})
@@ -132,7 +124,6 @@ func (f *fleet) term(ctx context.Context) (highest uint64, err error) {
 	return highest, err
 }
 
-// cpu is the processor time that all processes have used so far.
 func (f *fleet) cpu(ctx context.Context) (total time.Duration, err error) {
 	for _, p := range f.procs {
 		a, e := p.ask(ctx, order{Op: "usage"})
@@ -170,7 +161,6 @@ func (f *fleet) stop() {
 	all.Wait()
 }
 
-// find returns a process of a role, waiting for a raft leader to be known.
 func (f *fleet) find(ctx context.Context, role string) (*proc, error) {
 	for {
 		for _, p := range f.procs {

@@ -10,7 +10,6 @@ require (
 	github.com/lni/vfs v0.2.1-0.20220616104132-8852fd867376
 )
 
-
 require (
 	github.com/DataDog/zstd v1.5.2 // indirect
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2 // indirect

@@ -4,111 +4,80 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
 // measureTraffic measures what nodes send: bytes of connections and packets before TLS and without
 // the headers of TCP, UDP and IP.
-func measureTraffic(ctx context.Context, s settings, r *report) error {
+func measureTraffic(ctx context.Context, s settings, out *lines) error {
 	for _, size := range []int{3, 5} {
-		if err := traffic(ctx, s, r, size); err != nil {
+		if err := traffic(ctx, s, out, size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// traffic measures a fleet of some nodes in this process.
-func traffic(ctx context.Context, s settings, r *report, size int) error {
+// traffic measures a fleet of some nodes in this process: at rest, and while its raft leader's node
+// makes pairs.
+func traffic(ctx context.Context, s settings, out *lines, size int) error {
 	peers := filepath.Join(s.data, fmt.Sprint("peers-", size))
-	var nodes []*holdfast.Cluster
-	var meters []*meter
-	for range size {
-		m := new(meter)
-		c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: m}), holdfast.Config{
-			Cluster: "traffic", Join: []string{"file+" + peers}, Bootstrap: size, Logger: quiet(),
-		})
+	nodes, meters := make([]*node, size), make([]meter, size)
+	for i := range nodes {
+		var err error
+		nodes[i], err = startHoldfast(simenv.With(ctx, simenv.Env{Network: &meters[i]}), startup{Peers: peers, Voters: size, Index: i})
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		nodes, meters = append(nodes, c), append(meters, m)
-		f, err := os.OpenFile(peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(f, c.Addr())
-		if f.Close(); err != nil {
-			return err
-		}
+		defer nodes[i].Close()
 	}
-	for _, c := range nodes {
-		if err := c.Ready(ctx); err != nil {
+	for _, n := range nodes {
+		if err := n.Ready(ctx); err != nil {
 			return err
 		}
-	}
-	leads := func(i int) bool { return nodes[i].Status().RaftLeader == nodes[i].ID() }
-	of := func(i int) string {
-		if leads(i) {
-			return "raft leader"
-		}
-		return "another"
 	}
 	sent := func() (list []int64) {
-		for _, m := range meters {
-			list = append(list, m.sent.Load())
+		for i := range meters {
+			list = append(list, meters[i].sent.Load())
 		}
 		return list
 	}
-
 	before := sent()
 	select {
 	case <-time.After(s.idle):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	after := sent()
-	for i := range nodes {
-		r.add("traffic", fmt.Sprintf("%d nodes idle, bytes sent a second, %s", size, of(i)), kindHoldfast, unitBytes,
-			float64(after[i]-before[i])/s.idle.Seconds())
+	for i, n := range sent() {
+		role, _ := nodes[i].role()
+		out.add(fmt.Sprintf("TrafficIdle/nodes=%d/from=%s", size, role), 1, figure{float64(n-before[i]) / s.idle.Seconds(), "B/s"})
 	}
-	return pairs(ctx, r, size, nodes, sent, leads)
-}
-
-// pairs measures what a pair of Acquire and Release makes all nodes send.
-func pairs(ctx context.Context, r *report, size int, nodes []*holdfast.Cluster, sent func() []int64, leads func(int) bool) error {
+	leader := slices.IndexFunc(nodes, func(n *node) bool { role, _ := n.role(); return role == roleLeader })
+	pair, err := nodes[max(0, leader)].operation(opPair, 0)
+	if err != nil {
+		return err
+	}
 	const count = 2000
-	for i, c := range nodes {
-		if !leads(i) {
-			continue
+	before = sent()
+	for range count {
+		if err := pair(ctx); err != nil {
+			return err
 		}
-		before := sent()
-		for range count {
-			l, err := c.Acquire(ctx, "orders/4711")
-			if err != nil {
-				return err
-			}
-			if err := l.Release(ctx); err != nil {
-				return err
-			}
-		}
-		all := int64(0)
-		for j, n := range sent() {
-			all += n - before[j]
-		}
-		r.add("traffic", fmt.Sprintf("%d nodes, bytes sent by all for a pair", size), kindHoldfast, unitBytes, float64(all)/count)
 	}
+	all := int64(0)
+	for i, n := range sent() {
+		all += n - before[i]
+	}
+	out.add(fmt.Sprintf("TrafficPair/nodes=%d", size), count, figure{float64(all) / count, "B/op"})
 	return nil
 }
 
-// meter is a network that counts what an endpoint sends.
 type meter struct{ sent atomic.Int64 }
 
 // Listen opens a counted endpoint.

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Dialect is the SQL that a database understands.
+// Dialect is the SQL of a database.
 type Dialect uint8
 
-// The dialects that SQL and Rows speak.
+// The dialects of SQL and Rows.
 const (
 	Postgres Dialect = iota + 1 // PostgreSQL from 9.5
 	MySQL                       // MariaDB and MySQL, tables of InnoDB
@@ -49,8 +49,8 @@ func (d Dialect) arg(n int) string {
 	}
 }
 
-// quote makes an identifier out of a name, or of several with dots between them. Letters, digits
-// and underscores only: what needs no escape cannot get out of its quotes.
+// quote quotes an identifier, or several with dots between them. Letters, digits and underscores
+// need no escape, so they cannot end the quotes.
 func (d Dialect) quote(field, name string) (string, error) {
 	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})*$`).MatchString(name) {
 		return "", fmt.Errorf("%w: %s %.80q: letters, digits and underscores, 63 at most, and dots between names",
@@ -86,13 +86,13 @@ func (d Dialect) raiseArgs(resource string, t Token, once bool) []any {
 	return args
 }
 
-// raised tells from the answer to raise whether the token was admitted.
+// raised reads from the answer to raise whether the token was admitted.
 func (d Dialect) raised(r sql.Result, err error) (bool, error) {
 	return d.done(r, err, func(answer int64) bool { return answer != 1 })
 }
 
-// updated tells from the answer to the UPDATE of Rows whether there was a row to change. On MySQL
-// it answers by LAST_INSERT_ID too: t if there was.
+// updated reads from the answer to the UPDATE of Rows whether a row was changed. On MySQL
+// LAST_INSERT_ID is t if so.
 func (d Dialect) updated(t Token) func(sql.Result, error) (bool, error) {
 	return func(r sql.Result, err error) (bool, error) {
 		return d.done(r, err, func(answer int64) bool { return answer == int64(t) })
@@ -111,7 +111,7 @@ func (d Dialect) done(r sql.Result, err error, mysql func(answer int64) bool) (b
 	return n > 0, err
 }
 
-// bound is the highest mark that lets t in.
+// bound is the highest mark that admits t.
 func bound(t Token, once bool) Token {
 	if once {
 		return t - 1

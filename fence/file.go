@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -13,37 +12,38 @@ import (
 	"time"
 )
 
-// File is a Guard whose marks are in a file. Before a token that raises a mark is admitted, the
-// mark is on disk; a process killed or a machine cut off at any instant loses no mark. Several File
-// values of one path, in one process or in many on one machine, are one guard. The file must lie on
-// a local disk, and nothing else may write it. It is written whole whenever a mark rises: it is
-// meant for some thousands of resources, and NewSQL for more. Use OpenFile.
+// File is a Guard with its marks in a file. A token that raises a mark is admitted after the mark
+// is on disk: a killed process or a power cut loses no mark. Several File values of one path, in
+// one process or in many on one machine, are one guard. The file must be on a local disk, and only
+// guards may write it. Every rise of a mark writes the whole file: a File is for some thousands of
+// resources, an SQL for more. Use OpenFile.
 //
-// How: whoever holds the lock (flock) of the file that has the name may read and replace it. The
-// replacement is written beside it, synced, and renamed over it; then the directory is synced, by
-// the writer before it admits the token, and by everybody else before relying on the new file.
+// The holder of the lock (flock) of the file with the name may read and replace it. It writes the
+// replacement beside the file, syncs it, and renames it over the file; then it syncs the directory
+// before it admits the token. Every other user syncs the directory before it relies on the new
+// file.
 //
-// Nothing outside the file's directory is touched, whatever links somebody puts there later; if the
-// directory itself is replaced, checks fail.
+// A File touches only its own directory, whatever links appear there later. If the directory itself
+// is replaced, checks fail.
 type File struct {
 	observer
 	path string
 	dir  *os.Root
 	name string        // in dir
-	turn chan struct{} // taken by the caller that uses what follows
+	turn chan struct{} // has a value while a caller uses the fields below
 
-	file     *os.File // the last seen file of that path; nil if there is none at hand
+	file     *os.File // the last seen file of that path, or nil
 	marks    map[string]Token
-	loaded   bool // marks are those of file, which is durable
-	doubtful bool // the directory could not be synced: the file must be written again
+	loaded   bool // marks are the content of file, which is durable
+	doubtful bool // the sync of the directory failed: the file must be written again
 	closed   bool
 }
 
 var _ Guard = (*File)(nil)
 
-// OpenFile opens the guard at path, or makes it without marks if there is no such file; its
-// directory must exist. ErrDamaged is in the error when the file can't be trusted,
-// errors.ErrUnsupported where the system has no flock. Opening one path several times is safe.
+// OpenFile opens the guard at path, or makes it without marks if the file is missing; its directory
+// must exist. ErrDamaged is in the error if the file cannot be trusted, errors.ErrUnsupported if
+// the system has no flock. Opening one path several times is safe.
 func OpenFile(path string) (*File, error) {
 	path, err := resolve(path)
 	if err != nil {
@@ -70,8 +70,8 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// resolve finds the file that path stands for, so that two names of one file share a lock. A link
-// that leads nowhere yet is refused.
+// resolve returns the file behind path, so that two names of one file share a lock. It refuses a
+// link to a missing file.
 func resolve(path string) (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("%w: path is empty", ErrInvalid)
@@ -99,12 +99,12 @@ func (f *File) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return f.check(ctx, resource, t, true)
 }
 
-// Do runs fn if Check admits t, and lets nobody else pass a check of the file before fn has
-// returned, so that check and write are one step among all who use the file. It returns fn's error;
-// the mark has risen then all the same. fn may not use this guard.
+// Do runs fn if Check admits t. No other check of the file passes before fn has returned, so that
+// check and write are one step among all users of the file. It returns fn's error; the mark has
+// risen all the same. fn may not use this guard.
 func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error) (err error) {
 	admitted := false
-	defer func() { // without the lock
+	defer func() { // after the unlock
 		if admitted {
 			_ = f.note(ctx, resource, t, nil)
 		} else {
@@ -126,8 +126,8 @@ func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error
 	})
 }
 
-// Close closes the file; later checks answer an error (errors.Is fs.ErrClosed). It waits for a
-// check under way. Idempotent.
+// Close closes the file; later checks return an error (errors.Is fs.ErrClosed). It waits for a
+// running check. Idempotent.
 func (f *File) Close() error {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -172,7 +172,7 @@ func (f *File) check(ctx context.Context, resource string, t Token, once bool) e
 	return f.note(ctx, resource, t, err)
 }
 
-// raise judges t and writes its mark. The lock is held before.
+// raise judges t and writes its mark. The caller has the lock.
 func (f *File) raise(resource string, t Token, once bool) error {
 	highest := f.marks[resource]
 	if err := judge(resource, t, highest, once); err != nil {
@@ -189,7 +189,7 @@ func (f *File) raise(resource string, t Token, once bool) error {
 	return nil
 }
 
-// locked runs fn while nobody else uses the file and its marks are loaded.
+// locked runs fn with the lock and the present marks.
 func (f *File) locked(ctx context.Context, fn func() error) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -207,8 +207,8 @@ func (f *File) locked(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// lock takes the lock of the file that has the path now, and has its marks loaded. The pause
-// between tries is random, so that every process has its turn.
+// lock takes the lock of the present file of the path, and loads its marks. Random pauses between
+// tries let every process have its turn.
 func (f *File) lock(ctx context.Context) error {
 	const pauseMax = 2 * time.Millisecond
 	for {
@@ -229,7 +229,7 @@ func (f *File) lock(ctx context.Context) error {
 	}
 }
 
-// tryLock is lock without waiting; false and nil: somebody else has it.
+// tryLock is lock without waiting; false and nil: another user has the lock.
 func (f *File) tryLock() (bool, error) {
 	for {
 		if f.file == nil {
@@ -261,10 +261,10 @@ func (f *File) tryLock() (bool, error) {
 	return true, nil
 }
 
-// unlock lets others in. The file stays open: as long as it is, no other file gets its identity.
+// unlock gives the lock up. The file stays open, so that no other file receives its identity.
 func (f *File) unlock() {
 	if f.file != nil && funlock(f.file) != nil {
-		_ = f.forget() // closing it gives the lock up too
+		_ = f.forget() // a close gives the lock up too
 	}
 }
 
@@ -285,97 +285,4 @@ func (f *File) forget() error {
 	file := f.file
 	f.file, f.loaded = nil, false
 	return file.Close()
-}
-
-// load reads the marks. Whoever wrote them may have died before the directory was synced.
-func (f *File) load() error {
-	if _, err := f.file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	data, err := io.ReadAll(f.file)
-	if err != nil {
-		return err
-	}
-	marks, err := decode(data)
-	if err != nil {
-		return fmt.Errorf("%w: %w: restore it from a backup, or delete it if no token that it has seen is in use",
-			ErrDamaged, err)
-	}
-	if err := f.syncDir(); err != nil {
-		return err
-	}
-	f.marks, f.loaded = marks, true
-	return nil
-}
-
-// replace writes marks and makes them f's. The lock is held before and after.
-func (f *File) replace(marks map[string]Token) error {
-	temp := f.name + ".tmp"
-	if err := f.dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that died here
-		return err
-	}
-	old, err := f.file.Stat()
-	if err != nil {
-		return err
-	}
-	file, err := f.write(temp, old.Mode().Perm(), marks)
-	if err != nil {
-		return err
-	}
-	// The lock goes with the name: without it on the new file, others would come in before Do's fn
-	// has run.
-	if ok, err := flock(file); !ok {
-		return errors.Join(errors.New("the new file is locked"), err, file.Close())
-	}
-	if err := f.dir.Rename(temp, f.name); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	_ = f.file.Close() // was only read
-	f.file, f.marks, f.loaded, f.doubtful = file, marks, true, true
-	if err := f.syncDir(); err != nil {
-		return err
-	}
-	f.doubtful = false
-	return nil
-}
-
-// create makes a file without marks, unless somebody else makes it first.
-func (f *File) create() error {
-	temp := fmt.Sprintf("%s.%016x.tmp", f.name, rand.Uint64())
-	file, err := f.write(temp, 0o600, nil)
-	if err != nil {
-		return err
-	}
-	err = f.dir.Link(temp, f.name)
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return errors.Join(err, f.dir.Remove(temp), file.Close())
-}
-
-// write makes a new file with marks and syncs it; after an error it is gone.
-func (f *File) write(name string, mode fs.FileMode, marks map[string]Token) (*os.File, error) {
-	file, err := f.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = file.Write(encode(marks))
-	if err == nil {
-		err = file.Chmod(mode) // the user's, who may share the file with a group
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close(), f.dir.Remove(name))
-	}
-	return file, nil
-}
-
-func (f *File) syncDir() error {
-	dir, err := f.dir.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

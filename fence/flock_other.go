@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// flock: this system has none, so no File can be opened.
+// flock is missing on this system: no File can be opened.
 func flock(*os.File) (bool, error) { return false, fmt.Errorf("flock: %w", errors.ErrUnsupported) }
 
 func funlock(*os.File) error { return nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// flock takes the exclusive lock of an open file; false and nil: somebody else has it.
+// flock takes the exclusive lock of an open file; false and nil: another process has it.
 func flock(file *os.File) (bool, error) {
 	err := flockRetry(file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == syscall.EWOULDBLOCK {

@@ -9,30 +9,28 @@ import (
 )
 
 // ErrStale is in the error of a guard that has seen a higher token; for CheckOnce, also the same
-// one.
+// one. It is holdfast.ErrStaleToken.
 var ErrStale = errors.New("holdfast: stale fencing token")
 
-// ErrDamaged is in the error of a guard whose marks can't be trusted: a file that was cut, a
-// negative number or a text in the column of a database. Nothing is admitted until somebody has
-// repaired it, who alone can know which tokens were seen.
+// ErrDamaged is in the error of a guard whose marks cannot be trusted: a truncated file, a negative
+// number or a text in the column of a database. The guard admits no token until an operator has
+// repaired it; only an operator may know the tokens that were seen.
 var ErrDamaged = errors.New("holdfast: fencing mark damaged")
 
-// ErrInvalid is in the error of a guard that was given arguments it cannot use.
+// ErrInvalid is in the error of a guard that received unusable arguments. It is
+// holdfast.ErrInvalid.
 var ErrInvalid = errors.New("holdfast: invalid argument")
 
-// ErrFull is in the error of a Memory that was shown a resource it does not know and has no room
-// left for. Those that it knows are guarded as before.
+// ErrFull is in the error of a full Memory for an unknown resource. Known resources stay guarded.
 var ErrFull = errors.New("holdfast: fencing guard full")
 
-// ResourceMax is how many bytes the name of a resource has at most.
+// ResourceMax bounds the name of a resource in bytes.
 const ResourceMax = 1024
 
-// MemoryMax is how many resources a Memory guards, unless SetLimit says otherwise: some 80 MB with
-// the longest names.
+// MemoryMax is the default limit of resources in a Memory: some 80 MB with the longest names.
 const MemoryMax = 1 << 16
 
-// StaleError says which token a guard refused, and because of which. errors.Is finds ErrStale in
-// it.
+// StaleError has the refused token and the higher one. errors.Is finds ErrStale in it.
 type StaleError struct {
 	Resource       string
 	Token, Highest Token // the refused one, and the highest seen
@@ -46,11 +44,11 @@ func (e *StaleError) Error() string {
 // Is makes errors.Is(err, ErrStale) true.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Guard remembers the highest token that it was shown for each resource, its mark; a mark never
-// falls. Methods are safe for concurrent use and may be repeated. nil admits the token and has
-// raised the mark to it; *StaleError (errors.Is ErrStale) refuses it. Zero and more than TokenMax
-// are ErrInvalidToken and leave no mark. Any other error, such as ctx's when it ends first, admits
-// nothing; the mark may have risen to the token all the same.
+// Guard remembers the highest token of each resource, its mark; a mark never falls. Methods are
+// safe for concurrent use and may be repeated. nil admits the token and has raised the mark to it;
+// *StaleError (errors.Is ErrStale) refuses it. Zero and more than TokenMax are ErrInvalidToken and
+// leave no mark. Any other error, such as ctx's, admits nothing; the mark may have risen to the
+// token all the same.
 type Guard interface {
 	// Check admits t unless a higher token was seen.
 	Check(ctx context.Context, resource string, t Token) error
@@ -58,38 +56,39 @@ type Guard interface {
 	CheckOnce(ctx context.Context, resource string, t Token) error
 }
 
-// Once is g with CheckOnce in the place of Check, for Handler and others that call Check: each
-// token is admitted once for a resource, and a repeated request is refused.
-func Once(g Guard) Guard { return once{present(g)} }
-
-type once struct{ Guard }
-
-func (o once) Check(ctx context.Context, resource string, t Token) error {
-	return o.CheckOnce(ctx, resource, t)
+// Once is g with CheckOnce in place of Check, for Handler and other callers of Check: each token is
+// admitted once for a resource, and a repeated request is refused.
+func Once(g Guard) Guard {
+	return guardFunc(func(ctx context.Context, resource string, t Token, _ bool) error {
+		return ask(ctx, g, resource, t, true)
+	})
 }
 
-// present is g, or one that fails in the place of a nil one.
-func present(g Guard) Guard {
-	if g == nil {
-		return missing{}
+// guardFunc is a Guard of one function for both checks.
+type guardFunc func(ctx context.Context, resource string, t Token, once bool) error
+
+func (f guardFunc) Check(ctx context.Context, resource string, t Token) error {
+	return f(ctx, resource, t, false)
+}
+
+func (f guardFunc) CheckOnce(ctx context.Context, resource string, t Token) error {
+	return f(ctx, resource, t, true)
+}
+
+// ask is g's CheckOnce if once, or its Check. A nil g fails.
+func ask(ctx context.Context, g Guard, resource string, t Token, once bool) error {
+	switch {
+	case g == nil:
+		return fmt.Errorf("%w: the guard is nil", ErrInvalid)
+	case once:
+		return g.CheckOnce(ctx, resource, t)
 	}
-	return g
+	return g.Check(ctx, resource, t)
 }
 
-// missing stands for a guard that is nil.
-type missing struct{}
-
-func (missing) Check(context.Context, string, Token) error {
-	return fmt.Errorf("%w: the guard is nil", ErrInvalid)
-}
-
-func (m missing) CheckOnce(ctx context.Context, resource string, t Token) error {
-	return m.Check(ctx, resource, t)
-}
-
-// Memory is a Guard in this process: it starts without marks, so it protects only a resource that
-// lives and dies with it. Each resource takes memory for good, as forgetting a mark would let in
-// whom it keeps out: a resource too many is ErrFull. The zero value is ready.
+// Memory is a Guard in this process. It starts without marks, so it protects only a resource of the
+// same lifetime. It keeps each resource forever, since a lost mark would admit stale tokens; a
+// resource beyond the limit is ErrFull. The zero value is ready.
 type Memory struct {
 	observer
 	mu    sync.Mutex
@@ -102,7 +101,7 @@ var _ Guard = (*Memory)(nil)
 // NewMemory returns a guard without marks, for MemoryMax resources.
 func NewMemory() *Memory { return &Memory{} }
 
-// SetLimit bounds how many resources m guards. Those that are there stay, also beyond it. Below 1:
+// SetLimit bounds the resources of m. Known resources stay, also beyond the limit. Below 1:
 // MemoryMax.
 func (m *Memory) SetLimit(resources int) {
 	m.mu.Lock()
@@ -147,15 +146,15 @@ func top(marks map[string]Token) (highest Token) {
 	return highest
 }
 
-// Do runs fn if Check admits t, and lets nobody else pass a check before fn has returned, so that
-// check and write are one step. It returns fn's error; the mark has risen then all the same. fn may
-// not use this guard.
+// Do runs fn if Check admits t. No other check passes before fn has returned, so that check and
+// write are one step. It returns fn's error; the mark has risen all the same. fn may not use this
+// guard.
 func (m *Memory) Do(ctx context.Context, resource string, t Token, fn func() error) error {
 	checked := validate(ctx, resource, t)
 	if checked == nil && fn == nil {
 		checked = fmt.Errorf("%w: fn is nil", ErrInvalid)
 	}
-	defer func() { _ = m.note(ctx, resource, t, checked) }() // without the lock
+	defer func() { _ = m.note(ctx, resource, t, checked) }() // after the unlock
 	if checked != nil {
 		return checked
 	}
@@ -183,7 +182,7 @@ func (m *Memory) raise(resource string, t Token, once bool) error {
 		return err
 	}
 	if limit := cmp.Or(m.limit, MemoryMax); !known && len(m.marks) >= limit {
-		return fmt.Errorf("%w: it guards %d resources, %.64q is none of them", ErrFull, limit, resource)
+		return fmt.Errorf("%w: it guards %d other resources, not %.64q", ErrFull, limit, resource)
 	}
 	if m.marks == nil {
 		m.marks = make(map[string]Token)
@@ -192,7 +191,7 @@ func (m *Memory) raise(resource string, t Token, once bool) error {
 	return nil
 }
 
-// validate refuses what no guard looks at.
+// validate refuses arguments that no guard accepts.
 func validate(ctx context.Context, resource string, t Token) error {
 	switch {
 	case ctx == nil:

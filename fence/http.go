@@ -12,10 +12,10 @@ const Header = "Fencing-Token"
 
 // The problem types (RFC 9457) of Handler's answers.
 const (
-	ProblemStale   = problemBase + "stale"   // 412: somebody else holds the lock, or has held it since
+	ProblemStale   = problemBase + "stale"   // 412: another holder has or had the lock since
 	ProblemMissing = problemBase + "missing" // 428: the request has no token
-	ProblemInvalid = problemBase + "invalid" // 400: several tokens, or what is no token, or no resource
-	ProblemFailed  = problemBase + "failed"  // 503: the guard could not tell
+	ProblemInvalid = problemBase + "invalid" // 400: several tokens, an invalid token, or no resource
+	ProblemFailed  = problemBase + "failed"  // 503: the guard failed
 
 	problemBase = "https://github.com/holdfast-go/holdfast/blob/main/docs/fencing.md#problem-"
 )
@@ -31,19 +31,20 @@ type Problem struct {
 	Highest  Token  `json:"highest,omitempty"` // of a stale token: the highest that was seen
 }
 
-// Handler lets only requests through whose token g admits for their resource: next finds it with
-// FromContext. Others are answered with a Problem: 428 without a token, 400 with several or what is
-// no token, 412 with a stale one, 503 if g fails or the request ends first. A nil resource is the
+// Handler passes requests on to next if g admits their token for their resource; next finds the
+// token with FromContext. The other answers are a Problem: 428 without a token, 400 with several
+// tokens or an invalid one, 412 with a stale one, 503 if g fails or the request ends first. A nil
+// resource is the path of the URL.
 // path of the URL.
 //
-// Who sends a token is believed: authenticate and authorize requests before Handler, or anybody
-// shuts out the holder, and only let through what names a resource that exists, as g keeps a mark
-// for each name for good. Plausible bounds the harm that a false token does.
+// Handler trusts the token of a client: authenticate and authorize requests before it, or any
+// client can shut out the holder. Pass only existing resources on, since g keeps a mark for each
+// name forever. Plausible bounds the harm of a false token.
 //
-// It looks before next, so two requests that were both let in, an older and a newer one, may still
-// overtake each other inside next. Where that matters, next asks once more in one step with its
-// write, by the guard's Do with the token of the context, and answers an error by Refuse. Wrap
-// reads that writes depend on too: the first request of a new holder then shuts out the former.
+// Handler checks before next, so an older and a newer admitted request may still overtake each
+// other inside next. Where that matters, next checks again in one step with its write, by the
+// guard's Do with the token of the context, and answers an error by Refuse. Also wrap reads that
+// writes depend on: the first request of a new holder then shuts out the former.
 func Handler(g Guard, resource func(*http.Request) string, next http.Handler) http.Handler {
 	if resource == nil {
 		resource = func(r *http.Request) string { return r.URL.Path }
@@ -66,7 +67,7 @@ func Handler(g Guard, resource func(*http.Request) string, next http.Handler) ht
 	})
 }
 
-// tokenOf is the one token of a request, or what is wrong.
+// tokenOf is the one token of a request, or the Problem of its absence.
 func tokenOf(r *http.Request) (t Token, p *Problem) {
 	values := r.Header.Values(Header)
 	if len(values) == 0 {
@@ -79,9 +80,8 @@ func tokenOf(r *http.Request) (t Token, p *Problem) {
 	return t, nil
 }
 
-// Refuse answers a request with what a guard has said, as Handler does: for those who ask the guard
-// once more as they write. err is not nil. What went wrong inside a guard is none of the client's
-// business and is not in the answer; Logged shows it.
+// Refuse answers a request with a guard's error, as Handler does, for handlers that check again as
+// they write. err is not nil. The answer has no inner errors of a guard; Logged shows them.
 func Refuse(w http.ResponseWriter, err error) {
 	var stale *StaleError
 	switch {
@@ -89,7 +89,7 @@ func Refuse(w http.ResponseWriter, err error) {
 		refuse(w, Problem{Type: ProblemStale, Status: http.StatusPreconditionFailed, Detail: "a higher fencing token was seen",
 			Resource: stale.Resource, Token: stale.Token, Highest: stale.Highest})
 	case errors.Is(err, ErrInvalid), errors.Is(err, ErrInvalidToken):
-		refuse(w, Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the request names no resource or token that a guard takes"})
+		refuse(w, Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the resource or the token of the request is invalid"})
 	default:
 		refuse(w, Problem{Type: ProblemFailed, Status: http.StatusServiceUnavailable,
 			Detail: "the guard could not check the token; nothing was done"})
@@ -99,12 +99,12 @@ func Refuse(w http.ResponseWriter, err error) {
 func refuse(w http.ResponseWriter, p Problem) {
 	p.Title = http.StatusText(p.Status)
 	body, err := json.Marshal(p)
-	if err != nil { // a Problem of ours has no value that JSON lacks
+	if err != nil { // a Problem has no value that JSON lacks
 		http.Error(w, p.Detail, p.Status)
 		return
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // who does not hear it has gone
+	_, _ = w.Write(append(body, '\n')) // a client that does not receive it has gone
 }

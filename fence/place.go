@@ -13,8 +13,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// place is where marks are: a column of a table whose rows are told apart by a key. The names are
-// quoted.
+// place is the column of marks in a table whose rows have a key. The names are quoted.
 type place struct {
 	dialect          Dialect
 	table, key, mark string
@@ -38,7 +37,7 @@ func (p place) look(ctx context.Context, q querier, key any, locking bool) (mark
 	return mark, true, err
 }
 
-// parse refuses what no guard wrote: were it taken for a low mark, a stale token would pass.
+// parse refuses values that no guard writes: a stale token could pass a low one.
 func (p place) parse(raw any) (Token, error) {
 	var t Token
 	if err := t.Scan(raw); err != nil {
@@ -47,7 +46,7 @@ func (p place) parse(raw any) (Token, error) {
 	return t, nil
 }
 
-// refusal says why the database did not admit t.
+// refusal is the reason why the database did not admit t.
 func (p place) refusal(ctx context.Context, q querier, key any, name string, t Token, once bool) error {
 	mark, exists, err := p.look(ctx, q, key, true)
 	if err != nil {
@@ -59,7 +58,7 @@ func (p place) refusal(ctx context.Context, q querier, key any, name string, t T
 	if err := judge(name, t, mark, once); err != nil {
 		return err
 	}
-	return fmt.Errorf("the row %s was changed while it was looked at: try again", name)
+	return fmt.Errorf("the row %s changed during the check: try again", name)
 }
 
 // floor is the highest of all marks, zero if there are none.
@@ -79,7 +78,7 @@ func (p place) floor(ctx context.Context, q querier) (Token, error) {
 	return p.parse(high)
 }
 
-// wrap says where an error of the database comes from; a refusal says so itself.
+// wrap names the table in an error of the database; a refusal stays as it is.
 func (p place) wrap(err error) error {
 	var stale *StaleError
 	if err == nil || errors.As(err, &stale) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// EvalFunc runs a Lua script on a Redis server, as EVAL does, and returns its result: strings as
-// string or []byte, numbers as int64, lists as []any. It may send the script's hash in its place
+// EvalFunc runs a Lua script on a Redis server, like EVAL, and returns its result: strings as
+// string or []byte, numbers as int64, lists as []any. It may send the script's hash instead
 // (EVALSHA). With go-redis it is
 //
 //	func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
@@ -16,12 +16,12 @@ import (
 type EvalFunc func(ctx context.Context, script string, keys []string, args ...any) (any, error)
 
 // Redis is a Guard whose marks are keys of a Redis server or cluster: the prefix followed by the
-// resource. The writes that it guards belong into the script of the check: Eval. Check and
-// CheckOnce are for writes that go elsewhere; between them and the write another holder may come.
+// resource. Guarded writes belong into the script of the check: Eval. Check and CheckOnce are for
+// other writes; another holder may come between the check and the write.
 //
-// A mark lasts as long as the server keeps it: a server that forgets its last second in a crash, or
-// a replica that had not heard of it and takes over, forgets marks and data alike. Marks never
-// expire; a server that evicts keys which never expire may not hold any. Use NewRedis.
+// A mark lasts as long as the server keeps it. A server that loses its last second in a crash, or a
+// replica that takes over without the mark, loses marks and data alike. Marks never expire; a
+// server that evicts such keys must have none of them. Use NewRedis.
 type Redis struct {
 	observer
 	eval   EvalFunc
@@ -34,9 +34,8 @@ var _ Guard = (*Redis)(nil)
 func NewRedis(eval EvalFunc, prefix string) *Redis { return &Redis{eval: eval, prefix: prefix} }
 
 // admitScript begins every script. KEYS[1] is the mark; ARGV begins with the token and the highest
-// mark that lets it in. A mark that is not in decimal digits within range was not written by a
-// guard. Numbers of Lua are exact up to 2^53, but print with 14 digits: the mark is written from
-// the text of the token.
+// mark that admits it. A guard writes marks in decimal digits within range only. Numbers of Lua are
+// exact up to 2^53, but print with 14 digits: the script writes the text of the token.
 const admitScript = `local mark = redis.call('GET', KEYS[1])
 if mark then
   local n = tonumber(mark)
@@ -58,10 +57,10 @@ func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return err
 }
 
-// Eval is Check and the user's own script in one step, and returns what the script returns. A
-// refused token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the
-// mark must share a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing
-// back: a script that fails leaves what it did before, and the mark.
+// Eval is Check and the user's own script in one step, and returns the script's result. A refused
+// token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must
+// share a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a
+// failing script leaves its writes, and the mark.
 func (r *Redis) Eval(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
 	return r.run(ctx, resource, t, false, wrapped(script), keys, args)
 }
@@ -71,7 +70,7 @@ func (r *Redis) EvalOnce(ctx context.Context, resource string, t Token, script s
 	return r.run(ctx, resource, t, true, wrapped(script), keys, args)
 }
 
-// wrapped makes a function of a user's script, whose KEYS and ARGV are those after the guard's.
+// wrapped makes a function of a user's script, with the KEYS and ARGV after the guard's.
 func wrapped(script string) string {
 	return "local user_keys, user_args = {}, {}\n" +
 		"for i = 2, #KEYS do user_keys[i - 1] = KEYS[i] end\n" +
@@ -105,7 +104,7 @@ func (r *Redis) send(ctx context.Context, resource string, t Token, once bool, b
 	return r.read(reply, resource, t)
 }
 
-// read makes an answer of what the script returned: a verdict and a value.
+// read reads the script's answer: a verdict and a value.
 func (r *Redis) read(reply any, resource string, t Token) (any, error) {
 	list, _ := reply.([]any)
 	if len(list) == 0 {
@@ -131,7 +130,7 @@ func (r *Redis) read(reply any, resource string, t Token) (any, error) {
 	}
 }
 
-// text is a string of the server's, which clients give as string or as bytes.
+// text is a string of the server, which clients return as string or as bytes.
 func text(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -6,21 +6,21 @@ import (
 	"fmt"
 )
 
-// Rows guards the rows of a table by a mark that each carries itself, and writes in one statement:
-// a conditional UPDATE, which is check and write at once and needs no transaction. It is the
-// cheapest guard there is, for writes that touch one row. Use NewRows.
+// Rows guards the rows of a table, each with its own mark, and writes in one statement: a
+// conditional UPDATE is check and write at once and needs no transaction. It is the cheapest guard,
+// for writes of one row. Use NewRows.
 type Rows struct {
 	observer
 	db    *sql.DB
 	place place
 }
 
-// NewRows returns the guard of a table of the user's. The column key tells its rows apart (a
-// primary key or a unique one); the column mark is made by the user:
+// NewRows returns the guard of a user's table. The column key identifies its rows (a primary key or
+// a unique one); the user makes the column mark:
 //
 //	ALTER TABLE accounts ADD COLUMN fence BIGINT NOT NULL DEFAULT 0
 //
-// Names are as in NewSQL. The database is not asked.
+// Names are as in NewSQL. NewRows sends nothing to the database.
 func NewRows(db *sql.DB, d Dialect, table, key, mark string) (*Rows, error) {
 	if db == nil {
 		return nil, fmt.Errorf("%w: db is nil", ErrInvalid)
@@ -41,24 +41,23 @@ func NewRows(db *sql.DB, d Dialect, table, key, mark string) (*Rows, error) {
 	return &Rows{db: db, place: p}, nil
 }
 
-// Update changes the row with that key unless it has seen a higher token. set is what stands after
+// Update changes the row with that key unless it has seen a higher token. set is the text after
 // SET, args are its arguments, with the database's own placeholders (for Postgres from $1 on):
 //
 //	err := rows.Update(ctx, 7, lease.Token(), "balance = balance - $1", 100)
 //
-// *StaleError refuses it and sql.ErrNoRows says that there is no such row; either leaves all as it
-// was.
+// *StaleError refuses the token and sql.ErrNoRows is the lack of a row; neither changes anything.
 func (r *Rows) Update(ctx context.Context, key any, t Token, set string, args ...any) error {
 	return r.update(ctx, r.db, key, t, false, set, args)
 }
 
-// UpdateOnce is Update that admits t only if the row has seen neither it nor a higher token, so
-// that a repetition of the very same write is refused.
+// UpdateOnce is Update that admits t only if the row has seen neither it nor a higher token: a
+// repetition of the same write is refused.
 func (r *Rows) UpdateOnce(ctx context.Context, key any, t Token, set string, args ...any) error {
 	return r.update(ctx, r.db, key, t, true, set, args)
 }
 
-// UpdateTx is Update in a transaction of the caller's, who rolls it back on every error.
+// UpdateTx is Update in a transaction of the caller; the caller rolls it back on every error.
 func (r *Rows) UpdateTx(ctx context.Context, tx *sql.Tx, key any, t Token, set string, args ...any) error {
 	if tx == nil {
 		return r.note(ctx, fmt.Sprint(key), t, fmt.Errorf("%w: tx is nil", ErrInvalid))
@@ -77,7 +76,7 @@ func (r *Rows) write(ctx context.Context, q querier, key any, name string, t Tok
 	}
 	p, d, n := r.place, r.place.dialect, len(args)
 	value := d.arg(n + 1)
-	if d == MySQL { // which counts a row that stays as it is as none: the token comes back if there was a row
+	if d == MySQL { // it does not count an unchanged row, so the token itself is the answer
 		value = "LAST_INSERT_ID(?)"
 	}
 	if set != "" {
@@ -93,7 +92,7 @@ func (r *Rows) write(ctx context.Context, q querier, key any, name string, t Tok
 	return p.wrap(err)
 }
 
-// Highest is the mark of the row with that key, zero if it has seen no token or is not there.
+// Highest is the mark of the row with that key, zero without a token or without the row.
 func (r *Rows) Highest(ctx context.Context, key any) (Token, error) {
 	if ctx == nil {
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)

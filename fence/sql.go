@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// SQL is a Guard whose marks are in a table: one row per resource. The writes that it guards belong
-// into the transaction of the check, where both commit or neither: Do, or CheckTx. Check and
-// CheckOnce are for writes that go elsewhere; between them and the write another holder may come.
-// Use NewSQL.
+// SQL is a Guard with its marks in a table: one row per resource. Guarded writes belong into the
+// transaction of the check, where both commit or neither: Do, or CheckTx. Check and CheckOnce are
+// for other writes; another holder may come between the check and the write. Use NewSQL.
 //
-// The row of the resource stays locked from CheckTx to the end of the transaction, so everybody
-// else who writes there waits for it. A check of an admitted token is one statement.
+// The row of the resource stays locked from CheckTx to the end of the transaction, so other writers
+// of the resource wait. A check of an admitted token is one statement.
 type SQL struct {
 	observer
 	db            *sql.DB
@@ -25,9 +24,9 @@ type SQL struct {
 var _ Guard = (*SQL)(nil)
 
 // NewSQL returns the guard of a table of db and calls CreateTable, for 10 s at most. The name of
-// the table is letters, digits and underscores, 63 at most, perhaps after that of a schema and a
-// dot; it is quoted, so upper and lower case matter where they do in quotes. Guards of one table
-// are one guard, wherever they run.
+// the table has letters, digits and underscores, 63 at most, perhaps after the name of a schema and
+// a dot; it is quoted, so its case matters where it does in quotes. Guards of one table are one
+// guard, in any process.
 //
 // A SQLite database needs a busy timeout, or concurrent checks fail with its "database is locked".
 func NewSQL(db *sql.DB, d Dialect, table string) (*SQL, error) {
@@ -57,8 +56,8 @@ func NewSQL(db *sql.DB, d Dialect, table string) (*SQL, error) {
 	return s, nil
 }
 
-// Schema is the statement that makes the table of a guard, for those who let a migration make it.
-// Where the table is there already, CreateTable needs no right to make one.
+// Schema is the statement that makes the table of a guard, for migrations. CreateTable needs no
+// right to make an existing table.
 func (d Dialect) Schema(table string) (string, error) {
 	if err := d.validate(); err != nil {
 		return "", err
@@ -67,19 +66,19 @@ func (d Dialect) Schema(table string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Resources are bytes: collations of text find "a" and "A" equal, or "a" and "a ", and refuse
-	// some bytes.
+	// Resources are bytes: collations of text equate "a" and "A", or "a" and "a ", and refuse some
+	// bytes.
 	key, end := map[Dialect]string{
 		Postgres: "BYTEA", MySQL: fmt.Sprintf("VARBINARY(%d)", ResourceMax), SQLite: "BLOB",
 	}[d], ""
 	if d == MySQL {
-		end = " ENGINE=InnoDB" // others have no transactions
+		end = " ENGINE=InnoDB" // other engines have no transactions
 	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (resource %s NOT NULL PRIMARY KEY, "+
 		"mark BIGINT NOT NULL CHECK (mark BETWEEN 0 AND %d))%s", quoted, key, TokenMax, end), nil
 }
 
-// CreateTable makes the table unless it is there; NewSQL calls it. Several may call it at once.
+// CreateTable makes the table if it is missing; NewSQL calls it. Concurrent calls are safe.
 func (s *SQL) CreateTable(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: ctx is nil", ErrInvalid)
@@ -88,7 +87,7 @@ func (s *SQL) CreateTable(ctx context.Context) error {
 		return nil
 	}
 	_, err := s.db.ExecContext(ctx, s.create)
-	if err != nil && s.readable(ctx) != nil { // somebody else may have made it at the same instant
+	if err != nil && s.readable(ctx) != nil { // another process may have made it
 		return fmt.Errorf("holdfast: fence table %s: %w", s.place.table, err)
 	}
 	return nil
@@ -114,15 +113,15 @@ func (s *SQL) CheckOnce(ctx context.Context, resource string, t Token) error {
 	return s.check(ctx, s.db, resource, t, true)
 }
 
-// CheckTx is Check in a transaction of the caller's, who rolls it back on every error, a refusal
-// too. The mark rises when tx commits. Let it be the first statement: what was read before it may
-// be what a former holder has overwritten since, and on SQLite a transaction that has read may not
-// be able to write any more.
+// CheckTx is Check in a transaction of the caller; the caller rolls it back on every error, also a
+// refusal. The mark rises when tx commits. CheckTx should be the first statement: earlier reads may
+// be outdated by a former holder's writes, and on SQLite a transaction that has read may be unable
+// to write.
 func (s *SQL) CheckTx(ctx context.Context, tx *sql.Tx, resource string, t Token) error {
 	return s.checkTx(ctx, tx, resource, t, false)
 }
 
-// CheckOnceTx is CheckOnce in a transaction of the caller's, with the rules of CheckTx.
+// CheckOnceTx is CheckOnce in a transaction of the caller, with the rules of CheckTx.
 func (s *SQL) CheckOnceTx(ctx context.Context, tx *sql.Tx, resource string, t Token) error {
 	return s.checkTx(ctx, tx, resource, t, true)
 }
@@ -150,9 +149,8 @@ func (s *SQL) ask(ctx context.Context, q querier, resource string, t Token, once
 }
 
 // Do runs fn in a transaction that begins with CheckTx and commits if fn returns nil; a refused
-// token does not run fn. It is rolled back after an error or a panic, which goes on. ctx ends the
-// transaction too. After an error of the commit, fn's writes may be there nevertheless, the mark
-// with them.
+// token does not run fn. An error or a panic, which goes on, rolls it back, and so does the end of
+// ctx. After an error of the commit, fn's writes may exist, and the mark with them.
 func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx) error) error {
 	tx, err := s.begin(ctx, resource, t, fn)
 	if err != nil {

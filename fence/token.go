@@ -1,15 +1,13 @@
-// Package fence is the resource's side of a Holdfast lock: it refuses what a former holder still
-// sends.
+// Package fence is the resource's side of a Holdfast lock: it refuses requests of a former holder.
 //
-// No lock service can keep a paused or cut-off process from believing that it holds a lock. What a
-// resource can do is to remember the highest fencing token that it has seen and refuse lower ones:
-// once the next holder has been there, the former one is too late. That is a Guard. It protects as
-// much as it is asked: check with every write, and where possible inside the write's own
-// transaction.
+// No lock service can keep a paused or cut-off process from believing that it holds a lock. A
+// resource can remember the highest fencing token that it has seen and refuse lower ones: after the
+// next holder's first request, the former holder is too late. That is a Guard. Check with every
+// write, and where possible inside the write's own transaction.
 //
-// Memory, File, SQL, Rows and Redis are guards; each has a way to make check and write one step
-// (Do, Update, Eval). Handler and Transport carry tokens over HTTP. Which to use, what they cost
-// and what to do where none is possible is in docs/fencing.md.
+// Memory, File, SQL, Rows and Redis are guards; each can make check and write one step (Do, Update,
+// Eval). Handler and Transport carry tokens over HTTP. docs/fencing.md compares the guards and
+// their costs, and helps where none is possible.
 //
 // The package imports the standard library alone, so a service that guards a resource does not link
 // Raft.
@@ -32,11 +30,11 @@ import (
 // exactly.
 type Token uint64
 
-// TokenMax is the highest token there can be.
+// TokenMax is the highest possible token.
 const TokenMax Token = 1<<53 - 1
 
-// ErrInvalidToken is in the error of a guard that was shown zero or more than TokenMax, of
-// Plausible, and of a text, JSON or SQL value that is no token.
+// ErrInvalidToken is in the error of a guard for zero or more than TokenMax, of Plausible, and of a
+// text, JSON or SQL value that is not a token.
 var ErrInvalidToken = errors.New("holdfast: invalid fencing token")
 
 var (
@@ -117,8 +115,8 @@ func (t Token) LogValue() slog.Value { return slog.Uint64Value(uint64(t)) }
 
 type contextKey struct{}
 
-// NewContext returns a context that carries t, for Transport and for what lies below a guarded
-// handler. A nil ctx counts as context.Background.
+// NewContext returns a context that carries t, for Transport and for code below a guarded handler.
+// A nil ctx counts as context.Background.
 func NewContext(ctx context.Context, t Token) context.Context {
 	if ctx == nil {
 		ctx = context.Background()

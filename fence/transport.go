@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// Transport sends the token of the request's context (NewContext) in the header Fencing-Token, in
-// the place of one that is there. Requests without one go as they are. A nil base is
+// Transport sends the token of the request's context (NewContext) in the header Fencing-Token,
+// replacing any present one. A request without one passes unchanged. A nil base is
 // http.DefaultTransport. A token that no guard can admit is an error (errors.Is ErrInvalidToken).
 func Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
@@ -22,7 +22,7 @@ func Transport(base http.RoundTripper) http.RoundTripper {
 
 type transport struct{ base http.RoundTripper }
 
-// RoundTrip sends a copy of the request, whose headers are the caller's.
+// RoundTrip sends a copy of the request: its headers are the caller's.
 func (c *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t, ok := FromContext(r.Context())
 	if !ok {
@@ -47,8 +47,8 @@ func (c *transport) CloseIdleConnections() {
 	}
 }
 
-// ResponseError is the *StaleError in an answer of Handler, nil in any other answer. It reads the
-// body of a 412, at most 64 KiB, and puts it back; closing it is the caller's in any case.
+// ResponseError is the *StaleError in an answer of Handler, nil for any other answer. It reads the
+// body of a 412, at most 64 KiB, and puts it back; the caller closes it in any case.
 func ResponseError(r *http.Response) error {
 	const bodyMax = 64 << 10
 	if r == nil || r.StatusCode != http.StatusPreconditionFailed || r.Body == nil {

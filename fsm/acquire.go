@@ -1,8 +1,6 @@
 package fsm
 
-import "time"
-
-func (m *Machine) acquire(c *Acquire) Outcome {
+func (c *Acquire) apply(m *Machine) Outcome {
 	if !c.valid() {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -17,11 +15,11 @@ func (m *Machine) acquire(c *Acquire) Outcome {
 	if c.Request < s.acked {
 		return Outcome{Code: CodeFinished}
 	}
-	if r, live := m.requests.Get(request{opened: s.opened, number: c.Request}); live {
-		if r.claim.name != c.Name {
+	if live := m.claimOf(s, c.Request); live != nil {
+		if live.name != c.Name {
 			return Outcome{Code: CodeInvalid} // the number is another's
 		}
-		return r.claim.outcome()
+		return live.outcome()
 	}
 	if m.over(s, c.Request) {
 		return Outcome{Code: CodeFinished}
@@ -36,7 +34,8 @@ func (m *Machine) acquire(c *Acquire) Outcome {
 	return o
 }
 
-// place grants a new request, queues it or refuses it.
+// place grants a new request, queues it or refuses it. The queue comes first: a claim is granted at
+// once only if no waiter is there (I4), and fits beside the holders (I1).
 func (m *Machine) place(s *session, c *Acquire) Outcome {
 	if len(c.Others) > 0 {
 		return m.placeSet(s, c)
@@ -50,9 +49,10 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	if l != nil && l.differs(c.Limit) {
 		return Outcome{Code: CodeLimitMismatch}
 	}
-	weight := max(c.Weight, 1)
-	free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, weight)
-	if !free && l.waiters == 0 && m.full(l) && l.joins(c.Mode, weight) {
+	terms := c.Terms
+	terms.Weight = max(terms.Weight, 1)
+	free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, terms.Weight)
+	if !free && l.waiters == 0 && m.full(l) && l.joins(c.Mode, terms.Weight) {
 		return Outcome{Code: CodeTooManyHolders}
 	}
 	if !free && !c.Wait {
@@ -61,18 +61,18 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	if !free && c.Refuse && m.deadlocked(c) {
 		return Outcome{Code: CodeDeadlock}
 	}
-	if code := m.exceeded(l, c, free); code != CodeOK {
+	fresh := 0
+	if l == nil {
+		fresh = 1
+	}
+	if code := m.exceeded(l, 1, fresh, c, free); code != CodeOK {
 		return Outcome{Code: code}
 	}
 	if l == nil {
 		l = &lock{name: c.Name, epoch: m.epoch}
 		m.locks.Set(c.Name, l)
 	}
-	claim := &claim{
-		name: l.name, label: c.Label, owner: s.owner, request: c.Request,
-		priority: c.Priority, weight: weight, limit: c.Limit, mode: c.Mode, election: c.Election,
-		more: c.more(),
-	}
+	claim := &claim{Terms: terms, name: l.name, owner: s.owner, request: c.Request, more: c.more()}
 	m.add(l, claim)
 	if free {
 		m.grant(l, claim)
@@ -81,24 +81,22 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	m.wait(l, claim)
 	m.requests.Set(request{s.opened, c.Request, claim})
 	m.settle(l) // a waiter of higher priority than the others may fit where they do not
-	r, _ := m.requests.Get(request{opened: s.opened, number: c.Request})
-	return r.claim.outcome()
+	return m.claimOf(s, c.Request).outcome()
 }
 
-// more is what few claims have of it, nil if this one has nothing of that.
+// more returns the parts of a claim that few claims have, nil if this one has none of them.
 func (c *Acquire) more() *more {
-	if !c.HasValue && c.Delay == 0 && len(c.While) == 0 {
+	if !c.HasValue && len(c.While) == 0 {
 		return nil
 	}
-	x := &more{delay: uint64(c.Delay / time.Millisecond), while: c.While}
-	x.clear = c.HasValue && c.Value == nil
+	x := &more{while: c.While, clear: c.HasValue && c.Value == nil}
 	if c.HasValue && c.Value != nil {
 		x.value = &value{string(c.Value)}
 	}
 	return x
 }
 
-// outcome is that of a request, by what it has come to.
+// outcome returns the answer to the request of a live claim.
 func (c *claim) outcome() Outcome {
 	if c.token == 0 {
 		return Outcome{Code: CodeQueued}
@@ -106,19 +104,20 @@ func (c *claim) outcome() Outcome {
 	return Outcome{Code: CodeGranted, Token: c.token}
 }
 
-// exceeded says which bound a new claim would break. One token is set aside for each waiter, so
-// that none waits for a token that never comes.
-func (m *Machine) exceeded(l *lock, c *Acquire, free bool) Code {
+// exceeded returns the code of the bound that new claims would break, CodeOK if none. claims is
+// their number, fresh the number of locks that they make, and first is the lock of the value. One
+// token is set aside for each waiter, so every waiter can be granted (I2, I7).
+func (m *Machine) exceeded(first *lock, claims, fresh int, c *Acquire, free bool) Code {
 	values := m.values + int64(len(c.Value))
-	if free && l != nil && c.HasValue {
-		values -= l.value.size()
+	if free && first != nil && c.HasValue {
+		values -= first.value.size()
 	}
 	switch {
 	case m.counter+uint64(m.waiters.Len()) >= m.limits.token:
 		return CodeTokensExhausted
-	case l == nil && m.locks.Len() >= m.limits.locks, free && m.grants+m.rests.Len() >= m.limits.grants:
+	case fresh > 0 && m.locks.Len()+fresh > m.limits.locks, free && m.grants+m.rests.Len()+claims > m.limits.grants:
 		return CodeTooManyLocks
-	case !free && m.waiters.Len() >= m.limits.waiters:
+	case !free && m.waiters.Len()+claims > m.limits.waiters:
 		return CodeTooManyWaiters
 	case len(c.Value) > 0 && values > m.limits.values:
 		return CodeValuesFull
@@ -126,7 +125,7 @@ func (m *Machine) exceeded(l *lock, c *Acquire, free bool) Code {
 	return CodeOK
 }
 
-// held refuses a try, tells the holders, and says who has the lock.
+// held refuses a try, tells the holders that the lock is wanted, and returns the first of them.
 func (m *Machine) held(l *lock) Outcome {
 	m.tell(l)
 	o := Outcome{Code: CodeHeld, Waiters: int(l.waiters)}
@@ -137,7 +136,7 @@ func (m *Machine) held(l *lock) Outcome {
 	return o
 }
 
-func (m *Machine) withdraw(c *Withdraw) Outcome {
+func (c *Withdraw) apply(m *Machine) Outcome {
 	if !c.valid() {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -151,12 +150,12 @@ func (m *Machine) withdraw(c *Withdraw) Outcome {
 	m.ack(s, c.Acked)
 	var o Outcome
 	for _, number := range c.Requests {
-		r, live := m.requests.Get(request{opened: s.opened, number: number})
+		live := m.claimOf(s, number)
 		switch {
-		case live && r.claim.token == 0:
-			m.end(s, r.claim, ending{kind: EventWithdrawn, reason: ReasonWithdrawn})
-		case live:
-			m.end(s, r.claim, ending{kind: EventReleased, reason: ReasonWithdrawn})
+		case live != nil && live.token == 0:
+			m.end(s, live, ending{kind: EventWithdrawn, reason: ReasonWithdrawn})
+		case live != nil:
+			m.end(s, live, ending{kind: EventReleased, reason: ReasonWithdrawn})
 		case m.over(s, number):
 		case m.roomForRequest(s):
 			m.finish(s, number)
@@ -175,7 +174,8 @@ type ending struct {
 	rest   uint64 // milliseconds for which the place of a holder stays taken
 }
 
-// end finishes one claim of a session, or its whole set, and serves who waits behind it.
+// end finishes one claim of a session, or its whole set (I9), and serves the waiters behind it. The
+// request is finished as its claim goes: it is never both live and finished (I5).
 func (m *Machine) end(s *session, c *claim, how ending) {
 	m.finish(s, c.request)
 	if c.alone() {
@@ -194,13 +194,14 @@ func (m *Machine) end(s *session, c *claim, how ending) {
 	}
 }
 
-// remove takes a claim out of its lock, says so, and lets its place rest. It returns the lock.
+// remove takes a claim out of its lock, emits the event of its end, and lets its place rest. It
+// returns the lock, which the caller must settle (I4).
 func (m *Machine) remove(c *claim, how ending) *lock {
 	l := m.lock(c.name)
 	m.drop(l, c)
 	m.emit(how.kind, c, how.reason).Detail = how.detail
 	if c.token != 0 {
-		m.past.add(m.epoch, c, how, m.commands)
+		m.past.add(m.epoch, &m.limits, c, how, m.commands)
 	}
 	if how.rest > 0 {
 		m.beginRest(l, c, how.rest)

@@ -7,33 +7,31 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// BatchMax is how many commands a Batch has at most.
+// BatchMax is how many commands a Batch has at most. Part of the replicated machine.
 const BatchMax = 512
 
 // Batch is several commands in one entry of the log, carried out one after the other as if each had
-// an entry of its own: each has its number and its outcome (Outcome.Each), and one that is refused
-// changes nothing for the others. Once they have done as much as an entry may, the rest is answered
-// CodeLater: it was not carried out, and has no number. They are of one process, and only what its
-// callers ask for is among them: Acquire, Withdraw, Release, SetValue, CloseSession and Finish. A
-// batch without commands, with more than BatchMax, or with any other command is malformed: none of
-// it is carried out, and the answer is CodeInvalid.
+// an entry of its own: each has its number and its outcome (Outcome.Each), and a refused command
+// changes nothing for the others. Once the commands have done as much as an entry may, the rest is
+// answered CodeLater: those commands were not carried out, and have no number. All commands are of
+// one process, and of the operations that its callers ask for: Acquire, Withdraw, Release,
+// SetValue, CloseSession and Finish. A batch without commands, with more than BatchMax, or with any
+// other command is malformed: none of it is carried out, and the answer is CodeInvalid.
 //
-// What tells of processes and of time has entries of its own. Who looks for a Hello in the log
-// looks at the beginnings of entries.
+// Commands about processes and about time have entries of their own, so a reader of the log finds a
+// Hello at the beginning of an entry.
 type Batch struct{ Commands []Command }
 
-func (Batch) op() op { return opBatch }
-
-// process is that of the first command. Apply compares each of them with who proposed the batch.
-func (c Batch) process() Process {
+// about is of the process of the first command. Apply compares each of them with the process that
+// proposed the batch.
+func (c Batch) about() (op, Process) {
 	if len(c.Commands) == 0 {
-		return Process{}
+		return opBatch, Process{}
 	}
-	return c.Commands[0].process()
+	return opBatch, ProcessOf(c.Commands[0])
 }
 
-// AppendTo implements Command.
-func (c Batch) AppendTo(b []byte) []byte {
+func (c Batch) appendTo(b []byte) []byte {
 	b = AppendBatch(b)
 	for _, one := range c.Commands {
 		b = AppendToBatch(b, Encode(one))
@@ -58,6 +56,23 @@ func (o op) travels() bool {
 		return true
 	}
 	return false
+}
+
+// EntryCost is how much of Cost an entry carries out in full, as far as Cost can tell.
+const EntryCost = stepsOfEntry * stepMax
+
+// othersField is the field of an encoded Acquire that each further name of a set is in.
+const othersField = 13
+
+// Cost estimates how many claims an encoded command takes or gives, without decoding it: the names
+// of an Acquire, and one for any other command. A Release of a set counts as one, since it names
+// the first lock alone. A batch whose commands cost more than EntryCost is answered CodeLater in
+// part.
+func Cost(cmd []byte) int {
+	if len(cmd) < 2 || op(cmd[1]) != opAcquire {
+		return 1
+	}
+	return 1 + count(cmd[2:], othersField)
 }
 
 // Known says of an encoded command, or of a batch of them, whether a replica of this version can
@@ -100,8 +115,8 @@ func parts(batch []byte, visit func(cmd []byte) bool) error {
 	return f.err
 }
 
-// checkBatch returns how many commands a batch has, and what is wrong with it as a whole. What is
-// unknown counts before what is malformed: a later version may know better.
+// checkBatch returns how many commands a batch has, and the fault of the batch as a whole. An
+// unknown command counts before a malformed one: a later version may know it.
 func checkBatch(batch []byte) (n int, err error) {
 	var wrong, unknown error
 	err = parts(batch, func(cmd []byte) bool {

@@ -16,7 +16,7 @@ import (
 func TestABatchIsItsCommandsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newWorld(t, drawLimits(t, false))
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			b := w.batch()
 			if !b.sound() {
@@ -157,7 +157,7 @@ func TestAFullBatchAllocatesLittleMoreThanItsCommands(t *testing.T) {
 		for range BatchMax {
 			request++
 			name := string(rune('a' + request%20))
-			acquires = append(acquires, Acquire{Session: id, TTL: time.Second, Request: request, Acked: request, Name: name, Mode: Shared})
+			acquires = append(acquires, Acquire{Session: id, TTL: time.Second, Request: request, Acked: request, Name: name, Terms: Terms{Mode: Shared}})
 		}
 		for i := range acquires {
 			c := acquires[i].(Acquire)

@@ -2,11 +2,12 @@ package fsm
 
 import "slices"
 
-// A caller that holds one lock while it waits for another says so (Acquire.While). Then it can be
-// seen that callers wait for each other in a cycle: who waits is blocked by the holders of what it
-// wants and by the waiters before it; who holds is blocked while something waits on its behalf.
+// A caller that holds one lock while it waits for another names its tokens (Acquire.While). From
+// these the machine sees the wait-for graph: a waiter is blocked by the holders of its lock and by
+// the waiters before it; a holder is blocked while a claim waits on its behalf.
 
-// tracerSteps is how many claims one search looks at; beyond, it finds nothing.
+// tracerSteps is how many claims one search visits; a search that needs more finds no cycle. Part
+// of the replicated machine.
 const tracerSteps = 10_000
 
 func lessNested(a, b *claim) bool {
@@ -17,39 +18,40 @@ func lessNested(a, b *claim) bool {
 	return lessRequest(request{opened: a.owner.opened, number: a.request}, request{opened: b.owner.opened, number: b.request})
 }
 
-// nest files a claim under what its caller holds meanwhile. One claim stands for a set.
+// nest files a claim under the tokens that its caller holds meanwhile (I3). The first claim of a
+// set stands for the set.
 func (m *Machine) nest(c *claim) {
 	if c.more != nil && c.more.while != nil && c.leads() {
 		m.nested.Set(c)
 	}
 }
 
-// tracer looks for a way from somebody who waits to what it holds itself. Of a semaphore that takes
-// as many holders that are on such a way as leave too few permits for who waits: the others give
-// theirs back.
+// tracer searches the wait-for graph for a cycle. A semaphore blocks a waiter only if the holders
+// on the cycle leave it too few permits: the other holders release theirs.
 type tracer struct {
 	m     *Machine
 	steps int
 	goal  []uint64            // tokens
-	stuck map[*claim][]*claim // what leads to the goal, and those who wait on its way there
+	stuck map[*claim][]*claim // claims that lead to the goal, each with the waiters on its way there
 	seen  map[*claim]bool     // in this pass
-	path  []*claim            // those who wait, each for something that the next one keeps
+	path  []*claim            // waiters, each for a lock that the next one keeps
 }
 
-// deadlocked says whether a new request would wait for itself.
+// deadlocked reports whether a new request would wait for its own caller.
 func (m *Machine) deadlocked(c *Acquire) bool {
 	if len(c.While) == 0 {
 		return false
 	}
 	t := &tracer{m: m, steps: tracerSteps}
-	place := &claim{priority: c.Priority, index: m.commands, mode: c.Mode, weight: max(c.Weight, 1)}
+	place := &claim{Terms: c.Terms, index: m.commands}
+	place.Weight = max(c.Weight, 1)
 	found := t.search(c.While, func() bool { return t.blocked(append([]string{c.Name}, c.Others...), place) })
 	m.traced += tracerSteps - t.steps
 	return found
 }
 
-// search says whether from leads to the goal. What a pass finds stuck after others have been looked
-// at may make those stuck, too.
+// search reports whether from leads to the goal. A claim found stuck in one pass may make claims
+// visited before it stuck, so passes are repeated until one finds no more.
 func (t *tracer) search(goal []uint64, from func() bool) bool {
 	t.goal, t.stuck = goal, make(map[*claim][]*claim)
 	for {
@@ -64,24 +66,25 @@ func (t *tracer) search(goal []uint64, from func() bool) bool {
 	}
 }
 
-// blocked says whether those who block a claim at its place in the queues of these names lead to
-// the goal.
+// blocked reports whether the claims that block a claim at its place in these queues lead to the
+// goal.
 func (t *tracer) blocked(names []string, place *claim) bool {
 	for _, name := range names {
 		l, ok := t.m.locks.Get(name)
-		if !ok || l.unsettled { // who waits there is about to be served
+		if !ok || l.unsettled { // its waiters are about to be served
 			continue
 		}
-		most := place // who of those up to its place needs most
+		most := place // of the waiters up to its place, the one of the highest weight
 		for w := range t.m.waitersOf(l) {
-			if w.priority < place.priority || w.priority == place.priority && w.index >= place.index {
+			if w.Priority < place.Priority || w.Priority == place.Priority && w.index >= place.index {
 				break
 			}
-			// The others that wait there wait for the same holders; a set waits elsewhere, too.
+			// The other waiters of this lock wait for the same holders; a set waits for other
+			// locks, too.
 			if t.steps--; t.steps < 0 || !w.alone() && t.waiter(w.more.set.claims[0]) {
 				return t.steps >= 0
 			}
-			if w.weight > most.weight && !t.m.gone(w) {
+			if w.Weight > most.Weight && !t.m.gone(w) {
 				most = w
 			}
 		}
@@ -92,10 +95,10 @@ func (t *tracer) blocked(names []string, place *claim) bool {
 	return false
 }
 
-// held says whether the holders that lead to the goal leave too little for a claim.
+// held reports whether the holders that lead to the goal leave too few permits for a claim.
 func (t *tracer) held(l *lock, c *claim) bool {
 	begin, end := len(t.path), -1
-	kept := uint64(c.weight)
+	kept := uint64(c.Weight)
 	for h := range t.m.holdersOf(l) {
 		if t.steps < 0 {
 			break
@@ -107,7 +110,7 @@ func (t *tracer) held(l *lock, c *claim) bool {
 			end = len(t.path)
 		}
 		t.path = t.path[:end] // one way is enough
-		kept += uint64(h.weight)
+		kept += uint64(h.Weight)
 		if l.mode != Permit || kept > uint64(l.limit) {
 			return true
 		}
@@ -136,7 +139,7 @@ func (t *tracer) waiter(c *claim) bool {
 	})
 }
 
-// visit looks at a claim, once in a pass, unless it is known to be stuck.
+// visit searches behind a claim, once in a pass, unless the claim is known to be stuck.
 func (t *tracer) visit(c *claim, look func() bool) bool {
 	if rest, stuck := t.stuck[c]; stuck {
 		t.path = append(t.path, rest...)
@@ -158,25 +161,22 @@ func (t *tracer) visit(c *claim, look func() bool) bool {
 
 // names are those of the claim's set.
 func (c *claim) names() (names []string) {
-	if c.alone() {
-		return []string{c.name}
-	}
-	for _, c := range c.more.set.claims {
+	for _, c := range c.all() {
 		names = append(names, c.name)
 	}
 	return names
 }
 
-// Wait is somebody who waits for a lock.
+// Wait is one waiter of a cycle.
 type Wait struct {
 	Holder        // Token is 0
 	Name   string // of the lock, the first of a set
 }
 
-// Cycles are the cycles in which waiters of a lock wait for themselves: each waits for something
-// that the next one's caller keeps meanwhile, and the last for something that the first one's does.
-// It looks at the first hundred waiters, and at as much for all of them as WithDeadlockCheck does
-// for one call; no cycle is answered twice.
+// Cycles are the wait-for cycles of a lock: each waiter waits for a lock that the caller of the
+// next one keeps, and the last waiter for one that the first caller keeps. The search covers the
+// first hundred waiters, and visits as many claims for all of them as WithDeadlockCheck does for
+// one call; each cycle is returned once.
 func (m *Machine) Cycles(name string) (cycles [][]Wait) {
 	l, ok := m.locks.Get(name)
 	if !ok {

@@ -105,8 +105,8 @@ func (t spans) count() map[uint64]int {
 	return counts
 }
 
-// check tests that the runs are in order and apart, that none is below its owner's floor, and that
-// all owners are there.
+// check tests that the runs are in order and apart, that none is below the floor of its owner, and
+// that every owner exists (I5).
 func (t spans) check(floor func(owner uint64) (uint64, bool)) (err error) {
 	var last span
 	t.tree.Scan(func(s span) bool {
@@ -157,15 +157,18 @@ func (m *Machine) checkSessions() (err error) {
 	}
 	return m.finished.check(func(owner uint64) (uint64, bool) {
 		s := owners[owner]
-		if s == nil {
+		switch {
+		case s == nil:
 			return 0, false
+		case s.heard && m.finished.startsBelow(owner, s.acked):
+			return 1, true
 		}
 		return s.acked, true
 	})
 }
 
-// checkRequests tests that each request is live in an open session. That the requests are the
-// claims of the locks follows from checkFiled and from their number.
+// checkRequests tests that each live request is of an open session (I3) and is not finished (I5).
+// checkFiled and the number of requests imply that the requests are the claims of the locks.
 func (m *Machine) checkRequests() (err error) {
 	var s *session
 	var n node
@@ -224,8 +227,8 @@ func (m *Machine) checkFiled(l *lock, c *claim) error {
 	switch {
 	case c.name != l.name || !c.valid():
 		return broken(1, "request %d of %v for %q is out of bounds", c.request, c.owner.id, l.name)
-	case c.limit != l.limit:
-		return broken(1, "%q is in use with limit %d, request %d of %v has %d", l.name, l.limit, c.request, c.owner.id, c.limit)
+	case c.Limit != l.limit:
+		return broken(1, "%q is in use with limit %d, request %d of %v has %d", l.name, l.limit, c.request, c.owner.id, c.Limit)
 	case c.index == 0 || c.index > m.commands:
 		return broken(2, "request %d of %v was granted or queued at %d", c.request, c.owner.id, c.index)
 	}
@@ -243,7 +246,7 @@ func (m *Machine) checkBounds() error {
 		{"rests", m.rests.Len(), m.limits.grants + m.limits.waiters},
 		{"Once keys", m.keys.Len(), m.limits.keys + m.limits.grants + m.limits.waiters}, // those that ran finish
 		{"sessions", m.sessions.Len(), m.limits.sessions},
-		{"nodes", m.nodes.Len() - m.forgotten, m.limits.nodes},
+		{"nodes", m.here, m.limits.nodes}, // those that are over and have sessions are not more than those
 		{"forgotten nodes", m.forgotten, m.limits.forgotten},
 		{"finished requests", m.finished.tree.Len(), m.limits.spansTotal + m.limits.grants + 2*m.limits.waiters},
 	} {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// tally is what the locks add up to.
+// tally is the sum over all locks, which I7 compares with the counts.
 type tally struct {
 	shared, grants, waiters, rests int
 	asked                          int
@@ -53,13 +53,13 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 	}
 	for c := range m.holdersOf(l) {
 		holders++
-		used += uint64(c.weight)
+		used += uint64(c.Weight)
 		if err := m.checkFiled(l, c); err != nil {
 			return err
 		}
 		switch {
-		case c.mode != l.mode || c.first() != nil:
-			return broken(1, "%q is held %v, a holder has it %v", l.name, l.mode, c.mode)
+		case c.Mode != l.mode || c.first() != nil:
+			return broken(1, "%q is held %v, a holder has it %v", l.name, l.mode, c.Mode)
 		case c.token == 0 || c.token > m.counter || c.token > l.last || t.tokens[c.token] && c.leads():
 			return broken(2, "token %d of %q: last %d, counter %d", c.token, l.name, l.last, m.counter)
 		}
@@ -97,7 +97,7 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 			return err
 		}
 		switch {
-		case waiters == 1 && !l.unsettled && m.fits(l, c.mode, c.weight) && !m.gone(c) && (c.alone() || m.fitsSet(c.more.set) && !m.anyUnsettled(c.more.set)):
+		case waiters == 1 && !l.unsettled && m.fits(l, c.Mode, c.Weight) && !m.gone(c) && (c.alone() || m.fitsSet(c.more.set) && !m.anyUnsettled(c.more.set)):
 			return broken(4, "the first waiter of %q waits for what is free", l.name)
 		case c.token != 0 || c.first().size() > ValueBytesMax:
 			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, c.first().size())
@@ -119,7 +119,7 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 	return nil
 }
 
-// anyUnsettled reports whether a lock of a set is unsettled: it is served with that one.
+// anyUnsettled reports whether a lock of a set is unsettled: the set is served with that lock (I4).
 func (m *Machine) anyUnsettled(all *set) bool {
 	return slices.ContainsFunc(all.claims, func(c *claim) bool {
 		_, later := m.unsettled.Get(c.name)
@@ -127,29 +127,21 @@ func (m *Machine) anyUnsettled(all *set) bool {
 	})
 }
 
-// valid says whether the claim could have come from a valid command.
-func (c *claim) valid() bool {
-	if c.mode > Permit || c.weight == 0 || !validLabel(c.label) || c.more != nil && c.more.delay > uint64(RestMax/time.Millisecond) {
-		return false
-	}
-	if c.mode == Permit {
-		return c.limit <= LimitMax && c.weight <= c.limit
-	}
-	return c.weight == 1 && c.limit == 0 && !(c.election && (c.mode != Exclusive || isOnce(c.name) || !c.alone()))
-}
+// valid reports whether the claim could have come from a valid command.
+func (c *claim) valid() bool { return c.Weight > 0 && c.Terms.valid(c.name, !c.alone()) }
 
-// checkSet tests the set of a claim.
+// checkSet tests the set of a claim (I9).
 func (m *Machine) checkSet(c *claim) error {
 	all := c.more.set.claims
-	if len(all) < 2 || len(all) > SetMax || c.mode == Permit || isOnce(c.name) {
-		return broken(9, "request %d of %v has a %v set of %d", c.request, c.owner.id, c.mode, len(all))
+	if len(all) < 2 || len(all) > SetMax || isOnce(c.name) {
+		return broken(9, "request %d of %v has a %v set of %d", c.request, c.owner.id, c.Mode, len(all))
 	}
 	names, found := make(map[string]bool), false
 	for _, other := range all {
 		found = found || other == c
 		names[other.name] = true
-		if other.owner != c.owner || other.request != c.request || other.token != c.token || other.mode != c.mode ||
-			other.priority != c.priority || other.index != c.index || other.more == nil || other.more.set != c.more.set {
+		if other.owner != c.owner || other.request != c.request || other.token != c.token || other.Mode != c.Mode ||
+			other.Priority != c.Priority || other.index != c.index || other.more == nil || other.more.set != c.more.set {
 			return broken(9, "request %d of %v has claims that differ", c.request, c.owner.id)
 		}
 	}

@@ -50,7 +50,7 @@ func (m *Machine) checkPast() (err error) {
 		}
 		ended := g.kind == EventReleased || g.kind == EventLost || g.kind == EventForced
 		switch {
-		case !validLock(name) || isOnce(name) || !validLabel(g.label) || !validLabel(g.detail) || !g.owner.id.valid() || !ended || g.mode > Permit || g.reason >= reasonEnd:
+		case !validLock(name) || isOnce(name) || !validLabel(g.Label) || !validLabel(g.detail) || !g.owner.id.valid() || !ended || g.Mode > Permit || g.reason >= reasonEnd:
 			err = broken(7, "a past grant of %q is out of bounds", name)
 		case g.token == 0 || g.token > m.counter || g.granted > g.ended || g.ended > m.commands || g.ended < last:
 			err = broken(2, "a past grant of %q had token %d from %d to %d", name, g.token, g.granted, g.ended)

@@ -3,7 +3,8 @@ package fsm
 // ends are the teardowns of a process as a whole.
 type ends struct{ sessions, waits []teardown }
 
-// checkTeardowns tests that teardowns and what they are to take away belong together.
+// checkTeardowns tests that every end that is not finished has its teardown, and every teardown its
+// end (I11).
 func (m *Machine) checkTeardowns() (err error) {
 	sessions, of := 0, make(map[Process]ends)
 	m.teardowns.Scan(func(t teardown) bool {
@@ -72,7 +73,7 @@ func last(of []teardown) (upto uint64) {
 	return upto
 }
 
-// checkWithdrawn tests that what a session waits for and is withdrawn will be taken away.
+// checkWithdrawn tests that a teardown will take every withdrawn waiter of a session away.
 func (m *Machine) checkWithdrawn(s *session, by []teardown) (err error) {
 	m.requests.Ascend(request{opened: s.opened}, func(r request) bool {
 		c := r.claim
@@ -87,7 +88,7 @@ func (m *Machine) checkWithdrawn(s *session, by []teardown) (err error) {
 	return err
 }
 
-// covers reports whether one of the teardowns has yet to look at a session for what is of an index.
+// covers reports whether one of the teardowns has yet to visit a session for claims of an index.
 func covers(by []teardown, number, index uint64) bool {
 	for _, t := range by {
 		if number > t.number && index > t.from && index <= t.upto {

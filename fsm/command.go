@@ -5,15 +5,15 @@ import "time"
 // Command is one entry of the log, or one of those in a Batch. Encode writes it, Decode reads it,
 // Machine.Apply carries it out.
 type Command interface {
-	// AppendTo appends the encoded command, version and operation included.
-	AppendTo(b []byte) []byte
-	op() op
-	process() Process
+	about() (op, Process) // which operation it is, and whose process's sessions it is about: see ProcessOf
 }
 
 // ProcessOf is the process whose sessions a command is about: it alone may propose it. Zero for
 // commands that are about the group, about time, or an operator's, which any process may propose.
-func ProcessOf(c Command) Process { return c.process() }
+func ProcessOf(c Command) Process {
+	_, process := c.about()
+	return process
+}
 
 // Birth is the first command of a group: its id, where its token counter starts, and which replicas
 // it must have before a Serve is proposed: Bootstrap in all, Voters of them with a vote.
@@ -26,8 +26,8 @@ type Birth struct {
 	Voters    uint32
 }
 
-// Serve says that the group has the replicas it was to start with, which the machine cannot know.
-// Until then Acquire and SetValue are answered CodeNotServing. CodeInvalid before Birth.
+// Serve says that the group has the replicas of its Birth, which the machine cannot know. Before it
+// Acquire and SetValue are answered CodeNotServing. CodeInvalid before Birth.
 type Serve struct{}
 
 // Level raises the feature level of the group. It never falls: a lower level changes nothing.
@@ -44,11 +44,11 @@ type Place struct {
 // proves reports whether a process at p is proof that the one at former is dead.
 func (p Place) proves(former Place) bool { return p.Boot != "" && p == former }
 
-// Hello says that a node's process began. It makes the process's record. What earlier processes of
-// the node hold ends at once if Place proves that they are dead, and else with its TTL; what they
-// wait for is withdrawn, and they neither acquire nor renew any more. An older incarnation, one
-// that said Goodbye, or any of a node that is Gone is answered CodeStaleIncarnation. The name of an
-// incarnation never changes.
+// Hello says that a process of a node has begun, and makes the record of the process. Grants of
+// earlier processes of the node end at once if Place proves that these are dead, and else with
+// their TTL. Waiters of earlier processes are withdrawn, and these processes neither acquire nor
+// renew any more. An older incarnation, one that said Goodbye, or any of a node that is Gone is
+// answered CodeStaleIncarnation. The name of an incarnation never changes.
 type Hello struct {
 	Node        Node
 	Incarnation uint64
@@ -56,27 +56,27 @@ type Hello struct {
 	Place       Place
 }
 
-// Goodbye says that a process has ended its leases and goes: its sessions end. It cannot return,
-// and no later process of a node that is Gone can. A later Goodbye of the same process may go
-// further. CodeStaleIncarnation when a newer process is there.
+// Goodbye says that a process has ended its leases and stops: its sessions end. The process cannot
+// return, and no later process of a node that is Gone can. A later Goodbye of the same process may
+// raise the departure. CodeStaleIncarnation when a newer process is there.
 type Goodbye struct {
 	Node        Node
 	Incarnation uint64
 	Departure   Departure
 }
 
-// Remove says that the node of a process has no replica in the group. That is no proof of its
-// death: what it holds stays until its TTL, and its record until then; what it waits for is
-// withdrawn. It is here again when it opens a session. Since is what its record says. CodeFinished
-// if there is no such record, or the process has gone or come back since then.
+// Remove says that the node of a process has no replica in the group. That is no proof that the
+// process is dead: its grants stay until their TTL, and its record until then; its waiters are
+// withdrawn. The process is here again when it opens a session. Since is that of its record.
+// CodeFinished if there is no such record, or the process has gone or come back since then.
 type Remove struct {
 	Node        Node
 	Incarnation uint64
 	Since       uint64
 }
 
-// Revoke is an operator's: all sessions of a node end that were opened up to a command, by its
-// number. CodeInvalid without a reason.
+// Revoke ends, by order of an operator, all sessions of a node that were opened up to a command, by
+// its number. CodeInvalid without a reason.
 type Revoke struct {
 	Node   Node
 	Upto   uint64
@@ -84,39 +84,33 @@ type Revoke struct {
 }
 
 // Acquire asks for a lock. With a TTL it opens its session if the number was never used; it never
-// re-opens one that ended (CodeSessionLost). A session that does not exist and comes without a TTL
-// is answered CodeSessionLost, and then cannot be opened any more.
+// re-opens a session that ended (CodeSessionLost). A session that does not exist and comes without
+// a TTL is answered CodeSessionLost, and then cannot be opened any more.
 //
 // Answers: CodeGranted, CodeQueued (Wait), CodeHeld (not Wait), a refusal, or CodeFinished when the
-// request is over. A duplicate is answered by where the request stands, and changes nothing. A
-// refused request is over, except those refused with CodeInvalid, CodeNotServing,
+// request is over. A duplicate is answered by the present state of its request, and changes
+// nothing. A refused request is over, except those refused with CodeInvalid, CodeNotServing,
 // CodeTooManySessions and CodeTooManyRequests, which may be repeated under the same number (see
 // Code.Left). CodeInvalid also for a number that is live for another lock.
 type Acquire struct {
-	Session  SessionID
-	TTL      time.Duration // whole milliseconds
-	Request  uint64        // counted by the session from 1
-	Acked    uint64        // the client has heard the answer to every lower number
-	Name     string
-	Wait     bool
-	Mode     Mode
-	Limit    uint32 // Permit only. CodeLimitMismatch if a name is in use with another one: that of Exclusive and Shared is 0
-	Weight   uint32 // Permit only: 1 to Limit; 0 counts as 1
-	Priority int32  // higher first
-	Label    string
+	Session SessionID
+	TTL     time.Duration // whole milliseconds
+	Request uint64        // counted by the session from 1
+	Acked   uint64        // the client has heard the answer to every lower number
+	Name    string
+	Wait    bool
+	Terms
 	HasValue bool // set the lock's value at the grant; nil removes it
 	Value    []byte
-	Others   []string      // further names of a set, which is granted as a whole under one token. Not for Permit
-	Delay    time.Duration // whole milliseconds: what is lost, not released, rests for so long
-	While    []uint64      // tokens that the caller holds and does not let go while it waits, the innermost first
-	Refuse   bool          // answer CodeDeadlock instead of waiting in a cycle
-	Election bool          // the holder is the leader of an election, as its events say. Exclusive only, not for a set or Once key
+	Others   []string // further names of a set, which is granted as a whole under one token. Not for Permit
+	While    []uint64 // tokens that the caller holds and does not let go while it waits, the innermost first
+	Refuse   bool     // answer CodeDeadlock instead of waiting in a cycle
 }
 
-// Withdraw ends requests: a waiter leaves the queue, a grant is released, a request that was not
-// seen yet will do nothing when it comes. If the session was never opened, it cannot be opened
-// afterwards and the answer is CodeSessionLost, as it is when the session has ended.
-// CodeTooManyRequests: a request not seen yet could not be remembered; the others are withdrawn.
+// Withdraw ends requests: a waiter leaves the queue, a grant is released, a request not seen yet
+// will do nothing when it comes. If the session was never opened, it cannot be opened afterwards
+// and the answer is CodeSessionLost, as it is when the session has ended. CodeTooManyRequests: a
+// request not seen yet could not be remembered; the others are withdrawn.
 type Withdraw struct {
 	Session  SessionID
 	Acked    uint64
@@ -130,10 +124,10 @@ type Grant struct {
 }
 
 // Release frees grants of a session by their tokens. CodeOK if all were current; else CodeNotHeld,
-// and those that were are released. With a Rest, whole milliseconds, the places that they had stay
-// taken until EndRest. One name of a set stands for all of it. With Close the session ends with it,
-// if it is open, whatever the answer: as after CloseSession, but with the word whether its grant
-// was still there.
+// and the current ones are released. With a Rest, whole milliseconds, their places stay taken until
+// EndRest. One name of a set stands for the whole set. With Close the session ends, too, if it is
+// open, whatever the answer: as after CloseSession, and the answer says whether the grant was still
+// current.
 type Release struct {
 	Session SessionID
 	Acked   uint64
@@ -143,9 +137,9 @@ type Release struct {
 }
 
 // SetValue writes the value of a lock that the session holds under this token; a nil Value deletes
-// it. CodeStaleToken when it does not hold it. A request number that was carried out, or withdrawn,
-// is answered CodeFinished afterwards, and no other is: who has not heard the first answer, and
-// withdrew nothing, has written.
+// it. CodeStaleToken when the session does not hold the lock. A request number that was carried
+// out, or withdrawn, is answered CodeFinished afterwards, and no other is: a caller that missed the
+// first answer, and withdrew nothing, has written.
 type SetValue struct {
 	Session SessionID
 	Request uint64 // counted together with those of Acquire
@@ -156,10 +150,10 @@ type SetValue struct {
 }
 
 // Keep renews sessions of a node: each that exists and has not seen this or a later Seq. Lost in
-// the outcome lists those that do not exist; they never will. Lowest is the lowest session number
-// that the node still uses: lower ones are not remembered one by one. With a TTL, whole
+// the outcome lists the sessions that do not exist; they never will. Lowest is the lowest session
+// number that the node still uses: lower ones are not remembered one by one. With a TTL, whole
 // milliseconds, there is one session, and it has that TTL from then on; CodeFinished, and nothing
-// has changed, if it has seen a later Seq.
+// has changed, if the session has seen a later Seq.
 type Keep struct {
 	Node        Node
 	Incarnation uint64
@@ -170,8 +164,8 @@ type Keep struct {
 }
 
 // CloseSession ends a session now: its grants are released. A number that was never opened cannot
-// be opened afterwards. CodeOK also when it has ended before. Lost says that its client did not
-// mean to let go.
+// be opened afterwards. CodeOK also when the session has ended before. Lost says that the client
+// did not mean to release.
 type CloseSession struct {
 	Session SessionID
 	Lost    bool
@@ -184,8 +178,8 @@ type Expire struct {
 	Renewed uint64
 }
 
-// ForceRelease takes a grant from its holder, whoever that is. CodeStaleToken when the token is no
-// current grant of the lock, CodeInvalid without a reason.
+// ForceRelease takes a grant from its holder. CodeStaleToken when the token is no current grant of
+// the lock, CodeInvalid without a reason.
 type ForceRelease struct {
 	Name   string
 	Token  uint64
@@ -193,9 +187,8 @@ type ForceRelease struct {
 }
 
 // Finish ends the run of a Once key for good: its grant ends, the key is remembered for at least
-// Keep (whole milliseconds) and who waits for it is sent away. CodeNotHeld when the token is no
-// current grant; but CodeOK when it is the token that the key is remembered with. Acquire then
-// answers CodeDone.
+// Keep (whole milliseconds) and its waiters are withdrawn. CodeNotHeld when the token is no current
+// grant; CodeOK when it is the token of the remembered run. Acquire then answers CodeDone.
 type Finish struct {
 	Session SessionID
 	Acked   uint64
@@ -226,22 +219,27 @@ type EndRest struct {
 	Token uint64
 }
 
-func (Birth) process() Process          { return Process{} }
-func (Serve) process() Process          { return Process{} }
-func (Level) process() Process          { return Process{} }
-func (c Hello) process() Process        { return Process{c.Node, c.Incarnation} }
-func (c Goodbye) process() Process      { return Process{c.Node, c.Incarnation} }
-func (Remove) process() Process         { return Process{} }
-func (Revoke) process() Process         { return Process{} }
-func (c Acquire) process() Process      { return c.Session.Process() }
-func (c Withdraw) process() Process     { return c.Session.Process() }
-func (c Release) process() Process      { return c.Session.Process() }
-func (c SetValue) process() Process     { return c.Session.Process() }
-func (c Keep) process() Process         { return Process{c.Node, c.Incarnation} }
-func (c CloseSession) process() Process { return c.Session.Process() }
-func (Expire) process() Process         { return Process{} }
-func (ForceRelease) process() Process   { return Process{} }
-func (c Finish) process() Process       { return c.Session.Process() }
-func (Turn) process() Process           { return Process{} }
-func (Sweep) process() Process          { return Process{} }
-func (EndRest) process() Process        { return Process{} }
+func (Birth) about() (op, Process)          { return opBirth, Process{} }
+func (Serve) about() (op, Process)          { return opServe, Process{} }
+func (Level) about() (op, Process)          { return opLevel, Process{} }
+func (c Hello) about() (op, Process)        { return opHello, Process{c.Node, c.Incarnation} }
+func (c Goodbye) about() (op, Process)      { return opGoodbye, Process{c.Node, c.Incarnation} }
+func (Remove) about() (op, Process)         { return opRemove, Process{} }
+func (Revoke) about() (op, Process)         { return opRevoke, Process{} }
+func (c Acquire) about() (op, Process)      { return opAcquire, c.Session.Process() }
+func (c Withdraw) about() (op, Process)     { return opWithdraw, c.Session.Process() }
+func (c Release) about() (op, Process)      { return opRelease, c.Session.Process() }
+func (c SetValue) about() (op, Process)     { return opSetValue, c.Session.Process() }
+func (c Keep) about() (op, Process)         { return opKeep, Process{c.Node, c.Incarnation} }
+func (c CloseSession) about() (op, Process) { return opCloseSession, c.Session.Process() }
+func (Expire) about() (op, Process)         { return opExpire, Process{} }
+func (ForceRelease) about() (op, Process)   { return opForceRelease, Process{} }
+func (c Finish) about() (op, Process)       { return opFinish, c.Session.Process() }
+func (Turn) about() (op, Process)           { return opTurn, Process{} }
+func (Sweep) about() (op, Process)          { return opSweep, Process{} }
+func (EndRest) about() (op, Process)        { return opEndRest, Process{} }
+func (Raise) about() (op, Process)          { return opRaise, Process{} }
+func (Silent) about() (op, Process)         { return opSilent, Process{} }
+func (Continue) about() (op, Process)       { return opContinue, Process{} }
+func (Forget) about() (op, Process)         { return opForget, Process{} }
+func (Ask) about() (op, Process)            { return opAsk, Process{} }

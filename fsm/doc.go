@@ -1,6 +1,6 @@
 // Package fsm carries no promise of compatibility: it is public to be read and checked, and
-// programs use package holdfast. It is the replicated state machine of Holdfast: who holds which
-// lock, who waits for it, and which sessions they hang on. It is a pure function of the log: the
+// programs use package holdfast. The machine is the replicated state of Holdfast: the holders and
+// waiters of each lock, and the sessions that they belong to. It is a pure function of the log: the
 // same commands at the same indexes make the same state, the same outcomes, the same events and the
 // same snapshot bytes on every replica.
 //
@@ -13,9 +13,9 @@
 // in the log. Each therefore carries identifiers of its own (session, request number, token, number
 // of the renewal) that make the second application change nothing.
 //
-// No command takes long: what ends much, a node with a million locks, ends at once for whoever held
-// or asked for anything there, and is taken away in steps between which other commands come
-// (Continue).
+// No command takes long. When a node with a million locks ends, its sessions end at once for their
+// clients, and their claims are taken away in steps between which other commands come (Continue).
 //
-// fsm.proto in this directory is the published specification of commands and snapshots.
+// fsm.proto in this directory is the published specification of commands, snapshots, questions and
+// answers.
 package fsm

@@ -1,30 +1,38 @@
 package fsm
 
-// An entry of the log holds everybody up until it is carried out. So Apply counts the work of its
-// commands, by what they do and not by time, which is another on each replica. One command takes
-// away as many claims, and serves or tells as many who wait, as a step allows; the rest is for
-// Continues. A batch whose commands have done the work of a few steps is carried out no further:
-// the rest of them is to come again (CodeLater).
+// An entry of the log delays every later one until it is carried out. So Apply counts the work of
+// its commands, by claims and sessions and not by time, which differs between replicas. One command
+// takes away, and serves or tells, as many claims as a step allows; Continues do the rest. A batch
+// whose commands have done the work of a few steps is carried out no further: the rest of its
+// commands is to be proposed again (CodeLater).
+//
+// The constants that decide outcomes, here and in the rest of this package, are part of the
+// replicated machine: replicas that differ in one of them diverge. A change of one is a change of
+// the group's feature level. testdata/constants.v1 holds them.
 
 // stepMax is how many claims one command takes away at most, and how many waiters it serves: a few
-// milliseconds of work.
+// milliseconds of work. Part of the replicated machine.
 const stepMax = 256
 
 // stepsOfEntry is after how many steps a batch is carried out no further. One of which each command
-// ends a grant and serves a waiter stays below it.
+// ends a grant and serves a waiter stays below it. Part of the replicated machine.
 const stepsOfEntry = 5
 
-// What is counted.
+// pruneMax is how many runs of finished numbers one command forgets because its client has heard of
+// them, a step's worth: a session may have 16 times as many. Part of the replicated machine.
+const pruneMax = 4096
+
+// What is counted. Part of the replicated machine.
 const (
-	costOfLook  = 1  // at a claim or session that may stay, or to tell a holder that its lock is wanted
+	costOfLook  = 1  // at a claim or session that may stay, to tell a holder that its lock is wanted, or to forget a run of numbers
 	costOfClaim = 16 // to grant a claim, queue it or take it away, or to end a session
 )
 
-// step is what one command may cost for what it takes away, and as much again for those whom it
-// serves.
+// step is the cost of the claims that one command may take away, and again of those that it may
+// serve.
 func (m *Machine) step() int { return m.limits.step * costOfClaim }
 
-// charge counts work for those whom a command serves.
+// charge counts the work of a waiter served or a holder told.
 func (m *Machine) charge(cost int) {
 	m.left -= cost
 	m.work += cost

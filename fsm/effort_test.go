@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -271,5 +272,57 @@ func TestReadersAreToldInStepsThatSomebodyWrites(t *testing.T) {
 	}
 	if l, _ := b.m.Lock("x"); len(told) != readers || !l.Wanted || entries != 4 {
 		t.Errorf("%d of %d are told in %d entries", len(told), readers, entries)
+	}
+}
+
+// A client that has heard of all its answers at once, and a process that is over, took 50 ms each:
+// nothing counted how many runs of numbers were forgotten, and there may be 65,536.
+func TestRunsOfNumbersAreForgottenInStepsOrAreFew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const sessions = stepsOfEntry + 1
+	for n := range uint64(sessions) {
+		c := acquire(1, "x")
+		c.Session.Number, c.Mode = n+1, Shared
+		b.must(c, CodeGranted)
+		for i := range uint64(3 * pruneMax / ListMax) {
+			w := Withdraw{Session: c.Session}
+			for j := range uint64(ListMax) {
+				w.Requests = append(w.Requests, 3+2*(ListMax*i+j))
+			}
+			b.m.Apply(b.m.Applied()+1, ProcessOf(w), Encode(w))
+		}
+	}
+	all := b.m.finished.tree.Len()
+	batch := times(sessions, func(n uint64) Command { return Withdraw{Session: sessionOf('a', n), Acked: 1 << 30} })
+	b.must(batch[0], CodeOK)
+	if forgotten := all - b.m.finished.tree.Len(); forgotten != pruneMax {
+		t.Errorf("one command forgets %d of %d runs", forgotten, all)
+	}
+	o, _ := b.m.Apply(b.m.Applied()+1, Process{Node{'a'}, 1}, Encode(Batch{batch}))
+	if o.Each[stepsOfEntry-1].Code != CodeOK || o.Each[stepsOfEntry].Code != CodeLater {
+		t.Errorf("a batch forgets %d runs: %+v", all-b.m.finished.tree.Len(), o.Each)
+	}
+	b.must(Withdraw{Session: sessionOf('a', 1), Requests: []uint64{4}}, CodeOK) // below what was heard of
+	restored, err := ReadSnapshot(bytes.NewReader(snapshot(b.m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.m = restored
+	for range 3 {
+		for _, c := range batch {
+			b.must(c, CodeOK)
+		}
+	}
+	if left := b.m.finished.tree.Len(); left != 0 {
+		t.Errorf("%d runs are left", left)
+	}
+
+	for i := range uint64(NumbersMax + 10) {
+		c := CloseSession{Session: sessionOf('b', 2*i+2)}
+		b.m.Apply(b.m.Applied()+1, ProcessOf(c), Encode(c))
+	}
+	if n := b.m.numbers.tree.Len(); n != NumbersMax+1 {
+		t.Errorf("%d runs of session numbers", n)
 	}
 }

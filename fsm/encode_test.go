@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +16,32 @@ func TestEveryCommandIsReadAsItWasWritten(t *testing.T) {
 	for _, c := range everyCommand() {
 		if again, err := Decode(Encode(c)); err != nil || !reflect.DeepEqual(again, c) {
 			t.Errorf("%+v became %+v: %v", c, again, err)
+		}
+	}
+}
+
+// pointerTo returns a pointer to a copy of v, which has the methods of v.
+func pointerTo[T any](v T) T {
+	p := reflect.New(reflect.TypeOf(v))
+	p.Elem().Set(reflect.ValueOf(v))
+	return p.Interface().(T)
+}
+
+func TestAPointerIsWrittenAsItsValue(t *testing.T) {
+	t.Parallel()
+	for _, c := range append(everyCommand(), Batch{[]Command{Acquire{}, CloseSession{}}}) {
+		if !bytes.Equal(Encode(pointerTo(c)), Encode(c)) {
+			t.Errorf("a pointer to %+v is written otherwise", c)
+		}
+	}
+	for _, q := range everyQuestion() {
+		if !bytes.Equal(EncodeQuestion(pointerTo(q)), EncodeQuestion(q)) {
+			t.Errorf("a pointer to %+v is written otherwise", q)
+		}
+	}
+	for _, a := range everyAnswer() {
+		if !bytes.Equal(EncodeAnswer(pointerTo(a)), EncodeAnswer(a)) {
+			t.Errorf("a pointer to %+v is written otherwise", a)
 		}
 	}
 }

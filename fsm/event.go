@@ -20,24 +20,20 @@ const (
 	EventQueued                              // a request began to wait
 	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, superseded, removed, or that of its session's end
 	EventValueSet                            // the lock's value changed; Value
-	EventWanted                              // to one holder, once: somebody wants its lock. With Detail: it is asked to let go, and why
+	EventWanted                              // to one holder, once: its lock is wanted. With Detail: the holder is asked to let go, and why
 	EventResting                             // the place of a grant that ended stays taken for TTL
 	EventRested                              // and is free again
-	EventSilent                              // a node's replica is not heard for TTL, or is heard again
+	EventSilent                              // the replica of a node was not heard for TTL, or is heard again
 	EventDeparted                            // a node has said that it leaves, or that it is gone
-	EventUnfinished                          // what this command ended is still there in part: Machine.Unfinished
+	EventUnfinished                          // this command leaves a teardown or an unsettled lock: Machine.Unfinished
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
-	names := [...]string{
+	return named("event", uint8(k),
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
 		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished",
-	}
-	if int(k) < len(names) {
-		return names[k]
-	}
-	return fmt.Sprintf("event(%d)", uint8(k))
+	)
 }
 
 // Reason is why a session, a grant or a waiter ended.
@@ -63,14 +59,10 @@ const (
 
 // String is the reason in lower case.
 func (r Reason) String() string {
-	names := [...]string{
+	return named("reason", uint8(r),
 		"none", "released", "withdrawn", "closed", "expired", "incarnation", "left", "forced",
 		"finished", "abandoned", "superseded", "removed", "revoked",
-	}
-	if int(r) < len(names) {
-		return names[r]
-	}
-	return fmt.Sprintf("reason(%d)", uint8(r))
+	)
 }
 
 // Event is one thing that an applied command changed, or one holder to tell. Session, Request and
@@ -85,20 +77,23 @@ type Event struct {
 	Waited   bool // of EventGranted: in the queue, and not granted at once
 	TTL      time.Duration
 	Reason   Reason
-	Detail   string // of what an operator did or asks for: his words
+	Detail   string // the words of the operator, of EventForced or EventWanted
 	NodeName string
-	Label    string
-	Mode     Mode
-	Weight   uint32
-	Priority int32
-	Election bool   // the grant or waiter is of a candidate
-	Value    []byte // of EventValueSet: nil when it was deleted. Not to be changed
+	Terms
+	Value []byte // of EventValueSet: nil when it was deleted. Not to be changed
 }
 
 // Holder is the grant or waiter that the event is about. Granted is the command's number.
 func (e Event) Holder() Holder {
 	return Holder{
-		Session: e.Session, Request: e.Request, NodeName: e.NodeName, Label: e.Label, Token: e.Token,
-		Mode: e.Mode, Weight: e.Weight, Priority: e.Priority, Granted: e.Index,
+		Session: e.Session, Request: e.Request, NodeName: e.NodeName, Terms: e.Terms, Token: e.Token, Granted: e.Index,
 	}
+}
+
+// named is the name of a number of a kind, or the number where it has none.
+func named(kind string, number uint8, names ...string) string {
+	if int(number) < len(names) {
+		return names[number]
+	}
+	return fmt.Sprintf("%s(%d)", kind, number)
 }

@@ -21,9 +21,9 @@ func everyCommand() []Command {
 		Remove{id.Node, 1, 12},
 		Revoke{id.Node, 300, "its disk burnt"},
 		Acquire{
-			Session: id, TTL: 15 * time.Second, Request: 9, Acked: 8, Name: "orders/ä", Wait: true, Mode: Permit,
-			Limit: 5, Weight: 2, Priority: -3, Label: "a\nb", HasValue: true, Value: []byte{0, 255},
-			Others: []string{"x", "y"}, Delay: 3 * time.Second, While: []uint64{100, 99}, Refuse: true, Election: true,
+			Session: id, TTL: 15 * time.Second, Request: 9, Acked: 8, Name: "orders/ä", Wait: true,
+			Terms:    Terms{Mode: Permit, Limit: 5, Weight: 2, Priority: -3, Label: "a\nb", Delay: 3 * time.Second, Election: true},
+			HasValue: true, Value: []byte{0, 255}, Others: []string{"x", "y"}, While: []uint64{100, 99}, Refuse: true,
 		},
 		Withdraw{id, 3, []uint64{1, 1 << 60}},
 		Release{id, 4, []Grant{{"x", 1}, {"y", TokenMax}}, time.Second, true},
@@ -135,8 +135,8 @@ func FuzzUnpack(f *testing.F) {
 		{Lost: []uint64{1, 2, 3}},
 		{Each: []Outcome{{Code: CodeGranted, Token: 7}, {Code: CodeHeld, Waiters: 3}}},
 		{Code: CodeHeld, Waiters: 3, Holder: &Holder{
-			Session: sessionOf('a', 1), Request: 2, NodeName: "alpha", Label: "l", Token: 3, Mode: Permit,
-			Weight: 4, Priority: -5, Granted: 6,
+			Session: sessionOf('a', 1), Request: 2, NodeName: "alpha", Token: 3, Granted: 6,
+			Terms: Terms{Label: "l", Mode: Permit, Weight: 4, Priority: -5, Limit: 6, Delay: time.Second, Election: true},
 		}},
 	} {
 		value, data := o.Pack()

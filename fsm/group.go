@@ -1,6 +1,8 @@
 package fsm
 
-func (m *Machine) birth(c *Birth) Outcome {
+import "time"
+
+func (c *Birth) apply(m *Machine) Outcome {
 	switch {
 	case c.Cluster == [16]byte{} || c.Counter > m.limits.token || c.Voters > c.Bootstrap:
 		return Outcome{Code: CodeInvalid}
@@ -14,13 +16,67 @@ func (m *Machine) birth(c *Birth) Outcome {
 	return Outcome{}
 }
 
-func (m *Machine) serve() Outcome {
+func (*Serve) apply(m *Machine) Outcome {
 	if !m.born {
 		return Outcome{Code: CodeInvalid}
 	}
 	if !m.serving {
 		m.serving = true
 		m.events = append(m.events, Event{Index: m.commands, Kind: EventServing})
+	}
+	return Outcome{}
+}
+
+func (c *Level) apply(m *Machine) Outcome {
+	m.level = max(m.level, c.Level)
+	return Outcome{}
+}
+
+// Raise says that no token up to Counter may be granted any more: an older state of the group may
+// have been restored, and that state does not know the tokens granted since. The counter never
+// falls (I2): a lower Counter changes nothing. CodeInvalid before Birth, and for a Counter that
+// leaves the waiters without a token up to TokenMax.
+type Raise struct{ Counter uint64 }
+
+func (c *Raise) apply(m *Machine) Outcome {
+	if !m.born || c.Counter > m.limits.token || c.Counter+uint64(m.waiters.Len()) > m.limits.token && c.Counter > m.counter {
+		return Outcome{Code: CodeInvalid}
+	}
+	m.counter = max(m.counter, c.Counter)
+	return Outcome{}
+}
+
+// SilentMax bounds the nodes that one Silent names. Part of the replicated machine.
+const SilentMax = 64
+
+// Silent tells the other replicas which replicas the raft leader does not hear: one of them may be
+// raft leader next, and a node that is silent for long is to be replaced, however often raft
+// leaders change. Seen is how many commands the raft leader had applied: CodeFinished for a Seen
+// before the last Silent. CodeInvalid for no nodes, and for more than SilentMax.
+type Silent struct {
+	Seen  uint64
+	Nodes []Silence
+}
+
+// Silence is for how long the replica of a node was not heard through Raft, in whole milliseconds.
+// Zero: it is heard again.
+type Silence struct {
+	Node Node
+	For  time.Duration
+}
+
+func (c *Silent) apply(m *Machine) Outcome {
+	switch {
+	case len(c.Nodes) == 0 || len(c.Nodes) > SilentMax || c.Seen == 0 || c.Seen >= m.commands:
+		return Outcome{Code: CodeInvalid}
+	case c.Seen <= m.silentSeen:
+		return Outcome{Code: CodeFinished}
+	}
+	m.silentSeen = c.Seen
+	for _, s := range c.Nodes {
+		m.events = append(m.events, Event{
+			Index: m.commands, Kind: EventSilent, Session: SessionID{Node: s.Node}, TTL: s.For,
+		})
 	}
 	return Outcome{}
 }

@@ -2,7 +2,8 @@ package fsm
 
 import "time"
 
-// Bounds on a single command. A command beyond one of them is answered CodeInvalid.
+// Bounds on a single command. A command beyond one of them is answered CodeInvalid. Part of the
+// replicated machine.
 const (
 	NameBytesMax  = 512               // a lock's or a node's name
 	LabelBytesMax = 1024              // a holder's label, the reason of a forced release
@@ -20,8 +21,9 @@ const (
 	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly
 )
 
-// Bounds on the state as a whole. Each has its code, but for ForgottenMax: the oldest forgotten
-// node is dropped. Who was queued before a lock has HoldersMax waits on.
+// Bounds on the state as a whole (I7). Each has its code, but for ForgottenMax: the oldest
+// forgotten node is dropped. A waiter that was queued before its lock has HoldersMax waits on. Part
+// of the replicated machine.
 const (
 	LocksMax       = 4_000_000 // names in use, and grants together with rests: CodeTooManyLocks
 	WaitersMax     = 1_000_000 // waiters of all locks: CodeTooManyWaiters
@@ -29,7 +31,8 @@ const (
 	SessionsMax    = 1_000_000 // open sessions: CodeTooManySessions
 	NodesMax       = 10_000    // nodes with a process that is not over: CodeTooManyNodes
 	ForgottenMax   = 10_000    // forgotten nodes whose late commands are still told apart
-	SpansMax       = 65_536    // runs of finished numbers remembered for one session or node: CodeTooManyRequests, CodeTooManySessions
+	SpansMax       = 65_536    // runs of finished request numbers remembered for one session: CodeTooManyRequests
+	NumbersMax     = 4096      // runs of used session numbers remembered for one node, which are dropped at once: CodeTooManySessions
 	SpansTotalMax  = 4_000_000 // the same for all sessions: CodeTooManyRequests
 	ValuesBytesMax = 256 << 20 // all values, those of waiters included, and the reasons of Ask: CodeValuesFull
 	KeysMax        = 4_000_000 // Once keys that are remembered: CodeTooManyKeys
@@ -46,7 +49,7 @@ const commandsMax = 1 << 62
 // package's.
 type Limits struct {
 	Locks, Waiters, Sessions, Nodes int
-	Spans                           int // for one session or node
+	Spans                           int // for one session, and numbers of sessions for one node
 	ValueBytes                      int64
 	Step                            int // claims that one command takes away, no bound on the state
 }
@@ -60,21 +63,18 @@ func NewLimited(l Limits) *Machine {
 
 // Limit lowers the bounds of a machine, which has just been made or read from a snapshot.
 func (m *Machine) Limit(l Limits) {
-	for _, bound := range []struct {
-		own   *int
-		lower int
-	}{
-		{&m.limits.locks, l.Locks},
-		{&m.limits.waiters, l.Waiters},
-		{&m.limits.sessions, l.Sessions},
-		{&m.limits.nodes, l.Nodes},
-		{&m.limits.spans, l.Spans},
-		{&m.limits.step, l.Step},
-	} {
-		if bound.lower > 0 {
-			*bound.own = min(*bound.own, bound.lower)
+	lower := func(own *int, to int) {
+		if to > 0 {
+			*own = min(*own, to)
 		}
 	}
+	lower(&m.limits.locks, l.Locks)
+	lower(&m.limits.waiters, l.Waiters)
+	lower(&m.limits.sessions, l.Sessions)
+	lower(&m.limits.nodes, l.Nodes)
+	lower(&m.limits.spans, l.Spans)
+	lower(&m.limits.numbers, l.Spans)
+	lower(&m.limits.step, l.Step)
 	if l.ValueBytes > 0 {
 		m.limits.values = min(m.limits.values, l.ValueBytes)
 	}
@@ -84,9 +84,9 @@ func (m *Machine) Limit(l Limits) {
 type limits struct {
 	locks, grants, waiters, holders int
 	sessions, nodes, forgotten      int
-	spans, spansTotal               int
+	spans, spansTotal, numbers      int
 	values                          int64
-	keys                            int
+	keys, past, pastLocks           int
 	token                           uint64
 	step                            int // claims that one command takes away
 }
@@ -95,7 +95,7 @@ func defaultLimits() limits {
 	return limits{
 		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
 		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
-		spans: SpansMax, spansTotal: SpansTotalMax,
-		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, step: stepMax,
+		spans: SpansMax, spansTotal: SpansTotalMax, numbers: NumbersMax,
+		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, step: stepMax,
 	}
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -93,7 +94,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestTheMemoryOfSessionNumbersIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.m.limits.spans = 2
+	b.m.limits.numbers = 2
 	b.must(CloseSession{Session: sessionOf('a', 10)}, CodeOK)
 	b.must(CloseSession{Session: sessionOf('a', 20)}, CodeOK)
 	b.must(CloseSession{Session: sessionOf('a', 30)}, CodeTooManySessions)
@@ -116,6 +117,73 @@ func TestNodesAreBoundedAndTheOldestForgottenNodeIsDropped(t *testing.T) {
 	b.must(Hello{Node{'b'}, 5, "", Place{}}, CodeOK) // dropped, so nobody knows
 	if i := b.m.Info(); i.Nodes != 2 || b.m.nodes.Len() != 4 {
 		t.Fatalf("%d nodes of %d", i.Nodes, b.m.nodes.Len())
+	}
+}
+
+// A Goodbye ended the last session of a process that had been removed, and so made it the oldest of
+// the memories, which was dropped; then a copy of its record, read before that, was written back,
+// and nobody counted it. The replica and one that was restored from its snapshot would have
+// forgotten different processes, and after the next Hello no snapshot could be read.
+func TestAGoodbyeWhoseRecordIsDroppedMeanwhileIsRememberedAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.forgotten = 1
+	b.must(acquire(1, "x"), CodeGranted)
+	b.must(Remove{Node{'a'}, 1, 3}, CodeOK)
+	b.must(Goodbye{Node{'c'}, 1, Stays}, CodeOK) // younger than a's
+	b.must(Goodbye{Node{'a'}, 1, Gone}, CodeOK)
+	if i := b.m.Info(); b.m.forgotten != 1 || b.m.Departed(Node{'a'}) != Gone || i.Grants != 0 {
+		t.Fatalf("%d memories, node a %v, %+v", b.m.forgotten, b.m.Departed(Node{'a'}), i)
+	}
+	restored, err := readSnapshot(bytes.NewReader(snapshot(b.m)), b.m.limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &bench{t, restored}
+	for _, b := range []*bench{b, other} {
+		b.must(Hello{Node{'a'}, 2, "", Place{}}, CodeStaleIncarnation)
+		b.must(Goodbye{Node{'d'}, 1, Stays}, CodeOK)
+		b.must(Hello{Node{'a'}, 2, "", Place{}}, CodeOK)
+	}
+	if !bytes.Equal(snapshot(b.m), snapshot(other.m)) {
+		t.Fatal("a restored replica has forgotten something else")
+	}
+}
+
+// The memory of a process may be dropped while a teardown of all that it waits for is still there,
+// since its sessions have ended by themselves. When the process came back, nothing knew of that.
+func TestAProcessThatComesBackGoesOnWithItsTeardown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.forgotten, b.m.limits.step = 1, 1
+	grants := make([]Grant, 2*costOfClaim)
+	for i := range grants {
+		grants[i].Name = fmt.Sprint(i)
+		grants[i].Token = b.must(acquire(uint64(i+1), grants[i].Name), CodeGranted).Token
+	}
+	b.must(Remove{Node{'a'}, 1, 3}, CodeOK)
+	b.must(Release{Session: sessionOf('a', 1), Grants: grants[:ListMax]}, CodeOK)
+	b.must(Release{Session: sessionOf('a', 1), Grants: grants[ListMax:], Close: true}, CodeOK)
+	b.must(Goodbye{Node{'c'}, 1, Stays}, CodeOK)
+	if _, known := b.m.process(Node{'a'}, 1); known || b.m.teardowns.Len() != 1 {
+		t.Fatalf("known %v, %d teardowns: this test shows nothing", known, b.m.teardowns.Len())
+	}
+	b.must(Hello{Node{'a'}, 1, "", Place{}}, CodeOK)
+	b.must(acquire(1, "x"), CodeGranted)
+	b.goOn()
+	b.must(acquire(1, "x"), CodeGranted)
+}
+
+// Those who were superseded and keep a session until its TTL counted with the processes that are
+// here: a full group that was rolled wrote snapshots that it could not read.
+func TestProcessesThatAreOverTakeNoPlaceOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.nodes = 2
+	b.must(acquire(1, "x"), CodeGranted)
+	b.must(Hello{Node{'a'}, 2, "", Place{}}, CodeOK)
+	if _, err := readSnapshot(bytes.NewReader(snapshot(b.m)), b.m.limits); err != nil || b.m.nodes.Len() != 3 {
+		t.Fatalf("%d records: %v", b.m.nodes.Len(), err)
 	}
 }
 
@@ -193,6 +261,22 @@ func TestTokensEndBeforeTheyWrapAndEachWaiterHasOneSetAside(t *testing.T) {
 		t.Fatalf("last token %d", o.Token)
 	}
 	b.must(acquire(5, "y"), CodeTokensExhausted)
+}
+
+// A Raise took the tokens that were set aside for waiters: these were granted some above the
+// highest, and no snapshot of that could be read.
+func TestARaiseLeavesATokenForEachWaiter(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := b.must(acquire(1, "x"), CodeGranted)
+	b.must(acquire(2, "x"), CodeQueued)
+	b.must(Raise{TokenMax}, CodeInvalid)
+	b.must(Raise{TokenMax - 1}, CodeOK)
+	b.must(Raise{TokenMax - 1}, CodeOK)
+	b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{"x", first.Token}}}, CodeOK)
+	if o := b.must(acquire(2, "x"), CodeGranted); o.Token != TokenMax {
+		t.Fatalf("token %d", o.Token)
+	}
 }
 
 func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {

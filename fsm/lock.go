@@ -1,6 +1,9 @@
 package fsm
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // lock is a name that is held, waited for or has a value.
 type lock struct {
@@ -8,19 +11,20 @@ type lock struct {
 	value   *value // nil: none. Never changed
 	holder  *claim // the exclusive holder; others are in m.shared
 	last    uint64 // highest token granted
-	told    uint64 // holders up to this token have been told that somebody wants it
+	told    uint64 // holders up to this token have been told that the lock is wanted
 	epoch   uint64
 	used    uint32 // sum of the weights of holders and rests
-	limit   uint32 // of the semaphore that it is in use as, which all who use it give; 0: in use as a lock, or not in use
+	limit   uint32 // of the semaphore, the same for all its claims (I1); 0: in use as a lock, or not in use
 	waiters int32
 	holders uint16
 	resting uint16 // places that are taken though their holder is gone
 	mode    Mode   // of the holders and rests
 
-	unsettled bool // its first waiters are still to be served or sent away
+	unsettled bool // its first waiters are still to be served or withdrawn (I4)
 }
 
-// wanted says that all holders have been told, as they always are while somebody waits.
+// wanted reports whether all holders have been told that the lock is wanted, as they are while a
+// claim waits.
 func (m *Machine) wanted(l *lock) bool {
 	switch {
 	case l.holders == 0:
@@ -28,7 +32,7 @@ func (m *Machine) wanted(l *lock) bool {
 	case l.told >= l.last || l.holder != nil:
 		return l.told >= l.last
 	}
-	told := true // if none of those who have not been is there any more
+	told := true // if no holder after l.told is left
 	m.shared.Ascend(&claim{name: l.name, token: l.told + 1}, func(c *claim) bool {
 		told = c.name != l.name
 		return false
@@ -48,35 +52,29 @@ func (v *value) size() int64 {
 
 // claim is a request that holds its lock or waits for it.
 type claim struct {
-	name     string
-	label    string
-	more     *more // what few claims have; nil: nothing. Never changed
-	owner    *owner
-	request  uint64
-	token    uint64 // 0: waits
-	index    uint64 // command of the grant; of the arrival while it waits
-	priority int32
-	weight   uint32
-	limit    uint32
-	mode     Mode
-	election bool // who holds it leads
+	Terms
+	name    string
+	more    *more // what few claims have; nil: nothing. Never changed
+	owner   *owner
+	request uint64
+	token   uint64 // 0: waits
+	index   uint64 // command of the grant; of the arrival while it waits
 }
 
 // more is what few claims have.
 type more struct {
 	value *value   // to be set at the grant
 	clear bool     // the lock's value is to be removed then
-	delay uint64   // milliseconds: what is lost rests for so long
 	set   *set     // the claims that wait and hold together with it
 	while []uint64 // tokens that its caller holds meanwhile
 }
 
 // holding is what is left of it at the grant.
 func (x *more) holding() *more {
-	if x == nil || x.delay == 0 && x.set == nil && x.while == nil {
+	if x == nil || x.set == nil && x.while == nil {
 		return nil
 	}
-	return &more{delay: x.delay, set: x.set, while: x.while}
+	return &more{set: x.set, while: x.while}
 }
 
 // first is the value to be set at the grant.
@@ -99,13 +97,13 @@ func lessByTurn(a, b *claim) bool {
 	if c := strings.Compare(a.name, b.name); c != 0 {
 		return c < 0
 	}
-	if a.priority != b.priority {
-		return a.priority > b.priority
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
 	}
 	return a.index < b.index
 }
 
-// lock finds a lock and makes it this machine's own to change; nil if there is none.
+// lock finds a lock and makes it the own copy of this machine; nil if there is none.
 func (m *Machine) lock(name string) *lock {
 	l, ok := m.locks.Get(name)
 	if !ok {
@@ -120,34 +118,32 @@ func (m *Machine) lock(name string) *lock {
 	return l
 }
 
-// inUse says whether somebody holds a lock or waits for it, or a place of it rests. One that has
-// only a value is free.
+// inUse reports whether a lock has a holder, a waiter or a rest. A lock with only a value is free.
 func (l *lock) inUse() bool { return l.holders > 0 || l.waiters > 0 || l.resting > 0 }
 
-// differs says whether a name is in use as something else than what is asked for: exclusive and
-// shared claims go together, as those of writers and readers, and the permits of one limit do. No
-// others ever meet in a lock: whoever waited for that would wait for as long as the name is used,
-// and of two programs that disagree neither would hear of it.
+// differs reports whether a name is in use with another limit. Exclusive and shared claims may meet
+// in one lock, and permits of one limit may. Others never do: such a waiter would wait for as long
+// as the name is used, and neither of two programs that disagree would learn of it (I1).
 func (l *lock) differs(limit uint32) bool { return l.inUse() && l.limit != limit }
 
-// fits says whether a claim can join the present holders.
+// fits reports whether a claim can join the present holders and rests (I1).
 func (m *Machine) fits(l *lock, mode Mode, weight uint32) bool {
 	return l.holders == 0 && l.resting == 0 || l.joins(mode, weight) && !m.full(l)
 }
 
-// joins says whether a claim may hold a lock beside those who do.
+// joins reports whether the mode and weight of a claim allow it beside the present holders (I1).
 func (l *lock) joins(mode Mode, weight uint32) bool {
 	return mode == l.mode && mode != Exclusive && (mode == Shared || uint64(l.used)+uint64(weight) <= uint64(l.limit))
 }
 
-// full says whether a lock has as many holders and rests as it may.
+// full reports whether a lock has as many holders and rests as the bound allows (I7).
 func (m *Machine) full(l *lock) bool { return int(l.holders)+int(l.resting) >= m.limits.holders }
 
-// add makes a new claim part of its lock's counts; grant or wait must follow.
+// add counts a new claim in its lock (I7); grant or wait must follow.
 func (m *Machine) add(l *lock, c *claim) {
 	m.work += costOfClaim
 	m.values += c.first().size()
-	l.limit = c.limit
+	l.limit = c.Limit
 }
 
 // wait queues a claim and tells the holders.
@@ -160,7 +156,8 @@ func (m *Machine) wait(l *lock, c *claim) {
 	m.tell(l)
 }
 
-// grant makes a claim that is in no tree, or is the copy of one, a holder.
+// grant makes a claim that is in no tree, or is the copy of one, a holder under a token of its own
+// (I2).
 func (m *Machine) grant(l *lock, c *claim) {
 	m.counter++
 	m.hold(l, c)
@@ -172,9 +169,9 @@ func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
 	waited := c.index != 0
 	c.token, c.index = m.counter, m.commands
-	l.last, l.mode = c.token, c.mode
+	l.last, l.mode = c.token, c.Mode
 	l.holders++
-	l.used += c.weight
+	l.used += c.Weight
 	m.emit(EventGranted, c, ReasonNone).Waited = waited
 	if c.more != nil {
 		if c.more.value != nil || c.more.clear {
@@ -183,7 +180,7 @@ func (m *Machine) hold(l *lock, c *claim) {
 		c.more = c.more.holding()
 		m.nest(c)
 	}
-	if c.mode == Exclusive {
+	if c.Mode == Exclusive {
 		l.holder = c
 	} else {
 		m.shared.Set(c)
@@ -200,8 +197,8 @@ func (m *Machine) write(l *lock, c *claim, v *value) {
 	}
 }
 
-// drop takes a claim out of its lock and session, but not the others of its set. Somebody may fit
-// then: settle must follow.
+// drop takes a claim out of its lock and session, but not the others of its set. A waiter may fit
+// then: settle must follow (I4).
 func (m *Machine) drop(l *lock, c *claim) {
 	if c.token == 0 {
 		m.waiters.Delete(c)
@@ -209,11 +206,11 @@ func (m *Machine) drop(l *lock, c *claim) {
 	} else {
 		m.grants--
 		l.holders--
-		l.used -= c.weight
+		l.used -= c.Weight
 		if m.asked.Len() > 0 && c.leads() {
 			m.unask(c.token)
 		}
-		if c.mode == Exclusive {
+		if c.Mode == Exclusive {
 			l.holder = nil
 		} else {
 			m.shared.Delete(c)
@@ -227,7 +224,7 @@ func (m *Machine) drop(l *lock, c *claim) {
 	m.requests.Delete(request{opened: c.owner.opened, number: c.request})
 }
 
-// vacate adjusts a lock to the end of a claim or rest.
+// vacate adjusts mode and limit of a lock to the end of a claim or rest (I1).
 func (l *lock) vacate() {
 	if l.holders == 0 && l.resting == 0 {
 		l.mode = Exclusive
@@ -237,8 +234,8 @@ func (l *lock) vacate() {
 	}
 }
 
-// settle grants the lock to its first waiters as far as they fit, in order, and then the locks of
-// the sets among them, and lets go of locks that nobody needs.
+// settle grants the lock to its first waiters as far as they fit, in order, and then the other
+// locks of the sets among them (I4). A lock without claims, rests and value is dropped (I6).
 func (m *Machine) settle(l *lock) {
 	m.serveQueue(l)
 	for len(m.pending) > 0 {
@@ -250,8 +247,8 @@ func (m *Machine) settle(l *lock) {
 	}
 }
 
-// serveQueue settles one lock, as far as this command may. Holders that others wait behind are told
-// so.
+// serveQueue settles one lock, as far as this command may. The holders are told that waiters
+// remain.
 func (m *Machine) serveQueue(l *lock) {
 	finished, later := m.isDone(l.name), false
 	for l.waiters > 0 {
@@ -259,7 +256,7 @@ func (m *Machine) serveQueue(l *lock) {
 		if !c.alone() {
 			m.work += costOfLook * len(c.more.set.claims)
 		}
-		if !finished && (!m.fits(l, c.mode, c.weight) || m.gone(c) || !c.alone() && !m.fitsSet(c.more.set)) {
+		if !finished && (!m.fits(l, c.Mode, c.Weight) || m.gone(c) || !c.alone() && !m.fitsSet(c.more.set)) {
 			break
 		}
 		if later = m.left <= 0; later {
@@ -289,7 +286,8 @@ func (m *Machine) serveQueue(l *lock) {
 	}
 }
 
-// postpone notes whether a lock is to be settled by later commands.
+// postpone records whether later commands are to settle a lock. An unsettled lock is on the list of
+// unsettled locks, and no other is (I4).
 func (m *Machine) postpone(l *lock, later bool) {
 	switch {
 	case later && !l.unsettled:
@@ -302,7 +300,7 @@ func (m *Machine) postpone(l *lock, later bool) {
 
 // head is the first waiter of a lock that has one.
 func (m *Machine) head(l *lock) (first *claim) {
-	m.pivot = claim{name: l.name, priority: 1<<31 - 1}
+	m.pivot = claim{Terms: Terms{Priority: math.MaxInt32}, name: l.name}
 	m.waiters.Ascend(&m.pivot, func(c *claim) bool {
 		first = c
 		return false
@@ -310,8 +308,8 @@ func (m *Machine) head(l *lock) (first *claim) {
 	return first
 }
 
-// tell says to each holder that has not been told that somebody wants the lock, as far as this
-// command may. Who waits for one that is unsettled may be served beside them.
+// tell emits EventWanted for each holder that has not been told that the lock is wanted, as far as
+// this command may. An unsettled lock tells nobody: its waiters may be served beside the holders.
 func (m *Machine) tell(l *lock) {
 	if l.told >= l.last || l.unsettled {
 		return

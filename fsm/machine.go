@@ -14,19 +14,19 @@ import (
 //
 //	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit its limit
 //	I2 tokens are unique, and none is above the counter; the counter never falls
-//	I3 every claim (a holder or waiter) belongs to a session that is there, every session to a process on record
-//	I4 the first waiter of a lock does not fit, with its whole set, or is gone, or the lock is unsettled: nobody waits for what is free
+//	I3 every claim (a holder or waiter) belongs to a session that exists, every session to a process on record
+//	I4 the first waiter of a lock does not fit, with its whole set, or is gone, or the lock is unsettled: no claim waits for a free lock
 //	I5 a request is live or finished, never both; an ended session's number never opens again
 //	I6 a lock has a holder, a waiter, a rest or a value; else it is not there
 //	I7 every count is the count of what it counts, and the bounds hold
-//	I8 a Once key is a lock while it runs or fails, and a record when it is finished, both only while its waiters are sent away
+//	I8 a Once key is a lock while it runs or fails, and a record when it is finished, both only while its waiters are withdrawn
 //	I9 the claims of a set wait together or hold together, under one token
 //	I10 a process that is over has no waiter that is not gone, and its sessions wait for their end alone
-//	I11 what has ended and is still there is for a teardown to take away, and no teardown is of nothing
+//	I11 a teardown takes away each ended session and withdrawn waiter that still exists, and no teardown is empty
 //
 // And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello
 // of a process that proves the death of that one, or by an operator (S9). Apply compares who
-// proposed a command with whose it is.
+// proposed a command with the process that the command is about.
 type Machine struct {
 	group
 	locks    *btree.Map[string, *lock]
@@ -36,14 +36,14 @@ type Machine struct {
 	sessions *btree.BTreeG[sessionRef]
 	nodes    *btree.BTreeG[node]
 	rests    *btree.BTreeG[*rest]       // by name and token
-	nested   *btree.BTreeG[*claim]      // claims whose callers hold something meanwhile, by its token and by request
+	nested   *btree.BTreeG[*claim]      // claims whose callers hold other locks meanwhile, by their first token and by request
 	asked    *btree.Map[uint64, string] // why holders are asked to let go, by token
 	keys     *btree.BTreeG[*onceRecord] // finished Once keys, by name
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
 
 	teardowns *btree.BTreeG[teardown]      // the one that began first is carried out first
-	unsettled *btree.Map[string, struct{}] // locks whose first waiters are still to be served or sent away
+	unsettled *btree.Map[string, struct{}] // locks whose first waiters are still to be served or withdrawn
 
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
@@ -72,7 +72,7 @@ type Machine struct {
 	pending  []string  // locks in which somebody was granted as part of a set
 	work     int       // of this entry so far: see effort.go
 	traced   int       // steps of this entry's searches for cycles
-	left     int       // what this command may still cost for those whom it serves
+	left     int       // work that this command may still do for waiters and holders
 }
 
 // group is what the group as a whole agreed on.
@@ -217,13 +217,13 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 	if err != nil {
 		return Outcome{Code: CodeInvalid}
 	}
-	if of := c.process(); of != by && of != (Process{}) {
+	if of := ProcessOf(c); of != by && of != (Process{}) {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
 	m.left = m.step()
 	_, before := m.Unfinished()
-	o := m.dispatch(c)
+	o := c.apply(m)
 	if _, left := m.Unfinished(); left && !before {
 		m.events = append(m.events, Event{Index: m.commands, Kind: EventUnfinished})
 	}
@@ -241,67 +241,11 @@ func (m *Machine) tidy() {
 	}
 }
 
-func (m *Machine) dispatch(c decodable) Outcome {
-	switch c := c.(type) {
-	case *Birth:
-		return m.birth(c)
-	case *Serve:
-		return m.serve()
-	case *Level:
-		m.level = max(m.level, c.Level)
-		return Outcome{}
-	case *Hello:
-		return m.hello(c)
-	case *Goodbye:
-		return m.goodbye(c)
-	case *Remove:
-		return m.removeNode(c)
-	case *Revoke:
-		return m.revoke(c)
-	case *Acquire:
-		return m.acquire(c)
-	case *Withdraw:
-		return m.withdraw(c)
-	case *Release:
-		return m.release(c)
-	case *SetValue:
-		return m.setValue(c)
-	case *Keep:
-		return m.keep(c)
-	case *CloseSession:
-		return m.closeSession(c)
-	case *Expire:
-		return m.expire(c)
-	case *ForceRelease:
-		return m.forceRelease(c)
-	case *Finish:
-		return m.finishKey(c)
-	case *Forget:
-		return m.forget(c)
-	case *Ask:
-		return m.ask(c)
-	case *Turn:
-		return m.turn(c)
-	case *Sweep:
-		return m.sweep(c)
-	case *EndRest:
-		return m.endRest(c)
-	case *Silent:
-		return m.silent(c)
-	case *Raise:
-		return m.raise(c)
-	case *Continue:
-		return m.continued(c)
-	}
-	return Outcome{Code: CodeUnsupported}
-}
-
 // emit records an event about a claim and returns it for its other fields to be filled.
 func (m *Machine) emit(kind EventKind, c *claim, reason Reason) *Event {
 	m.events = append(m.events, Event{
 		Index: m.commands, Kind: kind, Session: c.owner.id, Request: c.request, Name: c.name,
-		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Label: c.label,
-		Mode: c.mode, Weight: c.weight, Priority: c.priority, Election: c.election,
+		Token: c.token, Reason: reason, NodeName: c.owner.nodeName, Terms: c.Terms,
 	})
 	return &m.events[len(m.events)-1]
 }

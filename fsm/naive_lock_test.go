@@ -22,6 +22,9 @@ func (o *naive) doLock(c Command) Outcome {
 				continue
 			}
 			if x.asked == "" {
+				if o.valueBytes()+len(c.Reason) > int(o.limits.values) {
+					return Outcome{Code: CodeValuesFull}
+				}
 				x.asked = c.Reason
 				o.tell(x, x.Name, EventWanted, ReasonNone)
 				o.events[len(o.events)-1].Detail = c.Reason
@@ -93,6 +96,9 @@ func (c *naiveClaim) names() []string { return append([]string{c.Name}, c.Others
 func (o *naive) fits(c *naiveClaim) bool {
 	for _, name := range c.names() {
 		sum := c.Weight
+		if o.full(name) {
+			return false
+		}
 		for _, h := range o.holders(name) {
 			if h.Mode != c.Mode || c.Mode == Exclusive {
 				return false
@@ -124,8 +130,8 @@ func (o *naive) acquire(c Acquire) Outcome {
 	if code != CodeOK {
 		return Outcome{Code: code}
 	}
-	s.acked = max(s.acked, c.Acked)
-	if c.Request < s.acked || s.over[c.Request] {
+	o.ack(s, c.Acked)
+	if s.finished(c.Request) {
 		return Outcome{Code: CodeFinished}
 	}
 	if x := o.claim(s, c.Request); x != nil {
@@ -134,36 +140,14 @@ func (o *naive) acquire(c Acquire) Outcome {
 		}
 		return answer(x)
 	}
-	if k, done := o.keys[c.Name]; done {
-		s.over[c.Request] = true
-		return Outcome{Code: CodeDone, Token: k.Token, Holder: &k.Holder}
-	}
-	if o.differs(c) {
-		s.over[c.Request] = true
-		return Outcome{Code: CodeLimitMismatch}
+	if !o.room(s) {
+		return Outcome{Code: CodeTooManyRequests}
 	}
 	x := &naiveClaim{Acquire: c, s: s, arrived: o.number, index: o.number}
-	taken := ""
-	for _, name := range x.names() {
-		one := *x
-		one.Name, one.Others = name, nil
-		if taken == "" && (len(o.waiters(name)) > 0 || !o.fits(&one)) {
-			taken = name
-		}
-	}
-	if taken != "" && !c.Wait {
+	taken, out := o.refuse(x)
+	if out.Code != CodeOK {
 		s.over[c.Request] = true
-		out := Outcome{Code: CodeHeld, Waiters: len(o.waiters(taken))}
-		if held := o.holders(taken); len(held) > 0 {
-			o.want(taken)
-			holder := o.view(held[0])
-			out.Holder = &holder
-		}
 		return out
-	}
-	if taken != "" && c.Refuse && o.deadlocked(x) {
-		s.over[c.Request] = true
-		return Outcome{Code: CodeDeadlock}
 	}
 	x.queued = taken != ""
 	o.claims = append(o.claims, x)
@@ -180,16 +164,49 @@ func (o *naive) acquire(c Acquire) Outcome {
 	return answer(x)
 }
 
-// differs says whether somebody uses a name of the request, or has a place there that rests, with
-// another limit; that of a lock is 0.
-func (o *naive) differs(c Acquire) bool {
-	for _, name := range append([]string{c.Name}, c.Others...) {
-		if slices.ContainsFunc(o.of(name), func(x *naiveClaim) bool { return x.Limit != c.Limit }) ||
-			slices.ContainsFunc(o.restsOf(name), func(r naiveRest) bool { return r.limit != c.Limit }) {
-			return true
+// refuse answers a request that is not to be granted or queued, and says which of its names is
+// taken.
+func (o *naive) refuse(x *naiveClaim) (taken string, out Outcome) {
+	if k, done := o.keys[x.Name]; done {
+		return "", Outcome{Code: CodeDone, Token: k.Token, Holder: &k.Holder}
+	}
+	if isOnce(x.Name) && !o.used(x.Name) && len(o.keys) >= o.limits.keys {
+		return "", Outcome{Code: CodeTooManyKeys}
+	}
+	for _, name := range x.names() {
+		one := *x
+		one.Name, one.Others = name, nil
+		if o.differs(&one) {
+			return "", Outcome{Code: CodeLimitMismatch}
+		}
+		waited, fits := len(o.waiters(name)) > 0, o.fits(&one)
+		if !waited && !fits && o.fitsWithoutBound(&one) {
+			return "", Outcome{Code: CodeTooManyHolders}
+		}
+		if taken == "" && (waited || !fits) {
+			taken = name
 		}
 	}
-	return false
+	if taken != "" && !x.Wait {
+		out := Outcome{Code: CodeHeld, Waiters: len(o.waiters(taken))}
+		if held := o.holders(taken); len(held) > 0 {
+			o.want(taken)
+			holder := o.view(held[0])
+			out.Holder = &holder
+		}
+		return taken, out
+	}
+	if taken != "" && x.Refuse && o.deadlocked(x) {
+		return taken, Outcome{Code: CodeDeadlock}
+	}
+	return taken, Outcome{Code: o.exceeded(x, taken == "")}
+}
+
+// differs says whether somebody uses the name of the request, or has a place there that rests, with
+// another limit; that of a lock is 0.
+func (o *naive) differs(c *naiveClaim) bool {
+	return slices.ContainsFunc(o.of(c.Name), func(x *naiveClaim) bool { return x.Limit != c.Limit }) ||
+		slices.ContainsFunc(o.restsOf(c.Name), func(r naiveRest) bool { return r.limit != c.Limit })
 }
 
 // limit is that of the permits of a lock, 0 if there are none.
@@ -248,7 +265,7 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 		}
 		o.charge(16 * len(c.names()))
 		if done {
-			c.s.over[c.Request] = true
+			c.s.over[c.Request] = !o.ended(c.s)
 			o.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
 			continue
 		}
@@ -328,14 +345,15 @@ func (o *naive) remove(c *naiveClaim, how ending) {
 		o.events[len(o.events)-1].Detail = how.detail
 		if c.token != 0 && !isOnce(name) {
 			h := o.view(c)
-			h.Request, h.Priority = 0, 0
+			h.Request, h.Terms = 0, Terms{Label: c.Label, Mode: c.Mode, Weight: c.Weight}
 			o.past = append(o.past, naivePast{name, PastGrant{h, o.number, how.kind, how.reason, how.detail}})
+			o.boundPast()
 		}
 		if rest > 0 {
 			r := Rest{name, c.token, o.number, rest, c.Mode}
 			o.rests = append(o.rests, naiveRest{r, c.Weight, c.Limit})
 			slices.SortStableFunc(o.rests, func(a, b naiveRest) int { return cmp.Compare(a.Token, b.Token) })
-			o.say(Event{Kind: EventResting, Name: name, Token: c.token, TTL: rest, Mode: c.Mode, Weight: c.Weight})
+			o.say(Event{Kind: EventResting, Name: name, Token: c.token, TTL: rest, Terms: Terms{Mode: c.Mode, Weight: c.Weight}})
 		}
 	}
 }
@@ -344,14 +362,14 @@ func (o *naive) tell(c *naiveClaim, name string, kind EventKind, reason Reason) 
 	h := o.view(c)
 	o.say(Event{
 		Kind: kind, Name: name, Reason: reason, Session: h.Session, Request: h.Request, Token: h.Token,
-		NodeName: h.NodeName, Label: h.Label, Mode: h.Mode, Weight: h.Weight, Priority: h.Priority, Election: c.Election,
+		NodeName: h.NodeName, Terms: h.Terms,
 	})
 }
 
 func (o *naive) view(c *naiveClaim) Holder {
 	return Holder{
-		Session: c.Session, Request: c.Request, NodeName: o.run(c.Session.Process()).name, Label: c.Label,
-		Token: c.token, Mode: c.Mode, Weight: c.Weight, Priority: c.Priority, Granted: c.index,
+		Session: c.Session, Request: c.Request, NodeName: o.run(c.Session.Process()).name, Terms: c.Terms,
+		Token: c.token, Granted: c.index,
 	}
 }
 
@@ -360,20 +378,26 @@ func (o *naive) withdraw(c Withdraw) Outcome {
 	if s == nil {
 		return Outcome{Code: cmp.Or(o.retire(c.Session), CodeSessionLost)}
 	}
+	o.ack(s, c.Acked)
+	out := Outcome{}
 	for _, r := range c.Requests {
 		x := o.claim(s, r)
-		s.over[r] = true
-		if x == nil {
+		switch {
+		case x == nil && !s.finished(r) && !o.room(s):
+			out.Code = CodeTooManyRequests
+			continue
+		case x == nil:
+			s.over[r] = true
 			continue
 		}
+		s.over[r] = true
 		kind := EventReleased
 		if x.token == 0 {
 			kind = EventWithdrawn
 		}
 		o.finish(x, kind, ReasonWithdrawn, 0)
 	}
-	s.acked = max(s.acked, c.Acked)
-	return Outcome{}
+	return out
 }
 
 func (o *naive) holding(s *naiveSession, name string, token uint64) *naiveClaim {
@@ -390,6 +414,7 @@ func (o *naive) release(c Release) Outcome {
 	if s == nil {
 		return Outcome{Code: CodeNotHeld}
 	}
+	o.ack(s, c.Acked)
 	var out Outcome
 	for _, g := range c.Grants {
 		x := o.holding(s, g.Name, g.Token)
@@ -400,7 +425,6 @@ func (o *naive) release(c Release) Outcome {
 		s.over[x.Request] = true
 		o.finish(x, EventReleased, ReasonReleased, c.Rest)
 	}
-	s.acked = max(s.acked, c.Acked)
 	if c.Close {
 		o.endSession(s, ending{reason: ReasonClosed}, o.number)
 		o.carryOut(o.number)
@@ -416,16 +440,22 @@ func (o *naive) setValue(c SetValue) Outcome {
 	if s == nil {
 		return Outcome{Code: CodeSessionLost}
 	}
-	s.acked = max(s.acked, c.Acked)
-	if c.Request < s.acked || s.over[c.Request] {
+	o.ack(s, c.Acked)
+	if s.finished(c.Request) {
 		return Outcome{Code: CodeFinished}
 	}
 	if o.claim(s, c.Request) != nil {
 		return Outcome{Code: CodeInvalid}
 	}
+	if !o.room(s) {
+		return Outcome{Code: CodeTooManyRequests}
+	}
 	x := o.holding(s, c.Name, c.Token)
 	if x == nil {
 		return Outcome{Code: CodeStaleToken}
+	}
+	if grows := len(c.Value) - len(o.values[c.Name]); grows > 0 && o.valueBytes()+grows > int(o.limits.values) {
+		return Outcome{Code: CodeValuesFull}
 	}
 	s.over[c.Request] = true
 	o.write(x, c.Name, c.Value)

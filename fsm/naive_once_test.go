@@ -35,7 +35,7 @@ func (o *naive) doOnceOrRest(c Command) Outcome {
 		for i, r := range o.rests {
 			if r.Name == c.Name && r.Token == c.Token {
 				o.rests = slices.Delete(o.rests, i, i+1)
-				o.say(Event{Kind: EventRested, Name: r.Name, Token: r.Token, Mode: r.Mode, Weight: r.weight})
+				o.say(Event{Kind: EventRested, Name: r.Name, Token: r.Token, Terms: Terms{Mode: r.Mode, Weight: r.weight}})
 				o.settle(r.Name)
 				return Outcome{}
 			}
@@ -57,7 +57,7 @@ func (o *naive) restsOf(name string) (rests []naiveRest) {
 func (o *naive) finishKey(c Finish) Outcome {
 	s := o.session(c.Session)
 	if s != nil {
-		s.acked = max(s.acked, c.Acked)
+		o.ack(s, c.Acked)
 	}
 	x := o.holding(s, c.Name, c.Token)
 	if s == nil || x == nil {
@@ -70,7 +70,7 @@ func (o *naive) finishKey(c Finish) Outcome {
 	o.remove(x, ending{kind: EventReleased, reason: ReasonFinished})
 	delete(o.values, c.Name)
 	h := o.view(x)
-	h.Request, h.Priority, h.Label, h.Granted = 0, 0, "", o.number
+	h.Request, h.Terms, h.Granted = 0, Terms{Weight: 1}, o.number
 	keep := naiveClass(c.Keep)
 	o.keys[c.Name] = naiveKey{h, keep}
 	if len(o.turns[keep]) == 0 {
@@ -144,7 +144,7 @@ func (o *naive) classes() (all []Class) {
 // pastOf are the grants of a lock that have ended, the last first.
 func (o *naive) pastOf(name string) (grants []PastGrant) {
 	for _, g := range slices.Backward(o.past) {
-		if g.name == name && len(grants) < PastMax {
+		if g.name == name && len(grants) < o.limits.past {
 			grants = append(grants, g.PastGrant)
 		}
 	}

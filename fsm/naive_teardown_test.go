@@ -106,7 +106,7 @@ func (o *naive) gone(c *naiveClaim) bool {
 // has a price.
 func (o *naive) carryOut(began uint64) {
 	var names []string
-	for left := 16 * o.step; left > 0; {
+	for left := 16 * o.limits.step; left > 0; {
 		at := slices.IndexFunc(o.ends, func(e *naiveEnd) bool { return e.began >= began })
 		if at < 0 {
 			break
@@ -117,7 +117,7 @@ func (o *naive) carryOut(began uint64) {
 		o.work += cost
 		if done {
 			o.ends = slices.DeleteFunc(o.ends, func(x *naiveEnd) bool { return x == e })
-			if r := o.run(e.of); e.number == 0 {
+			if r := o.run(e.of); r != nil && e.number == 0 {
 				r.ended, r.withdrawn = o.lastEnd(e.of, false), o.lastEnd(e.of, true)
 			}
 		}
@@ -155,6 +155,7 @@ func (o *naive) part(e *naiveEnd, names *[]string) (cost int, done bool) {
 			return 1, false
 		}
 		o.sessions = slices.DeleteFunc(o.sessions, func(x *naiveSession) bool { return x == s })
+		o.letGo(e.of)
 		return 16, true
 	case len(rest) == 0:
 		return 0, true

@@ -7,7 +7,8 @@ import (
 )
 
 // naive is a second implementation of the commands, made to be read: flat lists, searched from end
-// to end. It knows nothing of forks, snapshots or bounds. naive_lock_test.go has its locks.
+// to end. It knows nothing of forks and snapshots. naive_lock_test.go has its locks,
+// naive_limits_test.go its bounds.
 type naive struct {
 	number         uint64 // of the command
 	born, serving  bool
@@ -28,7 +29,7 @@ type naive struct {
 	events         []Event
 	ends           []*naiveEnd // in the order in which they are carried out
 	stepped        uint64
-	step           int
+	limits         limits
 	work           int // of this entry
 	left           int // for those whom this command serves
 	unsettled      map[string]bool
@@ -49,7 +50,7 @@ type naivePast struct {
 	PastGrant
 }
 
-// naiveRun is a process of a node. It is never dropped.
+// naiveRun is a process of a node, or the memory of it.
 type naiveRun struct {
 	Process
 	lowest    uint64
@@ -104,11 +105,11 @@ func (o *naive) apply(c Command) (Outcome, []Event) {
 	}
 	var out Outcome
 	for _, one := range b.Commands {
-		if o.work >= 5*16*o.step {
+		if o.work >= 5*16*o.limits.step {
 			out.Each = append(out.Each, Outcome{Code: CodeLater})
 			continue
 		}
-		if by := one.process(); by != b.process() && by != (Process{}) {
+		if by := ProcessOf(one); by != ProcessOf(b) && by != (Process{}) {
 			o.number++
 			out.Each = append(out.Each, Outcome{Code: CodeForbidden})
 			continue
@@ -133,7 +134,7 @@ func (c Batch) sound() bool {
 func (o *naive) one(c Command) Outcome {
 	o.number++
 	left := o.unfinished()
-	o.left = 16 * o.step
+	o.left = 16 * o.limits.step
 	out := o.do(c)
 	if !left && o.unfinished() {
 		o.say(Event{Kind: EventUnfinished})
@@ -149,7 +150,7 @@ func (o *naive) one(c Command) Outcome {
 func (o *naive) do(c Command) Outcome {
 	switch c := c.(type) {
 	case Birth:
-		if c.Cluster == [16]byte{} || o.born && o.cluster != c.Cluster || c.Voters > c.Bootstrap {
+		if c.Cluster == [16]byte{} || o.born && o.cluster != c.Cluster || c.Voters > c.Bootstrap || c.Counter > o.limits.token {
 			return Outcome{Code: CodeInvalid}
 		}
 		if !o.born {
@@ -222,7 +223,8 @@ func (o *naive) report(c Command) Outcome {
 			o.say(Event{Kind: EventSilent, Session: SessionID{Node: s.Node}, TTL: s.For})
 		}
 	case Raise:
-		if !o.born || c.Counter > TokenMax {
+		_, waiters := o.count()
+		if !o.born || c.Counter > o.limits.token || c.Counter > o.counter && c.Counter+uint64(waiters) > o.limits.token {
 			return Outcome{Code: CodeInvalid}
 		}
 		o.counter = max(o.counter, c.Counter)
@@ -244,6 +246,9 @@ func (o *naive) hello(c Hello) Outcome {
 			return Outcome{}
 		}
 	}
+	if last := o.latest(c.Node); (last == nil || last.gone) && o.here() >= o.limits.nodes {
+		return Outcome{Code: CodeTooManyNodes}
+	}
 	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone })
 	if last := o.latest(c.Node); nobody && last != nil && last.departure == Leaves {
 		for _, r := range o.runs {
@@ -252,7 +257,8 @@ func (o *naive) hello(c Hello) Outcome {
 	}
 	o.succeed(c)
 	o.runs = append(o.runs, &naiveRun{
-		Process: c.process(), since: o.number, name: c.Name, place: c.Place, used: make(map[uint64]bool),
+		Process: ProcessOf(c), since: o.number, name: c.Name, place: c.Place, used: make(map[uint64]bool),
+		ended: o.lastEnd(ProcessOf(c), false), withdrawn: o.lastEnd(ProcessOf(c), true),
 	})
 	return Outcome{}
 }
@@ -276,33 +282,30 @@ func (o *naive) succeed(c Hello) {
 			r.over = true
 		}
 	}
+	o.runs = slices.DeleteFunc(o.runs, func(r *naiveRun) bool { return r.Node == c.Node && o.memory(r) })
 }
 
 func (o *naive) goodbye(c Goodbye) Outcome {
-	last := o.latest(c.Node)
-	r := o.run(c.process())
-	left := func() {
-		if r != nil {
-			o.endSessions(r, false, o.number, ending{reason: ReasonLeft})
-			o.carryOut(o.number)
-		}
+	if r := o.run(ProcessOf(c)); r != nil {
+		o.endSessions(r, false, o.number, ending{reason: ReasonLeft})
+		o.carryOut(o.number)
 	}
+	last := o.latest(c.Node)
 	if last != nil && (c.Incarnation < last.Incarnation || last.departure == Gone && c.Incarnation > last.Incarnation) {
-		left()
 		return Outcome{Code: CodeStaleIncarnation}
 	}
 	if last == nil || last.Incarnation != c.Incarnation {
 		o.succeed(Hello{Node: c.Node})
-		last = &naiveRun{Process: c.process()}
+		last = &naiveRun{Process: ProcessOf(c), ended: o.lastEnd(ProcessOf(c), false), withdrawn: o.lastEnd(ProcessOf(c), true)}
 		o.runs = append(o.runs, last)
 	}
-	left()
 	if c.Departure > last.departure {
 		last.departure = c.Departure
 		o.say(Event{Kind: EventDeparted, Session: SessionID{Node: c.Node, Incarnation: c.Incarnation}, NodeName: last.name})
 	}
 	last.leave(o.number)
 	last.over = true
+	o.boundMemory()
 	return Outcome{}
 }
 
@@ -317,6 +320,7 @@ func (o *naive) removeNode(c Remove) Outcome {
 	r.leave(o.number)
 	o.endSessions(r, true, o.number, ending{reason: ReasonRemoved})
 	o.carryOut(o.number)
+	o.boundMemory()
 	return Outcome{}
 }
 
@@ -379,10 +383,14 @@ func (n *naiveRun) spent(number uint64) bool { return number < n.lowest || n.use
 // retire spends a number that is not open.
 func (o *naive) retire(id SessionID) Code {
 	n, code := o.node(id.Node, id.Incarnation)
-	if code == CodeOK && n.lowest <= id.Number {
-		n.used[id.Number] = true
+	if code != CodeOK || n.spent(id.Number) {
+		return code
 	}
-	return code
+	if runs(n.used, n.lowest) >= o.limits.numbers {
+		return CodeTooManySessions
+	}
+	n.used[id.Number] = true
+	return CodeOK
 }
 
 func (o *naive) open(c Acquire) (*naiveSession, Code) {
@@ -399,10 +407,18 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 	if n.spent(c.Session.Number) {
 		return nil, CodeSessionLost
 	}
-	n.used[c.Session.Number] = true
-	if c.TTL == 0 {
+	switch {
+	case runs(n.used, n.lowest) >= o.limits.numbers:
+		return nil, CodeTooManySessions
+	case c.TTL == 0:
+		n.used[c.Session.Number] = true
 		return nil, CodeSessionLost
+	case len(o.sessions) >= o.limits.sessions:
+		return nil, CodeTooManySessions
+	case n.gone && o.here() >= o.limits.nodes:
+		return nil, CodeTooManyNodes
 	}
+	n.used[c.Session.Number] = true
 	if n.gone {
 		n.gone, n.goneAt, n.since = false, 0, o.number
 	}

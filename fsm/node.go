@@ -65,7 +65,7 @@ func (m *Machine) present(id Node, incarnation uint64) (node, Code) {
 	return n, CodeUnknownNode
 }
 
-func (m *Machine) hello(c *Hello) Outcome {
+func (c *Hello) apply(m *Machine) Outcome {
 	if c.Node == (Node{}) || c.Incarnation == 0 || !validText(c.Name, NameBytesMax) || len(c.Place.Boot) > BootBytesMax {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -85,17 +85,17 @@ func (m *Machine) hello(c *Hello) Outcome {
 	if known {
 		m.succeed(c)
 	}
-	m.nodes.Set(node{
-		id: c.Node, incarnation: c.Incarnation, name: c.Name, place: c.Place, born: m.commands, since: m.commands,
-	})
+	n := m.fresh(c.Node, c.Incarnation)
+	n.name, n.place, n.born, n.since = c.Name, c.Place, m.commands, m.commands
+	m.nodes.Set(n)
 	m.here++
 	return Outcome{}
 }
 
-// resume is for the first who comes back when nobody is here: all had said that they leave, so that
-// none of them was let go. They only closed, and whoever comes back goes on. Without this the first
-// would have the others removed. A newcomer changes nothing: who has said that it leaves may still
-// wait to be let go.
+// resume is for the first process that comes back when no node is here: all had said that they
+// leave, so none was removed. They only closed, and the group goes on with those that return.
+// Without this the first would have the others removed. A newcomer changes nothing: a leaving node
+// may still wait for its removal.
 func (m *Machine) resume() {
 	var back []node
 	m.nodes.Ascend(node{}, func(n node) bool {
@@ -110,8 +110,9 @@ func (m *Machine) resume() {
 	}
 }
 
-// succeed makes way for a later process of a node. Only what the Hello proves to be dead loses its
-// grants now (S9). The others keep what they hold until its TTL; what they wait for is withdrawn.
+// succeed makes way for a later process of a node. Only a process that the Hello proves to be dead
+// loses its grants now (S9). The others keep their grants until their TTL; their waiters are
+// withdrawn (I10).
 func (m *Machine) succeed(c *Hello) {
 	for _, n := range m.processes(c.Node) {
 		if c.Place.proves(n.place) {
@@ -140,7 +141,8 @@ func (m *Machine) processes(id Node) (all []node) {
 	return all
 }
 
-// conclude makes a process one that is over: it renews nothing and asks for nothing any more.
+// conclude makes a process one that is over: it neither renews nor acquires any more (I10). Its
+// session numbers are forgotten: no later command of it opens one (I5).
 func (m *Machine) conclude(n node) node {
 	if n.over {
 		return n
@@ -150,7 +152,7 @@ func (m *Machine) conclude(n node) node {
 	return m.leave(n)
 }
 
-// leave notes that a process is gone.
+// leave records that a process is gone, and whether sessions of it remain (I10).
 func (m *Machine) leave(n node) node {
 	if n.gone == 0 {
 		n.gone = m.commands
@@ -164,7 +166,7 @@ func (m *Machine) leave(n node) node {
 	return n
 }
 
-// comeBack makes a process that was removed, and asks for something, one that is here.
+// comeBack makes a removed process that asks for a lock one that is here.
 func (m *Machine) comeBack(n node) (node, Code) {
 	if n.gone == 0 {
 		return n, CodeOK
@@ -181,24 +183,30 @@ func (m *Machine) comeBack(n node) (node, Code) {
 	return n, CodeOK
 }
 
+// fresh is the first record of a process. A teardown of an earlier record of it, which was dropped,
+// may still exist: that goes on with the new record (I11).
+func (m *Machine) fresh(id Node, incarnation uint64) node {
+	of := SessionID{Node: id, Incarnation: incarnation}
+	return node{id: id, incarnation: incarnation, ended: m.endsAt(of, false), withdrawn: m.endsAt(of, true)}
+}
+
 // goodbye ends a process that has ended its leases.
-func (m *Machine) goodbye(c *Goodbye) Outcome {
+func (c *Goodbye) apply(m *Machine) Outcome {
 	if c.Node == (Node{}) || c.Incarnation == 0 || c.Departure > Gone {
 		return Outcome{Code: CodeInvalid}
 	}
+	m.endProcess(c) // first: with its last session it may become the memory that is dropped
 	last, known := m.latest(c.Node)
-	if known && (c.Incarnation < last.incarnation || c.Incarnation > last.incarnation && last.departure == Gone) {
-		m.endProcess(c)
+	switch {
+	case known && (c.Incarnation < last.incarnation || c.Incarnation > last.incarnation && last.departure == Gone):
 		return Outcome{Code: CodeStaleIncarnation}
-	}
-	if !known || last.incarnation != c.Incarnation { // it cannot return, though its Hello was not seen
+	case known && last.incarnation == c.Incarnation:
+		last = m.conclude(last)
+	default: // it cannot return, though its Hello was not seen
 		m.succeed(&Hello{Node: c.Node})
-		last = node{id: c.Node, incarnation: c.Incarnation, gone: m.commands, over: true}
+		last = m.fresh(c.Node, c.Incarnation)
+		last.gone, last.over = m.commands, true
 		m.forgotten++
-	}
-	m.endProcess(c)
-	if n, ok := m.process(c.Node, c.Incarnation); ok {
-		last = m.conclude(n)
 	}
 	if c.Departure > last.departure {
 		last.departure = c.Departure
@@ -211,7 +219,7 @@ func (m *Machine) goodbye(c *Goodbye) Outcome {
 	return Outcome{}
 }
 
-// endProcess ends all sessions of a process, which has said that it relies on none.
+// endProcess ends all sessions of a process that has said that it relies on none.
 func (m *Machine) endProcess(c *Goodbye) {
 	if n, ok := m.process(c.Node, c.Incarnation); ok {
 		m.endSessions(n, m.commands, ending{reason: ReasonLeft})
@@ -219,9 +227,9 @@ func (m *Machine) endProcess(c *Goodbye) {
 	}
 }
 
-// removeNode notes that a node has no replica. That proves nothing about its process: only what
-// waits goes.
-func (m *Machine) removeNode(c *Remove) Outcome {
+// apply records that a node has no replica. That proves nothing about its process, so its waiters
+// alone are withdrawn (S9).
+func (c *Remove) apply(m *Machine) Outcome {
 	n, known := m.process(c.Node, c.Incarnation)
 	switch {
 	case c.Node == (Node{}) || c.Incarnation == 0 || c.Since == 0:
@@ -236,7 +244,7 @@ func (m *Machine) removeNode(c *Remove) Outcome {
 }
 
 // revoke ends all sessions of a node that were open at a command, whatever process they are of.
-func (m *Machine) revoke(c *Revoke) Outcome {
+func (c *Revoke) apply(m *Machine) Outcome {
 	if c.Node == (Node{}) || c.Reason == "" || !validText(c.Reason, LabelBytesMax) {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -257,8 +265,8 @@ func (m *Machine) hasSessions(n node) (open bool) {
 	return open
 }
 
-// letGo notes that a process that is gone may have no session left: only the memory of the node's
-// last one stays.
+// letGo drops the record of a gone process after its last session (I10): only the memory of the
+// last process of a node stays.
 func (m *Machine) letGo(n node) {
 	if m.hasSessions(n) {
 		return
@@ -273,8 +281,8 @@ func (m *Machine) letGo(n node) {
 	m.boundMemory()
 }
 
-// boundMemory drops the oldest memory when there is one too many. It looks at all nodes, which only
-// happens when thousands have come and gone.
+// boundMemory drops the oldest memory when there is one too many (I7). It visits all nodes, which
+// only happens when thousands have come and gone.
 func (m *Machine) boundMemory() {
 	if m.forgotten <= m.limits.forgotten {
 		return

@@ -7,19 +7,19 @@ import (
 )
 
 // A Once key is a lock of a space of its own while it runs: it has the sessions, tokens, queue and
-// loss of any other. Finish turns it into a record, which is kept for a time.
+// loss of any other lock. Finish turns it into a record, which is kept for a time (I8).
 //
 // That time is counted without a clock in the log. Keys that are kept equally long make a class.
 // Replicas propose a Turn of the class when one period, a small part of that time, went by on their
-// own clock since they applied the last. A key's time is over when enough whole periods lie between
-// its end and the last turn: never early, later by a period at most, and a restart of all replicas
-// loses one period, not all.
+// own clock since they applied the last Turn. The time of a key is over when enough whole periods
+// lie between its end and the last turn: never early, later by a period at most, and a restart of
+// all replicas loses one period, not all.
 const (
 	onceMark  = "\x00" // before a Once key; no lock's name has it
 	afterOnce = "\x01" // the lowest name that is not a Once key
 
 	// PeriodsMax is into how many periods the time of a key is divided; fewer if they would be
-	// shorter than PeriodMin.
+	// shorter than PeriodMin. These and the next are part of the replicated machine.
 	PeriodsMax = 64
 	PeriodMin  = 100 * time.Millisecond
 	// SweepMax is how many keys one Sweep forgets.
@@ -98,11 +98,11 @@ func (m *Machine) begin(name string) Outcome {
 
 func (r *onceRecord) view() Holder {
 	return Holder{
-		Session: r.owner.id, NodeName: r.owner.nodeName, Token: r.token, Mode: Exclusive, Weight: 1, Granted: r.index,
+		Session: r.owner.id, NodeName: r.owner.nodeName, Terms: Terms{Weight: 1}, Token: r.token, Granted: r.index,
 	}
 }
 
-func (m *Machine) finishKey(c *Finish) Outcome {
+func (c *Finish) apply(m *Machine) Outcome {
 	if !c.Session.valid() || !isOnce(c.Name) || !validLock(c.Name) || c.Keep < time.Millisecond || c.Keep > KeepMax {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -120,8 +120,8 @@ func (m *Machine) finishKey(c *Finish) Outcome {
 	return Outcome{Code: CodeNotHeld}
 }
 
-// close turns the lock of a key into its record, and sends away who waits for it, in steps if those
-// are many.
+// close turns the lock of a key into its record, and withdraws its waiters, in steps if they are
+// many (I8).
 func (m *Machine) close(s *session, l *lock, keep uint64) {
 	held := l.holder
 	m.work += costOfClaim
@@ -134,8 +134,8 @@ func (m *Machine) close(s *session, l *lock, keep uint64) {
 	m.forgetKeys(keep, m.commands, sweepAlong)
 }
 
-// isDone reports whether a lock is that of a Once key that is finished: who waits for it is to be
-// sent away.
+// isDone reports whether a lock is that of a finished Once key: its waiters are to be withdrawn
+// (I8).
 func (m *Machine) isDone(name string) bool {
 	if !isOnce(name) {
 		return false
@@ -160,8 +160,8 @@ func (m *Machine) remember(r *onceRecord) {
 	m.classes.Set(r.keep, k)
 }
 
-// forgetKeys forgets keys of a class whose time is over, those finished up to a command, and at
-// most so many.
+// forgetKeys forgets keys of a class that were kept for their time and were finished up to a
+// command: most at most.
 func (m *Machine) forgetKeys(keep, upto uint64, most int) {
 	k, ok := m.classes.Get(keep)
 	if !ok {
@@ -182,7 +182,7 @@ func (m *Machine) forgetKeys(keep, upto uint64, most int) {
 	m.fileClass(keep, k)
 }
 
-func (m *Machine) turn(c *Turn) Outcome {
+func (c *Turn) apply(m *Machine) Outcome {
 	keep := uint64(c.Keep / time.Millisecond)
 	k, ok := m.classes.Get(keep)
 	if !ok || k.turns[len(k.turns)-1] != c.Last {
@@ -194,13 +194,13 @@ func (m *Machine) turn(c *Turn) Outcome {
 	return Outcome{}
 }
 
-func (m *Machine) sweep(c *Sweep) Outcome {
+func (c *Sweep) apply(m *Machine) Outcome {
 	m.forgetKeys(uint64(c.Keep/time.Millisecond), c.Upto, SweepMax)
 	return Outcome{}
 }
 
-// Key is who finished a Once key; Granted is the number of that command. False if it is not
-// remembered as finished.
+// Key returns the run that finished a Once key; Granted is the number of that command. False if the
+// key is not remembered as finished.
 func (m *Machine) Key(key string) (Holder, bool) {
 	r, ok := m.keys.Get(&onceRecord{name: OnceName(key)})
 	if !ok {
@@ -239,4 +239,39 @@ func (m *Machine) overdue(keep, upto uint64) (last uint64) {
 		return true
 	})
 	return last
+}
+
+// Forget says that a finished Once key is to be remembered no longer. The token is that of its
+// record: of a later run it forgets nothing. CodeOK also when there is no such record.
+type Forget struct {
+	Name  string // see OnceName
+	Token uint64
+}
+
+func (c *Forget) apply(m *Machine) Outcome {
+	if !isOnce(c.Name) || !validLock(c.Name) {
+		return Outcome{Code: CodeInvalid}
+	}
+	if r, ok := m.keys.Get(&onceRecord{name: c.Name}); ok && r.token == c.Token {
+		k, _ := m.classes.Get(r.keep)
+		m.dropKey(r, &k)
+		m.fileClass(r.keep, k)
+	}
+	return Outcome{}
+}
+
+// dropKey forgets a key of a class.
+func (m *Machine) dropKey(r *onceRecord, k *class) {
+	m.aged.Delete(r)
+	m.keys.Delete(r)
+	k.count--
+}
+
+// fileClass notes what has become of a class.
+func (m *Machine) fileClass(keep uint64, k class) {
+	if k.count == 0 {
+		m.classes.Delete(keep)
+	} else {
+		m.classes.Set(keep, k)
+	}
 }

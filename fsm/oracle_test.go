@@ -18,7 +18,7 @@ import (
 func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newWorld(t, drawLimits(t, true))
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			switch rapid.IntRange(0, 19).Draw(t, "step") {
 			case 0:
@@ -45,7 +45,7 @@ func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
 func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newWorld(t, lowStep(t))
 		var done []Command
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			c := w.command()
@@ -97,10 +97,9 @@ type world struct {
 }
 
 // newWorld is a group that serves, or is about to.
-func newWorld(t *rapid.T) *world {
+func newWorld(t *rapid.T, l limits) *world {
 	w := &world{T: t, m: New(), o: newNaive()}
-	w.m.limits.step = rapid.SampledFrom([]int{1, 1, 2, 3, stepMax}).Draw(t, "step bound")
-	w.o.step = w.m.limits.step
+	w.m.limits, w.o.limits = l, l
 	birth := Birth{[16]byte{1}, 0, uint32(rapid.IntRange(2, 3).Draw(t, "bootstrap")), uint32(rapid.IntRange(0, 2).Draw(t, "voters"))}
 	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha", places[1]}, Hello{Node{'b'}, 1, "beta", Place{}}}
 	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
@@ -151,14 +150,13 @@ func (w *world) forge(c Command) {
 
 func (w *world) reload() {
 	before := snapshot(w.m)
-	m, err := ReadSnapshot(bytes.NewReader(before))
+	m, err := readSnapshot(bytes.NewReader(before), w.m.limits)
 	if err != nil {
 		w.Fatal(err)
 	}
 	if !bytes.Equal(snapshot(m), before) {
 		w.Fatal("a restored machine writes another snapshot")
 	}
-	m.limits = w.m.limits
 	w.m = m
 }
 
@@ -195,20 +193,8 @@ func (w *world) seen() (text string) {
 // expected is the same by the naive machine.
 func (w *world) expected() (text string) {
 	o := w.o
-	grants, waiters, values := 0, 0, 0
-	for _, c := range o.claims {
-		if c.token != 0 {
-			grants += len(c.names())
-			values += len(c.asked)
-		} else {
-			waiters += len(c.names())
-			values += len(c.Value)
-		}
-	}
-	for _, v := range o.values {
-		values += len(v)
-	}
-	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, values)
+	grants, waiters := o.count()
+	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, o.valueBytes())
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
 		if n := o.latest(id); n != nil && !n.over {
 			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
@@ -309,7 +295,7 @@ func (w *world) batch() Batch {
 	var b Batch
 	for range rapid.IntRange(1, 6).Draw(w.T, "size") {
 		c := w.command()
-		fits := Batch{[]Command{c}}.sound() && (len(b.Commands) == 0 || c.process() == b.process())
+		fits := Batch{[]Command{c}}.sound() && (len(b.Commands) == 0 || ProcessOf(c) == ProcessOf(b))
 		if fits || rapid.IntRange(0, 30).Draw(w.T, "misfit") == 0 {
 			b.Commands = append(b.Commands, c)
 		}
@@ -329,7 +315,7 @@ func (w *world) command() Command {
 		if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {
 			return Silent{w.draw("seen", int(w.o.number)+1), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
 		}
-		return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, TokenMax + 1}).Draw(t, "counter")}
+		return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, w.o.limits.token + 1}).Draw(t, "counter")}
 	case 35, 36, 37, 38, 39:
 		return w.kind(id)
 	case 0:
@@ -340,7 +326,7 @@ func (w *world) command() Command {
 		return Level{w.draw("level", 3)}
 	case 3:
 		return Hello{id.Node, w.draw("new incarnation", 4), rapid.SampledFrom([]string{"", "n"}).Draw(t, "name"), rapid.SampledFrom(places).Draw(t, "place")}
-	case 4:
+	case 4, 17, 18, 19:
 		return w.departure(id)
 	case 5, 14, 15, 16:
 		if len(w.o.claims) > 0 && rapid.Bool().Draw(t, "live") {
@@ -383,9 +369,10 @@ func (w *world) acquire(id SessionID) Acquire {
 	c := Acquire{
 		Session: id, TTL: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 0}).Draw(t, "ttl"),
 		Request: w.request(), Acked: w.draw("acked", 3) - 1, Name: w.name(),
-		Wait: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "wait"), Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
-		Label: rapid.SampledFrom([]string{"", "l"}).Draw(t, "label"),
+		Wait: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "wait"),
 	}
+	c.Priority = int32(rapid.IntRange(-1, 1).Draw(t, "priority"))
+	c.Label = rapid.SampledFrom([]string{"", "l"}).Draw(t, "label")
 	c.Mode = w.mode(c.Name)
 	c.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "delay")
 	if rapid.IntRange(0, 2).Draw(t, "nested") == 0 {

@@ -14,7 +14,7 @@ const (
 	CodeOK               Code = iota // carried out, or was before
 	CodeGranted                      // the lock is held; Token
 	CodeQueued                       // the request waits in the lock's queue
-	CodeHeld                         // refused: somebody has the lock or waits for it; Holder, Waiters
+	CodeHeld                         // refused: the lock has a holder or a waiter; Holder, Waiters
 	CodeNotHeld                      // at least one of the grants to release is not current
 	CodeSessionLost                  // the session has ended or can never open
 	CodeFinished                     // the request is over: duplicate of one answered, withdrawn or released
@@ -28,7 +28,7 @@ const (
 	CodeTokensExhausted              // no token is left
 	CodeTooManyLocks                 // LocksMax
 	CodeTooManyWaiters               // WaitersMax
-	CodeTooManySessions              // SessionsMax, or SpansMax for session numbers
+	CodeTooManySessions              // SessionsMax, or NumbersMax
 	CodeTooManyNodes                 // NodesMax
 	CodeTooManyRequests              // SpansMax, SpansTotalMax
 	CodeValuesFull                   // ValuesBytesMax
@@ -43,17 +43,13 @@ const (
 
 // String is the code in lower case.
 func (c Code) String() string {
-	names := [...]string{
+	return named("code", uint8(c),
 		"ok", "granted", "queued", "held", "not held", "session lost", "finished", "stale token",
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
 		"deadlock", "forbidden", "too many holders", "later",
-	}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return fmt.Sprintf("code(%d)", uint8(c))
+	)
 }
 
 // Outcome is what Apply answers to the proposer.
@@ -77,7 +73,13 @@ func (o Outcome) Pack() (value uint64, data []byte) {
 		data = protowire.AppendVarint(data, number)
 	}
 	if h := o.Holder; h != nil {
-		data = appendMessage(data, 2, func(b []byte) []byte { return h.appendTo(b) })
+		out := writing(data)
+		in := out.open(2)
+		for in.more() {
+			h.fields(&in)
+		}
+		out.close(&in)
+		data = out.out
 	}
 	data = appendUint(data, 3, uint64(o.Waiters))
 	if len(o.Each) > 0 {
@@ -104,7 +106,11 @@ func unpack(value uint64, data []byte, whole bool) (Outcome, error) {
 			o.Lost = f.appendUints(o.Lost)
 		case 2:
 			o.Holder = new(Holder)
-			f.check(o.Holder.decode(f.message()))
+			in := reading(f.message())
+			for in.more() {
+				o.Holder.fields(&in)
+			}
+			f.check(in.err)
 		case 3:
 			o.Waiters = int(f.uint32())
 		case 4:
@@ -133,41 +139,32 @@ func count(data []byte, number protowire.Number) (n int) {
 	return n
 }
 
-func (h *Holder) appendTo(b []byte) []byte {
-	b = appendSession(b, 1, h.Session)
-	b = appendUint(b, 2, h.Request)
-	b = appendText(b, 3, h.NodeName)
-	b = appendText(b, 4, h.Label)
-	b = appendUint(b, 5, h.Token)
-	b = appendUint(b, 6, uint64(h.Mode))
-	b = appendUint(b, 7, uint64(h.Weight))
-	b = appendUint(b, 8, protowire.EncodeZigZag(int64(h.Priority)))
-	return appendUint(b, 9, h.Granted)
+func (h *Holder) fields(f *codec) {
+	f.session(1, &h.Session)
+	f.uint(2, &h.Request)
+	f.text(3, &h.NodeName)
+	f.uint(5, &h.Token)
+	f.uint(9, &h.Granted)
+	h.Terms.ofHolder(f)
 }
 
-func (h *Holder) decode(b []byte) error {
-	f := fields{rest: b}
-	for f.next() {
-		switch f.number {
-		case 1:
-			h.Session = f.session()
-		case 2:
-			h.Request = f.uint64()
-		case 3:
-			h.NodeName = f.text()
-		case 4:
-			h.Label = f.text()
-		case 5:
-			h.Token = f.uint64()
-		case 6:
-			h.Mode = f.mode()
-		case 7:
-			h.Weight = f.uint32()
-		case 8:
-			h.Priority = f.sint32()
-		case 9:
-			h.Granted = f.uint64()
-		}
+// Left is what an Acquire that was answered with this code has left in the group: whether its
+// session is open, and what became of its request, as Machine.Request says. RequestUnknown: a late
+// duplicate may still be carried out. What it says of the session holds for a SetValue and a
+// Withdraw, too, and what it says of the requests for a Withdraw.
+func (c Code) Left() (open bool, request RequestState) {
+	switch c {
+	case CodeGranted:
+		return true, RequestGranted
+	case CodeQueued:
+		return true, RequestWaiting
+	case CodeOK, CodeFinished, CodeHeld, CodeLimitMismatch, CodeDeadlock, CodeDone,
+		CodeTokensExhausted, CodeTooManyLocks, CodeTooManyWaiters, CodeTooManyHolders, CodeTooManyKeys, CodeValuesFull:
+		return true, RequestFinished
+	case CodeTooManyRequests, CodeStaleToken:
+		return true, RequestUnknown
+	case CodeSessionLost, CodeStaleIncarnation:
+		return false, RequestSessionLost
 	}
-	return f.err
+	return false, RequestUnknown
 }

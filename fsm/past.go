@@ -24,13 +24,11 @@ type pastLock struct {
 }
 
 type pastGrant struct {
-	label          string
+	Terms                 // remembered
 	detail         string // of EventForced: the operator's words
 	owner          *owner
 	token          uint64
 	granted, ended uint64 // by these commands
-	weight         uint32
-	mode           Mode
 	kind           EventKind
 	reason         Reason
 }
@@ -63,27 +61,27 @@ func (l *pastLock) last() uint64 { return l.at(len(l.grants) - 1).ended }
 // at is the i-th of its grants, from the oldest on.
 func (l *pastLock) at(i int) *pastGrant { return &l.grants[(l.oldest+i)%len(l.grants)] }
 
-// add adds a grant in place of the oldest, if there are PastMax.
-func (l *pastLock) add(g pastGrant) {
-	if len(l.grants) < PastMax {
+// add adds a grant, in place of the oldest if there are as many as may be.
+func (l *pastLock) add(g pastGrant, most int) {
+	if len(l.grants) < most {
 		l.grants = append(l.grants, g)
 		return
 	}
 	l.grants[l.oldest] = g
-	l.oldest = (l.oldest + 1) % PastMax
+	l.oldest = (l.oldest + 1) % len(l.grants)
 }
 
-func (p *past) add(epoch uint64, c *claim, how ending, index uint64) {
+func (p *past) add(epoch uint64, bounds *limits, c *claim, how ending, index uint64) {
 	if isOnce(c.name) {
 		return
 	}
-	p.put(epoch, c.name, pastGrant{
-		label: c.label, detail: how.detail, owner: c.owner, token: c.token, granted: c.index, ended: index,
-		weight: c.weight, mode: c.mode, kind: how.kind, reason: how.reason,
+	p.put(epoch, bounds, c.name, pastGrant{
+		Terms: c.remembered(), detail: how.detail, owner: c.owner, token: c.token, granted: c.index, ended: index,
+		kind: how.kind, reason: how.reason,
 	})
 }
 
-func (p *past) put(epoch uint64, name string, g pastGrant) {
+func (p *past) put(epoch uint64, bounds *limits, name string, g pastGrant) {
 	l, ok := p.locks.Get(name)
 	switch {
 	case !ok:
@@ -92,8 +90,8 @@ func (p *past) put(epoch uint64, name string, g pastGrant) {
 		p.aged.Delete(l)
 		l = p.place(epoch, l, g.ended)
 	}
-	l.add(g)
-	if p.locks.Len() > PastLocksMax {
+	l.add(g, bounds.past)
+	if p.locks.Len() > bounds.pastLocks {
 		p.dropOldest(epoch)
 	}
 }
@@ -178,8 +176,7 @@ func (p *past) find(name string, token uint64) *pastGrant {
 func (g *pastGrant) view() PastGrant {
 	return PastGrant{
 		Holder: Holder{
-			Session: g.owner.id, NodeName: g.owner.nodeName, Label: g.label, Token: g.token,
-			Mode: g.mode, Weight: g.weight, Granted: g.granted,
+			Session: g.owner.id, NodeName: g.owner.nodeName, Terms: g.Terms, Token: g.token, Granted: g.granted,
 		},
 		Ended: g.ended, Kind: g.kind, Reason: g.reason, Detail: g.detail,
 	}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"strings"
 )
@@ -23,8 +24,8 @@ func (m *Machine) Info() Info {
 	}
 }
 
-// Lock is all that is known about one name; false if nobody holds it or waits for it, nothing of it
-// rests and it has no value. The slices are the caller's.
+// Lock returns the state of one name; false if it has no holder, waiter, rest or value. The slices
+// belong to the caller.
 func (m *Machine) Lock(name string) (Lock, bool) {
 	l, ok := m.locks.Get(name)
 	if !ok {
@@ -33,8 +34,8 @@ func (m *Machine) Lock(name string) (Lock, bool) {
 	return m.view(l), true
 }
 
-// Head is Lock without its queue: the first holder, the value, and how many wait. False if nobody
-// holds it. What a refused call is told costs the same beside ten thousand waiters.
+// Head is Lock without its queue: the first holder, the value, and how many wait. False if the lock
+// has no holder. It costs the same beside ten thousand waiters.
 func (m *Machine) Head(name string) (h Head, held bool) {
 	l, ok := m.locks.Get(name)
 	if !ok {
@@ -51,8 +52,8 @@ func (m *Machine) Head(name string) (h Head, held bool) {
 	return h, true
 }
 
-// InUse is as what a name is in use: a semaphore of limit, or a lock where that is 0. False if
-// nobody holds it or waits for it, and no place of it rests. It is as cheap as Head.
+// InUse returns the limit of the semaphore that a name is in use as, 0 for a lock. False if the
+// name has no holder, waiter or rest. It is as cheap as Head.
 func (m *Machine) InUse(name string) (limit uint32, used bool) {
 	l, ok := m.locks.Get(name)
 	if !ok || !l.inUse() {
@@ -112,11 +113,11 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 	case !ok:
 		return RequestUnknown, 0
 	}
-	r, live := m.requests.Get(request{opened: s.opened, number: number})
+	live := m.claimOf(s, number)
 	switch {
-	case live && r.claim.token != 0:
-		return RequestGranted, r.claim.token
-	case live:
+	case live != nil && live.token != 0:
+		return RequestGranted, live.token
+	case live != nil:
 		return RequestWaiting, 0
 	case m.over(s, number):
 		return RequestFinished, 0
@@ -124,22 +125,18 @@ func (m *Machine) Request(id SessionID, number uint64) (state RequestState, toke
 	return RequestUnknown, 0
 }
 
-// Wanted says whether a request holds a lock of which it has been told that somebody wants it
+// Wanted reports whether a request holds a lock, and has been told that the lock is wanted
 // (EventWanted).
 func (m *Machine) Wanted(id SessionID, number uint64) bool {
 	s, open := m.look(id)
 	if !open {
 		return false
 	}
-	r, live := m.requests.Get(request{opened: s.opened, number: number})
-	if !live || r.claim.token == 0 {
+	held := m.claimOf(s, number)
+	if held == nil || held.token == 0 {
 		return false
 	}
-	claims := []*claim{r.claim}
-	if !r.claim.alone() {
-		claims = r.claim.more.set.claims
-	}
-	return slices.ContainsFunc(claims, func(c *claim) bool {
+	return slices.ContainsFunc(held.all(), func(c *claim) bool {
 		l, ok := m.locks.Get(c.name)
 		return ok && c.token <= l.told
 	})
@@ -216,19 +213,23 @@ func (m *Machine) view(l *lock) Lock {
 
 func (c *claim) view() Holder {
 	return Holder{
-		Session: c.owner.id, Request: c.request, NodeName: c.owner.nodeName, Label: c.label,
-		Token: c.token, Mode: c.mode, Weight: c.weight, Priority: c.priority, Granted: c.index,
+		Session: c.owner.id, Request: c.request, NodeName: c.owner.nodeName, Terms: c.Terms, Token: c.token, Granted: c.index,
 	}
 }
 
 // holdersOf are the holders in the order of their tokens.
-func (m *Machine) holdersOf(l *lock) iter.Seq[*claim] {
+func (m *Machine) holdersOf(l *lock) iter.Seq[*claim] { return m.holdersFrom(l, 0) }
+
+// holdersFrom are the holders from a token on, in the order of their tokens.
+func (m *Machine) holdersFrom(l *lock, token uint64) iter.Seq[*claim] {
 	return func(yield func(*claim) bool) {
 		if l.holder != nil {
-			yield(l.holder)
+			if l.holder.token >= token {
+				yield(l.holder)
+			}
 			return
 		}
-		m.shared.Ascend(&claim{name: l.name}, func(c *claim) bool {
+		m.shared.Ascend(&claim{name: l.name, token: token}, func(c *claim) bool {
 			return c.name == l.name && yield(c)
 		})
 	}
@@ -237,7 +238,7 @@ func (m *Machine) holdersOf(l *lock) iter.Seq[*claim] {
 // waitersOf are the waiters in the order in which they will be served.
 func (m *Machine) waitersOf(l *lock) iter.Seq[*claim] {
 	return func(yield func(*claim) bool) {
-		m.waiters.Ascend(&claim{name: l.name, priority: 1<<31 - 1}, func(c *claim) bool {
+		m.waiters.Ascend(&claim{Terms: Terms{Priority: math.MaxInt32}, name: l.name}, func(c *claim) bool {
 			return c.name == l.name && yield(c)
 		})
 	}

@@ -2,7 +2,7 @@ package fsm
 
 import "time"
 
-func (m *Machine) release(c *Release) Outcome {
+func (c *Release) apply(m *Machine) Outcome {
 	if !c.Session.valid() || c.Rest > RestMax || len(c.Grants) > ListMax {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -35,7 +35,7 @@ func (m *Machine) heldBy(s *session, l *lock, token uint64) *claim {
 	return nil
 }
 
-func (m *Machine) setValue(c *SetValue) Outcome {
+func (c *SetValue) apply(m *Machine) Outcome {
 	if !c.valid() {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -50,7 +50,7 @@ func (m *Machine) setValue(c *SetValue) Outcome {
 	if m.over(s, c.Request) {
 		return Outcome{Code: CodeFinished}
 	}
-	if _, live := m.requests.Get(request{opened: s.opened, number: c.Request}); live {
+	if m.claimOf(s, c.Request) != nil {
 		return Outcome{Code: CodeInvalid} // the number is an Acquire's
 	}
 	if !m.roomForRequest(s) {
@@ -59,11 +59,11 @@ func (m *Machine) setValue(c *SetValue) Outcome {
 	l := m.lock(c.Name)
 	held := m.heldBy(s, l, c.Token)
 	if held == nil {
-		return Outcome{Code: CodeStaleToken} // for ever: no need to remember it
+		return Outcome{Code: CodeStaleToken} // forever: no need to remember it
 	}
 	grows := int64(len(c.Value)) - l.value.size()
 	if grows > 0 && m.values+grows > m.limits.values {
-		return Outcome{Code: CodeValuesFull} // not remembered: what is finished was written
+		return Outcome{Code: CodeValuesFull} // not remembered: a finished write was carried out
 	}
 	m.finish(s, c.Request)
 	m.values += int64(len(c.Value))
@@ -75,7 +75,7 @@ func (m *Machine) setValue(c *SetValue) Outcome {
 	return Outcome{}
 }
 
-func (m *Machine) forceRelease(c *ForceRelease) Outcome {
+func (c *ForceRelease) apply(m *Machine) Outcome {
 	if !c.valid() {
 		return Outcome{Code: CodeInvalid}
 	}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// rest is the place of a grant that has ended and stays taken: by the wish of its holder, who
-// released it with a rest (minimum hold time), or because it was lost and had asked for a delay. It
-// has no session: nothing but EndRest ends it, which replicas propose when its time is over by
-// their clocks.
+// rest is the place of a grant that has ended and stays taken: because its holder released it with
+// a rest (minimum hold time), or because it was lost and had a delay. A rest has no session: it
+// ends by EndRest alone, which replicas propose when its time is over by their clocks. It counts as
+// a holder for I1 and keeps its lock for I6.
 type rest struct {
 	name   string
 	token  uint64 // of the grant
@@ -44,15 +44,15 @@ func (r *rest) view() Rest {
 func (m *Machine) beginRest(l *lock, c *claim, millis uint64) {
 	r := &rest{
 		name: l.name, token: c.token, since: m.commands, millis: millis,
-		weight: c.weight, limit: c.limit, mode: c.mode,
+		weight: c.Weight, limit: c.Limit, mode: c.Mode,
 	}
 	m.occupy(l, r)
 	m.events = append(m.events, Event{
-		Index: m.commands, Kind: EventResting, Name: r.name, Token: r.token, TTL: r.view().For, Mode: r.mode, Weight: r.weight,
+		Index: m.commands, Kind: EventResting, Name: r.name, Token: r.token, TTL: r.view().For, Terms: Terms{Mode: r.mode, Weight: r.weight},
 	})
 }
 
-// occupy makes a rest part of its lock.
+// occupy counts a rest in its lock (I1, I7).
 func (m *Machine) occupy(l *lock, r *rest) {
 	m.rests.Set(r)
 	l.resting++
@@ -61,7 +61,7 @@ func (m *Machine) occupy(l *lock, r *rest) {
 	l.limit = r.limit
 }
 
-func (m *Machine) endRest(c *EndRest) Outcome {
+func (c *EndRest) apply(m *Machine) Outcome {
 	if !validLock(c.Name) {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -74,7 +74,7 @@ func (m *Machine) endRest(c *EndRest) Outcome {
 	l.used -= r.weight
 	l.vacate()
 	m.events = append(m.events, Event{
-		Index: m.commands, Kind: EventRested, Name: r.name, Token: r.token, Mode: r.mode, Weight: r.weight,
+		Index: m.commands, Kind: EventRested, Name: r.name, Token: r.token, Terms: Terms{Mode: r.mode, Weight: r.weight},
 	})
 	m.settle(l)
 	return Outcome{}

@@ -283,11 +283,14 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 		value, has := args["value"]
 		return Acquire{
 			Session: s.session(bare[0], args), TTL: duration(args["ttl"]), Request: number(args["r"]),
-			Acked: number(args["acked"]), Name: lockName(args["lock"]), Wait: verb == "acquire", Mode: mode(args["mode"]),
-			Limit: uint32(number(args["limit"])), Weight: uint32(number(args["weight"])),
-			Priority: int32(signed(args["prio"])), Label: args["label"], HasValue: has, Value: []byte(value),
-			Others: words(args["others"]), Delay: duration(args["delay"]),
-			While: list(args["while"]), Refuse: args["refuse"] == "true", Election: args["election"] == "true",
+			Acked: number(args["acked"]), Name: lockName(args["lock"]), Wait: verb == "acquire",
+			Terms: Terms{
+				Mode: mode(args["mode"]), Limit: uint32(number(args["limit"])), Weight: uint32(number(args["weight"])),
+				Priority: int32(signed(args["prio"])), Label: args["label"], Delay: duration(args["delay"]),
+				Election: args["election"] == "true",
+			},
+			HasValue: has, Value: []byte(value), Others: words(args["others"]),
+			While: list(args["while"]), Refuse: args["refuse"] == "true",
 		}
 	case "withdraw":
 		return Withdraw{s.session(bare[0], args), number(args["acked"]), list(args["r"])}

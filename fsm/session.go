@@ -10,7 +10,8 @@ type session struct {
 	seq     uint64 // Keep.Seq of the last renewal
 	acked   uint64 // lower request numbers are all over, as far as the client cares
 	spans   int    // of m.finished
-	ended   bool   // it is a teardown's to take away
+	heard   bool   // some of them are below acked
+	ended   bool   // a teardown takes it away (I11)
 	epoch   uint64
 }
 
@@ -21,7 +22,7 @@ type owner struct {
 	nodeName string
 }
 
-// session finds an open session and makes it this machine's own to change; nil if there is none.
+// session finds an open session and makes it the own copy of this machine; nil if there is none.
 func (m *Machine) session(id SessionID) *session {
 	if s := m.recent; s != nil && s.epoch == m.epoch && s.id == id {
 		return s
@@ -58,7 +59,14 @@ func (m *Machine) look(id SessionID) (*session, bool) {
 	return ref.s, true
 }
 
-// open finds a session, or opens it if its number was never used.
+// claimOf finds the live claim of a session's request, nil if there is none.
+func (m *Machine) claimOf(s *session, number uint64) *claim {
+	r, _ := m.requests.Get(request{opened: s.opened, number: number})
+	return r.claim
+}
+
+// open finds a session, or opens it if its number was never used (I5) and its process is on record
+// (I3).
 func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 	n, code := m.present(id.Node, id.Incarnation)
 	if code != CodeOK {
@@ -70,7 +78,7 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 	switch {
 	case m.used(n, id.Number):
 		return nil, CodeSessionLost
-	case n.spans >= m.limits.spans: // not if the node counts its sessions up
+	case n.spans >= m.limits.numbers: // not if the node counts its sessions up
 		return nil, CodeTooManySessions
 	case ttl < TTLMin:
 		m.spend(n, id.Number)
@@ -91,7 +99,7 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 	return s, CodeOK
 }
 
-// used says whether a session number was opened before, or may never be.
+// used reports whether a session number was opened before, or may never be.
 func (m *Machine) used(n node, number uint64) bool {
 	return number < n.lowest || m.numbers.contains(n.born, number)
 }
@@ -102,47 +110,53 @@ func (m *Machine) spend(n node, number uint64) {
 	m.nodes.Set(n)
 }
 
-// retire sees to it that a number that is not open never opens. CodeOK also if it was used before.
+// retire uses up a number that is not open, so that it never opens (I5). CodeOK also if it was used
+// before.
 func (m *Machine) retire(id SessionID) Code {
 	n, code := m.present(id.Node, id.Incarnation)
 	if code != CodeOK || m.used(n, id.Number) {
 		return code
 	}
-	if n.spans >= m.limits.spans {
+	if n.spans >= m.limits.numbers {
 		return CodeTooManySessions
 	}
 	m.spend(n, id.Number)
 	return CodeOK
 }
 
-// ack takes over the client's word that it has heard the answers to lower numbers.
+// ack records that the client has heard the answers to lower numbers, and forgets these. The next
+// command forgets those that are more than one command may.
 func (m *Machine) ack(s *session, acked uint64) {
-	if acked > s.acked {
-		s.acked = acked
-		s.spans -= m.finished.prune(s.opened, acked)
+	if acked <= s.acked && !s.heard {
+		return
 	}
+	s.acked = max(s.acked, acked)
+	gone := m.finished.prune(s.opened, s.acked, pruneMax)
+	s.spans -= gone
+	s.heard = gone == pruneMax && m.finished.startsBelow(s.opened, s.acked)
+	m.work += costOfLook * gone
 }
 
-// over says whether a request that is not live has been answered for good.
+// over reports whether a request that is not live has been answered for good.
 func (m *Machine) over(s *session, number uint64) bool {
 	return number < s.acked || m.finished.contains(s.opened, number)
 }
 
-// finish remembers that a request is over, for as long as a duplicate of it may come; s is nil if
-// its session has ended.
+// finish remembers that a request is over, for as long as a duplicate of it may come (I5); s is nil
+// if its session has ended.
 func (m *Machine) finish(s *session, number uint64) {
 	if s != nil && number >= s.acked {
 		s.spans += m.finished.insert(s.opened, number)
 	}
 }
 
-// roomForRequest says whether a request not seen before can be remembered. The end of a request
-// that was let in is always remembered: what is live is bounded too.
+// roomForRequest reports whether a request not seen before can be remembered. The end of an
+// admitted request is always remembered: live requests are bounded too.
 func (m *Machine) roomForRequest(s *session) bool {
 	return s.spans < m.limits.spans && m.finished.tree.Len() < m.limits.spansTotal
 }
 
-func (m *Machine) keep(c *Keep) Outcome {
+func (c *Keep) apply(m *Machine) Outcome {
 	if !c.valid() {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -152,7 +166,7 @@ func (m *Machine) keep(c *Keep) Outcome {
 	}
 	if c.Lowest > n.lowest {
 		n.lowest = c.Lowest
-		n.spans -= m.numbers.prune(n.born, n.lowest)
+		n.spans -= m.numbers.prune(n.born, n.lowest, NumbersMax)
 		m.nodes.Set(n)
 	}
 	out := Outcome{}
@@ -161,7 +175,7 @@ func (m *Machine) keep(c *Keep) Outcome {
 		s := m.session(id)
 		switch {
 		case s == nil:
-			m.retire(id) // the client takes it for lost: no late Acquire may open it
+			m.retire(id) // the client takes it for lost: no late Acquire may open it (I5)
 			out.Lost = append(out.Lost, number)
 		case c.Seq > s.seq:
 			s.seq, s.renewed = c.Seq, m.commands
@@ -182,7 +196,7 @@ func (m *Machine) emitRenewed(s *session) {
 	})
 }
 
-func (m *Machine) closeSession(c *CloseSession) Outcome {
+func (c *CloseSession) apply(m *Machine) Outcome {
 	if !c.Session.valid() {
 		return Outcome{Code: CodeInvalid}
 	}
@@ -199,7 +213,7 @@ func (m *Machine) closeSession(c *CloseSession) Outcome {
 	return Outcome{}
 }
 
-func (m *Machine) expire(c *Expire) Outcome {
+func (c *Expire) apply(m *Machine) Outcome {
 	if !c.Session.valid() {
 		return Outcome{Code: CodeInvalid}
 	}

@@ -1,29 +1,34 @@
 package fsm
 
-// set is the claims of one Acquire of several names, in the order in which it named them. They wait
-// in the queue of each name, and are granted when all of them are first there and fit. They were
-// queued by one command, and the order by priority and arrival is the same in every queue: sets
-// never wait for each other in a cycle.
+import "slices"
+
+// set is the claims of one Acquire of several names, in the order of its names. The claims wait in
+// the queue of each name, and are granted when all of them are first there and fit (I9). One
+// command queued them, and the order by priority and arrival is the same in every queue: sets never
+// wait for each other in a cycle.
 type set struct{ claims []*claim }
 
-// alone says whether the claim is of no set.
+// alone reports whether the claim is of no set.
 func (c *claim) alone() bool { return c.more == nil || c.more.set == nil }
 
-// leads says whether the claim is the one by which its session knows it, or its set.
+// leads reports whether the session knows the claim, or its set, by this claim.
 func (c *claim) leads() bool { return c.alone() || c.more.set.claims[0] == c }
 
+// all are the claims of its set, or it alone.
+func (c *claim) all() []*claim {
+	if c.alone() {
+		return []*claim{c}
+	}
+	return c.more.set.claims
+}
+
 func (c *Acquire) validSet() bool {
-	if c.Mode == Permit || len(c.Others) >= SetMax {
+	if len(c.Others) >= SetMax {
 		return false
 	}
 	for i, name := range c.Others {
-		if !validName(name) || name == c.Name {
+		if !validName(name) || name == c.Name || slices.Contains(c.Others[:i], name) {
 			return false
-		}
-		for _, other := range c.Others[:i] {
-			if name == other {
-				return false
-			}
 		}
 	}
 	return true
@@ -33,6 +38,8 @@ func (c *Acquire) validSet() bool {
 // the first name.
 func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	all := &set{claims: make([]*claim, 0, 1+len(c.Others))}
+	terms := c.Terms
+	terms.Weight = 1
 	var taken *lock // one that is not free
 	locks, fresh := make([]*lock, 0, cap(all.claims)), 0
 	for i := range cap(all.claims) {
@@ -53,16 +60,13 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 		}
 		x := &more{set: all}
 		if own := c.more(); own != nil {
-			x.delay, x.while = own.delay, own.while
+			x.while = own.while
 			if i == 0 {
 				x.value, x.clear = own.value, own.clear
 			}
 		}
 		locks = append(locks, l)
-		all.claims = append(all.claims, &claim{
-			name: name, label: c.Label, owner: s.owner, request: c.Request,
-			priority: c.Priority, weight: 1, mode: c.Mode, more: x,
-		})
+		all.claims = append(all.claims, &claim{Terms: terms, name: name, owner: s.owner, request: c.Request, more: x})
 	}
 	if taken != nil && !c.Wait {
 		return m.held(taken)
@@ -70,7 +74,7 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	if taken != nil && c.Refuse && m.deadlocked(c) {
 		return Outcome{Code: CodeDeadlock}
 	}
-	if code := m.exceededBySet(locks, fresh, taken == nil, c); code != CodeOK {
+	if code := m.exceeded(locks[0], len(locks), fresh, c, taken == nil); code != CodeOK {
 		return Outcome{Code: code}
 	}
 	for i, claim := range all.claims {
@@ -88,44 +92,23 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 		m.wait(locks[i], claim)
 	}
 	m.requests.Set(request{s.opened, c.Request, all.claims[0]})
-	m.settle(taken) // its priority may let it pass by those who wait in every queue
-	r, _ := m.requests.Get(request{opened: s.opened, number: c.Request})
-	return r.claim.outcome()
+	m.settle(taken) // its priority may let it overtake the waiters of every queue
+	return m.claimOf(s, c.Request).outcome()
 }
 
-// exceededBySet says which bound the claims of a set would break.
-func (m *Machine) exceededBySet(locks []*lock, fresh int, free bool, c *Acquire) Code {
-	n := len(locks)
-	values := m.values + int64(len(c.Value))
-	if free && locks[0] != nil && c.HasValue {
-		values -= locks[0].value.size()
-	}
-	switch {
-	case m.counter+uint64(m.waiters.Len()) >= m.limits.token:
-		return CodeTokensExhausted
-	case m.locks.Len()+fresh > m.limits.locks, free && m.grants+m.rests.Len()+n > m.limits.grants:
-		return CodeTooManyLocks
-	case !free && m.waiters.Len()+n > m.limits.waiters:
-		return CodeTooManyWaiters
-	case len(c.Value) > 0 && values > m.limits.values:
-		return CodeValuesFull
-	}
-	return CodeOK
-}
-
-// fitsSet says whether all claims of a waiting set are first in their queues and fit.
+// fitsSet reports whether all claims of a waiting set are first in their queues and fit (I1, I9).
 func (m *Machine) fitsSet(all *set) bool {
 	for _, c := range all.claims {
 		l, _ := m.locks.Get(c.name)
-		if !m.fits(l, c.mode, c.weight) || m.head(l) != c {
+		if !m.fits(l, c.Mode, c.Weight) || m.head(l) != c {
 			return false
 		}
 	}
 	return true
 }
 
-// serveSet grants a waiting set, of which at is a lock that is being settled; the others are
-// settled later.
+// serveSet grants a waiting set (I9). The lock at is being settled; the others are settled later
+// (I4).
 func (m *Machine) serveSet(at *lock, all *set) {
 	held := &set{claims: make([]*claim, 0, len(all.claims))}
 	for _, c := range all.claims {
@@ -143,7 +126,7 @@ func (m *Machine) serveSet(at *lock, all *set) {
 	m.holdSet(held)
 }
 
-// holdSet makes the claims of a set, which are in no tree, holders under one token.
+// holdSet makes the claims of a set, which are in no tree, holders under one token (I2, I9).
 func (m *Machine) holdSet(all *set) {
 	m.counter++
 	for _, c := range all.claims {

@@ -14,7 +14,7 @@ import (
 func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newWorld(t, drawLimits(t, false))
 		l := &shadow{
 			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
 			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),

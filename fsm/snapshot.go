@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -49,40 +48,42 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 	}
 	f := &frameWriter{w: w, stop: stop}
 	f.begin(frameGroup)
-	f.add(m.group.record())
+	m.group.fields(f.record())
+	f.add()
 	f.begin(frameNodes)
-	m.nodes.Scan(func(n node) bool { return f.add(n.record(f.record[:0])) })
+	m.nodes.Scan(func(n node) bool { n.fields(f.record()); return f.add() })
 	f.begin(frameNumbers)
-	m.numbers.tree.Scan(func(s span) bool { return f.add(s.record(f.record[:0])) })
+	m.numbers.tree.Scan(f.addSpan)
 	f.begin(frameSessions)
-	m.sessions.Scan(func(r sessionRef) bool { return f.add(r.s.record(f.record[:0])) })
+	m.sessions.Scan(func(r sessionRef) bool { r.s.fields(f.record()); return f.add() })
 	f.begin(frameFinished)
-	m.finished.tree.Scan(func(s span) bool { return f.add(s.record(f.record[:0])) })
+	m.finished.tree.Scan(f.addSpan)
 	f.begin(frameLocks)
 	m.locks.Scan(func(_ string, l *lock) bool { return m.addLock(f, l) })
 	f.begin(frameRests)
-	m.rests.Scan(func(r *rest) bool { return f.add(r.record(f.record[:0])) })
+	m.rests.Scan(func(r *rest) bool { r.fields(f.record()); return f.add() })
 	m.addRemembered(f)
 	f.begin(frameTeardowns)
-	m.teardowns.Scan(func(t teardown) bool { return f.add(t.record(f.record[:0])) })
+	m.teardowns.Scan(func(t teardown) bool { t.fields(f.record()); return f.add() })
 	f.begin(frameEnd)
-	f.add(appendUint(nil, 1, f.records))
+	records := f.records
+	f.record().uint(1, &records)
+	f.add()
 	f.flush()
 	return f.err
 }
 
 // addLock writes a lock and, right after it, its claims.
 func (m *Machine) addLock(f *frameWriter, l *lock) bool {
-	if !f.add(l.record(f.record[:0])) {
+	if !f.addClaim(claimRecord{lock: *l}) {
 		return false
 	}
 	for c := range m.holdersOf(l) {
-		b := c.record(f.record[:0])
+		r := c.record()
 		if c.leads() {
-			reason, _ := m.asked.Get(c.token)
-			b = appendText(b, 22, reason)
+			r.asked, _ = m.asked.Get(c.token)
 		}
-		if !f.add(b) {
+		if !f.addClaim(r) {
 			return false
 		}
 	}
@@ -90,7 +91,7 @@ func (m *Machine) addLock(f *frameWriter, l *lock) bool {
 		return true
 	}
 	for c := range m.waitersOf(l) {
-		if !f.add(c.record(f.record[:0])) {
+		if !f.addClaim(c.record()) {
 			return false
 		}
 	}
@@ -102,7 +103,7 @@ type frameWriter struct {
 	w       io.Writer
 	stop    <-chan struct{}
 	frame   []byte
-	record  []byte // room for the next record
+	next    codec // the next record
 	records uint64
 	err     error
 }
@@ -114,14 +115,30 @@ func (f *frameWriter) begin(kind frameKind) {
 	f.frame = append(f.frame[:0], byte(kind), 0, 0, 0, 0)
 }
 
-func (f *frameWriter) add(record []byte) bool {
-	f.record = record
-	f.frame = protowire.AppendBytes(f.frame, record)
+// record begins a record, which add adds.
+func (f *frameWriter) record() *codec {
+	f.next = writing(f.next.out[:0])
+	return &f.next
+}
+
+func (f *frameWriter) add() bool {
+	f.frame = protowire.AppendBytes(f.frame, f.next.out)
 	f.records++
 	if len(f.frame) >= frameBytes {
 		f.begin(frameKind(f.frame[0]))
 	}
 	return f.err == nil
+}
+
+func (f *frameWriter) addSpan(s span) bool {
+	s.high -= s.low
+	s.fields(f.record())
+	return f.add()
+}
+
+func (f *frameWriter) addClaim(r claimRecord) bool {
+	r.fields(f.record())
+	return f.add()
 }
 
 func (f *frameWriter) flush() {
@@ -142,83 +159,46 @@ func (f *frameWriter) flush() {
 	}
 }
 
-func (g group) record() []byte {
-	b := appendBytes(nil, 1, g.cluster[:])
-	b = appendBool(b, 2, g.born)
-	b = appendBool(b, 3, g.serving)
-	b = appendUint(b, 4, g.level)
-	b = appendUint(b, 5, g.counter)
-	b = appendUint(b, 6, g.applied)
-	b = appendUint(b, 7, uint64(g.bootstrap))
-	b = appendUint(b, 8, uint64(g.voters))
-	b = appendUint(b, 9, g.silentSeen)
-	b = appendUint(b, 10, g.commands)
-	return appendUint(b, 11, g.stepped)
-}
-
-func (n node) record(b []byte) []byte {
-	b = appendBytes(b, 1, n.id[:])
-	b = appendUint(b, 2, n.incarnation)
-	b = appendText(b, 3, n.name)
-	b = appendUint(b, 4, n.born)
-	b = appendUint(b, 5, n.lowest)
-	b = appendUint(b, 6, n.gone)
-	b = appendBool(b, 7, n.over)
-	b = appendUint(b, 8, uint64(n.departure))
-	b = n.place.appendTo(b, 9)
-	b = appendUint(b, 12, n.since)
-	b = appendBool(b, 13, n.back)
-	b = appendUint(b, 14, n.ended)
-	return appendUint(b, 15, n.withdrawn)
-}
-
-func (s span) record(b []byte) []byte {
-	b = appendUint(b, 1, s.owner)
-	b = appendUint(b, 2, s.low)
-	return appendUint(b, 3, s.high-s.low)
-}
-
-func (s *session) record(b []byte) []byte {
-	b = appendSession(b, 1, s.id)
-	b = appendUint(b, 2, s.opened)
-	b = appendUint(b, 3, uint64(s.ttl/time.Millisecond))
-	b = appendUint(b, 4, s.renewed)
-	b = appendUint(b, 5, s.seq)
-	b = appendUint(b, 6, s.acked)
-	return appendBool(b, 7, s.ended)
-}
-
-func (l *lock) record(b []byte) []byte {
-	b = appendText(b, 1, l.name)
-	b = appendUint(b, 2, l.last)
-	b = appendBool(appendUint(b, 3, l.told), 21, l.unsettled)
-	if l.value != nil {
-		b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), l.value.text)
+// addRemembered writes what is over and remembered: past grants, and Once keys with their classes.
+// Both name their owners by their place in a list, as a few sessions make a million keys.
+func (m *Machine) addRemembered(f *frameWriter) {
+	places := make(map[SessionID]uint64)
+	var owners []*owner
+	note := func(o *owner) {
+		if _, ok := places[o.id]; !ok {
+			places[o.id] = 0
+			owners = append(owners, o)
+		}
 	}
-	return b
-}
-
-func (c *claim) record(b []byte) []byte {
-	b = appendUint(b, 5, c.owner.opened)
-	b = appendUint(b, 6, c.request)
-	b = appendUint(b, 7, c.token)
-	b = appendUint(b, 8, c.index)
-	b = appendUint(b, 9, uint64(c.mode))
-	b = appendUint(b, 10, uint64(c.weight))
-	b = appendUint(b, 11, uint64(c.limit))
-	b = appendUint(b, 12, protowire.EncodeZigZag(int64(c.priority)))
-	b = appendBool(appendText(b, 13, c.label), 20, c.election)
-	if c.more == nil {
-		return b
+	m.past.scan(func(_ string, g *pastGrant) bool { note(g.owner); return true })
+	m.keys.Scan(func(r *onceRecord) bool { note(r.owner); return true })
+	slices.SortFunc(owners, func(a, b *owner) int {
+		if lessSession(&a.id, &b.id) {
+			return -1
+		}
+		return 1
+	})
+	f.begin(frameOwners)
+	for i, o := range owners {
+		places[o.id] = uint64(i)
+		o.fields(f.record())
+		f.add()
 	}
-	if v := c.more.value; v != nil {
-		b = protowire.AppendString(protowire.AppendTag(b, 14, protowire.BytesType), v.text)
-	}
-	b = appendUint(b, 15, c.more.delay)
-	if all := c.more.set; all != nil {
-		b = appendUint(b, 16, uint64(slices.Index(all.claims, c)+1))
-		b = appendUint(b, 17, uint64(len(all.claims)))
-	}
-	b = appendPacked(b, 18, c.more.while)
-	return appendBool(b, 19, c.more.clear)
+	f.begin(framePast)
+	m.past.scan(func(name string, g *pastGrant) bool {
+		place := places[g.owner.id]
+		g.fields(f.record(), &name, &place)
+		return f.add()
+	})
+	f.begin(frameClasses)
+	m.classes.Scan(func(keep uint64, k class) bool {
+		k.fields(f.record(), &keep)
+		return f.add()
+	})
+	f.begin(frameKeys)
+	m.keys.Scan(func(r *onceRecord) bool {
+		key, place := r.name[len(onceMark):], places[r.owner.id]
+		r.fields(f.record(), &key, &place)
+		return f.add()
+	})
 }

@@ -23,7 +23,7 @@ type entry struct {
 
 // history draws a log, by way of the random world of the oracle.
 func history(t *rapid.T, steps int) (log []entry) {
-	w := newWorld(t)
+	w := newWorld(t, lowStep(t))
 	for len(w.log) < steps {
 		w.apply(w.command())
 	}
@@ -291,7 +291,7 @@ func TestASnapshotThatDoesNotAddUpIsRefused(t *testing.T) {
 		"overlapping runs":      func(m *Machine) { m.finished.tree.Set(span{m.session(sessionOf('a', 1)).opened, 29, 31}) },
 		"nobody holds it":       func(m *Machine) { m.lock("exclusive").holder = nil },
 		"waiters untold":        func(m *Machine) { m.lock("exclusive").told = 0 },
-		"another limit":         func(m *Machine) { c := m.firstHolder(m.lock("permit")); c.limit = 1 },
+		"another limit":         func(m *Machine) { c := m.firstHolder(m.lock("permit")); c.Limit = 1 },
 		"unused lock":           func(m *Machine) { m.locks.Set("unused", &lock{name: "unused"}) },
 		"bad name":              func(m *Machine) { m.locks.Set("\n", &lock{name: "\n", value: &value{}}) },
 		"session without TTL":   func(m *Machine) { m.session(sessionOf('a', 1)).ttl = 0 },

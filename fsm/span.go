@@ -1,6 +1,10 @@
 package fsm
 
-import "github.com/tidwall/btree"
+import (
+	"math"
+
+	"github.com/tidwall/btree"
+)
 
 // span is a run of numbers, both ends included, that one owner has used up.
 type span struct{ owner, low, high uint64 }
@@ -53,21 +57,26 @@ func (t spans) insert(owner, n uint64) int {
 	return change
 }
 
-// prune forgets the numbers below n and returns how many spans went.
-func (t spans) prune(owner, n uint64) int {
-	gone := 0
-	for {
+// prune forgets the numbers below n, and returns how many spans went: most at most.
+func (t spans) prune(owner, n uint64, most int) (gone int) {
+	for ; gone < most; gone++ {
 		first, ok := t.first(owner)
 		if !ok || first.low >= n {
-			return gone
+			break
 		}
 		t.tree.Delete(first)
 		if first.high >= n {
 			t.tree.Set(span{owner, n, first.high})
-			return gone
+			break
 		}
-		gone++
 	}
+	return gone
+}
+
+// startsBelow says whether an owner has a run that starts below n.
+func (t spans) startsBelow(owner, n uint64) bool {
+	first, ok := t.first(owner)
+	return ok && first.low < n
 }
 
 // dropSome forgets so many runs of an owner at most, and returns how many there were.
@@ -83,15 +92,7 @@ func (t spans) dropSome(owner uint64, most int) (dropped int) {
 }
 
 // drop forgets an owner.
-func (t spans) drop(owner uint64) {
-	for {
-		first, ok := t.first(owner)
-		if !ok {
-			return
-		}
-		t.tree.Delete(first)
-	}
-}
+func (t spans) drop(owner uint64) { t.dropSome(owner, math.MaxInt) }
 
 func (t spans) first(owner uint64) (found span, ok bool) {
 	t.tree.Ascend(span{owner: owner}, func(s span) bool {

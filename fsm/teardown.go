@@ -1,25 +1,28 @@
 package fsm
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
-// What ends much ends in steps, so that other commands come between. The command that ends a
-// session says so (EventSessionEnded), and from then on nothing is renewed, asked for, written or
-// released on it, and none of its tokens is a current grant. What it held stays taken until a step
-// takes it away and serves who waits for it. What it waited for is never granted, and nobody passes
-// it by. The first step is part of the command that ends; the others are Continues.
+// A large end is carried out in steps, so that other commands come between. The command that ends a
+// session emits EventSessionEnded, and from then on the session neither renews, acquires, writes
+// nor releases, and none of its tokens is a current grant. Its grants stay taken until a step
+// removes them and serves their waiters. Its own waiters are never granted, and no later waiter
+// overtakes them.
 //
-// The same goes for what a single lock brings: of ten thousand readers behind a writer, and of
-// those who wait for a Once key that is finished, each command serves or sends away as many; nobody
-// passes the others by.
+// The same holds for a single lock with many waiters: of ten thousand readers behind a writer, or
+// the waiters for a finished Once key, each command serves or withdraws as many as a step allows,
+// and no claim overtakes the others.
 
-// Continue takes the next step of what has ended and is still there, and serves who is still to be
-// served. Last is what Machine.Unfinished says. CodeFinished if another step was taken since then,
-// or nothing is left.
+// Continue takes the next step of the teardowns, and serves waiters of unsettled locks. Last is
+// that of Machine.Unfinished. CodeFinished if another step was taken since then, or nothing is
+// left.
 type Continue struct{ Last uint64 }
 
-// teardown is what is left of an end: the claims of a session, or the sessions of a process, or all
-// that it waits for. A session of the process becomes a teardown of its own as soon as its end is
-// said.
+// teardown is the rest of an end: the claims of a session, or the sessions of a process, or all
+// waiters of a process. A session of the process has a teardown of its own as soon as its end is
+// emitted (I11).
 type teardown struct {
 	began  uint64    // number of the command
 	id     SessionID // Number 0: of the process
@@ -48,7 +51,7 @@ func lessTeardown(a, b teardown) bool {
 	return !a.waits && b.waits
 }
 
-// ended reports whether a session that is there has ended.
+// ended reports whether a session that exists has ended (I11).
 func (m *Machine) ended(s *session) bool {
 	if m.teardowns.Len() == 0 || s.ended {
 		return s.ended
@@ -57,8 +60,8 @@ func (m *Machine) ended(s *session) bool {
 	return s.opened <= n.ended
 }
 
-// gone reports whether a claim that is there goes with the next steps: its session has ended, or
-// all that its process waited for was withdrawn.
+// gone reports whether a later step removes a claim: its session has ended, or the waiters of its
+// process were withdrawn (I10).
 func (m *Machine) gone(c *claim) bool {
 	if m.teardowns.Len() == 0 {
 		return false
@@ -71,7 +74,7 @@ func (m *Machine) gone(c *claim) bool {
 	return c.token == 0 && c.index <= n.withdrawn
 }
 
-// endSession ends a session; carryOut must follow. began is the number of the command that does.
+// endSession ends a session; carryOut must follow. began is the number of the command that ends it.
 func (m *Machine) endSession(s *session, how ending, began uint64) {
 	m.events = append(m.events, Event{
 		Index: m.commands, Kind: EventSessionEnded, Session: s.id, TTL: s.ttl, Reason: how.reason,
@@ -97,8 +100,8 @@ func (m *Machine) endSessions(n node, upto uint64, how ending) {
 	m.nodes.Set(n)
 }
 
-// withdrawAll withdraws all that a process waits for, which holds what it holds; carryOut must
-// follow.
+// withdrawAll withdraws all waiters of a process, which keeps its grants; carryOut must follow
+// (I10, I11).
 func (m *Machine) withdrawAll(n node, reason Reason) {
 	if n.over || !m.hasSessions(n) {
 		return
@@ -111,7 +114,7 @@ func (m *Machine) withdrawAll(n node, reason Reason) {
 	m.nodes.Set(n)
 }
 
-func (m *Machine) continued(c *Continue) Outcome {
+func (c *Continue) apply(m *Machine) Outcome {
 	if last, left := m.Unfinished(); !left || c.Last != last {
 		return Outcome{Code: CodeFinished}
 	}
@@ -127,8 +130,8 @@ func (m *Machine) continued(c *Continue) Outcome {
 	return Outcome{}
 }
 
-// carryOut takes one step of the ends that a command or a later one began. Nobody is served before
-// all of the step has gone.
+// carryOut takes one step of the ends that a command or a later one began. No waiter is served
+// before the whole step is done.
 func (m *Machine) carryOut(began uint64) {
 	for left := m.step(); left > 0; {
 		t, ok := m.firstTeardown(began)
@@ -155,27 +158,31 @@ func (m *Machine) carryOut(began uint64) {
 	m.settleNames()
 }
 
-// toreDown drops a teardown of which nothing is left. An older one of the same process may be there
-// still.
+// toreDown drops an empty teardown (I11). An older one of the same process may still exist.
 func (m *Machine) toreDown(t teardown) {
 	m.teardowns.Delete(t)
 	n, ok := m.process(t.id.Node, t.id.Incarnation)
 	if !ok || t.id.Number != 0 {
 		return
 	}
-	upto := uint64(0)
-	m.teardowns.Scan(func(o teardown) bool {
-		if o.id == t.id && o.waits == t.waits {
-			upto = max(upto, o.upto)
+	if t.waits {
+		n.withdrawn = m.endsAt(t.id, true)
+	} else {
+		n.ended = m.endsAt(t.id, false)
+	}
+	m.nodes.Set(n)
+}
+
+// endsAt is up to which command the teardowns of a process as a whole end its sessions, or what
+// waits for them; 0 without any.
+func (m *Machine) endsAt(id SessionID, waits bool) (upto uint64) {
+	m.teardowns.Scan(func(t teardown) bool {
+		if t.id == id && t.waits == waits {
+			upto = max(upto, t.upto)
 		}
 		return true
 	})
-	if t.waits {
-		n.withdrawn = upto
-	} else {
-		n.ended = upto
-	}
-	m.nodes.Set(n)
+	return upto
 }
 
 func (m *Machine) firstTeardown(began uint64) (first teardown, ok bool) {
@@ -228,8 +235,8 @@ func (m *Machine) tearProcess(t *teardown, most int) (cost int, done bool) {
 	return cost, len(m.found) == 0
 }
 
-// tearWaits withdraws what a process waits for, session by session. What ends with its session is
-// left to that end.
+// tearWaits withdraws the waiters of a process, session by session. The claims of an ended session
+// are left to its own teardown.
 func (m *Machine) tearWaits(t *teardown, most int) (cost int, done bool) {
 	for cost < most {
 		if m.listSessions(t, 1); len(m.found) == 0 {
@@ -293,14 +300,11 @@ func (m *Machine) listClaims(s *session, after uint64, most int) {
 	})
 }
 
-// dropClaim removes a claim, with the others of its set, and notes its locks in m.names. What is
-// lost may rest. It returns what that costs.
+// dropClaim removes a claim, with the others of its set (I9), and adds its locks to m.names. A lost
+// grant may rest. It returns the cost.
 func (m *Machine) dropClaim(c *claim, how ending) (cost int) {
 	how = how.of(c)
-	all := []*claim{c}
-	if !c.alone() {
-		all = c.more.set.claims
-	}
+	all := c.all()
 	for _, c := range all {
 		m.remove(c, how)
 		m.names = append(m.names, c.name)
@@ -318,9 +322,7 @@ func (how ending) of(c *claim) ending {
 		how.kind = EventReleased
 	default:
 		how.kind = EventLost
-		if c.more != nil {
-			how.rest = c.more.delay
-		}
+		how.rest = uint64(c.Delay / time.Millisecond)
 	}
 	return how
 }
@@ -338,7 +340,7 @@ func (m *Machine) endOf(s *session) (found teardown) {
 	return found
 }
 
-// settleNames serves who waits for the locks in m.names.
+// settleNames serves the waiters of the locks in m.names (I4).
 func (m *Machine) settleNames() {
 	for _, name := range m.names {
 		if l := m.lock(name); l != nil {
@@ -348,29 +350,8 @@ func (m *Machine) settleNames() {
 	m.names = m.names[:0]
 }
 
-// Unfinished reports whether something that has ended is still there, or somebody is still to be
-// served, and says where a Continue is to go on.
+// Unfinished reports whether a teardown or an unsettled lock is left, and returns where a Continue
+// goes on.
 func (m *Machine) Unfinished() (last uint64, left bool) {
 	return m.stepped, m.teardowns.Len()+m.unsettled.Len() > 0
 }
-
-func (Continue) op() op { return opContinue }
-
-func (Continue) process() Process { return Process{} }
-
-// AppendTo implements Command.
-func (c Continue) AppendTo(b []byte) []byte {
-	return appendUint(appendHeader(b, opContinue), 1, c.Last)
-}
-
-func (c *Continue) decode(b []byte) error {
-	f := fields{rest: b}
-	for f.next() {
-		if f.number == 1 {
-			c.Last = f.uint64()
-		}
-	}
-	return f.err
-}
-
-func (c *Continue) command() Command { return *c }

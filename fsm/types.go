@@ -62,7 +62,7 @@ const (
 	Gone                    // its replica has ended, too, and comes back no more
 )
 
-// SessionID names a session for ever: the node, the run of its process, and a number that the run
+// SessionID names a session forever: the node, the run of its process, and a number that the run
 // counts up from 1 and never uses twice.
 type SessionID struct {
 	Node        Node
@@ -88,29 +88,16 @@ const (
 )
 
 // String is the mode in lower case.
-func (m Mode) String() string {
-	switch m {
-	case Exclusive:
-		return "exclusive"
-	case Shared:
-		return "shared"
-	case Permit:
-		return "permit"
-	}
-	return fmt.Sprintf("mode(%d)", uint8(m))
-}
+func (m Mode) String() string { return named("mode", uint8(m), "exclusive", "shared", "permit") }
 
 // Holder is one grant of a lock, or one waiter for it (Token is 0).
 type Holder struct {
 	Session  SessionID
 	Request  uint64
 	NodeName string
-	Label    string
-	Token    uint64
-	Mode     Mode
-	Weight   uint32
-	Priority int32
-	Granted  uint64 // number of the command that granted it; of its own for a waiter
+	Terms
+	Token   uint64
+	Granted uint64 // number of the command that granted it; of its own for a waiter
 }
 
 // Lock is what is known about one name.
@@ -122,11 +109,11 @@ type Lock struct {
 	Waiters   []Holder // in the order in which they will be served
 	Value     []byte   // nil: none
 	LastToken uint64   // highest token granted, as far as it is remembered
-	Wanted    bool     // the present holders have been told that somebody wants it
+	Wanted    bool     // the present holders have been told that the lock is wanted
 	Rests     []Rest   // places that stay taken though their holder is gone, in the order of their tokens
 }
 
-// Head is who has a lock.
+// Head is the first holder of a lock, and how many wait.
 type Head struct {
 	Holder  // with the lowest token
 	Value   []byte
@@ -184,17 +171,5 @@ const (
 
 // String is the state in lower case.
 func (s RequestState) String() string {
-	switch s {
-	case RequestUnknown:
-		return "unknown"
-	case RequestWaiting:
-		return "waiting"
-	case RequestGranted:
-		return "granted"
-	case RequestFinished:
-		return "finished"
-	case RequestSessionLost:
-		return "session lost"
-	}
-	return fmt.Sprintf("request(%d)", uint8(s))
+	return named("request", uint8(s), "unknown", "waiting", "granted", "finished", "session lost")
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -53,30 +54,12 @@ func (id *SessionID) valid() bool {
 }
 
 func (c *Acquire) valid() bool {
-	if !c.Session.valid() || c.Request == 0 || !validLock(c.Name) || !validLabel(c.Label) ||
-		len(c.Value) > ValueBytesMax || c.TTL > TTLMax || c.TTL < 0 || c.Delay > RestMax || len(c.While) > WhileMax {
-		return false
-	}
-	plain := c.Mode == Exclusive && len(c.Others) == 0
-	if isOnce(c.Name) && (!plain || c.Election) || c.Election && !plain || len(c.Others) > 0 && !c.validSet() {
-		return false
-	}
-	if c.Mode == Permit {
-		return c.Limit >= 1 && c.Limit <= LimitMax && c.Weight <= c.Limit
-	}
-	return c.Mode <= Permit && c.Limit == 0 && c.Weight <= 1
+	return c.Session.valid() && c.Request != 0 && validLock(c.Name) && c.Terms.valid(c.Name, len(c.Others) > 0) &&
+		len(c.Value) <= ValueBytesMax && c.TTL <= TTLMax && c.TTL >= 0 && len(c.While) <= WhileMax && c.validSet()
 }
 
 func (c *Withdraw) valid() bool {
-	if len(c.Requests) > ListMax {
-		return false
-	}
-	for _, r := range c.Requests {
-		if r == 0 {
-			return false
-		}
-	}
-	return c.Session.valid()
+	return c.Session.valid() && len(c.Requests) <= ListMax && !slices.Contains(c.Requests, 0)
 }
 
 func (c *SetValue) valid() bool {
@@ -84,16 +67,9 @@ func (c *SetValue) valid() bool {
 }
 
 func (c *Keep) valid() bool {
-	if len(c.Sessions) > RenewMax {
-		return false
-	}
-	for _, n := range c.Sessions {
-		if n == 0 {
-			return false
-		}
-	}
 	timed := c.TTL == 0 || len(c.Sessions) == 1 && c.TTL >= TTLMin && c.TTL <= TTLMax
-	return c.Node != (Node{}) && c.Incarnation != 0 && timed
+	return c.Node != (Node{}) && c.Incarnation != 0 && timed &&
+		len(c.Sessions) <= RenewMax && !slices.Contains(c.Sessions, 0)
 }
 
 func (c *ForceRelease) valid() bool {

@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"math"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -13,15 +12,6 @@ func appendUint(b []byte, n protowire.Number, v uint64) []byte {
 		return b
 	}
 	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
-}
-
-// appendMillis appends a duration in whole milliseconds; one that is not positive is left out.
-func appendMillis(b []byte, n protowire.Number, d time.Duration) []byte {
-	return appendUint(b, n, uint64(max(d, 0)/time.Millisecond))
-}
-
-func appendBool(b []byte, n protowire.Number, v bool) []byte {
-	return appendUint(b, n, protowire.EncodeBool(v))
 }
 
 // appendText appends a string; the empty one is the default and is left out.
@@ -51,24 +41,6 @@ func appendPacked(b []byte, n protowire.Number, vs []uint64) []byte {
 		b = protowire.AppendVarint(b, v)
 	}
 	return b
-}
-
-// appendMessage appends a nested message whose fields body writes.
-func appendMessage(b []byte, n protowire.Number, body func([]byte) []byte) []byte {
-	return appendBytes(b, n, body(nil))
-}
-
-func appendSession(b []byte, n protowire.Number, id SessionID) []byte {
-	size := 1 + 1 + len(id.Node)
-	for _, v := range [...]uint64{id.Incarnation, id.Number} {
-		if v != 0 {
-			size += 1 + protowire.SizeVarint(v)
-		}
-	}
-	b = protowire.AppendVarint(protowire.AppendTag(b, n, protowire.BytesType), uint64(size))
-	b = appendBytes(b, 1, id.Node[:])
-	b = appendUint(b, 2, id.Incarnation)
-	return appendUint(b, 3, id.Number)
 }
 
 // fields walks over the fields of one message. It never reads beyond its bytes and never allocates
@@ -147,47 +119,11 @@ func (f *fields) sint32() int32 {
 	return int32(v)
 }
 
-func (f *fields) bool() bool { return protowire.DecodeBool(f.uint64()) }
-
-func (f *fields) uint8() uint8 {
-	v := f.uint64()
-	if v > math.MaxUint8 {
-		f.fail()
-		return 0
-	}
-	return uint8(v)
-}
-
-func (f *fields) mode() Mode { return Mode(f.uint8()) }
-
-// millis reads a duration of whole milliseconds.
-func (f *fields) millis() time.Duration {
-	v := f.uint64()
-	if v > math.MaxInt64/uint64(time.Millisecond) {
-		f.fail()
-		return 0
-	}
-	return time.Duration(v) * time.Millisecond
-}
-
 func (f *fields) message() []byte {
 	if f.kind != protowire.BytesType {
 		f.fail()
 	}
 	return f.bytes
-}
-
-func (f *fields) text() string { return string(f.message()) }
-
-// blob copies the field's bytes; the copy is never nil.
-func (f *fields) blob() []byte { return append([]byte{}, f.message()...) }
-
-func (f *fields) id() (id [16]byte) {
-	if len(f.message()) != len(id) {
-		f.fail()
-		return id
-	}
-	return [16]byte(f.bytes)
 }
 
 // appendUints reads one number or a packed field of them.
@@ -204,20 +140,4 @@ func (f *fields) appendUints(to []uint64) []uint64 {
 		to, b = append(to, v), b[n:]
 	}
 	return to
-}
-
-func (f *fields) session() (id SessionID) {
-	in := fields{rest: f.message()}
-	for in.next() {
-		switch in.number {
-		case 1:
-			id.Node = in.id()
-		case 2:
-			id.Incarnation = in.uint64()
-		case 3:
-			id.Number = in.uint64()
-		}
-	}
-	f.check(in.err)
-	return id
 }

@@ -140,7 +140,6 @@ func (s *Sim) end(what Fault, n *Node) {
 	}
 }
 
-// lose ends a process with its disk, and keeps it away for d.
 func (s *Sim) lose(what Fault, n *Node, d time.Duration) {
 	n.Kill()
 	switch what {
@@ -155,7 +154,6 @@ func (s *Sim) lose(what Fault, n *Node, d time.Duration) {
 	time.Sleep(d)
 }
 
-// depart has some nodes leave, or all in their turn.
 func (s *Sim) depart(r *rand.Rand, what Fault, d time.Duration) {
 	if what == FaultLeave {
 		var some []*Node
@@ -175,7 +173,6 @@ func (s *Sim) depart(r *rand.Rand, what Fault, d time.Duration) {
 	})
 }
 
-// newHost is an address that no machine had. The caller holds Sim.mu, or is alone.
 func (s *Sim) newHost() string {
 	i := s.hosts
 	s.hosts++

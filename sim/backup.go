@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"io"
-
-	"github.com/lni/vfs"
-)
+import "github.com/lni/vfs"
 
 // Backup is a copy of a node's disk. It can be put back any number of times.
 type Backup struct{ mem *vfs.MemFS }
@@ -50,55 +46,12 @@ func (n *Node) Restore(b *Backup) {
 	n.disk.FS, n.disk.mem = mem, mem
 }
 
-// copy copies a disk, synced or not.
 func (n *Node) copy(from *vfs.MemFS) *vfs.MemFS {
 	n.s.t.Helper()
 	to := vfs.NewStrictMem()
-	if err := copyAll(from, to, "/"); err != nil {
+	if _, err := vfs.Clone(from, to, "/data", "/data"); err != nil {
 		n.s.t.Fatalf("copying the disk of node %d: %v", n.i, err)
 	}
 	syncAll(to, "/")
 	return to
-}
-
-// copyAll copies everything below dir.
-func copyAll(from, to vfs.FS, dir string) error {
-	names, err := from.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		path := from.PathJoin(dir, name)
-		info, err := from.Stat(path)
-		switch {
-		case err != nil:
-		case info.IsDir():
-			if err = to.MkdirAll(path, 0o755); err == nil {
-				err = copyAll(from, to, path)
-			}
-		default:
-			err = copyFile(from, to, path)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyFile(from, to vfs.FS, path string) error {
-	in, err := from.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := to.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if closed := out.Close(); err == nil {
-		err = closed
-	}
-	return err
 }

@@ -20,9 +20,8 @@ type disk struct {
 	mem      *vfs.MemFS
 	host     string
 	serial   uint64 // of all disks of the simulation
-	trace    *tracer
-	fleeting bool // it is memory of the process, and ends with that
-	prompt   bool // never slow or stuck
+	fleeting bool   // it is memory of the process, and ends with that
+	prompt   bool   // never slow or stuck
 
 	// writing is held for reading by each write, and for writing while the disk's state is taken as
 	// a whole. Nobody waits for time while holding it: that would stop the bubble's clock.
@@ -43,12 +42,11 @@ func newDisk(n *Node) *disk {
 	mem := vfs.NewStrictMem()
 	host, _ := n.s.addresses(n)
 	return &disk{
-		FS: mem, mem: mem, host: host, serial: n.s.disks.Add(1), trace: n.s.trace,
+		FS: mem, mem: mem, host: host, serial: n.s.disks.Add(1),
 		fleeting: n.s.opts.Diskless, prompt: n.s.opts.SnapshotEvery > 0,
 	}
 }
 
-// openDir opens the data directory.
 func (d *disk) openDir(cluster string) (datadir.Dir, error) {
 	dir, err := datadir.OpenFS(d, "/data", cluster, d.place())
 	d.mu.Lock()
@@ -67,14 +65,12 @@ func (d *disk) place() fsm.Place {
 	return fsm.Place{Boot: d.host, Device: d.boots, File: d.serial}
 }
 
-// slow makes each sync of the log take d.
 func (d *disk) slow(delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delay = delay
 }
 
-// stick makes syncs of the log wait until unstick.
 func (d *disk) stick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +114,6 @@ func (d *disk) lose(written bool) (restore func()) {
 	}
 }
 
-// copyTo copies what is on the disk to another one that nobody uses.
 func (d *disk) copyTo(to *disk) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -145,7 +140,6 @@ func syncAll(fs vfs.FS, dir string) {
 	}
 }
 
-// write carries out something that changes the disk, if it has room.
 func (d *disk) write(op func() error) error {
 	d.mu.Lock()
 	full := d.full
@@ -175,13 +169,12 @@ func (d *disk) wait() {
 	}
 }
 
-// open wraps what open returns.
 func (d *disk) open(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	f, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{File: f, disk: d, name: name, log: strings.HasSuffix(name, ".log")}, nil
+	return &diskFile{File: f, disk: d, log: strings.HasSuffix(name, ".log")}, nil
 }
 
 func (d *disk) openToWrite(name string, open func() (vfs.File, error)) (file vfs.File, err error) {
@@ -246,16 +239,13 @@ func (d *disk) MkdirAll(name string, mode os.FileMode) error {
 	return d.write(func() error { return d.mem.MkdirAll(name, mode) })
 }
 
-// diskFile is an open file of a disk.
 type diskFile struct {
 	vfs.File
 	disk *disk
-	name string
 	log  bool // a file whose syncs a slow disk delays. No other: their callers may hold a mutex meanwhile
 }
 
 func (f *diskFile) Write(b []byte) (n int, err error) {
-	f.disk.trace.bytes("write", f.disk.host, f.name, b)
 	err = f.disk.write(func() error {
 		n, err = f.File.Write(b)
 		return err
@@ -264,7 +254,6 @@ func (f *diskFile) Write(b []byte) (n int, err error) {
 }
 
 func (f *diskFile) WriteAt(b []byte, offset int64) (n int, err error) {
-	f.disk.trace.bytes("write", f.disk.host, f.name, b)
 	err = f.disk.write(func() error {
 		n, err = f.File.WriteAt(b, offset)
 		return err
@@ -273,7 +262,6 @@ func (f *diskFile) WriteAt(b []byte, offset int64) (n int, err error) {
 }
 
 func (f *diskFile) Sync() error {
-	f.disk.trace.line("sync %s %s", f.disk.host, f.name)
 	if f.log {
 		f.disk.wait()
 	}

@@ -115,22 +115,3 @@ func TestAServiceThatDoesNotEndWithItsNodeFailsTheTest(t *testing.T) {
 		t.Errorf("failed=%v:\n%s", failed, out)
 	}
 }
-
-func TestATraceIsWrittenOnRequest(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv(sim.TraceVar, dir)
-	for range 2 {
-		sim.Run(t, sim.Options{Nodes: 2}, func(s *sim.Sim) { release(t, acquire(t, s.Node(1).Cluster(), "lock")) })
-	}
-	for _, n := range []string{"1", "2"} {
-		b, err := os.ReadFile(filepath.Join(dir, t.Name()+"."+n+".trace"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{" packet 127.0.1.1:7643 127.0.1.2:7643 ", " stream ", " write 127.0.1.1 ", " sync ", " dial ", " log ", " fault "} {
-			if !strings.Contains(string(b), want) {
-				t.Errorf("trace %s has no line with%s", n, want)
-			}
-		}
-	}
-}

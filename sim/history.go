@@ -17,7 +17,6 @@ import (
 // linesMax bounds what is kept of a run; the oldest lines go first.
 const linesMax = 100_000
 
-// history is what happened in a run: faults, sections, and what the test and the nodes say.
 type history struct {
 	mu       sync.Mutex
 	faults   []string // the schedule
@@ -26,7 +25,6 @@ type history struct {
 	attached []attachment
 }
 
-// attachment is a file of its own.
 type attachment struct {
 	name  string
 	write func(io.Writer) error
@@ -42,20 +40,16 @@ func (h *history) add(line string) {
 	h.lines = append(h.lines, line)
 }
 
-// since is the virtual time since the run began.
 func (s *Sim) since(at time.Time) time.Duration { return at.Sub(s.begin) }
 
-// note adds a line to the history.
 func (s *Sim) note(format string, args ...any) string {
 	line := fmt.Sprintf("%12v  ", s.since(time.Now()).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
 	s.history.add(line)
 	return line
 }
 
-// fault adds a line to the schedule and to the history.
 func (s *Sim) fault(format string, args ...any) {
 	line := s.note("fault: "+format, args...)
-	s.trace.line("fault %s", line)
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	if len(s.history.faults) < linesMax {
@@ -142,4 +136,14 @@ func (l notedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (l notedLog) WithGroup(name string) slog.Handler {
 	l.Handler = l.Handler.WithGroup(name)
 	return l
+}
+
+func fileName(test string) string {
+	name := []byte(test)
+	for i, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			name[i] = '_'
+		}
+	}
+	return string(name)
 }

@@ -12,7 +12,6 @@ import (
 // time.
 const patience = time.Minute
 
-// life is one run of a node's process, from its start to its end.
 type life struct {
 	node    *Node
 	cluster *holdfast.Cluster
@@ -44,7 +43,6 @@ func (n *Node) begin(c *holdfast.Cluster) *life {
 	return l
 }
 
-// end ends the context and waits until the service has returned.
 func (l *life) end() {
 	l.cancel()
 	select {

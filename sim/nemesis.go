@@ -132,12 +132,10 @@ func (s *Sim) revive() {
 	}
 }
 
-// upTo is a random time of at most max.
 func upTo(r *rand.Rand, max time.Duration) time.Duration {
 	return time.Millisecond + time.Duration(r.Int64N(int64(max)))
 }
 
-// lasts is how long a fault lasts.
 func (s *Sim) lasts(r *rand.Rand, what Fault, n *Node) time.Duration {
 	whole := what == FaultBlackout || what == FaultPartition // nobody would serve meanwhile
 	switch luck := r.IntN(100); {                            // a failed voter is replaced after 30 s
@@ -218,7 +216,6 @@ func (s *Sim) move(n *Node, d time.Duration) {
 	n.Open()
 }
 
-// revoke has an operator on another node declare a node dead.
 func (s *Sim) revoke(n, operator *Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -228,7 +225,6 @@ func (s *Sim) revoke(n, operator *Node) {
 	}
 }
 
-// breakNetwork injects a fault of the network.
 func (s *Sim) breakNetwork(r *rand.Rand, what Fault, n *Node) {
 	var others []int
 	for i := range s.nodes {
@@ -262,7 +258,6 @@ func (s *Sim) breakNetwork(r *rand.Rand, what Fault, n *Node) {
 	}
 }
 
-// blackout ends all nodes at once.
 func (s *Sim) blackout() {
 	done := make(chan struct{})
 	for _, n := range s.nodes {
@@ -276,10 +271,8 @@ func (s *Sim) blackout() {
 	}
 }
 
-// spare reports whether the group can lose the data of any node.
 func (s *Sim) spare() bool { return s.whole() > 2 }
 
-// whole is how many nodes vote, if all that vote can serve now, and 0 if not.
 func (s *Sim) whole() int {
 	var voters, ready []string
 	for _, o := range s.nodes {

@@ -101,7 +101,7 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 	}
 	every := uint64(max(0, n.s.opts.SnapshotEvery))
 	ctx := simenv.With(context.Background(), simenv.Env{
-		Network: n.s.trace.network(n.s.net), Clock: n.clock, Dir: dir, Fleeting: n.s.opts.Diskless,
+		Network: n.s.net, Clock: n.clock, Dir: dir, Fleeting: n.s.opts.Diskless,
 		SnapshotEvery: every, SnapshotKeep: every / 8,
 	})
 	c, err := holdfast.Open(ctx, cfg)
@@ -126,7 +126,6 @@ func (n *Node) Ready() {
 	}
 }
 
-// take returns the life of what runs and leaves nothing.
 func (n *Node) take() *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -251,7 +250,6 @@ func (n *Node) Resume() {
 	}
 }
 
-// wake ends a pause and reports whether there was one.
 func (n *Node) wake() (paused bool) {
 	n.clock.Thaw()
 	n.s.change(func() {

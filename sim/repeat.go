@@ -48,7 +48,6 @@ func Seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	}
 }
 
-// number reads a number from the environment; false if it is not there.
 func number(t *testing.T, name string) (uint64, bool) {
 	t.Helper()
 	s := os.Getenv(name)
@@ -62,7 +61,6 @@ func number(t *testing.T, name string) (uint64, bool) {
 	return n, true
 }
 
-// withDefaults fills in what is not set.
 func (o Options) withDefaults(t *testing.T) Options {
 	t.Helper()
 	if o.Nodes == 0 {
@@ -89,7 +87,6 @@ func (o Options) withDefaults(t *testing.T) Options {
 	return o
 }
 
-// told stores a failed run, repeats it, and says so in the test's log. A repeated run does neither.
 func (h *history) told(t *testing.T, opts Options) {
 	if os.Getenv(repeatedVar) != "" {
 		return
@@ -111,7 +108,6 @@ func (h *history) told(t *testing.T, opts Options) {
 	t.Logf("seed %d: of %d further runs %d failed", opts.Seed, runs, failed)
 }
 
-// repeat runs the test again in processes of its own, one after the other, and counts.
 func repeat(t *testing.T, opts Options, until time.Time) (runs, failed int) {
 	for runs < opts.Repeat {
 		left := time.Until(until)

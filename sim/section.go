@@ -24,7 +24,6 @@ type Section struct {
 	overtaken int
 }
 
-// visit is one stay in a section.
 type visit struct {
 	life      *life
 	token     holdfast.Token

@@ -36,8 +36,7 @@
 //
 // Its schedule of faults, its history and the logs are stored and the directory is printed; and the
 // run is repeated some times to learn how often it fails, because what happens is decided by the
-// seed only in part: the Go scheduler has a say too. In this repository, sim/exact replays a run
-// exactly.
+// seed only in part: the Go scheduler has a say too.
 //
 // Computation takes no virtual time, so a starved processor is not seen here; processes are for
 // that. See docs/simulation.md.
@@ -54,7 +53,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	_ "github.com/holdfast-go/holdfast/internal/consensus/pooled" // lets bubbles share the log store's pools
+	_ "github.com/holdfast-go/holdfast/internal/consensus/preinit/pooled" // lets bubbles share the log store's pools
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -99,7 +98,6 @@ type Options struct {
 type Sim struct {
 	t       *testing.T
 	opts    Options
-	trace   *tracer
 	history *history
 	begin   time.Time
 	net     *transport.Memory
@@ -135,13 +133,7 @@ func Run(t *testing.T, opts Options, f func(s *Sim)) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(start()))
-		seedRuntime(opts.Seed)
 		s := newSim(t, opts, h)
-		defer func() {
-			if err := s.trace.close(); err != nil {
-				t.Error(err)
-			}
-		}()
 		defer s.close()
 		if !opts.Late {
 			for _, n := range s.nodes {
@@ -158,26 +150,21 @@ func Run(t *testing.T, opts Options, f func(s *Sim)) {
 
 func newSim(t *testing.T, opts Options, h *history) *Sim {
 	t.Helper()
-	trace, err := newTracer(t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &Sim{
-		t: t, opts: opts, trace: trace, history: h, begin: time.Now(), net: transport.NewMemory(opts.Seed),
+		t: t, opts: opts, history: h, begin: time.Now(), net: transport.NewMemory(opts.Seed),
 		lots: rand.New(rand.NewPCG(opts.Seed, 0)), network: newNetworkFaults(), sections: make(map[string]*Section),
 	}
 	logs := slog.DiscardHandler
 	if opts.Logger != nil {
 		logs = opts.Logger.Handler()
 	}
-	s.opts.Logger = slog.New(trace.handler(s.handler(logs)))
+	s.opts.Logger = slog.New(s.handler(logs))
 	for i := range opts.Nodes {
 		s.nodes = append(s.nodes, newNode(s, i))
 	}
 	return s
 }
 
-// close ends the nodes and lets what is left of them end.
 func (s *Sim) close() {
 	s.Heal()
 	var services sync.WaitGroup // they end while all nodes are there

@@ -5,43 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 )
 
-// acceptAll takes connections until the endpoint closes. A failing accept (no descriptors left,
-// say) is the system's trouble, not a reason to stop: it is tried again, ever more slowly.
+// acceptAll accepts connections until the endpoint closes.
 func (e *endpoint) acceptAll() {
-	var retry backoff
-	for {
+	e.repeat(func() error {
 		raw, err := e.wire.Accept()
-		if e.ctx.Err() != nil {
-			if err == nil {
-				raw.Close()
-			}
-			return
-		}
 		if err != nil {
-			if retry.first() {
-				e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err)
-			}
-			retry.wait(e.ctx.Done())
-			continue
+			return err
 		}
-		retry.reset()
 		c := e.adopt(raw)
 		if c == nil {
-			return
+			return nil // the endpoint closes
 		}
 		c.host, c.came = hostOf(c.RemoteAddr()), e.events.Add(1)
 		if evicted := e.handshaking.enter(c); evicted != nil {
 			evicted.abandon()
 		}
 		e.tasks.Go(func() { e.receive(c) })
+		return nil
+	}, func(err error) {
+		e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err)
+	})
+}
+
+// readPackets moves packets from the wire to the reader of Packets, and drops them while it is slow.
+func (e *endpoint) readPackets() {
+	e.repeat(func() error {
+		p, err := e.wire.ReadPacket()
+		if err != nil {
+			return err
+		}
+		select {
+		case e.packets <- p:
+		default:
+		}
+		return nil
+	}, func(err error) {
+		e.log.Warn("receiving packets fails: retrying", "addr", e.Addr(), "error", err)
+	})
+}
+
+// repeat repeats step until the endpoint closes. A failure, for want of a descriptor say, ends
+// nothing: the pause before the next step doubles, and the first failure in a row is reported.
+func (e *endpoint) repeat(step func() error, report func(error)) {
+	pause := time.Duration(0)
+	for e.ctx.Err() == nil {
+		err := step()
+		switch {
+		case err == nil:
+			pause = 0
+			continue
+		case e.ctx.Err() != nil:
+			return
+		case pause == 0:
+			report(err)
+		}
+		pause = min(max(2*pause, retryDelayMin), retryDelayMax)
+		select {
+		case <-time.After(pause):
+		case <-e.ctx.Done():
+		}
 	}
 }
 
-// receive makes a stranger's connection one of a kind, or ends it.
+// receive gives an accepted connection its kind, or ends it.
 func (e *endpoint) receive(c *conn) {
 	kind, err := e.greet(c)
 	if errors.Is(err, errStrayHTTP) {
@@ -51,7 +80,7 @@ func (e *endpoint) receive(c *conn) {
 	switch {
 	case e.ctx.Err() != nil: // Close ends the connection
 	case !stayed:
-		err = errors.New("holdfast: too many connections that do not say who they are")
+		err = errors.New("holdfast: too many connections without a preface")
 	case err == nil && !e.deliver(c, kind):
 		err = fmt.Errorf("%w: %v", errNobody, kind)
 	}
@@ -62,21 +91,20 @@ func (e *endpoint) receive(c *conn) {
 }
 
 // errNobody: that part of the node has not started yet, or has stopped.
-var errNobody = errors.New("holdfast: nobody accepts connections of this kind")
+var errNobody = errors.New("holdfast: this node does not accept connections of this kind now")
 
-// reportRefusal warns now and then. Who came and went without a word (a port check) is no news, nor
-// who came too early.
+// reportRefusal warns, at a limited rate. A port check (a connection without a byte) and a
+// connection before the node has started are no warnings.
 func (e *endpoint) reportRefusal(c *conn, err error) {
 	switch {
 	case errors.Is(err, io.EOF):
-		e.log.Debug("a connection closed before it said anything", "from", c.RemoteAddr())
-		return
+		e.log.Debug("a connection ended before its first byte", "from", c.RemoteAddr())
 	case errors.Is(err, errNobody):
 		e.log.Debug("refused a connection", "from", c.RemoteAddr(), "error", err)
-		return
-	}
-	if n, ok := e.refused.allow(time.Now()); ok {
-		e.log.Warn("refused a connection", "from", c.RemoteAddr(), "error", err, "unreported", n)
+	default:
+		if n, ok := e.refused.Take(time.Now()); ok {
+			e.log.Warn("refused a connection", "from", c.RemoteAddr(), "error", err, "unreported", n)
+		}
 	}
 }
 
@@ -84,11 +112,12 @@ func (e *endpoint) reportRefusal(c *conn, err error) {
 func (e *endpoint) greet(c *conn) (Kind, error) {
 	if e.server != nil {
 		secure := tls.Server(c.raw, e.server)
-		c.secure(secure)
+		c.Conn = secure
 		c.raw.SetDeadline(time.Now().Add(e.opts.HandshakeTimeout))
 		if err := handshake(e.ctx, secure); err != nil {
-			if looksLikePlainHTTP(err) {
-				c.secure(c.raw)
+			var header tls.RecordHeaderError
+			if errors.As(err, &header) && looksLikeHTTP([prefaceSize]byte(header.RecordHeader[:prefaceSize])) {
+				c.Conn = c.raw
 				return 0, errStrayHTTP
 			}
 			return 0, err
@@ -106,7 +135,7 @@ func (e *endpoint) greet(c *conn) (Kind, error) {
 	return kind, c.raw.SetDeadline(time.Time{})
 }
 
-// deliver gives the connection to who listens for its kind. A silent one may have to go for it.
+// deliver gives the connection to the listener of its kind. It may close a silent one in its place.
 func (e *endpoint) deliver(c *conn, kind Kind) bool {
 	e.mu.Lock()
 	l := e.listeners[kind]
@@ -115,7 +144,7 @@ func (e *endpoint) deliver(c *conn, kind Kind) bool {
 		return false
 	}
 	limit := e.limits[kind]
-	c.limit.Store(limit) // before it enters: whoever closes it from then on makes it leave
+	c.limit.Store(limit) // before it enters: its Close must make it leave from then on
 	if evicted := limit.enter(c); evicted != nil {
 		evicted.abandon()
 		e.reportRefusal(evicted, fmt.Errorf("holdfast: too many %v connections, this one was silent the longest", kind))
@@ -128,14 +157,8 @@ func (e *endpoint) deliver(c *conn, kind Kind) bool {
 	return evicted != c
 }
 
-// looksLikePlainHTTP: what TLS took for a record's header is the beginning of an HTTP request.
-func looksLikePlainHTTP(err error) bool {
-	var header tls.RecordHeaderError
-	return errors.As(err, &header) && looksLikeHTTP([prefaceSize]byte(header.RecordHeader[:prefaceSize]))
-}
-
-// redirect answers a stray HTTP request. Then it reads what is still coming, within limits: closing
-// with unread bytes would reset the connection and take the answer away.
+// redirect answers a stray HTTP request. It reads the rest of the request, within limits, because
+// closing with unread bytes would reset the connection and lose the answer.
 func redirect(c *conn) {
 	c.raw.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(c, strayHTTPAnswer()); err != nil {
@@ -145,40 +168,4 @@ func redirect(c *conn) {
 		half.CloseWrite()
 	}
 	io.Copy(io.Discard, io.LimitReader(c.raw, 64<<10))
-}
-
-// backoff doubles the pause between attempts that keep failing. The zero value is ready.
-type backoff struct{ delay time.Duration }
-
-func (b *backoff) reset()      { b.delay = 0 }
-func (b *backoff) first() bool { return b.delay == 0 }
-
-// wait pauses, or returns early when done closes.
-func (b *backoff) wait(done <-chan struct{}) {
-	b.delay = min(max(2*b.delay, retryDelayMin), retryDelayMax)
-	timer := time.NewTimer(b.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-done:
-	}
-}
-
-// limiter lets one warning through per refusalsPeriod, so that a stranger cannot fill the log.
-type limiter struct {
-	mu      sync.Mutex
-	next    time.Time
-	skipped int
-}
-
-// allow reports whether to warn now, and how many times it said no since the last yes.
-func (l *limiter) allow(now time.Time) (skipped int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Before(l.next) {
-		l.skipped++
-		return 0, false
-	}
-	skipped, l.skipped, l.next = l.skipped, 0, now.Add(refusalsPeriod)
-	return skipped, true
 }

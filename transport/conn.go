@@ -6,27 +6,23 @@ import (
 	"sync/atomic"
 )
 
-// conn is a connection that its endpoint can end. It hides whether there is TLS beneath, which also
-// keeps net/http from taking our own protocol name for one of HTTP's.
+// conn is a connection that its endpoint can end. It hides TLS, which also keeps net/http from
+// taking our protocol name for one of HTTP's.
 type conn struct {
-	net.Conn          // what the user reads and writes: raw, or TLS over raw
-	raw      net.Conn // closing it takes no time and asks nobody
+	net.Conn          // raw, or TLS over raw
+	raw      net.Conn // its Close does not block
 	endpoint *endpoint
 	once     sync.Once
 	err      error
 
-	// Of accepted connections, on the endpoint's count of what happens, which is never the same
-	// twice.
+	// Of accepted connections; came and heard are numbers of the endpoint's events.
 	host  string
 	came  int64
-	heard atomic.Int64              // when the last bytes came
-	limit atomic.Pointer[connLimit] // of its kind; nil before it has one
+	heard atomic.Int64              // the last bytes
+	limit atomic.Pointer[connLimit] // of its kind; nil during the handshake
 }
 
-// secure puts TLS between raw and the user; before anybody else knows the connection.
-func (c *conn) secure(over net.Conn) { c.Conn = over }
-
-// Read notes that the other side has something to say.
+// Read counts the event for the limits.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -35,8 +31,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection. What was written is still delivered if the other side reads on. With
-// TLS it may take up to five seconds when the other side does not read.
+// Close ends the connection. The peer still receives written bytes if it reads on. With TLS, Close
+// takes up to five seconds if the peer does not read.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.endpoint.disown(c)
@@ -45,7 +41,7 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// abandon ends it without a farewell.
+// abandon ends the connection at once.
 func (c *conn) abandon() {
 	c.endpoint.disown(c)
 	c.raw.Close()

@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// connLimit is a bounded set of accepted connections. Where there is no room, it is made by closing
-// one of the host that has the most: the one with the lowest age, which is when it came or was last
-// heard. So a flood displaces itself, and who comes from elsewhere or has something to say gets
-// through.
+// connLimit is a bounded set of accepted connections. A connection beyond the bound displaces one
+// of the host that has the most: the one with the lowest age, the event at which it came or was last
+// heard. So a flood displaces itself, and connections of other hosts or in use stay.
 type connLimit struct {
-	max     int // of all hosts
-	hostMax int // of one
+	max     int
+	hostMax int // of one host
 	age     func(*conn) int64
 
 	mu    sync.Mutex
@@ -23,7 +22,7 @@ func newConnLimit(max, hostMax int, age func(*conn) int64) *connLimit {
 	return &connLimit{max: max, hostMax: hostMax, age: age, hosts: make(map[string]map[*conn]struct{})}
 }
 
-// enter admits c and returns the connection that has to go for it, nil if there is room.
+// enter admits c and returns the connection that it displaces, if any.
 func (w *connLimit) enter(c *conn) (evicted *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,7 +43,7 @@ func (w *connLimit) enter(c *conn) (evicted *conn) {
 	return evicted
 }
 
-// leave reports whether c was still there.
+// leave reports whether c was in the set.
 func (w *connLimit) leave(c *conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +82,8 @@ func (w *connLimit) remove(c *conn) bool {
 	return true
 }
 
-// hostOf is the address without its port; IPv6 addresses of one /64 are one host, since whoever has
-// one usually has them all.
+// hostOf is the address without its port. IPv6 addresses of one /64 are one host: a machine usually
+// has all of them.
 func hostOf(addr net.Addr) string {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {

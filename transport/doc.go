@@ -1,16 +1,15 @@
 // Package transport carries no promise of compatibility: it is public for tests, which use its
-// in-process network. It gives a node one address for everything: raft, gossip and probes share one
-// port number, TCP for connections and UDP for packets.
+// in-process network. It gives a node one address: raft, gossip and probes share one port number,
+// TCP for connections and UDP for packets.
 //
-// A connection is made in three steps: TCP, then mutual TLS 1.3 when Options.TLS is set, then a
-// preface of four bytes ("HF", a version, a Kind) that says which part of the node it is for. What
-// comes before the end of the preface is a stranger's: it has limits in number, memory and time,
-// and what it says reaches nobody. Without TLS whoever sends a preface is let in.
+// A connection is made in three steps: TCP, mutual TLS 1.3 if Options.TLS is set, and a preface of
+// four bytes ("HF", a version, a Kind) that names the part of the node it is for. Connections
+// without a complete preface are strangers: their number, memory and time are limited, and their
+// bytes reach no other package. Without TLS every peer that sends a preface is admitted.
 //
 // There are two networks: TCP, on real sockets, and Memory, inside one process, with faults by seed
 // (drop, delay, duplicate, reorder, cut, reset) for tests and simulations, also within
-// testing/synctest bubbles. Both stand below the same endpoint, so that what is tested on one holds
-// on the other.
+// testing/synctest bubbles. Both serve the same endpoint, so a test on one holds for the other.
 //
 // The promises of an endpoint, each with a test:
 //
@@ -18,7 +17,7 @@
 //     silently.
 //  2. Packets are best effort: lost, late, doubled or out of order, but never changed or cut short.
 //  3. Close is synchronous: afterwards no goroutine, descriptor, connection or port is left.
-//  4. No bytes from the network crash the process, and memory spent on strangers is bounded.
-//  5. A burst of connections from one host, half-open or idle, does not keep other hosts out, nor
-//     end a connection of this host that is in use.
+//  4. No bytes from the network crash the process, and strangers use bounded memory.
+//  5. A burst of connections from one host, half-open or idle, neither keeps other hosts out nor
+//     ends a connection of this host that is in use.
 package transport

@@ -10,41 +10,41 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
 const (
-	dialLimit      = 10 * time.Second // a Dial that nothing else ends
-	packetsBuffer  = 512              // packets that wait for the reader of Packets
+	dialLimit      = 10 * time.Second
+	packetsBuffer  = 512 // packets that wait for the reader of Packets
 	retryDelayMin  = 5 * time.Millisecond
 	retryDelayMax  = time.Second
-	refusalsPeriod = 10 * time.Second // at most one warning about refused connections in this time
+	refusalsPeriod = 10 * time.Second // of at most one warning about refused connections
 )
 
-// wire is what an endpoint stands on: real sockets, or the memory network.
+// wire is the network below an endpoint: real sockets, or the memory network. Close ends Accept and
+// ReadPacket, which block until then, but no connection.
 type wire interface {
 	Addr() string
-	// Accept and ReadPacket block until there is something, the wire closes, or the system fails.
 	Accept() (net.Conn, error)
 	ReadPacket() (Packet, error)
 	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
 	WritePacket(ctx context.Context, b []byte, addr string) error
-	// Close ends both Accept and ReadPacket; connections live on.
 	Close() error
 }
 
-// endpoint is everything above the wire, the same for both networks.
+// endpoint is the part above the wire, the same for both networks.
 type endpoint struct {
 	wire        wire
 	opts        Options
 	server      *tls.Config // nil without TLS
 	log         *slog.Logger
-	handshaking *connLimit          // those that have not yet said who they are
-	limits      map[Kind]*connLimit // those that have, by what they are for
-	events      atomic.Int64        // counts what connections say
-	refused     limiter
+	handshaking *connLimit          // connections without a complete preface
+	limits      map[Kind]*connLimit // the others
+	events      atomic.Int64        // connections accepted, and reads of bytes
 	packets     chan Packet
-
-	misnamed limiter // of dialed nodes whose certificate is another host's
+	refused     sparse.Lines // about refused connections
+	misnamed    sparse.Lines // about dialed nodes whose certificate names another host
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -58,7 +58,7 @@ type endpoint struct {
 	listeners map[Kind]*listener
 }
 
-// newEndpoint takes the wire over: Close of the endpoint closes it.
+// newEndpoint returns an endpoint that owns the wire.
 func newEndpoint(w wire, opts Options) *endpoint {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &endpoint{
@@ -68,6 +68,8 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		handshaking: newConnLimit(opts.StrangersMax, opts.StrangersMax, func(c *conn) int64 { return c.came }),
 		limits:      make(map[Kind]*connLimit),
 		packets:     make(chan Packet, packetsBuffer),
+		refused:     sparse.Lines{Most: 1, Period: refusalsPeriod},
+		misnamed:    sparse.Lines{Most: 1, Period: refusalsPeriod},
 		ctx:         ctx,
 		cancel:      cancel,
 		conns:       make(map[*conn]struct{}),
@@ -150,7 +152,7 @@ func (e *endpoint) introduce(ctx context.Context, c *conn, addr string, kind Kin
 	err := func() error {
 		if e.opts.TLS != nil {
 			secure := tls.Client(c.raw, clientTLS(e.opts.TLS, addr))
-			c.secure(secure)
+			c.Conn = secure
 			if err := handshake(ctx, secure); err != nil {
 				return e.advise(err, addr)
 			}
@@ -158,13 +160,13 @@ func (e *endpoint) introduce(ctx context.Context, c *conn, addr string, kind Kin
 		_, err := c.Write(appendPreface(nil, kind))
 		return err
 	}()
-	if !stop() { // the deadline is, or is about to be, in the past: the connection is of no use
+	if !stop() { // the deadline is, or is about to be, in the past
 		return ctx.Err()
 	}
 	return err
 }
 
-// explain adds ErrClosed to an error that came from closing the endpoint.
+// explain adds ErrClosed to an error of a closed endpoint.
 func (e *endpoint) explain(err error) error {
 	if e.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("%w (%w)", ErrClosed, err)
@@ -172,7 +174,7 @@ func (e *endpoint) explain(err error) error {
 	return err
 }
 
-// adopt registers a connection so that Close can end it; nil, and raw closed, if that came first.
+// adopt registers a connection for Close to end. On a closed endpoint it closes raw and returns nil.
 func (e *endpoint) adopt(raw net.Conn) *conn {
 	c := &conn{Conn: raw, raw: raw, endpoint: e}
 	e.mu.Lock()
@@ -194,11 +196,11 @@ func (e *endpoint) disown(c *conn) {
 	}
 }
 
-// Close ends everything, in the order that keeps new things from beginning.
+// Close first bars new connections and listeners, then ends those that exist.
 func (e *endpoint) Close() error {
 	e.once.Do(func() {
 		e.mu.Lock()
-		e.closed = true // from here on no connection is adopted and no listener opened
+		e.closed = true
 		for c := range e.conns {
 			c.raw.Close()
 		}
@@ -207,7 +209,7 @@ func (e *endpoint) Close() error {
 		e.listeners = nil
 		e.mu.Unlock()
 
-		e.cancel() // dials under way, waits of the loops
+		e.cancel() // dials under way, pauses
 		e.err = e.wire.Close()
 		for _, l := range listeners {
 			l.Close()

@@ -11,11 +11,11 @@ type listener struct {
 	kind    Kind
 	addr    address
 	backlog int
-	ready   chan struct{} // capacity 1: something may be in the queue
+	ready   chan struct{} // capacity 1: the queue may not be empty
 	done    chan struct{}
 
 	mu     sync.Mutex
-	queue  []*conn // that wait for Accept
+	queue  []*conn // wait for Accept
 	closed bool
 }
 
@@ -29,7 +29,7 @@ func newListener(kind Kind, addr string, backlog int) *listener {
 	}
 }
 
-// Accept waits for the next connection; after Close it returns ErrClosed.
+// Accept waits for a connection. After Close it returns ErrClosed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		if c := l.next(); c != nil {
@@ -52,7 +52,7 @@ func (l *listener) next() *conn {
 	}
 	first := l.queue[0]
 	l.queue = slices.Delete(l.queue, 0, 1)
-	l.signal() // there may be more, and another who accepts
+	l.signal() // for another connection and another caller of Accept
 	return first
 }
 
@@ -66,7 +66,7 @@ func (l *listener) signal() {
 // Addr is the endpoint's address.
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// Close stops this kind: connections not yet accepted are closed, accepted ones live on.
+// Close closes the connections that wait for Accept. Accepted ones stay.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +88,8 @@ func (l *listener) isClosed() bool {
 	return l.closed
 }
 
-// offer queues c and returns the connection that has to go for it, c itself where the listener is
-// closed. As in a connLimit, where there is no room it is the oldest of the host that has the most.
+// offer queues c and returns the connection that it displaces: as in a connLimit the oldest of the
+// host that has the most, or c itself if the listener is closed.
 func (l *listener) offer(c *conn) (evicted *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

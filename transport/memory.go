@@ -17,24 +17,24 @@ const (
 	memoryBacklog   = 128 // connections that wait for the endpoint
 )
 
-// Memory is a network inside one process, for tests. Every host name or IP address exists as soon
-// as an endpoint is bound to it; names are not resolved, and a wildcard means 127.0.0.1. Without
-// faults it is fast and perfect. It needs no sockets and no goroutines of its own, so it works in
-// real time as well as within testing/synctest bubbles (make it inside the bubble).
+// Memory is a network inside one process, for tests. A host name or IP address exists once an
+// endpoint is bound to it; names are not resolved, and a wildcard means 127.0.0.1. Without faults it
+// is fast and perfect. It has no sockets and no goroutines, and also works within testing/synctest
+// bubbles (make it inside the bubble).
 type Memory struct {
 	seed  uint64
 	rules atomic.Pointer[rules]
 
 	mu      sync.Mutex
 	wires   map[string]*memoryWire // by address
-	ports   map[string]int         // by host: the last one given out for port 0
-	dialed  int                    // connections so far; makes the dialing side's port numbers
+	ports   map[string]int         // by host: the last one for port 0
+	dialed  int                    // connections so far, for the dialing side's port numbers
 	links   map[pair]*link
 	streams map[*stream]struct{}
 }
 
-// NewMemory makes an empty network. The seed decides what faults do: on each link (directed pair of
-// addresses) the n-th packet meets the same fate in every run, whatever happens on other links.
+// NewMemory makes an empty network. The seed decides the effect of faults: on each link (directed
+// pair of addresses) the n-th packet has the same fate in every run, whatever other links carry.
 func NewMemory(seed uint64) *Memory {
 	m := &Memory{
 		seed:    seed,
@@ -88,7 +88,7 @@ func (m *Memory) bind(host string, port int) (*memoryWire, error) {
 	return w, nil
 }
 
-// freePort counts on rather than filling gaps, so that a port is not reused soon after its end.
+// freePort does not fill gaps, so that a port is not reused soon after its end.
 func (m *Memory) freePort(host string) (int, error) {
 	for range memoryPortLast - memoryPortFirst + 1 {
 		port := m.ports[host] + 1
@@ -122,14 +122,14 @@ func (m *Memory) link(from, to place) *link {
 	return l
 }
 
-// place is where an endpoint is; faults may name either part.
+// place is the address of an endpoint and its host; faults may name either.
 type place struct{ addr, host string }
 
 func placeOf(host string, port int) place {
 	return place{addr: net.JoinHostPort(host, strconv.Itoa(port)), host: host}
 }
 
-// splitAddr takes a "host:port" with a number for a port.
+// splitAddr splits a "host:port" with a numeric port.
 func splitAddr(addr string) (host string, port int, err error) {
 	host, service, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -1,33 +1,36 @@
 package transport
 
 import (
+	"hash/fnv"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 )
 
 // Faults of one direction between two places. Probabilities are from 0 to 1. The zero value is a
 // perfect link.
 type Faults struct {
-	// Drop, Duplicate and Reorder are probabilities per packet. A reordered packet is held back for
-	// up to ten milliseconds (or Delay and Jitter, if more), so that later ones overtake it.
+	// Drop, Duplicate and Reorder are probabilities per packet. A reordered packet is delayed by up
+	// to ten milliseconds (or Delay and Jitter, if more), so that later ones overtake it.
 	Drop, Duplicate, Reorder float64
-	// Delay holds packets and the bytes of streams back, Jitter by a random time more, up to
-	// itself. Streams stay in order.
+	// Delay delays packets and the bytes of streams, by a random time up to Jitter more. Streams
+	// stay in order.
 	Delay, Jitter time.Duration
 	// Reset is the probability, per write to a stream, that the stream breaks for both sides.
 	Reset float64
-	// Cut drops packets and holds the bytes and the end of streams back until it is healed. A dial
-	// waits while either direction is cut.
+	// Cut drops packets and delays the bytes and the end of streams until it is healed. A dial waits
+	// while either direction is cut.
 	Cut bool
-	// CutGossip and CutRaft cut that traffic alone, as a firewall does or secrets that differ.
-	// Packets are gossip's.
+	// CutGossip and CutRaft cut that traffic alone, like a firewall or different secrets. Packets
+	// are gossip's.
 	CutGossip, CutRaft bool
 }
 
 // SetFaults sets the faults from one place to another, replacing earlier ones for the same two
-// names. A name is an address ("10.0.0.7:7643"), a host ("10.0.0.7"), or "*" for everybody else.
-// Where several apply, the one with the most exact from, then the most exact to, counts; a Cut of
+// names. A name is an address ("10.0.0.7:7643"), a host ("10.0.0.7"), or "*" for all others. Of
+// several that apply, the one with the most exact from, then the most exact to, counts; a Cut of
 // any counts.
 func (m *Memory) SetFaults(from, to string, f Faults) {
 	m.change(func(all map[pair]Faults) {
@@ -39,12 +42,12 @@ func (m *Memory) SetFaults(from, to string, f Faults) {
 	})
 }
 
-// Cut cuts one direction and leaves the other.
+// Cut cuts one direction.
 func (m *Memory) Cut(from, to string) {
 	m.change(func(all map[pair]Faults) { setCut(all, from, to) })
 }
 
-// Isolate cuts both directions between name and everybody else.
+// Isolate cuts both directions between name and all others.
 func (m *Memory) Isolate(name string) {
 	m.change(func(all map[pair]Faults) {
 		setCut(all, name, "*")
@@ -56,9 +59,13 @@ func (m *Memory) Isolate(name string) {
 func (m *Memory) Partition(groups ...[]string) {
 	m.change(func(all map[pair]Faults) {
 		for i, group := range groups {
-			for _, other := range slices.Concat(slices.Concat(groups[:i]...), slices.Concat(groups[i+1:]...)) {
+			for j, others := range groups {
 				for _, name := range group {
-					setCut(all, name, other)
+					for _, other := range others {
+						if i != j {
+							setCut(all, name, other)
+						}
+					}
 				}
 			}
 		}
@@ -109,7 +116,7 @@ func setCut(all map[pair]Faults, from, to string) {
 	all[pair{from, to}] = f
 }
 
-// change replaces the rules by an edited copy and wakes who waits for an end of a cut.
+// change replaces the rules by an edited copy and wakes the waits for the end of a cut.
 func (m *Memory) change(edit func(map[pair]Faults)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +133,7 @@ type pair struct{ from, to string }
 // rules are all faults at one time. Immutable.
 type rules struct {
 	faults     map[pair]Faults
-	superseded chan struct{} // closed when other rules hold
+	superseded chan struct{} // closed by the next rules
 }
 
 func newRules(faults map[pair]Faults) *rules {
@@ -159,12 +166,62 @@ func (r *rules) of(from, to place, kind Kind) Faults {
 	return result
 }
 
-// onlySelf: name is the host that both share, so that for it "everybody else" does not include
-// other.
+// onlySelf reports whether name is the host of both, so that "*" beside it does not include other.
 func (p place) onlySelf(name string, other place) bool { return name == p.host && p.host == other.host }
 
-// cut reports whether the direction is cut, and a channel that closes when that may have changed.
+// cut reports whether the direction is cut, and returns a channel that closes with the next rules.
 func (m *Memory) cut(from, to place, kind Kind) (bool, <-chan struct{}) {
 	r := m.rules.Load()
 	return r.of(from, to, kind).Cut, r.superseded
 }
+
+const reorderHold = 10 * time.Millisecond
+
+// link draws the random numbers of one direction. Packets and streams have a generator each, so
+// that the fate of a packet does not depend on the bytes before it.
+type link struct {
+	mu      sync.Mutex
+	packets *rand.Rand
+	streams *rand.Rand
+}
+
+func newLink(seed uint64, p pair) *link {
+	h := fnv.New64a()
+	h.Write([]byte(p.from + "\x00" + p.to))
+	name := h.Sum64()
+	return &link{
+		packets: rand.New(rand.NewPCG(seed, name)),
+		streams: rand.New(rand.NewPCG(seed, ^name)),
+	}
+}
+
+// packet returns the delay of each copy of a packet, none if it is lost. It always draws the same
+// count of numbers, so that a change of one probability does not change the effect of the others.
+func (l *link) packet(f Faults) (copies []time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	drop, twice, late := l.packets.Float64(), l.packets.Float64(), l.packets.Float64()
+	jitter, jitterTwice, hold := l.packets.Float64(), l.packets.Float64(), l.packets.Float64()
+	if f.Cut || drop < f.Drop {
+		return nil
+	}
+	first := f.Delay + portion(f.Jitter, jitter)
+	if late < f.Reorder {
+		first += 1 + portion(max(reorderHold, f.Delay+f.Jitter), hold)
+	}
+	copies = append(copies, first)
+	if twice < f.Duplicate {
+		copies = append(copies, f.Delay+portion(f.Jitter, jitterTwice))
+	}
+	return copies
+}
+
+// stream returns the delay of a write, and whether the stream breaks instead.
+func (l *link) stream(f Faults) (delay time.Duration, reset bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	broken, jitter := l.streams.Float64(), l.streams.Float64()
+	return f.Delay + portion(f.Jitter, jitter), broken < f.Reset
+}
+
+func portion(d time.Duration, of float64) time.Duration { return time.Duration(of * float64(d)) }

@@ -1,47 +1,56 @@
 package transport
 
 import (
-	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
 
 const lateMax = 4096 // packets under way to one endpoint; more are lost
 
-// lateQueue delivers packets at their time, in the order of that time and then of sending. One
+// lateQueue delivers packets at their time, and those of one time in the order of sending. One
 // timer serves all of them; there is no goroutine while nothing is due.
 type lateQueue struct {
 	deliver func(Packet)
 
-	mu     sync.Mutex
-	heap   lateHeap
-	sent   uint64
-	timer  *time.Timer
-	closed bool
+	mu      sync.Mutex
+	packets []latePacket
+	timer   *time.Timer
+	closed  bool
 }
 
 type latePacket struct {
 	Packet
-	due  time.Time
-	sent uint64
+	due time.Time
 }
 
 func (q *lateQueue) add(p Packet, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || len(q.heap) >= lateMax {
+	if q.closed || len(q.packets) >= lateMax {
 		return
 	}
-	q.sent++
-	heap.Push(&q.heap, latePacket{p, due, q.sent})
-	if q.heap[0].sent == q.sent {
+	at := q.dueBy(due)
+	q.packets = slices.Insert(q.packets, at, latePacket{p, due})
+	if at == 0 {
 		q.arm()
 	}
 }
 
+// dueBy is the number of packets that are due at now or earlier.
+func (q *lateQueue) dueBy(now time.Time) int {
+	n, _ := slices.BinarySearchFunc(q.packets, now, func(p latePacket, now time.Time) int {
+		if p.due.After(now) {
+			return 1
+		}
+		return -1
+	})
+	return n
+}
+
 // arm sets the timer for the earliest packet.
 func (q *lateQueue) arm() {
-	wait := time.Until(q.heap[0].due)
+	wait := time.Until(q.packets[0].due)
 	if q.timer == nil {
 		q.timer = time.AfterFunc(wait, q.fire)
 		return
@@ -52,11 +61,12 @@ func (q *lateQueue) arm() {
 func (q *lateQueue) fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
-	for len(q.heap) > 0 && !q.heap[0].due.After(now) {
-		q.deliver(heap.Pop(&q.heap).(latePacket).Packet)
+	n := q.dueBy(time.Now())
+	for _, p := range q.packets[:n] {
+		q.deliver(p.Packet)
 	}
-	if len(q.heap) > 0 && !q.closed {
+	q.packets = slices.Delete(q.packets, 0, n)
+	if len(q.packets) > 0 {
 		q.arm()
 	}
 }
@@ -64,30 +74,8 @@ func (q *lateQueue) fire() {
 func (q *lateQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closed, q.heap = true, nil
+	q.closed, q.packets = true, nil
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-}
-
-type lateHeap []latePacket
-
-func (h lateHeap) Len() int      { return len(h) }
-func (h lateHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h lateHeap) Less(i, j int) bool {
-	if h[i].due.Equal(h[j].due) {
-		return h[i].sent < h[j].sent
-	}
-	return h[i].due.Before(h[j].due)
-}
-
-// Push and Pop are container/heap's.
-func (h *lateHeap) Push(x any) { *h = append(*h, x.(latePacket)) }
-
-func (h *lateHeap) Pop() any {
-	last := len(*h) - 1
-	p := (*h)[last]
-	(*h)[last] = latePacket{}
-	*h = (*h)[:last]
-	return p
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -11,8 +12,8 @@ import (
 
 const pipeMax = 256 << 10 // bytes under way in one direction; writers wait beyond
 
-// pipe carries the bytes of one direction. Nobody waits for anything under mu: a goroutine that
-// waits for a mutex would stop the virtual time of a synctest bubble.
+// pipe carries the bytes of one direction. No goroutine waits under mu: one that waits for a mutex
+// would stop the virtual time of a synctest bubble.
 type pipe struct {
 	stream   *stream
 	from, to place
@@ -27,24 +28,24 @@ type pipe struct {
 	broken     bool
 	readBy     time.Time
 	writeBy    time.Time
-	changed    chan struct{} // closed at the next change; nil when nobody waits
+	changed    chan struct{} // closed at the next change; nil without waits
 }
 
-// segment is what one write brought.
+// segment is the bytes of one write.
 type segment struct {
 	data []byte
-	due  time.Time // when it arrives; zero: at once
+	due  time.Time // zero: at once
 }
 
 func newPipe(s *stream, from, to place) *pipe {
 	return &pipe{stream: s, from: from, to: to, writing: make(chan struct{}, 1)}
 }
 
-// waiting says what may end a wait.
+// waiting has the events that may end a wait.
 type waiting struct {
 	changed <-chan struct{}
-	rules   <-chan struct{} // nil: other rules would not help
-	until   time.Time       // zero: for ever
+	rules   <-chan struct{} // nil: the wait does not depend on the rules
+	until   time.Time       // zero: forever
 }
 
 func (w waiting) wait() {
@@ -71,7 +72,7 @@ func (p *pipe) read(b []byte) (int, error) {
 	}
 }
 
-// tryRead reads, fails, or says what to wait for.
+// tryRead reads, fails, or returns the wait before the next try.
 func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +104,7 @@ func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 	return 0, &waiting{p.watch(), nil, next}, nil
 }
 
-// take moves what has arrived into b.
+// take moves bytes that have arrived into b.
 func (p *pipe) take(b []byte, now time.Time) (n int) {
 	for n < len(b) && len(p.segments) > 0 && !p.segments[0].due.After(now) {
 		first := &p.segments[0]
@@ -138,7 +139,7 @@ func (p *pipe) write(b []byte) (int, error) {
 	}
 }
 
-// lots draws what the faults of the moment do to one write.
+// lots draws the effect of the present faults on one write.
 func (p *pipe) lots() (time.Duration, bool) {
 	faults := p.stream.net.rules.Load().of(p.from, p.to, p.stream.kind)
 	if faults.Delay+faults.Jitter == 0 && faults.Reset == 0 {
@@ -150,7 +151,8 @@ func (p *pipe) lots() (time.Duration, bool) {
 	return p.link.stream(faults)
 }
 
-// tryWrite takes as much of b as there is room for, fails, or says what to wait for.
+// tryWrite writes the part of b for which there is room, fails, or returns the wait before the next
+// try.
 func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +166,7 @@ func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
 		return 0, nil, syscall.ECONNRESET
 	}
 	var superseded <-chan struct{}
-	if p.readerDone { // the writer learns it unless a cut hides it
+	if p.readerDone { // the writer learns of it unless a cut hides it
 		there, changed := p.stream.net.cut(p.from, p.to, p.stream.kind)
 		back, _ := p.stream.net.cut(p.to, p.from, p.stream.kind)
 		if !there && !back {
@@ -178,23 +180,18 @@ func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
 	}
 	b = b[:min(room, len(b))]
 	if len(b) > 0 {
-		p.append(b, now, delay)
+		due := time.Time{}
+		if delay > 0 {
+			due = now.Add(delay)
+		}
+		p.size += len(b)
+		p.segments = append(p.segments, segment{slices.Clone(b), due})
 		p.notify()
 	}
 	return len(b), nil, nil
 }
 
-// append puts a copy of b under way, behind what was written earlier, which it never overtakes.
-func (p *pipe) append(b []byte, now time.Time, delay time.Duration) {
-	due := time.Time{}
-	if delay > 0 {
-		due = now.Add(delay)
-	}
-	p.size += len(b)
-	p.segments = append(p.segments, segment{append([]byte(nil), b...), due})
-}
-
-// reset loses everything and fails both ends.
+// reset loses the bytes under way and fails both ends.
 func (p *pipe) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,23 +222,13 @@ func (p *pipe) closeReader() {
 	p.notify()
 }
 
-func (p *pipe) setReadDeadline(t time.Time) error {
+// setDeadline sets readBy or writeBy, for the end with this done flag.
+func (p *pipe) setDeadline(by *time.Time, t time.Time, done *bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.readBy = t
+	*by = t
 	p.notify()
-	if p.readerDone {
-		return net.ErrClosed
-	}
-	return nil
-}
-
-func (p *pipe) setWriteDeadline(t time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.writeBy = t
-	p.notify()
-	if p.writerDone {
+	if *done {
 		return net.ErrClosed
 	}
 	return nil
@@ -270,12 +257,4 @@ func earlier(deadline, instant time.Time) time.Time {
 		return instant
 	}
 	return deadline
-}
-
-// describe gives an error the form that real connections give it; io.EOF stays bare.
-func (c *memoryConn) describe(op string, err error) error {
-	if err == nil || err == io.EOF {
-		return err
-	}
-	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }

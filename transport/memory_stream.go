@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"io"
 	"net"
 	"time"
 )
@@ -8,13 +9,13 @@ import (
 // stream is a connection of the memory network: two pipes and their two ends.
 type stream struct {
 	net              *Memory
-	from, to         place // who dialed whom
+	from, to         place // the dialing end and the other
 	kind             Kind
 	there, back      *pipe
 	dialed, accepted *memoryConn
 }
 
-// newStream makes one; local is the dialing end's own address.
+// newStream makes a stream; local is the address of the dialing end.
 func newStream(m *Memory, from, to place, local string, kind Kind) *stream {
 	s := &stream{net: m, from: from, to: to, kind: kind}
 	s.there = newPipe(s, from, to)
@@ -25,14 +26,14 @@ func newStream(m *Memory, from, to place, local string, kind Kind) *stream {
 	return s
 }
 
-// reset breaks both directions; what was under way is lost.
+// reset breaks both directions; bytes under way are lost.
 func (s *stream) reset() {
 	s.there.reset()
 	s.back.reset()
 	s.forget()
 }
 
-// forget drops the stream from those of the network.
+// forget removes the stream from the network.
 func (s *stream) forget() {
 	s.net.mu.Lock()
 	delete(s.net.streams, s)
@@ -45,7 +46,7 @@ type memoryConn struct {
 	local, remote net.Addr
 }
 
-// Read reads what the other end wrote.
+// Read reads bytes of the other end.
 func (c *memoryConn) Read(b []byte) (int, error) {
 	n, err := c.in.read(b)
 	return n, c.describe("read", err)
@@ -57,7 +58,7 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 	return n, c.describe("write", err)
 }
 
-// Close ends this side: the other one reads what is under way, then io.EOF; its writes fail.
+// Close ends this side: the other end reads the bytes under way, then io.EOF; its writes fail.
 func (c *memoryConn) Close() error {
 	first := c.out.closeWriter()
 	c.in.closeReader()
@@ -73,10 +74,10 @@ func (c *memoryConn) Close() error {
 // LocalAddr is this end's address.
 func (c *memoryConn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is the other end's.
+// RemoteAddr is the other end's address.
 func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
 
-// SetDeadline bounds reads and writes, those under way too.
+// SetDeadline bounds reads and writes, also those under way.
 func (c *memoryConn) SetDeadline(t time.Time) error {
 	c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
@@ -84,10 +85,18 @@ func (c *memoryConn) SetDeadline(t time.Time) error {
 
 // SetReadDeadline bounds reads.
 func (c *memoryConn) SetReadDeadline(t time.Time) error {
-	return c.describe("set", c.in.setReadDeadline(t))
+	return c.describe("set", c.in.setDeadline(&c.in.readBy, t, &c.in.readerDone))
 }
 
 // SetWriteDeadline bounds writes.
 func (c *memoryConn) SetWriteDeadline(t time.Time) error {
-	return c.describe("set", c.out.setWriteDeadline(t))
+	return c.describe("set", c.out.setDeadline(&c.out.writeBy, t, &c.out.writerDone))
+}
+
+// describe gives an error the form of real connections; io.EOF stays bare.
+func (c *memoryConn) describe(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }

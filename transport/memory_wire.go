@@ -4,12 +4,13 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// memoryWire is one endpoint's share of a Memory.
+// memoryWire is the wire of one endpoint of a Memory.
 type memoryWire struct {
 	net     *Memory
 	at      place
@@ -65,14 +66,12 @@ func (w *memoryWire) WritePacket(_ context.Context, b []byte, addr string) error
 	if target == nil {
 		return nil
 	}
-	from := w.packetAddr()
-	faults := w.net.rules.Load().of(w.at, target.at, KindGossip)
-	if faults == (Faults{}) {
-		target.arrive(Packet{Data: append([]byte(nil), b...), From: from})
-		return nil
+	delays := []time.Duration{0}
+	if faults := w.net.rules.Load().of(w.at, target.at, KindGossip); faults != (Faults{}) {
+		delays = w.net.link(w.at, target.at).packet(faults)
 	}
-	for _, delay := range w.net.link(w.at, target.at).packet(faults) {
-		p := Packet{Data: append([]byte(nil), b...), From: from}
+	for _, delay := range delays {
+		p := Packet{Data: slices.Clone(b), From: w.packetAddr()}
 		if delay == 0 {
 			target.arrive(p)
 			continue
@@ -82,7 +81,7 @@ func (w *memoryWire) WritePacket(_ context.Context, b []byte, addr string) error
 	return nil
 }
 
-// arrive hands a packet to the endpoint, which loses it when it does not keep up.
+// arrive gives a packet to the endpoint, which drops it while its buffer is full.
 func (w *memoryWire) arrive(p Packet) {
 	p.At = time.Now()
 	select {
@@ -91,8 +90,8 @@ func (w *memoryWire) arrive(p Packet) {
 	}
 }
 
-// Dial opens a stream to the endpoint at addr. While either direction is cut, it waits like a SYN
-// that gets no answer.
+// Dial opens a stream to the endpoint at addr. While either direction is cut it waits, like a SYN
+// without an answer.
 func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error) {
 	host, port, err := splitAddr(addr)
 	if err != nil {
@@ -107,14 +106,14 @@ func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn
 		return nil, refused(to)
 	}
 	select {
-	case target.accepts <- s.accepted: // waits when too many wait already
+	case target.accepts <- s.accepted: // blocks while too many wait
 	case <-target.done:
 	case <-ctx.Done():
 		s.reset()
 		return nil, ctx.Err()
 	}
 	select {
-	case <-target.done: // perhaps nobody looks into accepts any more
+	case <-target.done: // perhaps no Accept follows
 		s.reset()
 		return nil, refused(to)
 	default:
@@ -122,7 +121,7 @@ func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn
 	}
 }
 
-// open makes a stream if both its endpoints are there.
+// open makes a stream if both its endpoints exist.
 func (w *memoryWire) open(to place, kind Kind) (*stream, *memoryWire) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -177,7 +176,7 @@ func (w *memoryWire) roundTrip(to place, kind Kind) time.Duration {
 	return total
 }
 
-// Close frees the address, breaks connections that were not accepted yet and forgets late packets.
+// Close frees the address, closes connections that were not accepted and drops late packets.
 func (w *memoryWire) Close() error {
 	w.once.Do(func() {
 		w.net.mu.Lock()
@@ -209,7 +208,7 @@ func (w *memoryWire) packetAddr() net.Addr {
 	return address(w.at.addr)
 }
 
-// memoryAddr gives IP addresses the type that real ones have.
+// memoryAddr gives IP addresses the type of real ones.
 func memoryAddr(addr string) net.Addr {
 	if ap, err := netip.ParseAddrPort(addr); err == nil {
 		return net.TCPAddrFromAddrPort(ap)

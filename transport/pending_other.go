@@ -2,6 +2,5 @@
 
 package transport
 
-// awaitConnection has nothing to wait for: Accept fails for want of a descriptor only when there is
-// a connection.
+// awaitConnection returns at once: here Accept needs a descriptor only for a connection.
 func (s *sockets) awaitConnection() error { return nil }

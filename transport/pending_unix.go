@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pendingLook is how long a look for a connection takes: Close waits for it.
-const pendingLook = 20 * time.Millisecond
+// pollLimit bounds a poll for a connection, for which Close waits.
+const pollLimit = 20 * time.Millisecond
 
-// awaitConnection waits, without a descriptor, until Accept has a connection to take, or fails.
+// awaitConnection waits, without a descriptor of its own, for a connection to accept.
 func (s *sockets) awaitConnection() error {
 	listener, err := s.tcp.SyscallConn()
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *sockets) awaitConnection() error {
 	for waits := false; !waits; {
 		var n int
 		if errClosed := listener.Control(func(fd uintptr) {
-			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(pendingLook.Milliseconds()))
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(pollLimit.Milliseconds()))
 		}); errClosed != nil {
 			return net.ErrClosed
 		}

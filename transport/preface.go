@@ -5,22 +5,23 @@ import (
 	"fmt"
 )
 
-// prefaceSize is the length of what a dialer sends first, inside TLS when there is TLS.
-const prefaceSize = 4
-
-const prefaceVersion = 1
+// The dialer sends a preface first, inside TLS if there is TLS.
+const (
+	prefaceSize    = 4
+	prefaceVersion = 1
+)
 
 var (
 	errStrayHTTP   = errors.New("holdfast: a plain HTTP request, not a node")
 	errNotHoldfast = errors.New("holdfast: not a node's preface")
 )
 
-// appendPreface writes the four bytes that open a connection of the kind.
+// appendPreface appends the four bytes that open a connection of the kind.
 func appendPreface(b []byte, kind Kind) []byte {
 	return append(b, 'H', 'F', prefaceVersion, byte(kind))
 }
 
-// parsePreface reads them. All four are compared: "HEAD" begins with our H as well.
+// parsePreface reads a preface.
 func parsePreface(p [prefaceSize]byte) (Kind, error) {
 	if p[0] != 'H' || p[1] != 'F' {
 		if looksLikeHTTP(p) {
@@ -38,7 +39,7 @@ func parsePreface(p [prefaceSize]byte) (Kind, error) {
 	return kind, nil
 }
 
-// looksLikeHTTP knows the beginnings of HTTP/1 methods and of HTTP/2's own preface.
+// looksLikeHTTP recognises methods of HTTP/1 and the preface of HTTP/2.
 func looksLikeHTTP(p [prefaceSize]byte) bool {
 	switch string(p[:]) {
 	case "GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC", "CONN", "TRAC", "PRI ":
@@ -47,7 +48,7 @@ func looksLikeHTTP(p [prefaceSize]byte) bool {
 	return false
 }
 
-// strayHTTPAnswer tells a browser or a health check where it has come to.
+// strayHTTPAnswer is the answer to a browser or a health check.
 func strayHTTPAnswer() string {
 	const text = "This is a holdfast node's cluster port, not a web server.\n"
 	return fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"+

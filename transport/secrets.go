@@ -10,22 +10,22 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 )
 
-// SecretAdvised is the length in bytes that a secret should have. Whoever connects sees the public
-// key that follows from the secret and can test guesses against it at leisure, so it should be
-// random, not a password. Only an empty one is refused.
+// SecretAdvised is the length in bytes that a secret should have. Every client that connects sees
+// the public key of the secret and can test guesses against it offline: a secret should be random,
+// not a password. Only an empty one is refused.
 const SecretAdvised = 16
 
-// errStranger is a peer whose key follows from none of our secrets.
+// errStranger refuses a peer whose key belongs to none of the secrets.
 var errStranger = errors.New("holdfast: peer does not know the cluster's secret")
 
-// FromSecrets derives the TLS configuration of a fleet from its shared secrets: each secret stands
-// for one Ed25519 key (HKDF-SHA256, bound to the cluster's name). The node shows a certificate of
-// the first and accepts peers that prove to hold the key of any. Nothing else of a certificate
-// matters, its dates neither: a node with a wrong clock is not locked out. The result serves both
-// roles.
+// FromSecrets derives the TLS configuration of a fleet, for both roles, from its shared secrets.
+// Each secret yields one Ed25519 key (HKDF-SHA256, bound to the cluster's name). The node shows a
+// certificate of the first key and accepts peers that prove any of the keys. Nothing else in a
+// certificate counts, nor do its dates: a node with a wrong clock is not locked out.
 func FromSecrets(cluster string, secrets []string) (*tls.Config, error) {
 	seeds, err := derive(cluster, secrets, "holdfast v1 connection key", ed25519.SeedSize)
 	if err != nil {
@@ -50,7 +50,7 @@ func FromSecrets(cluster string, secrets []string) (*tls.Config, error) {
 	}, nil
 }
 
-// GossipKeys derives the 32-byte keys that seal gossip packets: the first seals, all open.
+// GossipKeys derives the 32-byte keys of gossip packets: the first encrypts, all decrypt.
 func GossipKeys(cluster string, secrets []string) ([][]byte, error) {
 	return derive(cluster, secrets, "holdfast v1 gossip key", 32)
 }
@@ -73,26 +73,19 @@ func derive(cluster string, secrets []string, purpose string, size int) ([][]byt
 	return keys, nil
 }
 
-// verifyKey accepts a peer by its public key. That it holds the private one, TLS has checked
-// already.
+// verifyKey accepts a peer by its public key. TLS has already checked that the peer holds the
+// private one.
 func verifyKey(cs tls.ConnectionState, trusted []ed25519.PublicKey) error {
-	if len(cs.PeerCertificates) == 0 {
-		return errStranger
-	}
-	key, ok := cs.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
-	if !ok {
-		return errStranger
-	}
-	for _, t := range trusted {
-		if t.Equal(key) {
+	if len(cs.PeerCertificates) > 0 {
+		key := cs.PeerCertificates[0].PublicKey
+		if slices.ContainsFunc(trusted, func(t ed25519.PublicKey) bool { return t.Equal(key) }) {
 			return nil
 		}
 	}
 	return errStranger
 }
 
-// selfSigned wraps the key into the certificate that TLS wants to see. Everything in it is
-// constant.
+// selfSigned returns a certificate of the key. Everything else in it is constant.
 func selfSigned(key ed25519.PrivateKey) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),

@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
-// spares are the descriptors set aside for connections, apart, so that gossip and strangers do not
-// use up what replicas need to vote.
+// spares are descriptors reserved for connections. Dials of raft have their own: gossip and
+// strangers must not use up the descriptors that replicas need to vote.
 type spares struct{ accepted, raft, dialed *fdreserve.Set }
 
-// setAside is for a group of seven voters that all connect anew, one way and the other.
+// setAside reserves enough for a group of seven voters that all reconnect in both directions.
 func setAside() spares {
 	return spares{
 		accepted: fdreserve.NewSet(12, fdreserve.Null),
@@ -26,7 +26,7 @@ func (s spares) Close() {
 	s.dialed.Close()
 }
 
-// with makes a connection, with a spare descriptor if there is no other.
+// with makes a connection, with a reserved descriptor if the system has no other.
 func with(set *fdreserve.Set, connect func() (net.Conn, error)) (c net.Conn, err error) {
 	back, err := set.Do(func() error { c, err = connect(); return err })
 	if err != nil || back == nil {
@@ -35,13 +35,13 @@ func with(set *fdreserve.Set, connect func() (net.Conn, error)) (c net.Conn, err
 	return &borrowed{Conn: c, back: sync.OnceFunc(back)}, nil
 }
 
-// borrowed is a connection made with a spare descriptor.
+// borrowed is a connection on a reserved descriptor.
 type borrowed struct {
 	net.Conn
 	back func()
 }
 
-// Close ends the connection and sets its descriptor aside again.
+// Close ends the connection and reserves its descriptor again.
 func (b *borrowed) Close() error {
 	err := b.Conn.Close()
 	b.back()

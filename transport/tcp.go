@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 const (
-	bindAttempts  = 10 // for port 0: a number that is free for TCP may be taken for UDP
+	bindAttempts  = 10 // for port 0: a port that is free for TCP may be in use for UDP
 	packetRead    = 64 << 10
-	receiveBuffer = 2 << 20 // asked of the system for UDP; halved until it agrees
+	receiveBuffer = 2 << 20 // of UDP; halved until the system agrees
 	resolveLimit  = time.Second
 )
 
@@ -74,7 +73,7 @@ func bindBoth(ctx context.Context, bind string) (*sockets, error) {
 	return &sockets{tcp: tcp, udp: udp, spares: setAside(), buffer: make([]byte, packetRead)}, nil
 }
 
-// keepAlive lets the system notice, after 35 s of silence, that the other machine is gone.
+// keepAlive makes the system end a connection after 35 s without a sign of the other machine.
 func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 }
@@ -88,8 +87,8 @@ func (s *sockets) Accept() (net.Conn, error) {
 	if !fdreserve.Lacking(err) {
 		return c, err
 	}
-	// The system wants a descriptor even before there is a connection. One that is set aside would
-	// be somebody else's by then.
+	// The system needs a descriptor even before there is a connection. A reserved one, freed now,
+	// would be in use elsewhere by then.
 	if err := s.awaitConnection(); err != nil {
 		return nil, err
 	}
@@ -106,7 +105,7 @@ func (s *sockets) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, e
 	return with(set, func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 }
 
-// ReadPacket takes the next datagram; the buffer is one size larger than any, so none is cut short.
+// ReadPacket reads the next datagram. The buffer is larger than any datagram: none is cut short.
 func (s *sockets) ReadPacket() (Packet, error) {
 	n, from, err := s.udp.ReadFromUDPAddrPort(s.buffer)
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *sockets) ReadPacket() (Packet, error) {
 	}, nil
 }
 
-// WritePacket sends one datagram. A name is looked up first, within a second.
+// WritePacket sends one datagram, after a lookup of at most a second if addr has a name.
 func (s *sockets) WritePacket(ctx context.Context, b []byte, addr string) error {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -133,13 +132,9 @@ func (s *sockets) WritePacket(ctx context.Context, b []byte, addr string) error 
 }
 
 func lookUp(ctx context.Context, addr string) (netip.AddrPort, error) {
-	host, service, err := net.SplitHostPort(addr)
+	host, port, err := splitAddr(addr)
 	if err != nil {
 		return netip.AddrPort{}, err
-	}
-	port, err := strconv.ParseUint(service, 10, 16)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%w: port of %q: %w", ErrInvalid, addr, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveLimit)
 	defer cancel()

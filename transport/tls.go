@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// protocol is what nodes name in TLS (ALPN), so that other TLS clients fail in the handshake.
+// protocol is the name of nodes in TLS (ALPN): other TLS clients fail in the handshake.
 const protocol = "holdfast/1"
 
-// validateTLS refuses configurations with which every connection would fail, and those that would
-// trust whoever has a certificate of any public authority, or any certificate at all.
+// validateTLS refuses a configuration with which every connection would fail, or which would trust
+// every certificate, or every one that a public authority has signed.
 func validateTLS(c *tls.Config) error {
 	chooses := c.GetConfigForClient != nil
 	switch {
@@ -24,11 +24,11 @@ func validateTLS(c *tls.Config) error {
 		return fmt.Errorf("%w: Options.TLS has no certificate to show as a client", ErrInvalid)
 	case c.InsecureSkipVerify && !hasVerifier(c):
 		return fmt.Errorf("%w: Options.TLS has InsecureSkipVerify without VerifyConnection or VerifyPeerCertificate: "+
-			"a node would trust whoever answers", ErrInvalid)
+			"a node would trust every peer", ErrInvalid)
 	case !c.InsecureSkipVerify && !hasAuthorities(c):
 		return fmt.Errorf("%w: Options.TLS has no RootCAs and no ClientCAs", ErrInvalid)
 	case !chooses && !verifiesClients(c):
-		return fmt.Errorf("%w: Options.TLS has no ClientCAs and no RootCAs to verify who connects: set them, or "+
+		return fmt.Errorf("%w: Options.TLS has no ClientCAs and no RootCAs to verify clients: set them, or "+
 			"ClientAuth RequireAnyClientCert beside the function that verifies", ErrInvalid)
 	}
 	return nil
@@ -40,17 +40,15 @@ func hasVerifier(c *tls.Config) bool {
 	return c.VerifyConnection != nil || c.VerifyPeerCertificate != nil
 }
 
-// verifiesItself: crypto/tls is to ask for a certificate and to leave the judgement to c's
-// functions.
+// verifiesItself reports whether c's functions, not crypto/tls, verify the certificates of clients.
 func verifiesItself(c *tls.Config) bool {
 	return c.ClientAuth == tls.RequireAnyClientCert && hasVerifier(c)
 }
 
 func verifiesClients(c *tls.Config) bool { return hasAuthorities(c) || verifiesItself(c) }
 
-// serverTLS is the accepting side's configuration: c with everything that makes it mutual TLS 1.3,
-// whatever it says of clients. No session is resumed, as crypto/tls asks VerifyPeerCertificate only
-// about new ones.
+// serverTLS is the accepting side's configuration: c made mutual TLS 1.3. It resumes no session,
+// because crypto/tls calls VerifyPeerCertificate only for new ones.
 func serverTLS(c *tls.Config) *tls.Config {
 	s := mutual(c)
 	s.SessionTicketsDisabled = true
@@ -75,8 +73,7 @@ func serverTLS(c *tls.Config) *tls.Config {
 	return s
 }
 
-// clientTLS is the dialing side's. Unless c names a server, the peer must prove the host that was
-// dialed.
+// clientTLS is the dialing side's. The peer must prove c's ServerName, or else the dialed host.
 func clientTLS(c *tls.Config, addr string) *tls.Config {
 	s := mutual(c)
 	s.ClientSessionCache = nil
@@ -88,9 +85,8 @@ func clientTLS(c *tls.Config, addr string) *tls.Config {
 	return s
 }
 
-// mutual is c with what both sides need. Who dials is of the fleet as much as who is dialed, so the
-// authorities of one side are those of the other too, unless that has its own: crypto/tls would
-// take the system's.
+// mutual is c with the settings of both sides. Both peers are of one fleet, so a side without
+// authorities uses those of the other: crypto/tls would use the system's.
 func mutual(c *tls.Config) *tls.Config {
 	s := c.Clone()
 	s.MinVersion, s.MaxVersion = tls.VersionTLS13, 0
@@ -104,23 +100,23 @@ func mutual(c *tls.Config) *tls.Config {
 	return s
 }
 
-// advise tells an operator what to do about a certificate that is good, but another host's. This is
-// the first thing that goes wrong with certificates of one's own.
+// advise adds the remedy to the error of a valid certificate that names another host, the most
+// frequent mistake with own certificates.
 func (e *endpoint) advise(err error, addr string) error {
 	var other x509.HostnameError
 	if !errors.As(err, &other) {
 		return err
 	}
-	err = fmt.Errorf("the certificate shown there does not name %q: nodes need certificates that name the host or the "+
+	err = fmt.Errorf("the certificate of the node does not name %q: nodes need certificates that name the host or the "+
 		"IP address (as IP SAN) that they advertise, or one ServerName in Config.TLS that all of them name: %w", other.Host, err)
-	if n, ok := e.misnamed.allow(time.Now()); ok {
+	if n, ok := e.misnamed.Take(time.Now()); ok {
 		e.log.Warn("refused the certificate of a node", "addr", addr, "error", err, "unreported", n)
 	}
 	return err
 }
 
-// handshake is the handshake of TLS. It calls functions of the user's: one that panics costs its
-// connection and not the process.
+// handshake is the handshake of TLS. A function of the user's that panics in it costs the
+// connection, not the process.
 func handshake(ctx context.Context, c *tls.Conn) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

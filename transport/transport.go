@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// Kind says which part of a node a connection is for.
+// Kind is the part of a node that a connection is for.
 type Kind uint8
 
 // The kinds; their numbers are part of the wire format.
@@ -18,7 +19,7 @@ const (
 	KindRaft   Kind = 1 // replica to replica
 	KindGossip Kind = 2 // member to member, the streams of it
 	KindHTTP   Kind = 3 // HTTP/1 or HTTP/2 with prior knowledge
-	KindProbe  Kind = 4 // to ask who is there: the other side says it and closes
+	KindProbe  Kind = 4 // the accepting node names itself and closes
 )
 
 // String names the kind for logs.
@@ -38,16 +39,15 @@ func (k Kind) String() string {
 
 func (k Kind) valid() bool { return k >= KindRaft && k <= KindProbe }
 
-// PacketMax is the size in bytes of the largest packet: what fits into one UDP datagram over IPv4.
+// PacketMax is the size in bytes of the largest packet: one UDP datagram over IPv4.
 const PacketMax = 65507
 
 var (
-	// ErrClosed answers every call on an endpoint that was closed; it wraps net.ErrClosed.
+	// ErrClosed answers every call on a closed endpoint; it wraps net.ErrClosed.
 	ErrClosed = fmt.Errorf("holdfast: transport endpoint: %w", net.ErrClosed)
 	// ErrPacketTooLarge answers WritePacket with more than PacketMax bytes; nothing was sent.
 	ErrPacketTooLarge = errors.New("holdfast: packet too large")
-	// ErrInvalid answers options, addresses and kinds that make no sense; the message names the
-	// field.
+	// ErrInvalid answers invalid options, addresses and kinds; the message names the field.
 	ErrInvalid = errors.New("holdfast: invalid")
 )
 
@@ -58,30 +58,27 @@ type Network interface {
 	Listen(ctx context.Context, bind string, opts Options) (Endpoint, error)
 }
 
-// Endpoint is a node's place on the network. Every method may be called at any time from any
-// goroutine.
+// Endpoint is a node's place on the network. Its methods are safe for concurrent use, also after
+// Close.
 type Endpoint interface {
 	// Addr is the bound "host:port"; TCP and UDP share the number.
 	Addr() string
-	// Dial connects to the endpoint at addr. TLS is done and the preface sent when it returns;
-	// whether the other side wants the connection shows only when it is used. It gives up when ctx
-	// ends, when the endpoint closes, or after ten seconds. ctx has no influence on the connection
-	// afterwards.
+	// Dial connects to the endpoint at addr, does TLS and sends the preface. A refusal by the other
+	// side shows only when the connection is used. Dial gives up when ctx ends, when the endpoint
+	// closes, or after ten seconds. ctx does not affect the connection afterwards.
 	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
-	// Listener yields the connections of that kind, after TLS and preface. There is one per kind: a
-	// second call returns the same one until it is closed, then a new one. Connections of a kind
-	// that nobody listens for are closed. Closing it stops that kind alone; accepted connections
-	// live on.
+	// Listener yields the connections of that kind, after TLS and preface. Each kind has one: a
+	// second call returns the same one until it is closed, then a new one. A connection of a kind
+	// without a listener is closed. Closing a listener ends no accepted connection.
 	Listener(kind Kind) net.Listener
 	// WritePacket sends b as one packet, best effort: nil does not say that it arrived. It does not
 	// keep b.
 	WritePacket(b []byte, addr string) error
-	// Packets yields what WritePacket of others sent here. Buffered: when the reader is slow,
-	// packets are dropped. Closed by Close.
+	// Packets yields the packets that others sent here. It is buffered: while the reader is slow,
+	// packets are dropped. Close closes it.
 	Packets() <-chan Packet
 	// Close ends the endpoint and all its connections, accepted and dialed, and returns when
-	// nothing of it is left. Further calls, also concurrent ones, wait for the first and do
-	// nothing.
+	// nothing of it is left. Further calls, also concurrent ones, wait for the first.
 	Close() error
 }
 
@@ -89,79 +86,65 @@ type Endpoint interface {
 type Packet struct {
 	Data []byte
 	From net.Addr
-	At   time.Time // when it arrived
+	At   time.Time // of its arrival
 }
 
 // Options of an endpoint. The zero value is useful.
 type Options struct {
 	// TLS makes every connection mutual TLS 1.3, whatever its ClientAuth; see FromSecrets. An own
 	// configuration must have a certificate for both roles, which names the host that the node is
-	// dialed at, unless ServerName is set. Who dials must show one that ClientCAs signed, who is
-	// dialed one that RootCAs signed; one of the two that is nil is the same as the other.
-	// VerifyConnection or VerifyPeerCertificate may verify instead: of who dials with ClientAuth
-	// RequireAnyClientCert, of who is dialed with InsecureSkipVerify. Default: no TLS.
+	// dialed at, unless ServerName is set. ClientCAs must have signed the certificate of the dialing
+	// node, RootCAs that of the dialed one; if one of the two is nil, the other serves for both.
+	// VerifyConnection or VerifyPeerCertificate may verify instead: the dialing node with ClientAuth
+	// RequireAnyClientCert, the dialed one with InsecureSkipVerify. Default: no TLS.
 	TLS *tls.Config
-	// Logger hears about refused connections and certificates. Default: silence.
+	// Logger receives refusals of connections and certificates. Default: discards.
 	Logger *slog.Logger
 	// HandshakeTimeout bounds TLS of an accepted connection. Default 5s.
 	HandshakeTimeout time.Duration
 	// PrefaceTimeout bounds the wait for the preface of an accepted connection. Default 3s.
 	PrefaceTimeout time.Duration
-	// StrangersMax bounds the connections that have not finished TLS and preface. Beyond it the
-	// oldest one of the host that has the most is closed. Default 256.
+	// StrangersMax bounds the connections without a complete preface. One more closes the oldest of
+	// the host that has the most. Default 256.
 	StrangersMax int
-	// ConnsMax bounds the accepted connections of each kind, HostMax those of them that come from
-	// one host. Beyond HostMax the one of that host is closed that was silent the longest, beyond
-	// ConnsMax that of the host that has the most. Default 2048 and 512.
+	// ConnsMax bounds the accepted connections of each kind, HostMax those of one host among them.
+	// One more closes the connection that was silent the longest, beyond HostMax of that host,
+	// beyond ConnsMax of the host that has the most. Default 2048 and 512.
 	ConnsMax, HostMax int
-	// Backlog bounds, per kind, the connections that wait for Accept. Beyond it the oldest one of
-	// the host that has the most of them is closed. Default 128.
+	// Backlog bounds, per kind, the connections that wait for Accept. One more closes the oldest of
+	// the host that has the most of them. Default 128.
 	Backlog int
 }
 
 // withDefaults returns a copy with every zero field filled.
 func (o Options) withDefaults() Options {
-	o.TLS = o.TLS.Clone() // its owner may go on to change it; the clone of nil is nil
+	o.TLS = o.TLS.Clone() // the user may change the original; the clone of nil is nil
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.HandshakeTimeout == 0 {
-		o.HandshakeTimeout = 5 * time.Second
-	}
-	if o.PrefaceTimeout == 0 {
-		o.PrefaceTimeout = 3 * time.Second
-	}
-	if o.StrangersMax == 0 {
-		o.StrangersMax = 256
-	}
-	if o.ConnsMax == 0 {
-		o.ConnsMax = 2048
-	}
-	if o.HostMax == 0 {
-		o.HostMax = 512
-	}
-	if o.Backlog == 0 {
-		o.Backlog = 128
-	}
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 5*time.Second)
+	o.PrefaceTimeout = cmp.Or(o.PrefaceTimeout, 3*time.Second)
+	o.StrangersMax = cmp.Or(o.StrangersMax, 256)
+	o.ConnsMax, o.HostMax = cmp.Or(o.ConnsMax, 2048), cmp.Or(o.HostMax, 512)
+	o.Backlog = cmp.Or(o.Backlog, 128)
 	return o
 }
 
 func (o Options) validate() error {
-	switch {
-	case o.HandshakeTimeout < 0:
-		return fmt.Errorf("%w: Options.HandshakeTimeout is negative", ErrInvalid)
-	case o.PrefaceTimeout < 0:
-		return fmt.Errorf("%w: Options.PrefaceTimeout is negative", ErrInvalid)
-	case o.StrangersMax < 0:
-		return fmt.Errorf("%w: Options.StrangersMax is negative", ErrInvalid)
-	case o.ConnsMax < 0:
-		return fmt.Errorf("%w: Options.ConnsMax is negative", ErrInvalid)
-	case o.HostMax < 0:
-		return fmt.Errorf("%w: Options.HostMax is negative", ErrInvalid)
-	case o.Backlog < 0:
-		return fmt.Errorf("%w: Options.Backlog is negative", ErrInvalid)
-	case o.TLS != nil:
-		return validateTLS(o.TLS)
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"HandshakeTimeout", int64(o.HandshakeTimeout)}, {"PrefaceTimeout", int64(o.PrefaceTimeout)},
+		{"StrangersMax", int64(o.StrangersMax)}, {"ConnsMax", int64(o.ConnsMax)}, {"HostMax", int64(o.HostMax)},
+		{"Backlog", int64(o.Backlog)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%w: Options.%s is negative", ErrInvalid, f.name)
+		}
 	}
-	return nil
+	if o.TLS == nil {
+		return nil
+	}
+	return validateTLS(o.TLS)
 }

@@ -26,10 +26,10 @@ type Job struct {
 	Schedule cron.Schedule
 	// Run is the work. ctx ends with the lease or with the context given to Add; the lease's token
 	// is for what it writes to. If it returns an error, or its node dies, the tick is open to a
-	// node that comes to it later or that waits for it under holdfast.WaitForRunner.
+	// node that comes to it later or that waits for it under holdfast.WithWait.
 	Run func(ctx context.Context, l *holdfast.Lease) error
 	// Options are those of Once.
-	Options []holdfast.OnceOption
+	Options []holdfast.Option
 	// Report is told what became of each tick on this node. Default: errors go to
 	// cron.DefaultLogger.
 	Report func(tick time.Time, r holdfast.OnceResult, err error)

@@ -72,7 +72,7 @@ func (b *runLog) check(t *testing.T, ticks int) {
 
 // service runs a job every ten seconds. Node i begins each tick late by i times skew, as one whose
 // clock is behind.
-func service(b *runLog, skew time.Duration, work func(ctx context.Context, n *sim.Node) error, options ...holdfast.OnceOption) func(context.Context, *sim.Node, *holdfast.Cluster) error {
+func service(b *runLog, skew time.Duration, work func(ctx context.Context, n *sim.Node) error, options ...holdfast.Option) func(context.Context, *sim.Node, *holdfast.Cluster) error {
 	return func(ctx context.Context, n *sim.Node, c *holdfast.Cluster) error {
 		schedule, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse("*/10 * * * * *")
 		if err != nil {
@@ -145,7 +145,7 @@ func TestATickWhoseRunnerDiesIsRunByOneThatWaits(t *testing.T) {
 			return ctx.Err()
 		}
 	}
-	sim.Run(t, sim.Options{Nodes: 3, Service: service(b, 0, long, holdfast.WaitForRunner(), holdfast.OnceTTL(2*time.Second))}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Service: service(b, 0, long, holdfast.WithWait(), holdfast.WithTTL(2*time.Second))}, func(s *sim.Sim) {
 		untilBetween(0)
 		b.clear()
 		mu.Lock()
@@ -179,7 +179,7 @@ func TestATickThatFailedIsRunAgainByOneThatWaits(t *testing.T) {
 		}
 		return nil
 	}
-	sim.Run(t, sim.Options{Nodes: 3, Service: service(b, 0, work, holdfast.WaitForRunner())}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Service: service(b, 0, work, holdfast.WithWait())}, func(s *sim.Sim) {
 		untilBetween(0)
 		b.clear()
 		untilBetween(3)

@@ -2,7 +2,7 @@
 // instruments that are observed when a reader asks, histograms from events, and spans.
 //
 // Telemetry starts no goroutine and wraps no call. It needs the API alone. OpenTelemetry has no
-// instrument for a histogram that somebody else has filled, so those of holdfast.Figures are apart:
+// instrument for a histogram that somebody else has filled, so those of holdfast.Metrics are apart:
 // Histograms is a producer for the SDK's readers. All names begin with "holdfast."; those of
 // metrics become the names of contrib/prometheus when they are translated for Prometheus. Spans
 // have the name of their lock; metrics have none, unless Config.Lock says so.

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/contrib/internal/metrics"
 )
 
-// Histograms are those of holdfast.Figures, for the readers of the SDK: give one to each by
+// Histograms are those of holdfast.Metrics, for the readers of the SDK: give one to each by
 // metric.WithProducer, and Attach the node to it. Their temporality is cumulative. Without it they
 // are missing, and nothing else. The zero value is ready for use.
 type Histograms struct {

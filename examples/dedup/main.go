@@ -75,7 +75,7 @@ func serve(ctx context.Context, name, dir string) error {
 	journal := &journal{marks: marks, path: filepath.Join(dir, "handled"), name: name}
 	server := &http.Server{Handler: webhook(c, journal), ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	crew.Tell("serves", 0, listener.Addr().String())
+	crew.Tell(crew.Report{Event: "serves", Text: listener.Addr().String()})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -92,7 +92,7 @@ func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 		}
 		result, err := c.Once(r.Context(), "webhook/"+string(id), func(ctx context.Context, l *holdfast.Lease) error {
 			return log.handle(ctx, string(id), l.Token())
-		}, holdfast.WaitForRunner(), holdfast.KeepFor(72*time.Hour))
+		}, holdfast.WithWait(), holdfast.WithKeepFor(72*time.Hour))
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -143,10 +143,8 @@ func show(ctx context.Context) error {
 	s := &story{Crew: crew.New(dir), dir: dir, addrs: make(map[string]string)}
 	defer s.StopAll()
 	s.Say("three processes start")
-	for _, name := range []string{"amber", "birch", "cedar"} {
-		if err := s.Start(name); err != nil {
-			return err
-		}
+	if err := s.Start("amber", "birch", "cedar"); err != nil {
+		return err
 	}
 	for len(s.addrs) < 3 {
 		r, err := s.Next(ctx, patience)

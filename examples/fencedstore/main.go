@@ -77,7 +77,7 @@ func show(ctx context.Context, o options) (err error) {
 	defer func() { err = errors.Join(err, web.close()) }()
 
 	f := newFleet(dir, o.ttl, where, web.url)
-	defer f.stop()
+	defer f.StopAll()
 	return f.tell(ctx, o.rounds)
 }
 

@@ -5,15 +5,10 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -44,33 +39,9 @@ func (s *service) flags(set *flag.FlagSet) {
 	set.DurationVar(&s.ttl, "ttl", time.Second, "how long a lease lives without renewal")
 }
 
-// report is a line on the standard output of a service.
-type report struct {
-	Event    string      `json:"event"` // ready, thinking, wrote, refused, lost
-	Token    fence.Token `json:"token,omitempty"`
-	Document string      `json:"document,omitempty"`
-	Line     string      `json:"line,omitempty"`
-}
-
-func say(r report) { _ = json.NewEncoder(os.Stdout).Encode(r) } // without a listener it ends soon
-
 // run is the life of the process: until its standard input ends, which happens also when its parent
 // dies.
 func (s *service) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	err := s.edit(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-func (s *service) edit(ctx context.Context) error {
 	db, err := sql.Open(s.where.driver, s.where.dsn)
 	if err != nil {
 		return err
@@ -81,29 +52,21 @@ func (s *service) edit(ctx context.Context) error {
 		return err
 	}
 	documents := s.documents(db, guard)
-	peers := filepath.Join(s.dir, "peers")
-	c, err := holdfast.Open(ctx, holdfast.Config{
-		Cluster: "fencedstore",
-		Name:    s.name,
-		DataDir: filepath.Join(s.dir, s.name),
-		Join:    []string{"file+" + peers},
-		TTL:     s.ttl,
+	ctx, c, err := crew.Join(ctx, s.name, s.dir, func(cfg *holdfast.Config) {
 		// Should all processes lose their data, the tokens of the new group begin above those that
 		// were seen.
-		TokenFloor: guard.Floor,
-		Logger:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		cfg.TTL, cfg.TokenFloor = s.ttl, guard.Floor
 	})
 	if err != nil {
-		return err
+		return crew.IgnoreEnd(ctx, err)
 	}
 	defer crew.Leave(c)
-	if err := announce(peers, c.Addr()); err != nil {
-		return err
-	}
-	if err := c.Ready(ctx); err != nil {
-		return err
-	}
-	say(report{Event: "ready"})
+	crew.Tell(crew.Report{Event: "ready"})
+	return crew.IgnoreEnd(ctx, s.edit(ctx, c, documents))
+}
+
+// edit adds a line after the other.
+func (s *service) edit(ctx context.Context, c *holdfast.Cluster, documents map[string]document) error {
 	for n := 0; ; n++ {
 		lease, err := c.Acquire(ctx, "documents")
 		if err != nil {
@@ -124,7 +87,7 @@ func (s *service) addLine(ctx context.Context, lease *holdfast.Lease, documents 
 	for _, kind := range kinds() {
 		body, err := documents[kind].read(ctx, lease.Token())
 		if errors.Is(err, fence.ErrStale) {
-			say(report{"lost", lease.Token(), kind, line})
+			tell("lost", lease, kind, line)
 			return nil
 		}
 		if err != nil {
@@ -133,10 +96,10 @@ func (s *service) addLine(ctx context.Context, lease *holdfast.Lease, documents 
 		bodies[kind] = body
 	}
 	if !lease.Valid() {
-		say(report{"lost", lease.Token(), "", line})
+		tell("lost", lease, "", line)
 		return nil
 	}
-	say(report{"thinking", lease.Token(), "", line})
+	tell("thinking", lease, "", line)
 	select {
 	case <-time.After(thinking):
 	case <-ctx.Done():
@@ -146,14 +109,18 @@ func (s *service) addLine(ctx context.Context, lease *holdfast.Lease, documents 
 		err := documents[kind].write(ctx, lease.Token(), bodies[kind]+" "+line)
 		switch {
 		case err == nil:
-			say(report{"wrote", lease.Token(), kind, line})
+			tell("wrote", lease, kind, line)
 		case errors.Is(err, fence.ErrStale):
-			say(report{"refused", lease.Token(), kind, line})
+			tell("refused", lease, kind, line)
 		default:
 			return fmt.Errorf("write %s: %w", kind, err)
 		}
 	}
 	return nil
+}
+
+func tell(event string, lease *holdfast.Lease, document, line string) {
+	crew.Tell(crew.Report{Event: event, Token: lease.Token(), Document: document, Text: line})
 }
 
 // documents are all four.
@@ -165,14 +132,4 @@ func (s *service) documents(db *sql.DB, guard *fence.SQL) map[string]document {
 		"http":       page{client, s.url + "http"},
 		"http+guard": page{client, s.url + "http+guard"},
 	}
-}
-
-// announce adds an address to the file that all processes join through.
-func announce(path, addr string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, addr)
-	return errors.Join(err, f.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -22,18 +23,29 @@ const (
 
 )
 
+// fleet is the processes that edit the documents.
+type fleet struct {
+	*crew.Crew
+	ttl   time.Duration
+	where source
+	url   string
+}
+
+func newFleet(dir string, ttl time.Duration, where source, url string) *fleet {
+	team := crew.New(dir, "-ttl", ttl.String(), "-url", url, "-driver", where.driver, "-dsn", where.dsn, "-dialect", fmt.Sprint(uint(where.dialect)))
+	return &fleet{team, ttl, where, url}
+}
+
 // tell plays the story and says what was lost; an error means that it is not the one that was
 // promised.
 func (f *fleet) tell(ctx context.Context, rounds int) error {
-	f.printf("three processes edit four documents, two of them in %v; leases live %v", f.where.dialect, f.ttl)
+	f.Say("three processes edit four documents, two of them in %v; leases live %v", f.where.dialect, f.ttl)
 	names := []string{"amber", "birch", "cedar"}
-	for _, name := range names {
-		if err := f.start(name); err != nil {
-			return err
-		}
+	if err := f.Start(names...); err != nil {
+		return err
 	}
 	for _, name := range names {
-		if _, err := f.wait(ctx, name+" to be ready", 0, formTime, func(e event) bool { return e.from == name && e.Event == "ready" }); err != nil {
+		if _, err := f.Wait(ctx, name+" to be ready", 0, formTime, func(e crew.Report) bool { return e.From == name && e.Event == "ready" }); err != nil {
 			return err
 		}
 	}
@@ -50,52 +62,50 @@ func (f *fleet) tell(ctx context.Context, rounds int) error {
 			late++
 		}
 	}
-	f.stop()
+	f.StopAll()
 	return f.count(ctx, late)
 }
 
 // round stops a process that is about to write until others have written, and lets it go on. It
 // reports whether the process wrote after that.
 func (f *fleet) round(ctx context.Context) (bool, error) {
-	stopped, err := f.wait(ctx, "a holder that thinks", f.mark(), f.ttl+slack, func(e event) bool { return e.Event == "thinking" })
+	stopped, err := f.Wait(ctx, "a holder that thinks", f.Mark(), f.ttl+slack, func(e crew.Report) bool { return e.Event == "thinking" })
 	if err != nil {
 		return false, err
 	}
-	if err := f.signal(stopped.from, syscall.SIGSTOP); err != nil {
+	if err := f.Process(stopped.From).Signal(syscall.SIGSTOP); err != nil {
 		return false, err
 	}
-	mark := f.mark()
+	mark := f.Mark()
 	others := 0
-	_, err = f.wait(ctx, "the next holders to write", mark, f.ttl+slack, func(e event) bool {
-		if e.Event == "wrote" && e.Document == "http+guard" && e.from != stopped.from { // the last of the four
+	_, err = f.Wait(ctx, "the next holders to write", mark, f.ttl+slack, func(e crew.Report) bool {
+		if e.Event == "wrote" && e.Document == "http+guard" && e.From != stopped.From { // the last of the four
 			others++
 		}
 		return others == meanwhile
 	})
 	if err != nil { // it may have been stopped within a transaction, which the others then wait for
-		f.printf("%s: %v; it goes on", stopped.from, err)
+		f.Say("%s: %v; it goes on", stopped.From, err)
 	}
-	mark = f.mark()
-	if err := f.signal(stopped.from, syscall.SIGCONT); err != nil {
+	mark = f.Mark()
+	if err := f.Process(stopped.From).Signal(syscall.SIGCONT); err != nil {
 		return false, err
 	}
-	e, err := f.wait(ctx, stopped.from+" to go on", mark, slack, func(e event) bool {
-		return e.from == stopped.from && (e.Line != stopped.Line || e.Document == "http+guard")
+	e, err := f.Wait(ctx, stopped.From+" to go on", mark, slack, func(e crew.Report) bool {
+		return e.From == stopped.From && (e.Text != stopped.Text || e.Document == "http+guard")
 	})
-	hit := e.Line == stopped.Line
+	hit := e.Text == stopped.Text
 	if err == nil && hit {
-		f.printf("%s was stopped with token %d before it wrote; %s", stopped.from, stopped.Token, f.fate(mark, stopped))
+		f.Say("%s was stopped with token %d before it wrote; %s", stopped.From, stopped.Token, f.fate(mark, stopped))
 	}
 	return hit, err
 }
 
 // fate says what became of the late writes.
-func (f *fleet) fate(mark int, stopped event) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *fleet) fate(mark int, stopped crew.Report) string {
 	var wrote, refused []string
-	for _, e := range f.seen[mark:] {
-		if e.from == stopped.from && e.Line == stopped.Line {
+	for _, e := range f.Since(mark) {
+		if e.From == stopped.From && e.Text == stopped.Text {
 			switch e.Event {
 			case "wrote":
 				wrote = append(wrote, e.Document)
@@ -158,16 +168,14 @@ func (f *fleet) compare(kind, body string) (told, lost, refused int) {
 	for _, line := range strings.Fields(body) {
 		there[line] = true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, e := range f.seen {
+	for _, e := range f.Since(0) {
 		switch {
 		case e.Document != kind:
 		case e.Event == "refused":
 			refused++
 		case e.Event == "wrote":
 			told++
-			if !there[e.Line] {
+			if !there[e.Text] {
 				lost++
 			}
 		}

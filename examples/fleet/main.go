@@ -47,7 +47,7 @@ func show(ctx context.Context, ttl time.Duration) error {
 	}
 	defer os.RemoveAll(dir)
 	f := newFleet(dir, ttl)
-	defer f.stop()
+	defer f.StopAll()
 	if err := f.tell(ctx); err != nil {
 		return err
 	}

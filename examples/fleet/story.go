@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/fleet/scheduler"
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
+	"github.com/holdfast-go/holdfast/fence"
 )
 
 const (
@@ -17,15 +19,35 @@ const (
 	wakeTime = time.Second      // for a woken process to see that its lease is over
 )
 
+// fleet is the three processes and the teller of their story.
+type fleet struct {
+	*crew.Crew
+	dir   string
+	ttl   time.Duration
+	begin time.Time
+	ids   map[string]string // node ids by name
+	facts []string          // for the summary
+}
+
+func newFleet(dir string, ttl time.Duration) *fleet {
+	return &fleet{Crew: crew.New(dir, "-ttl", ttl.String()), dir: dir, ttl: ttl, begin: time.Now(), ids: make(map[string]string)}
+}
+
+// leading waits until somebody else than not leads with a token above floor and has ticked.
+func (f *fleet) leading(ctx context.Context, mark int, limit time.Duration, not string, floor fence.Token) (crew.Report, error) {
+	return f.Wait(ctx, "a tick of a new holder", mark, limit, func(e crew.Report) bool {
+		return e.Event == "tick" && e.From != not && e.Token > floor
+	})
+}
+
 // tell plays the story; an error means that something did not happen, or not in time.
 func (f *fleet) tell(ctx context.Context) error {
-	f.printf("three processes start; data in %s, leases live %v", f.dir, f.ttl)
-	for _, name := range []string{"amber", "birch", "cedar"} {
-		if err := f.start(name); err != nil {
-			return err
-		}
+	f.Say("three processes start; data in %s, leases live %v", f.dir, f.ttl)
+	names := []string{"amber", "birch", "cedar"}
+	if err := f.Start(names...); err != nil {
+		return err
 	}
-	for name := range f.members {
+	for _, name := range names {
 		if err := f.ready(ctx, name, 0); err != nil {
 			return err
 		}
@@ -35,13 +57,13 @@ func (f *fleet) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.printf("%s holds %s with token %d and ticks", holder.from, scheduler.LockName, holder.Token)
+	f.Say("%s holds %s with token %d and ticks", holder.From, scheduler.LockName, holder.Token)
 
 	next, err := f.kill(ctx, holder)
 	if err != nil {
 		return err
 	}
-	if err := f.restart(ctx, holder.from); err != nil {
+	if err := f.restart(ctx, holder.From); err != nil {
 		return err
 	}
 	return f.freeze(ctx, next)
@@ -50,8 +72,8 @@ func (f *fleet) tell(ctx context.Context) error {
 // ready waits until a process is part of the group; a restarted one must be the same node as
 // before.
 func (f *fleet) ready(ctx context.Context, name string, mark int) error {
-	e, err := f.wait(ctx, name+" to be ready", mark, formTime, func(e event) bool {
-		return e.from == name && e.Event == "ready"
+	e, err := f.Wait(ctx, name+" to be ready", mark, formTime, func(e crew.Report) bool {
+		return e.From == name && e.Event == "ready"
 	})
 	if err != nil {
 		return err
@@ -60,29 +82,29 @@ func (f *fleet) ready(ctx context.Context, name string, mark int) error {
 		return fmt.Errorf("%s came back as another node", name)
 	}
 	f.ids[name] = e.Text
-	f.printf("%s is ready as node %s", name, e.Text)
+	f.Say("%s is ready as node %s", name, e.Text)
 	return nil
 }
 
 // kill ends the holder with SIGKILL: another takes over with a higher token.
-func (f *fleet) kill(ctx context.Context, holder event) (event, error) {
-	mark, at := f.mark(), time.Now()
-	f.printf("%s is killed with SIGKILL", holder.from)
-	f.members[holder.from].Kill()
-	next, err := f.leading(ctx, mark, f.ttl+slack, holder.from, holder.Token)
+func (f *fleet) kill(ctx context.Context, holder crew.Report) (crew.Report, error) {
+	mark, at := f.Mark(), time.Now()
+	f.Say("%s is killed with SIGKILL", holder.From)
+	f.Kill(holder.From)
+	next, err := f.leading(ctx, mark, f.ttl+slack, holder.From, holder.Token)
 	if err != nil {
-		return event{}, err
+		return crew.Report{}, err
 	}
-	f.printf("%s takes over with token %d", next.from, next.Token)
-	f.fact("after SIGKILL of the holder the next tick came after %.1f s (lease %v)", next.at.Sub(at).Seconds(), f.ttl)
+	f.Say("%s takes over with token %d", next.From, next.Token)
+	f.fact("after SIGKILL of the holder the next tick came after %.1f s (lease %v)", next.At.Sub(at).Seconds(), f.ttl)
 	return next, nil
 }
 
 // restart starts a killed process again on its data.
 func (f *fleet) restart(ctx context.Context, name string) error {
-	mark, at := f.mark(), time.Now()
-	f.printf("%s starts again on its data", name)
-	if err := f.start(name); err != nil {
+	mark, at := f.Mark(), time.Now()
+	f.Say("%s starts again on its data", name)
+	if err := f.Start(name); err != nil {
 		return err
 	}
 	if err := f.ready(ctx, name, mark); err != nil {
@@ -93,52 +115,52 @@ func (f *fleet) restart(ctx context.Context, name string) error {
 }
 
 // freeze stops the holder for longer than its lease lives and lets it wake.
-func (f *fleet) freeze(ctx context.Context, holder event) error {
+func (f *fleet) freeze(ctx context.Context, holder crew.Report) error {
 	// Right after a tick, so that the process does not stop with the shared file locked.
-	mark := f.mark()
-	last, err := f.wait(ctx, "a tick of "+holder.from, mark, f.ttl, func(e event) bool {
-		return e.from == holder.from && e.Event == "tick"
+	mark := f.Mark()
+	last, err := f.Wait(ctx, "a tick of "+holder.From, mark, f.ttl, func(e crew.Report) bool {
+		return e.From == holder.From && e.Event == "tick"
 	})
 	if err != nil {
 		return err
 	}
-	mark, at := f.mark(), time.Now()
-	if err := f.signal(holder.from, syscall.SIGSTOP); err != nil {
+	mark, at := f.Mark(), time.Now()
+	if err := f.Process(holder.From).Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	f.printf("%s is stopped with SIGSTOP, without knowing it", holder.from)
-	next, err := f.leading(ctx, mark, f.ttl+slack, holder.from, last.Token)
+	f.Say("%s is stopped with SIGSTOP, without knowing it", holder.From)
+	next, err := f.leading(ctx, mark, f.ttl+slack, holder.From, last.Token)
 	if err != nil {
 		return err
 	}
-	f.printf("%s takes over with token %d", next.from, next.Token)
-	f.fact("after SIGSTOP of the holder the next tick came after %.1f s (lease %v)", next.at.Sub(at).Seconds(), f.ttl)
+	f.Say("%s takes over with token %d", next.From, next.Token)
+	f.fact("after SIGSTOP of the holder the next tick came after %.1f s (lease %v)", next.At.Sub(at).Seconds(), f.ttl)
 
 	select {
 	case <-time.After(time.Until(at.Add(f.ttl + time.Second))):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	woken, mark := time.Now(), f.mark()
-	f.printf("%s wakes and goes on", holder.from)
-	if err := f.signal(holder.from, syscall.SIGCONT); err != nil {
+	woken, mark := time.Now(), f.Mark()
+	f.Say("%s wakes and goes on", holder.From)
+	if err := f.Process(holder.From).Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	of := func(kind string) func(event) bool {
-		return func(e event) bool {
+	of := func(kind string) func(crew.Report) bool {
+		return func(e crew.Report) bool {
 			// A tick would be a write under a lease that is over.
-			return e.from == holder.from && (e.Event == kind || e.Event == "tick" || e.Event == "accepted")
+			return e.From == holder.From && (e.Event == kind || e.Event == "tick" || e.Event == "accepted")
 		}
 	}
 	for _, kind := range []string{"lost", "rejected"} {
-		e, err := f.wait(ctx, holder.from+": "+kind, mark, wakeTime, of(kind))
+		e, err := f.Wait(ctx, holder.From+": "+kind, mark, wakeTime, of(kind))
 		if err != nil {
 			return err
 		}
 		if e.Event != kind {
-			return fmt.Errorf("%s wrote with token %d after its lease was over", holder.from, e.Token)
+			return fmt.Errorf("%s wrote with token %d after its lease was over", holder.From, e.Token)
 		}
-		f.printf("%s: %s: %s", holder.from, kind, e.Text)
+		f.Say("%s: %s: %s", holder.From, kind, e.Text)
 	}
 	f.fact("the woken process knew after %.0f ms; its late write was rejected", float64(time.Since(woken).Milliseconds()))
 	return nil
@@ -150,7 +172,7 @@ func (f *fleet) fact(format string, args ...any) {
 
 // summary checks the shared file and says what was seen.
 func (f *fleet) summary() error {
-	f.stop()
+	f.StopAll()
 	ticks, err := readLedger(f.dir)
 	if err != nil {
 		return err

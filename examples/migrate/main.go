@@ -69,14 +69,14 @@ func serve(ctx context.Context, name, dir string) error {
 			if err := l.Set(ctx, []byte(strconv.Itoa(version))); err != nil { // refused if the lease is lost
 				return err
 			}
-			crew.Tell("migrated", version, "")
+			crew.Tell(crew.Report{Event: "migrated", N: version})
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	crew.Tell("serves", version, "")
+	crew.Tell(crew.Report{Event: "serves", N: version})
 	<-ctx.Done()
 	return nil
 }
@@ -109,10 +109,8 @@ func show(ctx context.Context) error {
 	defer team.StopAll()
 	team.Say("three processes start, all want schema %d", target)
 	names := []string{"amber", "birch", "cedar"}
-	for _, name := range names {
-		if err := team.Start(name); err != nil {
-			return err
-		}
+	if err := team.Start(names...); err != nil {
+		return err
 	}
 	killed, migrators, serving := "", make(map[string]bool), 0
 	for serving < len(names) {

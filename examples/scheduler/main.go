@@ -61,7 +61,7 @@ func serve(ctx context.Context, name, dir string) error {
 	}
 	defer crew.Leave(c)
 	err = c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
-		crew.Tell("leads", 0, "")
+		crew.Tell(crew.Report{Event: "leads"})
 		return lead(ctx, c, l, schedule, func(key string) error { return work(dir, key, name) })
 	})
 	if ctx.Err() != nil {
@@ -90,7 +90,7 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 			return ctx.Err()
 		}
 		key := holdfast.Slot(job, tick, every)
-		r, err := c.Once(ctx, key, func(context.Context, *holdfast.Lease) error { return work(key) }, holdfast.WaitForRunner())
+		r, err := c.Once(ctx, key, func(context.Context, *holdfast.Lease) error { return work(key) }, holdfast.WithWait())
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 			return err
 		}
 		if r.Ran {
-			crew.Tell("ran", 0, key)
+			crew.Tell(crew.Report{Event: "ran", Text: key})
 		}
 		last = tick
 	}
@@ -129,10 +129,8 @@ func show(ctx context.Context) error {
 	team := crew.New(dir)
 	defer team.StopAll()
 	team.Say("three processes start")
-	for _, name := range []string{"amber", "birch", "cedar"} {
-		if err := team.Start(name); err != nil {
-			return err
-		}
+	if err := team.Start("amber", "birch", "cedar"); err != nil {
+		return err
 	}
 	first, err := ticks(ctx, team, 3, "")
 	if err != nil {

@@ -172,7 +172,7 @@ func (s *service) order(w http.ResponseWriter, r *http.Request) {
 	result, err := s.cluster.Once(r.Context(), "order/"+id, func(ctx context.Context, l *holdfast.Lease) error {
 		s.log.Info("handled", "order", id, "token", l.Token()) // the work: if this process dies in it, another does it again
 		return nil
-	}, holdfast.WaitForRunner())
+	}, holdfast.WithWait())
 	switch {
 	case err != nil:
 		fail(w, err)

@@ -1,6 +1,9 @@
-// Package autopilot plans the next change to the group's membership: who follows, who votes, who is
-// removed. Next is a function of what the raft leader knows. The raft leader carries out at most
-// one step, and asks again with fresh inputs.
+// Package autopilot plans the next change to the group's membership: which nodes follow, vote and
+// are removed. Next is a function of what the raft leader knows, and Leader is that knowledge: which
+// replicas Raft heard and when, the records of their nodes in the group's state, and gossip.
+// The raft leader carries out at most one step, and asks again with fresh inputs. The package does
+// nothing by itself, and time is an argument: internal/node runs it, and so does
+// sim/internal/model.
 //
 // The rules, which plan.go refers to by number:
 //
@@ -17,9 +20,9 @@
 //	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
 //	    node, in whose way it is, asks to come in as another replica. It goes before a standby takes its place, where there
 //	    are standbys enough.
-//	P5  Who leaves is replaced first if a standby is ready. Any number leaves at once, one by one. Of those of
-//	    which none stays nobody is removed: they only close, and are the group again when they are started again. A
-//	    standby neither heard for ReplaceAfter nor seen does not count among those who stay.
+//	P5  A leaving voter is replaced before it is removed, if a standby is ready. Any number leaves at once, one by one.
+//	    If all members leave, none is removed: they keep their data and form the same group when restarted. A standby
+//	    neither heard for ReplaceAfter nor seen does not count among the members that stay.
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
 //	P8  A step names the membership that it was decided on, and is void under any other.
@@ -30,7 +33,7 @@
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
-// promoted. Who is cut off counts as dead. Four things no order of single changes can avoid, each
+// promoted. A voter that is cut off counts as dead. Four things no order of single changes can avoid, each
 // within the moment before a change and the time until its commit: the newcomer dies and so does a
 // voter that was counted on; a voter dies while another is let go that leaves and has no successor;
 // a voter dies while another is removed that was silent for ReplaceAfter and comes back just then,
@@ -43,7 +46,11 @@
 // change.
 package autopilot
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
 
 // Defaults of Input.
 const (
@@ -73,23 +80,13 @@ const (
 	Voter                 // its replica votes
 )
 
-// Departure says whether a node stays.
-type Departure uint8
-
-// Departures.
-const (
-	Stays  Departure = iota
-	Leaves           // has announced that it leaves: still there and, if it is a voter, voting
-	Gone             // has said through the group that it never comes back: its process has ended or is ending
-)
-
 // Member is a node as the raft leader knows it. Durations are since something happened, and may
 // only be too short.
 type Member struct {
 	Node      string
 	Zone      string // failure domain, "" if unknown
 	Role      Role
-	Departure Departure
+	Departure fsm.Departure
 	Disk      bool          // it comes back as the same node
 	Running   bool          // it has caught up once: the group has carried out its Hello
 	Behind    uint64        // entries that its replica lags behind
@@ -110,7 +107,7 @@ type Input struct {
 	Standbys     int           // how many shall follow besides; 0: every candidate
 	StableAfter  time.Duration // a standby must be of this Age to be promoted
 	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
-	Moment       time.Duration // who was heard within it lives; a few heartbeats; 0: MomentDefault
+	Moment       time.Duration // a replica heard within it lives; a few heartbeats; 0: MomentDefault
 	Expected     int           // replicas that a group which does not serve yet waits for before it chooses voters; 0: none
 	Changed      time.Duration // since the membership was changed last, or a member said that it leaves; 0: long ago
 }
@@ -131,21 +128,9 @@ const (
 
 // String is the kind in words.
 func (k Kind) String() string {
-	switch k {
-	case None:
-		return "none"
-	case Wait:
-		return "wait"
-	case Barrier:
-		return "barrier"
-	case HandOver:
-		return "hand over"
-	case AddStandby:
-		return "add standby"
-	case Promote:
-		return "promote"
-	case Remove:
-		return "remove"
+	names := [...]string{"none", "wait", "barrier", "hand over", "add standby", "promote", "remove"}
+	if int(k) < len(names) {
+		return names[k]
 	}
 	return "unknown"
 }
@@ -153,7 +138,7 @@ func (k Kind) String() string {
 // Plan is the next step, or what it waits for.
 type Plan struct {
 	Kind   Kind
-	Node   string // whom the step is about
+	Node   string // that the step is about
 	Reason string // why, in words for an operator
 	Index  uint64 // the membership that it was decided on: it must be carried out under this index only
 	Bears  int    // how many of the voters heard may die before the group has no majority; -1: it has none

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
@@ -103,7 +104,7 @@ func zoned(in autopilot.Input) (autopilot.Plan, error) {
 	for i := range in.Members {
 		m := &in.Members[i]
 		m.Zone = []string{"x", "y", "z"}[slotOf(m.Node)%3]
-		if m.Role == autopilot.Voter && m.Departure == autopilot.Stays && m.Heard < autopilot.ReplaceAfterDefault {
+		if m.Role == autopilot.Voter && m.Departure == fsm.Stays && m.Heard < autopilot.ReplaceAfterDefault {
 			voters[m.Zone]++
 		}
 	}
@@ -113,7 +114,7 @@ func zoned(in autopilot.Input) (autopilot.Plan, error) {
 	}
 	chosen := in.Members[slices.IndexFunc(in.Members, func(m autopilot.Member) bool { return m.Node == p.Node })]
 	for _, m := range in.Members {
-		ready := m.Role == autopilot.Standby && m.Departure == autopilot.Stays && m.Running && m.Heard == 0
+		ready := m.Role == autopilot.Standby && m.Departure == fsm.Stays && m.Running && m.Heard == 0
 		if ready && voters[m.Zone] < voters[chosen.Zone] {
 			return p, fmt.Errorf("P9: %s of zone %s is promoted before %s of zone %s", p.Node, chosen.Zone, m.Node, m.Zone)
 		}

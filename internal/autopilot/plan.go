@@ -3,6 +3,8 @@ package autopilot
 import (
 	"fmt"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // Parts of the reasons to remove a voter.
@@ -50,10 +52,10 @@ func (v *view) blocked() Plan {
 	return Plan{}
 }
 
-// removeGone removes at once who will never vote again: the majority of those heard does not shrink
-// by it.
+// removeGone removes a voter that will never vote again at once: the majority of the voters heard
+// does not shrink by it.
 func (v *view) removeGone() Plan {
-	return v.removeVoter(func(m Member) bool { return m.Departure == Gone }, "it has ended for good")
+	return v.removeVoter(func(m Member) bool { return m.Departure == fsm.Gone }, "it has ended for good")
 }
 
 // removeReplaced removes the voter that was silent longest before a standby takes its place, if
@@ -108,20 +110,19 @@ func (v *view) removeFailed() Plan {
 	return v.removeVoter(v.isFailed, silentReason+reason)
 }
 
-// removeLeaving removes who has announced it, one at a time: P5. Who can't be heard any more goes
-// first.
+// removeLeaving removes the leaving voters, one at a time, the one heard longest ago first: P5.
 func (v *view) removeLeaving() Plan {
 	if v.dissolves() {
 		return Plan{}
 	}
-	return v.removeVoter(func(m Member) bool { return m.Departure == Leaves }, "it leaves")
+	return v.removeVoter(func(m Member) bool { return m.Departure == fsm.Leaves }, "it leaves")
 }
 
-// dissolves reports whether nobody stays. Then all only close, and are the group again when they
-// are started again.
+// dissolves reports whether all members leave: they only close, keep their data and form the same
+// group when restarted.
 func (v *view) dissolves() bool {
 	return !slices.ContainsFunc(v.Members, func(m Member) bool {
-		return m.Role != Candidate && m.Departure == Stays && !v.isLost(m)
+		return m.Role != Candidate && m.Departure == fsm.Stays && !v.isLost(m)
 	})
 }
 
@@ -155,12 +156,12 @@ func (v *view) without(gone Member) (heard int) {
 // handOver is P6: a raft leader that leaves gives way to another, which then removes it.
 func (v *view) handOver() Plan {
 	self := slices.IndexFunc(v.voters, func(m Member) bool { return m.Node == v.Self })
-	if v.voters[self].Departure == Stays {
+	if v.voters[self].Departure == fsm.Stays {
 		return Plan{}
 	}
 	to := Member{}
 	for _, m := range v.voters {
-		if m.Node != v.Self && m.Departure == Stays && v.hears(m) && (to.Node == "" || m.Behind < to.Behind) {
+		if m.Node != v.Self && m.Departure == fsm.Stays && v.hears(m) && (to.Node == "" || m.Behind < to.Behind) {
 			to = m
 		}
 	}
@@ -178,9 +179,9 @@ func (v *view) removeStandby() Plan {
 		switch {
 		case m.Role != Standby:
 			return ""
-		case m.Departure == Gone:
+		case m.Departure == fsm.Gone:
 			return "it has ended for good"
-		case m.Departure == Leaves && !v.dissolves():
+		case m.Departure == fsm.Leaves && !v.dissolves():
 			return "it leaves"
 		case m.Heard >= forget && m.Seen >= forget:
 			return "neither heard nor seen for long"
@@ -211,7 +212,7 @@ func (v *view) removeSucceeded() Plan {
 func (v *view) addStandby() Plan {
 	replicas := 0
 	for _, m := range v.Members {
-		if m.Role != Candidate && m.Departure == Stays && min(m.Heard, m.Seen) < v.ReplaceAfter {
+		if m.Role != Candidate && m.Departure == fsm.Stays && min(m.Heard, m.Seen) < v.ReplaceAfter {
 			replicas++
 		}
 	}
@@ -219,14 +220,14 @@ func (v *view) addStandby() Plan {
 		return Plan{}
 	}
 	return v.pick(AddStandby, func(m Member) string {
-		if m.Role == Candidate && m.Departure == Stays && m.Seen < v.Moment {
+		if m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment {
 			return "it joins"
 		}
 		return ""
 	})
 }
 
-// pick plans a step for the best of the members that there is a reason for.
+// pick plans a step for the best of the members that why returns a reason for.
 func (v *view) pick(kind Kind, why func(Member) string) Plan {
 	var best Member
 	reason := ""

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
 type members = []autopilot.Member
@@ -45,8 +47,8 @@ func zone(z string) func(*autopilot.Member) { return func(m *autopilot.Member) {
 func behind(entries uint64) func(*autopilot.Member) {
 	return func(m *autopilot.Member) { m.Behind = entries }
 }
-func leaves(m *autopilot.Member) { m.Departure = autopilot.Leaves }
-func gone(m *autopilot.Member)   { m.Departure = autopilot.Gone }
+func leaves(m *autopilot.Member) { m.Departure = fsm.Leaves }
+func gone(m *autopilot.Member)   { m.Departure = fsm.Gone }
 func disk(m *autopilot.Member)   { m.Disk = true }
 func starts(m *autopilot.Member) { m.Running = false }
 func reborn(m *autopilot.Member) { m.Succeeded = true }

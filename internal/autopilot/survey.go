@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // view is an Input, counted and sorted.
@@ -51,17 +53,17 @@ func survey(in Input) view {
 
 func (v *view) count(m Member) {
 	switch {
-	case m.Departure == Gone:
+	case m.Departure == fsm.Gone:
 	case v.isFailed(m):
 		v.failed++
-	case m.Departure == Leaves:
+	case m.Departure == fsm.Leaves:
 	default:
 		v.staying++
 		v.zones[m.Zone]++
 	}
 	if v.hears(m) {
 		v.heard++
-		if m.Departure == Leaves {
+		if m.Departure == fsm.Leaves {
 			v.leaving++
 		}
 	}
@@ -71,14 +73,14 @@ func (v *view) count(m Member) {
 func (v *view) better(a, b Member) int {
 	return cmp.Or(
 		cmp.Compare(v.zones[a.Zone], v.zones[b.Zone]),
-		-compareBool(a.Disk, b.Disk),
+		cmp.Compare(a.rank(), b.rank()),
 		cmp.Compare(b.Age, a.Age),
 		cmp.Compare(a.Node, b.Node),
 	)
 }
 
-// gathers reports whether the group still waits for the nodes that are to be there before it
-// chooses voters: P9. A voter that leaves is replaced by whoever is there.
+// gathers reports whether the group still waits for the nodes that it expects before it chooses
+// voters: P9. A leaving voter is replaced by any standby that is ready.
 func (v *view) gathers() bool { return v.replicas < v.Expected && v.staying > 0 }
 
 // zoneComes reports whether the next to be promoted would crowd a zone while a node of another is
@@ -103,7 +105,7 @@ func (v *view) zoneComes() bool {
 // comes reports whether a node that lives will be ready to vote soon.
 func (v *view) comes(m Member) bool {
 	switch {
-	case m.Departure != Stays || v.isReady(m):
+	case m.Departure != fsm.Stays || v.isReady(m):
 		return false
 	case m.Role == Standby:
 		return v.hears(m)
@@ -113,26 +115,24 @@ func (v *view) comes(m Member) bool {
 
 // hears reports whether a replica lives, as far as the raft leader can know: it was heard a moment
 // ago.
-func (v *view) hears(m Member) bool { return m.Heard < v.Moment && m.Departure != Gone }
+func (v *view) hears(m Member) bool { return m.Heard < v.Moment && m.Departure != fsm.Gone }
 
 // isFailed reports whether Raft has not heard a replica for long. What gossip says is not asked:
 // P7.
 func (v *view) isFailed(m Member) bool { return m.Heard >= v.ReplaceAfter }
 
 func (v *view) isReady(m Member) bool {
-	return m.Role == Standby && m.Departure == Stays && v.hears(m) &&
+	return m.Role == Standby && m.Departure == fsm.Stays && v.hears(m) &&
 		m.Running && m.Behind <= behindMax && m.Age >= v.StableAfter
 }
 
 // quorum is how many of so many voters are a majority.
 func quorum(voters int) int { return voters/2 + 1 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
+// rank orders nodes with disks before those without.
+func (m Member) rank() int {
+	if m.Disk {
 		return 0
-	case a:
-		return 1
 	}
-	return -1
+	return 1
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // String is the plan for an operator.
@@ -27,7 +29,7 @@ func wait(format string, args ...any) Plan {
 // gravest thing alone.
 func (v *view) waiting() Plan {
 	for _, m := range v.voters {
-		if m.Departure != Stays {
+		if m.Departure != fsm.Stays {
 			return v.stuck(m)
 		}
 	}
@@ -52,7 +54,7 @@ func (v *view) stuck(m Member) Plan {
 		return wait("%s leaves, and waits until a voter that stays is heard", m.Node)
 	case n > 1:
 		return wait("%s leaves, and waits: without it only %d of %d voters would be heard", m.Node, v.without(m), n-1)
-	case slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role != Voter && m.Departure == Stays }):
+	case slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role != Voter && m.Departure == fsm.Stays }):
 		return wait("%s leaves, and waits until a standby is ready to vote in its place", m.Node)
 	}
 	return wait("%s leaves, and is the last: it can only close", m.Node)
@@ -61,7 +63,7 @@ func (v *view) stuck(m Member) Plan {
 // missing says why there are fewer voters than wanted.
 func (v *view) missing() Plan {
 	n := len(v.voters)
-	behind := slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role == Standby && m.Departure == Stays && v.hears(m) })
+	behind := slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role == Standby && m.Departure == fsm.Stays && v.hears(m) })
 	switch {
 	case v.gathers():
 		return wait("%d of the %d nodes that Bootstrap waits for are in the group: it chooses its voters when all are", v.replicas, v.Expected)
@@ -81,7 +83,7 @@ func (v *view) missing() Plan {
 	return wait("%d of %d wanted voters stay: waits for another node%s", v.staying, v.Want, kept)
 }
 
-// silent says of a voter that is not heard what will become of it.
+// silent says when a voter that is not heard is given up.
 func (v *view) silent(m Member) Plan {
 	return wait("voter %s has not been heard for %v: it is given up after %v", m.Node, m.Heard.Round(time.Second), v.ReplaceAfter)
 }

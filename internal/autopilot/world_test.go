@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
@@ -242,9 +243,9 @@ func (w *world) input(want int) autopilot.Input {
 		}
 		switch p {
 		case standbyLeaves, leaverWell, leaverFresh, leaverSilent, leaverLong:
-			m.Departure = autopilot.Leaves
+			m.Departure = fsm.Leaves
 		case voterGone:
-			m.Departure = autopilot.Gone
+			m.Departure = fsm.Gone
 		}
 		if w.is(i, leader) {
 			in.Self = m.Node

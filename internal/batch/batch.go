@@ -1,35 +1,40 @@
-// Package batch decides which commands of a node travel to the log together: those that arrive
-// while earlier ones are under way. An entry of the log costs the same whatever is in it, its way
-// and its place on the disk included. It is passive: it has no clock, goroutine or lock of its own.
+// Package batch decides which commands of a node share an entry of the log. An entry costs the
+// same whatever is in it, so commands that arrive while earlier entries are under way wait for each
+// other. The package is passive: it has no clock, goroutine or lock.
 package batch
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
 
 // Bounds.
 const (
-	// UnderwayMax is how many entries of a node are under way before further commands wait to
-	// travel together. With one the few who hand a lock on would wait for each other.
+	// UnderwayMax bounds the entries of a node that are under way. One entry would make the few
+	// callers that hand a lock on wait for each other.
 	UnderwayMax = 2
-	// FewMax is how many commands may be under way when another entry joins them. Beside more one
-	// waits for others: the fewer entries, the less each command costs.
+	// FewMax is how many commands may be under way when another entry starts beside them. Above it
+	// commands wait: the fewer entries, the less each command costs.
 	FewMax = 4
-	// ManyMin is how many that wait are enough: the group does not stand still then while
-	// many callers take their answers.
+	// ManyMin waiting commands start an entry in any case: the group stays busy while many callers
+	// read their outcomes.
 	ManyMin = 256
-	// CommandsMax and BytesMax bound what travels together.
+	// CommandsMax, BytesMax and CostMax bound an entry.
 	CommandsMax = 512
 	BytesMax    = 1 << 20
-	// WaitingMax bounds those that wait. Admission lets in far fewer.
+	CostMax     = fsm.EntryCost
+	// WaitingMax bounds the queue. Admission lets in far fewer commands.
 	WaitingMax = 1 << 16
-	// overhead is what a command takes beside itself.
+	// overhead is the size of a command in an entry beside its own bytes.
 	overhead = 8
 )
 
-// Line is the commands of a node on their way to the log: how many entries are under way, and who
-// waits for one of them to end. The zero Line is empty. Nobody waits while nothing is under way;
-// beside fewer entries than Most nobody waits if they have few commands, and fewer than ManyMin
-// if they have more.
-type Line[T any] struct {
+// Queue has the commands of a node that wait for an entry, and counts the entries under way. The
+// zero Queue is empty. A command waits only while an entry is under way. Beside fewer entries than
+// Most it waits only if they have more than FewMax commands, and fewer than ManyMin wait.
+type Queue[T any] struct {
 	Most        int // entries under way, for tests; 0: UnderwayMax
 	underway    int
 	commands    int // in them
@@ -37,101 +42,118 @@ type Line[T any] struct {
 	first, last *Call[T]
 }
 
-// Call is a command that waits, and whose it is.
+// Call is a command that waits, and its caller.
 type Call[T any] struct {
-	Cmd        []byte // must not change while it waits
-	Of         T
+	Cmd  []byte // unchanged until it is answered; nil: its caller has given up
+	Cost int    // see fsm.Cost
+	Of   T
+
 	prev, next *Call[T]
 	waits      bool
 }
 
-// Begin reports whether a command may go at once, alone. It is under way then, until End.
-func (l *Line[T]) Begin() bool {
-	if !l.free() || l.waiting > 0 {
+// Begin reports whether a command may start at once, alone. It is under way then, until End.
+func (q *Queue[T]) Begin() bool {
+	if !q.free() || q.waiting > 0 {
 		return false
 	}
-	l.underway++
-	l.commands++
+	q.underway++
+	q.commands++
 	return true
 }
 
-// Wait adds a command that may not go at once to those that wait. It returns false if there are too
-// many.
-func (l *Line[T]) Wait(c *Call[T]) bool {
-	if l.waiting >= WaitingMax {
+// Push adds a command that may not start at once. It returns false if the queue is full.
+func (q *Queue[T]) Push(c *Call[T]) bool {
+	if q.waiting >= WaitingMax {
 		return false
 	}
-	l.waiting++
-	c.waits, c.prev, c.next = true, l.last, nil
-	if l.last == nil {
-		l.first = c
-	} else {
-		l.last.next = c
-	}
-	l.last = c
+	q.insert(c, q.last, nil)
 	return true
 }
 
-// Leave takes a command out that nobody waits for any more. It returns false if that has gone
-// already.
-func (l *Line[T]) Leave(c *Call[T]) bool {
+// Return puts commands of one entry that were not carried out before all others, in their order.
+// Commands whose callers have given up meanwhile are dropped.
+func (q *Queue[T]) Return(calls []*Call[T]) {
+	for _, c := range slices.Backward(calls) {
+		if c.Cmd != nil {
+			q.insert(c, nil, q.first)
+		}
+	}
+}
+
+// Remove takes out a command whose caller has given up. It returns false if the command is under
+// way already; then it does not come back.
+func (q *Queue[T]) Remove(c *Call[T]) bool {
+	c.Cmd = nil
 	if !c.waits {
 		return false
 	}
-	l.remove(c)
+	q.remove(c)
 	return true
 }
 
-// free reports whether an entry may go.
-func (l *Line[T]) free() bool {
-	return l.underway == 0 || l.underway < cmp.Or(l.Most, UnderwayMax) && (l.commands <= FewMax || l.waiting >= ManyMin)
+// free reports whether an entry may start.
+func (q *Queue[T]) free() bool {
+	return q.underway == 0 || q.underway < cmp.Or(q.Most, UnderwayMax) && (q.commands <= FewMax || q.waiting >= ManyMin)
 }
 
-// End says that an entry of so many commands is not under way any more.
-func (l *Line[T]) End(commands int) {
-	l.underway--
-	l.commands -= commands
+// End counts an entry of so many commands as answered.
+func (q *Queue[T]) End(commands int) {
+	q.underway--
+	q.commands -= commands
 }
 
-// Next returns, after End and Wait, what goes next in one entry: in the order of arrival, nothing
-// if nobody waits or what is under way is enough. That is under way then.
-func (l *Line[T]) Next() (together []*Call[T]) {
-	if !l.free() {
+// Next returns the commands of the next entry in the order of arrival, after End and Push; none if
+// no command waits or no entry may start. They are under way then.
+func (q *Queue[T]) Next() (entry []*Call[T]) {
+	if !q.free() {
 		return nil
 	}
-	bytes := 0
-	for c := l.first; c != nil && len(together) < CommandsMax; c = l.first {
-		bytes += len(c.Cmd) + overhead
-		if bytes > BytesMax && len(together) > 0 {
+	bytes, cost := 0, 0
+	for c := q.first; c != nil && len(entry) < CommandsMax; c = q.first {
+		bytes, cost = bytes+len(c.Cmd)+overhead, cost+c.Cost
+		if (bytes > BytesMax || cost > CostMax) && len(entry) > 0 {
 			break
 		}
-		if together == nil {
-			together = make([]*Call[T], 0, min(l.waiting, CommandsMax))
+		if entry == nil {
+			entry = make([]*Call[T], 0, min(q.waiting, CommandsMax))
 		}
-		l.remove(c)
-		together = append(together, c)
+		q.remove(c)
+		entry = append(entry, c)
 	}
-	if len(together) > 0 {
-		l.underway++
-		l.commands += len(together)
+	if len(entry) > 0 {
+		q.underway++
+		q.commands += len(entry)
 	}
-	return together
+	return entry
 }
 
-// Waiting is how many wait.
-func (l *Line[T]) Waiting() int { return l.waiting }
+// Len is how many commands wait.
+func (q *Queue[T]) Len() int { return q.waiting }
 
-func (l *Line[T]) remove(c *Call[T]) {
-	if c.prev == nil {
-		l.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		l.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
+func (q *Queue[T]) insert(c, prev, next *Call[T]) {
+	c.waits, c.prev, c.next = true, prev, next
+	q.join(prev, c)
+	q.join(c, next)
+	q.waiting++
+}
+
+func (q *Queue[T]) remove(c *Call[T]) {
+	q.join(c.prev, c.next)
 	c.waits, c.prev, c.next = false, nil, nil
-	l.waiting--
+	q.waiting--
+}
+
+// join makes two calls neighbours; nil is the end of the queue.
+func (q *Queue[T]) join(prev, next *Call[T]) {
+	if prev == nil {
+		q.first = next
+	} else {
+		prev.next = next
+	}
+	if next == nil {
+		q.last = prev
+	} else {
+		next.prev = prev
+	}
 }

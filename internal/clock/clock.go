@@ -1,9 +1,9 @@
 // Package clock reads a node's clock: one that never goes back, that no step of the wall clock
-// moves, and that also counts the time for which the machine was suspended.
+// moves, and that also counts the time during which the machine was suspended.
 //
-// Go's own monotonic clock stops while a machine sleeps, and a lease does not: a holder that slept
-// past the end of its lease would believe in it still. System therefore watches the wall clock of
-// the same reading, and asks the operating system how long it slept when the two part.
+// Go's monotonic clock stops while a machine sleeps, but leases do not: a holder that slept past
+// the end of its lease would still rely on it. System therefore compares each reading with the wall
+// clock, and asks the operating system for the time asleep when the two part.
 package clock
 
 import (
@@ -21,15 +21,15 @@ type Clock interface {
 	Wall() time.Time
 }
 
-// parting is how far wall and monotonic progress may differ before the reason is looked for. Any
-// suspension that matters to a lease is longer.
+// parting is the difference of wall and monotonic progress that is examined. Every suspension that
+// matters to a lease is longer.
 const parting = 10 * time.Millisecond
 
-// start is what a new clock reads, so that no reading is the zero instant.
+// start is the first reading of a clock: no reading is the zero instant.
 const start = lease.Instant(time.Second)
 
 // System returns a clock of this machine. A reading takes some tens of nanoseconds, no lock and no
-// allocation. Inside a testing/synctest bubble it follows the bubble's time; make it there.
+// allocation. A clock made inside a testing/synctest bubble follows the bubble's time.
 func System() Clock {
 	base := time.Now()
 	return newSystem(func() (awake, wall time.Duration) {
@@ -45,10 +45,10 @@ type system struct {
 	settled   atomic.Pointer[settled]
 }
 
-// settled is what was last found out about the difference of the clocks; it never changes.
+// settled is the last examination of the difference of the clocks. Immutable.
 type settled struct {
-	parted time.Duration // wall progress minus monotonic progress, when last looked at
-	slept  time.Duration // suspension since the clock was made; never falls
+	parted time.Duration // wall progress minus monotonic progress at the time
+	slept  time.Duration // time asleep since the clock was made; never falls
 }
 
 func newSystem(progress func() (awake, wall time.Duration), suspended func() (time.Duration, bool)) *system {
@@ -59,7 +59,7 @@ func newSystem(progress func() (awake, wall time.Duration), suspended func() (ti
 }
 
 func (s *system) Now() lease.Instant {
-	known := s.settled.Load() // before the time: what is known is never newer than the reading
+	known := s.settled.Load() // before the time: settled is never newer than the reading
 	awake, wall := s.progress()
 	if d := wall - awake - known.parted; d > parting || d < -parting {
 		known = s.settle(known, wall-awake)
@@ -70,9 +70,8 @@ func (s *system) Now() lease.Instant {
 // Wall reads the wall clock.
 func (s *system) Wall() time.Time { return time.Now() }
 
-// settle finds out whether the clocks parted because the machine slept or because somebody set the
-// wall clock. Where the operating system does not say, a jump forward counts as sleep: a holder
-// that gives up too early does no harm.
+// settle finds whether the machine slept or the wall clock was set. If the operating system does
+// not say, a jump forward counts as sleep: a holder that gives up too early does no harm.
 func (s *system) settle(known *settled, parted time.Duration) *settled {
 	next := &settled{parted: parted, slept: known.slept}
 	if total, ok := s.suspended(); ok {
@@ -81,7 +80,7 @@ func (s *system) settle(known *settled, parted time.Duration) *settled {
 		next.slept += max(0, parted-known.parted)
 	}
 	if !s.settled.CompareAndSwap(known, next) {
-		return s.settled.Load() // another reading was first: counting the same sleep twice would be wrong
+		return s.settled.Load() // another reading was first, and has counted this sleep
 	}
 	return next
 }

@@ -8,27 +8,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// Manual is a clock that moves only when it is told to. Use NewManual.
+// Manual is a clock that only Advance moves. Use NewManual.
 type Manual struct{ now atomic.Int64 }
 
-// NewManual returns a clock that reads one second: no reading is the zero instant.
+// NewManual returns a clock that reads one second.
 func NewManual() *Manual {
 	m := &Manual{}
 	m.now.Store(int64(start))
 	return m
 }
 
-// Now returns the instant that the clock was moved to.
+// Now returns the present instant of the clock.
 func (m *Manual) Now() lease.Instant { return lease.Instant(m.now.Load()) }
 
-// Wall returns the same, as if the node had started in 1970.
+// Wall returns Now, as if the node had started in 1970.
 func (m *Manual) Wall() time.Time { return time.Unix(0, int64(m.Now())) }
 
 // Advance moves the clock forward by d; a negative d moves nothing.
 func (m *Manual) Advance(d time.Duration) { m.now.Add(int64(max(0, d))) }
 
-// Skew is a clock with faults, for simulation: it runs at a rate of its own, stands still, or jumps
-// as a suspended machine's clock does. It never goes back. Its wall clock may be wrong. Use Skewed.
+// Skew is a clock with faults, for simulation: it has its own rate, stands still, or jumps like
+// that of a suspended machine. It never goes back. Its wall clock may be wrong. Use Skewed.
 type Skew struct {
 	base Clock
 
@@ -63,14 +63,14 @@ func (s *Skew) Rate(rate float64) {
 	s.change(func() { s.rate = max(0, rate) })
 }
 
-// Suspend makes the clock jump forward by d, as after a sleep of the machine; a negative d does
+// Suspend makes the clock jump forward by d, like a sleep of the machine; a negative d does
 // nothing.
 func (s *Skew) Suspend(d time.Duration) {
 	s.change(func() { s.value += lease.Instant(max(0, d)) })
 }
 
-// Freeze makes the clock stand still for its readers, as a stopped process sees it. Frozen again,
-// it stays as it is.
+// Freeze makes the clock stand still for its readers, as in a stopped process. A second Freeze
+// changes nothing.
 func (s *Skew) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Skew) Freeze() {
 	}
 }
 
-// Thaw ends Freeze: the clock shows all the time that went by meanwhile.
+// Thaw ends Freeze: the clock shows the time that passed meanwhile.
 func (s *Skew) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,14 +93,14 @@ func (s *Skew) Wall() time.Time {
 	return s.base.Wall().Add(s.ahead)
 }
 
-// SetWall sets the wall clock wrong, ahead or, below zero, behind. Now does not go by it.
+// SetWall sets the wall clock ahead or, below zero, behind. Now does not follow it.
 func (s *Skew) SetWall(ahead time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = ahead
 }
 
-// change re-anchors the clock, so that what went by before keeps its old rate.
+// change anchors the clock anew: time before the change keeps its old rate.
 func (s *Skew) change(edit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

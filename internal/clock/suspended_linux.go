@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended is how long this machine has slept since it booted: CLOCK_BOOTTIME counts sleep,
-// CLOCK_MONOTONIC does not. The two cannot be read at once, so the tightest of some readings
-// counts.
+// suspended is the time asleep since boot: CLOCK_BOOTTIME counts sleep, CLOCK_MONOTONIC does not.
+// The two cannot be read at once, so the tightest of some readings counts.
 func suspended() (time.Duration, bool) {
 	const tries, tight = 8, 20 * time.Microsecond
 	var slept time.Duration

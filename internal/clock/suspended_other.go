@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// suspended: this system does not say how long it slept.
+// suspended is unknown on this system.
 func suspended() (time.Duration, bool) { return 0, false }

@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// clocks knows the wall clocks of the other replicas. Every connection begins with a greeting that
-// tells its sender's, so a raft leader knows those of all that voted for it: their votes came on
-// connections that had begun before.
+// clocks has the wall clocks of the other replicas. Each connection begins with a greeting that has
+// its sender's clock, so a raft leader knows the clocks of all its voters: their votes came after
+// greetings.
 type clocks struct {
 	wall func() time.Time // this node's
 
 	mu    sync.Mutex
-	heard map[string]reading // by node: a clock goes on when its node has another replica
-	told  chan struct{}      // closed and replaced when one is told
+	heard map[string]reading // by node: its next replica has the same clock
+	told  chan struct{}      // closed and replaced with each reading
 }
 
-// reading is a wall clock, read once. What went by since is taken from this process's monotonic
-// clock, which nobody sets.
+// reading is a wall clock, read once. The time since is this process's monotonic clock.
 type reading struct {
 	wall time.Duration // since 1970
 	at   time.Time
 }
 
 const (
-	clockMax = (1<<32 - 1) * time.Second // a clock beyond 2106 is wrong, and would eat up the tokens
-	// clocksAgree is how far the clocks of a fleet in good order may differ.
+	clockMax    = (1<<32 - 1) * time.Second // a clock beyond 2106 is wrong, and would use up the tokens
+	clocksMax   = 4096                      // nodes whose clocks are remembered
 	clocksAgree = time.Minute
 )
 
@@ -34,11 +33,11 @@ func newClocks(wall func() time.Time) *clocks {
 	return &clocks{wall: wall, heard: make(map[string]reading), told: make(chan struct{})}
 }
 
-// tell notes the clock of a node, as it was at a time.
+// tell notes the clock of a node at a time.
 func (c *clocks) tell(node string, wall time.Duration, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.heard[node]; !known && len(c.heard) >= heardMax {
+	if _, known := c.heard[node]; !known && len(c.heard) >= clocksMax {
 		return
 	}
 	c.heard[node] = reading{wall: believable(wall), at: at}
@@ -46,17 +45,17 @@ func (c *clocks) tell(node string, wall time.Duration, at time.Time) {
 	c.told = make(chan struct{})
 }
 
-// now is this node's, since 1970.
+// now is this node's clock, since 1970.
 func (c *clocks) now() time.Duration {
 	now := c.wall()
-	seconds := min(max(now.Unix(), 0), int64(clockMax/time.Second)) // others are more than a Duration holds
+	seconds := min(max(now.Unix(), 0), int64(clockMax/time.Second)) // a Duration holds no more
 	return believable(time.Duration(seconds)*time.Second + time.Duration(now.Nanosecond()))
 }
 
 func believable(wall time.Duration) time.Duration { return min(max(wall, 0), clockMax) }
 
-// of returns what is known of the clocks of the voters, of which self is this replica, and a
-// channel that is closed when more may be.
+// of returns the known clocks of the voters, self included, and a channel that is closed when
+// another one is known.
 func (c *clocks) of(voters map[uint64]string, self uint64) (survey, <-chan struct{}) {
 	now, own := time.Now(), c.now()
 	c.mu.Lock()
@@ -73,23 +72,23 @@ func (c *clocks) of(voters map[uint64]string, self uint64) (survey, <-chan struc
 	return s, c.told
 }
 
-// survey is what a raft leader knows of the clocks of its group.
+// survey is what a raft leader knows of the voters' clocks.
 type survey struct {
 	known  []time.Duration // of voters, since 1970, in order
 	voters int
 }
 
-// majority reports whether most of the voters are known. A minority may be wrong as a whole.
+// majority reports whether the clocks of most voters are known. A minority may be wrong as a whole.
 func (s survey) majority() bool { return 2*len(s.known) > s.voters }
 
-// sure reports whether the clocks of other voters would make no difference: there are none, or
-// those that are known agree.
+// sure reports whether the clocks of other voters make no difference: none is missing, or the known
+// ones agree.
 func (s survey) sure() bool {
 	return s.majority() && (len(s.known) == s.voters || s.spread() <= clocksAgree)
 }
 
 func (s survey) spread() time.Duration { return s.known[len(s.known)-1] - s.known[0] }
 
-// median is the middle one, of an even number the lower: one wrong clock of three does not move it
-// beyond the two others. That of a single voter is its own clock.
+// median is the middle clock, of an even number the lower one: one wrong clock of three moves it no
+// further than the two others.
 func (s survey) median() time.Duration { return s.known[(len(s.known)-1)/2] }

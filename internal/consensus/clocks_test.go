@@ -75,11 +75,11 @@ func TestAClockGoesOnAfterItWasTold(t *testing.T) {
 func TestNotAnyNumberOfClocksIsRemembered(t *testing.T) {
 	t.Parallel()
 	c := newClocks(time.Now)
-	for n := range heardMax + 10 {
+	for n := range clocksMax + 10 {
 		c.tell(nodeID(n), 1, time.Now())
 	}
 	c.tell(nodeID(5), 2, time.Now())
-	if len(c.heard) != heardMax || c.heard[nodeID(5)].wall != 2 {
+	if len(c.heard) != clocksMax || c.heard[nodeID(5)].wall != 2 {
 		t.Errorf("%d clocks are remembered", len(c.heard))
 	}
 }

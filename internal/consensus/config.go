@@ -2,42 +2,43 @@ package consensus
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/store"
+	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Config of a replica. Node, Incarnation, Cluster, Dir, FS, Endpoint, Resolve and Observer are
-// required.
+// Config configures a replica. Node, Incarnation, Cluster, Dir, FS, Endpoint, Resolve and Observer
+// are required.
 type Config struct {
 	Node string // this node's id, a lower-case UUID
 	// Incarnation tells this process of the node from all others: it counts the starts of the
-	// node's directory, in all but the lowest RunBits, and is written there before Open.
+	// node's directory, in all but the lowest RunBits, and is on the disk before Open.
 	Incarnation uint64
 	// Life is which of the node's lives as a replica this is: see ReplicaOf. Dir belongs to this
 	// life alone.
 	Life    uint64
-	Replica uint64 // default ReplicaOf(Node, Life), which is what the other replicas take it to be
-	Cluster string // the group's id, a lower-case UUID: replicas of another cluster are not heard
-	Dir     string // the directory of the Raft data, below the data directory; made when missing
-	FS      vfs.FS // where Dir is
+	Replica uint64 // default, and only valid value: ReplicaOf(Node, Life)
+	Cluster string // the group's id, a lower-case UUID: replicas of other clusters are refused
+	Dir     string // the directory of the Raft data, made when missing
+	FS      vfs.FS // of Dir
 
 	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 20ms
 	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
 	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats. Default 5 heartbeats
 
-	SnapshotEntries uint64 // entries of the log between snapshots, and a fifth of the commands; see also snapshotBytes. Default 20,000
-	SnapshotKeep    uint64 // entries kept for replicas that lag, behind a snapshot. Default 5,000
+	SnapshotEntries uint64 // entries between snapshots (see also snapshots.go). Default 20,000
+	SnapshotKeep    uint64 // entries before a snapshot that are kept for replicas that lag. Default 5,000
 
-	Endpoint transport.Endpoint // KindRaft of it is this package's; the owner closes it after the group
+	Endpoint transport.Endpoint // the group uses its KindRaft; the owner closes it after the group
 	// Resolve returns a node's present address. It must be quick and is called from many
 	// goroutines; the last answer is kept for when it has none.
 	Resolve  func(node string) (addr string, ok bool)
@@ -45,33 +46,31 @@ type Config struct {
 	Wall     func() time.Time // the node's wall clock. Default: the machine's
 	Logger   *slog.Logger     // default: silence
 	Limits   fsm.Limits       // lower bounds of the state, for tests
-	Figures  *Figures         // what is counted is added here. Default: nowhere
-
-	store storeKind // default pebble; for tests that compare
+	Figures  *Figures         // counters that the group adds to. Default: none
 }
 
-// Observer hears what happens to the replica.
+// Observer receives the events of a replica.
 type Observer interface {
-	// Applied brings the events of a batch of commands after it was applied and before its
+	// Applied receives the events of a batch of commands after it was applied and before its
 	// proposers have their outcomes. Applied and Restored run on the goroutine that applies: they
-	// must be quick and never block. The slice is not theirs to keep.
+	// must be quick, never block, and not keep the slice.
 	Applied(events []fsm.Event)
-	// Restored says that the state came as a whole. m may be read until it returns.
+	// Restored reports that the state was replaced by a snapshot. m may be read until it returns.
 	Restored(m *fsm.Machine)
-	// LeaderChanged says that RaftLeader may answer otherwise now. It must be quick.
+	// LeaderChanged reports that RaftLeader may have changed. It must be quick.
 	LeaderChanged()
-	// Failed is called once when the replica stops for good, from a goroutine of its own. Close
-	// waits for it unless it is Failed that calls Close.
+	// Failed is called once when the replica has stopped for good, from a goroutine of its own.
+	// Close waits for it unless it is Failed that calls Close.
 	Failed(err error)
 }
 
-// Start says what Open is to do with the directory. Bootstrap and Join on a directory where that
-// was done before are a restart, so that a crash in between needs no care.
+// Start is what Open does with the directory. StartBootstrap and StartJoin on a directory where
+// that was done before are a restart, so a crash in between is harmless.
 type Start uint8
 
 const (
 	StartBootstrap Start = iota + 1 // a new group with this replica alone
-	StartJoin                       // a new replica, which others add to their group as a standby
+	StartJoin                       // a new replica, which the group adds as a standby
 	StartRestart                    // a replica that has data here
 )
 
@@ -88,55 +87,7 @@ func (s Start) String() string {
 	return fmt.Sprintf("start(%d)", uint8(s))
 }
 
-// ReplicaID is the replica of a node in its first life: a hash of its id, never 0.
-func ReplicaID(node string) uint64 { return digest("replica", node) }
-
-// LifeBits bound the life of a node as a replica. The lowest LifeRandomBits of it are random, the
-// others count: two processes that began the same life, because one of them has a copy of the
-// other's directory, are two replicas.
-const (
-	LifeBits       = 48
-	LifeRandomBits = 24
-)
-
-// ReplicaOf is the replica of a node in one of its lives. The group never takes a replica back that
-// it has removed: the node comes back in another life, with nothing of the former one. The first is
-// life 0.
-func ReplicaOf(node string, life uint64) uint64 { return ReplicaID(node) ^ life }
-
-// lifeOf returns which life of a node a replica is; false for one that is none of the node's.
-func lifeOf(node string, replica uint64) (life uint64, ok bool) {
-	life = ReplicaID(node) ^ replica
-	return life, life < 1<<LifeBits
-}
-
-// isOf reports whether a replica is one of a node's.
-func isOf(node string, replica uint64) bool {
-	_, ok := lifeOf(node, replica)
-	return ok
-}
-
-// mayFollow reports whether a node that was in life known may be in life next: the same one,
-// another with as high a count, which only a copy of its directory has, or a later one.
-func mayFollow(known, next uint64) bool { return next>>LifeRandomBits >= known>>LifeRandomBits }
-
-// LaterLife reports whether replica next of a node is of a later life than replica known.
-func LaterLife(node string, known, next uint64) bool {
-	before, _ := lifeOf(node, known)
-	after, ok := lifeOf(node, next)
-	return ok && !mayFollow(after, before)
-}
-
-// deployment is the cluster's id as messages carry it: never 0 and never 1, which mean "none".
-func deployment(cluster string) uint64 { return digest("cluster", cluster) }
-
-func digest(kind, id string) uint64 {
-	sum := sha256.Sum256([]byte(kind + "\x00" + id))
-	return binary.LittleEndian.Uint64(sum[:]) | 1<<63>>1 // one bit is given away for "never 0 or 1"
-}
-
-// Pace returns the timing of a group, where what is 0 takes its default: docs/benchmarks.md has
-// what they were chosen by.
+// Pace returns the timing of a group, with defaults for zeros: see docs/benchmarks.md.
 func Pace(tick, heartbeat, election time.Duration) (_, _, _ time.Duration) {
 	tick = cmp.Or(tick, 20*time.Millisecond)
 	heartbeat = cmp.Or(heartbeat, 2*tick)
@@ -144,28 +95,15 @@ func Pace(tick, heartbeat, election time.Duration) (_, _, _ time.Duration) {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Replica == 0 {
-		c.Replica = ReplicaOf(c.Node, c.Life)
-	}
+	c.Replica = cmp.Or(c.Replica, ReplicaOf(c.Node, c.Life))
 	c.Tick, c.Heartbeat, c.Election = Pace(c.Tick, c.Heartbeat, c.Election)
-	if c.SnapshotEntries == 0 {
-		c.SnapshotEntries = 20_000
-	}
-	if c.SnapshotKeep == 0 {
-		c.SnapshotKeep = 5_000
-	}
+	c.SnapshotEntries = cmp.Or(c.SnapshotEntries, 20_000)
+	c.SnapshotKeep = cmp.Or(c.SnapshotKeep, 5_000)
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
-	if c.Figures == nil {
-		c.Figures = new(Figures)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.store.name == "" {
-		c.store = pebbleStore()
-	}
+	c.Figures = cmp.Or(c.Figures, new(Figures))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -176,15 +114,15 @@ func (c Config) validate(how Start) error {
 	switch {
 	case how < StartBootstrap || how > StartRestart:
 		return wrong("start %d", how)
-	case !isNode(c.Node):
+	case !wire.IsNode(c.Node):
 		return wrong("Node %q is no lower-case UUID", c.Node)
 	case c.Incarnation == 0:
 		return wrong("Incarnation is required")
-	case c.Life >= 1<<LifeBits:
+	case c.Life >= 1<<wire.LifeBits:
 		return wrong("Life %d is too high", c.Life)
 	case c.Replica != ReplicaOf(c.Node, c.Life):
 		return wrong("Replica %d is not that of life %d of Node %s", c.Replica, c.Life, c.Node)
-	case !isNode(c.Cluster):
+	case !wire.IsNode(c.Cluster):
 		return wrong("Cluster %q is no lower-case UUID", c.Cluster)
 	case c.Dir == "", c.FS == nil:
 		return wrong("Dir and FS are required")
@@ -202,15 +140,75 @@ func (c Config) validate(how Start) error {
 	return nil
 }
 
-// attempt bounds one attempt: by then a new raft leader has been elected if the old one was lost.
+// attempt bounds one attempt: time enough for a new raft leader if the old one was lost.
 func (c Config) attempt() time.Duration { return 3 * c.Election }
 
-// settling is how long after a change of the raft leader an answer may still come: what the new one
-// has in its log it commits at once.
+// settling is how long after a change of the raft leader an answer may still come: the new one
+// commits its log at once.
 func (c Config) settling() time.Duration { return c.Heartbeat }
 
-// isNode reports whether s is a UUID as this library writes it. The engine keeps ids in lower case.
-func isNode(s string) bool {
-	u, err := uuid.Parse(s)
-	return err == nil && u.String() == s
+// RunBits of an incarnation, the lowest, are random: see the wire.
+const RunBits = wire.RunBits
+
+// ReplicaOf is the replica of a node in one of its lives, from 0. The group never takes back a
+// replica that was removed: its node comes back in another life, with an empty directory.
+func ReplicaOf(node string, life uint64) uint64 { return wire.ReplicaOf(node, life) }
+
+// LaterLife reports whether replica next of a node is in a later life than replica known.
+func LaterLife(node string, known, next uint64) bool { return wire.LaterLife(node, known, next) }
+
+// The engine's settings. Those of hostConfig with "frozen" are stamped into the data directory;
+// those of replicaConfig with "group" must be the same on all replicas, forever: they change how
+// entries apply.
+
+func (c Config) ticks(d time.Duration) uint64 { return uint64(d / c.Tick) }
+
+func (c Config) hostConfig(d vfs.FS, wires config.TransportFactory, nodes *wire.Registry, logs store.Factory, leaders *leaders) config.NodeHostConfig {
+	logDB := config.GetTinyMemLogDBConfig()
+	logDB.Shards = 1 // frozen
+	return config.NodeHostConfig{
+		DeploymentID:        wire.Deployment(c.Cluster), // frozen
+		NodeHostID:          c.Node,                     // frozen
+		NodeHostDir:         c.Dir,
+		RTTMillisecond:      uint64(c.Tick / time.Millisecond),
+		RaftAddress:         c.Node,
+		RaftEventListener:   leaders,
+		MaxSendQueueSize:    64 << 20,
+		MaxReceiveQueueSize: 64 << 20,
+		Expert: config.ExpertConfig{
+			LogDBFactory:        logs,
+			TransportFactory:    wires,
+			NodeRegistryFactory: nodes,
+			LogDB:               logDB,
+			// ExecShards is frozen. One worker of each kind is right for one group.
+			Engine: config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 1, SnapshotShards: 1, CloseShards: 1},
+			// The log store accepts three types of file system; this one can wrap another.
+			FS: vfs.Wrap(d, faultless{}),
+		},
+	}
 }
+
+func (c Config) replicaConfig(standby bool) config.Config {
+	return config.Config{
+		ReplicaID:               c.Replica,
+		ShardID:                 engine.Shard,
+		CheckQuorum:             true, // group
+		PreVote:                 true, // group
+		OrderedConfigChange:     true, // group
+		ElectionRTT:             c.ticks(c.Election),
+		HeartbeatRTT:            c.ticks(c.Heartbeat),
+		SnapshotEntries:         c.SnapshotEntries,
+		CompactionOverhead:      c.SnapshotKeep,
+		MaxInMemLogSize:         128 << 20,
+		SnapshotCompressionType: config.Snappy,
+		EntryCompressionType:    config.NoCompression,
+		IsNonVoting:             standby, // as at the replica's first start, forever
+		WaitReady:               true,
+	}
+}
+
+// faultless injects no faults: vfs.Wrap is made for tests.
+type faultless struct{}
+
+// MaybeError returns nil.
+func (faultless) MaybeError(vfs.Op) error { return nil }

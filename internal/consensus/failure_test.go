@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lni/dragonboat/v4/logger"
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
 // faulty is a disk whose operations of one kind fail once it is told so.
@@ -145,16 +147,16 @@ func TestBrokenInvariantStopsItsReplicaAlone(t *testing.T) {
 	}
 	b := newBench()
 	r, other := b.open(t, 1, vfs.NewMem(), StartBootstrap), b.open(t, 2, vfs.NewMem(), StartJoin)
-	logger := process.make("raft")
-	go labelled(r.cfg.Replica, func() { // as a goroutine of the engine reports it
-		go func() { logger.Panicf("invalid commitTo index %d", 14) }()
+	raft := logger.GetLogger("raft")
+	go engine.Labelled(r.cfg.Replica, func() { // as a goroutine of the engine reports it
+		go func() { raft.Panicf("invalid commitTo index %d", 14) }()
 	})
 	mustFail(t, r, ErrInvariant)
 	if err := other.Failure(); err != nil {
 		t.Errorf("another replica of the process failed with it: %v", err)
 	}
 	other.close(t)
-	if err := guard(func() error { logger.Panicf("somebody else's engine"); return nil }); !errors.Is(err, ErrInvariant) {
+	if err := engine.Guard(func() error { raft.Panicf("somebody else's engine"); return nil }); !errors.Is(err, ErrInvariant) {
 		t.Errorf("panic in a goroutine that is no engine's: %v", err)
 	}
 }

@@ -5,21 +5,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/hearing"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
-// Who votes asks the others when it hears no raft leader, and is heard by that: where it is, and
-// whether it is the process of its node that counts. A replica that only follows asks for nothing.
-// Beside a copy of its directory, of which gossip tells, it would wait for ever, and so would the
-// copy. So it greets the others while it hears no raft leader.
+// A voter without a raft leader campaigns, and its peers learn its address and incarnation from
+// that. A standby sends nothing by itself. If gossip names the address of a copy of its directory,
+// it would wait forever, and so would the copy. So a standby without a raft leader greets the other
+// members.
 
-const (
-	introduceEvery = 2 * time.Second
-	introduceTime  = presentFor / 2 // for the others to answer, or for the raft leader to be back
-)
+const introduceEvery = 2 * time.Second
 
-// introduce greets the others as long as this replica only follows and hears nobody. It returns
-// when the replica ends.
+// introduce greets the others as long as this replica is a standby and hears no raft leader. It
+// returns when the replica ends.
 func (g *Group) introduce() {
 	tick := time.NewTicker(introduceEvery)
 	defer tick.Stop()
@@ -29,15 +27,13 @@ func (g *Group) introduce() {
 			if members := g.Members(); !members.Votes(g.cfg.Node) && !g.follows(time.Now()) {
 				g.greet(members)
 			}
-		case <-g.carrier.ended:
-			return
-		case <-g.failed:
+		case <-g.carrier.Context().Done():
 			return
 		}
 	}
 }
 
-// follows reports whether this replica heard a raft leader a moment ago.
+// follows reports whether this replica has just heard a raft leader.
 func (g *Group) follows(now time.Time) bool {
 	for _, heard := range g.Heard() {
 		if now.Sub(heard.At) < max(introduceEvery, g.cfg.attempt()) {
@@ -48,40 +44,14 @@ func (g *Group) follows(now time.Time) bool {
 }
 
 // greet greets all other members at once.
-func (g *Group) greet(members hearing.Members) {
-	ctx, cancel := context.WithTimeout(context.Background(), introduceEvery)
+func (g *Group) greet(members autopilot.Members) {
+	ctx, cancel := context.WithTimeout(g.carrier.Context(), introduceEvery)
 	defer cancel()
 	var all sync.WaitGroup
 	for replica := range members.All() {
-		if addr, _, err := g.nodes.Resolve(shard, replica); err == nil && replica != g.cfg.Replica {
-			all.Go(func() { g.carrier.introduce(ctx, addr) })
+		if addr, _, err := g.nodes.Resolve(engine.Shard, replica); err == nil && replica != g.cfg.Replica {
+			all.Go(func() { g.carrier.Introduce(ctx, addr) })
 		}
 	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		all.Wait()
-	}()
-	select {
-	case <-over:
-	case <-g.carrier.ended:
-		cancel()
-		<-over
-	}
-}
-
-// introduce greets whoever is at an address, and hears what it says to that.
-func (c *carrier) introduce(ctx context.Context, addr string) {
-	s, err := c.dial(ctx, addr)
-	if err != nil {
-		return
-	}
-	defer s.Close()
-	patience := time.NewTimer(introduceTime)
-	defer patience.Stop()
-	select {
-	case <-s.gone:
-	case <-patience.C:
-	case <-ctx.Done():
-	}
+	all.Wait()
 }

@@ -1,18 +1,25 @@
 package consensus
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
+	"time"
 
+	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/raftio"
+
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 )
 
-// leaders notes who is raft leader, as this replica is told (raftio.IRaftEventListener).
+// leaders has the raft leader that the engine reports (raftio.IRaftEventListener).
 type leaders struct {
 	observer Observer
 	view     atomic.Pointer[leaderView]
 }
 
-// leader is a raft leader; replica 0: none that is known.
+// leader is a raft leader; replica 0: none is known.
 type leader struct{ replica, term uint64 }
 
 type leaderView struct {
@@ -33,14 +40,14 @@ func (l *leaders) LeaderUpdated(info raftio.LeaderInfo) {
 	l.observer.LeaderChanged()
 }
 
-// now is the raft leader as far as is known, and a channel that is closed when that changes.
+// now is the known raft leader, and a channel that is closed when it changes.
 func (l *leaders) now() (leader, <-chan struct{}) {
 	view := l.view.Load()
 	return view.leader, view.changed
 }
 
-// RaftLeader is the raft leader as far as this replica knows: a hint for routing, never a proof. It
-// may be wrong for a while, on a cut-off standby for ever.
+// RaftLeader is the raft leader that this replica knows: a hint for routing, never a proof. It may
+// be wrong for a while, on a cut-off standby forever.
 func (g *Group) RaftLeader() (node string, term uint64, ok bool) {
 	now, _ := g.leaders.now()
 	if now.replica == 0 || g.Failure() != nil {
@@ -49,12 +56,112 @@ func (g *Group) RaftLeader() (node string, term uint64, ok bool) {
 	if now.replica == g.cfg.Replica {
 		return g.cfg.Node, now.term, true
 	}
-	node, ok = g.nodes.node(now.replica)
+	node, ok = g.nodes.Node(now.replica)
 	return node, now.term, ok
 }
 
-// IsRaftLeader reports whether this replica believes to be the raft leader: a hint, too.
+// IsRaftLeader reports whether this replica believes to be the raft leader: also a hint.
 func (g *Group) IsRaftLeader() bool {
 	now, _ := g.leaders.now()
 	return now.replica == g.cfg.Replica && g.Failure() == nil
+}
+
+// Heard returns when this replica has heard the others in the present term, by replica. On the raft
+// leader that is the last answer of each voter or standby, to a heartbeat or to entries. On the
+// others it is the last heartbeat or entries of the raft leader. Replicas not heard in this term
+// are missing. Heard is quick and does no I/O.
+//
+// An answer proves that its replica lives and is reachable in both directions, in this term. A vote
+// request, a proposal or gossip proves half of that and does not count. An answer proves neither
+// how long it was on its way, nor that the disk works: a replica whose fsync hangs stops answering
+// with its next write, which a group without writes may never have. The raft leader's messages
+// prove only that it can send.
+//
+// A raft leader that was cut off keeps its last answers: check their age.
+func (g *Group) Heard() map[uint64]wire.Heard {
+	now, _ := g.leaders.now()
+	return g.nodes.Heard(now.term)
+}
+
+// Transfer transfers raft leadership to another voter and returns when this replica has heard of
+// it. It asks again until ctx or one attempt ends: the raft leader gives a transfer up after an
+// election timeout, during which it takes no commands, and a voter that is behind does not take
+// over.
+//
+// Errors: ErrNotProposed (no such voter), ErrUnknown, ErrClosed, ErrRemoved, a *FailedError.
+func (g *Group) Transfer(ctx context.Context, node string) error {
+	members := g.Members()
+	replica, _ := members.Replica(node)
+	if members.Voters[replica] == "" {
+		return fmt.Errorf("%w: %w: node %q is no voter", ErrNotProposed, ErrInvalid, node)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.attempt())
+	defer cancel()
+	for {
+		done, err := g.transfer(ctx, replica)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// transfer asks once, and waits until it is done or the raft leader must have given up.
+func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err error) {
+	leader, changed := g.leaders.now()
+	if leader.replica == replica {
+		return true, nil
+	}
+	err = g.call(func(host *dragonboat.NodeHost) error { return host.RequestLeaderTransfer(engine.Shard, replica) })
+	if err != nil {
+		return false, g.definite(err)
+	}
+	patience := time.NewTimer(g.cfg.Election + 2*g.cfg.Tick)
+	defer patience.Stop()
+	for leader.replica != replica {
+		select {
+		case <-changed:
+		case <-patience.C:
+			return false, nil
+		case <-ctx.Done():
+			return false, fmt.Errorf("%w: transfer: %w", ErrUnknown, ctx.Err())
+		case <-g.failed:
+			return false, g.Failure()
+		}
+		leader, changed = g.leaders.now()
+	}
+	return true, nil
+}
+
+// handOver transfers raft leadership to any other voter before Close: otherwise the group would
+// wait an election timeout. A raft leader without a quorum has none to transfer.
+//
+// The replica then stays for two heartbeats, until the others know the new raft leader, and passes
+// their messages on.
+func (g *Group) handOver() {
+	if !g.IsRaftLeader() || len(g.Members().Voters) < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(g.cfg.Election, closeWithin/4))
+	defer cancel()
+	if g.Barrier(ctx) != nil {
+		return
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), min(4*g.cfg.Election, closeWithin/2))
+	defer cancel()
+	for ctx.Err() == nil && g.IsRaftLeader() {
+		for replica := range g.Members().Voters {
+			if replica == g.cfg.Replica || !g.IsRaftLeader() {
+				continue
+			}
+			if _, err := g.transfer(ctx, replica); err != nil {
+				cancel()
+			}
+		}
+	}
+	heard := time.NewTimer(2 * g.cfg.Heartbeat)
+	defer heard.Stop()
+	select {
+	case <-heard.C:
+	case <-g.failed:
+	}
 }

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/lni/dragonboat/v4/raftpb"
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
 // life is the nth life of a node that counts from 0.
-func life(n uint64) uint64 { return n << LifeRandomBits }
+func life(n uint64) uint64 { return n << wire.LifeRandomBits }
 
 // expel removes the nth node's replica and closes it, so that the node can begin another life.
 func (r *replica) expel(t *testing.T, other *replica) {
@@ -120,99 +120,13 @@ func TestNothingGrowsWithTheLivesOfANode(t *testing.T) {
 		}
 		for _, r := range group {
 			r.barrier(t)
-			nodes, carrier := r.nodes, r.carrier
-			nodes.mu.Lock()
-			members, heard, last := len(nodes.members), len(nodes.heard), len(nodes.last)
-			nodes.mu.Unlock()
-			carrier.known.mu.Lock()
-			known := len(carrier.known.nodes)
-			carrier.known.mu.Unlock()
 			r.clocks.mu.Lock()
 			clocks := len(r.clocks.heard)
 			r.clocks.mu.Unlock()
 			// a late message of a former life is forgotten when the node is a member again
-			if members != 3 || last > 3 || known > 3 || clocks > 2 || heard > 3 {
-				t.Errorf("%s: %d members, %d senders, %d addresses, %d nodes, %d clocks", r.node, members, heard, last, known, clocks)
+			if members, all := len(r.Members().All()), r.nodes.Len(); members != 3 || all > 3 || clocks > 2 {
+				t.Errorf("%s: %d members, %d clocks, %d in the largest table", r.node, members, clocks, all)
 			}
 		}
 	})
-}
-
-func TestALaterLifeHasPromisedNothingAndAFormerOneHasForgotten(t *testing.T) {
-	t.Parallel()
-	r := newKnownReplicas(ReplicaID(nodeID(1)), func(fsm.Node) (uint64, bool) { return 0, false }, func(uint64) bool { return true })
-	admit := func(incarnation, life uint64, began position) (*inbound, error) {
-		g := goodGreeting(2)
-		g.incarnation, g.life, g.began = incarnation<<RunBits, life, began
-		return r.admit(g, func() {})
-	}
-	promise := func(in *inbound, index uint64) {
-		t.Helper()
-		if err := r.accept(in, []raftpb.Message{{Type: raftpb.ReplicateResp, From: in.replica, Term: 3, LogIndex: index}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first, err := admit(1, life(0), position{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	promise(first, 1000)
-	second, err := admit(1, life(1), position{})
-	if err != nil || second.replica != ReplicaOf(nodeID(2), life(1)) {
-		t.Fatalf("the same process in its next life: %+v, %v", second, err)
-	}
-	if err := r.accept(first, nil); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("what its former life still sends: %v", err)
-	}
-	if heard := r.hearings(0, map[uint64]string{second.replica: nodeID(2)}); len(heard) != 0 {
-		t.Errorf("the next life counts as heard: %v", heard)
-	}
-	if _, err := admit(1, life(0), position{term: 3, index: 1000}); !errors.Is(err, errRefused) {
-		t.Errorf("a late connection of the former life: %v", err)
-	}
-	promise(second, 2000)
-	if _, err := admit(2, life(0), position{term: 3, index: 1000}); !errors.Is(err, ErrForgetful) {
-		t.Errorf("a later process on a copy from the former life: %v", err)
-	}
-	if _, err := admit(2, life(1), position{term: 3, index: 1999}); !errors.Is(err, ErrForgetful) {
-		t.Errorf("a later process on an older copy: %v", err)
-	}
-	if _, err := admit(2, life(1), position{term: 3, index: 2000}); err != nil {
-		t.Errorf("a later process with all of it: %v", err)
-	}
-	if _, err := admit(3, life(1)+5, position{}); err != nil { // of a copy that was told that it is out
-		t.Errorf("a later process that began the same life: %v", err)
-	}
-	if _, err := admit(4, life(2), position{}); err != nil {
-		t.Errorf("a later process in a later life: %v", err)
-	}
-	if _, err := admit(3, life(3), position{}); !errors.Is(err, ErrSuperseded) {
-		t.Errorf("an earlier process, whatever its life: %v", err)
-	}
-}
-
-func TestALifeIsFoundInTheReplicasId(t *testing.T) {
-	t.Parallel()
-	for _, n := range []uint64{0, 1, life(1), life(1) + 7, 1<<LifeBits - 1} {
-		if got, ok := lifeOf(nodeID(1), ReplicaOf(nodeID(1), n)); !ok || got != n {
-			t.Errorf("life %#x: %#x, %v", n, got, ok)
-		}
-		if next := ReplicaOf(nodeID(1), n+life(1)); n < life(2) && (!LaterLife(nodeID(1), ReplicaOf(nodeID(1), n), next) || LaterLife(nodeID(1), next, next)) {
-			t.Errorf("life %d is no later one than %d, or later than itself", n+life(1), n)
-		}
-		if isOf(nodeID(2), ReplicaOf(nodeID(1), n)) {
-			t.Errorf("life %#x is of another node, too", n)
-		}
-		if id := ReplicaOf(nodeID(1), n); id < 2 {
-			t.Errorf("life %#x is replica %d", n, id)
-		}
-	}
-	if _, err := (greeting{life: 1 << LifeBits}).MarshalTo(make([]byte, greetingBytes)); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, greetingBytes)
-	_, _ = greeting{life: 1 << LifeBits}.MarshalTo(b)
-	if _, err := decodeGreeting(b); err == nil {
-		t.Error("a greeting of a life out of range is taken")
-	}
 }

@@ -6,21 +6,23 @@ import (
 	"io"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
-// machine is the fsm.Machine as the engine drives it (statemachine.IConcurrentStateMachine). The
-// engine never calls Update, PrepareSnapshot and RecoverFromSnapshot at the same time; readers come
-// at any time.
+// machine is the fsm.Machine as a statemachine.IConcurrentStateMachine. The engine never calls
+// Update, PrepareSnapshot and RecoverFromSnapshot at the same time; readers come at any time.
 type machine struct {
 	observer Observer
 	restored func()      // before a snapshot's members are announced
 	fail     func(error) // stops the group for good
-	self     fsm.Process // nobody else here waits for outcomes
+	self     fsm.Process // only its callers wait for outcomes here
 
 	backlog *backlog
 	figures *Figures
@@ -30,30 +32,27 @@ type machine struct {
 	events []fsm.Event
 }
 
-// eventsKept bounds the room for events that is used again. The end of a node with a million locks
-// needs 200 MB once, and no replica keeps them for ever.
+// eventsKept bounds the buffer of events that is reused. The end of a node with a million locks
+// needs 200 MB once.
 const eventsKept = 4096
 
-// errParked never reaches the engine: the goroutine that would return it is parked.
-var errParked = errors.New("holdfast: parked")
-
-func newMachine(observer Observer, restored func(), fail func(error)) *machine {
-	return &machine{observer: observer, restored: restored, fail: fail, state: fsm.New(),
+func newMachine(observer Observer, fail func(error)) *machine {
+	return &machine{observer: observer, fail: fail, state: fsm.New(),
 		backlog: newBacklog(math.MaxUint64 / snapshotCommands), figures: new(Figures)}
 }
 
-// guarded runs what the engine asked for. A panic or an error, from which the engine would panic,
-// stops the group and parks the caller instead.
+// guarded runs a call of the engine. On a panic or an error, from which the engine would panic, it
+// fails the group and parks the caller.
 func (m *machine) guarded(what string, call func() error) {
-	err := guard(call)
+	err := engine.Guard(call)
 	if err == nil {
 		return
 	}
 	m.fail(fmt.Errorf("%s: %w", what, err))
-	park()
+	engine.Park()
 }
 
-// Update applies a batch of commands and tells the observer.
+// Update applies a batch of commands and calls the observer.
 func (m *machine) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
 	m.guarded("applying commands", func() error {
 		events, err := m.apply(entries)
@@ -79,7 +78,7 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 	before, bytes := m.state.Commands(), 0
 	for i := range entries {
 		bytes += len(entries[i].Cmd)
-		by, cmd, _ := fsm.CutProcess(entries[i].Cmd) // one that is too short is of nobody, and has no command
+		by, cmd, _ := fsm.CutProcess(entries[i].Cmd) // zero and nil if it is too short
 		outcome, events := m.state.Apply(entries[i].Index, by, cmd)
 		if outcome.Code == fsm.CodeUnsupported {
 			return nil, fmt.Errorf("%w (index %d)", ErrUnsupported, entries[i].Index)
@@ -123,7 +122,7 @@ func (m *machine) SaveSnapshot(fork any, w io.Writer, _ statemachine.ISnapshotFi
 	return stopped
 }
 
-// RecoverFromSnapshot takes over a state that was saved here or by another replica.
+// RecoverFromSnapshot replaces the state by one that was saved here or by another replica.
 func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile, _ <-chan struct{}) error {
 	m.guarded("reading a snapshot", func() error {
 		began, counted := time.Now(), &sized{Reader: r}
@@ -146,7 +145,7 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 // Close does nothing: the state stays readable.
 func (m *machine) Close() error { return nil }
 
-// incarnation is the one of a node's last process in the state; false if there is none.
+// incarnation is that of a node's last process in the state; false if there is none.
 func (m *machine) incarnation(node fsm.Node) (incarnation uint64, ok bool) {
 	m.read(func(state *fsm.Machine) { incarnation, ok = state.Incarnation(node) })
 	return incarnation, ok
@@ -164,5 +163,31 @@ func (m *machine) fork() *fsm.Machine {
 	return m.state.Fork()
 }
 
-// park holds the calling goroutine for ever.
-func park() { select {} }
+// Figures count for the replicas of a node, one after the other.
+type Figures struct {
+	Committed atomic.Uint64   // index of the last entry that this replica knows to be committed
+	Fsync     tally.Histogram // a write of the log, until it is on the disk
+	Commit    tally.Histogram // an entry proposed here, until it was carried out here
+	Taken     tally.Transfers // snapshots that were written
+	Installed tally.Transfers // snapshots that were read
+	Traffic   tally.Traffic
+}
+
+// sized counts the bytes of a snapshot.
+type sized struct {
+	io.Writer
+	io.Reader
+	bytes uint64
+}
+
+func (s *sized) Write(b []byte) (int, error) {
+	n, err := s.Writer.Write(b)
+	s.bytes += uint64(n)
+	return n, err
+}
+
+func (s *sized) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	s.bytes += uint64(n)
+	return n, err
+}

@@ -22,7 +22,7 @@ func (o *counting) Failed(error)               {}
 func TestTheRoomForTheEventsOfManyCommandsAtOnceIsGivenBack(t *testing.T) {
 	t.Parallel()
 	told := &counting{}
-	m := newMachine(told, func() {}, func(err error) { t.Error(err) })
+	m := newMachine(told, func(err error) { t.Error(err) })
 	id := fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}
 	index := uint64(0)
 	apply := func(cmds ...fsm.Command) {
@@ -40,7 +40,7 @@ func TestTheRoomForTheEventsOfManyCommandsAtOnceIsGivenBack(t *testing.T) {
 	apply(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: "a"})
 	var many []fsm.Command
 	for request := range uint64(2 * eventsKept) {
-		many = append(many, fsm.Acquire{Session: id, TTL: time.Second, Request: request + 1, Name: "x", Mode: fsm.Shared})
+		many = append(many, fsm.Acquire{Session: id, TTL: time.Second, Request: request + 1, Name: "x", Terms: fsm.Terms{Mode: fsm.Shared}})
 	}
 	before := told.events
 	apply(many...)

@@ -33,3 +33,6 @@ func inChild(t *testing.T) bool {
 	}
 	return false
 }
+
+// ReplicaID is the replica of a node in its first life.
+func ReplicaID(node string) uint64 { return ReplicaOf(node, 0) }

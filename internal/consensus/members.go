@@ -8,12 +8,14 @@ import (
 
 	"github.com/lni/dragonboat/v4"
 
-	"github.com/holdfast-go/holdfast/internal/hearing"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 )
 
-// Members returns the membership as last applied here. It is empty before anything was applied.
-func (g *Group) Members() hearing.Members {
-	m := hearing.Members{Voters: make(map[uint64]string), Standbys: make(map[uint64]string)}
+// Members returns the membership as last applied here, empty before that.
+func (g *Group) Members() autopilot.Members {
+	m := autopilot.Members{Voters: make(map[uint64]string), Standbys: make(map[uint64]string)}
 	var info *dragonboat.NodeHostInfo
 	err := g.call(func(host *dragonboat.NodeHost) error {
 		info = host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
@@ -23,17 +25,17 @@ func (g *Group) Members() hearing.Members {
 		return m
 	}
 	for _, s := range info.ShardInfoList {
-		if s.ShardID != shard || s.Pending {
+		if s.ShardID != engine.Shard || s.Pending {
 			continue
 		}
 		m.Change = s.ConfigChangeIndex
 		for replica, node := range s.Replicas {
 			m.Voters[replica] = node
 		}
-		// The engine tells the voters alone; all members were told to the registry when they were
-		// applied. That may be a change later than the voters are: of a node whose replica was
-		// removed and that has another one by then, the voter counts, as Change is of that time.
-		for replica, node := range g.nodes.known() {
+		// The engine reports the voters alone; the registry has all members, perhaps one change
+		// later. If a node's replica was removed and it has another one by then, the voter counts,
+		// as Change is of that time.
+		for replica, node := range g.nodes.Members() {
 			if !m.Votes(node) {
 				m.Standbys[replica] = node
 			}
@@ -45,20 +47,20 @@ func (g *Group) Members() hearing.Members {
 	return m
 }
 
-// AddStandby adds a replica of a node's to the group. change is Members.Change as the caller saw
-// it: if the membership has changed since, the answer is ErrMembershipChanged, unless it is as
-// wanted already. It is the answer, too, for a replica that was removed before, and for a node that
-// has another replica in the group.
+// AddStandby adds a replica of a node to the group. change is Members.Change as the caller saw it:
+// if the membership has changed since, the error is ErrMembershipChanged, unless the replica is
+// there. It is also the error for a replica that was removed before, and for a node that has
+// another replica in the group.
 //
-// This and the other changes make one attempt as Propose does, with its errors, and look again when
-// its outcome is not known; ErrUnknown remains when even that fails.
+// This and the other changes make one attempt as Propose does, with its errors, and read the
+// membership again when the outcome is unknown; ErrUnknown remains when even that fails.
 func (g *Group) AddStandby(ctx context.Context, node string, replica, change uint64) error {
-	if !isNode(node) || !isOf(node, replica) {
+	if !wire.IsNode(node) || !wire.IsOf(node, replica) {
 		return fmt.Errorf("%w: replica %x is none of node %q", ErrInvalid, replica, node)
 	}
 	return g.change(ctx, replica, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.RequestAddNonVoting(shard, replica, node, change, patience)
-	}, hearing.Members.Includes)
+		return h.RequestAddNonVoting(engine.Shard, replica, node, change, patience)
+	}, autopilot.Members.Includes)
 }
 
 // Promote makes a standby a voter.
@@ -68,29 +70,29 @@ func (g *Group) Promote(ctx context.Context, node string, change uint64) error {
 		return fmt.Errorf("%w: %w: node %q has no replica", ErrNotProposed, ErrInvalid, node)
 	}
 	return g.change(ctx, replica, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.RequestAddReplica(shard, replica, node, change, patience)
-	}, func(m hearing.Members, replica uint64) bool { return m.Voters[replica] != "" })
+		return h.RequestAddReplica(engine.Shard, replica, node, change, patience)
+	}, func(m autopilot.Members, replica uint64) bool { return m.Voters[replica] != "" })
 }
 
-// Remove removes a node's replica, for ever: only another one of the node's can be added. The last
+// Remove removes a node's replica forever: only another one of the node can be added. The last
 // voter can't be removed.
 func (g *Group) Remove(ctx context.Context, node string, change uint64) error {
 	members := g.Members()
 	replica, ok := members.Replica(node)
 	switch {
-	case !isNode(node):
+	case !wire.IsNode(node):
 		return fmt.Errorf("%w: node %q is no lower-case UUID", ErrInvalid, node)
 	case !ok && members.Change != 0:
-		return nil // asking again would make the group longer-lived state of nothing
+		return nil // the group would remember each removal forever
 	case !ok:
 		return fmt.Errorf("%w: the members are not known yet", ErrNotProposed)
 	}
 	return g.change(ctx, replica, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.RequestDeleteReplica(shard, replica, change, patience)
-	}, func(m hearing.Members, replica uint64) bool { return !m.Includes(replica) })
+		return h.RequestDeleteReplica(engine.Shard, replica, change, patience)
+	}, func(m autopilot.Members, replica uint64) bool { return !m.Includes(replica) })
 }
 
-func (g *Group) change(ctx context.Context, replica uint64, ask ask, done func(hearing.Members, uint64) bool) error {
+func (g *Group) change(ctx context.Context, replica uint64, ask ask, done func(autopilot.Members, uint64) bool) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotProposed, err)
 	}

@@ -14,24 +14,27 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/consensus/settings"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/preinit"
+	"github.com/holdfast-go/holdfast/internal/consensus/store"
+	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
-// startMax bounds the start of the engine, the reading of a snapshot of a million locks included.
+// startMax bounds the start of the engine, including the read of a snapshot of a million locks.
 const startMax = time.Minute
 
 // sparesMax is how many descriptors are set aside for files. The log store keeps its tables open:
-// while 58 MB were written in half a minute, 13 were lent at a time.
+// 13 were lent at a time while 58 MB were written in half a minute.
 const sparesMax = 24
 
-// Open starts the replica. It returns when the last snapshot has been read, which is before the log
-// has been applied and before there is a raft leader: Barrier waits for both.
+// Open starts the replica. It returns when the last snapshot has been read, before the log has been
+// applied and before there is a raft leader: Barrier waits for both.
 //
 // Errors: ErrInvalid, ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded,
-// ErrUnsupported, a *FailedError when the disk fails, and what the system says. After an error
-// nothing runs any more, except that after a *FailedError the directory must not be opened again by
-// this process.
+// ErrUnsupported, a *FailedError when the disk fails, and errors of the system. After an error no
+// part of it runs any more, except that after a *FailedError this process must not open the
+// directory again.
 func Open(cfg Config, how Start) (*Group, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(how); err != nil {
@@ -44,10 +47,10 @@ func Open(cfg Config, how Start) (*Group, error) {
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("holdfast: raft directory: %w", err)
 	}
-	if err := guard(func() error { return prepareDir(cfg.FS, cfg) }); err != nil {
+	if err := engine.Guard(func() error { return store.Prepare(cfg.FS, cfg.Dir, cfg.Node, wire.Deployment(cfg.Cluster)) }); err != nil {
 		return nil, err
 	}
-	if files := settings.Ignored(); len(files) > 0 {
+	if files := preinit.IgnoredFiles(); len(files) > 0 {
 		cfg.Logger.Warn("files in the working directory that would change the raft engine are ignored", "files", files)
 	}
 	node, err := fsm.ParseNode(cfg.Node)
@@ -55,17 +58,17 @@ func Open(cfg Config, how Start) (*Group, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	g := newGroup(cfg, fsm.Process{Node: node, Incarnation: cfg.Incarnation})
-	process.enter(cfg.Replica, g.entry)
-	d := newDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.broken, g.spares)
+	g.leave = engine.Enter(cfg.Replica, cfg.Logger, g.fail)
+	d := store.NewDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.broken, g.spares)
 	started := make(chan error, 1)
-	go labelled(cfg.Replica, func() {
-		started <- guard(func() error { return g.start(d, how) })
+	go engine.Labelled(cfg.Replica, func() {
+		started <- engine.Guard(func() error { return g.startReplica(d, how) })
 	})
 	patience := time.NewTimer(startMax)
 	defer patience.Stop()
 	select {
 	case err = <-started:
-	case <-g.failed: // the goroutine that starts the engine may be parked
+	case <-g.failed: // the starting goroutine may be parked
 		err = g.Failure()
 	case <-patience.C: // seen on a damaged directory, when the machine was very busy
 		g.fail(fmt.Errorf("%w: the engine has not started within %v", ErrDamaged, startMax))
@@ -79,35 +82,34 @@ func Open(cfg Config, how Start) (*Group, error) {
 
 func newGroup(cfg Config, self fsm.Process) *Group {
 	g := &Group{
-		cfg: cfg, self: self,
+		cfg: cfg, self: self, gate: gate{closed: make(chan struct{})},
 		failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}),
 	}
-	g.nodes = newRegistry(cfg.Resolve)
-	g.machine = newMachine(cfg.Observer, g.nodes.reset, g.fail)
+	g.machine = newMachine(cfg.Observer, g.fail)
 	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries)
 	g.machine.figures = cfg.Figures
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
-	g.carrier = &carrier{
-		clocks: g.clocks, opening: g.opening, traffic: &cfg.Figures.Traffic,
-		endpoint: cfg.Endpoint, nodes: g.nodes, log: cfg.Logger, reach: reach{log: cfg.Logger}, muted: make(chan struct{}), depth: &g.reached,
-		validator: validator{node: cfg.Node, replica: cfg.Replica, deployment: deployment(cfg.Cluster), last: &g.reached.index}, expelled: g.expel,
-		known: newKnownReplicas(cfg.Replica, g.machine.incarnation, g.nodes.belongs), ready: make(chan struct{}), ended: make(chan struct{}),
-	}
-	g.nodes.present = g.carrier.known.present
+	g.carrier = wire.New(wire.Config{
+		Node: self.Node, Incarnation: self.Incarnation, Life: cfg.Life, Cluster: cfg.Cluster,
+		Endpoint: cfg.Endpoint, Resolve: cfg.Resolve, Traffic: &cfg.Figures.Traffic, Logger: cfg.Logger,
+		Disk: &g.reached, Recorded: g.machine.incarnation, Expelled: g.expel,
+		Wall: g.clocks.now, Told: g.clocks.tell, Hold: g.opening.hold,
+	})
+	g.nodes = g.carrier.Nodes
+	g.machine.restored = g.nodes.Reset
 	if cfg.FS == vfs.Default { // others have no descriptors
 		g.spares = fdreserve.NewSet(sparesMax, fdreserve.Null)
 	}
 	g.leaders = newLeaders(cfg.Observer)
-	g.entry = &member{log: cfg.Logger, fail: g.fail}
 	return g
 }
 
-// start runs the engine and the replica in it.
-func (g *Group) start(d *disk, how Start) error {
-	g.store = &logStoreFactory{
-		replica: g.cfg.Replica, mark: newHighWaterMark(d, g.cfg.Dir, g.cfg.Replica), reached: &g.reached,
-		figures: g.cfg.Figures, fail: g.fail, kind: g.cfg.store,
-	}
+// startReplica starts the engine and the replica.
+func (g *Group) startReplica(d vfs.FS, how Start) error {
+	g.store = store.New(store.Config{
+		FS: d, Dir: g.cfg.Dir, Replica: g.cfg.Replica, Reached: &g.reached,
+		Committed: &g.cfg.Figures.Committed, Fsync: &g.cfg.Figures.Fsync, Fail: g.fail,
+	})
 	host, err := dragonboat.NewNodeHost(g.cfg.hostConfig(d, g.carrier, g.nodes, g.store, g.leaders))
 	if err != nil {
 		return err
@@ -115,9 +117,9 @@ func (g *Group) start(d *disk, how Start) error {
 	if host == nil {
 		return fmt.Errorf("%w while starting", ErrInvariant)
 	}
-	g.session = host.GetNoOPSession(shard)
+	g.session = host.GetNoOPSession(engine.Shard)
 	g.host.Store(host)
-	fresh, join, err := g.store.store.began(how)
+	fresh, join, err := g.began(how)
 	if err != nil {
 		return err
 	}
@@ -133,48 +135,57 @@ func (g *Group) start(d *disk, how Start) error {
 	if err := host.StartConcurrentReplica(members, fresh && join, create, g.cfg.replicaConfig(join)); err != nil {
 		return err
 	}
-	if err := g.carrier.known.current(g.carrier.self.node, g.cfg.Incarnation); err != nil {
+	if err := g.carrier.Ready(); err != nil {
 		return err
 	}
-	close(g.carrier.ready)
-	g.carrier.run(g.raise)
-	g.carrier.run(g.renew)
-	g.carrier.run(g.introduce)
-	g.carrier.run(g.writeSnapshots)
+	g.carrier.Run(g.raise)
+	g.carrier.Run(g.renew)
+	g.carrier.Run(g.introduce)
+	g.carrier.Run(g.writeSnapshots)
 	if alone && !join {
-		g.carrier.run(func() { g.campaignNow(0) })
+		g.carrier.Run(func() { g.campaignNow(0) })
 	}
 	return nil
 }
 
-// recall finds out from the log how far this replica has come, which processes of other nodes there
-// were, and whether it knows of no voter but itself.
-func (g *Group) recall() (alone bool, err error) {
-	node, err := fsm.ParseNode(g.cfg.Node)
-	if err != nil {
-		return false, err
+// began reports whether the replica is new here, and whether it was or is to be started to join. It
+// refuses a directory that does not fit.
+func (g *Group) began(how Start) (fresh, join bool, err error) {
+	past, err := g.store.Past()
+	switch {
+	case err != nil:
+		return false, false, err
+	case past.Lost, past.Fresh && how == StartRestart:
+		return false, false, ErrNoReplica
+	case past.Fresh:
+		return true, how == StartJoin, nil
+	case how != StartRestart && past.Joined != (how == StartJoin):
+		return false, false, fmt.Errorf("%w, not by %v", ErrOtherStart, how)
 	}
-	find, voters := hellos(), otherVoters{replica: g.cfg.Replica}
-	at, err := g.store.store.audit(voters.snapshot, func(e *raftpb.Entry) {
+	return false, past.Joined, nil
+}
+
+// recall reads from the log how far this replica has come, which processes of other nodes there
+// were, and whether it knows no voter but itself.
+func (g *Group) recall() (alone bool, err error) {
+	find, voters := wire.Hellos(), otherVoters{replica: g.cfg.Replica}
+	at, err := g.store.Audit(voters.snapshot, func(e *raftpb.Entry) {
 		voters.entry(e)
 		if hello, ok := find(e); ok {
-			g.carrier.known.heard(hello.Node, hello.Incarnation)
+			g.nodes.Note(hello.Node, hello.Incarnation)
 		}
 	})
 	if err != nil {
 		return false, err
 	}
-	g.carrier.self = greeting{
-		deployment: deployment(g.cfg.Cluster), node: node, incarnation: g.cfg.Incarnation, life: g.cfg.Life, began: at,
-	}
-	return !voters.others, g.store.mark.open(at)
+	g.carrier.Began(at)
+	return !voters.others, nil
 }
 
-// diagnose says of an error of a start whether it is the directory that is damaged. What this
-// package and the system say stands; what is left are answers of the engine and its log store to
-// what they read.
+// diagnose adds ErrDamaged to an error of a start that is neither this package's nor the system's:
+// the engine and its log store return those for what they read.
 func diagnose(err error) error {
-	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, errDisk} {
+	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, store.ErrDisk} {
 		if errors.Is(err, plain) {
 			return err
 		}

@@ -7,15 +7,16 @@ import (
 	"sync/atomic"
 
 	"github.com/lni/dragonboat/v4"
-	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
+
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
-// opening keeps commands out of the log of a raft leader until it has raised the token counter:
-// what other replicas pass on is held here, what this one proposes waits. Once open, it stays so.
+// opening keeps commands out of the log of a raft leader until it has raised the token counter: it
+// holds the proposals of other replicas, and this replica's wait. Once open, it stays so.
 type opening struct {
 	is     atomic.Bool
-	opened chan struct{} // closed when it is
+	opened chan struct{} // closed with is
 
 	mu    sync.Mutex
 	held  []raftpb.Message // from others, in order
@@ -29,8 +30,8 @@ const (
 
 func newOpening() *opening { return &opening{opened: make(chan struct{})} }
 
-// hold takes what is to wait out of messages, and returns the rest. What there is no room for is
-// lost, as in any other full queue.
+// hold takes proposals out of messages, and returns the rest. Proposals beyond the bounds are lost,
+// as in any other full queue.
 func (o *opening) hold(messages []raftpb.Message) (rest []raftpb.Message) {
 	if o.is.Load() {
 		return messages
@@ -53,7 +54,7 @@ func (o *opening) hold(messages []raftpb.Message) (rest []raftpb.Message) {
 	return rest
 }
 
-// discard drops what was held for a raft leader that this replica is not: who sent it looks for
+// discard drops the proposals held: this replica is not raft leader, and their proposers try
 // another.
 func (o *opening) discard() {
 	o.mu.Lock()
@@ -61,7 +62,7 @@ func (o *opening) discard() {
 	o.held, o.bytes = nil, 0
 }
 
-// open opens it and returns what was held.
+// open opens it and returns the proposals held.
 func (o *opening) open() []raftpb.Message {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,17 +80,16 @@ func (g *Group) open() {
 	if len(held) == 0 {
 		return
 	}
-	batch := raftpb.MessageBatch{DeploymentId: deployment(g.cfg.Cluster), BinVer: raftio.TransportBinVersion, Requests: held}
-	if err := guard(func() error { g.carrier.messages(batch); return nil }); err != nil {
+	if err := g.carrier.Inject(held...); err != nil {
 		g.fail(err)
 	}
 }
 
-// admit waits as long as this replica is raft leader and its log is not open. What is proposed
-// elsewhere is passed on, to a raft leader that does the same.
+// admit waits as long as this replica is raft leader and its log is not open. Any other replica
+// passes its proposals on, to a raft leader that does the same.
 //
-// The engine is asked who that is, as it knows before anything of a new term is committed: a
-// process that was granted its Hello by this raft leader waits here.
+// The raft leader is the engine's, which knows it before an entry of a new term commits: a process
+// whose Hello this raft leader committed waits here.
 func (g *Group) admit(ctx context.Context) error {
 	if g.opening.is.Load() {
 		return nil
@@ -100,7 +100,7 @@ func (g *Group) admit(ctx context.Context) error {
 		_, changed := g.leaders.now()
 		var leader uint64
 		err := g.call(func(host *dragonboat.NodeHost) (err error) {
-			leader, _, _, err = host.GetLeaderID(shard)
+			leader, _, _, err = host.GetLeaderID(engine.Shard)
 			return err
 		})
 		switch {
@@ -119,7 +119,7 @@ func (g *Group) admit(ctx context.Context) error {
 			return fmt.Errorf("%w: the raft leader has not begun to serve", ErrNotProposed)
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrNotProposed, ctx.Err())
-		case <-g.carrier.ended:
+		case <-g.gate.closed:
 			return ErrClosed
 		case <-g.failed:
 			return g.Failure()

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
 // snapshotStart is the beginning of a sound snapshot, without which the engine writes nothing.
@@ -64,16 +66,18 @@ func TestNoNameOfASnapshotsFileParksAReplica(t *testing.T) {
 		"..", "/", ".", "../..", "a/..", "x\x00y", strings.Repeat("n", 300), "/x/" + strings.Repeat("n", 300), "snapshot.metadata",
 		"dragonboat.snapshot.message", pieceFile(1),
 	} {
-		chunk := goodChunk(func(c *raftpb.Chunk) {
-			c.From, c.ReplicaID, c.Filepath, c.Index = ReplicaID(nodeID(9)), r.cfg.Replica, name, index+uint64(i)
-			c.Data, c.ChunkSize, c.FileSize = start, uint64(len(start)), 2*uint64(len(start))
-			c.Membership.Addresses = map[uint64]string{ReplicaID(nodeID(9)): nodeID(9)}
-		})
+		chunk := raftpb.Chunk{
+			DeploymentId: deploymentOfTests, BinVer: raftio.TransportBinVersion, ShardID: engine.Shard,
+			ReplicaID: r.cfg.Replica, From: ReplicaID(nodeID(9)), Index: index + uint64(i), Term: 2,
+			ChunkCount: 2, FileChunkCount: 2, Data: start, ChunkSize: uint64(len(start)), FileSize: 2 * uint64(len(start)),
+			Filepath:   name,
+			Membership: raftpb.Membership{ConfigChangeId: 1, Addresses: map[uint64]string{ReplicaID(nodeID(9)): nodeID(9)}},
+		}
 		conn := dialRaft(t, b.network, r.endpoint.Addr(), 9)
-		if _, err := conn.Write(framed(t, frameChunk, &chunk)); err != nil {
+		if _, err := conn.Write(framed(t, 'C', &chunk)); err != nil {
 			t.Fatal(err)
 		}
-		eventuallyTrue(t, "a refusal", func() bool { return int(r.carrier.refused.Load()) > i || r.Failure() != nil })
+		eventuallyTrue(t, "a refusal", func() bool { return int(r.carrier.Refused()) > i || r.Failure() != nil })
 		if err := r.Failure(); err != nil {
 			t.Fatalf("a piece for the file %.40q: %v", name, err)
 		}

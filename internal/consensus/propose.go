@@ -10,19 +10,19 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/batch"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
 // CommandMax is the size in bytes of the largest command that Propose takes.
 const CommandMax = 8 << 20
 
-// Propose brings a command to the log in one attempt, which ends with ctx or after one and a half
-// of the longest election timeout, and returns its outcome. The command may be reused at once. What
-// callers ask for (see fsm.Travels) waits while some entries with such are under way, and goes then
-// in one with all that waits: each command has its own outcome, and the attempts of all succeed or
-// fail together.
+// Propose proposes a command in one attempt, which ends with ctx or after one and a half of the
+// longest election timeout, and returns its outcome. The caller may reuse cmd at once. Commands of
+// callers (see fsm.Travels) may share an entry: each has its own outcome, and their attempts
+// succeed or fail together.
 //
 // Errors: ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does
-// not take back a command that is under way: it is ErrUnknown, wrapping the context's error.
+// not take back a command that is under way: the error is ErrUnknown, wrapping the context's error.
 func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrNotProposed, err)
@@ -34,7 +34,7 @@ func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 		return fsm.Outcome{}, err
 	}
 	if fsm.Travels(cmd) && len(cmd) < batch.BytesMax {
-		return g.join(ctx, cmd)
+		return g.submit(ctx, cmd)
 	}
 	return g.propose(ctx, cmd)
 }
@@ -46,7 +46,7 @@ func (g *Group) propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	return g.proposeEntry(ctx, entry)
 }
 
-// newEntry returns a buffer to put an entry together in. It begins with its author.
+// newEntry returns a buffer for an entry, which begins with its author.
 func (g *Group) newEntry() *[]byte {
 	entry, ok := g.entries.Get().(*[]byte)
 	if !ok {
@@ -56,7 +56,7 @@ func (g *Group) newEntry() *[]byte {
 	return entry
 }
 
-// proposeEntry makes one attempt with what was put together in a buffer, and gives that back.
+// proposeEntry makes one attempt with an entry, and frees its buffer.
 func (g *Group) proposeEntry(ctx context.Context, entry *[]byte) (fsm.Outcome, error) {
 	defer g.entries.Put(entry)
 	began := time.Now()
@@ -70,9 +70,8 @@ func (g *Group) proposeEntry(ctx context.Context, entry *[]byte) (fsm.Outcome, e
 	return fsm.Unpack(value, data)
 }
 
-// Barrier returns when the local replica has applied everything that was committed before the call.
-// It is one attempt, like Propose, and its errors mean: ErrNotProposed and ErrUnknown that it did
-// not succeed.
+// Barrier returns when this replica has applied all that was committed before the call. It is one
+// attempt, like Propose; ErrNotProposed and ErrUnknown mean that it did not succeed.
 func (g *Group) Barrier(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotProposed, err)
@@ -81,26 +80,25 @@ func (g *Group) Barrier(ctx context.Context) error {
 		return fmt.Errorf("%w: the raft leader is no member yet, as far as this replica has applied", ErrNotProposed)
 	}
 	_, _, err := g.request(ctx, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.ReadIndex(shard, patience)
+		return h.ReadIndex(engine.Shard, patience)
 	})
 	return err
 }
 
-// hearsRaftLeader reports whether the engine takes what the raft leader answers. It drops answers
-// of those that are no members as applied here: a replica that joins would ask as soon as it had
-// heard a heartbeat, and wait for a whole attempt.
+// hearsRaftLeader reports whether the engine accepts answers of the raft leader: it drops those of
+// replicas that are no members as applied here. A joining replica would ask after its first
+// heartbeat, and wait for a whole attempt.
 func (g *Group) hearsRaftLeader() bool {
 	now, _ := g.leaders.now()
-	return g.nodes.includes(now.replica)
+	return g.nodes.Includes(now.replica)
 }
 
-// ask starts a request of the engine, which gives it up after patience.
+// ask starts a request of the engine, which gives up after patience.
 type ask func(host *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error)
 
-// request makes one attempt. Its own timer is the precise one: the engine's only cleans up. When
-// the raft leader changes, what was on its way to the old one is probably lost, and the attempt
-// ends soon after there is a new one: the caller asks again, with a command that the state machine
-// recognises.
+// request makes one attempt, with a precise timer of its own: the engine's only cleans up. When the
+// raft leader changes, a request to the old one is probably lost, and the attempt ends soon after
+// there is a new one: the caller asks again, with a command that the state machine recognises.
 func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte, err error) {
 	var state *dragonboat.RequestState
 	_, changed := g.leaders.now()
@@ -135,7 +133,7 @@ func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte
 	}
 }
 
-// timer is one that was used before, if there is one: every call needs one for itself.
+// timer returns a pooled timer.
 func (g *Group) timer(d time.Duration) *time.Timer {
 	if timer, ok := g.timers.Get().(*time.Timer); ok {
 		timer.Reset(d)
@@ -144,14 +142,13 @@ func (g *Group) timer(d time.Duration) *time.Timer {
 	return time.NewTimer(d)
 }
 
-// dropTimer leaves a timer to the next call. Once it is stopped, nothing that it sent is received
-// any more.
+// dropTimer returns a timer to the pool. A stopped timer never sends what it had sent before.
 func (g *Group) dropTimer(timer *time.Timer) {
 	timer.Stop()
 	g.timers.Put(timer)
 }
 
-// definite is the error of a request that the engine did not take.
+// definite is the error of a request that the engine refused.
 func (g *Group) definite(err error) error {
 	var failed *FailedError
 	switch {

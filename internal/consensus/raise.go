@@ -7,28 +7,27 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// A group whose replicas were all put back from a backup does not know which tokens it has granted
-// since. But its counter began at the time of its birth, with room for 2^20 tokens a second, and is
-// behind the clock since: it is enough to raise it to the clock after a start. No replica can know
-// that all were put back, so each raises it when it is raft leader for the first time since its
+// A group that was restored from a backup as a whole does not know which tokens it has granted
+// since. But its counter began at the time of its birth, with 2^20 tokens a second, and is behind
+// the clock since: raising it to the clock after a start is enough. No replica can know whether the
+// whole group was restored, so each raises it when it is raft leader for the first time since its
 // process began.
 //
-// It is raised to the median of the voters' clocks: one that is wrong would use up the tokens of
-// years, or not be enough. Before that is committed, nothing gets into the log (see opening.go). A
-// process is granted nothing before its Hello was carried out, so no process of a group that was
-// put back is granted anything before the raise.
+// The clock is the median of the voters': a wrong one would use up the tokens of years, or be too
+// low. No command gets into the log before the raise is committed (see opening.go), and no process
+// is granted a lock before its Hello is applied: so none of a restored group is granted one before.
 
 const (
-	// tokenBits is the room for the tokens of one second: a group's first is of the time of its
-	// birth (internal/forming).
+	// tokenBits are the tokens of one second: a group's first token is the time of its birth
+	// (internal/forming).
 	tokenBits = 20
-	// clocksPatience is how long a raft leader waits for the clocks of other voters, if those that
-	// it knows do not agree.
+	// clocksPatience is how long a raft leader waits for more clocks if the known ones do not
+	// agree.
 	clocksPatience = time.Second
 )
 
-// raise raises the token counter when this replica is raft leader for the first time, and lets
-// commands into the log then. It returns when that is done for good, or the replica ends.
+// raise raises the token counter when this replica is raft leader for the first time, and opens the
+// log. It returns when no other clock can make a difference, or the replica ends.
 func (g *Group) raise() {
 	for {
 		leader, changed := g.leaders.now()
@@ -39,16 +38,14 @@ func (g *Group) raise() {
 		}
 		select {
 		case <-changed:
-		case <-g.carrier.ended:
-			return
-		case <-g.failed:
+		case <-g.carrier.Context().Done():
 			return
 		}
 	}
 }
 
-// raiseAsLeader is done when no other voter's clock would make a difference. As long as one may,
-// the group serves with what it has, and is raised again when more is known.
+// raiseAsLeader is done when no other voter's clock can make a difference. Until then the group
+// serves, and the counter is raised again when another clock is known.
 func (g *Group) raiseAsLeader(changed <-chan struct{}) (done bool) {
 	for by := 0; ; {
 		s, ok := g.survey(by, changed)
@@ -72,9 +69,8 @@ func counterAt(wall time.Duration) uint64 {
 	return uint64(wall/time.Second)<<tokenBits + uint64(wall%time.Second)<<tokenBits/uint64(time.Second)
 }
 
-// survey waits until the clocks of most voters are known: as soon as the others make no difference,
-// else, after some patience, when there are more than the last raise went by. It gives up when the
-// raft leader changes.
+// survey waits until the clocks of most voters are known: until the others make no difference, or,
+// after some patience, until there are more than by. It gives up when the raft leader changes.
 func (g *Group) survey(by int, changed <-chan struct{}) (s survey, ok bool) {
 	tick := time.NewTicker(clocksPatience)
 	defer tick.Stop()
@@ -85,7 +81,7 @@ func (g *Group) survey(by int, changed <-chan struct{}) (s survey, ok bool) {
 		case s.sure(), !patient && s.majority() && len(s.known) > by:
 			return s, true
 		case !patient && !s.majority():
-			g.open() // not seen: the votes of most came with their clocks. Nobody waits for longer
+			g.open() // never seen: votes come with clocks
 		}
 		select {
 		case <-told:
@@ -93,15 +89,13 @@ func (g *Group) survey(by int, changed <-chan struct{}) (s survey, ok bool) {
 			patient = false
 		case <-changed:
 			return s, false
-		case <-g.carrier.ended:
-			return s, false
-		case <-g.failed:
+		case <-g.carrier.Context().Done():
 			return s, false
 		}
 	}
 }
 
-// raiseTo raises the counter, again until that has an outcome or the raft leader changes.
+// raiseTo raises the counter, again until it has an outcome or the raft leader changes.
 func (g *Group) raiseTo(counter uint64, changed <-chan struct{}) (ok bool) {
 	cmd := fsm.Encode(fsm.Raise{Counter: counter})
 	for {
@@ -115,9 +109,7 @@ func (g *Group) raiseTo(counter uint64, changed <-chan struct{}) (ok bool) {
 		case <-retry.C:
 		case <-changed:
 			return false
-		case <-g.carrier.ended:
-			return false
-		case <-g.failed:
+		case <-g.carrier.Context().Done():
 			return false
 		}
 	}

@@ -5,37 +5,38 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v4"
+
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
-// The engine counts entries between two snapshots. An entry may have hundreds of commands, or a
-// megabyte: twenty thousand of those keep a replica that starts busy for half a minute. So each
-// replica counts what it has applied, too, and has a snapshot written when that is much.
+// The engine counts entries between two snapshots. But an entry may have hundreds of commands, or a
+// megabyte: a replica would apply twenty thousand of those for half a minute at a start. So each
+// replica also counts commands and bytes, and requests a snapshot when they are many.
 
 const (
-	// snapshotCommands is how many commands there are between snapshots at most, for each entry
-	// that there may be. One that travels with others takes a replica that starts a fraction of the
-	// time that one of its own takes.
+	// snapshotCommands bounds the commands between snapshots, for each entry of SnapshotEntries. A
+	// command in a shared entry takes a fraction of the time of one in its own.
 	snapshotCommands = 5
-	// snapshotBytes is how much of the log there is between snapshots at most.
+	// snapshotBytes bounds the bytes of the log between snapshots.
 	snapshotBytes = 64 << 20
-	// snapshotPatience bounds the writing of one. A million locks take some seconds.
+	// snapshotPatience bounds the writing of a snapshot. A million locks take some seconds.
 	snapshotPatience = 5 * time.Minute
 )
 
-// backlog is what a replica has applied since its last snapshot.
+// backlog counts what a replica has applied since its last snapshot.
 type backlog struct {
 	commandsMax uint64
 	commands    atomic.Uint64
 	bytes       atomic.Uint64
 	since       atomic.Uint64 // index of that snapshot, 0 if there was none
-	due         chan struct{} // capacity 1: there is much
+	due         chan struct{} // capacity 1
 }
 
 func newBacklog(entries uint64) *backlog {
 	return &backlog{commandsMax: snapshotCommands * entries, due: make(chan struct{}, 1)}
 }
 
-// add notes what was applied.
+// add counts applied commands.
 func (c *backlog) add(commands, bytes uint64) {
 	c.commands.Add(commands)
 	c.bytes.Add(bytes)
@@ -51,15 +52,14 @@ func (c *backlog) isDue() bool {
 	return c.commands.Load() >= c.commandsMax || c.bytes.Load() >= snapshotBytes
 }
 
-// reset notes that there is a snapshot at an index.
+// reset starts again, from a snapshot at an index.
 func (c *backlog) reset(index uint64) {
 	c.commands.Store(0)
 	c.bytes.Store(0)
 	c.since.Store(index)
 }
 
-// writeSnapshots has snapshots written when there is much since the last one, until the replica
-// ends.
+// writeSnapshots requests a snapshot whenever one is due, until the replica ends.
 func (g *Group) writeSnapshots() {
 	backlog := g.machine.backlog
 	due, retry := backlog.due, (<-chan time.Time)(nil)
@@ -71,15 +71,13 @@ func (g *Group) writeSnapshots() {
 			}
 		case <-retry:
 			due, retry = backlog.due, nil
-		case <-g.carrier.ended:
-			return
-		case <-g.failed:
+		case <-g.carrier.Context().Done():
 			return
 		}
 	}
 }
 
-// snapshot has a snapshot written. The log is kept from the one before on, for replicas that lag.
+// snapshot requests a snapshot. The log since the one before is kept, for replicas that lag.
 func (g *Group) snapshot() bool {
 	var option dragonboat.SnapshotOption
 	if before := g.machine.backlog.since.Load(); before > 0 {
@@ -87,7 +85,7 @@ func (g *Group) snapshot() bool {
 	}
 	var state *dragonboat.RequestState
 	err := g.call(func(host *dragonboat.NodeHost) (err error) {
-		state, err = host.RequestSnapshot(shard, option, snapshotPatience)
+		state, err = host.RequestSnapshot(engine.Shard, option, snapshotPatience)
 		return err
 	})
 	if err != nil {
@@ -96,8 +94,7 @@ func (g *Group) snapshot() bool {
 	select {
 	case result := <-state.ResultC():
 		return result.Completed()
-	case <-g.carrier.ended:
-	case <-g.failed:
+	case <-g.carrier.Context().Done():
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -222,5 +223,9 @@ func syncSome(fs *vfs.MemFS, dir string, random *rand.Rand) error {
 	if random.IntN(2) == 0 {
 		return nil
 	}
-	return syncDir(fs, dir)
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

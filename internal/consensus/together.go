@@ -10,126 +10,132 @@ import (
 	"github.com/holdfast-go/holdfast/internal/batch"
 )
 
-// together brings the commands of this node's callers to the log, several in one entry where they
-// come while others are under way. Who comes alone waits for nobody, and proposes from its own
-// goroutine. Others wait in line, and a goroutine for each entry under way, batch.UnderwayMax at
-// most, proposes for them.
+// together proposes the commands of this node's callers, several in one entry where they arrive
+// while other entries are under way. A command that arrives alone is proposed by its caller's
+// goroutine. The others wait in the queue, and a goroutine for each entry, batch.UnderwayMax at
+// most, proposes them.
 type together struct {
 	mu    sync.Mutex
-	line  batch.Line[chan answered]
-	calls sync.Pool // of *call, which nobody waits for and nobody answers
+	queue batch.Queue[chan answered]
+	calls sync.Pool // of *call, neither waited for nor to be answered
 }
 
 type call = batch.Call[chan answered]
 
-// answered is what became of one command.
+// answered is the outcome of one command.
 type answered struct {
 	outcome fsm.Outcome
 	err     error
 }
 
-// flight is an entry that is to be proposed, and whose commands are in it.
-type flight struct {
+// entryBatch is an entry under construction, and the calls whose commands are in it.
+type entryBatch struct {
 	entry *[]byte
 	calls []*call
 }
 
-// join proposes a command that may travel with others.
-func (g *Group) join(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
+// submit proposes a command that may share an entry.
+func (g *Group) submit(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	t := &g.together
 	t.mu.Lock()
-	if t.line.Begin() {
+	if t.queue.Begin() {
 		t.mu.Unlock()
 		outcome, err := g.propose(ctx, cmd)
-		g.launch(g.land(1))
+		g.start(g.complete(1))
 		return outcome, err
 	}
 	c, ok := t.calls.Get().(*call)
 	if !ok {
 		c = &call{Of: make(chan answered, 1)}
 	}
-	c.Cmd = cmd
-	room := t.line.Wait(c)
+	c.Cmd, c.Cost = cmd, fsm.Cost(cmd)
+	room := t.queue.Push(c)
 	next := g.next()
 	t.mu.Unlock()
-	g.launch(next)
+	g.start(next)
 	if !room {
-		return fsm.Outcome{}, fmt.Errorf("%w: too many wait", ErrNotProposed)
+		return fsm.Outcome{}, fmt.Errorf("%w: too many commands wait", ErrNotProposed)
 	}
 	select {
 	case a := <-c.Of:
+		c.Cmd = nil
 		t.calls.Put(c)
 		return a.outcome, a.err
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
-	left := t.line.Leave(c)
+	removed := t.queue.Remove(c)
 	t.mu.Unlock()
-	if left {
+	if removed {
 		return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrNotProposed, ctx.Err())
 	}
 	return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 }
 
-// land says that an entry of so many commands is not under way any more, and returns the next one.
-func (g *Group) land(commands int) flight {
+// complete ends an entry of so many commands and returns the next one. Commands of it that were not
+// carried out (later) go before all that arrived after them.
+func (g *Group) complete(commands int, later ...*call) entryBatch {
 	t := &g.together
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.line.End(commands)
+	t.queue.End(commands)
+	t.queue.Return(later)
 	return g.next()
 }
 
-// next is the entry that may go now, without calls if none may. Its commands are put together
-// before anybody can leave: who has left uses the memory of its command for another. The caller
-// holds together.mu.
-func (g *Group) next() (f flight) {
-	f.calls = g.together.line.Next()
-	if len(f.calls) == 0 {
-		return f
+// next builds the entry that may start now, without calls if none may. The caller holds
+// together.mu: a caller that gives up, which Remove notes under it, reuses the memory of its
+// command.
+func (g *Group) next() (b entryBatch) {
+	b.calls = g.together.queue.Next()
+	if len(b.calls) == 0 {
+		return b
 	}
-	f.entry = g.newEntry()
-	if len(f.calls) > 1 {
-		*f.entry = fsm.AppendBatch(*f.entry)
+	b.entry = g.newEntry()
+	if len(b.calls) == 1 {
+		*b.entry = append(*b.entry, b.calls[0].Cmd...)
+		return b
 	}
-	for _, c := range f.calls {
-		if len(f.calls) > 1 {
-			*f.entry = fsm.AppendToBatch(*f.entry, c.Cmd)
-		} else {
-			*f.entry = append(*f.entry, c.Cmd...)
-		}
-		c.Cmd = nil
+	*b.entry = fsm.AppendBatch(*b.entry)
+	for _, c := range b.calls {
+		*b.entry = fsm.AppendToBatch(*b.entry, c.Cmd)
 	}
-	return f
+	return b
 }
 
-// launch carries what waited to the log, on a goroutine of the group's.
-func (g *Group) launch(f flight) {
-	if len(f.calls) == 0 {
+// start runs a batch on a goroutine of the group's.
+func (g *Group) start(b entryBatch) {
+	if len(b.calls) == 0 {
 		return
 	}
-	if !g.carrier.run(func() { g.carry(f) }) {
-		g.carry(f) // nothing runs any more: they are told so
+	if !g.carrier.Run(func() { g.run(b) }) {
+		g.run(b) // the group is closed: the callers receive that error
 	}
 }
 
-// carry proposes a flight, gives each of its calls the answer, and goes on with what has come
-// meanwhile, until there is nothing.
-func (g *Group) carry(f flight) {
-	for len(f.calls) > 0 {
-		outcome, err := g.fly(f.entry)
-		for i, c := range f.calls {
-			c.Of <- part(outcome, err, i, len(f.calls)) // there is room: it is answered once
+// run proposes a batch, answers each of its calls, and continues with the next batch until the
+// queue is empty. A call that was put off has no answer yet.
+func (g *Group) run(b entryBatch) {
+	for len(b.calls) > 0 {
+		outcome, err := g.proposeBatch(b.entry)
+		var later []*call
+		for i, c := range b.calls {
+			a := part(outcome, err, i, len(b.calls))
+			if a.err == nil && a.outcome.Code == fsm.CodeLater {
+				later = append(later, c)
+				continue
+			}
+			c.Of <- a // never blocks: a call is answered once
 		}
-		runtime.Gosched() // who has its answer has more to ask, mostly: that travels together
-		f = g.land(len(f.calls))
+		runtime.Gosched() // most callers propose again at once: those commands share an entry
+		b = g.complete(len(b.calls), later...)
 	}
 }
 
-// fly proposes a flight, in one attempt. The raft leader may be another one than when its calls
-// came.
-func (g *Group) fly(entry *[]byte) (fsm.Outcome, error) {
-	ctx := context.Background() // the attempt ends soon enough, and who gives up does not wait for it
+// proposeBatch makes one attempt, which a caller that gives up does not wait for. The raft leader
+// may have changed since its calls were admitted.
+func (g *Group) proposeBatch(entry *[]byte) (fsm.Outcome, error) {
+	ctx := context.Background()
 	if err := g.admit(ctx); err != nil {
 		g.entries.Put(entry)
 		return fsm.Outcome{}, err
@@ -137,16 +143,13 @@ func (g *Group) fly(entry *[]byte) (fsm.Outcome, error) {
 	return g.proposeEntry(ctx, entry)
 }
 
-// part is the answer of one of n commands that travelled together.
+// part is the answer of command i of a batch of n.
 func part(outcome fsm.Outcome, err error, i, n int) answered {
 	switch {
 	case err != nil || n == 1:
 		return answered{outcome, err}
-	case len(outcome.Each) != n: // the machine refused all of it
+	case len(outcome.Each) != n: // the state machine refused the whole batch
 		return answered{outcome: fsm.Outcome{Code: outcome.Code}}
 	}
-	if one := outcome.Each[i]; one.Code != fsm.CodeLater {
-		return answered{outcome: one}
-	}
-	return answered{err: fmt.Errorf("%w: there was too much to do in its entry", ErrNotProposed)}
+	return answered{outcome: outcome.Each[i]}
 }

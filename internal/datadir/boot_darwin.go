@@ -2,7 +2,7 @@ package datadir
 
 import "golang.org/x/sys/unix"
 
-// bootID is a random number that the kernel has drawn when it started, "" if it does not tell.
+// bootID is the kernel's random id of this boot, or "".
 func bootID() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

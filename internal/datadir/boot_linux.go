@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// bootID is a random number that the kernel has drawn when it started, "" if it does not tell.
-// Containers of one machine share their kernel and its locks.
+// bootID is the kernel's random id of this boot, or "". Containers of one machine share their
+// kernel and its locks.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

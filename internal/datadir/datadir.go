@@ -1,15 +1,13 @@
-// Package datadir owns a node's data directory: it lets one node at a time in, and keeps who the
-// node is.
+// Package datadir owns a node's data directory: it admits one process at a time, and keeps the
+// node's identity.
 //
-// The directory holds lock (the file lock), identity.json, and raft/ and files whose names begin so
-// (the consensus package's). Opening it raises the node's incarnation on disk before anything else
-// happens there, so that whatever an earlier process of this node still has under way can be told
-// from this one's.
+// The directory holds lock (the file lock), identity.json, and raft/ and files with that prefix (of
+// internal/consensus). Open raises the node's incarnation on disk before anything else, so that the
+// group can distinguish this process from earlier ones of the node.
 //
-// What keeps a group safe here: an identity is never made up for a directory that had one. A node
-// that lost its Raft log but kept its replica's id would forget votes and acknowledged entries.
-// Where the log may go, as the group has removed the replica, it goes before the identity has the
-// next one.
+// A directory that had an identity never receives a new one. A node that lost its Raft log but kept
+// its replica's id would forget votes and acknowledged entries: when the group has removed the
+// replica, its log is deleted before the identity has the next replica's life.
 package datadir
 
 import (
@@ -26,15 +24,15 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// ErrInUse is in the error of Open when another node, in this or another process, has the
-// directory.
+// ErrInUse is in the error of Open when another node, in this or another process, has the directory
+// open.
 var ErrInUse = errors.New("holdfast: data directory in use")
 
-// ErrDamaged is in the error of Open when what the directory holds cannot be trusted.
+// ErrDamaged is in the error of Open when the content of the directory cannot be trusted.
 var ErrDamaged = errors.New("holdfast: data directory damaged")
 
-// ErrIncompatible is in the error of Open when the directory was written by a newer version of
-// Holdfast, or for a cluster of another name.
+// ErrIncompatible is in the error of Open when a newer version of Holdfast wrote the directory, or
+// a node of another cluster name.
 var ErrIncompatible = errors.New("holdfast: data directory incompatible")
 
 // ErrClosed answers Save after Close.
@@ -42,34 +40,33 @@ var ErrClosed = errors.New("holdfast: data directory closed")
 
 // Dir is an open data directory. Its methods are safe for concurrent use.
 type Dir interface {
-	// Identity is what was last saved.
+	// Identity is the last saved identity.
 	Identity() Identity
 	// Save makes id the identity. After nil it survives a power cut; after an error the old or the
-	// new one is on disk, Identity answers the old one and Save may be tried again. Cluster,
-	// NodeID, Incarnation and Created can't be changed, nor ClusterID once it is set, nor Life, but
-	// by Drop. Whoever changes what Identity answered and saves it must be the only one to do so at
-	// the time.
+	// new one is on disk, Identity returns the old one and Save may be repeated. Cluster, NodeID,
+	// Incarnation and Created never change, nor a ClusterID, nor Life except by Drop. A caller that
+	// changes and saves the result of Identity must be the only one at the time.
 	Save(id Identity) error
-	// Drop removes what the directory holds of a replica that is over. If the Identity says
-	// Dropped, so does the group go from it; if it says Removed, the node's next life begins. Raft
-	// must have been stopped before. After an error it is tried again, by Open at the latest.
+	// Drop removes the data of a replica that is over. If the Identity is Dropped, the node leaves
+	// the group; if it is Removed, the node's next life begins. Raft must have been stopped before.
+	// After an error Drop may be repeated; Open completes it.
 	Drop() error
 	// RaftDir is the directory of the Raft log and snapshots, on FS; it exists.
 	RaftDir() string
-	// Place is where the process runs that has the directory open: the lock file that it has
-	// locked, in the boot of the kernel that keeps the lock. Whoever opens the directory there
-	// later proves that this process is dead. Zero where the system does not tell.
+	// Place is the place of this process: its lock file and the boot of the kernel that keeps the
+	// lock. A process that opens the directory there later proves that this one is dead. Zero on
+	// systems without it.
 	Place() fsm.Place
 	// FS is the file system that the directory is on.
 	FS() vfs.FS
-	// Close lets the next one in. Idempotent. Raft must have been stopped before.
+	// Close gives the lock up. Idempotent. Raft must have been stopped before.
 	Close() error
 }
 
-// Open opens the data directory at path for a node of the named cluster, makes it if need be, and
-// raises the node's incarnation. It never waits: ErrInUse, ErrDamaged and ErrIncompatible say what
-// is wrong, as do errors of the file system; each names the file and what to do. The lock ends with
-// Close or with the process, however that dies.
+// Open opens the data directory at path for a node of the named cluster, creates it if it is
+// missing, and raises the node's incarnation. It never waits. Its errors are ErrInUse, ErrDamaged,
+// ErrIncompatible and those of the file system; each names the file and the remedy. The lock ends
+// with Close or with the process.
 func Open(path, cluster string) (Dir, error) {
 	if path == "" {
 		return nil, errors.New("holdfast: data directory: the path is empty")
@@ -92,8 +89,8 @@ func Open(path, cluster string) (Dir, error) {
 	return d, nil
 }
 
-// OpenFS is Open on a file system that belongs to the caller alone, as a simulated disk does: it
-// takes no lock, and the caller vouches for the place.
+// OpenFS is Open on a file system that belongs to the caller alone, like a simulated disk: it takes
+// no lock, and the caller vouches for the place.
 func OpenFS(fsys vfs.FS, path, cluster string, place fsm.Place) (Dir, error) {
 	if err := makeDir(fsys, path); err != nil {
 		return nil, err
@@ -101,8 +98,8 @@ func OpenFS(fsys vfs.FS, path, cluster string, place fsm.Place) (Dir, error) {
 	return open(fsys, path, cluster, nil, place)
 }
 
-// Memory returns a directory in memory with a fresh identity of no particular cluster: what a node
-// without a data directory has.
+// Memory returns a directory in memory with a fresh identity and no cluster name, for a node
+// without a data directory.
 func Memory() Dir {
 	d, err := OpenFS(vfs.NewMem(), "/holdfast", "", fsm.Place{})
 	if err != nil {
@@ -124,7 +121,7 @@ type dir struct {
 
 	mu     sync.Mutex
 	id     Identity
-	lock   io.Closer // nil: none
+	lock   io.Closer // nil with OpenFS
 	closed bool
 }
 
@@ -151,7 +148,7 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 			return nil, err
 		}
 		id = mint(cluster)
-	case id.over(): // the process died before Drop was done
+	case id.over(): // the process died during Drop
 		if err := d.clear(); err != nil {
 			return nil, err
 		}
@@ -191,8 +188,8 @@ func (d *dir) Save(id Identity) error {
 	return nil
 }
 
-// Drop takes the data first: until the new identity is written, the directory still says what is to
-// go. What makes the identity durable also does so for the removal, which is in the same directory.
+// Drop removes the data first: until the new identity is written, the old one still marks the data.
+// The sync of the identity's directory also makes the removal durable.
 func (d *dir) Drop() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,7 +197,7 @@ func (d *dir) Drop() error {
 		return ErrClosed
 	}
 	if !d.id.over() {
-		return errors.New("holdfast: data directory: its replica is not over")
+		return errors.New("holdfast: data directory: its replica is still running")
 	}
 	if err := d.clear(); err != nil {
 		return err
@@ -248,7 +245,7 @@ func (d *dir) Close() error {
 	return d.lock.Close()
 }
 
-// makeDir makes a directory and what is missing above it, durably.
+// makeDir makes a directory and its missing parents, durably.
 func makeDir(fsys vfs.FS, path string) error {
 	if info, err := fsys.Stat(path); err == nil {
 		if !info.IsDir() {
@@ -265,7 +262,7 @@ func makeDir(fsys vfs.FS, path string) error {
 	if err := fsys.MkdirAll(path, 0o700); err != nil {
 		return unwritable(path, err)
 	}
-	// A directory that may be written but not read can't be synced.
+	// A directory that may be written but not read cannot be synced.
 	if err := syncDir(fsys, parent); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return unwritable(parent, err)
 	}

@@ -10,8 +10,7 @@ import (
 
 const errWouldBlock = unix.EWOULDBLOCK
 
-// flock takes the exclusive lock of an open file without waiting. It ends when the file is closed,
-// by whatever closes it.
+// flock takes the exclusive lock of an open file without waiting. Any close of the file ends it.
 func flock(f *os.File) error { return flockRetry(f, unix.LOCK_EX|unix.LOCK_NB) }
 
 func funlock(f *os.File) error { return flockRetry(f, unix.LOCK_UN) }

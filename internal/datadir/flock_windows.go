@@ -8,8 +8,8 @@ import (
 
 const errWouldBlock = windows.ERROR_LOCK_VIOLATION
 
-// flock takes the exclusive lock of an open file without waiting. It ends when the file is closed,
-// by whatever closes it. The locked byte lies beyond the text.
+// flock takes the exclusive lock of an open file without waiting. Any close of the file ends it.
+// The locked byte lies beyond the text.
 func flock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()),
 		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, place())

@@ -19,23 +19,23 @@ import (
 // rises with every new field: an older version would drop the field.
 const Format = 1
 
-// Identity is who a node is and what it may not forget.
+// Identity is the durable identity and memory of a node.
 type Identity struct {
 	Format      int       `json:"format"`
 	Cluster     string    `json:"cluster"`              // the fleet's name
 	NodeID      string    `json:"node_id"`              // UUID, lower case; a new directory is a new node
-	ClusterID   string    `json:"cluster_id,omitempty"` // UUID of the group; "" until the node belongs to one
-	Life        uint64    `json:"life,omitempty"`       // which of the node's lives as a replica this is; see next
-	Asks        bool      `json:"asks,omitempty"`       // it is not the first, and the group may not have taken it in yet
-	Removed     bool      `json:"removed,omitempty"`    // the group has ended this life: its data is to go, and the next begins
-	Incarnation uint64    `json:"incarnation"`          // how often the directory was opened
-	Vote        Vote      `json:"vote"`                 // the last vote on who bootstraps
-	Started     bool      `json:"started"`              // the replica was started: never start it as new again
-	Bootstrap   uint32    `json:"bootstrap,omitempty"`  // it is the group's first, and so many nodes had to meet for it; 0: it joined
-	Birth       uint64    `json:"birth,omitempty"`      // where the token counter of the group starts that it founds
+	ClusterID   string    `json:"cluster_id,omitempty"` // UUID of the group; "" before the node belongs to one
+	Life        uint64    `json:"life,omitempty"`       // the node's present life as a replica; see next
+	Asks        bool      `json:"asks,omitempty"`       // it is not the first life, and the group may not have added it yet
+	Removed     bool      `json:"removed,omitempty"`    // the group has ended this life: Drop removes its data, and the next begins
+	Incarnation uint64    `json:"incarnation"`          // count of Opens of the directory
+	Vote        Vote      `json:"vote"`                 // the last vote for a founder
+	Started     bool      `json:"started"`              // the replica was started: it never starts as new again
+	Bootstrap   uint32    `json:"bootstrap,omitempty"`  // votes that the founder of the group needed; 0: the node joined
+	Birth       uint64    `json:"birth,omitempty"`      // first token of the group that it founds
 	Shared      bool      `json:"shared,omitempty"`     // the group that it founded has, or may have, other replicas
-	Dropped     bool      `json:"dropped,omitempty"`    // it has given up the group that it founded, whose data is to go
-	Retired     bool      `json:"retired,omitempty"`    // it has left its group for good: the next to open is a new node
+	Dropped     bool      `json:"dropped,omitempty"`    // it has given up the group that it founded: Drop removes the data
+	Retired     bool      `json:"retired,omitempty"`    // it has left its group for good: the next Open makes a new node
 	Created     time.Time `json:"created"`
 }
 
@@ -53,12 +53,12 @@ type record struct {
 
 const fileMax = 64 << 10
 
-// mint makes the identity of a new node, not opened yet.
+// mint makes the identity of a new node before its first Open.
 func mint(cluster string) Identity {
 	return Identity{Format: Format, Cluster: cluster, NodeID: uuid.NewString(), Created: time.Now().UTC().Truncate(time.Second)}
 }
 
-// succeeds says whether next may take id's place.
+// succeeds returns an error unless next may follow id.
 func (id Identity) succeeds(next Identity) error {
 	switch {
 	case next.Cluster != id.Cluster, next.NodeID != id.NodeID, next.Incarnation != id.Incarnation,
@@ -67,46 +67,39 @@ func (id Identity) succeeds(next Identity) error {
 	case id.ClusterID != "" && next.ClusterID != id.ClusterID:
 		return fmt.Errorf("holdfast: identity: the node belongs to cluster %s, not %s", id.ClusterID, next.ClusterID)
 	case next.ClusterID != "" && !isUUID(next.ClusterID):
-		return fmt.Errorf("holdfast: identity: cluster id %q is no UUID", next.ClusterID)
+		return fmt.Errorf("holdfast: identity: cluster id %q is not a UUID", next.ClusterID)
 	case id.Shared && !next.Shared, id.Dropped && !next.Dropped, id.Removed && !next.Removed:
-		return errors.New("holdfast: identity: that others joined the group, that it was given up, or that the replica was " +
-			"removed, is never taken back")
+		return errors.New("holdfast: identity: Shared, Dropped and Removed are never reset")
 	case next.Life != id.Life, next.Asks && !id.Asks:
-		return errors.New("holdfast: identity: a life begins when the data of the former one is gone")
+		return errors.New("holdfast: identity: only Drop begins a life")
 	case next.Dropped && !(id.Alone() && next.Alone()):
-		return errors.New("holdfast: identity: only a group that nobody but its founder ever joined can be given up")
+		return errors.New("holdfast: identity: only a founder that no other node ever joined can give its group up")
 	}
 	return nil
 }
 
-// Alone reports whether the node founded its group, and nobody else ever joined that, or was about
-// to.
+// Alone reports whether the node founded its group, and no other node ever joined that, or was
+// about to.
 func (id Identity) Alone() bool { return id.ClusterID != "" && id.Bootstrap > 0 && !id.Shared }
 
-// over reports whether the data of the replica is to go.
+// over reports whether Drop is to remove the data of the replica.
 func (id Identity) over() bool { return id.Dropped || id.Removed }
 
-// after is the identity when that is gone.
+// after is the identity after Drop.
 func (id Identity) after() Identity {
-	if id.Dropped {
-		return id.free()
+	if id.Dropped { // the node belongs to no group
+		id.ClusterID, id.Started, id.Bootstrap, id.Birth, id.Dropped = "", false, 0, 0, false
+		return id
 	}
 	return id.next()
 }
 
-// free is the identity after its group was given up: that of a node that belongs to none.
-func (id Identity) free() Identity {
-	id.ClusterID, id.Started, id.Bootstrap, id.Birth, id.Dropped = "", false, 0, 0, false
-	return id
-}
-
-// lifeRandomBits of a life, the lowest, are random, and those above count: of two copies of a
-// directory whose replica was removed, each begins a life of its own (internal/consensus goes by
-// that).
+// The lowest lifeRandomBits of a life are random, the others count: of two copies of a directory
+// with a removed replica, each begins a different life (internal/consensus relies on that).
 const lifeRandomBits = 24
 
-// next is the identity after the group has removed the replica: that of the same node in its next
-// life. It belongs to the same group, and asks that to take it in.
+// next is the identity after the group has removed the replica: the same node in its next life,
+// which asks the same group to add it.
 func (id Identity) next() Identity {
 	var random [8]byte
 	rand.Read(random[:lifeRandomBits/8]) // never fails
@@ -138,10 +131,10 @@ func load(fsys vfs.FS, path string) (Identity, error) {
 }
 
 func decode(data []byte) (Identity, error) {
-	if len(data) == 0 {
+	switch {
+	case len(data) == 0:
 		return Identity{}, errors.New("the file is empty")
-	}
-	if len(data) > fileMax {
+	case len(data) > fileMax:
 		return Identity{}, errors.New("the file is too long")
 	}
 	var version struct {
@@ -190,7 +183,7 @@ func checksum(id Identity) (string, error) {
 }
 
 // store replaces identity.json: after nil the new one survives a power cut, after an error the old
-// or the new one is there whole.
+// or the new one is complete.
 func store(fsys vfs.FS, path string, id Identity) error {
 	data, err := encode(id)
 	if err != nil {
@@ -198,7 +191,7 @@ func store(fsys vfs.FS, path string, id Identity) error {
 	}
 	name := fsys.PathJoin(path, identityName)
 	temp := name + ".tmp"
-	_ = fsys.Remove(temp) // of a process that died here
+	_ = fsys.Remove(temp) // of a process that died in store
 	f, err := fsys.Create(temp)
 	if err != nil {
 		return err
@@ -224,8 +217,7 @@ func syncDir(fsys vfs.FS, path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// isUUID reports whether s is a UUID as mint writes it: uuid.Parse takes other forms and upper
-// case, too.
+// isUUID reports whether s is a UUID in mint's form: uuid.Parse accepts other forms and upper case.
 func isUUID(s string) bool {
 	u, err := uuid.Parse(s)
 	return err == nil && u.String() == s

@@ -11,8 +11,8 @@ import (
 )
 
 // opened lists the directories that nodes of this process have open. On local disks flock alone
-// would refuse the second one, but on some network file systems a process's locks never exclude
-// itself.
+// would refuse the second one, but on some network file systems the locks of one process never
+// exclude each other.
 var opened registry
 
 type registry struct {
@@ -20,7 +20,7 @@ type registry struct {
 	files []os.FileInfo
 }
 
-// has says whether the file is listed, under whatever name.
+// has reports whether the file is listed, under any name.
 func (r *registry) has(file os.FileInfo) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,11 +50,11 @@ func (r *registry) index(file os.FileInfo) int {
 	return slices.IndexFunc(r.files, func(other os.FileInfo) bool { return os.SameFile(file, other) })
 }
 
-// lockFile takes the lock at path, without waiting. The file stays there: deleting it would let two
-// in.
+// lockFile takes the lock at path, without waiting. The file is never deleted: two processes could
+// lock different files of that name.
 func lockFile(path string) (*held, error) {
-	// The registry is asked before the file is opened: where locks are a process's, closing a
-	// second descriptor of the file would drop the first one's lock.
+	// The registry comes before the open: if locks belong to processes, closing a second descriptor
+	// of the file would drop the first one's lock.
 	if info, err := os.Stat(path); err == nil && opened.has(info) {
 		return nil, lockedHere(path)
 	}
@@ -66,7 +66,7 @@ func lockFile(path string) (*held, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	// Who has it, for people; the lock itself does not depend on it.
+	// The process id is for people; the lock does not depend on it.
 	if f.Truncate(0) == nil {
 		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
@@ -97,8 +97,8 @@ func lockOpen(f *os.File) (os.FileInfo, error) {
 }
 
 func lockedHere(path string) error {
-	return fmt.Errorf("%w: %s is locked by another node of this process: use another data directory; or by what "+
-		"is left of one that failed: restart the process", ErrInUse, path)
+	return fmt.Errorf("%w: %s is locked by another node of this process: use another data directory; or by the "+
+		"remains of one that failed: restart the process", ErrInUse, path)
 }
 
 // held is a taken lock.
@@ -107,8 +107,8 @@ type held struct {
 	info os.FileInfo
 }
 
-// Close gives the lock up. Closing the file alone would not, as long as a child that this process
-// is just starting has a copy of it.
+// Close gives the lock up. Closing the file alone would not, while a starting child process has a
+// copy of it.
 func (h *held) Close() error {
 	defer opened.remove(h.info)
 	if err := errors.Join(funlock(h.file), h.file.Close()); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// placeOf names a lock file for ever: by its number on its file system, in this boot of this
-// kernel. As long as some process has the file open, its number is no other file's.
+// placeOf names a lock file forever: by its number on its file system, in this boot of this kernel.
+// While a process has the file open, no other file has its number.
 func placeOf(lock os.FileInfo) fsm.Place {
 	stat, ok := lock.Sys().(*syscall.Stat_t)
 	boot := bootID()

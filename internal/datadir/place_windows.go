@@ -6,5 +6,5 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// placeOf is unknown: Windows does not name its boots.
+// placeOf is unknown: Windows does not identify its boots.
 func placeOf(os.FileInfo) fsm.Place { return fsm.Place{} }

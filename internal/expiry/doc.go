@@ -1,6 +1,6 @@
-// Package expiry is what a replica times: sessions that are not renewed, places that stay taken
-// after their grant, the periods of Once keys, the steps of what ends much. What is over by its
-// clock it proposes to the group to end.
+// Package expiry times the state on each replica: sessions that are not renewed, places that stay
+// taken after their grant, the periods of Once keys, the steps of teardowns. The replica proposes
+// the end of each that is over by its clock.
 //
 //	table.go       what is timed, and what is due: passive, with the pure tables of internal/lease
 //	timekeeper.go  proposes what is due: the clock and the goroutines
@@ -15,13 +15,13 @@
 // Timekeeper spawns. internal/model runs the Table without a Timekeeper.
 //
 // All methods are safe for concurrent use. Table.Step looks at the state while it holds the table's
-// lock, so Note and Restore must not be called by who holds the state's.
+// lock, so a caller of Note or Restore must not hold that of the state.
 //
 // # What must hold
 //
 // E1, E2 and L1 to L4 of internal/lease, and:
 //
-//	X1  what the state has, and what an event told, is timed: nothing stays taken for ever because a replica came late
+//	X1  what the state has, and what an event told, is timed: nothing stays taken forever because a replica came late
 //	X2  what a restored state has is timed from the restore: late, never early
 //	X3  what is over by the log is timed no more
 //	X4  at most FlightsMax proposals are under way

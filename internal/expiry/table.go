@@ -19,7 +19,7 @@ const (
 	retry = 200 * time.Millisecond
 )
 
-// Table is what a replica times, and what it is to propose about that. It is made by New.
+// Table is the times that a replica keeps, and the proposals that are due. It is made by New.
 type Table struct {
 	expired func(fsm.SessionID, time.Duration)
 
@@ -28,14 +28,6 @@ type Table struct {
 	others   *lease.Timers
 	keys     bool // there may be Once keys
 	steps    bool // something that has ended may still be there
-	late     Lateness
-}
-
-// Lateness is how long after the end of their TTL sessions were ended, by this replica's clock. It
-// is never negative.
-type Lateness struct {
-	Count     int
-	Max, Last time.Duration
 }
 
 // New returns an empty table. stagger is how much later than the raft leader the other voters
@@ -68,7 +60,7 @@ func (t *Table) Note(e *fsm.Event, now lease.Instant) (wake bool) {
 	case fsm.EventSessionEnded:
 		age, ttl, known := t.sessions.Ended(e.Session, now)
 		if known && e.Reason == fsm.ReasonExpired {
-			t.record(e.Session, age-ttl)
+			t.expired(e.Session, age-ttl)
 		}
 	case fsm.EventResting:
 		t.others.RestBegan(fsm.Grant{Name: e.Name, Token: e.Token}, e.TTL, now)
@@ -83,21 +75,6 @@ func (t *Table) Note(e *fsm.Event, now lease.Instant) (wake bool) {
 		return wake
 	}
 	return false
-}
-
-// record notes a lateness. The caller holds t.mu.
-func (t *Table) record(id fsm.SessionID, late time.Duration) {
-	t.late.Count++
-	t.late.Last = late
-	t.late.Max = max(t.late.Max, late)
-	t.expired(id, late)
-}
-
-// Lateness is how late the group has expired sessions so far.
-func (t *Table) Lateness() Lateness {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.late
 }
 
 // Rests is how many places stay taken after their grant.

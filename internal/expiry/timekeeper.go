@@ -16,10 +16,10 @@ type Group interface {
 	Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error)
 }
 
-// Timekeeper tells the group what has come to its end on this node's clock. Every voter times
-// everything all along: the raft leader proposes at once, the others a little later, in case its
-// clock began late. Its steps are those of Run; Wake it when the Table says so, and when the raft
-// leader changes.
+// Timekeeper proposes the ends that are due by the clock of this node. Every voter times everything
+// all along: the raft leader proposes at once, the others a little later, in case its clock began
+// late. Its steps are those of Run; Wake it when the Table says so, and when the raft leader
+// changes.
 type Timekeeper struct {
 	loop.Loop
 	table   *Table

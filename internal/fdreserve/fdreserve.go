@@ -1,6 +1,6 @@
-// Package fdreserve sets file descriptors aside for the time when the process or its host has no
-// others. A replica that can then neither connect nor open a file of its log would lose its part in
-// the group, and with it the leases of its node.
+// Package fdreserve reserves file descriptors for the time when the process or its host has no
+// others. A replica that can neither connect nor open a file of its log would lose its part in the
+// group, and with it the leases of its node.
 package fdreserve
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// refillPause is how often a set that misses some looks whether there are others again.
+// refillPause is the pause between attempts to refill a set.
 const refillPause = 200 * time.Millisecond
 
-// Set is a number of descriptors set aside for one purpose. What was made with one gives it back
-// when it is closed. A nil Set has none. All methods may be called at any time from any goroutine.
+// Set is a number of descriptors reserved for one purpose. A nil Set has none. Its methods are safe
+// for concurrent use.
 type Set struct {
 	max  int
 	open func() (io.Closer, error)
@@ -24,31 +24,31 @@ type Set struct {
 	mu     sync.Mutex
 	kept   []io.Closer
 	lent   int
-	refill *time.Timer // runs while some are missing
+	refill *time.Timer // runs while descriptors are missing
 	closed bool
 }
 
-// NewSet sets max descriptors aside, now or as soon as there are any. open makes one: Null, but for
-// tests.
+// NewSet reserves max descriptors, now or as soon as the system has them. open makes one: Null,
+// except in tests.
 func NewSet(max int, open func() (io.Closer, error)) *Set {
 	s := &Set{max: max, open: open}
 	s.fill()
 	return s
 }
 
-// Null opens a file that is good for nothing but its descriptor.
+// Null opens a file for its descriptor alone.
 func Null() (io.Closer, error) { return os.Open(os.DevNull) }
 
-// Lacking says whether an error is that there was no descriptor to be had.
+// Lacking reports whether an error is the lack of a descriptor.
 func Lacking(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
 
-// Do makes something that takes a descriptor, with a spare one if there is no other: then back is
-// not nil, and the caller calls it, once, when what was made is closed.
+// Do calls create, with a reserved descriptor if the system has no other. In that case back is not
+// nil, and the caller calls it, once, after it has closed the created object.
 func (s *Set) Do(create func() error) (back func(), err error) {
 	if err = create(); s == nil || !Lacking(err) {
 		return nil, err
 	}
-	for n := 0; n < s.max && Lacking(err) && s.lend(); n++ { // somebody else in this process may be quicker to take what is freed
+	for n := 0; n < s.max && Lacking(err) && s.lend(); n++ { // another goroutine may take the freed descriptor
 		if err = create(); err == nil {
 			return s.takeBack, nil
 		}
@@ -57,7 +57,7 @@ func (s *Set) Do(create func() error) (back func(), err error) {
 	return nil, err
 }
 
-// lend frees a descriptor.
+// lend frees a reserved descriptor.
 func (s *Set) lend() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,30 +78,26 @@ func (s *Set) takeBack() {
 	s.fill()
 }
 
-// fill sets aside what is missing, the rest later where there is nothing to be had.
+// fill reserves the missing descriptors, or tries again after a pause.
 func (s *Set) fill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.closed && len(s.kept)+s.lent < s.max {
 		f, err := s.open()
-		if err != nil {
-			s.fillLater()
+		switch {
+		case err == nil:
+		case s.refill == nil:
+			s.refill = time.AfterFunc(refillPause, s.fill)
+			return
+		default:
+			s.refill.Reset(refillPause)
 			return
 		}
 		s.kept = append(s.kept, f)
 	}
 }
 
-// fillLater tries again after a pause. The caller holds mu.
-func (s *Set) fillLater() {
-	if s.refill == nil {
-		s.refill = time.AfterFunc(refillPause, s.fill)
-		return
-	}
-	s.refill.Reset(refillPause)
-}
-
-// Close frees what is set aside. What was lent is not set aside again.
+// Close frees the reserved descriptors. Lent ones are not reserved again.
 func (s *Set) Close() {
 	if s == nil {
 		return

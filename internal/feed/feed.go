@@ -1,12 +1,12 @@
-// Package feed hands what the local replica has applied to those who watch locks. It has one
-// writer, the goroutine that applies, and one bounded buffer for each consumer. It starts no
-// goroutine. What must hold:
+// Package feed passes applied events from the local replica to watches. It has one writer, the
+// goroutine that applies, and one bounded buffer for each watch. It starts no goroutine.
+// Invariants:
 //
-//	F1  Publish and Skipped only append to buffers: they wait for no consumer
-//	F2  of the events that concern a watch its consumer has all, in the order of the log, up to a gap; and it is told of the
-//	    last one that is missing in a gap, before anything that comes after it
+//	F1  Publish and Skipped wait for no reader of a buffer
+//	F2  a watch yields all events that concern it, in the order of the log, up to a gap; a gap names its last missing event, and
+//	    comes before later events
 //	F3  a buffer holds at most EventsMax events and BytesMax bytes of values, and a feed at most WatchesMax watches
-//	F4  a watch is forgotten when its context ends, also if nobody ever asks for its events
+//	F4  the end of its context closes a watch, also without any call of Next
 //
 // The caller calls Publish and Skipped from one goroutine, in the order of the log. Everything else
 // is safe for concurrent use.
@@ -23,52 +23,52 @@ import (
 )
 
 const (
-	// WatchesMax is how many watches a feed serves at a time.
+	// WatchesMax bounds the watches of a feed.
 	WatchesMax = 1024
-	// EventsMax is how many events wait for one consumer.
+	// EventsMax bounds the events in the buffer of a watch.
 	EventsMax = 4096
-	// BytesMax is how many bytes the values of those may have.
+	// BytesMax bounds the bytes of the values in a buffer.
 	BytesMax = 4 << 20
 )
 
 var (
 	// ErrFull: the feed has WatchesMax watches.
 	ErrFull = errors.New("holdfast: too many watches")
-	// ErrClosed: the feed is closed, and nothing more comes.
+	// ErrClosed: the feed is closed, and no event follows.
 	ErrClosed = errors.New("holdfast: feed is closed")
 )
 
 // Feed is made by New.
 type Feed struct {
-	closed <-chan struct{}
-	told   func(*fsm.Event) bool
+	closed  <-chan struct{}
+	accepts func(*fsm.Event) bool
 
 	count   atomic.Int32
 	mu      sync.Mutex
 	watches map[*Watch]struct{}
 }
 
-// Watch is one consumer.
+// Watch is the buffer of one reader.
 type Watch struct {
 	feed  *Feed
 	name  string
 	exact bool // else name is a prefix
 	wake  chan struct{}
-	stop  func() bool // keeps the end of its context from closing it once more
+	stop  func() bool // the end of ctx no longer closes the watch
 
 	mu     sync.Mutex
 	events []fsm.Event
 	bytes  int
-	gap    uint64 // command of the last event that did not fit behind events, 0: none
+	gap    uint64 // command of the last event that did not fit; 0: none
 }
 
-// New returns a feed whose consumers are told of these events, until closed is closed.
-func New(closed <-chan struct{}, told func(*fsm.Event) bool) *Feed {
-	return &Feed{closed: closed, told: told, watches: make(map[*Watch]struct{})}
+// New returns a feed of the events that accepts selects, until closed is closed.
+func New(closed <-chan struct{}, accepts func(*fsm.Event) bool) *Feed {
+	return &Feed{closed: closed, accepts: accepts, watches: make(map[*Watch]struct{})}
 }
 
-// Open begins a watch of the lock of this name (exact), or of all whose names begin with it, except
-// Once keys. It ends with ctx or Close. The error is ErrFull.
+// Open begins a watch of the lock of this name (exact), or of all locks whose names begin with it,
+// except Once keys. It ends with ctx or Close. The error is ErrFull.
 func (f *Feed) Open(ctx context.Context, name string, exact bool) (*Watch, error) {
 	w := &Watch{feed: f, name: name, exact: exact, wake: make(chan struct{}, 1)}
 	f.mu.Lock()
@@ -78,7 +78,7 @@ func (f *Feed) Open(ctx context.Context, name string, exact bool) (*Watch, error
 	}
 	f.watches[w] = struct{}{}
 	f.count.Add(1)
-	w.stop = context.AfterFunc(ctx, w.forget) // also if nobody ever iterates
+	w.stop = context.AfterFunc(ctx, w.forget) // also without any call of Next
 	return w, nil
 }
 
@@ -97,8 +97,8 @@ func (w *Watch) forget() {
 	}
 }
 
-// Publish hands on the events of some commands. It does not keep the slice, but the values of its
-// events.
+// Publish appends the events of some commands to the buffers. It keeps their values, but not the
+// slice.
 func (f *Feed) Publish(events []fsm.Event) {
 	if f.count.Load() == 0 {
 		return
@@ -110,7 +110,7 @@ func (f *Feed) Publish(events []fsm.Event) {
 	}
 }
 
-// Waiting is how many events no consumer has taken yet.
+// Waiting is the count of events in all buffers.
 func (f *Feed) Waiting() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,8 +122,7 @@ func (f *Feed) Waiting() (n int) {
 	return n
 }
 
-// Skipped tells all consumers that they miss what was up to this command: the state came as a
-// whole.
+// Skipped notes a gap up to this command in every buffer: the replica has restored a state.
 func (f *Feed) Skipped(last uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,9 +156,9 @@ func (w *Watch) take(events []fsm.Event) {
 	}
 }
 
-// concerns reports whether an event is one of a lock that is watched.
+// concerns reports whether an event is of a watched lock.
 func (w *Watch) concerns(e *fsm.Event) bool {
-	if !w.feed.told(e) {
+	if !w.feed.accepts(e) {
 		return false
 	}
 	if w.exact {
@@ -176,8 +175,8 @@ func (w *Watch) signal() {
 	}
 }
 
-// Next waits for events, or for gap to be set: the command up to which some are missing after
-// them. The error is that of ctx, or ErrClosed. Only one goroutine may call it.
+// Next waits for events, or for gap: the command of the last missing event after them. The error is
+// ctx's, or ErrClosed. Only one goroutine may call it.
 func (w *Watch) Next(ctx context.Context) (events []fsm.Event, gap uint64, err error) {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -1,29 +1,28 @@
-// Package forming decides who forms the first group of a fleet, and which group a fresh node joins.
-// It is passive: time, the view of the gossip and the messages are arguments; the caller keeps the
-// vote on disk, sends the messages and carries out the action.
+// Package forming decides which node forms the first group of a fleet, and which group a fresh node
+// joins. It is passive: time, the view of the gossip and the messages are arguments; the caller
+// saves the vote on disk, sends the messages and performs the action.
 //
-// The node with the lowest id among the fresh nodes that it sees is the candidate. It forms a group
-// when it has the votes of as many others as make Bootstrap nodes together, and more than half of
-// the fresh nodes that it sees. A node votes for one candidate at a time, durably, and is free
-// again when the candidate releases it or has not been seen for AbsentAfter. What follows:
+// The candidate is the node with the lowest id among the fresh nodes that it sees. It forms a group
+// with the votes of Bootstrap nodes, itself included, and of more than half of the fresh nodes that
+// it sees. A node votes for one candidate at a time, durably, and is free again when the candidate
+// releases it or has been out of sight for AbsentAfter. What follows:
 //
 //	F1 a node's vote counts for one candidate and ballot at a time
-//	F2 a ballot is used in one run of one process only, so that no restart can revive it: it contains
-//	   the node's incarnation
-//	F3 a group is formed by a candidate that sees no group, no lower fresh node, and has heard each of
-//	   its votes within votesFresh
-//	F4 of two candidates that see all fresh nodes one is refused, of two that see most of them nearly always: in a
-//	   fleet far larger than Bootstrap, whose gossip is behind as all start at once, Bootstrap nodes can be found twice
+//	F2 a ballot belongs to one process, so that no restart can revive it: it contains the node's incarnation
+//	F3 a candidate forms a group only if it sees no group and no lower fresh node, and has received
+//	   each of its votes within votesFresh
+//	F4 of two candidates that see all fresh nodes one is refused, and nearly always of two that see most of them: in a
+//	   fleet far larger than Bootstrap that starts at once, two candidates can find Bootstrap nodes each
 //
-// Votes make one group likely, not certain: a voter that its candidate left alone for AbsentAfter
-// may help another to form a second group. What makes two groups harmless is another rule, kept by
-// the caller: a node belongs to one group only, from before it starts a replica and for ever, and a
-// group grants no lock before Bootstrap nodes have voted in it. So two groups can serve only if at
-// least 2*Bootstrap node identities were made (a wiped disk makes a new one). With Bootstrap above
-// half of the fleet, and disks that are not wiped meanwhile, there is one.
+// Votes make one group likely, not certain: a voter whose candidate was out of sight for
+// AbsentAfter may vote for a second group. Another rule of the caller makes two groups harmless: a
+// node belongs to one group only, from before it starts a replica and forever, and a group grants
+// no lock before Bootstrap nodes have voted in it. So two groups can serve only if at least
+// 2*Bootstrap node identities were made (a wiped disk makes a new one). With Bootstrap above half
+// of the fleet, and no wiped disks, there is one group.
 //
-// The one exception: a group that nobody but its founder ever joined is given up for another of its
-// name (Claim).
+// The one exception: a group that only its founder ever joined yields to another of its name
+// (Claim).
 package forming
 
 import (
@@ -33,48 +32,48 @@ import (
 )
 
 const (
-	// AbsentAfter is how long a candidate must be out of sight until its voters are free.
+	// AbsentAfter is the time after which the voters of a candidate out of sight are free.
 	AbsentAfter = 30 * time.Second
 
-	askAgain   = time.Second      // a candidate asks again for a vote that it has not got
-	repeat     = 3 * time.Second  // a voter repeats its vote, which also finds out that it was released
-	votesFresh = 10 * time.Second // a vote heard longer ago may have gone to another candidate
-	votesMax   = 127              // of others that are needed at most, unless Bootstrap says so: half of 256 nodes
+	askAgain   = time.Second      // a candidate repeats its request
+	repeat     = 3 * time.Second  // a voter repeats its vote, and so learns of a lost release
+	votesFresh = 10 * time.Second // after this time a voter may have voted for another candidate
+	votesMax   = 127              // upper bound of the votes needed beyond Bootstrap: half of 256 nodes
 	inboxMax   = 256              // messages kept for a Step; more are dropped
-	unixMax    = 1<<32 - 1        // seconds: a clock beyond 2106 is wrong, and would eat up the tokens
+	unixMax    = 1<<32 - 1        // seconds: a clock beyond 2106 is wrong, and would use up the tokens
 	tokenBits  = 20               // a group's token counter starts at unix seconds << tokenBits
 )
 
-// Config is what does not change while the process runs.
+// Config is constant while the process runs.
 type Config struct {
 	Self        string // this node's id
-	Incarnation uint64 // of this run: higher than in any earlier one with this id, below 1<<32
-	Bootstrap   int    // how many fresh nodes form a group; below 1: only ever join
-	Join        bool   // there are Join entries: others may be out there
+	Incarnation uint64 // of this process: above all earlier ones of this id, below 1<<32
+	Bootstrap   int    // fresh nodes that form a group; below 1: this node only joins
+	Join        bool   // Join is configured: other nodes may exist
 }
 
-// Peer is another node that gossip believes to be alive, of the same fleet.
+// Peer is another node of the fleet that gossip sees alive.
 type Peer struct {
 	ID string
-	// Fresh: it may take part in forming. It has never started a replica, and its own Bootstrap is
-	// not below 1.
+	// Fresh reports whether the node may take part in forming: it has never started a replica, and
+	// its own Bootstrap is not below 1.
 	Fresh bool
-	// Cluster is the id of the group whose replica it has started, "" if it has not. That it only
-	// means to join one is no proof that the group lives.
+	// Cluster is the id of the group whose replica it has started, or "". Its intention to join a
+	// group does not prove that the group lives.
 	Cluster string
 	Alone   bool   // see Claim
 	Birth   uint64 // see Claim
 }
 
-// Input is what the caller sees now.
+// Input is the caller's present view.
 type Input struct {
 	Now       lease.Instant
 	Unix      int64  // this node's wall clock, seconds
 	Peers     []Peer // without this node itself
-	JoinTried bool   // every Join entry was tried once since the process began
+	JoinTried bool   // every Join entry was tried once since the start of the process
 }
 
-// Action is what to do.
+// Action is the caller's next action.
 type Action uint8
 
 // Actions.
@@ -90,58 +89,59 @@ type Vote struct {
 	Ballot    uint64
 }
 
-// Output is what to do now, in this order: save the vote if Save is set (durably, and do nothing
-// else of this Output if that fails), send, act.
+// Output is the caller's work, in this order: save the vote durably if Save is set (after a failure
+// it ends here), send, act.
 type Output struct {
 	Save     bool
 	Vote     Vote
 	Send     []Message
 	Action   Action
 	Cluster  string   // to join
-	Counter  uint64   // where the new group's token counter starts
-	Conflict []string // cluster ids in sight that refuse each other, if there is more than one: somebody must be told loudly
+	Counter  uint64   // first token of the new group
+	Conflict []string // cluster ids of several groups in sight that refuse each other: an operator must learn of them
 	Reason   string   // for the log
 	Next     lease.Instant
 }
 
-// Forming is one fresh node's part. It is used until the node has started a replica, which a node
-// that joins does when the group has sent it a Welcome: until then Join binds nobody, and a group
-// that goes out of sight before it took the node in is given up.
+// Forming is one fresh node's part. Its use ends when the node has started a replica; a joining
+// node does so after a Welcome. Until then Join does not bind the node: it gives up a group that
+// went out of sight before the Welcome.
 type Forming struct {
 	cfg   Config
 	inbox []Message
-	last  uint64 // ballots of this incarnation
+	last  uint64 // ballot of this incarnation
 
 	vote    Vote
-	seen    lease.Instant // when the vote's candidate was last seen
-	repeats lease.Instant // when to repeat the vote
+	seen    lease.Instant // the last sight of the vote's candidate
+	repeats lease.Instant // the next repetition of the vote
 
 	ballot uint64                   // 0 unless this node is a candidate
-	voters []string                 // whom it asks
-	begun  map[string]lease.Instant // when it asked each for the first time
-	asked  map[string]lease.Instant // … and for the last
+	voters []string                 // nodes that it asks
+	begun  map[string]lease.Instant // first request to each
+	asked  map[string]lease.Instant // last request to each
 	votes  map[string]heard
 }
 
-// heard is a vote that arrived.
+// heard is a vote that a candidate received.
 type heard struct {
 	at   lease.Instant
 	unix int64
 }
 
-// New returns the state of a node that starts now with the vote it has on disk.
+// New returns the state of a starting node with its vote on disk.
 func New(cfg Config, vote Vote, now lease.Instant) *Forming {
 	return &Forming{cfg: cfg, vote: vote, seen: now}
 }
 
-// Receive keeps a message for the next Step, which the caller should not put off.
+// Receive keeps a message for the next Step, which should follow soon.
 func (f *Forming) Receive(m Message) {
 	if m.To == f.cfg.Self && m.From != f.cfg.Self && len(f.inbox) < inboxMax {
 		f.inbox = append(f.inbox, m)
 	}
 }
 
-// Step decides. Call it at Next at the latest, and whenever the view or the inbox has changed.
+// Step decides. The caller calls it at Next at the latest, and after each change of the view or the
+// inbox.
 func (f *Forming) Step(in Input) Output {
 	o := Output{Vote: f.vote, Next: in.Now.Add(askAgain)}
 	v := f.look(in)
@@ -167,8 +167,8 @@ func (f *Forming) Step(in Input) Output {
 	return o
 }
 
-// single forms a group at once; with Join entries only after they were tried, and if this node is
-// the lowest of those that try.
+// single forms a group at once; with Join entries only after they were tried, and if this node has
+// the lowest id.
 func (f *Forming) single(in Input, v view, o *Output) {
 	switch {
 	case f.cfg.Join && !in.JoinTried:
@@ -180,7 +180,7 @@ func (f *Forming) single(in Input, v view, o *Output) {
 	}
 }
 
-// campaign collects votes while this node is the one to do so.
+// campaign collects votes while this node is the candidate.
 func (f *Forming) campaign(in Input, v view, o *Output) {
 	switch {
 	case f.vote != Vote{}:
@@ -218,8 +218,8 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 	o.Action, o.Reason, o.Counter = Form, "has all votes", f.counter(in)
 }
 
-// enlist asks further nodes where more votes are needed than before, or a voter has had its time:
-// it hangs, or has voted for another. It returns how many votes are needed.
+// enlist adds voters if more votes are needed than before, or if a voter does not answer. It
+// returns the count of votes needed.
 func (f *Forming) enlist(now lease.Instant, v view) int {
 	need := max(f.cfg.Bootstrap-1, min((len(v.fresh)+1)/2, votesMax))
 	ask := need
@@ -237,7 +237,7 @@ func (f *Forming) enlist(now lease.Instant, v view) int {
 	return need
 }
 
-// abandon gives up the candidacy for good: its ballot is never used again.
+// abandon ends the candidacy; its ballot is never used again.
 func (f *Forming) abandon(o *Output) {
 	for _, voter := range f.voters {
 		o.send(Message{Kind: Release, From: f.cfg.Self, To: voter, Ballot: f.ballot})
@@ -248,7 +248,7 @@ func (f *Forming) abandon(o *Output) {
 // mayLead reports whether no fresh node with a lower id is in sight.
 func (f *Forming) mayLead(v view) bool { return len(v.fresh) == 0 || f.cfg.Self < v.fresh[0] }
 
-// counter is where the group's tokens start: at the latest clock of those that found it.
+// counter is the group's first token: the latest clock of its founders.
 func (f *Forming) counter(in Input) uint64 {
 	unix := in.Unix
 	for _, got := range f.votes {
@@ -258,5 +258,3 @@ func (f *Forming) counter(in Input) uint64 {
 }
 
 func (o *Output) send(m Message) { o.Send = append(o.Send, m) }
-
-func (o *Output) save(v Vote) { o.Vote, o.Save = v, true }

@@ -5,37 +5,32 @@ import (
 	"slices"
 )
 
-// Claim is what a group says of itself to another of its name. It orders any two groups alike on
-// both sides: which of them is to go on is no matter of whose clock is right, only of what both
-// say.
+// Claim is a group's description of itself for other groups of its name. It orders any two groups
+// alike on both sides, whichever clock is right.
 type Claim struct {
 	Cluster string
-	Alone   bool   // nobody but its founder ever joined it, or was about to
-	Birth   uint64 // of one that is Alone: where its token counter began, which is when it was founded by its founder's clock
+	Alone   bool   // no node but its founder ever joined it, or was about to
+	Birth   uint64 // if Alone: its first token, the founding time by its founder's clock
 }
 
-// YieldsTo reports whether a group is to be given up because another is there. One that others have
-// joined never is. What follows, for any two groups of different ids:
+// YieldsTo reports whether a group gives up in favour of another. A group that others have joined
+// never does. What follows, for any two groups of different ids:
 //
 //	Y1 they never yield to each other
-//	Y2 at least one of them yields, unless both have been joined: then an operator decides
+//	Y2 at least one of them yields, unless both are joined groups: then an operator decides
 func (c Claim) YieldsTo(o Claim) bool {
-	if !c.Alone || c.Cluster == "" || o.Cluster == "" || o.Cluster == c.Cluster {
-		return false
-	}
-	return c.compare(o) > 0
+	return c.Alone && c.Cluster != "" && o.Cluster != "" && o.Cluster != c.Cluster && c.compare(o) > 0
 }
 
-// compare is below 0 if c comes before o: one that was joined before one that was not, then the
-// older one.
+// compare is below 0 if c comes before o: a joined group before one that is Alone, then the older
+// one.
 func (c Claim) compare(o Claim) int {
 	switch {
-	case c.Alone != o.Alone && o.Alone:
+	case !c.Alone && o.Alone:
 		return -1
-	case c.Alone != o.Alone:
+	case c.Alone && !o.Alone:
 		return 1
-	}
-	if c.Alone {
+	case c.Alone:
 		return cmp.Or(cmp.Compare(c.Birth, o.Birth), cmp.Compare(c.Cluster, o.Cluster))
 	}
 	return 0
@@ -44,13 +39,12 @@ func (c Claim) compare(o Claim) int {
 // Group is a group in sight.
 type Group struct {
 	Claim
-	Nodes []string // that belong to it, in order
+	Nodes []string // members of the group, in order
 }
 
-// Groups sorts the peers that belong to one, the group to join first: one that others have joined
-// before one that is about to yield, of these the oldest; then the one with most members in sight,
-// since a group that was left behind before it could serve has few; then the one with the lowest
-// id.
+// Groups sorts the groups of the peers, the one to join first: joined groups before those that are
+// Alone, of the latter the oldest; then the group with most members in sight, since a group that
+// never served has few; then the lowest id.
 func Groups(peers []Peer) []Group {
 	byID := make(map[string]*Group)
 	for _, p := range peers {
@@ -76,12 +70,11 @@ func Groups(peers []Peer) []Group {
 	return groups
 }
 
-// asksMax is how many nodes of other groups are asked at a time.
+// asksMax bounds the nodes of other groups that are asked at a time.
 const asksMax = 8
 
-// Asks are the questions of a node whose group is its own alone to those in sight that it would
-// yield to by what gossip tells. It yields only when one answers: gossip takes seconds to notice
-// that a node is dead.
+// Asks are the questions of a node that is Alone to members of groups to which, by gossip, it would
+// yield. It yields only after an answer: gossip detects dead nodes only after seconds.
 func Asks(self string, own Claim, groups []Group) (list []Message) {
 	for _, g := range groups {
 		if !own.YieldsTo(g.Claim) {
@@ -96,10 +89,54 @@ func Asks(self string, own Claim, groups []Group) (list []Message) {
 	return list
 }
 
-// Answered is the answer to a question, by a node of a group that claims c.
+// Answered is the answer of a node whose group claims c.
 func Answered(ask Message, c Claim) Message {
 	return Message{Kind: Answer, From: ask.To, To: ask.From, Cluster: c.Cluster, Alone: c.Alone, Birth: c.Birth}
 }
 
 // Claim is the claim in an Answer.
 func (m Message) Claim() Claim { return Claim{Cluster: m.Cluster, Alone: m.Alone, Birth: m.Birth} }
+
+// view is the content of the gossip, in order.
+type view struct {
+	fresh  []string // ids, lowest first
+	groups []Group  // the one to join first
+}
+
+// look sorts the peers.
+func (f *Forming) look(in Input) view {
+	v := view{groups: Groups(in.Peers)}
+	for _, p := range in.Peers {
+		if p.Cluster == "" && p.Fresh {
+			v.fresh = append(v.fresh, p.ID)
+		}
+	}
+	slices.Sort(v.fresh)
+	return v
+}
+
+// hasAll reports whether all of these nodes are fresh and in sight.
+func (v view) hasAll(ids []string) bool {
+	for _, id := range ids {
+		if _, ok := slices.BinarySearch(v.fresh, id); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// conflict lists the cluster ids in sight that refuse each other, lowest first: those of joined
+// groups, if there are several.
+func (v view) conflict() []string {
+	var ids []string
+	for _, g := range v.groups {
+		if !g.Alone {
+			ids = append(ids, g.Cluster)
+		}
+	}
+	if len(ids) < 2 {
+		return nil
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -12,39 +12,39 @@ const (
 	MessageMax = 512 // of an encoded message
 )
 
-// Kind is what a message says.
+// Kind is the kind of a message.
 type Kind uint8
 
 // Kinds of messages.
 const (
 	VoteRequest Kind = iota + 1 // a candidate asks for a vote
-	VoteReply                   // a voter answers, and repeats a vote that it gave
+	VoteReply                   // a voter answers, or repeats its vote
 	Release                     // a candidate gives up all its ballots up to this one
-	Welcome                     // a group's raft leader has taken the node's replica in: now it may start it
-	Removed                     // a group has removed the node's replica, says its raft leader, for ever
-	Ask                         // a node whose group is its own alone asks one of another group for its claim
-	Answer                      // the claim of the group that the sender belongs to
+	Welcome                     // a raft leader: the group has added the node's replica, which may start
+	Removed                     // a raft leader: the group has removed the node's replica, forever
+	Ask                         // a node that is Alone asks for the claim of another group
+	Answer                      // the claim of the sender's group
 )
 
 // Message goes from one node to another.
 type Message struct {
-	Kind     Kind
-	From, To string // node ids
-	Ballot   uint64
-	Granted  bool   // of VoteReply
-	Unix     int64  // of VoteReply: the voter's wall clock, seconds
-	Cluster  string // of Welcome, Removed and Answer: the group's id
-	Alone    bool   // of Answer: see Claim
-	Birth    uint64 // of Answer: see Claim
-	Replica  uint64 // of Welcome and Removed: which of the node's replicas. What is said of another than the present one is late
-	Left     bool   // of Removed: the node has said that it leaves the group for good
-	Copied   bool   // of Removed: the group has a replica of the node in a life that this one does not know of
+	Kind               Kind
+	From, To           string // node ids
+	Ballot             uint64
+	Granted            bool   // of VoteReply
+	Unix               int64  // of VoteReply: the voter's wall clock, seconds
+	Cluster            string // of Welcome, Removed and Answer: the group's id
+	Alone              bool   // of Answer: see Claim
+	Birth              uint64 // of Answer: see Claim
+	Replica            uint64 // of Welcome and Removed: id of the node's replica; a message about another than the present one is late
+	AfterLeave         bool   // of Removed: the node's farewell has committed
+	DuplicateDirectory bool   // of Removed: the group has a replica of the node in a life unknown to this process
 }
 
-// ErrMalformed is what Decode returns for anything that is not a message.
+// ErrMalformed answers Decode of bytes that are not a message.
 var ErrMalformed = errors.New("holdfast: forming message is malformed")
 
-// Field numbers on the wire. A number is never given another meaning; unknown ones are skipped.
+// Field numbers on the wire. A number never changes its meaning; unknown ones are skipped.
 const (
 	fieldKind protowire.Number = iota + 1
 	fieldFrom
@@ -56,8 +56,8 @@ const (
 	fieldAlone
 	fieldBirth
 	fieldReplica
-	fieldLeft
-	fieldCopied
+	fieldAfterLeave
+	fieldDuplicateDirectory
 )
 
 // Encode returns the wire form of m.
@@ -78,16 +78,16 @@ func (m Message) Encode() []byte {
 	number(fieldAlone, protowire.EncodeBool(m.Alone))
 	number(fieldBirth, m.Birth)
 	number(fieldReplica, m.Replica)
-	number(fieldLeft, protowire.EncodeBool(m.Left))
-	number(fieldCopied, protowire.EncodeBool(m.Copied))
+	number(fieldAfterLeave, protowire.EncodeBool(m.AfterLeave))
+	number(fieldDuplicateDirectory, protowire.EncodeBool(m.DuplicateDirectory))
 	number(fieldBallot, m.Ballot)
 	number(fieldGranted, protowire.EncodeBool(m.Granted))
 	number(fieldUnix, uint64(m.Unix))
 	return b
 }
 
-// Decode reads what Encode wrote. It never panics, and returns ErrMalformed for what no node would
-// send.
+// Decode reads a message. It never panics, and returns ErrMalformed for messages that no node
+// sends.
 func Decode(b []byte) (Message, error) {
 	var m Message
 	if len(b) > MessageMax {
@@ -140,10 +140,10 @@ func (m *Message) setNumber(field protowire.Number, v uint64) {
 		m.Birth = v
 	case fieldReplica:
 		m.Replica = v
-	case fieldLeft:
-		m.Left = protowire.DecodeBool(v)
-	case fieldCopied:
-		m.Copied = protowire.DecodeBool(v)
+	case fieldAfterLeave:
+		m.AfterLeave = protowire.DecodeBool(v)
+	case fieldDuplicateDirectory:
+		m.DuplicateDirectory = protowire.DecodeBool(v)
 	}
 }
 

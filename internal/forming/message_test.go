@@ -5,27 +5,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/forming"
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/internal/forming"
 )
 
 func TestMessagesReadBackAsWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := forming.Message{
-			Kind:    forming.Kind(rapid.IntRange(int(forming.VoteRequest), int(forming.Answer)).Draw(t, "kind")),
-			From:    rapid.StringN(1, 16, forming.IDMax).Draw(t, "from"),
-			To:      rapid.StringN(1, 16, forming.IDMax).Draw(t, "to"),
-			Ballot:  rapid.Uint64Min(1).Draw(t, "ballot"),
-			Granted: rapid.Bool().Draw(t, "granted"),
-			Unix:    rapid.Int64().Draw(t, "unix"),
-			Cluster: rapid.StringN(1, 16, forming.IDMax).Draw(t, "cluster"),
-			Alone:   rapid.Bool().Draw(t, "alone"),
-			Birth:   rapid.Uint64().Draw(t, "birth"),
-			Replica: rapid.Uint64Min(1).Draw(t, "replica"),
-			Left:    rapid.Bool().Draw(t, "left"),
-			Copied:  rapid.Bool().Draw(t, "copied"),
+			Kind:               forming.Kind(rapid.IntRange(int(forming.VoteRequest), int(forming.Answer)).Draw(t, "kind")),
+			From:               rapid.StringN(1, 16, forming.IDMax).Draw(t, "from"),
+			To:                 rapid.StringN(1, 16, forming.IDMax).Draw(t, "to"),
+			Ballot:             rapid.Uint64Min(1).Draw(t, "ballot"),
+			Granted:            rapid.Bool().Draw(t, "granted"),
+			Unix:               rapid.Int64().Draw(t, "unix"),
+			Cluster:            rapid.StringN(1, 16, forming.IDMax).Draw(t, "cluster"),
+			Alone:              rapid.Bool().Draw(t, "alone"),
+			Birth:              rapid.Uint64().Draw(t, "birth"),
+			Replica:            rapid.Uint64Min(1).Draw(t, "replica"),
+			AfterLeave:         rapid.Bool().Draw(t, "left"),
+			DuplicateDirectory: rapid.Bool().Draw(t, "copied"),
 		}
 		b := protowire.AppendTag(m.Encode(), 99, protowire.Fixed64Type) // of a later version
 		b = protowire.AppendFixed64(b, 1)

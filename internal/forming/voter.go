@@ -2,7 +2,7 @@ package forming
 
 import "github.com/holdfast-go/holdfast/internal/lease"
 
-// handle takes one message: a request or a release as a voter, a vote as a candidate.
+// handle handles one message: a request or a release as a voter, a vote as a candidate.
 func (f *Forming) handle(m Message, in Input, v view, o *Output) {
 	if m.From == f.vote.Candidate {
 		f.seen = in.Now
@@ -20,15 +20,15 @@ func (f *Forming) handle(m Message, in Input, v view, o *Output) {
 			f.votes[m.From] = heard{at: in.Now, unix: min(max(m.Unix, 0), unixMax)}
 		}
 	case Release:
-		// A late one of an earlier ballot does not touch the vote for a later one.
+		// A late release of an earlier ballot does not end the vote for a later one.
 		if m.From == f.vote.Candidate && m.Ballot >= f.vote.Ballot {
 			f.setVote(Vote{}, in.Now, o)
 		}
 	}
 }
 
-// grant answers a request: the same answer to the same request, and no to everybody else but the
-// same candidate with a later ballot, which has given up the earlier one.
+// grant answers a request: the same request receives the same answer, and a later ballot of the
+// same candidate replaces the earlier one. Other candidates are refused.
 func (f *Forming) grant(m Message, in Input, v view, o *Output) bool {
 	asked := Vote{Candidate: m.From, Ballot: m.Ballot}
 	switch {
@@ -44,9 +44,8 @@ func (f *Forming) grant(m Message, in Input, v view, o *Output) bool {
 	return true
 }
 
-// keepVote frees the vote of a candidate that is gone, and repeats it to one that is there: the
-// answer to a vote that is no longer wanted is a release. With a group in sight no vote is
-// repeated.
+// keepVote frees the vote of an absent candidate, and repeats it to a present one, which answers an
+// unwanted vote with a release. With a group in sight no vote is repeated.
 func (f *Forming) keepVote(in Input, v view, o *Output) {
 	if (f.vote == Vote{}) {
 		return
@@ -68,5 +67,5 @@ func (f *Forming) keepVote(in Input, v view, o *Output) {
 
 func (f *Forming) setVote(v Vote, now lease.Instant, o *Output) {
 	f.vote, f.seen = v, now
-	o.save(v)
+	o.Vote, o.Save = v, true
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Expiries is the replica's side: when each of the group's sessions has expired by this node's
-// clock. Every replica times every session all along, so that a new raft leader knows their ages.
-// What it keeps true:
+// Expiries is the replica's side: the expiry of each of the group's sessions by this node's clock.
+// Every replica times every session, so that a new raft leader knows their ages. Invariants:
 //
-//	E1 a session is due only when at least its TTL went by since this replica applied its last renewal
-//	E2 on the raft leader it is due then, elsewhere stagger later; again every retry until it ended
+//	E1 a session is not due before its TTL has passed since this replica applied its last renewal
+//	E2 it is due then on the raft leader, stagger later elsewhere, and again every retry until it ended
 type Expiries struct {
 	stagger, retry time.Duration
 	sessions       map[fsm.SessionID]*timed
@@ -19,31 +18,31 @@ type Expiries struct {
 }
 
 // timed is one session. Its place in the queue may be too early, never too late: a renewal only
-// notes the new expiry, which costs O(1), and Step moves the entry when it comes to it.
+// notes the new expiry, in O(1), and Step moves the entry when it is first.
 type timed struct {
 	slot
 	id      fsm.SessionID
 	index   uint64 // of its last renewal
 	ttl     time.Duration
-	applied Instant // when this replica applied that
-	due     Instant // when the raft leader proposes its end, next
+	applied Instant // when this replica applied it
+	due     Instant // next proposal of the raft leader to expire it
 }
 
-// Due is a session to expire: propose fsm.Expire of just these two.
+// Due is a session to expire, the fields of fsm.Expire.
 type Due struct {
 	ID      fsm.SessionID
 	Renewed uint64
 }
 
-// NewExpiries returns an empty table. stagger is how much later than the raft leader the other
-// voters propose; retry is when an expiry that did not happen is proposed again.
+// NewExpiries returns an empty table. The other voters propose an expiry stagger later than the
+// raft leader; a proposal without effect is repeated after retry.
 func NewExpiries(stagger, retry time.Duration) *Expiries {
 	e := &Expiries{stagger: max(0, stagger), retry: max(time.Millisecond, retry)}
 	e.Reset()
 	return e
 }
 
-// Renewed notes that the renewal (or the opening) by the command of this number was applied.
+// Renewed notes that this replica applied a renewal (or the opening) by the command of this number.
 // applied must be read from the clock not before the entry reached this replica. Duplicates and
 // older indices change nothing. After a restart or a snapshot the caller passes the time of the
 // restore: late, never early.
@@ -67,9 +66,9 @@ func (e *Expiries) Renewed(id fsm.SessionID, index uint64, ttl time.Duration, ap
 	}
 }
 
-// Ended notes that the group ended a session. age is that of its last renewal on this replica's
-// clock: age-ttl is how late an expiry was here. known is false if the session was not in the
-// table.
+// Ended notes that the group ended a session. age is the time since its last renewal on this
+// replica's clock; age-ttl is the delay of an expiry. known is false for a session that is not in
+// the table.
 func (e *Expiries) Ended(id fsm.SessionID, now Instant) (age, ttl time.Duration, known bool) {
 	s, ok := e.sessions[id]
 	if !ok {
@@ -86,10 +85,9 @@ func (e *Expiries) Reset() {
 	e.queue = queue[*timed]{}
 }
 
-// Step returns the sessions whose end is to be proposed at now, and when to call it again at the
-// latest if nothing else happens: Never without sessions. raftLeader says whether this replica
-// believes to be the raft leader; it need not be right, but when it turns true next is earlier:
-// call Step then.
+// Step returns the sessions to expire at now, and the latest time of the next call: Never without
+// sessions. raftLeader is this replica's belief, which may be wrong; when it becomes true, call
+// Step at once.
 func (e *Expiries) Step(now Instant, raftLeader bool) (due []Due, next Instant) {
 	lag := e.stagger
 	if raftLeader {
@@ -100,7 +98,7 @@ func (e *Expiries) Step(now Instant, raftLeader bool) (due []Due, next Instant) 
 		switch {
 		case !ok:
 			return due, Never
-		case s.due > s.at: // renewed since it was put there
+		case s.due > s.at: // renewed since it was queued
 			e.queue.move(s, s.due)
 		case s.due.Add(lag) > now:
 			return due, s.due.Add(lag)

@@ -1,11 +1,11 @@
-// Package lease is the arithmetic of a time-bounded right: until when a holder may rely on a
-// session (Plan), when a replica may propose that a session has expired (Expiries), and that other
-// time is over (Timers). It has no clock, no goroutine and no lock of its own: time is an
-// argument, and the caller serialises the calls.
+// Package lease is the arithmetic of a time-bounded right: how long a holder may rely on a session
+// (Plan), when a replica may propose that a session has expired (Expiries), or that another period
+// is over (Timers). It has no clock, goroutine or lock: time is an argument, and the caller
+// serialises the calls.
 //
-// The two sides never compare clocks. The holder counts from before it sent the renewal, every
-// replica from after it applied it, and the holder stops earlier by the drift bound and a margin.
-// So, in true time, the end of the holder's validity comes before any replica's expiry as long as
+// The two sides never compare clocks. The holder counts from before it sent the renewal, a replica
+// from after it applied the renewal, and the holder stops earlier by the drift bound and a margin.
+// So, in true time, the holder's validity ends before any replica's expiry as long as
 //
 //   - drift bounds the rates of any two nodes' clocks against each other: the faster one gains at
 //     most drift/(1-drift) of the time that the slower one measures. Two clocks that are each off
@@ -21,14 +21,13 @@ import (
 )
 
 // Instant is a point on a node's own clock, in nanoseconds: monotonic, and it also counts the time
-// in which the machine was suspended. Instants of two nodes cannot be compared.
+// during which the machine was suspended. Instants of two nodes cannot be compared.
 type Instant int64
 
-// Never is after every instant that a clock shows.
+// Never is after every instant of a clock.
 const Never Instant = math.MaxInt64
 
-// Bounds of Margin. The lower one is the length of a suspension that a clock may overlook (see
-// internal/clock).
+// Bounds of Margin. A clock may overlook a suspension of MarginMin (see internal/clock).
 const (
 	MarginMin = 10 * time.Millisecond
 	MarginMax = 50 * time.Millisecond
@@ -58,15 +57,15 @@ func (i Instant) Sub(j Instant) time.Duration {
 	return diff
 }
 
-// Margin is what a holder gives away at the end of its validity for the time between reading its
-// clock and acting on it, and for what the clock may overlook: ttl/50, from MarginMin to MarginMax.
+// Margin shortens a holder's validity for the time between reading the clock and acting on it, and
+// for suspensions that the clock overlooks: ttl/50, from MarginMin to MarginMax.
 func Margin(ttl time.Duration) time.Duration {
 	return min(max(ttl/50, MarginMin), MarginMax)
 }
 
-// ValidUntil returns until when a holder may rely on a session of this ttl that it opened or
-// renewed with a command sent at sent: sent + ttl*(1-drift) - Margin(ttl), and never before sent. A
-// drift that is no fraction in [0, 1) leaves no validity at all.
+// ValidUntil returns the end of validity of a session of this ttl that the holder opened or renewed
+// with a command sent at sent: sent + ttl*(1-drift) - Margin(ttl), and never before sent. A drift
+// outside [0, 1) leaves no validity.
 func ValidUntil(sent Instant, ttl time.Duration, drift float64) Instant {
 	if ttl <= 0 || !(drift >= 0 && drift < 1) {
 		return sent

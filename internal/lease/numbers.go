@@ -2,24 +2,23 @@ package lease
 
 import "github.com/tidwall/btree"
 
-// Numbers hands out numbers from 1 up and knows the lowest that is not finished. A client numbers
-// its requests and its sessions so: what is below Lowest the group need not remember. The zero
-// value is ready. It remembers runs of finished numbers: what it takes grows with the numbers in
-// use, not with those that came and went while one of them is in use for long.
+// Numbers issues numbers from 1 up and knows the lowest unfinished one. A client numbers its
+// requests and its sessions with it: the group need not remember numbers below Lowest. The zero
+// value is ready. Its memory grows with the numbers in use, since it keeps runs of finished ones.
 type Numbers struct {
 	last, floor uint64 // every number up to floor is finished
 	open        int
-	runs        *btree.Map[uint64, uint64] // finished numbers above floor+1, from the first of a run to its last
+	runs        *btree.Map[uint64, uint64] // finished numbers above floor+1, first of a run to last
 }
 
-// Begin returns a number that was never handed out before.
+// Begin returns a new number.
 func (n *Numbers) Begin() uint64 {
 	n.last++
 	n.open++
 	return n.last
 }
 
-// Finish says that nobody asks about a number any more. A second time changes nothing.
+// Finish frees a number. A second time changes nothing.
 func (n *Numbers) Finish(number uint64) {
 	if number <= n.floor || number > n.last {
 		return
@@ -36,7 +35,7 @@ func (n *Numbers) Finish(number uint64) {
 	}
 }
 
-// insert adds a number to the runs. It returns false if it is in one.
+// insert adds a number to the runs; false if it is in one.
 func (n *Numbers) insert(number uint64) bool {
 	if n.runs == nil {
 		n.runs = btree.NewMap[uint64, uint64](0)
@@ -63,7 +62,7 @@ func (n *Numbers) insert(number uint64) bool {
 	return true
 }
 
-// run is the last number of the run that begins with first; false if none does.
+// run returns the last number of the run that begins with first.
 func (n *Numbers) run(first uint64) (last uint64, ok bool) {
 	if n.runs == nil {
 		return 0, false
@@ -71,8 +70,8 @@ func (n *Numbers) run(first uint64) (last uint64, ok bool) {
 	return n.runs.Get(first)
 }
 
-// Lowest is the lowest number that is in use, or the next one if none is.
+// Lowest is the lowest number in use, or the next one if none is.
 func (n *Numbers) Lowest() uint64 { return n.floor + 1 }
 
-// Open is how many numbers are in use.
+// Open is the count of numbers in use.
 func (n *Numbers) Open() int { return n.open }

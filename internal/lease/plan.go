@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	renewFraction = 3   // a renewal is due when a third of the TTL is gone since the last good one
-	renewJitter   = 0.1 // and up to this part of the third earlier, so that nodes don't renew in step
-	retryFraction = 12  // an unanswered renewal is repeated after this part of the TTL,
+	renewFraction = 3   // a renewal is due when a third of the TTL has passed since the last successful one
+	renewJitter   = 0.1 // or up to this part of the third earlier, so that nodes do not renew in step
+	retryFraction = 12  // an unanswered renewal is repeated after this part of the TTL
 	retryMin      = 10 * time.Millisecond
 	retryMax      = time.Second
 )
 
-// Plan is the holder's side: which of this node's sessions to renew when, which are in jeopardy,
-// and which are lost. What it keeps true, per session:
+// Plan is the holder's side: it schedules the renewals of this node's sessions, and detects
+// jeopardy and loss. Invariants, per session:
 //
-//	P1 the end of validity moves back by Retime alone, and is never later than ValidUntil of the last
-//	   renewal sent, nor than what a change of the TTL leaves that may be carried out yet
+//	P1 only Retime moves the end of validity back; it is never later than ValidUntil of the last
+//	   renewal sent, nor than that of a change of the TTL that may still be applied
 //	P2 once lost, a session is never renewed, in jeopardy or safe again
-//	P3 jeopardy is told once per trouble, and ends with either safe again or lost
-//	P4 a session is told lost by the first Step at or after the end of its validity, exactly once
+//	P3 Step reports a jeopardy once; it ends with either safe again or lost
+//	P4 the first Step at or after the end of a session's validity reports its loss, exactly once
 type Plan struct {
 	drift    float64
 	jitter   func() float64
@@ -33,21 +33,21 @@ type planned struct {
 	number     uint64
 	ttl        time.Duration
 	auto       bool
-	shaky      bool    // in jeopardy, and it was told
-	validUntil Instant // until when the holder may rely on the session
-	most       Instant // no renewal moves the end of its validity beyond it while a change of the TTL may be carried out yet
+	shaky      bool    // jeopardy has been reported
+	validUntil Instant // end of validity
+	most       Instant // upper bound of validUntil while a change of the TTL may still be applied
 	asked      uint64  // the last change of the TTL that was sent
-	done       uint64  // the last one that is known to be carried out
-	half       Instant // when half of that validity is gone
-	renew      Instant // when the next renewal is due
+	done       uint64  // the last change that is known to be applied
+	half       Instant // of the validity
+	renew      Instant // next renewal
 }
 
-// Actions is what to do now. Each session is in at most one of Lost and the other two.
+// Actions are the results of a Step. Each session is in at most one of Lost and the other two.
 type Actions struct {
-	Renew    []uint64 // send a renewal for these; they are due again soon unless Renewed is called
-	Lost     []uint64 // its validity is over: their leases are over. The plan has forgotten them
-	Jeopardy []uint64 // half of the validity went by without an answer
-	Next     Instant  // when to call Step again at the latest, if nothing else happens; Never without sessions
+	Renew    []uint64 // sessions to renew; they are due again soon unless Renewed is called
+	Lost     []uint64 // sessions whose validity is over, and their leases with it. The plan has forgotten them
+	Jeopardy []uint64 // sessions without an answer for half of their validity
+	Next     Instant  // the latest time of the next Step; Never without sessions
 }
 
 // NewPlan returns an empty plan. drift is that of ValidUntil; jitter returns numbers in [0, 1).
@@ -56,11 +56,11 @@ func NewPlan(drift float64, jitter func() float64) *Plan {
 }
 
 // Open adds a session that the group has confirmed, and returns the end of its validity. sent is an
-// instant before the first command that could have opened it was sent: not that of the one that was
-// answered, since an earlier try may have opened it. Sessions that are not auto are never named in
-// Renew or Jeopardy. For a session that is in the plan Open changes auto alone.
+// instant before the first command that could have opened it: not before the answered one, since an
+// earlier try may have opened the session. Sessions that are not auto never appear in Renew or
+// Jeopardy. For a session in the plan Open changes auto alone.
 //
-// A number is never opened again after it was lost or removed; the caller keeps that rule.
+// The caller never opens a number again after its session was lost or removed.
 func (p *Plan) Open(session uint64, ttl time.Duration, sent Instant, auto bool) (validUntil Instant) {
 	if s, ok := p.sessions[session]; ok {
 		s.auto = auto
@@ -76,9 +76,9 @@ func (p *Plan) Open(session uint64, ttl time.Duration, sent Instant, auto bool) 
 }
 
 // Renewed notes that the group has renewed a session by a command sent at sent, and returns the end
-// of validity that holds now: the later of the old and the new one. safeAgain is true when this
-// ends a jeopardy. ok is false if the session is not in the plan or its validity is over by now: it
-// is lost, and the next Step says so if none has yet. A lease never comes back.
+// of validity: the later of the old and the new one. safeAgain reports the end of a jeopardy. ok is
+// false if the session is not in the plan or its validity is over by now: it is lost, and the next
+// Step reports the loss if none has yet. A lease never comes back.
 func (p *Plan) Renewed(session uint64, sent, now Instant) (validUntil Instant, safeAgain, ok bool) {
 	s := p.sessions[session]
 	if s == nil || now >= s.validUntil {
@@ -91,10 +91,10 @@ func (p *Plan) Renewed(session uint64, sent, now Instant) (validUntil Instant, s
 	return s.validUntil, safeAgain, true
 }
 
-// Retime notes, before it is sent, that a renewal also changes the TTL of a session. change is its
-// number, above those of all earlier changes. It may be carried out at any time from now on, and it
-// may never be: until the outcome is known of this change or a later one, the holder relies on what
-// both TTLs leave it. Retime returns the end of validity that holds now.
+// Retime notes, before the command is sent, that a renewal also changes the TTL of a session.
+// change is its number, above those of all earlier changes. The group may apply it at any time from
+// now on, or never: until the outcome of this change or a later one is known, the holder relies on
+// the shorter validity. Retime returns the present end of validity.
 func (p *Plan) Retime(session, change uint64, ttl time.Duration, sent Instant) (validUntil Instant, ok bool) {
 	s := p.sessions[session]
 	if s == nil {
@@ -107,8 +107,8 @@ func (p *Plan) Retime(session, change uint64, ttl time.Duration, sent Instant) (
 	return s.validUntil, true
 }
 
-// Retimed is Renewed for the renewal of a Retime. It also returns the TTL that the group is known
-// to have: a change that came before one which is known to be carried out changes nothing.
+// Retimed is Renewed for the renewal of a Retime. It also returns the group's TTL as known: a
+// change before one that is known to be applied changes nothing.
 func (p *Plan) Retimed(session, change uint64, ttl time.Duration, sent, now Instant) (validUntil Instant, known time.Duration, ok bool) {
 	s := p.sessions[session]
 	if s == nil || now >= s.validUntil {
@@ -125,7 +125,7 @@ func (p *Plan) Retimed(session, change uint64, ttl time.Duration, sent, now Inst
 	return s.validUntil, s.ttl, true
 }
 
-// ValidUntil is until when the holder may rely on a session; false if it is not in the plan.
+// ValidUntil is the end of validity of a session; false if it is not in the plan.
 func (p *Plan) ValidUntil(session uint64) (Instant, bool) {
 	s, ok := p.sessions[session]
 	if !ok {
@@ -141,8 +141,8 @@ func (p *Plan) Remove(session uint64) {
 	}
 }
 
-// Step returns what is due at now. A session that is not auto comes up at the end of its validity
-// only (see due).
+// Step returns the actions due at now. A session that is not auto has none before the end of its
+// validity.
 func (p *Plan) Step(now Instant) Actions {
 	var a Actions
 	for {
@@ -172,8 +172,7 @@ func (p *Plan) Step(now Instant) Actions {
 	}
 }
 
-// extend counts the validity of s from sent on, if that is later than what it has. It answers
-// whether it is.
+// extend counts the validity of s from sent on, and reports whether that is later than before.
 func (p *Plan) extend(s *planned, sent Instant) bool {
 	validUntil := min(ValidUntil(sent, s.ttl, p.drift), s.most)
 	if validUntil <= s.validUntil {
@@ -191,7 +190,7 @@ func (p *Plan) drop(s *planned) {
 	p.queue.remove(s)
 }
 
-// due is when Step has something to do for s.
+// due is the time of the next action for s.
 func (s *planned) due() Instant {
 	at := s.validUntil
 	if s.auto {

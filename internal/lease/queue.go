@@ -4,14 +4,13 @@ import "container/heap"
 
 // slot is an entry's place in a queue.
 type slot struct {
-	at  Instant // when the entry wants to be looked at; change it only through queue.move
+	at  Instant // changed by queue.move alone
 	pos int
 }
 
 func (s *slot) place() *slot { return s }
 
-// queue holds entries by the instant at which they want to be looked at, earliest first. All
-// changes cost O(log n).
+// queue holds entries by their instants, earliest first. All changes cost O(log n).
 type queue[E interface{ place() *slot }] struct{ entries entries[E] }
 
 func (q *queue[E]) push(e E)   { heap.Push(&q.entries, e) }

@@ -6,35 +6,36 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
-// Timers is how a replica times what hangs on no session: places that stay taken after their grant
-// (rests), the periods of Once keys, and the steps of what ends much. As with Expiries every
-// replica times all along. What it keeps true:
+// Timers is a replica's table of times that belong to no session: rests (places that stay taken
+// after their grant), the periods of Once keys, and the steps of large ends. As with Expiries every
+// replica times them. Invariants:
 //
-//	L1 a rest is due only when at least its time went by since this replica applied its beginning
-//	L2 a turn is due only when at least a period went by since this replica knew of the one before
-//	L3 a step is due as soon as this replica knows of the one before
-//	L4 on the raft leader all that is due then, elsewhere stagger later; again every retry until they are done
+//	L1 a rest is not due before its time has passed since this replica applied its beginning
+//	L2 a turn is not due before a period has passed since this replica learned of the one before
+//	L3 a step is due when this replica learns of the one before
+//	L4 each is due then on the raft leader, stagger later elsewhere, and again every retry until it is done
 type Timers struct {
 	stagger, retry time.Duration
 	rests          map[fsm.Grant]*restTimer
 	queue          queue[*restTimer]
-	turns          map[time.Duration]lastSeen // by how long the keys are kept
-	step           *lastSeen                  // the last one of what has ended and is still there; nil: nothing is
+	turns          map[time.Duration]lastSeen // by the period for which keys are kept
+	step           *lastSeen                  // the last step of an unfinished end; nil without one
 }
 
-// restTimer is one place. Its slot is when the raft leader proposes its end, next.
+// restTimer is one rest. Its slot is the raft leader's next proposal to end it.
 type restTimer struct {
 	slot
 	grant fsm.Grant
 }
 
-// lastSeen is the last turn of a class of Once keys, and when this replica saw it.
+// lastSeen is the last turn of a class of Once keys, or the last step, and the time when this
+// replica saw it.
 type lastSeen struct {
 	index uint64
 	at    Instant
 }
 
-// sweepPause is the pause between two sweeps: forgetting is spread.
+// sweepPause spreads the deletion of Once keys.
 const sweepPause = 50 * time.Millisecond
 
 // NewTimers returns an empty table. stagger and retry are as for NewExpiries.
@@ -66,18 +67,17 @@ func (t *Timers) RestEnded(g fsm.Grant) {
 	}
 }
 
-// Reset forgets all rests, before they are noted anew from a state that came as a whole.
+// Reset forgets all rests, before the caller notes those of a restored state.
 func (t *Timers) Reset() {
 	t.rests = make(map[fsm.Grant]*restTimer)
 	t.queue = queue[*restTimer]{}
 }
 
-// Len is how many rests there are.
+// Len is the count of rests.
 func (t *Timers) Len() int { return len(t.rests) }
 
-// RestsDue returns what is to be proposed at now about rests, at most so many, and when to call it
-// again at the latest if nothing else happens: Never without rests. raftLeader is as in
-// Expiries.Step.
+// RestsDue returns the ends of rests to propose at now, at most so many, and the latest time of the
+// next call: Never without rests. raftLeader is as in Expiries.Step.
 func (t *Timers) RestsDue(now Instant, raftLeader bool, most int) (due []fsm.EndRest, next Instant) {
 	lag := t.lag(raftLeader)
 	for {
@@ -95,9 +95,9 @@ func (t *Timers) RestsDue(now Instant, raftLeader bool, most int) (due []fsm.End
 	}
 }
 
-// TurnsDue returns what is to be proposed at now about Once keys, and when to call it again at the
-// latest: Never without keys. classes are all that there are in the state now: a turn that this
-// table did not know is taken for new. Only the raft leader sweeps.
+// TurnsDue returns the commands about Once keys to propose at now, and the latest time of the next
+// call: Never without keys. classes are all classes in the present state: a turn unknown to this
+// table counts as new. Only the raft leader sweeps.
 func (t *Timers) TurnsDue(now Instant, raftLeader bool, classes []fsm.Class) (due []fsm.Command, next Instant) {
 	next = Never
 	if len(classes) == 0 {
@@ -112,7 +112,7 @@ func (t *Timers) TurnsDue(now Instant, raftLeader bool, classes []fsm.Class) (du
 		at := last.at.Add(fsm.OncePeriod(k.Keep)).Add(t.lag(raftLeader))
 		if at <= now {
 			due = append(due, fsm.Turn{Keep: k.Keep, Last: k.Last})
-			last.at = last.at.Add(now.Sub(at) + t.retry) // also after a long pause: one at a time
+			last.at = last.at.Add(now.Sub(at) + t.retry) // one at a time, also after a long pause
 			at = now.Add(t.retry)
 		}
 		t.turns[k.Keep] = last
@@ -125,8 +125,9 @@ func (t *Timers) TurnsDue(now Instant, raftLeader bool, classes []fsm.Class) (du
 	return due, next
 }
 
-// StepDue reports whether the next step of what has ended is to be proposed at now, and when to
-// call it again at the latest: Never if nothing is left. last and left are what the state says now.
+// StepDue reports whether the next step of an unfinished end is to be proposed at now, and returns
+// the latest time of the next call: Never if nothing is left. last and left are of the present
+// state.
 func (t *Timers) StepDue(now Instant, raftLeader bool, last uint64, left bool) (due bool, next Instant) {
 	if !left {
 		t.step = nil

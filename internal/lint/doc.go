@@ -4,6 +4,6 @@
 //   - floors_test.go: who may import whom
 //   - source_test.go: how source files look
 //   - package_test.go: what every package has
-//   - docs_test.go, commands_test.go, tables_test.go, calls_test.go: what documents say is so
+//   - docs_test.go, programs_test.go, tables_test.go, calls_test.go: links, programs, tables and calls in documents
 //   - sleeps_test.go: what tests wait for
 package lint

@@ -145,68 +145,6 @@ func deadLink(t *testing.T, all map[string]*document, from *document, target str
 	return ""
 }
 
-// named finds what looks like a file of this repository.
-func named(text string) []string {
-	file := regexp.MustCompile(`(?:[\w.*-]+/)*[\w.*-]*\w\.(?:go|md|proto|yaml|service)\b`)
-	return file.FindAllString(text, -1)
-}
-
-// exists reports whether a name, or a pattern of names, is that of a file: below the root or below
-// dir.
-func exists(t *testing.T, dir, name string) bool {
-	for _, base := range []string{dir, "."} {
-		if found, _ := filepath.Glob(filepath.Join(root(t), base, name)); len(found) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func TestEveryFileThatADocumentNamesExists(t *testing.T) {
-	t.Parallel()
-	spans := regexp.MustCompile("`[^`]+`")
-	for _, d := range documents(t) {
-		for i, line := range d.lines {
-			if d.code[i] {
-				continue
-			}
-			for _, span := range spans.FindAllString(line, -1) {
-				for _, name := range named(span) {
-					if !exists(t, path.Dir(d.path), name) && !elsewhere(name) {
-						t.Errorf("%s:%d: there is no %s", d.path, i+1, name)
-					}
-				}
-			}
-		}
-	}
-}
-
-// elsewhere are names of files that are not of this repository.
-func elsewhere(name string) bool {
-	return slices.Contains([]string{
-		"math/rand.go",
-	}, name)
-}
-
-func TestEveryFileThatAPackageCommentNamesExists(t *testing.T) {
-	t.Parallel()
-	seen := 0
-	for _, s := range sources(t) {
-		if s.file.Doc == nil {
-			continue
-		}
-		for _, name := range named(s.file.Doc.Text()) {
-			seen++
-			if !exists(t, s.dir(), name) && !elsewhere(name) {
-				t.Errorf("%s: the package comment names %s, which does not exist", s.path, name)
-			}
-		}
-	}
-	if seen < 5 {
-		t.Errorf("only %d names were found: the pattern has become useless", seen)
-	}
-}
-
 // Whoever passes a program on must know what is in it.
 func TestTheListOfThirdPartiesIsWhatIsLinked(t *testing.T) {
 	t.Parallel()

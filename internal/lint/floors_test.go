@@ -41,26 +41,34 @@ func rel(path string) string {
 func floor(path string) (int, bool) {
 	floors := map[string]int{
 		"internal/fdreserve": 5, // transport stands on it
-		"internal/tally":     5, "internal/process": 5,
+		"internal/tally":     5, "internal/process": 5, "internal/sparse": 5,
 		"fsm": 10, "transport": 10, "fence": 10,
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events
 		"internal/lease":   18, // the others of its floor use its Instant
-		"internal/forming": 20, "internal/autopilot": 20, "internal/session": 20, "internal/batch": 20,
+		"internal/forming": 20, "internal/autopilot": 22, "internal/session": 20, "internal/batch": 20,
 		"internal/retry": 20, "internal/expiry": 20, // its table is passive, and run by internal/model
-		"internal/hearing":   22, // feeds the autopilot
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
-		"internal/proposer": 35, // knows the errors of internal/consensus
-		"internal/simenv":   35, // carries a clock and a data directory
-		".":                 40,
-		"sim":               45, // imports the root
-		"holdfasttest":      45, // likewise
-		"examples/internal": 48,
-		"examples":          50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
-		"internal/lint":         0,  // imports none
-		"internal/testkit":      46, // opens fleets, also simulated ones; nothing but tests imports it
-		"sim/internal/history":  10,
-		"sim/internal/workload": 43, // callers of the root package
-		"sim/internal/model":    25, // runs the passive core, and nothing runs it but tests and sim/cmd
+		"internal/seam": 20, // what crosses is fsm's
+		// The rooms of the group, each on those before it.
+		"internal/consensus/preinit": 26, "internal/consensus/engine": 27, "internal/consensus/store": 28, "internal/consensus/wire": 29,
+		"internal/proposer":      35, // knows the errors of internal/consensus
+		"internal/simenv":        35, // carries a clock and a data directory
+		"internal/node":          38, // stands on all of these, and knows nothing of the API
+		"internal/seam/seamtest": 36, // a group for tests
+		".":                      40,
+		"sim":                    45, // imports the root
+		"holdfasttest":           45, // likewise
+		"examples/internal":      48,
+		"examples":               50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
+		"internal/lint":                 0,  // imports none
+		"internal/contract":             47, // tests alone, of what the root promises
+		"internal/testkit":              46, // opens fleets, also simulated ones; nothing but tests imports it
+		"sim/internal/history":          10,
+		"sim/internal/relay":            15,
+		"sim/cmd/chaos/internal/story":  43,
+		"sim/cmd/chaos/internal/report": 44,
+		"sim/internal/workload":         42, // callers of the root package
+		"sim/internal/model":            25, // runs the passive core, and nothing runs it but tests and sim/cmd
 	}
 	for p := path; p != "." && p != ""; p = parent(p) {
 		if n, ok := floors[p]; ok {
@@ -137,9 +145,19 @@ func importRules() []importRule {
 		"the thing that decides stays free of the things that do, and each can be tested without those above it",
 		higher, [2]string{"fsm", module + "/internal/lease"},
 	}, {
-		"only internal/consensus imports dragonboat",
-		"dragonboat crashes in many ways, and each is kept out in one place",
+		"only internal/consensus and its rooms import dragonboat",
+		"dragonboat crashes in many ways, and each is kept out in one place: its messages by wire, its disk by store, its panics by engine",
 		only("github.com/lni/dragonboat", "internal/consensus"), [2]string{".", "github.com/lni/dragonboat/v4"},
+	}, {
+		"only internal/consensus imports its rooms",
+		"callers see a group, and none of what it is kept by; a simulation alone prepares the engine's pools",
+		func(from, to string, _ bool) string {
+			const group = "internal/consensus"
+			if to = rel(to); !within(to, group) || to == group || within(from, group) || from == "sim" && to == group+"/preinit/pooled" {
+				return ""
+			}
+			return "only the group and other rooms may"
+		}, [2]string{".", module + "/internal/consensus/wire"},
 	}, {
 		"only internal/membership imports memberlist",
 		"nothing in gossip may take or give a lock; the seam is where that is seen",
@@ -227,7 +245,7 @@ func pure(path string) bool {
 // passive packages decide as the pure ones do, and keep what they know of safe for callers that
 // come at once.
 func passive(path string) bool {
-	return pure(path) || within(path, "internal/session") || within(path, "internal/hearing")
+	return pure(path) || within(path, "internal/session")
 }
 
 func TestImportsKeepTheRules(t *testing.T) {

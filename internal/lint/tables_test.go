@@ -181,7 +181,7 @@ func limitNames() map[string][]string {
 		"grants in `Inspect().Past`":                                {"PastMax", "PastLocksMax"},
 		"shortest and longest TTL":                                  nil, // durations
 		"`WithMinHold`, `WithLockDelay`":                            nil,
-		"`KeepFor`":                                                 nil,
+		"`WithKeepFor`":                                             nil,
 	}
 }
 

@@ -1,13 +1,12 @@
-// Package loop takes a step again and again, on one goroutine: after the pause that the step before
-// asked for, or as soon as somebody wakes it. The keeper, the autopilot and the timekeeper of a
-// node are such loops.
+// Package loop repeats a step on one goroutine: after the pause that the last step returned, or at
+// a wake. The keeper, the autopilot and the timekeeper of a node are such loops.
 //
-// A Loop starts no goroutine. Its caller gives one to Run, once, and ends it with the context.
-// Steps never run at the same time. What must hold:
+// A Loop starts no goroutine. Its caller runs Run on one, once, and ends it with the context. Steps
+// never run at the same time. Invariants:
 //
-//	W1  a wake is never lost: after it a step begins, also if it comes before Run or while a step runs
-//	W2  several wakes before a step are one step
-//	W3  between two steps that nobody woke lies PauseMin at least, whatever the first asked for
+//	W1  a step begins after each wake, also after one before Run or during a step
+//	W2  several wakes before a step cause one step
+//	W3  without a wake at least PauseMin lies between two steps
 package loop
 
 import (
@@ -17,25 +16,24 @@ import (
 )
 
 const (
-	// UntilWoken is the pause of a step that has nothing to do before somebody wakes the loop.
+	// UntilWoken is the pause of a step without work before the next wake.
 	UntilWoken time.Duration = math.MaxInt64
-	// PauseMin is the shortest pause between two steps, unless somebody wakes the second.
+	// PauseMin is the shortest pause between two steps without a wake.
 	PauseMin = time.Millisecond
 )
 
 // Loop is made by New. Its copies are the same loop.
 type Loop struct {
-	take   func(context.Context) (pause time.Duration)
-	wakeup chan struct{} // capacity 1: whoever wakes it during a step has another follow
+	step   func(context.Context) (pause time.Duration)
+	wakeup chan struct{} // capacity 1: a wake during a step causes another
 }
 
-// New returns a loop that takes this step. What the step returns is how long to wait until the
-// next.
+// New returns a loop of this step, which returns the pause until the next one.
 func New(step func(context.Context) (pause time.Duration)) Loop {
-	return Loop{take: step, wakeup: make(chan struct{}, 1)}
+	return Loop{step: step, wakeup: make(chan struct{}, 1)}
 }
 
-// Wake lets a step follow at once. It never blocks, and is safe for concurrent use.
+// Wake causes a step at once. It never blocks, and is safe for concurrent use.
 func (l Loop) Wake() {
 	select {
 	case l.wakeup <- struct{}{}:
@@ -43,8 +41,7 @@ func (l Loop) Wake() {
 	}
 }
 
-// Run takes steps, the first at once, until ctx ends. A step has ctx too; Run waits for the one
-// that is under way.
+// Run runs steps, the first at once, until ctx ends. A step has ctx too, and Run waits for it.
 func (l Loop) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -55,6 +52,6 @@ func (l Loop) Run(ctx context.Context) {
 		case <-timer.C:
 		case <-l.wakeup:
 		}
-		timer.Reset(max(PauseMin, l.take(ctx)))
+		timer.Reset(max(PauseMin, l.step(ctx)))
 	}
 }

@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// memberlist's Shutdown does not wait for its goroutines, and gives no means to: a probe goes on
-// for seconds. Goroutines inherit their creator's profiler labels, so all of memberlist's carry the
-// label of the one that made it, and a goroutine profile tells whether one is left. (The label
-// shows in the host's own profiles, too, what gossip costs.)
+// Memberlist's Shutdown does not wait for its goroutines: a probe goes on for seconds. Goroutines
+// inherit their creator's profiler labels, so a goroutine profile shows whether one of memberlist's
+// is left. (The label also shows the cost of gossip in the host's own profiles.)
 //
-// A profile looks at every goroutine of the host, which may have a hundred thousand of its own. So
-// the pauses between profiles are awaitShare times as long as the last took.
+// A profile visits every goroutine of the host, perhaps a hundred thousand. So the pauses between
+// profiles are awaitShare times as long as the last one took.
 const (
 	awaitLabel = "holdfast-gossip"
-	awaitLimit = 15 * time.Second // a probe's longest time is a fifth of it
+	awaitLimit = 15 * time.Second // five times a probe's longest time
 	awaitPause = 100 * time.Millisecond
 	awaitShare = 4
 )

@@ -15,30 +15,29 @@ import (
 )
 
 const (
-	dialLimit      = 3 * time.Second // to connect, TLS included
+	dialLimit      = 3 * time.Second // with TLS
 	streamLimit    = 10 * time.Second
-	headLimit      = 3 * time.Second // for the beginning of an incoming stream
-	hostStreamsMax = 32              // incoming, of one host; the endpoint bounds those of all
-	streamBytesMax = 8 << 20         // read from one stream
-	streamFree     = 64 << 10        // of these are not counted
-	bytesMax       = 32 << 20        // counted of all streams together
+	headLimit      = 3 * time.Second // of the head of an incoming stream
+	hostStreamsMax = 32              // incoming streams of one host; the endpoint bounds those of all hosts
+	streamBytesMax = 8 << 20         // of one stream
+	streamFree     = 64 << 10        // bytes of each stream that are not counted
+	bytesMax       = 32 << 20        // counted bytes of all streams
 )
 
 var (
 	errCarrierClosed = errors.New("holdfast: gossip is closed")
-	errMute          = errors.New("holdfast: a gossip packet, where streams alone are trusted")
+	errMute          = errors.New("holdfast: a gossip packet, but this node accepts gossip over connections alone")
 )
 
-// carrier is memberlist's transport over our endpoint. It uses the endpoint's
-// gossip streams and packets and never closes the endpoint itself. What
-// memberlist should not see it refuses, counts and reports.
+// carrier is memberlist's transport over the endpoint, which it never closes. It refuses, counts
+// and reports packets and streams that must not reach memberlist.
 type carrier struct {
 	endpoint  transport.Endpoint
 	listener  net.Listener
 	ip        net.IP // advertised
 	port      int
 	validator validator
-	mute      bool // streams alone: packets are neither sent nor heard
+	mute      bool // streams alone: no packet is sent or accepted
 	log       *logFilter
 	refused   atomic.Uint64 // packets and streams
 	traffic   tally.Traffic
@@ -51,8 +50,8 @@ type carrier struct {
 
 	mu    sync.Mutex
 	open  map[*stream]struct{} // nil after Shutdown
-	hosts map[string][]*stream // incoming ones that are open, by host, oldest first
-	bytes int                  // that all hold, beyond what is free
+	hosts map[string][]*stream // open incoming streams by host, oldest first
+	bytes int                  // counted bytes of all streams
 }
 
 var _ memberlist.NodeAwareTransport = (*carrier)(nil)
@@ -87,9 +86,8 @@ func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
 	return c.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress hides errors of the network: a probe that cannot be sent must
-// count as one that was not answered, and memberlist gives up such a probe
-// without suspecting anybody. After Shutdown that is just what we want.
+// WriteToAddress hides errors of the network. Memberlist abandons a probe that it cannot send,
+// without suspecting the member; a lost packet must count as a probe without an answer.
 func (c *carrier) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
 	if c.ctx.Err() != nil {
 		return time.Time{}, errCarrierClosed
@@ -105,9 +103,8 @@ func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 	return c.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout opens a gossip stream. It has a deadline from the start,
-// since memberlist writes to it before it sets its own, and to some streams
-// sets none.
+// DialAddressTimeout opens a gossip stream. The stream has a deadline from the start: memberlist
+// sets one late, and on some streams none.
 func (c *carrier) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, min(timeout, dialLimit))
 	defer cancel()
@@ -132,29 +129,18 @@ func (c *carrier) Shutdown() error {
 	c.open = nil
 	c.mu.Unlock()
 	for s := range open {
-		c.wg.Go(func() { _ = s.Conn.Close() }) // TLS waits up to 5 s to say good-bye
+		c.wg.Go(func() { _ = s.Conn.Close() }) // TLS may take 5 s
 	}
 	c.wg.Wait()
 	return err
 }
 
 func (c *carrier) accept() {
-	pause := time.Duration(0)
 	for {
 		conn, err := c.listener.Accept()
-		if err != nil {
-			if c.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return
-			}
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			select {
-			case <-time.After(pause):
-				continue
-			case <-c.ctx.Done():
-				return
-			}
+		if err != nil { // the listener is closed
+			return
 		}
-		pause = 0
 		s := c.track(conn, true)
 		if s == nil {
 			return
@@ -184,9 +170,8 @@ func (c *carrier) receive() {
 				c.refuse(p.From, err)
 				continue
 			}
-			packet := &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.At}
 			select {
-			case c.packets <- packet:
+			case c.packets <- &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.At}:
 			case <-c.ctx.Done():
 				return
 			}
@@ -198,5 +183,5 @@ func (c *carrier) receive() {
 
 func (c *carrier) refuse(from net.Addr, err error) {
 	c.refused.Add(1)
-	c.log.drop("refused what is not of this fleet", "from", from.String(), "error", err)
+	c.log.drop("refused traffic from outside this fleet", "from", from.String(), "error", err)
 }

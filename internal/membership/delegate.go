@@ -9,8 +9,14 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is what memberlist calls, often under its one lock: every method
-// returns at once and none calls memberlist.
+const (
+	membersMax      = 4096 // alive or suspect at once
+	newcomersMax    = 4096 // joins in a row
+	newcomersPerSec = 4    // after those
+)
+
+// delegate has memberlist's callbacks. Memberlist may hold its one lock: every method returns at
+// once and none calls memberlist.
 type delegate struct {
 	table *table
 	log   *logFilter
@@ -20,7 +26,7 @@ type delegate struct {
 	meta      Meta
 	cloned    bool // has been reported
 	joinLimit joinLimit
-	deaf      map[string]bool // members that packets do not reach, by memberlist's name
+	deaf      map[string]bool // members that packets do not reach, by their names in memberlist
 }
 
 var (
@@ -51,7 +57,7 @@ func (d *delegate) NotifyMsg(b []byte) {
 		return
 	}
 	if e.to != d.table.self.Node {
-		return // meant for one who had our address before us
+		return // for a node that had this address before
 	}
 	d.inbox(e)
 }
@@ -60,7 +66,7 @@ func (d *delegate) GetBroadcasts(int, int) [][]byte        { return nil }
 func (d *delegate) LocalState(bool) []byte                 { return nil }
 func (d *delegate) MergeRemoteState(buf []byte, join bool) {}
 
-// NotifyAlive keeps members out that cannot be one of us.
+// NotifyAlive refuses members that cannot be nodes of this fleet.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if (len(n.Addr) != 4 && len(n.Addr) != 16) || n.Port == 0 {
 		return errors.New("its address is malformed")
@@ -75,7 +81,10 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if n.Name != meta.listName() {
 		return fmt.Errorf("its meta is of %s", meta.listName())
 	}
-	if !d.admits(n.Name) {
+	d.mu.Lock()
+	admitted := d.joinLimit.admits(n.Name, time.Now())
+	d.mu.Unlock()
+	if !admitted {
 		return errors.New("there are too many members")
 	}
 	if self := d.table.self; meta.Node == self.Node && meta.Incarnation > self.Incarnation {
@@ -84,8 +93,8 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// reportClone complains once about a second process with our identity: a data
-// directory was copied, or we woke up after our own restart.
+// reportClone reports, once, a second process with this node's identity: the data directory was
+// copied, or this process was suspended and the node has been restarted.
 func (d *delegate) reportClone(addr string, incarnation uint64) {
 	d.mu.Lock()
 	first := !d.cloned
@@ -97,18 +106,12 @@ func (d *delegate) reportClone(addr string, incarnation uint64) {
 	}
 }
 
-// compatible keeps out who says that it understands other versions only: one
-// such member, and nobody may exchange state any more.
+// compatible refuses a member that supports other protocol versions only: memberlist would exchange
+// no state with any member beside it.
 func compatible(n *memberlist.Node) bool {
 	const protocol, own = memberlist.ProtocolVersion2Compatible, 0
 	return n.PMin <= protocol && protocol <= n.PMax && n.PCur == protocol &&
 		n.DMin <= own && own <= n.DMax && n.DCur == own
-}
-
-func (d *delegate) admits(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.joinLimit.admits(name, time.Now())
 }
 
 func (d *delegate) NotifyJoin(n *memberlist.Node) {
@@ -136,8 +139,8 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 
 func (d *delegate) AckPayload() []byte { return nil }
 
-// unheard notes that a member answered over TCP what it did not over UDP, and reports whether that
-// was so before.
+// unheard notes that a member answered over TCP but not over UDP, and reports whether it did so
+// before.
 func (d *delegate) unheard(name string) (again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,10 +158,10 @@ func (d *delegate) unheard(name string) (again bool) {
 func (d *delegate) deafest(few int) (nodes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name := range d.deaf { // in random order
+	for name := range d.deaf { // random order
 		node, incarnation, _ := splitName(name)
 		if m, ok := d.table.get(node); !ok || !m.Here() || m.Incarnation != incarnation {
-			delete(d.deaf, name) // noted as it left: nobody else would drop it
+			delete(d.deaf, name) // noted after NotifyLeave
 		} else if len(nodes) < few {
 			nodes = append(nodes, node)
 		}
@@ -177,4 +180,38 @@ func (d *delegate) named(name string, note func(node string, incarnation uint64,
 	if node, incarnation, ok := splitName(name); ok {
 		note(node, incarnation, time.Now())
 	}
+}
+
+// joinLimit bounds the members that memberlist knows: without keys a stranger can invent members.
+// Memberlist remembers dead members for a while, so the rate of joins is bounded as well. The zero
+// value is ready.
+type joinLimit struct {
+	here map[string]struct{} // by their names in memberlist
+	came float64             // recent joins, less newcomersPerSec
+	last time.Time
+}
+
+// admits reports whether there is room for a member.
+func (l *joinLimit) admits(name string, now time.Time) bool {
+	if _, ok := l.here[name]; ok {
+		return true
+	}
+	l.forget(now)
+	return len(l.here) < membersMax && l.came < newcomersMax
+}
+
+func (l *joinLimit) join(name string, now time.Time) {
+	if l.here == nil {
+		l.here = make(map[string]struct{})
+	}
+	l.forget(now)
+	l.came++
+	l.here[name] = struct{}{}
+}
+
+func (l *joinLimit) leave(name string) { delete(l.here, name) }
+
+func (l *joinLimit) forget(now time.Time) {
+	l.came = max(0, l.came-now.Sub(l.last).Seconds()*newcomersPerSec)
+	l.last = now
 }

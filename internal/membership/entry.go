@@ -13,29 +13,28 @@ import (
 	"strings"
 )
 
-// PortDefault is the port of a join entry that names none.
+// PortDefault is the port of a join entry without one.
 const PortDefault = 7643
 
-// entryFileMax bounds how much of a file+ entry's file is read, in bytes.
+// entryFileMax bounds the bytes read from the file of a file+ entry.
 const entryFileMax = 1 << 20
 
-// Resolver looks names up; *net.Resolver is one.
+// Resolver resolves names; *net.Resolver is one.
 type Resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
 }
 
-// kinds of join entries, by their prefix.
+// Prefixes of the kinds of join entries.
 const (
 	prefixDNS  = "dns+"
 	prefixSRV  = "dnssrv+"
 	prefixFile = "file+"
 )
 
-// ParseJoin tells what is wrong with a join entry; nil means that it can be
-// tried. Entries are host:port, a bare host (port 7643), dns+host:port (the
-// same, in the words of others), dnssrv+name, and file+path, whose file holds
-// one entry of the other kinds a line. It does no I/O.
+// ParseJoin returns the error of an invalid join entry. Entries are host:port, a bare host (port
+// 7643), dns+host:port (the same), dnssrv+name, and file+path; the file has one entry of the other
+// kinds a line. It does no I/O.
 func ParseJoin(entry string) error {
 	if err := parseEntry(entry); err != nil {
 		return fmt.Errorf("holdfast: join entry %q: %w", entry, err)
@@ -46,7 +45,7 @@ func ParseJoin(entry string) error {
 func parseEntry(entry string) error {
 	if path, ok := strings.CutPrefix(entry, prefixFile); ok {
 		if path == "" {
-			return errors.New("no path")
+			return errors.New("the path is missing")
 		}
 		return nil
 	}
@@ -57,7 +56,7 @@ func parseEntry(entry string) error {
 	return err
 }
 
-// splitEntry takes host:port or a bare host apart.
+// splitEntry splits host:port; a bare host has PortDefault.
 func splitEntry(entry string) (host string, port uint16, err error) {
 	bare := entry
 	if inner, ok := strings.CutPrefix(entry, "["); ok {
@@ -86,20 +85,20 @@ func checkHost(host string) error {
 		case addr.Zone() != "":
 			return errors.New("addresses with a zone are not supported")
 		case addr.IsUnspecified() || addr.IsMulticast():
-			return errors.New("no address of a node")
+			return errors.New("not the address of a node")
 		}
 		return nil
 	}
 	if host == "" {
-		return errors.New("no host")
+		return errors.New("the host is missing")
 	}
 	if len(host) > 253 || strings.ContainsAny(host, "/+[]@:?#,; \t") || !printable(host) {
-		return errors.New("no host name")
+		return errors.New("not a host name")
 	}
 	return nil
 }
 
-// resolve turns an entry into addresses host:port whose hosts are IPs.
+// resolve returns the addresses of an entry, ip:port.
 func resolve(ctx context.Context, r Resolver, entry string) ([]string, error) {
 	if err := ParseJoin(entry); err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func resolveHost(ctx context.Context, r Resolver, host string, port uint16) ([]s
 	return addrs, nil
 }
 
-// resolveSRV returns what could be resolved, and an error only if that is nothing.
+// resolveSRV returns the addresses that it could resolve, or an error if there are none.
 func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) {
 	_, records, err := r.LookupSRV(ctx, "", "", name)
 	if err != nil {
@@ -151,8 +150,7 @@ func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) 
 	return addrs, failed
 }
 
-// resolveFile reads the file anew each time, because whoever writes it may
-// learn of the nodes later than we start.
+// resolveFile reads the file each time: it may gain nodes after this one has started.
 func resolveFile(ctx context.Context, r Resolver, path string) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

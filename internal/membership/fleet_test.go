@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -51,7 +52,7 @@ func open(t *testing.T, endpoint transport.Endpoint, r Resolver, node string, in
 	m := &member{endpoint: endpoint, log: &logbook{}, messages: make(chan string, 100)}
 	cfg := Config{
 		Cluster:  "orders",
-		Meta:     Meta{Node: node, Incarnation: incarnation, Name: "name of " + node, Phase: PhaseRunning},
+		Meta:     Meta{Node: node, Incarnation: incarnation, Name: "name of " + node, Phase: autopilot.PhaseRunning},
 		Endpoint: endpoint,
 		Join:     join,
 		Logger:   slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -50,7 +50,7 @@ func TestComplaintsAreLimitedInRateAndCounted(t *testing.T) {
 		if n := book.count("\n"); n != logBurst {
 			t.Errorf("%d lines, want %d", n, logBurst)
 		}
-		time.Sleep(logEvery)
+		time.Sleep(logPeriod)
 		lines.Print("[ERR] memberlist: x")
 		if book.count("dropped=990") != 1 {
 			t.Error("the next line does not say how many were dropped")

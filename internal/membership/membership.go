@@ -1,11 +1,10 @@
-// Package membership finds the other nodes by gossip and tells what it thinks
-// of them. It is the only importer of memberlist, and adds what memberlist
-// lacks: members by the node's identity instead of by name and address, last
-// known addresses that outlive their members, joining that goes on for ever
-// and so heals partitions, and a Close that waits.
+// Package membership finds the other nodes by gossip and reports their states. It is the only
+// importer of memberlist, and adds to it: members by the node's identity instead of by name and
+// address, last known addresses that outlive their members, joining that goes on forever and so
+// heals partitions, and a Close that waits.
 //
-// Nothing here can take or give a lock. Gossip says where nodes are, and asks
-// the group's raft leader for attention; what is true is in the group's log.
+// Nothing here can take or give a lock. Gossip finds addresses and draws the raft leader's
+// attention; the group's log decides.
 package membership
 
 import (
@@ -20,38 +19,18 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/holdfast-go/holdfast/transport"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
 const (
-	// Gossip sends news every 200 ms, to three members each time. Who leaves does not wait for all
-	// repetitions.
+	// Gossip sends news every 200 ms, to three members each time. A leaving node does not wait for
+	// all repetitions.
 	leaveLimit    = time.Second
-	noticeLimit   = 600 * time.Millisecond // for telling that we are about to leave
+	noticeLimit   = 600 * time.Millisecond // to announce PhaseLeaving
 	exchangeLimit = 2 * time.Second
 )
 
-// Config says who a node is and how it finds the others.
-type Config struct {
-	Cluster   string             // label: nodes with another one never meet; 1 to 255 bytes
-	Meta      Meta               // Node and Incarnation never change afterwards
-	Endpoint  transport.Endpoint // stays open when the Gossip closes
-	Advertise string             // host:port, host or empty for what the endpoint is bound to
-	Keys      [][]byte           // 16, 24 or 32 bytes each; the first seals, all open; empty: no sealing
-	Streams   bool               // over streams alone, where TLS protects these and no Keys the packets
-	Join      []string           // see ParseJoin; may be empty
-	Logger    *slog.Logger       // default: discards
-	Resolver  Resolver           // default: net.DefaultResolver
-
-	// OnMessage gets what other nodes Send, OnChange is called after something
-	// changed in Members (calls merge). Both are called by one goroutine, so one
-	// that is slow delays the other, and up to 256 messages wait before more are
-	// dropped. Neither may call Close or Leave. nil: not wanted.
-	OnMessage func(from string, b []byte)
-	OnChange  func()
-}
-
-// Gossip is a node's part in the gossip. Its methods are safe for concurrent use.
+// Gossip is a member's part in the gossip. Its methods are safe for concurrent use.
 type Gossip struct {
 	self     Meta
 	entries  []string
@@ -73,22 +52,20 @@ type Gossip struct {
 	rejoining context.Context // ends with Leave and Close
 	quit      context.CancelFunc
 
-	// turn holds a value while someone changes what we advertise. It is no mutex
-	// because its holder waits, and virtual time does not pass while anybody
-	// waits for a mutex.
+	// turn has a value while a call changes this node's meta. It is no mutex, because virtual time
+	// stops while a goroutine waits for a mutex.
 	turn chan struct{}
 	left bool // belongs to turn
 
 	mu       sync.Mutex
 	joinErr  error
 	closed   bool
-	wg       sync.WaitGroup // Add only while not closed
-	finished chan struct{}  // Close is over
+	wg       sync.WaitGroup // no Add after closed
+	finished chan struct{}  // closed at the end of Close
 	closeErr error          // set before finished
 }
 
-// Open starts the gossip. It does not wait for peers: see Tried. ctx bounds
-// only Open itself.
+// Open starts the gossip. It does not wait for other nodes: see Tried. ctx bounds Open alone.
 func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -135,26 +112,6 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	return g, nil
 }
 
-func (c Config) validate() error {
-	if c.Cluster == "" || len(c.Cluster) > memberlist.LabelMaxSize {
-		return fmt.Errorf("holdfast: gossip: Cluster must have 1 to %d bytes", memberlist.LabelMaxSize)
-	}
-	if c.Endpoint == nil {
-		return errors.New("holdfast: gossip: Endpoint is missing")
-	}
-	for _, entry := range c.Join {
-		if err := ParseJoin(entry); err != nil {
-			return err
-		}
-	}
-	for _, key := range c.Keys {
-		if memberlist.ValidateKey(key) != nil {
-			return errors.New("holdfast: gossip: each of Keys must have 16, 24 or 32 bytes")
-		}
-	}
-	return c.Meta.validate()
-}
-
 // create starts memberlist over the endpoint.
 func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 	conf := memberlist.DefaultLANConfig() // probes each second, gossips each 200 ms
@@ -162,10 +119,10 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 	conf.Label = cfg.Cluster
 	conf.BindPort, conf.AdvertisePort = port, port
 	conf.PushPullInterval = 15 * time.Second
-	conf.RetransmitMult = 12        // default 4: in a small fleet somebody would miss the news now and then, until the next push/pull
+	conf.RetransmitMult = 12        // default 4: in a small fleet a member would miss some news until the next push/pull
 	conf.AwarenessMaxMultiplier = 3 // a probe takes 3 s at most, and Close waits for it
 	conf.DeadNodeReclaimTime = 30 * time.Second
-	conf.EnableCompression = false // costs more than it saves on packets of this size
+	conf.EnableCompression = false // costs more than it saves on small packets
 	conf.Delegate, conf.Events, conf.Alive, conf.Ping = g.delegate, g.delegate, g.delegate, g.delegate
 	conf.Logger = log.New(g.log, "", 0)
 	if len(cfg.Keys) > 0 {
@@ -185,7 +142,7 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 	return nil
 }
 
-// start runs call in a goroutine that Close waits for; false after Close.
+// start runs call in a goroutine for which Close waits; false after Close.
 func (g *Gossip) start(call func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,7 +153,7 @@ func (g *Gossip) start(call func()) bool {
 	return true
 }
 
-// deliver calls the owner's functions, so that memberlist never waits for them.
+// deliver calls OnMessage and OnChange, so that memberlist never waits for them.
 func (g *Gossip) deliver(onMessage func(string, []byte), onChange func()) {
 	for {
 		select {
@@ -214,35 +171,29 @@ func (g *Gossip) deliver(onMessage func(string, []byte), onChange func()) {
 	}
 }
 
-// Traffic returns the bytes that were sent and received, packets and streams together.
+// Traffic returns the bytes sent and received, of packets and streams together.
 func (g *Gossip) Traffic() (sent, received uint64) {
 	return g.carrier.traffic.Sent.Load(), g.carrier.traffic.Received.Load()
 }
 
-// Members returns all members that are remembered, this node included, ordered
-// by node id. It does no I/O.
+// Members returns all remembered members, with this node, ordered by node id. It does no I/O.
 func (g *Gossip) Members() []Member { return g.table.list() }
 
-// Member returns the member of a node.
+// Member returns the member of a node, also after it has gone.
 func (g *Gossip) Member(node string) (Member, bool) { return g.table.get(node) }
 
-// Address returns the last known host:port of a node, also after it has gone.
-// It is quick enough for the path of each message.
+// Address returns the last known host:port of a node, fast enough for each message.
 func (g *Gossip) Address(node string) (string, bool) {
 	m, ok := g.table.get(node)
 	return m.Addr, ok
 }
 
-// Forget drops a node that has gone for good, so that it is no longer sought.
-// A node that is here stays.
-func (g *Gossip) Forget(node string) { g.table.forget(node) }
-
-// Tried is closed after the first round of joining, whether or not it found
-// anybody; at once if there was nobody to try.
+// Tried is closed after the first round of joining, with or without success; at once without
+// addresses to try.
 func (g *Gossip) Tried() <-chan struct{} { return g.tried }
 
-// JoinError tells why the last round of joining was in vain. It is nil while
-// other members are here, and if there was nobody to try.
+// JoinError is the error of the last round of joining. It is nil while another member is here, and
+// without addresses to try.
 func (g *Gossip) JoinError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -252,13 +203,13 @@ func (g *Gossip) JoinError() error {
 	return g.joinErr
 }
 
-// SetMeta makes the others see a new Meta, within about a second. Node and
-// Incarnation must stay the same. After Leave or Close it returns ErrClosed.
+// SetMeta announces a new Meta, within about a second. Node and Incarnation must stay the same.
+// After Leave or Close it returns ErrClosed.
 func (g *Gossip) SetMeta(m Meta) error {
 	return g.ChangeMeta(func(Meta) Meta { return m })
 }
 
-// ChangeMeta is SetMeta for who knows only what is to be different.
+// ChangeMeta announces a changed copy of the present Meta.
 func (g *Gossip) ChangeMeta(change func(Meta) Meta) error {
 	select {
 	case g.turn <- struct{}{}:
@@ -278,29 +229,26 @@ func (g *Gossip) ChangeMeta(change func(Meta) Meta) error {
 	}
 	if m != old {
 		g.delegate.setMeta(m)
-		_ = g.list.UpdateNode(1) // fails when it did not wait until somebody heard it
+		_ = g.list.UpdateNode(1) // fails if no member has received it yet
 	}
 	return nil
 }
 
-// Leave says good-bye, so that the others see this node as Left, and ends the
-// search for members; messages still arrive. It waits until the good-bye is on
-// its way, at most 4 s; when ctx ends first, it goes on behind the caller's
-// back. Without Leave the others see a closed node as Failed. A second Leave
-// does nothing.
+// Leave announces this node as Left and ends its joining; messages still arrive. It waits until the
+// news is sent, at most 4 s; after the end of ctx it continues in the background. Without Leave the
+// other nodes see a closed node as Failed. A second Leave does nothing.
 func (g *Gossip) Leave(ctx context.Context) error {
 	g.quit()
 	return g.await(ctx, func() error {
 		g.turn <- struct{}{}
 		defer func() { <-g.turn }()
 		if g.left {
-			return nil // memberlist may have dropped its record of us
+			return nil // memberlist may have dropped its record of this node
 		}
 		g.left = true
-		// memberlist does not tell the others whether a member left or failed:
-		// they go by the phase they heard of last.
+		// Memberlist does not distinguish members that left from failed ones: the last phase does.
 		meta := g.delegate.getMeta()
-		meta.Phase = PhaseLeaving
+		meta.Phase = autopilot.PhaseLeaving
 		g.delegate.setMeta(meta)
 		_ = g.list.UpdateNode(noticeLimit)
 		told := make(chan struct{})
@@ -314,20 +262,19 @@ func (g *Gossip) Leave(ctx context.Context) error {
 	})
 }
 
-// part leaves memberlist, which panics when Close has shut it down meanwhile.
+// part leaves memberlist, which panics after Close has shut it down.
 func (g *Gossip) part() (err error) {
 	defer func() {
 		if recover() != nil {
 			err = ErrClosed
 		}
 	}()
-	_ = g.list.Leave(leaveLimit) // its only error: not all repetitions are out yet
+	_ = g.list.Leave(leaveLimit) // fails if some repetitions are not sent yet
 	return nil
 }
 
-// Close ends the gossip and waits until nothing of it runs any more: usually
-// for milliseconds, 3 s when a probe is under way to a member that is gone. It
-// does not say good-bye. A second Close waits as well.
+// Close ends the gossip and waits for its goroutines: usually milliseconds, 3 s during a probe of a
+// dead member. It announces nothing. A second Close waits as well.
 func (g *Gossip) Close() error {
 	g.mu.Lock()
 	first := !g.closed
@@ -336,7 +283,7 @@ func (g *Gossip) Close() error {
 	if first {
 		g.stop()
 		g.log.silence()
-		err := g.list.Shutdown() // the carrier first: what waits for the network returns
+		err := g.list.Shutdown() // shuts the carrier first, which ends waits for the network
 		g.wg.Wait()
 		g.closeErr = errors.Join(err, awaitGoroutines(g.label))
 		close(g.finished)

@@ -13,8 +13,8 @@ import (
 const MessageMax = 64 << 10
 
 const (
-	sendsMax = 64  // Sends under way at once
-	inboxMax = 256 // messages that wait for OnMessage; more are dropped
+	sendsMax = 64  // concurrent Sends
+	inboxMax = 256 // messages that wait for OnMessage; further ones are dropped
 )
 
 // Errors of Send.
@@ -27,8 +27,7 @@ var (
 
 var errEnvelope = errors.New("holdfast: gossip message is malformed")
 
-// envelope says who sends a message to whom: an address may have found a new
-// owner since it was heard of.
+// envelope names the receiver too: an address may have passed to another node.
 type envelope struct {
 	from, to string
 	body     []byte
@@ -43,47 +42,31 @@ func (e envelope) encode() []byte {
 	return protowire.AppendBytes(b, e.body)
 }
 
-// decodeEnvelope copies what it keeps: memberlist reuses its buffers.
+// decodeEnvelope copies the body: memberlist reuses its buffers.
 func decodeEnvelope(b []byte) (envelope, error) {
 	var e envelope
 	if len(b) > MessageMax+4*NodeMax {
 		return e, errEnvelope
 	}
-	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return envelope{}, errEnvelope
+	ok := eachField(b, func(field protowire.Number, v []byte) {
+		switch field {
+		case 1:
+			e.from = string(v)
+		case 2:
+			e.to = string(v)
+		case 3:
+			e.body = append([]byte{}, v...)
 		}
-		b = b[n:]
-		if kind != protowire.BytesType {
-			n = protowire.ConsumeFieldValue(field, kind, b)
-		} else {
-			var v []byte
-			v, n = protowire.ConsumeBytes(b)
-			switch field {
-			case 1:
-				e.from = string(v)
-			case 2:
-				e.to = string(v)
-			case 3:
-				e.body = append([]byte{}, v...)
-			}
-		}
-		if n < 0 {
-			return envelope{}, errEnvelope
-		}
-		b = b[n:]
-	}
-	if e.from == "" || len(e.from) > NodeMax || !printable(e.from) || len(e.to) > NodeMax || len(e.body) > MessageMax {
+	}, func(protowire.Number, uint64) {})
+	if !ok || e.from == "" || len(e.from) > NodeMax || !printable(e.from) || len(e.to) > NodeMax || len(e.body) > MessageMax {
 		return envelope{}, errEnvelope
 	}
 	return e, nil
 }
 
-// Send hands b to a node's OnMessage over a stream of its own. nil means that
-// the network took it; the node may still drop it when its inbox is full. It
-// takes at most 13 s; when ctx ends first, Send returns ctx.Err() and the
-// message may or may not arrive.
+// Send sends b to a node's OnMessage over a stream of its own. nil means that the network accepted
+// it; a node with a full inbox drops it. It takes at most 13 s. If ctx ends first, Send returns
+// ctx.Err() and the message may or may not arrive.
 func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
 	if len(b) > MessageMax {
 		return ErrTooLarge
@@ -100,7 +83,7 @@ func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	// Not memberlist's own record: it may have forgotten the node.
+	// Memberlist may have forgotten the node.
 	target := &memberlist.Node{Name: m.listName(), Addr: ip, Port: uint16(port)}
 	message := envelope{from: g.self.Node, to: node, body: b}.encode()
 	return g.await(ctx, func() error {
@@ -117,8 +100,7 @@ func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
 	})
 }
 
-// await runs call, which has a bound of its own, and returns early with ctx.
-// Close waits for the call.
+// await runs call, which has its own bound, and returns early with ctx. Close waits for the call.
 func (g *Gossip) await(ctx context.Context, call func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -137,8 +119,7 @@ func (g *Gossip) await(ctx context.Context, call func() error) error {
 	}
 }
 
-// receive puts a message into the inbox, or drops it: it runs in memberlist's
-// own goroutine.
+// receive puts a message into the inbox or drops it. It runs on memberlist's goroutine.
 func (g *Gossip) receive(e envelope) {
 	select {
 	case g.inbox <- e:

@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
-// Bounds of a Meta's strings in bytes. With all of them at their bound an
-// encoded Meta still fits MetaMax.
+// Bounds of a Meta's strings in bytes. A Meta with all strings at their bounds fits MetaMax.
 const (
 	NodeMax      = 64
 	ClusterIDMax = 64
@@ -22,40 +23,28 @@ const (
 	MetaMax      = 512
 )
 
-// Phase says how far a node has come in its life with the group.
-type Phase uint8
-
-// The phases of a node. Their numbers are on the wire.
-const (
-	PhaseFresh    Phase = iota // has never belonged to a group
-	PhaseJoining               // sees the group and waits to be added to it
-	PhaseRunning               // its replica has caught up
-	PhaseLeaving               // goes away on purpose
-	PhaseStarting              // has been added and its replica catches up; comes before PhaseRunning
-)
-
-// Meta is what a node tells the others about itself with its gossip. It is a
-// hint for finding peers: nothing in it can take or give a lock.
+// Meta is a node's description of itself. It is a hint for finding peers: nothing in it can take or
+// give a lock.
 type Meta struct {
-	Node        string // the node's UUID, the same for all its processes and replicas
-	Incarnation uint64 // which process of the node this is
-	ClusterID   string // UUID of the group it belongs to, or would join; empty while it has none
-	Name        string // the name people know it by
+	Node        string // UUID, the same for all processes and replicas of the node
+	Incarnation uint64 // of the process
+	ClusterID   string // UUID of the group that it belongs to or would join; empty: none
+	Name        string // for people
 	Zone        string // failure domain
 	Version     string // of the library
-	Replica     uint64 // its replica's id in the group, or that of the replica that it asks for
-	Phase       Phase
+	Replica     uint64 // id of its replica in the group, or of the replica that it asks for
+	Phase       autopilot.Phase
 	Voter       bool
-	Level       uint64 // highest feature level it understands
-	Applied     uint64 // index its replica has applied, as of the last SetMeta
-	Alone       bool   // it founded its group, and nobody else ever joined that
-	Birth       uint64 // where the token counter of that group began
+	Level       uint64 // highest feature level that it supports
+	Applied     uint64 // applied index of its replica, at the last SetMeta
+	Alone       bool   // it founded its group and is the only node that ever joined it
+	Birth       uint64 // first token of that group
 }
 
 var errMeta = errors.New("holdfast: gossip meta is malformed")
 
-// Field numbers of an encoded Meta. A number is never used again for another
-// meaning; unknown ones are skipped, so that versions can live side by side.
+// Field numbers of an encoded Meta. A number never changes its meaning; unknown ones are skipped,
+// so that versions can coexist.
 const (
 	fieldNode protowire.Number = iota + 1
 	fieldIncarnation
@@ -72,7 +61,7 @@ const (
 	fieldBirth
 )
 
-// texts lists the string fields with their bounds, for every walk over them.
+// texts lists the string fields with their bounds.
 func (m *Meta) texts() []metaText {
 	return []metaText{
 		{fieldNode, "Node", &m.Node, NodeMax},
@@ -90,28 +79,28 @@ type metaText struct {
 	limit int
 }
 
-// validate names the first field that others would refuse.
+// validate names the first field that other nodes would refuse.
 func (m Meta) validate() error {
 	for _, t := range m.texts() {
 		if len(*t.value) > t.limit {
 			return fmt.Errorf("holdfast: gossip meta: %s is longer than %d bytes", t.name, t.limit)
 		}
 		if !printable(*t.value) {
-			return fmt.Errorf("holdfast: gossip meta: %s has bytes that cannot be printed", t.name)
+			return fmt.Errorf("holdfast: gossip meta: %s has unprintable bytes", t.name)
 		}
 	}
 	if m.Node == "" || strings.ContainsAny(m.Node, "~/") {
-		return fmt.Errorf("holdfast: gossip meta: Node %q is no node id", m.Node)
+		return fmt.Errorf("holdfast: gossip meta: Node %q is not a node id", m.Node)
 	}
 	return nil
 }
 
-// printable keeps what strangers send out of logs and terminals.
+// printable keeps control characters of strangers out of logs and terminals.
 func printable(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// encode returns the wire form; the result of a valid Meta fits MetaMax.
+// encode returns the wire form, which fits MetaMax if m is valid.
 func (m Meta) encode() []byte {
 	var b []byte
 	for _, t := range m.texts() {
@@ -137,42 +126,49 @@ func (m Meta) encode() []byte {
 	return b
 }
 
-// decodeMeta reads what encode wrote, and refuses everything that validate
-// would: it comes from the network.
+// decodeMeta reads the wire form and refuses every invalid Meta.
 func decodeMeta(b []byte) (Meta, error) {
 	var m Meta
 	if len(b) > MetaMax {
 		return m, errMeta
 	}
-	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return Meta{}, errMeta
-		}
-		b = b[n:]
-		switch kind {
-		case protowire.BytesType:
-			v, size := protowire.ConsumeBytes(b)
-			if n = size; n >= 0 {
-				m.setText(field, v)
-			}
-		case protowire.VarintType:
-			v, size := protowire.ConsumeVarint(b)
-			if n = size; n >= 0 {
-				m.setNumber(field, v)
-			}
-		default:
-			n = protowire.ConsumeFieldValue(field, kind, b)
-		}
-		if n < 0 {
-			return Meta{}, errMeta
-		}
-		b = b[n:]
+	if !eachField(b, m.setText, m.setNumber) {
+		return Meta{}, errMeta
 	}
 	if err := m.validate(); err != nil {
 		return Meta{}, err
 	}
 	return m, nil
+}
+
+// eachField calls text and number for the fields of an encoded message; false if it is malformed.
+func eachField(b []byte, text func(protowire.Number, []byte), number func(protowire.Number, uint64)) bool {
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+		switch kind {
+		case protowire.BytesType:
+			var v []byte
+			if v, n = protowire.ConsumeBytes(b); n >= 0 {
+				text(field, v)
+			}
+		case protowire.VarintType:
+			var v uint64
+			if v, n = protowire.ConsumeVarint(b); n >= 0 {
+				number(field, v)
+			}
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, b)
+		}
+		if n < 0 {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 func (m *Meta) setText(field protowire.Number, v []byte) {
@@ -190,7 +186,7 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 	case fieldReplica:
 		m.Replica = v
 	case fieldPhase:
-		m.Phase = Phase(min(v, 255)) // a later version may know more phases
+		m.Phase = autopilot.Phase(min(v, 255)) // a later version may know more phases
 	case fieldVoter:
 		m.Voter = protowire.DecodeBool(v)
 	case fieldLevel:
@@ -204,14 +200,13 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 	}
 }
 
-// listName is the name under which memberlist knows this life of the node.
-// Every life has its own, because memberlist refuses a known name at another
-// address until its old bearer has been dead for a while.
+// listName is the name of this incarnation in memberlist. Each incarnation has its own: memberlist
+// refuses a known name at another address until the former member has been dead for a while.
 func (m Meta) listName() string {
 	return m.Node + "~" + strconv.FormatUint(m.Incarnation, 10)
 }
 
-// splitName takes a listName apart.
+// splitName splits a listName.
 func splitName(name string) (node string, incarnation uint64, ok bool) {
 	node, digits, ok := strings.Cut(name, "~")
 	if !ok {

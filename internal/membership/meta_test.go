@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
 // full is a Meta with everything at its bound.
@@ -63,7 +65,7 @@ func TestMetaThatCouldHarmIsRefused(t *testing.T) {
 
 func FuzzDecodeMeta(f *testing.F) {
 	f.Add(full().encode())
-	f.Add(Meta{Node: "a", Phase: PhaseRunning}.encode())
+	f.Add(Meta{Node: "a", Phase: autopilot.PhaseRunning}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta(b)
 		if err != nil {

@@ -176,25 +176,3 @@ func TestNodeThatCameBackAsAnotherIsNotSought(t *testing.T) {
 		together(t, 0, a, b, d)
 	})
 }
-
-func TestForgottenNodeIsNoLongerSought(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b, c := f.trio()
-		a.Forget("c")
-		if !a.sees("c", Alive) {
-			t.Fatal("a node that is here was forgotten")
-		}
-		c.crash()
-		within(t, time.Minute, "c has failed", func() bool { return a.sees("c", Failed) && b.sees("c", Failed) })
-		time.Sleep(2 * time.Minute)
-		a.Forget("c")
-		if targets, _ := a.targets(); len(targets) != 0 {
-			t.Errorf("still tries %v", targets)
-		}
-		if _, ok := a.Address("c"); ok {
-			t.Error("still remembers the address")
-		}
-	})
-}

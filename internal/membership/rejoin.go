@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	rejoinMin     = 200 * time.Millisecond // first pause while alone
-	rejoinMax     = 15 * time.Second       // last pause while alone
-	rejoinEvery   = time.Minute            // pause while nobody is missing
-	rejoinMissing = 8 * time.Second        // pause while others are here and somebody is missing
+	rejoinMin     = 200 * time.Millisecond // first pause of a lonely node
+	rejoinMax     = 15 * time.Second       // its last pause
+	rejoinEvery   = time.Minute            // pause while no member is missing
+	rejoinMissing = 8 * time.Second        // pause while a member is missing and another is here
 	lookupLimit   = 5 * time.Second        // for all lookups of one entry
 	addrsMax      = 256                    // addresses tried in one round
 	dialsMax      = 4                      // at once
-	toldMax       = 8                      // addresses of which an error tells
-	streamEvery   = 2 * time.Second        // between exchanges over streams where packets get lost
+	toldMax       = 8                      // addresses in an error
+	streamEvery   = 2 * time.Second        // between exchanges over streams, while packets are lost
 )
 
-// rejoin looks for the others for as long as the node runs. While it is alone it
-// tries often. With others it tries whoever is missing: memberlist forgets the
-// dead after half a minute, and would never find the other half of a healed
-// network again, which may hold the majority that this half lacks; nor would a
-// half whose nodes have all started since. Each minute it looks whether
-// somebody is: names may resolve to new nodes; files may change.
+// rejoin searches for members until Leave or Close. A node without other members tries often. Later
+// it tries the addresses of missing members: memberlist forgets the dead after half a minute, and
+// would never find the other half of a healed network, which may hold the majority. It checks every
+// minute, because names may resolve to new nodes and files may change.
 func (g *Gossip) rejoin() {
 	pause := rejoinMin
 	for {
 		missing, err := g.round()
-		g.setJoinError(err)
+		g.mu.Lock()
+		g.joinErr = err
+		g.mu.Unlock()
 		g.triedOnce.Do(func() { close(g.tried) })
 		if g.table.alone() {
 			if !g.pause(jitter(pause), func() bool { return false }) {
@@ -52,8 +52,8 @@ func (g *Gossip) rejoin() {
 	}
 }
 
-// gossipByStream exchanges news over streams with members that packets do not
-// reach, and that would hear of them at the next push/pull only.
+// gossipByStream exchanges news over streams with members that packets do not reach: they would
+// receive news with the next push/pull only.
 func (g *Gossip) gossipByStream() {
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
@@ -67,7 +67,7 @@ func (g *Gossip) gossipByStream() {
 	}
 }
 
-// exchange has a push/pull with a few members that packets do not reach.
+// exchange does a push/pull with a few members that packets do not reach.
 func (g *Gossip) exchange() {
 	var exchanges sync.WaitGroup
 	for _, node := range g.delegate.deafest(dialsMax) {
@@ -78,8 +78,8 @@ func (g *Gossip) exchange() {
 	exchanges.Wait()
 }
 
-// pause waits for d, or less if early returns true, which is asked now and then,
-// but not at once. It returns false when rejoining is over.
+// pause waits for d, or until early returns true at one of its steps. It returns false after Leave
+// or Close.
 func (g *Gossip) pause(d time.Duration, early func() bool) bool {
 	for d > 0 {
 		step := min(d, rejoinMissing)
@@ -96,8 +96,8 @@ func (g *Gossip) pause(d time.Duration, early func() bool) bool {
 	return g.rejoining.Err() == nil
 }
 
-// incomplete tells whether somebody has failed whose address nobody else has
-// taken, or no other member is here.
+// incomplete reports whether a member has failed whose address no other has taken, or no other
+// member is here.
 func (g *Gossip) incomplete() bool {
 	here := g.here()
 	for _, m := range g.table.list() {
@@ -113,9 +113,8 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }
 
-// round tries every address where a member could be that is not here. It
-// returns whether there was any, and why it was in vain: nil once anybody
-// answered or there is nothing to try.
+// round tries every address that may be a missing member's. It reports whether there was any, and
+// returns the errors unless a node answered.
 func (g *Gossip) round() (missing bool, err error) {
 	addrs, failed := g.targets()
 	if len(addrs) == 0 {
@@ -152,16 +151,15 @@ func (g *Gossip) round() (missing bool, err error) {
 	return true, failed
 }
 
-// explainEOF explains the end of a connection on which nobody said why. The error of memberlist
-// wraps nothing.
+// explainEOF explains the end of a connection without a reason. Memberlist's error wraps nothing.
 func explainEOF(err error) string {
 	if strings.HasSuffix(strings.TrimSpace(err.Error()), "EOF") {
-		return ": it hung up, as nodes of another cluster name, or with other secrets, do"
+		return ": the node closed the connection: its cluster name or its secrets may differ"
 	}
 	return ""
 }
 
-// here returns the addresses of those who need not be looked for.
+// here returns the addresses of members that are here.
 func (g *Gossip) here() map[string]bool {
 	addrs := make(map[string]bool)
 	for _, m := range g.table.list() {
@@ -172,8 +170,8 @@ func (g *Gossip) here() map[string]bool {
 	return addrs
 }
 
-// targets resolves the join entries and adds the last addresses of those who
-// failed. The error tells of entries that could not be resolved.
+// targets resolves the join entries and adds the last addresses of failed members. The error names
+// entries that it could not resolve.
 func (g *Gossip) targets() ([]string, error) {
 	var addrs []string
 	var failed error
@@ -198,10 +196,4 @@ func (g *Gossip) targets() ([]string, error) {
 	}
 	rand.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
 	return fresh[:min(len(fresh), addrsMax)], failed
-}
-
-func (g *Gossip) setJoinError(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.joinErr = err
 }

@@ -9,27 +9,25 @@ import (
 	"time"
 )
 
-// stream is a connection of the carrier, which can find it again to close it.
-// It lets nothing through before its beginning was vetted.
+// stream is a connection of the carrier. It passes no byte on before its head is validated.
 type stream struct {
 	net.Conn
 	carrier  *carrier
 	incoming bool
 	host     string // of an incoming stream
-	taken    int    // of the carrier's bytes; under its mu
+	taken    int    // counted bytes; under the carrier's mu
 	closing  sync.Once
 	err      error // of Close
 
-	// Of the reader: memberlist reads with one goroutine.
+	// For the reader: memberlist reads on one goroutine.
 	vetted bool
-	head   []byte // was read to be vetted, and not yet handed on
+	head   []byte // validated bytes that are not read yet
 	read   int
 	limit  int // of read
 }
 
-// track takes responsibility for a connection. After Shutdown it closes the
-// connection and returns nil. Of a host that has too many incoming streams the
-// oldest is closed: an honest one takes milliseconds.
+// track registers a connection. After Shutdown it closes the connection and returns nil. A host
+// with too many incoming streams loses its oldest: an honest one takes milliseconds.
 func (c *carrier) track(conn net.Conn, incoming bool) *stream {
 	s := &stream{Conn: c.traffic.Conn(conn), carrier: c, incoming: incoming, limit: streamBytesMax}
 	if incoming {
@@ -54,7 +52,7 @@ func (c *carrier) track(conn net.Conn, incoming bool) *stream {
 	}
 	if oldest != nil {
 		c.refuse(conn.RemoteAddr(), errCrowd)
-		c.wg.Go(func() { _ = oldest.Close() }) // with TLS that may take a while
+		c.wg.Go(func() { _ = oldest.Close() }) // slow with TLS
 	}
 	return s
 }
@@ -69,7 +67,7 @@ func hostOf(addr net.Addr) string {
 	return host
 }
 
-// Read validates the beginning, and ends streams that bring more than it announced.
+// Read validates the head, and ends a stream that exceeds its announced size.
 func (s *stream) Read(b []byte) (int, error) {
 	if !s.vetted {
 		if err := s.validate(); err != nil {
@@ -92,7 +90,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// validate reads until it is clear what the stream brings.
+// validate reads until the head is complete.
 func (s *stream) validate() error {
 	if s.incoming {
 		slow := time.AfterFunc(headLimit, func() { _ = s.Close() })
@@ -142,7 +140,7 @@ func (s *stream) take(n int) bool {
 	return true
 }
 
-// Write closes on error: memberlist forgets a stream whose first write failed.
+// Write closes the stream on error: memberlist forgets a stream whose first write failed.
 func (s *stream) Write(b []byte) (int, error) {
 	n, err := s.Conn.Write(b)
 	if err != nil {
@@ -160,7 +158,7 @@ func (s *stream) Close() error {
 	return s.err
 }
 
-// forget drops a stream from those that are open.
+// forget removes a stream from the open ones.
 func (c *carrier) forget(s *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,18 +6,19 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
-// State is what gossip thinks of a member. It is an opinion: a member that has
-// Failed may be alive behind a cut network.
+// State is gossip's opinion of a member: a Failed one may be alive behind a cut network.
 type State uint8
 
 // The states of a member.
 const (
 	Alive   State = iota + 1 // answers
-	Suspect                  // did not answer this node's last probe; not yet given up
-	Failed                   // given up by the others, without having said good-bye
-	Left                     // said good-bye
+	Suspect                  // this node's last probe had no answer; not given up yet
+	Failed                   // given up by the others, without a farewell
+	Left                     // announced that it leaves
 )
 
 // String returns the state in lower case.
@@ -35,8 +36,7 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Member is a node as gossip sees it. Meta and Addr are the last known ones,
-// also after the member has gone.
+// Member is a node as gossip sees it. Meta and Addr outlive the member.
 type Member struct {
 	Meta
 	Addr  string // host:port it advertises
@@ -45,19 +45,18 @@ type Member struct {
 	Local bool      // this node itself
 }
 
-// Here tells whether the member takes part: it is Alive or Suspect.
+// Here reports whether the member takes part: Alive or Suspect.
 func (m Member) Here() bool { return m.State == Alive || m.State == Suspect }
 
-// departedMax bounds the members that are remembered although they have gone.
-// Nodes without a disk have a new identity at each start, so these add up.
+// departedMax bounds the remembered members that are not Here. Nodes without a disk have a new
+// identity at each start.
 const departedMax = 256
 
-// lives are those of a node: all that are here, and the one of the highest incarnation, which comes
-// first.
+// lives are the incarnations of a node that are Here, and its highest, which comes first.
 type lives []*Member
 
-// member is the life that stands for the node: the highest incarnation that is here, or, where none
-// is, the highest.
+// member is the incarnation that stands for the node: the highest that is Here, or else the
+// highest.
 func (l lives) member() *Member {
 	for _, m := range l {
 		if m.Here() {
@@ -67,7 +66,7 @@ func (l lives) member() *Member {
 	return l[0]
 }
 
-// find returns the life of an incarnation, nil if that is not known.
+// find returns the member of an incarnation, or nil.
 func (l lives) find(incarnation uint64) *Member {
 	for _, m := range l {
 		if m.Incarnation == incarnation {
@@ -77,8 +76,7 @@ func (l lives) find(incarnation uint64) *Member {
 	return nil
 }
 
-// with is l with m in the place of an earlier state of that life, and without what need not be
-// kept.
+// with is l with m in place of the same incarnation, without incarnations that need not be kept.
 func (l lives) with(m *Member) lives {
 	kept := lives{m}
 	for _, old := range l {
@@ -92,12 +90,12 @@ func (l lives) with(m *Member) lives {
 }
 
 // table holds one Member for each node. Invariants:
-//  1. The member of a node is its life of the highest incarnation that is here, or, where none is,
-//     of the highest that was. The higher one may be a copy of the node's directory that the group
-//     refuses: when that has ended, the lower one, which never went away, has its place back.
-//  2. What is heard of a lower incarnation changes nothing as long as a higher one is here.
+//  1. The member of a node is its highest incarnation that is Here, or else its highest. The highest
+//     may be a copy of the node's directory that the group refuses: when that has ended, the lower
+//     one is the member again.
+//  2. News of a lower incarnation change nothing while a higher one is Here.
 //  3. A member's address outlives it, as long as the member is remembered.
-//  4. At most departedMax members are remembered that are not Here.
+//  4. At most departedMax remembered members are not Here.
 //
 // No method blocks or calls out: memberlist calls them under its own lock.
 type table struct {
@@ -112,7 +110,7 @@ func newTable(self Meta) *table {
 	return &table{self: self, changed: make(chan struct{}, 1), members: make(map[string]lives)}
 }
 
-// signal wakes the one that calls OnChange; signals that were not yet seen merge.
+// signal wakes the goroutine that calls OnChange; pending signals merge.
 func (t *table) signal() {
 	select {
 	case t.changed <- struct{}{}:
@@ -120,13 +118,13 @@ func (t *table) signal() {
 	}
 }
 
-// alive notes that a member joined, or that it changed its meta.
+// alive notes that a member joined or changed its meta.
 func (t *table) alive(meta Meta, addr string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	local := meta.Node == t.self.Node
 	if local && meta.Incarnation != t.self.Incarnation {
-		return // somebody else under our identity; seen by the delegate
+		return // another process with this identity; the delegate reports it
 	}
 	m := &Member{Meta: meta, Addr: addr, State: Alive, Since: now, Local: local}
 	if old := t.members[meta.Node].find(meta.Incarnation); old != nil && old.State == Alive {
@@ -136,10 +134,10 @@ func (t *table) alive(meta Meta, addr string, now time.Time) {
 	t.signal()
 }
 
-// gone notes that memberlist gave this life of the node up, or heard it leave.
+// gone notes that memberlist gave this incarnation up, or that it left.
 func (t *table) gone(node string, incarnation uint64, now time.Time) {
 	t.move(node, incarnation, now, func(m *Member) State {
-		if m.Phase == PhaseLeaving {
+		if m.Phase == autopilot.PhaseLeaving {
 			return Left
 		}
 		return Failed
@@ -185,7 +183,7 @@ func (t *table) move(node string, incarnation uint64, now time.Time, to func(*Me
 	t.signal()
 }
 
-// prune keeps invariant 4: those that left go first, then the longest gone.
+// prune keeps invariant 4: members that left go first, then those gone longest.
 func (t *table) prune() {
 	var departed []*Member
 	for _, l := range t.members {
@@ -201,20 +199,6 @@ func (t *table) prune() {
 	})
 	for _, m := range departed[:len(departed)-departedMax] {
 		delete(t.members, m.Node)
-	}
-}
-
-// forget drops a member that has gone; one that is here stays.
-func (t *table) forget(node string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l, ok := t.members[node]
-	if !ok {
-		return
-	}
-	if m := l.member(); !m.Here() && !m.Local {
-		delete(t.members, node)
-		t.signal()
 	}
 }
 
@@ -239,7 +223,7 @@ func (t *table) list() []Member {
 	return members
 }
 
-// alone tells whether no other member is here.
+// alone reports whether no other member is here.
 func (t *table) alone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
 )
 
 // A copy of the directory of a node that lives has a higher incarnation. When the group had refused
@@ -66,9 +68,9 @@ func TestMembersThatAreGoneAreBounded(t *testing.T) {
 	table := newTable(Meta{Node: "self"})
 	table.alive(Meta{Node: "self"}, "self", time.Unix(0, 0))
 	for i := range 3 * departedMax {
-		phase := PhaseRunning
+		phase := autopilot.PhaseRunning
 		if i%3 == 0 {
-			phase = PhaseLeaving
+			phase = autopilot.PhaseLeaving
 		}
 		node := fmt.Sprintf("%04d", i)
 		table.alive(Meta{Node: node, Phase: phase}, "x", time.Unix(int64(i), 0))

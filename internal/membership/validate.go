@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Without keys whoever reaches the port can speak to memberlist, which trusts what it reads: a
-// header of forty bytes makes it allocate a hundred megabytes, packets that unpack to packets
-// exhaust the stack. So what comes unsealed is looked at first. Sealed, only members can say
-// anything, and memberlist opens the seal itself; only sizes are bounded then.
+// Without keys every client of the port reaches memberlist, which trusts its input: a header of
+// forty bytes makes it allocate a hundred megabytes, and nested packets exhaust the stack. So plain
+// packets and streams are validated first. With keys memberlist itself refuses strangers, and only
+// sizes are bounded here.
 
-// The kinds of messages, as memberlist numbers them on the wire.
+// The kinds of messages on memberlist's wire.
 const (
 	kindPing         = 0
 	kindIndirectPing = 1
@@ -35,7 +35,7 @@ const (
 	answerMax     = 4 << 10 // a ping, an answer to one, or an error
 	statesMax     = 8 << 10 // members in a push/pull
 	stateBytesMax = 1 << 10 // one of them on the wire, with a Meta of MetaMax
-	stateCost     = 128     // what memberlist allocates for it when it reads the header
+	stateCost     = 128     // memory that memberlist allocates for one when it reads the header
 )
 
 var (
@@ -47,7 +47,7 @@ func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errRefused, fmt.Sprintf(format, args...))
 }
 
-// validator refuses what must not reach memberlist.
+// validator refuses packets and streams that must not reach memberlist.
 type validator struct {
 	label  string
 	sealed bool
@@ -85,8 +85,8 @@ func validateKind(kind byte) error {
 	return refuse("packet of kind %d", kind)
 }
 
-// validateCompound wants parts that are no compounds again, and not many that ask for an answer:
-// one packet would become hundreds.
+// validateCompound refuses nested compounds, and several parts that ask for an answer: one packet
+// would cause hundreds.
 func validateCompound(b []byte) error {
 	if len(b) == 0 {
 		return refuse("compound packet without a count")
@@ -118,22 +118,22 @@ func validateCompound(b []byte) error {
 	return nil
 }
 
-// cutLabel returns how long the label is at the beginning of b.
+// cutLabel returns the length of the label at the beginning of b.
 func (v validator) cutLabel(b []byte) (int, error) {
 	want := append([]byte{kindLabel, byte(len(v.label))}, v.label...)
 	have := min(len(b), len(want))
 	switch {
 	case !bytes.Equal(b[:have], want[:have]):
-		return 0, refuse("of another cluster, or none")
+		return 0, refuse("the label is not this cluster's")
 	case have < len(want):
 		return 0, errShort
 	}
 	return have, nil
 }
 
-// head validates the beginning of a stream that somebody else opened (asked), or of the answer on
-// one of ours. errShort asks for more of it. limit is how many bytes there may be in all, cost what
-// memberlist will allocate at once.
+// head validates the beginning of an incoming stream (asked), or of the answer on an outgoing one.
+// errShort asks for more bytes. limit bounds the bytes of the stream, cost is the memory that
+// memberlist allocates at once.
 func (v validator) head(b []byte, asked bool) (limit, cost int, err error) {
 	at := 0
 	if asked {
@@ -176,14 +176,14 @@ func (v validator) head(b []byte, asked bool) (limit, cost int, err error) {
 	return 0, 0, refuse("stream of kind %d", kind)
 }
 
-// readHeader reads the map of numbers that begins a message, in msgpack, and returns its size in
-// bytes.
+// readHeader reads the map of numbers at the beginning of a message, in msgpack, and returns its
+// size in bytes.
 func readHeader(b []byte) (fields map[string]uint64, size int, err error) {
 	if len(b) == 0 {
 		return nil, 0, errShort
 	}
 	if b[0]&0xf0 != 0x80 {
-		return nil, 0, refuse("header that is no small map")
+		return nil, 0, refuse("header is not a small map")
 	}
 	fields = make(map[string]uint64)
 	at := 1

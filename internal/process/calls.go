@@ -12,7 +12,6 @@ import (
 // ErrEnded says that a process has ended without an answer.
 var ErrEnded = errors.New("the process has ended")
 
-// message is a request or an answer, a line of JSON.
 type message[T any] struct {
 	ID   int
 	Body T

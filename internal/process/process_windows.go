@@ -1,4 +1,8 @@
 package process
 
-// wake has nothing to do: no signal stops a process here.
+import "time"
+
 func (p *Process) wake() {}
+
+// CPU is not known here.
+func CPU() time.Duration { return 0 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 const (
@@ -59,8 +61,8 @@ func newAdmission(good time.Duration) *Admission {
 	return &Admission{good: good, window: proposalsFirst, empty: make(chan struct{})}
 }
 
-// enter waits for a turn until ctx ends. It returns an *OverloadError where too many calls are the
-// reason that there is none. closed ends the waiting with ErrClosed.
+// enter waits for a turn until ctx ends. It returns a *seam.OverloadError where too many calls are
+// the reason that there is none. closed ends the waiting with ErrClosed.
 func (a *Admission) enter(ctx context.Context, closed <-chan struct{}) error {
 	a.mu.Lock()
 	now := time.Now()
@@ -72,7 +74,7 @@ func (a *Admission) enter(ctx context.Context, closed <-chan struct{}) error {
 		return nil
 	case a.queue.Len() >= turnsMax || a.late(now, deadline, a.queue.Len()):
 		a.mu.Unlock()
-		return &OverloadError{}
+		return &seam.OverloadError{}
 	}
 	t := &turn{deadline: deadline, decided: make(chan bool, 1)}
 	place := a.queue.PushBack(t)
@@ -81,17 +83,17 @@ func (a *Admission) enter(ctx context.Context, closed <-chan struct{}) error {
 	select {
 	case in := <-t.decided:
 		if !in {
-			return &OverloadError{}
+			return &seam.OverloadError{}
 		}
 		return nil
 	case <-ctx.Done():
 		if a.leaveQueue(place) {
-			return &OverloadError{ctx.Err()}
+			return &seam.OverloadError{Ended: ctx.Err()}
 		}
-		return &UnreachedError{ctx.Err()}
+		return &seam.UnreachedError{Ended: ctx.Err()}
 	case <-closed:
 		a.leaveQueue(place)
-		return ErrClosed
+		return seam.ErrClosed
 	}
 }
 
@@ -112,9 +114,9 @@ func (a *Admission) leaveQueue(place *list.Element) bool {
 	return !a.silent(now)
 }
 
-// Leave ends a call that was let in then. One that was not answered tells only that it would have
+// leave ends a call that was let in then. One that was not answered tells only that it would have
 // taken longer.
-func (a *Admission) Leave(began time.Time, answered bool) {
+func (a *Admission) leave(began time.Time, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()

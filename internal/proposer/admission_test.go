@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // group is what a node proposes to, in the simplest way: it answers so many a second, one after the
@@ -52,7 +54,7 @@ func (g *group) ask(ctx context.Context) error {
 	g.mu.Lock()
 	g.under--
 	g.mu.Unlock()
-	g.Leave(began, err == nil)
+	g.leave(began, err == nil)
 	return err
 }
 
@@ -77,7 +79,7 @@ func (o *outcome) note(began time.Time, err error) {
 	switch {
 	case err == nil:
 		o.served = append(o.served, took)
-	case errors.As(err, new(*OverloadError)):
+	case errors.As(err, new(*seam.OverloadError)):
 		o.refused = append(o.refused, took)
 	default:
 		o.late++
@@ -233,13 +235,13 @@ func TestACallThatGivesUpTakesNobodysPlace(t *testing.T) {
 		close(closing)
 		synctest.Wait()
 		for range 2 {
-			if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
+			if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, seam.ErrClosed) {
 				t.Errorf("a call that gave up was told %v", err)
 			}
 		}
 		go func() { ended <- a.enter(context.Background(), nil) }()
 		synctest.Wait()
-		a.Leave(time.Now(), false)
+		a.leave(time.Now(), false)
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
@@ -252,7 +254,7 @@ func TestACallThatGivesUpTakesNobodysPlace(t *testing.T) {
 				t.Fatal("drained while a call is under way")
 			default:
 			}
-			a.Leave(time.Now(), true)
+			a.leave(time.Now(), true)
 		}
 		<-drained
 	})
@@ -269,7 +271,7 @@ func TestANodeKeepsSoManyCallsWaitingAndNoMore(t *testing.T) {
 	for range turnsMax {
 		a.queue.PushBack(&turn{decided: make(chan bool, 1)})
 	}
-	if err := a.enter(context.Background(), nil); !errors.As(err, new(*OverloadError)) {
+	if err := a.enter(context.Background(), nil); !errors.As(err, new(*seam.OverloadError)) {
 		t.Errorf("call %d: %v", turnsMax+1, err)
 	}
 }

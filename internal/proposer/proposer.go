@@ -11,24 +11,25 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/retry"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
-// Group is what commands are proposed to. Its errors are those of internal/consensus.
+// Group is this node's replica of the group. Its errors are those of internal/consensus.
 type Group interface {
 	comparable
 	Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error)
 	Barrier(ctx context.Context) error
+	Read(look func(*fsm.Machine))
+	Fork() *fsm.Machine
 }
 
 // Proposer is made by New. Callers propose from their own goroutines.
 type Proposer[G Group] struct {
-	Entries *Admission // of those who want a lock
-	Holders *Admission // of those who have one: they are not held up by the others, which would gain nothing by it
+	requests, holders *Admission // by class of the commands
 
 	closed  <-chan struct{}
 	removed func(G)
-
-	buffers sync.Pool // of *[]byte: for the commands of those who acquire and release
+	follow  follow
 
 	mu   sync.Mutex // of who replaces view
 	view atomic.Pointer[view[G]]
@@ -47,13 +48,16 @@ type view[G Group] struct {
 // closed ends all waiting; removed is told when a group turns out to have removed this node's
 // replica, from any goroutine, and must not block.
 func New[G Group](good time.Duration, closed <-chan struct{}, removed func(G)) *Proposer[G] {
-	p := &Proposer[G]{Entries: newAdmission(good), Holders: newAdmission(good), closed: closed, removed: removed}
+	p := &Proposer[G]{requests: newAdmission(good), holders: newAdmission(good), closed: closed, removed: removed}
 	p.view.Store(&view[G]{changed: make(chan struct{})})
 	return p
 }
 
 // Start lets proposals through to g.
-func (p *Proposer[G]) Start(g G) { p.show(func(v *view[G]) { v.group, v.here = g, true }) }
+func (p *Proposer[G]) Start(g G) {
+	p.show(func(v *view[G]) { v.group, v.here = g, true })
+	p.followAnother(g)
+}
 
 // Greet lets calls through that need a group which has accepted this process.
 func (p *Proposer[G]) Greet() { p.show(func(v *view[G]) { v.greeted = true }) }
@@ -91,9 +95,8 @@ func (p *Proposer[G]) Current() (G, <-chan struct{}) {
 	return view.group, view.changed
 }
 
-// Greeted reports whether the group has accepted this process, with a channel that closes when that
-// may have changed.
-func (p *Proposer[G]) Greeted() (bool, <-chan struct{}) {
+// Accepted implements seam.Group.
+func (p *Proposer[G]) Accepted() (bool, <-chan struct{}) {
 	view := p.view.Load()
 	return view.greeted, view.changed
 }
@@ -101,63 +104,75 @@ func (p *Proposer[G]) Greeted() (bool, <-chan struct{}) {
 // GivenUp is how many groups were given up.
 func (p *Proposer[G]) GivenUp() int { return p.view.Load().number }
 
-// Propose brings a command of somebody who has a lock to the group and returns its outcome. It
-// repeats the very same command, which the state machine recognises, until there is an outcome or
-// ctx ends. unknown says whether an attempt without an answer may have been carried out, or may
-// still be.
-func (p *Proposer[G]) Propose(ctx context.Context, cmd fsm.Command) (out fsm.Outcome, unknown bool, err error) {
-	if err := p.Enter(ctx, p.Holders); err != nil {
-		return fsm.Outcome{}, false, err
+// queue is where commands of a class take turns, nil if they take none.
+func (p *Proposer[G]) queue(class seam.Class) *Admission {
+	switch class {
+	case seam.Request:
+		return p.requests
+	case seam.Holding:
+		return p.holders
 	}
-	return p.Admitted(ctx, p.Holders, fsm.Encode(cmd))
+	return nil
 }
 
-// Buffer returns a buffer to encode a command in. Give it to Free when the command has its outcome.
-func (p *Proposer[G]) Buffer() *[]byte {
-	if buf, ok := p.buffers.Get().(*[]byte); ok {
-		return buf
+// Enter implements seam.Group.
+func (p *Proposer[G]) Enter(ctx context.Context, class seam.Class) error {
+	if queue := p.queue(class); queue != nil {
+		return queue.enter(ctx, p.closed)
 	}
-	buf := make([]byte, 0, 256)
-	return &buf
+	return nil
 }
 
-// Free takes a buffer back.
-func (p *Proposer[G]) Free(buf *[]byte) { p.buffers.Put(buf) }
-
-// Enter waits for a turn. Whoever has one calls Admitted, or Leave of the queue.
-func (p *Proposer[G]) Enter(ctx context.Context, queue *Admission) error {
-	return queue.enter(ctx, p.closed)
+// Leave implements seam.Group.
+func (p *Proposer[G]) Leave(class seam.Class) {
+	if queue := p.queue(class); queue != nil {
+		queue.leave(time.Now(), false)
+	}
 }
 
-// Admitted is Propose after Enter.
-func (p *Proposer[G]) Admitted(ctx context.Context, queue *Admission, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
-	began := time.Now()
+// Propose implements seam.Group.
+func (p *Proposer[G]) Propose(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	if class == seam.Attempt {
+		return p.attempt(ctx, cmd)
+	}
+	queue, began := p.queue(class), time.Now()
 	out, unknown, err = p.Insist(ctx, cmd)
-	queue.Leave(began, err == nil)
+	if queue != nil {
+		queue.leave(began, err == nil)
+	}
 	return out, unknown, err
 }
 
+// attempt proposes a command once.
+func (p *Proposer[G]) attempt(ctx context.Context, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	view := p.view.Load()
+	if !view.here {
+		return fsm.Outcome{}, false, seam.ErrNoGroup
+	}
+	out, err = view.group.Propose(ctx, cmd)
+	return out, errors.Is(err, consensus.ErrUnknown), err
+}
+
 // Waiting is how many calls wait for their turn.
-func (p *Proposer[G]) Waiting() int { return p.Entries.waiting() + p.Holders.waiting() }
+func (p *Proposer[G]) Waiting() int { return p.requests.waiting() + p.holders.waiting() }
 
 // Drain lets no call in any more, and waits until those under way have their answers, or ctx ends.
 func (p *Proposer[G]) Drain(ctx context.Context) {
-	p.Entries.drain(ctx)
-	p.Holders.drain(ctx)
+	p.requests.drain(ctx)
+	p.holders.drain(ctx)
 }
 
-// Insist is Propose without admission, for what must not wait behind callers: a birth, a hello,
-// clean-up.
+// Insist proposes a command until its outcome is known, without admission.
 func (p *Proposer[G]) Insist(ctx context.Context, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
 	var course retry.Course
 	number := p.view.Load().number
 	for {
 		if ctx.Err() != nil {
-			return fsm.Outcome{}, course.Unknown(), open(course.Unknown(), &UnreachedError{ctx.Err()})
+			return fsm.Outcome{}, course.Unknown(), open(course.Unknown(), &seam.UnreachedError{Ended: ctx.Err()})
 		}
 		view := p.view.Load()
 		if view.number != number {
-			return fsm.Outcome{}, course.Unknown(), ErrSuperseded
+			return fsm.Outcome{}, course.Unknown(), seam.ErrSuperseded
 		}
 		result := retry.NotSent
 		if view.here {
@@ -201,9 +216,9 @@ func (p *Proposer[G]) pause(ctx context.Context, d time.Duration, changed <-chan
 	case <-changed:
 	case <-t.C:
 	case <-ctx.Done():
-		return &UnreachedError{ctx.Err()}
+		return &seam.UnreachedError{Ended: ctx.Err()}
 	case <-p.closed:
-		return ErrClosed
+		return seam.ErrClosed
 	}
 	return nil
 }
@@ -244,11 +259,19 @@ func (p *Proposer[G]) over(v *view[G], err error) bool {
 func (p *Proposer[G]) Stopped(err error) error {
 	select {
 	case <-p.closed:
-		return ErrClosed
+		return seam.ErrClosed
 	default:
 	}
 	if errors.Is(err, consensus.ErrClosed) {
-		return ErrClosed
+		return seam.ErrClosed
 	}
 	return err
+}
+
+// open adds to an error that an attempt may have been carried out.
+func open(unknown bool, err error) error {
+	if !unknown {
+		return err
+	}
+	return &seam.UnknownError{Cause: err}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // replica answers each attempt with the next of its results, and then for ever with the last.
@@ -38,10 +39,22 @@ func (r *replica) Propose(ctx context.Context, _ []byte) (fsm.Outcome, error) {
 	return fsm.Outcome{Code: r.code}, r.answer(ctx)
 }
 
+func (r *replica) Read(look func(*fsm.Machine)) { look(fsm.New()) }
+
+func (r *replica) Fork() *fsm.Machine { return fsm.New() }
+
 func (r *replica) Barrier(ctx context.Context) error { return r.answer(ctx) }
 
 func newProposer() *Proposer[*replica] {
 	return New(time.Second, make(chan struct{}), func(*replica) {})
+}
+
+// holding brings the command of a holder to the group.
+func holding(ctx context.Context, p *Proposer[*replica], cmd fsm.Command) (out fsm.Outcome, unknown bool, err error) {
+	if err := p.Enter(ctx, seam.Holding); err != nil {
+		return fsm.Outcome{}, false, err
+	}
+	return p.Propose(ctx, seam.Holding, fsm.Encode(cmd))
 }
 
 // A caller that is told less than the truth either takes a lock twice or takes it for free (P2).
@@ -60,13 +73,13 @@ func TestACommandIsRepeatedUntilItsOutcomeIsKnownAndItsErrorSaysWhetherItMayHave
 		{[]error{consensus.ErrRemoved, nil}, 2, false, nil},
 		{[]error{broken}, 1, false, broken},
 		{[]error{consensus.ErrUnknown, broken}, 2, true, broken},
-		{[]error{consensus.ErrClosed}, 1, false, ErrClosed},
+		{[]error{consensus.ErrClosed}, 1, false, seam.ErrClosed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, r := newProposer(), &replica{results: c.results}
 			p.Start(r)
 			_, unknown, err := p.Insist(t.Context(), []byte("command"))
-			if !errors.Is(err, c.err) || unknown != c.unknown || errors.As(err, new(*UnknownError)) != (c.unknown && err != nil) || len(r.asked) != c.attempts {
+			if !errors.Is(err, c.err) || unknown != c.unknown || errors.As(err, new(*seam.UnknownError)) != (c.unknown && err != nil) || len(r.asked) != c.attempts {
 				t.Errorf("%v: after %d attempts %v, unknown %v", c.results, len(r.asked), err, unknown)
 			}
 		})
@@ -83,11 +96,11 @@ func TestTheEndOfAContextOrOfTheNodeEndsACommandAtOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			began := time.Now()
-			_, unknown, err := p.Propose(ctx, fsm.Serve{})
-			if !errors.As(err, new(*UnreachedError)) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 10*time.Second {
+			_, unknown, err := holding(ctx, p, fsm.Serve{})
+			if !errors.As(err, new(*seam.UnreachedError)) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 10*time.Second {
 				t.Errorf("%s: %v after %v", name, err, time.Since(began))
 			}
-			if _, ok := errors.AsType[*UnknownError](err); ok != unknown || !unknown && name == "reached" {
+			if _, ok := errors.AsType[*seam.UnknownError](err); ok != unknown || !unknown && name == "reached" {
 				t.Errorf("%s: %v, unknown %v", name, err, unknown)
 			}
 			ended := make(chan error, 1)
@@ -100,7 +113,7 @@ func TestTheEndOfAContextOrOfTheNodeEndsACommandAtOnce(t *testing.T) {
 			time.Sleep(time.Minute)
 			close(closed)
 			synctest.Wait()
-			if err := <-ended; !errors.Is(err, ErrClosed) {
+			if err := <-ended; !errors.Is(err, seam.ErrClosed) {
 				t.Errorf("%s: %v after the end of the node", name, err)
 			}
 		})
@@ -169,7 +182,7 @@ func TestACommandUnderWayToAGroupThatIsGivenUpNeverGoesToTheNext(t *testing.T) {
 			t.Fatalf("it waits no more: %v", <-answer)
 		}
 		p.GiveUp()
-		if err := <-answer; !errors.Is(err, ErrSuperseded) {
+		if err := <-answer; !errors.Is(err, seam.ErrSuperseded) {
 			t.Errorf("it was told %v", err)
 		}
 	})

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// debts are what the group has to be told until it has heard it: calls whose context ended, leases
-// released without an answer, sessions lost here. They are bounded by the unfinished calls and the
-// leases that they come from.
+// debts are the commands that the group has not heard yet: withdrawals of calls whose context
+// ended, releases without an answer, ends of sessions lost here. They are bounded by the unfinished
+// calls and the leases that they come from.
 type debts struct {
 	count atomic.Int64 // of line
 	mu    sync.Mutex
@@ -18,7 +18,7 @@ type debts struct {
 	line  []*Session // in order of arrival
 }
 
-// Debt is what the group has to be told of one session: one command after the other.
+// Debt is the debt of one session: one command after the other (K8).
 type Debt struct {
 	s        *Session
 	rests    []resting
@@ -36,7 +36,7 @@ type resting struct {
 	command fsm.Release
 }
 
-// Withdraw has the group told that nobody waits for the answer of a request any more.
+// Withdraw has the group told that no caller waits for the answer of a request any more.
 func (t *Table) Withdraw(s *Session, request uint64) {
 	t.owe(s, func(d *Debt) { d.withdraw = append(d.withdraw, request) })
 }

@@ -20,8 +20,8 @@
 //
 //   - Ask for a call, propose its Acquire, and give the outcome to Call.Answered, which says how to
 //     go on.
-//   - Give every event of the local replica to Note, and every state that came as a whole to
-//     Restore, in the order of the log.
+//   - Give every event of the local replica to Note, and call Restore where events were missed, in
+//     the order of the log.
 //   - Call Step at the time that the last one named, or when Urgent says so, and propose its
 //     keepalives.
 //   - While Owes says so, take a Debt and propose its commands, each until its outcome is known.
@@ -37,7 +37,7 @@
 // Table.Check looks at these, between two calls of a Table that one goroutine uses:
 //
 //	K1  a session is valid from its opening to its end alone: never before, and never again
-//	K2  nobody relies on a session for longer than the plan says, which counts from before a command was sent that the
+//	K2  no holder relies on a session for longer than the plan says, which counts from before a command was sent that the
 //	    group is known to have carried out, and from before every later one that may shorten its TTL
 //	K3  nothing hangs on a session that is over: its holders were ended and its waiters told
 //	K4  a call that waits has an open request number, so the group does not forget what became of it

@@ -144,7 +144,7 @@ func (x *small) moves() (list []move) {
 		})
 	}
 	if x.away {
-		can(nil, "catch up", func() { x.away = false; x.table.Restore(x.m) })
+		can(nil, "catch up", func() { x.away = false; restore(x.table, x.m) })
 	} else {
 		can(&x.aways, "lag", func() { x.away = true })
 	}
@@ -217,7 +217,9 @@ func (x *small) askerMoves(who string, a *asker, can func(*int, string, func()))
 			h.grant.Leave(ErrReleased)
 			a.hold = nil
 			x.sendRaw("release", h.grant.AppendRelease(nil, x.now), func(out fsm.Outcome, unknown bool) {
-				h.grant.ReleaseAnswered(out, unknown, func() (fsm.PastGrant, bool) { return x.m.EndOf("held", h.grant.Token()) })
+				h.grant.ReleaseAnswered(out, unknown, func() *fsm.PastGrant {
+					return x.m.Answer(fsm.QueryName{Name: "held", Token: h.grant.Token()}).(fsm.NameState).End
+				})
 			})
 		})
 	}

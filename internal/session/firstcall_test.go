@@ -25,7 +25,7 @@ func TestTheFirstCallOfASessionIsWokenByASnapshotThatOvertakesItsAnswer(t *testi
 		c, w := asks(t, table, time.Minute, manual, begins)
 		out := g.apply(fsm.Acquire{Session: c.Session.ID(), TTL: time.Minute, Request: c.Request, Name: "busy", Wait: true})
 		g.frees("busy", 0)
-		table.Restore(g.m)
+		restore(table, g.m)
 		if next := c.Answered(out, false, begins); next != Wait || !w.told || w.err != nil {
 			t.Fatalf("manual %v: the call goes on with %v, was told %+v", manual, next, w)
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// Holder is whoever has a grant.
+// Holder is the caller that has a grant.
 type Holder interface {
-	// Ended says that the grant is over, once. Whoever waits for it can be woken from here.
+	// Ended says that the grant is over, once. A waiter for that end can be woken from here.
 	Ended(err error)
-	// Wanted says that somebody waits for the lock or, with a reason, that the holder is asked to
-	// let go. It is called under the session's lock.
+	// Wanted says that the lock has a waiter or, with a reason, that the holder is asked to let
+	// go. It is called under the session's lock.
 	Wanted(reason string)
 	// Warned says that renewal is in trouble, or safe again, and for how long the holder may still
 	// rely on the grant.
@@ -24,9 +24,9 @@ type Holder interface {
 
 // Terms are what a lock was asked for with, as far as its holder's node keeps to them.
 type Terms struct {
-	MinHold time.Duration // for how long nobody else gets it, also after an early release
+	MinHold time.Duration // for how long no other holder gets it, also after an early release
 	MaxHold time.Duration // after how long its holder ends it; 0: never
-	Delay   time.Duration // for how long nobody else gets it after a loss
+	Delay   time.Duration // for how long no other holder gets it after a loss
 }
 
 // Grant is one grant in its holder's hands. Call.Take begins it. One that has ended stays ended.
@@ -98,7 +98,7 @@ func (g *Grant) Err() error {
 func (g *Grant) Settle(now lease.Instant) {
 	g.session.table.Alive(g.session, now)
 	if err := g.session.Ended(); err != nil {
-		g.End(err) // whoever ends the session may not have come to this grant yet
+		g.End(err) // the call that ends the session may not have come to this grant yet
 	}
 }
 
@@ -174,15 +174,15 @@ const (
 // ReleaseAnswered takes the outcome of the command of AppendRelease; unknown says that it was not
 // the first attempt. end tells how the state says that the grant ended: if it was not there any
 // more an earlier attempt has released it, or it was lost before.
-func (g *Grant) ReleaseAnswered(out fsm.Outcome, unknown bool, end func() (fsm.PastGrant, bool)) Released {
+func (g *Grant) ReleaseAnswered(out fsm.Outcome, unknown bool, end func() *fsm.PastGrant) Released {
 	g.left()
 	g.session.table.closed(g.session)
 	if out.Code == fsm.CodeOK {
 		return Done
 	}
-	past, known := end()
+	past := end()
 	switch {
-	case unknown && !known:
+	case unknown && past == nil:
 		return Unknown
 	case unknown && past.Reason == fsm.ReasonReleased:
 		return Done

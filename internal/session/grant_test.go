@@ -52,14 +52,13 @@ func TestAGrantThatWasReleasedSaysWhatBecameOfIt(t *testing.T) {
 	for name, x := range map[string]struct {
 		code    fsm.Code
 		unknown bool
-		past    fsm.PastGrant
-		known   bool
+		past    *fsm.PastGrant
 		want    Released
 	}{
 		"released":                      {code: fsm.CodeOK, want: Done},
 		"lost before":                   {code: fsm.CodeStaleToken, want: Stale},
-		"released by the first attempt": {code: fsm.CodeStaleToken, unknown: true, past: fsm.PastGrant{Reason: fsm.ReasonReleased}, known: true, want: Done},
-		"expired before it came":        {code: fsm.CodeStaleToken, unknown: true, past: fsm.PastGrant{Reason: fsm.ReasonExpired}, known: true, want: Stale},
+		"released by the first attempt": {code: fsm.CodeStaleToken, unknown: true, past: &fsm.PastGrant{Reason: fsm.ReasonReleased}, want: Done},
+		"expired before it came":        {code: fsm.CodeStaleToken, unknown: true, past: &fsm.PastGrant{Reason: fsm.ReasonExpired}, want: Stale},
 		"long forgotten":                {code: fsm.CodeStaleToken, unknown: true, want: Unknown},
 	} {
 		for _, manual := range []bool{false, true} {
@@ -69,7 +68,7 @@ func TestAGrantThatWasReleasedSaysWhatBecameOfIt(t *testing.T) {
 			if !h.take(c, 1, Terms{}, begins) || !h.grant.Leave(ErrReleased) {
 				t.Fatal("not taken, or not left")
 			}
-			end := func() (fsm.PastGrant, bool) { return x.past, x.known }
+			end := func() *fsm.PastGrant { return x.past }
 			if got := h.grant.ReleaseAnswered(fsm.Outcome{Code: x.code}, x.unknown, end); got != x.want {
 				t.Errorf("%s: %v", name, got)
 			}

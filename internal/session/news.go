@@ -45,40 +45,98 @@ func (t *Table) Note(e *fsm.Event) {
 }
 
 // Restore compares every session with a state that came as a whole, and in which single events were
-// missed. The call that opens a session may not have its answer yet: what the state says of its
-// request holds for it, too.
-func (t *Table) Restore(m *fsm.Machine) {
-	for _, s := range t.All() {
-		over, why := m.SessionEnded(s.id), ErrExpired
-		for _, r := range s.open() {
-			state, token := m.Request(s.id, r.number)
-			if state == fsm.RequestGranted {
-				s.granted(r.number, token)
-				if m.Wanted(s.id, r.number) {
-					s.wanted(r.number, "")
-				}
-				if reason := m.Asked(s.id, r.number); reason != "" {
-					s.wanted(r.number, reason)
-				}
-				continue
-			}
-			var end fsm.PastGrant
-			if g := r.grant; g != nil {
-				end, _ = m.EndOf(g.name, g.token)
-			}
-			switch {
-			case end.Kind == fsm.EventForced:
-				t.revoke(s, r.number, forced(end.Detail))
-			case state == fsm.RequestFinished: // nobody else ends a grant of a session that lives
-				t.revoke(s, r.number, ErrForced)
-			case end.Kind != 0:
-				why = causeOf(end.Reason, end.Detail)
-			}
+// missed: ask answers questions of that state, or of later ones. The call that opens a session may
+// not have its answer yet: what the state says of its request holds for it, too. It ends with the
+// first error of ask, and does no harm when it is called again.
+func (t *Table) Restore(ask func(fsm.QueryClaims) (fsm.ClaimsState, error)) error {
+	why := ErrExpired
+	for _, parts := range t.parts() {
+		q := fsm.QueryClaims{Process: t.self, Sessions: make([]fsm.SessionClaims, len(parts))}
+		for i, p := range parts {
+			q.Sessions[i] = p.question()
 		}
-		if over {
-			t.endedByGroup(s, why)
+		answer, err := ask(q)
+		if err != nil {
+			return err
+		}
+		for i, p := range parts {
+			if i < len(answer.Sessions) && len(answer.Sessions[i].Claims) == len(p.claims) {
+				why = t.restore(p, answer.Sessions[i], why)
+			}
 		}
 	}
+	return nil
+}
+
+// part is as much of a session as one question asks about.
+type part struct {
+	s      *Session
+	claims []request
+	more   bool // the next part is of this session, too
+}
+
+// parts are all sessions, divided among questions.
+func (t *Table) parts() (questions [][]part) {
+	room := 0
+	add := func(p part) {
+		if room < 1+len(p.claims) {
+			questions, room = append(questions, nil), fsm.QueryClaimsMax
+		}
+		last := len(questions) - 1
+		questions[last] = append(questions[last], p)
+		room -= 1 + len(p.claims)
+	}
+	for _, s := range t.All() {
+		claims := s.open()
+		for len(claims) >= fsm.QueryClaimsMax {
+			add(part{s, claims[:fsm.QueryClaimsMax-1], true})
+			claims = claims[fsm.QueryClaimsMax-1:]
+		}
+		add(part{s, claims, false})
+	}
+	return questions
+}
+
+func (p part) question() fsm.SessionClaims {
+	of := fsm.SessionClaims{Number: p.s.id.Number, Claims: make([]fsm.ClaimQuery, len(p.claims))}
+	for i, r := range p.claims {
+		of.Claims[i].Request = r.number
+		if g := r.grant; g != nil {
+			of.Claims[i].Grant = fsm.Grant{Name: g.name, Token: g.token}
+		}
+	}
+	return of
+}
+
+// restore takes what became of a part of a session. why is the cause of its end, as far as its
+// parts before this one tell; that of the next part is returned.
+func (t *Table) restore(p part, state fsm.SessionState, why error) error {
+	for i, c := range state.Claims {
+		s, number := p.s, p.claims[i].number
+		switch {
+		case c.State == fsm.RequestGranted:
+			s.granted(number, c.Token)
+			if c.Wanted {
+				s.wanted(number, "")
+			}
+			if c.Asked != "" {
+				s.wanted(number, c.Asked)
+			}
+		case c.End != nil && c.End.Kind == fsm.EventForced:
+			t.revoke(s, number, forced(c.End.Detail))
+		case c.State == fsm.RequestFinished: // nobody else ends a grant of a session that lives
+			t.revoke(s, number, ErrForced)
+		case c.End != nil:
+			why = causeOf(c.End.Reason, c.End.Detail)
+		}
+	}
+	if p.more {
+		return why
+	}
+	if state.Ended {
+		t.endedByGroup(p.s, why)
+	}
+	return ErrExpired
 }
 
 // endedByGroup takes a session that the group has ended: its validity is over now, its leases end

@@ -261,7 +261,7 @@ func TestWhatAnEventTellsAHolderOrAWaiterASnapshotTells(t *testing.T) {
 					kinds[e.Kind], reasons[e.Reason] = true, true
 				}
 				if snapshot {
-					d.table.Restore(g.m)
+					restore(d.table, g.m)
 				} else {
 					for i := range events {
 						d.table.Note(&events[i])

@@ -185,7 +185,7 @@ func (t *Table) Forsake(cause error) {
 
 // discard drops a session that the group never opened, once nothing hangs on it: its calls gave up
 // before the group could be reached, or were refused. Without that each TTL asked for in an outage
-// would stay for ever.
+// would stay forever.
 func (t *Table) discard(s *Session) {
 	if !s.discard() {
 		return
@@ -230,7 +230,7 @@ func (t *Table) Empty() bool {
 	return len(t.sessions) == 0
 }
 
-// Holders returns whoever has a grant, by session and request.
+// Holders returns the holders of all grants, by session and request.
 func (t *Table) Holders() (all []Holder) {
 	for _, s := range t.All() {
 		for _, g := range s.grants() {

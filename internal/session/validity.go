@@ -12,8 +12,8 @@ const never lease.Instant = 0
 // opened yet. Read it before the clock.
 func (s *Session) Until() lease.Instant { return lease.Instant(s.until.Load()) }
 
-// Lapse ends the validity for good, unless it was extended since the instant that was seen: whoever
-// was told that it is over is never told otherwise.
+// Lapse ends the validity for good, unless it was extended since the instant that was seen: a
+// holder that has seen it end never sees it valid again (K1).
 func (s *Session) Lapse(seen lease.Instant) { s.until.CompareAndSwap(int64(seen), int64(never)) }
 
 // valid reports whether the session is known to live: it has a validity from its opening to its

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -21,7 +22,9 @@ type Env struct {
 	// Fleeting says that Dir ends with the process, as memory does.
 	Fleeting bool
 	Names    membership.Resolver
-	Limits   fsm.Limits // of the group; the same on all nodes
+	// Group, for the calls of the API alone: the node itself has its own.
+	Group  seam.Group
+	Limits fsm.Limits // of the group; the same on all nodes
 	// How many commands lie between two snapshots of the state, and how many are kept behind one
 	// for replicas that lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
 	SnapshotEvery, SnapshotKeep uint64

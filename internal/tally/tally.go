@@ -1,5 +1,5 @@
-// Package tally counts for metrics. It counts with atomics alone, so it may be used anywhere:
-// nobody waits for it, and it allocates nothing.
+// Package tally counts for metrics, with atomics alone: its callers never wait, and it allocates
+// nothing.
 package tally
 
 import (
@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// bounds are the upper ends of the buckets of every Histogram: from what memory takes to what a
-// broken disk does.
+// bounds is the number of Bounds.
 const bounds = 16
 
-// Bounds are the upper ends of the buckets of every Histogram, in ascending order.
+// Bounds are the upper ends of the buckets of every Histogram, ascending: from the time of a memory
+// access to that of a broken disk.
 func Bounds() [bounds]time.Duration {
 	const us, ms, s = time.Microsecond, time.Millisecond, time.Second
 	return [bounds]time.Duration{
@@ -41,7 +41,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.nanos.Add(int64(d))
 }
 
-// Read is how many durations there were up to each bound, how many at all, and their sum.
+// Read returns the count of durations up to each bound, the count of all, and their sum.
 func (h *Histogram) Read() (upTo [bounds]uint64, count uint64, sum time.Duration) {
 	for i := range h.counts {
 		count += h.counts[i].Load()
@@ -52,13 +52,13 @@ func (h *Histogram) Read() (upTo [bounds]uint64, count uint64, sum time.Duration
 	return upTo, count, time.Duration(h.nanos.Load())
 }
 
-// Transfers counts what was written or read as a whole: how long each took, and the bytes of all.
+// Transfers counts successful transfers: their durations, and their bytes together.
 type Transfers struct {
 	Took  Histogram
 	Bytes atomic.Uint64
 }
 
-// Count adds one that has succeeded.
+// Count adds one transfer.
 func (t *Transfers) Count(took time.Duration, bytes uint64) {
 	t.Took.Observe(took)
 	t.Bytes.Add(bytes)

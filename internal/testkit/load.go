@@ -107,3 +107,67 @@ func (x *Load) End() time.Duration {
 	x.t.Logf("%d pairs, p50 %v, p99 %v, worst %v", n, x.took[n/2], x.took[n*99/100], x.took[n-1])
 	return x.took[n-1]
 }
+
+// GapMax is for how long nobody may have a busy lock during a rolling update.
+const GapMax = time.Second
+
+// Meter measures for how long nobody has a busy lock.
+type Meter struct {
+	mu    sync.Mutex
+	last  time.Time
+	gap   time.Duration
+	turns int
+}
+
+// Turn says that somebody has the lock now.
+func (m *Meter) Turn() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.gap = max(m.gap, now.Sub(m.last))
+	m.last = now
+	m.turns++
+}
+
+// Reset begins anew.
+func (m *Meter) Reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last, m.gap, m.turns = time.Now(), 0, 0
+}
+
+// Read returns the longest gap since Reset, and how many turns there were.
+func (m *Meter) Read() (gap time.Duration, turns int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(m.gap, time.Since(m.last)), m.turns
+}
+
+// Price reports how much longer one function takes than another, as "ratio": that of the medians of
+// their single calls. They take turns of a few calls, and so does the first place, so what else the
+// machine does falls on both. An operation of the benchmark is a call of each.
+func Price(b *testing.B, without, with func()) {
+	b.Helper()
+	const turn = 8
+	without() // opens the session
+	with()
+	calls := 0
+	var took [2][]time.Duration
+	for b.Loop() {
+		for range 2 {
+			begun, which := time.Now(), (calls/turn+calls/turn/2)%2 // 0, 1, 1, 0
+			if which == 0 {
+				without()
+			} else {
+				with()
+			}
+			took[which] = append(took[which], time.Since(begun))
+			calls++
+		}
+	}
+	median := func(list []time.Duration) float64 {
+		slices.Sort(list)
+		return float64(list[len(list)/2])
+	}
+	b.ReportMetric(median(took[1])/median(took[0]), "ratio")
+}

@@ -1,14 +1,12 @@
 // Package testkit opens nodes and fleets for tests of the root package and of the tiers above it
 // (sim/virtual, sim/processes), and waits for what they do.
 //
-//	node.go    a node alone, and calls that must succeed
-//	fleet.go   fleets on real sockets in this process
+//	node.go    a node alone, calls that must succeed, and waits until something is so
+//	fleet.go   fleets on real sockets in this process, and certificates
 //	sim.go     what is asked of simulated fleets
-//	wait.go    until something is so
 //	calls.go   every call of a node; its end
-//	load.go    the honest use of a fleet
+//	load.go    the honest use of a fleet, its gaps and its price
 //	tally.go   what an operator would see
-//	tls.go     certificates
 package testkit
 
 import (
@@ -81,5 +79,38 @@ func Release(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
 	if err := l.Release(Within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Eventually waits until ok, which is asked again after every change of a lock that node c applies.
+func Eventually(t testing.TB, c *holdfast.Cluster, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	changes := c.Watch(ctx, "") // from here on
+	if ok() {
+		return
+	}
+	for _, err := range changes {
+		if err == nil && ok() {
+			return
+		}
+	}
+	t.Fatalf("no %s within 30 s", what)
+}
+
+// Polled waits until ok, for what no event tells of: gossip and the membership, Once keys, the
+// inside of a node.
+func Polled(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("no %s within 30 s", what)
+		}
 	}
 }

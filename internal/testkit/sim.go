@@ -56,32 +56,3 @@ func StateOf(c *holdfast.Cluster, id string) holdfast.MemberState {
 	}
 	return holdfast.StateLeft // forgotten
 }
-
-// FiveWithASpare runs f on four nodes and one more that is not opened.
-func FiveWithASpare(t *testing.T, f func(s *sim.Sim)) {
-	t.Helper()
-	sim.Run(t, sim.Options{Nodes: 5, Late: true}, func(s *sim.Sim) {
-		for i := range 4 {
-			s.Node(i).Open()
-		}
-		for i := range 4 {
-			s.Node(i).Ready()
-		}
-		f(s)
-	})
-}
-
-// VoterAndOther are, of the first four, a node whose replica votes, which is removed soon after it
-// is missed, and another one.
-func VoterAndOther(s *sim.Sim) (voter, other *sim.Node) {
-	for i := range 4 {
-		n := s.Node(i)
-		switch role := n.Cluster().Status().Role; {
-		case role == holdfast.RoleVoter && voter == nil:
-			voter = n
-		default:
-			other = n
-		}
-	}
-	return voter, other
-}

@@ -64,20 +64,19 @@ func TestStoredHistoriesAreLinearizable(t *testing.T) {
 		if err := json.Unmarshal(text, &h); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		count, total := make(map[string]int), 0
+		total := 0
 		for _, line := range history.Lines(h) { // a fleet that goes back to a backup forgets
 			verdicts, err := porcupine.Check(line, patience, 0)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			for _, v := range verdicts {
-				count[v.Kind] += v.Ops
 				total += v.Ops
 			}
 		}
 		if total < 300 {
 			t.Errorf("%s: %d operations prove nothing", name, total)
 		}
-		t.Logf("%s: operations %v", filepath.Base(name), count)
+		t.Logf("%s: %d operations", filepath.Base(name), total)
 	}
 }

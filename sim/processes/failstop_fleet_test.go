@@ -81,7 +81,7 @@ func (p *patients) raftLeader() (place int) {
 // invariant reports a broken invariant the way a goroutine of the node's engine does, and waits
 // until that is heard.
 func invariant(c *holdfast.Cluster) {
-	labels := pprof.Labels("holdfast-replica", fmt.Sprint(consensus.ReplicaID(c.ID())))
+	labels := pprof.Labels("holdfast-replica", fmt.Sprint(consensus.ReplicaOf(c.ID(), 0)))
 	go pprof.Do(context.Background(), labels, func(context.Context) {
 		logger.GetLogger("raft").Panicf("invalid commitTo index %d, lastIndex() %d", 14, 3)
 	})

@@ -59,7 +59,7 @@ func TestAHookThatNeverReturnsHoldsUpNothing(t *testing.T) {
 		lose(t, c, fmt.Sprint(i))
 	}
 	testkit.Serves(t, testkit.Within(t, 10*time.Second), c)
-	if n := c.Status().Figures.HooksDropped; n < 600 {
+	if n := c.Status().Metrics.HooksDropped; n < 600 {
 		t.Errorf("%d events counted as dropped", n)
 	}
 	if n := calls.Load(); n > 1 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,7 +165,7 @@ func (r *remote) do(o order) (a answer) {
 	case "status":
 		s := r.c.Status()
 		a.Status.RaftLeader, a.Status.Voters, a.Status.Standbys = s.RaftLeader, s.Voters, s.Standbys
-		a.Status.LateMax = s.Expiries.Max
+		a.Status.LateMax = highest(s.Metrics.Expiries)
 	default:
 		a.Share, err = strain(ctx, o)
 	}
@@ -272,4 +273,17 @@ func (p *proc) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
 	<-p.Done()
+}
+
+// highest is the bound below which all durations of a histogram are, without end if there is none.
+func highest(h holdfast.Histogram) time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	for _, b := range h.Buckets {
+		if b.Count == h.Count {
+			return time.Duration(b.UpTo * float64(time.Second))
+		}
+	}
+	return math.MaxInt64
 }

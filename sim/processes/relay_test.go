@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
+	"github.com/holdfast-go/holdfast/sim/internal/relay"
 	"github.com/holdfast-go/holdfast/transport"
 )
 

@@ -111,7 +111,7 @@ func TestACopyThatIsRefusedGivesTheNodeItsPlaceBack(t *testing.T) {
 	for _, role := range []string{"raft leader", "voter", "standby"} {
 		t.Run("of the "+role, func(t *testing.T) {
 			t.Parallel()
-			testkit.FiveWithASpare(t, func(s *sim.Sim) {
+			fiveWithASpare(t, func(s *sim.Sim) {
 				x := pick(t, s, role)
 				x.refused(t, 5*time.Second)
 				s.Node(4).Kill() // it says no good-bye
@@ -133,7 +133,7 @@ func TestACopyThatIsRefusedGivesTheNodeItsPlaceBack(t *testing.T) {
 // another one was raft leader.
 func TestACopyThatIsRefusedWhenItHasHungUpOnTheOthersGivesTheNodeItsPlaceBack(t *testing.T) {
 	t.Parallel()
-	testkit.FiveWithASpare(t, func(s *sim.Sim) {
+	fiveWithASpare(t, func(s *sim.Sim) {
 		x := pick(t, s, "standby")
 		leader, spare := s.RaftLeader(), s.Node(4)
 		s.Cut(spare.Index(), leader.Index())
@@ -161,7 +161,7 @@ func TestACopyThatIsStartedOverAndOverTakesNothingFromTheNode(t *testing.T) {
 	for _, role := range []string{"raft leader", "voter", "standby"} {
 		t.Run("of the "+role, func(t *testing.T) {
 			t.Parallel()
-			testkit.FiveWithASpare(t, func(s *sim.Sim) {
+			fiveWithASpare(t, func(s *sim.Sim) {
 				x := pick(t, s, role)
 				for range 20 {
 					x.refused(t, 500*time.Millisecond)
@@ -187,7 +187,7 @@ func TestANodeThatWasAwayWhileItsCopyWasRefusedServesAgain(t *testing.T) {
 		for _, role := range []string{"raft leader", "voter"} {
 			t.Run(how+", a "+role, func(t *testing.T) {
 				t.Parallel()
-				testkit.FiveWithASpare(t, func(s *sim.Sim) {
+				fiveWithASpare(t, func(s *sim.Sim) {
 					x := pick(t, s, role)
 					way.goes(x.node)
 					x.refused(t, 20*time.Second)
@@ -214,7 +214,7 @@ func TestOfANodeAndAFullCopyOfItOneEndsAndTheOtherServes(t *testing.T) {
 		for _, role := range []string{"raft leader", "voter", "standby"} {
 			t.Run("which "+how+", a "+role, func(t *testing.T) {
 				t.Parallel()
-				testkit.FiveWithASpare(t, func(s *sim.Sim) {
+				fiveWithASpare(t, func(s *sim.Sim) {
 					x := pick(t, s, role)
 					way.goes(x.node)
 					s.Node(4).Restore(x.node.Backup())

@@ -115,8 +115,8 @@ func TestNoLeaseIsValidWhenItsLockIsGrantedToAnother(t *testing.T) {
 		for kind, opts := range kinds {
 			t.Run(way.name+kind, func(t *testing.T) {
 				t.Parallel()
-				testkit.FiveWithASpare(t, func(s *sim.Sim) {
-					holder, other := testkit.VoterAndOther(s)
+				fiveWithASpare(t, func(s *sim.Sim) {
+					holder, other := voterAndOther(s)
 					opts := append(opts, holdfast.WithTTL(endTTL))
 					l := testkit.Get(t, holder.Cluster(), "lock", opts...)
 					way.check(t, s, holder, other, l)
@@ -163,8 +163,8 @@ func (way end) check(t *testing.T, s *sim.Sim, holder, other *sim.Node, l *holdf
 func TestAStoppedProcessIsRightAtItsFirstLookThoughItWasRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []time.Duration{time.Minute, endTTL - 10*time.Second, endTTL + 10*time.Second} {
-		testkit.FiveWithASpare(t, func(s *sim.Sim) {
-			holder, other := testkit.VoterAndOther(s)
+		fiveWithASpare(t, func(s *sim.Sim) {
+			holder, other := voterAndOther(s)
 			l := testkit.Get(t, holder.Cluster(), "lock", holdfast.WithTTL(endTTL), holdfast.WithManualRenew())
 			holder.Pause()
 			time.Sleep(stop)
@@ -194,8 +194,8 @@ func TestAWaiterThatWasRemovedOrSupersededIsGrantedNothing(t *testing.T) {
 	for name, act := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testkit.FiveWithASpare(t, func(s *sim.Sim) {
-				waiter, other := testkit.VoterAndOther(s) // a voter is removed soon
+			fiveWithASpare(t, func(s *sim.Sim) {
+				waiter, other := voterAndOther(s) // a voter is removed soon
 				l := testkit.Get(t, other.Cluster(), "lock")
 				ctx, cancel := context.WithCancel(waiter.Context())
 				defer cancel()
@@ -264,15 +264,15 @@ func TestNeitherALeaderNorARunnerIsReplacedWhileItsLeaseIsValid(t *testing.T) {
 			return c.Lead(ctx, "crown", fn, holdfast.WithTTL(endTTL))
 		},
 		"runs": func(ctx context.Context, c *holdfast.Cluster, fn func(context.Context, *holdfast.Lease) error) error {
-			_, err := c.Once(ctx, "key", fn, holdfast.OnceTTL(endTTL), holdfast.WaitForRunner())
+			_, err := c.Once(ctx, "key", fn, holdfast.WithTTL(endTTL), holdfast.WithWait())
 			return err
 		},
 	}
 	for name, take := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testkit.FiveWithASpare(t, func(s *sim.Sim) {
-				holder, other := testkit.VoterAndOther(s)
+			fiveWithASpare(t, func(s *sim.Sim) {
+				holder, other := voterAndOther(s)
 				first, second := make(chan *holdfast.Lease, 1), make(chan *holdfast.Lease, 1)
 				over := make(chan error, 2)
 				go func() {

@@ -16,8 +16,8 @@ import (
 // was valid for ten more.
 func TestGossipAloneExpelsNobody(t *testing.T) {
 	t.Parallel()
-	testkit.FiveWithASpare(t, func(s *sim.Sim) {
-		holder, other := testkit.VoterAndOther(s)
+	fiveWithASpare(t, func(s *sim.Sim) {
+		holder, other := voterAndOther(s)
 		id := holder.Cluster().ID()
 		l := testkit.Get(t, holder.Cluster(), "lock")
 		holder.CutGossip()
@@ -40,8 +40,8 @@ func TestGossipAloneExpelsNobody(t *testing.T) {
 // gossip sees in health.
 func TestAVoterWhoseRaftIsDeadIsReplacedThoughGossipSeesIt(t *testing.T) {
 	t.Parallel()
-	testkit.FiveWithASpare(t, func(s *sim.Sim) {
-		dead, other := testkit.VoterAndOther(s)
+	fiveWithASpare(t, func(s *sim.Sim) {
+		dead, other := voterAndOther(s)
 		began := time.Now()
 		dead.CutRaft()
 		testkit.Settles(t, 2*time.Minute, "replacement", func() bool { return hasReplaced(other.Cluster(), dead.Cluster().ID()) })

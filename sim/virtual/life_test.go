@@ -52,8 +52,8 @@ func TestAVoterThatWasCutOffAndReplacedComesBackWithItsLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testkit.FiveWithASpare(t, func(s *sim.Sim) {
-				n, other := testkit.VoterAndOther(s)
+			fiveWithASpare(t, func(s *sim.Sim) {
+				n, other := voterAndOther(s)
 				c, id := n.Cluster(), n.Cluster().ID()
 				l := testkit.Get(t, c, "lock", holdfast.WithTTL(5*time.Minute))
 				silence[0](n)
@@ -105,8 +105,8 @@ func everybodyLives(s *sim.Sim, ids []string) bool {
 // Who waits when it is cut off waits on, and has the lock when its turn comes.
 func TestACallThatWaitsGoesOnWhenItsNodeIsAReplicaAgain(t *testing.T) {
 	t.Parallel()
-	testkit.FiveWithASpare(t, func(s *sim.Sim) {
-		n, other := testkit.VoterAndOther(s)
+	fiveWithASpare(t, func(s *sim.Sim) {
+		n, other := voterAndOther(s)
 		c, id := n.Cluster(), n.Cluster().ID()
 		held := testkit.Get(t, other.Cluster(), "lock")
 		type answer struct {
@@ -147,8 +147,8 @@ func TestANodeThatWasRemovedWhileItWasDownIsTheSameNodeAgain(t *testing.T) {
 	for name, before := range map[string]bool{"started while it is cut off": true, "started afterwards": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testkit.FiveWithASpare(t, func(s *sim.Sim) {
-				n, other := testkit.VoterAndOther(s)
+			fiveWithASpare(t, func(s *sim.Sim) {
+				n, other := voterAndOther(s)
 				id := n.Cluster().ID()
 				l := testkit.Get(t, n.Cluster(), "lock", holdfast.WithTTL(10*time.Minute))
 				n.Isolate()

@@ -25,7 +25,7 @@ import (
 // The random test: a fleet with callers on every node, faults by seed, and a history of all that
 // the callers saw, checked for every promise. In the environment:
 //
-//	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it (make sim-exact does exactly)
+//	HOLDFAST_SEED=7       repeats the run of a seed, as far as the Go scheduler lets it
 //	HOLDFAST_SEEDS=100    runs that many seeds
 //	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
 //	HOLDFAST_PACE=sparse  few calls, long TTLs and faults up to hours. Default dense; then of 240 minutes

@@ -19,7 +19,7 @@ func TestAKeyIsForgottenAfterItsTimeAndNeverBefore(t *testing.T) {
 		for _, keep := range []time.Duration{time.Second, time.Minute, time.Hour} {
 			began := time.Now()
 			key := fmt.Sprint("kept for ", keep)
-			if r, err := s.Node(0).Cluster().Once(testkit.Until(10*time.Second), key, nothing, holdfast.KeepFor(keep)); err != nil || !r.Ran {
+			if r, err := s.Node(0).Cluster().Once(testkit.Until(10*time.Second), key, nothing, holdfast.WithKeepFor(keep)); err != nil || !r.Ran {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			if keep > time.Second {
@@ -30,7 +30,7 @@ func TestAKeyIsForgottenAfterItsTimeAndNeverBefore(t *testing.T) {
 				n.Ready()
 			}
 			for {
-				r, err := s.Node(1).Cluster().Once(testkit.Until(10*time.Second), key, nothing, holdfast.KeepFor(time.Millisecond))
+				r, err := s.Node(1).Cluster().Once(testkit.Until(10*time.Second), key, nothing, holdfast.WithKeepFor(time.Millisecond))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -306,7 +306,7 @@ func TestTwoGroupsThatOthersHaveJoinedRefuseEachOtherAndAreShown(t *testing.T) {
 		time.Sleep(goOver) // virtual
 		inGroup(t, s.Nodes()[:2]...)
 		inGroup(t, s.Nodes()[2:]...)
-		if _, told := log.Count("they are refused"); told != 4 {
+		if _, told := log.Count("nodes of another group"); told != 4 {
 			t.Errorf("%d nodes complain, want all four", told)
 		}
 		for i, n := range s.Nodes() { // a group that strays in does not take a fleet down

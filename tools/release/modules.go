@@ -18,7 +18,6 @@ import (
 // tools are not.
 func releasedDirs() []string { return []string{"contrib", "sim"} }
 
-// mod is one module of the tree that is released.
 type mod struct {
 	dir  string // from the main module's, with slashes; "." is that itself
 	path string
@@ -77,7 +76,6 @@ func read(root, dir string) (*mod, error) {
 	return &mod{dir, file.Module.Mod.Path, file}, nil
 }
 
-// tag is the tag of a version of the module.
 func (m *mod) tag(version string) string {
 	if m.dir == "." {
 		return version

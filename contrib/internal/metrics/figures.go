@@ -28,7 +28,7 @@ func node() []Metric {
 		{Name: "raft_term", Help: "Term of Raft.",
 			Read: func(s Snapshot) []Point { return one(s.Status.Term) }},
 		{Name: "raft_leader_changes", Kind: Counter, Help: "How often the node has learnt of another raft leader, the first one included.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.LeaderChanges) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.LeaderChanges) }},
 		{Name: "voters", Help: "Voters of the group, as the node last applied them.",
 			Read: func(s Snapshot) []Point { return one(len(s.Status.Voters)) }},
 		{Name: "standbys", Help: "Standbys of the group, as the node last applied them.",
@@ -65,19 +65,19 @@ func leases() []Metric {
 		{Name: "calls_waiting", Help: "Calls of the node that wait in the queue of a lock.",
 			Read: func(s Snapshot) []Point { return one(s.Status.Waiting) }},
 		{Name: "leases_granted", Kind: Counter, Help: "Requests for a lock that ended with a lease.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.Granted) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.Granted) }},
 		{Name: "leases_released", Kind: Counter, Help: "Leases that their holders gave back.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.Released) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.Released) }},
 		{Name: "leases_lost", Kind: Counter, Labels: []string{"cause"}, Help: "Leases that ended otherwise, by cause.",
-			Read: func(s Snapshot) []Point { return byCause(s.Status.Figures.Lost) }},
+			Read: func(s Snapshot) []Point { return byCause(s.Status.Metrics.Lost) }},
 		{Name: "requests_refused", Kind: Counter, Labels: []string{"cause"}, Help: "Requests for a lock that ended without a lease, by cause.",
-			Read: func(s Snapshot) []Point { return byCause(s.Status.Figures.Refused) }},
+			Read: func(s Snapshot) []Point { return byCause(s.Status.Metrics.Refused) }},
 		{Name: "renewals_sent", Kind: Counter, Help: "Keepalives. One renews all sessions of the node that are due.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.RenewalsSent) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.RenewalsSent) }},
 		{Name: "renewals_failed", Kind: Counter, Help: "Keepalives without an answer. The next follows while the leases are valid.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.RenewalsFailed) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.RenewalsFailed) }},
 		{Name: "expiry_lateness", Kind: Histogram, Unit: Seconds, Help: "How long after the end of their TTL sessions of the group were ended.",
-			Read: func(s Snapshot) []Point { return distribution(s.Status.Figures.Expiries) }},
+			Read: func(s Snapshot) []Point { return distribution(s.Status.Metrics.Expiries) }},
 	}
 }
 
@@ -93,25 +93,25 @@ func byCause(counts map[string]uint64) []Point {
 func engine() []Metric {
 	return []Metric{
 		{Name: "committed_index", Help: "Index of the last entry of the Raft log that the replica knows to be committed.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.Committed) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.Committed) }},
 		{Name: "applied_index", Help: "Index of the last command that the replica has carried out. At rest it may be a few behind committed.",
 			Read: func(s Snapshot) []Point { return one(s.Status.Applied) }},
 		{Name: "fsync", Kind: Histogram, Unit: Seconds, Help: "How long a write of the log took until it was on the disk.",
-			Read: func(s Snapshot) []Point { return distribution(s.Status.Figures.Fsync) }},
+			Read: func(s Snapshot) []Point { return distribution(s.Status.Metrics.Fsync) }},
 		{Name: "commit", Kind: Histogram, Unit: Seconds, Help: "How long an entry of the log took from this node's proposal until it was carried out here.",
-			Read: func(s Snapshot) []Point { return distribution(s.Status.Figures.Commit) }},
+			Read: func(s Snapshot) []Point { return distribution(s.Status.Metrics.Commit) }},
 		{Name: "snapshot", Kind: Histogram, Unit: Seconds, Labels: []string{"kind"}, Help: "How long snapshots took that the replica wrote (taken) or read (installed).",
 			Read: func(s Snapshot) []Point {
 				return []Point{
-					{Labels: []string{"taken"}, Histogram: s.Status.Figures.SnapshotsTaken.Seconds},
-					{Labels: []string{"installed"}, Histogram: s.Status.Figures.SnapshotsInstalled.Seconds},
+					{Labels: []string{"taken"}, Histogram: s.Status.Metrics.SnapshotsWritten.Seconds},
+					{Labels: []string{"installed"}, Histogram: s.Status.Metrics.SnapshotsInstalled.Seconds},
 				}
 			}},
 		{Name: "snapshot", Kind: Counter, Unit: Bytes, Labels: []string{"kind"}, Help: "Bytes of the snapshots that the replica wrote (taken) or read (installed).",
 			Read: func(s Snapshot) []Point {
 				return []Point{
-					{Labels: []string{"taken"}, Value: s.Status.Figures.SnapshotsTaken.Bytes},
-					{Labels: []string{"installed"}, Value: s.Status.Figures.SnapshotsInstalled.Bytes},
+					{Labels: []string{"taken"}, Value: s.Status.Metrics.SnapshotsWritten.Bytes},
+					{Labels: []string{"installed"}, Value: s.Status.Metrics.SnapshotsInstalled.Bytes},
 				}
 			}},
 	}
@@ -123,18 +123,18 @@ func queues() []Metric {
 		{Name: "queue_length", Labels: []string{"queue"},
 			Help: "What waits now: turns are calls whose command is not proposed yet, hooks and watched events that are not told or taken yet.",
 			Read: func(s Snapshot) []Point {
-				q := s.Status.Figures.Queues
+				q := s.Status.Metrics.Queues
 				return []Point{
-					{Labels: []string{"turns"}, Value: uint64(q.Turns)},
+					{Labels: []string{"turns"}, Value: uint64(q.Admission)},
 					{Labels: []string{"hooks"}, Value: uint64(q.Hooks)},
-					{Labels: []string{"watched"}, Value: uint64(q.Watched)},
+					{Labels: []string{"watched"}, Value: uint64(q.WatchBacklog)},
 				}
 			}},
 		{Name: "hooks_dropped", Kind: Counter, Help: "Events that were not told because hooks are too slow.",
-			Read: func(s Snapshot) []Point { return one(s.Status.Figures.HooksDropped) }},
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.HooksDropped) }},
 		{Name: "traffic", Kind: Counter, Unit: Bytes, Labels: []string{"protocol", "direction"}, Help: "Bytes without the overhead of TCP, UDP and TLS.",
 			Read: func(s Snapshot) []Point {
-				raft, gossip := s.Status.Figures.Raft, s.Status.Figures.Gossip
+				raft, gossip := s.Status.Metrics.Raft, s.Status.Metrics.Gossip
 				return []Point{
 					{Labels: []string{"raft", "sent"}, Value: raft.Sent}, {Labels: []string{"raft", "received"}, Value: raft.Received},
 					{Labels: []string{"gossip", "sent"}, Value: gossip.Sent}, {Labels: []string{"gossip", "received"}, Value: gossip.Received},

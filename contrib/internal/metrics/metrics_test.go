@@ -23,7 +23,7 @@ func print(s Snapshot) string {
 // later is not forgotten.
 func TestEachFigureOfANodeIsExported(t *testing.T) {
 	t.Parallel()
-	s := Snapshot{Status: holdfast.Status{Figures: holdfast.Figures{
+	s := Snapshot{Status: holdfast.Status{Metrics: holdfast.Metrics{
 		Refused: map[string]uint64{"held": 0}, Lost: map[string]uint64{"expired": 0},
 	}}}
 	var walk func(path string, v reflect.Value)
@@ -51,10 +51,10 @@ func TestEachFigureOfANodeIsExported(t *testing.T) {
 			t.Fatalf("%s is a %v", path, v.Kind())
 		}
 		if path != ".Queues.Waiting" && print(s) == before { // which is Status.Waiting
-			t.Errorf("Figures%s is not exported", path)
+			t.Errorf("Metrics%s is not exported", path)
 		}
 	}
-	walk("", reflect.ValueOf(&s.Status.Figures).Elem())
+	walk("", reflect.ValueOf(&s.Status.Metrics).Elem())
 }
 
 func TestMembersAreCountedByStateAndRole(t *testing.T) {

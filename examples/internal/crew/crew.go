@@ -12,32 +12,43 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/process"
 )
 
-// Report is a line on the standard output of a process.
+// Report is a line on the standard output of a process: what it tells the parent.
 type Report struct {
-	Event string `json:"event"`
-	N     int    `json:"n,omitempty"`
-	Text  string `json:"text,omitempty"`
-	From  string `json:"-"` // the process that said it
+	Event    string      `json:"event"`
+	N        int         `json:"n,omitempty"`
+	Token    fence.Token `json:"token,omitempty"`
+	Document string      `json:"document,omitempty"`
+	Text     string      `json:"text,omitempty"`
+
+	From string    `json:"-"` // the process that said it
+	At   time.Time `json:"-"`
 }
 
 // Crew is the processes of the service, as their parent sees them.
 type Crew struct {
 	dir     string
+	flags   []string
 	begin   time.Time
 	members map[string]*process.Process
-	reports chan Report
+	next    int // of seen: what Next returns
+
+	mu      sync.Mutex
+	seen    []Report
+	changed chan struct{} // closed and renewed with every report
 }
 
-// New is a crew whose processes keep their data below dir.
-func New(dir string) *Crew {
-	return &Crew{dir: dir, begin: time.Now(), members: make(map[string]*process.Process), reports: make(chan Report, 1024)}
+// New is a crew whose processes keep their data below dir and are started with some more flags.
+func New(dir string, flags ...string) *Crew {
+	return &Crew{dir: dir, flags: flags, begin: time.Now(), members: make(map[string]*process.Process), changed: make(chan struct{})}
 }
 
 // Say prints a line of the story, with its time.
@@ -45,33 +56,80 @@ func (c *Crew) Say(format string, args ...any) {
 	fmt.Printf("%6.2fs  %s\n", time.Since(c.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Start runs this program again as one process of the service.
-func (c *Crew) Start(name string) error {
-	cmd := process.Self("-service", name, "-dir", c.dir)
-	cmd.Stdout = process.Lines(func(line []byte) {
-		r := Report{From: name}
-		if json.Unmarshal(line, &r) == nil {
-			c.reports <- r
+// Start runs this program again as processes of the service.
+func (c *Crew) Start(names ...string) error {
+	for _, name := range names {
+		cmd := process.Self(append([]string{"-service", name, "-dir", c.dir}, c.flags...)...)
+		cmd.Stdout = process.Lines(func(line []byte) {
+			r := Report{From: name, At: time.Now()}
+			if json.Unmarshal(line, &r) == nil {
+				c.note(r)
+			}
+		})
+		p, err := process.Start(cmd)
+		if err != nil {
+			return err
 		}
-	})
-	p, err := process.Start(cmd)
-	if err == nil {
 		c.members[name] = p
 	}
-	return err
+	return nil
+}
+
+func (c *Crew) note(r Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, r)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Mark is the place in the story from which to look for further reports.
+func (c *Crew) Mark() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.seen)
+}
+
+// Since returns the reports from mark on.
+func (c *Crew) Since(mark int) []Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.seen[mark:])
+}
+
+// Wait returns the first report from mark on that fits, within limit.
+func (c *Crew) Wait(ctx context.Context, what string, mark int, limit time.Duration, fits func(Report) bool) (Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		c.mu.Lock()
+		for ; mark < len(c.seen); mark++ {
+			if r := c.seen[mark]; fits(r) {
+				c.mu.Unlock()
+				return r, nil
+			}
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Report{}, fmt.Errorf("waiting for %s: nothing within %v", what, limit)
+		}
+	}
 }
 
 // Next returns the next report, or an error when none comes in time.
 func (c *Crew) Next(ctx context.Context, patience time.Duration) (Report, error) {
-	select {
-	case r := <-c.reports:
-		return r, nil
-	case <-time.After(patience):
-		return Report{}, fmt.Errorf("no process reported anything for %v", patience)
-	case <-ctx.Done():
-		return Report{}, ctx.Err()
+	r, err := c.Wait(ctx, "a report", c.next, patience, func(Report) bool { return true })
+	if err == nil {
+		c.next++
 	}
+	return r, err
 }
+
+// Process is one of them.
+func (c *Crew) Process(name string) *process.Process { return c.members[name] }
 
 // Kill ends a process without a word (SIGKILL) and waits for its end.
 func (c *Crew) Kill(name string) { c.members[name].Kill() }
@@ -79,36 +137,38 @@ func (c *Crew) Kill(name string) { c.members[name].Kill() }
 // Stop ends a process politely: its standard input ends.
 func (c *Crew) Stop(name string) { _ = c.members[name].Stop(stopTime) }
 
-// StopAll is Stop for all processes, at one moment.
-func (c *Crew) StopAll() { StopAll(c.members) }
-
-// stopTime is how long a process may take to end.
-const stopTime = 10 * time.Second
-
-// StopAll ends processes politely, at one moment.
-func StopAll(members map[string]*process.Process) {
+// StopAll is Stop for all processes, at one moment, also for one that is stopped by a signal.
+func (c *Crew) StopAll() {
 	var all sync.WaitGroup
-	for _, p := range members {
+	for _, p := range c.members {
 		all.Go(func() { _ = p.Stop(stopTime) })
 	}
 	all.Wait()
 }
 
+// stopTime is how long a process may take to end.
+const stopTime = 10 * time.Second
+
 // Join opens the node of one process. They find each other through a file of addresses. The context
-// that comes back ends with the standard input, which happens also when the parent dies.
-func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Cluster, error) {
+// that comes back, also beside an error, ends with the standard input, which happens also when the
+// parent dies.
+func Join(ctx context.Context, name, dir string, change ...func(*holdfast.Config)) (context.Context, *holdfast.Cluster, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
 	peers := filepath.Join(dir, "peers")
-	c, err := holdfast.Open(ctx, holdfast.Config{
+	cfg := holdfast.Config{
 		Cluster: "example", Name: name, DataDir: filepath.Join(dir, name), Join: []string{"file+" + peers}, TTL: 2 * time.Second,
-		Logger: Logger(),
-	})
+		Logger: logger(),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := holdfast.Open(ctx, cfg)
 	if err != nil {
-		return nil, nil, err
+		return ctx, nil, err
 	}
 	f, err := os.OpenFile(peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -120,14 +180,22 @@ func Join(ctx context.Context, name, dir string) (context.Context, *holdfast.Clu
 	}
 	if err != nil {
 		c.Close()
-		return nil, nil, err
+		return ctx, nil, err
 	}
 	return ctx, c, nil
 }
 
-// Logger prints errors alone: that a process is out of reach, which the story has killed, is no
+// IgnoreEnd is err, but nil once ctx has ended: the process was told to stop.
+func IgnoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// logger prints errors alone: that a process is out of reach, which the story has killed, is no
 // news in its middle.
-func Logger() *slog.Logger {
+func logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
@@ -146,8 +214,8 @@ func Leave(c *holdfast.Cluster) {
 	}
 }
 
-// Tell writes a report to the parent.
-func Tell(event string, n int, text string) {
-	line, _ := json.Marshal(Report{Event: event, N: n, Text: text})
+// Tell writes a report to the parent, in one piece.
+func Tell(r Report) {
+	line, _ := json.Marshal(r)
 	_, _ = os.Stdout.Write(append(line, '\n'))
 }

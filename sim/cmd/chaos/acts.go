@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
@@ -24,7 +24,6 @@ const (
 	lateMachine  = 8 * time.Second // until another machine takes the place of one that died
 )
 
-// perm is all machines on which something runs, in any order.
 func (x *nemesis) perm() []int {
 	all := x.f.inhabited()
 	x.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -67,7 +66,6 @@ func (f *fleet) vacancy() *slot {
 	return nil
 }
 
-// vacate ends what runs on a machine for good. Nothing of it is left.
 func (s *slot) vacate() {
 	s.kill()
 	s.wipe()
@@ -88,7 +86,6 @@ func (x *nemesis) readily(ctx context.Context, since time.Duration, all ...*slot
 	return ready
 }
 
-// together gives an order to end to all of some processes at one moment, and waits for their end.
 func together(all []*slot, order string) {
 	var ending sync.WaitGroup
 	for _, s := range all {
@@ -175,7 +172,6 @@ func (x *nemesis) leaveSeveral(ctx context.Context) {
 	x.anew(ctx, "leave several", orderLeave, all[:2+x.r.IntN(len(all)-2)]...)
 }
 
-// down ends all processes at one moment, in good order, and starts them again: the group goes on.
 func (x *nemesis) down(ctx context.Context) {
 	x.anew(ctx, "down", []string{orderLeave, orderClose}[x.r.IntN(2)], x.f.inhabited()...)
 }
@@ -231,7 +227,6 @@ func (x *nemesis) scale(ctx context.Context) {
 	x.readily(ctx, since, gone...)
 }
 
-// revokeDead kills a node; an operator on another one says that it is dead.
 func (x *nemesis) revokeDead(ctx context.Context) {
 	x.one(ctx, "revoke", x.any(), func(ctx context.Context, s *slot) {
 		x.f.mu.Lock()

@@ -16,9 +16,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	child "github.com/holdfast-go/holdfast/internal/process"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/report"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
+	"github.com/holdfast-go/holdfast/sim/internal/relay"
 )
 
 // actVar makes the test binary act as a process of another kind; its value says as which.
@@ -57,8 +57,8 @@ func TestAShortRunOfRealProcessesBreaksNoPromise(t *testing.T) {
 		t.Errorf("go run ./sim/cmd/chaos -seed %d -duration 20s shows it again, if the scheduler is of the same mind", run.Seed)
 		keep(t, dir)
 	}
-	if page, err := save(dir, v); err != nil {
-		t.Errorf("%s: %v", page, err)
+	if err := save(dir, v); err != nil {
+		t.Error(err)
 	}
 }
 

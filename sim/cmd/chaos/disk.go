@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 )
 
 const (
@@ -20,7 +20,6 @@ const (
 	fillerFile = "filler"
 )
 
-// wipe deletes all that the node of the slot has stored. No process runs there.
 func (s *slot) wipe() {
 	if err := os.RemoveAll(filepath.Join(s.data, "node")); err != nil {
 		s.f.wrong(s.i, "wiping: %v", err)
@@ -75,7 +74,6 @@ func (x *nemesis) sick(s *slot, ill bool) {
 	s.ill = ill
 }
 
-// fill writes a file until there is no room, and returns why it could not go on.
 func fill(name string) error {
 	file, err := os.Create(name)
 	if err != nil {

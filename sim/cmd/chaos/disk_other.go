@@ -4,7 +4,6 @@ package main
 
 import "errors"
 
-// smallDisks needs Linux.
 func (f *fleet) smallDisks(int) (map[int]bool, func() error, error) {
 	return nil, func() error { return nil }, errors.New("full disk: small disks need Linux")
 }

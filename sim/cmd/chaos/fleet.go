@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/relay"
 )
 
 const (
@@ -23,7 +23,6 @@ const (
 	readyWait  = 60 * time.Second
 )
 
-// fleet is the parent of the processes: it starts, stops and kills them, and keeps the record.
 type fleet struct {
 	run     story.Run
 	begin   int64
@@ -82,7 +81,6 @@ func (f *fleet) add(l story.Line) {
 	}
 }
 
-// note keeps a line. The caller has the lock.
 func (f *fleet) note(l story.Line, text []byte) {
 	f.lines = append(f.lines, l)
 	_, _ = f.file.Write(text)
@@ -120,7 +118,6 @@ func (f *fleet) mark() int {
 	return len(f.lines)
 }
 
-// seen waits for a line after mark that fits.
 func (f *fleet) seen(ctx context.Context, mark int, fits func(story.Line) bool) (story.Line, bool) {
 	var found story.Line
 	ok := f.until(ctx, func() bool {
@@ -161,7 +158,6 @@ func (f *fleet) leader() int {
 	return -1
 }
 
-// end ends all processes and closes what the fleet has open.
 func (f *fleet) end() error {
 	f.mu.Lock()
 	f.ending = true
@@ -177,7 +173,6 @@ func (f *fleet) end() error {
 	return errors.Join(f.relay.Close(), f.file.Close())
 }
 
-// over records an event of the whole fleet.
 func (f *fleet) over() {
 	f.add(story.Line{Kind: story.KindEvent, Node: -1, Event: &history.Event{Kind: history.Over}})
 }

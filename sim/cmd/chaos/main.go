@@ -9,9 +9,8 @@
 //	go run ./sim/cmd/chaos -duration 10m -out /tmp/run
 //	go run ./sim/cmd/chaos -check /tmp/run     # judges the record of that run again
 //
-// It prints the seed first and a report at last, leaves the record, the report and a page with a
-// picture of the whole run in the out directory, and exits with 0 only if nothing was wrong and the
-// run was not vacuous.
+// It prints the seed first and a report at last, leaves the record and the report in the out
+// directory, and exits with 0 only if nothing was wrong and the run was not vacuous.
 package main
 
 import (
@@ -24,8 +23,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/report"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 )
 
 const (
@@ -69,7 +68,6 @@ func main() {
 	}
 }
 
-// act runs a fleet, or takes the record of an earlier run, and reports.
 func act(ctx context.Context, run story.Run, dir, old string) (v story.Verdict, err error) {
 	if old != "" {
 		dir = old
@@ -87,8 +85,7 @@ func act(ctx context.Context, run story.Run, dir, old string) (v story.Verdict, 
 	if v, err = judge(dir); err != nil {
 		return v, err
 	}
-	page, err := save(dir, v)
 	fmt.Print(report.Text(v))
-	fmt.Println("picture:", page)
-	return v, err
+	fmt.Println("record:", dir)
+	return v, save(dir, v)
 }

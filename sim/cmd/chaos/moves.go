@@ -65,7 +65,6 @@ func (x *nemesis) move(ctx context.Context) {
 	})
 }
 
-// part puts the former process into the state in which its disk is copied.
 func (x *nemesis) part(s *slot, how string) {
 	switch how {
 	case movedCut:
@@ -82,7 +81,6 @@ func (x *nemesis) part(s *slot, how string) {
 	}
 }
 
-// copyTo copies the disk at one moment.
 func (x *nemesis) copyTo(host, from *slot, how string) {
 	from.signal(syscall.SIGSTOP)
 	host.copyDisk(from)

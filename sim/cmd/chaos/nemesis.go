@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
@@ -22,14 +22,12 @@ type nemesis struct {
 	disks map[int]bool
 }
 
-// faultKind is one kind of fault, and how often it is chosen beside the others.
 type faultKind[F any] struct {
 	name   string
 	weight int
 	do     F
 }
 
-// choose chooses one of the kinds by weight.
 func choose[F any](r *rand.Rand, all []faultKind[F]) faultKind[F] {
 	sum := 0
 	for _, d := range all {
@@ -44,7 +42,6 @@ func choose[F any](r *rand.Rand, all []faultKind[F]) faultKind[F] {
 	return all[0]
 }
 
-// only leaves out what is not named; no names leave everything.
 func only[F any](names []string, all []faultKind[F]) []faultKind[F] {
 	if len(names) == 0 {
 		return all
@@ -52,7 +49,6 @@ func only[F any](names []string, all []faultKind[F]) []faultKind[F] {
 	return slices.DeleteFunc(all, func(d faultKind[F]) bool { return !slices.Contains(names, d.name) })
 }
 
-// inject injects faults until ctx ends, and returns when all of them have been undone.
 func inject(ctx context.Context, f *fleet, disks map[int]bool) {
 	x := &nemesis{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 1)), disks: disks}
 	w := &networkNemesis{f: f, r: rand.New(rand.NewPCG(f.run.Seed, 2))}
@@ -68,7 +64,6 @@ const (
 	deposeTime  = time.Second     // of a stop, at least, after which there is another raft leader
 )
 
-// wait waits for d; false: ctx has ended before.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -80,7 +75,6 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// fault records that something is done to nodes, does it, and records that it is undone.
 func (f *fleet) fault(name, text string, nodes []int, do func()) {
 	f.mu.Lock()
 	f.faults++
@@ -91,7 +85,6 @@ func (f *fleet) fault(name, text string, nodes []int, do func()) {
 	f.add(story.Line{Kind: story.KindFaultEnd, Node: -1, Fault: &fault})
 }
 
-// claim takes the life of a slot's process in hand, if nobody else has it.
 func (s *slot) claim() bool {
 	select {
 	case s.busy <- struct{}{}:
@@ -103,7 +96,6 @@ func (s *slot) claim() bool {
 
 func (s *slot) unclaim() { <-s.busy }
 
-// kinds are the faults of the lives of processes.
 func (x *nemesis) kinds() []faultKind[func(context.Context)] {
 	all := []faultKind[func(context.Context)]{
 		{"kill", 15, func(ctx context.Context) { x.one(ctx, "kill", x.any(), x.kill) }},
@@ -171,7 +163,6 @@ func (f *fleet) inhabited() (all []int) {
 	return all
 }
 
-// victim is more often than not the raft leader.
 func (x *nemesis) victim() int {
 	if leader := x.f.leader(); leader >= 0 && workload.Chance(x.r, 60) {
 		return leader
@@ -179,7 +170,6 @@ func (x *nemesis) victim() int {
 	return x.any()
 }
 
-// lasts is how long a fault is in force.
 func (x *nemesis) lasts() time.Duration {
 	return 100*time.Millisecond + workload.UpTo(x.r, 2*x.f.run.TTL)
 }
@@ -305,7 +295,6 @@ func (x *nemesis) renew(ctx context.Context, how string) {
 	})
 }
 
-// roll restarts all processes, one after the other, each when that before it serves again.
 func (x *nemesis) roll(ctx context.Context) {
 	for _, i := range x.perm() {
 		x.one(ctx, "roll", i, func(ctx context.Context, s *slot) {
@@ -322,7 +311,6 @@ func (x *nemesis) roll(ctx context.Context) {
 	}
 }
 
-// killAll kills every process at once and starts them again.
 func (x *nemesis) killAll(ctx context.Context) {
 	all := x.claim(x.f.inhabited()...)
 	x.f.fault("kill all", "", numbers(all), func() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 )
 
 func TestASeedChoosesTheSameFaultsAgain(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 	"github.com/holdfast-go/holdfast/transport"
@@ -23,7 +23,6 @@ const (
 	siege = "siege"
 )
 
-// networkNemesis injects faults into the network between the processes, one at a time.
 type networkNemesis struct {
 	f *fleet
 	r *rand.Rand
@@ -58,7 +57,6 @@ func (w *networkNemesis) change(ctx context.Context) {
 	}
 }
 
-// takeNetwork takes the network in hand; false: ctx has ended before.
 func (f *fleet) takeNetwork(ctx context.Context) bool {
 	select {
 	case f.network <- struct{}{}:
@@ -108,7 +106,6 @@ func (w *networkNemesis) touched() []int {
 // networkFault is what is done to the touched nodes: how to say it, and how to do it.
 type networkFault = func(touched []int) (text string, spoil func())
 
-// kinds are the faults of the network.
 func (w *networkNemesis) kinds() []faultKind[networkFault] {
 	cut := transport.Faults{Cut: true}
 	return []faultKind[networkFault]{
@@ -147,7 +144,6 @@ func (w *networkNemesis) kinds() []faultKind[networkFault] {
 	}
 }
 
-// siege cuts a node off, or its gossip or its Raft connections alone.
 func (w *networkNemesis) siege(touched []int) (string, func()) {
 	how := w.r.IntN(4)
 	f := []transport.Faults{{Cut: true}, {Cut: true}, {CutGossip: true}, {CutRaft: true}}[how]
@@ -155,13 +151,11 @@ func (w *networkNemesis) siege(touched []int) (string, func()) {
 	return fmt.Sprint(what, " of ", touched, ", which holds a lock for long"), func() { w.around(touched, f) }
 }
 
-// around sets the faults of all that goes to and from the touched nodes.
 func (w *networkNemesis) around(touched []int, f transport.Faults) {
 	w.each(touched, w.others(nil), f)
 	w.each(w.others(nil), touched, f)
 }
 
-// each sets the faults of every direction from one of the first to one of the second.
 func (w *networkNemesis) each(from, to []int, f transport.Faults) {
 	for _, i := range from {
 		for _, j := range to {
@@ -172,7 +166,6 @@ func (w *networkNemesis) each(from, to []int, f transport.Faults) {
 	}
 }
 
-// others are all nodes but the touched ones.
 func (w *networkNemesis) others(touched []int) (others []int) {
 	for k := range w.f.slots {
 		if !slices.Contains(touched, k) {

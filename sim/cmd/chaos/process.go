@@ -18,9 +18,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/simenv"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
+	"github.com/holdfast-go/holdfast/sim/internal/relay"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -48,7 +48,6 @@ const (
 	orderRevoke = "revoke" // and the id of a node: free all that it holds
 )
 
-// plan is what a process of the fleet is told.
 type plan struct {
 	Node, Life, Nodes    int
 	Seed                 uint64
@@ -63,7 +62,6 @@ type plan struct {
 	Routes               map[string]relay.Route // where the relay finds the others
 }
 
-// process is one process of the fleet.
 type process struct {
 	plan     plan
 	c        *holdfast.Cluster
@@ -79,7 +77,6 @@ type process struct {
 	out io.Writer
 }
 
-// runProcess is the main function of a process of the fleet.
 func runProcess() int {
 	p := &process{out: os.Stdout, awake: make(chan struct{})}
 	close(p.awake)
@@ -102,13 +99,11 @@ func (p *process) add(from time.Duration, l story.Line) {
 	p.write(from, l)
 }
 
-// write is add for who has the lock.
 func (p *process) write(from time.Duration, l story.Line) {
 	l.From, l.To, l.Node, l.Life = from, p.Now(), p.plan.Node, p.plan.Life
 	_ = json.NewEncoder(p.out).Encode(l)
 }
 
-// run is the life of the process.
 func (p *process) run() error {
 	network := relay.Detour(transport.TCP(), p.plan.Routes, func(addr string) {
 		p.note(listening + addr)
@@ -158,7 +153,6 @@ func (p *process) run() error {
 // listening begins the note that tells where the node listens, beside what it advertises.
 const listening = "listening at "
 
-// obey carries out orders until the process is to end; true: by leaving.
 func (p *process) obey() bool {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -188,7 +182,6 @@ func (p *process) obey() bool {
 	return false
 }
 
-// pulse notices when the process stands still.
 func (p *process) pulse(stop <-chan struct{}) {
 	ticker := time.NewTicker(pulse)
 	defer ticker.Stop()
@@ -206,7 +199,6 @@ func (p *process) pulse(stop <-chan struct{}) {
 	}
 }
 
-// status tells again and again how the node is.
 func (p *process) status(stop <-chan struct{}) {
 	ticker := time.NewTicker(statusEvery)
 	defer ticker.Stop()
@@ -252,7 +244,6 @@ const (
 	superseded = "its disk runs elsewhere"
 )
 
-// done says so when something has been done.
 func (p *process) done(what string, do func()) {
 	do()
 	p.note(what)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
 
@@ -33,7 +33,6 @@ const (
 	resourceLimit = 2 * time.Second // for the ledger's own lock, which a stopped process may have
 )
 
-// resource is the two ledgers as a process has them open.
 type resource struct {
 	busy               chan struct{} // the file's lock does not tell callers of one process apart
 	guard              *fence.File
@@ -64,7 +63,6 @@ func (r *resource) close() {
 	}
 }
 
-// last returns the number of the last entry, 0 if there is none.
 func last(f *os.File) (uint64, error) {
 	const lineMax = 100
 	size, err := f.Seek(0, io.SeekEnd)
@@ -121,7 +119,6 @@ func (r *resource) guardedly(ctx context.Context, token fence.Token, do func() e
 	return do()
 }
 
-// useResource reads the last numbers of both ledgers, thinks, and writes the next ones.
 func (p *process) useResource(l *holdfast.Lease, r *rand.Rand) {
 	token, node := l.Token(), p.plan.Node
 	var guarded uint64

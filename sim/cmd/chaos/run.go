@@ -13,14 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/report"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
 const (
 	recordFile = "record.jsonl"
-	pageFile   = "report.html"
 	textFile   = "report.txt"
 	mergedFile = "history.json" // for sim/porcupine, which has no use for what watchers are told
 	healFrom   = time.Minute    // a run of that length waits until the fleet is whole again
@@ -28,7 +27,6 @@ const (
 	smallCount = 2 // nodes on small disks, where the machine allows it
 )
 
-// play runs a fleet from its first process to its last and leaves the record in dir.
 func play(ctx context.Context, run story.Run, dir string) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -127,7 +125,6 @@ func (f *fleet) serve(ctx context.Context) {
 	}
 }
 
-// rest ends what the callers do.
 func (f *fleet) rest(ctx context.Context) {
 	for end := f.now() + story.ResumeMax; f.now() < end && ctx.Err() == nil; {
 		f.tell(orderRest) // again, as a process may have been replaced meanwhile
@@ -143,7 +140,6 @@ func (f *fleet) rest(ctx context.Context) {
 	}
 }
 
-// drain demands that every node can take every lock, one node after the other.
 func (f *fleet) drain(ctx context.Context) {
 	for _, s := range f.slots {
 		draining, cancel := context.WithTimeout(ctx, 4*story.ResumeMax)
@@ -166,7 +162,6 @@ func (f *fleet) settle(ctx context.Context) {
 	}
 }
 
-// heal demands that the group has all its voters again and every node is ready.
 func (f *fleet) heal(ctx context.Context, over time.Duration) {
 	healing, cancel := context.WithTimeout(ctx, story.HealMax)
 	defer cancel()
@@ -183,7 +178,6 @@ func (f *fleet) heal(ctx context.Context, over time.Duration) {
 	}
 }
 
-// settleIn starts new nodes on the machines on which nothing runs.
 func (f *fleet) settleIn() {
 	for _, s := range f.slots {
 		f.mu.Lock()
@@ -195,7 +189,6 @@ func (f *fleet) settleIn() {
 	}
 }
 
-// allReady returns a condition: every process serves since then.
 func (f *fleet) allReady(since time.Duration) func() bool {
 	return func() bool {
 		for _, s := range f.slots {
@@ -225,7 +218,6 @@ func (f *fleet) everybody(ctx context.Context, fits func(story.Line) bool) bool 
 	return ok
 }
 
-// judge reads the record in dir and judges it.
 func judge(dir string) (v story.Verdict, err error) {
 	file, err := os.Open(filepath.Join(dir, recordFile))
 	if err != nil {
@@ -254,12 +246,9 @@ func readLedger(name string) ([]story.Entry, error) {
 	return story.ReadLedger(file)
 }
 
-// save writes the report and the history beside the record and returns where the page is.
-func save(dir string, v story.Verdict) (page string, err error) {
-	page = filepath.Join(dir, pageFile)
+func save(dir string, v story.Verdict) error {
 	merged, err := json.Marshal(slices.DeleteFunc(slices.Clone(v.History), func(e history.Event) bool { return e.Kind == history.Told }))
-	return page, errors.Join(err,
+	return errors.Join(err,
 		os.WriteFile(filepath.Join(dir, mergedFile), merged, 0o644),
-		os.WriteFile(filepath.Join(dir, textFile), []byte(report.Text(v)), 0o644),
-		os.WriteFile(page, report.Page(v), 0o644))
+		os.WriteFile(filepath.Join(dir, textFile), []byte(report.Text(v)), 0o644))
 }

@@ -3,20 +3,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	child "github.com/holdfast-go/holdfast/internal/process"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/relay"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
+	"github.com/holdfast-go/holdfast/sim/internal/relay"
 )
 
-// slot is a place for a process: its number, its name, its directory.
 type slot struct {
 	f    *fleet
 	i    int
@@ -95,7 +96,6 @@ func (s *slot) start() error {
 
 func (s *slot) log() string { return filepath.Join(s.f.dir, "log", fmt.Sprintf("node%d.log", s.i)) }
 
-// heard records what the process says.
 func (s *slot) heard(text []byte) {
 	f := s.f
 	var l story.Line
@@ -115,7 +115,6 @@ func (s *slot) heard(text []byte) {
 	}
 }
 
-// follow records how the process ends.
 func (s *slot) follow(p *child.Process, life int, ended chan struct{}) {
 	f := s.f
 	<-p.Done()
@@ -136,7 +135,6 @@ func (s *slot) follow(p *child.Process, life int, ended chan struct{}) {
 	close(ended)
 }
 
-// tail is the end of the process's log.
 func (s *slot) tail() string {
 	const size = 2000
 	b, err := os.ReadFile(s.log())
@@ -146,7 +144,6 @@ func (s *slot) tail() string {
 	return string(b[max(0, len(b)-size):])
 }
 
-// signal sends a signal to the process of the slot, if one runs.
 func (s *slot) signal(sig syscall.Signal) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -185,7 +182,6 @@ func (s *slot) stop(order string) {
 	}
 }
 
-// order gives an order to the process, if one runs.
 func (s *slot) order(text string) {
 	s.f.mu.Lock()
 	p, up := s.process, s.up
@@ -202,3 +198,49 @@ func (s *slot) ready(after time.Duration) bool { return s.up && s.status.Ready &
 // served reports whether the group has answered the process after that time. The caller has the
 // lock.
 func (s *slot) served(after time.Duration) bool { return s.up && s.status.Served && s.asked >= after }
+
+// reopen starts nodes again, until ctx ends, that serve no more: the group has removed them while
+// they were away, or their disk runs elsewhere. A node that failed in any other way, while nothing
+// was done to its disk, is told of.
+func (f *fleet) reopen(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for mark := 0; ; {
+		l, ok := f.seen(ctx, mark, func(l story.Line) bool { mark++; return l.Kind == story.KindDone })
+		if !ok {
+			return
+		}
+		s := f.slots[l.Node]
+		f.mu.Lock()
+		expected := l.Text == removed || s.ill || l.Text == superseded && s.forked
+		f.mu.Unlock()
+		if !expected {
+			f.wrong(s.i, "the node has failed: %s", l.Text)
+		}
+		all.Go(func() { s.reopen(ctx, l) })
+	}
+}
+
+// reopen starts the node of a slot again, unless somebody else has done so. What has its disk
+// elsewhere goes on there, and begins here as a new node.
+func (s *slot) reopen(ctx context.Context, l story.Line) {
+	select {
+	case s.busy <- struct{}{}:
+		defer s.unclaim()
+	case <-ctx.Done():
+		return
+	}
+	s.f.mu.Lock()
+	same := s.up && s.life == l.Life
+	s.f.mu.Unlock()
+	if !same {
+		return
+	}
+	s.f.fault("reopen", l.Text, []int{s.i}, func() {
+		s.stop(orderClose)
+		if l.Text == superseded {
+			s.wipe()
+		}
+		s.f.begins(s)
+	})
+}

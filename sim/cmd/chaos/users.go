@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/sim/cmd/chaos/report/story"
+	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )

@@ -1,14 +1,13 @@
-// Command mutants breaks Holdfast on purpose, one line at a time, in a copy of the tree, and asks
-// whether the tests notice. It prints a table: what was broken, and which suite caught it. A mutant
-// that lives shows a hole in the tests, or a line that is not needed.
+// Command mutants breaks Holdfast on purpose, one function at a time, in a copy of the tree, and
+// asks whether the tests notice. It prints a table: what was broken, and which suite caught it. A
+// mutant that lives shows a hole in the tests, or a line that is not needed.
 //
 //	go run ./sim/cmd/mutants                 all of them, each until a suite catches it
 //	go run ./sim/cmd/mutants -all            and all suites of each, to see which would have caught it
 //	go run ./sim/cmd/mutants -suites model   by the model alone
-//	go run ./sim/cmd/mutants -only token     those whose name or file contains a word
+//	go run ./sim/cmd/mutants -only token     those whose name or function contains a word
 //
-// The exit status is 1 if a mutant lives, or no longer fits the source: its old text must stand
-// there once.
+// The exit status is 1 if a mutant lives, or no longer fits the source.
 package main
 
 import (
@@ -26,13 +25,15 @@ import (
 	"time"
 )
 
-// mutant is one defect: a piece of a file that is replaced by another.
 type mutant struct {
 	name     string // what is broken, in words
-	file     string
+	function string // its name, or "Type.Method", in whatever file and package it is
 	old, new string
-	suites   []string // that must catch it, cheapest first: one of them is enough
+	suites   string // that must catch it, cheapest first: one of them is enough; see tree.suite
 }
+
+// patience is how long a suite may take: a mutant that hangs is caught, too.
+const patience = 10 * time.Minute
 
 func main() {
 	if err := run(); err != nil {
@@ -42,8 +43,7 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("only", "", "run those whose name or file contains one of these; with commas")
-	but := flag.String("not", "", "leave out those whose name or file contains one of these")
+	only := flag.String("only", "", "run those whose name or function contains one of these; with commas")
 	all := flag.Bool("all", false, "run every suite of a mutant, also after one caught it")
 	suites := flag.String("suites", "", "run these suites alone, of those that a mutant names; with commas")
 	root := flag.String("root", ".", "the module's directory")
@@ -57,22 +57,24 @@ func run() error {
 	if err := copyTree(dir, *root); err != nil {
 		return err
 	}
+	t, err := readTree(dir)
+	if err != nil {
+		return err
+	}
 	var wrong []string
 	total, began := 0, time.Now()
-	fmt.Println("| what is broken | where | caught by | s |\n|---|---|---|---|")
+	fmt.Println("| what is broken | function | caught by | s |\n|---|---|---|---|")
 	for _, m := range mutants() {
-		if *only != "" && !m.has(*only) || *but != "" && m.has(*but) {
-			continue
-		}
+		names := strings.Fields(m.suites)
 		if *suites != "" {
-			m.suites = slices.DeleteFunc(slices.Clone(m.suites), func(s string) bool { return !slices.Contains(strings.Split(*suites, ","), s) })
-			if len(m.suites) == 0 {
-				continue
-			}
+			names = slices.DeleteFunc(names, func(s string) bool { return !slices.Contains(strings.Split(*suites, ","), s) })
+		}
+		if len(names) == 0 || !m.has(*only) {
+			continue
 		}
 		total++
 		from := time.Now()
-		caught, err := m.try(dir, *all)
+		caught, err := t.try(m, names, *all)
 		switch {
 		case err != nil:
 			wrong = append(wrong, fmt.Sprintf("%s: %v", m.name, err))
@@ -81,7 +83,7 @@ func run() error {
 			wrong = append(wrong, m.name+": lives")
 			caught = []string{"**nobody**"}
 		}
-		fmt.Printf("| %s | %s | %s | %.0f |\n", m.name, m.file, strings.Join(caught, ", "), time.Since(from).Seconds())
+		fmt.Printf("| %s | %s | %s | %.0f |\n", m.name, m.function, strings.Join(caught, ", "), time.Since(from).Seconds())
 	}
 	fmt.Printf("\n%d mutants in %v, %d not caught\n", total, time.Since(began).Round(time.Second), len(wrong))
 	if len(wrong) > 0 {
@@ -90,22 +92,19 @@ func run() error {
 	return nil
 }
 
-// has says whether name or file contain one of the words, which have commas between them.
-func (m *mutant) has(words string) bool {
-	return slices.ContainsFunc(strings.Split(words, ","), func(w string) bool { return strings.Contains(m.name+" "+m.file, w) })
+func (m mutant) has(words string) bool {
+	return slices.ContainsFunc(strings.Split(words, ","), func(w string) bool { return strings.Contains(m.name+" "+m.function, w) })
 }
 
-// copyTree copies what git would: everything but the repository itself.
 func copyTree(to, from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
 		switch {
+		case err != nil:
+			return err
 		case d.IsDir() && d.Name() == ".git":
 			return filepath.SkipDir
 		case d.IsDir():
@@ -121,37 +120,28 @@ func copyTree(to, from string) error {
 	})
 }
 
-// apply returns the mutated source.
-func (m *mutant) apply(source string) (string, error) {
-	if n := strings.Count(source, m.old); n != 1 {
-		return "", fmt.Errorf("its old text stands %d times in %s: it no longer fits", n, m.file)
-	}
-	return strings.Replace(source, m.old, m.new, 1), nil
-}
-
 // try breaks the copy, runs the suites, mends the copy, and returns who noticed.
-func (m *mutant) try(dir string, all bool) (caught []string, err error) {
-	path := filepath.Join(dir, m.file)
-	source, err := os.ReadFile(path)
+func (t *tree) try(m mutant, suites []string, all bool) (caught []string, err error) {
+	file, before, after, err := t.apply(m)
 	if err != nil {
 		return nil, err
 	}
-	broken, err := m.apply(string(source))
-	if err != nil {
+	path := filepath.Join(t.root, file)
+	if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(path, []byte(broken), 0o644); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.WriteFile(path, source, 0o644)) }()
-	for _, name := range m.suites {
-		args, patience := suite(name)
-		out, err := command(dir, patience, args...)
+	defer func() { err = errors.Join(err, os.WriteFile(path, []byte(before), 0o644)) }()
+	for _, name := range suites {
+		args, err := t.suite(name, file)
+		if err != nil {
+			return nil, err
+		}
+		out, err := command(t.root, args...)
 		switch {
 		case err == nil:
 			continue
 		case bytes.HasPrefix(out, []byte("# ")), bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
-			return nil, fmt.Errorf("%s does not build: %s", name, firstLine(out))
+			return nil, fmt.Errorf("%s does not build: %s", name, out[:min(len(out), 300)])
 		case errors.Is(err, context.DeadlineExceeded):
 			name += " (hangs)"
 		}
@@ -163,24 +153,7 @@ func (m *mutant) try(dir string, all bool) (caught []string, err error) {
 	return caught, nil
 }
 
-// suite is the command of a suite, and how long it may take: a mutant that hangs is caught, too. A
-// name is "model", "small" (the exhaustive exploration), or a package directory ("root" is the
-// root) and, after a colon, a pattern of its tests.
-func suite(name string) (args []string, patience time.Duration) {
-	const limit = 10 * time.Minute
-	pkg, tests, _ := strings.Cut(name, ":")
-	switch {
-	case name == "model":
-		return []string{"go", "run", "./sim/cmd/seeds", "-seed", "1", "-n", "150", "-shrink", "0"}, limit
-	case name == "small":
-		return []string{"go", "test", "-short", "-run", "EveryHistory", "./sim/internal/model"}, limit
-	case pkg == "root":
-		pkg = "."
-	}
-	return []string{"go", "test", "-short", "-ldflags=-s -w", "-timeout", "9m", "-run", tests, "./" + pkg}, limit
-}
-
-func command(dir string, patience time.Duration, args ...string) ([]byte, error) {
+func command(dir string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -191,13 +164,4 @@ func command(dir string, patience time.Duration, args ...string) ([]byte, error)
 		err = ctx.Err()
 	}
 	return out, err
-}
-
-func firstLine(out []byte) string {
-	for line := range strings.Lines(string(out)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			return line
-		}
-	}
-	return ""
 }

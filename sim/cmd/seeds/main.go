@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/process"
 	"github.com/holdfast-go/holdfast/sim/internal/model"
 )
 
@@ -65,7 +66,6 @@ func run() error {
 	return nil
 }
 
-// batch hands out seeds until one fails, or time or seeds are used up.
 type batch struct {
 	counted bool
 	until   time.Time
@@ -118,7 +118,7 @@ func report(s *model.Stats, took time.Duration) {
 	fmt.Printf("%d seeds in %v: %.1f simulated hours (%.0f times real time), %d commands applied (%.0f a second), %d steps (%.0f a second)\n",
 		s.Runs, took.Round(time.Millisecond), s.Simulated.Hours(), s.Simulated.Seconds()/took.Seconds(),
 		s.Applied, float64(s.Applied)/took.Seconds(), s.Steps, float64(s.Steps)/took.Seconds())
-	if cpu := processorTime().Seconds(); cpu > 0 {
+	if cpu := process.CPU().Seconds(); cpu > 0 {
 		fmt.Printf("in %.1f s of one processor: %.0f times real time, %.0f commands and %.0f steps a second of it\n",
 			cpu, s.Simulated.Seconds()/cpu, float64(s.Applied)/cpu, float64(s.Steps)/cpu)
 	}
@@ -126,8 +126,8 @@ func report(s *model.Stats, took time.Duration) {
 		s.Commands, s.Together, s.Checks, s.Calls, s.Grants, s.Expired, s.Leaders, s.Restarts, s.Snapshots, s.Faults, s.Unknown)
 	fmt.Printf("%d writes: %d updates lost by the unfenced resource, none by the fenced one, which refused %d\n",
 		s.Writes, s.LostWrites, s.Refused)
-	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks; %d states folded from events, %d anew after missed ones\n",
-		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks, s.Replays, s.Resyncs)
+	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks\n",
+		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks)
 	fmt.Printf("%d disks opened elsewhere while their processes lived, %d of them with a valid lease; %d sessions ended by a proof, %d by an operator's word on their node\n",
 		s.Moved, s.Outlived, s.Proven, s.Revoked)
 	fmt.Printf("%d silent voters removed, %d standbys promoted, %d nodes let go, %d changes void, %d nodes back in another life, %d dead for good, %d of them replaced, %d times gossip and Raft cut apart\n",
@@ -136,7 +136,6 @@ func report(s *model.Stats, took time.Duration) {
 	fmt.Printf("lateness of expiry in gentle runs: %v\nall nodes served again after at most %v\n", s.Late.String(), s.Resumed.Round(time.Millisecond))
 }
 
-// tell makes a failing plan smaller and prints its trace.
 func tell(p *model.Plan, tries int, save string) error {
 	small := model.Shrink(*p, tries)
 	r := model.Run(small, model.Traced)

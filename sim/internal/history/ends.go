@@ -2,7 +2,6 @@ package history
 
 import "time"
 
-// tenancy is what is known of a grant's end.
 type tenancy struct {
 	*grant
 	due     time.Duration // the end of the validity that its holder had last
@@ -34,7 +33,7 @@ func EndsByRight(h []Event, b Bounds) (found []Violation) {
 				}
 			}
 		case Held:
-			found = append(found, x.held(e)...)
+			found = append(found, x.held(i, e)...)
 		default:
 			x.turn(i, e)
 		}
@@ -42,7 +41,6 @@ func EndsByRight(h []Event, b Bounds) (found []Violation) {
 	return found
 }
 
-// rights follows who has ended what.
 type rights struct {
 	all   map[uint64]*grant
 	b     Bounds
@@ -50,8 +48,7 @@ type rights struct {
 	right map[int]int         // by node: the last index at which all that it held could end
 }
 
-// held follows a holder who finds its lease valid.
-func (x *rights) held(e Event) []Violation {
+func (x *rights) held(i int, e Event) []Violation {
 	g := x.all[e.Token]
 	if g.granted < 0 {
 		return nil
@@ -59,14 +56,16 @@ func (x *rights) held(e Event) []Violation {
 	t := x.known[e.Token]
 	if t == nil {
 		at, ok := x.right[g.Node]
-		t = &tenancy{grant: g, excused: ok && at > g.asked || g.force >= 0}
+		t = &tenancy{grant: g, excused: ok && at > g.asked || g.force >= 0 && g.force < i}
 		x.known[e.Token] = t
 	}
 	if t.dead {
 		return nil
 	}
 	// As in NothingEarly; and what ends a maximum hold time is another clock.
-	t.due = e.At + e.Remaining - e.Remaining/10 - 2*time.Duration(x.b.Drift*float64(g.ttl(x.b)))
+	if t.due = e.At + e.Remaining - x.b.Clock; x.b.Clock == 0 {
+		t.due -= e.Remaining/10 + 2*time.Duration(x.b.Drift*float64(g.ttl(x.b)))
+	}
 	if t.over {
 		return t.end(e.At, e.At-1, "and it is valid after its end")
 	}
@@ -76,7 +75,7 @@ func (x *rights) held(e Event) []Violation {
 // followed says that a grant was made: those that it excludes had ended by then.
 func (x *rights) followed(g *grant) (found []Violation) {
 	came := g.At
-	if g.Until > 0 {
+	if g.Until > 0 && x.b.Clock == 0 {
 		came = min(came, g.Until)
 	}
 	for _, t := range x.known {
@@ -87,7 +86,6 @@ func (x *rights) followed(g *grant) (found []Violation) {
 	return found
 }
 
-// end says that the group has ended a grant by a time.
 func (t *tenancy) end(at, by time.Duration, format string, args ...any) (found []Violation) {
 	if !t.excused && by < t.due {
 		found = append(found, broken("a grant ends by right", at, t.Lock,
@@ -98,7 +96,6 @@ func (t *tenancy) end(at, by time.Duration, format string, args ...any) (found [
 	return found
 }
 
-// turn follows who gains the right to end grants.
 func (x *rights) turn(i int, e Event) {
 	switch e.Kind {
 	case Release, Force:
@@ -125,4 +122,61 @@ func (x *rights) turn(i int, e Event) {
 			}
 		}
 	}
+}
+
+// Rests finds grants that came before the time was over for which the one before them had asked
+// that its place stays taken: a minimum hold time from the grant on when it was released, a delay
+// from its end on when it was lost. A grant came when it was asked for at the earliest, and not
+// before those that it excludes were seen for the last time; a loss comes after the lease was last
+// seen valid, and one for want of renewal after what then remained. Clocks may make the time
+// shorter by Bounds.Drift.
+func Rests(h []Event, b Bounds) (found []Violation) {
+	all := grants(h)
+	var order []*grant                      // as they came
+	since := make(map[*grant]time.Duration) // the earliest time of each grant
+	latest := make(map[uint64]Event)        // the last Held of each token
+	for i, e := range h {
+		g := all[e.Token]
+		switch {
+		case e.Kind == Held:
+			latest[e.Token] = e
+		case e.Kind == Granted && g.granted == i:
+			since[g] = h[g.asked].At
+			came := e.At
+			if e.Until > 0 {
+				came = e.Until
+			}
+			for _, o := range order {
+				if o.Token > g.Token || !o.excludes(g) {
+					continue
+				}
+				if o.force < 0 { // who is robbed hears of it later
+					since[g] = max(since[g], latest[o.Token].At)
+				}
+				if due, what := free(h, o, since[o], latest[o.Token], b); came < due {
+					found = append(found, broken(what, e.At, e.Lock,
+						"token %d came at %v, the place of token %d was taken until %v", e.Token, came, o.Token, due))
+				}
+			}
+			order = append(order, g)
+		}
+	}
+	return found
+}
+
+// free is when the place of a grant is free at the earliest, and the rule that says so. It was
+// granted at since at the earliest and last seen valid by seen.
+func free(h []Event, g *grant, since time.Duration, seen Event, b Bounds) (time.Duration, string) {
+	short := func(d time.Duration) time.Duration { return d - time.Duration(b.Drift*float64(d)) }
+	switch {
+	case g.MinHold > 0 && g.released >= 0 && (g.ended < 0 || h[g.ended].Cause == CauseReleased):
+		return since + short(g.MinHold), "a minimum hold time is kept"
+	case g.LockDelay > 0 && g.release < 0 && g.force < 0:
+		end := max(since, seen.At)
+		if g.ended >= 0 && (h[g.ended].Cause == CauseExpired || h[g.ended].Cause == CauseLapsed) {
+			end += seen.Remaining - seen.Remaining/10 // as in NothingEarly
+		}
+		return end + short(g.LockDelay), "a lock delay is kept"
+	}
+	return 0, ""
 }

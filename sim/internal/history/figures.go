@@ -2,17 +2,24 @@ package history
 
 import (
 	"fmt"
+	"math/bits"
+	"strings"
 	"time"
 )
 
 // Figures are a history in numbers: how much was tried, and how well it went.
 type Figures struct {
 	Calls, Grants, Refused int
+	Released               int
 	Expired                int // leases that ended for want of renewal
+	Ended                  int // those that ended otherwise, and were not released
 	Verified, Looked, Sets int
 	Runs                   int // of Once keys
 	Wholes                 int // grants of sets
+	Tenures                int // grants to candidates
 	Rests                  int // grants whose place stays taken for a while: a minimum hold time or a lock delay
+	MinHolds               int // of them, those that were released and had a minimum hold time
+	Delays                 int // and those that were lost and had a delay
 	Freed                  int // grants that were freed by force
 	Longs                  int // grants with a TTL of their own
 	Revoked                int // nodes that an operator has revoked
@@ -60,39 +67,15 @@ func Measure(h []Event) (f Figures) {
 				}
 			}
 			last[e.Lock] = g
+		case Released:
+			f.Released++
+			if g := all[e.Token]; g != nil && g.MinHold > 0 {
+				f.MinHolds++
+			}
 		case Ended:
-			if e.Cause == CauseExpired {
-				f.Expired++
-			}
-		case Verified:
-			f.Verified++
-		case Looked:
-			f.Looked++
-		case Done:
-			f.Sets++
-		case Begun:
-			f.Runs++
-		case Forced:
-			if e.OK {
-				f.Freed++
-			}
-		case Revoked:
-			if e.OK {
-				f.Revoked++
-			}
-		case Leads:
-			f.LeaderReads++
-		case Observed:
-			f.Observed++
-		case Told:
-			f.Told++
-			if e.Change == ChangeResync {
-				f.Resyncs++
-			}
-		case Ill:
-			f.Ills++
-		case Led:
-			f.Leaders++
+			f.ended(e, all[e.Token])
+		default:
+			f.other(e)
 		}
 	}
 	f.Leaders = max(0, f.Leaders-1)
@@ -100,8 +83,58 @@ func Measure(h []Event) (f Figures) {
 	return f
 }
 
-// kinds counts what a grant is.
+func (f *Figures) other(e Event) {
+	switch e.Kind {
+	case Verified:
+		f.Verified++
+	case Looked:
+		f.Looked++
+	case Done:
+		f.Sets++
+	case Begun:
+		f.Runs++
+	case Forced:
+		if e.OK {
+			f.Freed++
+		}
+	case Revoked:
+		if e.OK {
+			f.Revoked++
+		}
+	case Leads:
+		f.LeaderReads++
+	case Observed:
+		f.Observed++
+	case Told:
+		f.Told++
+		if e.Change == ChangeResync {
+			f.Resyncs++
+		}
+	case Ill:
+		f.Ills++
+	case Led:
+		f.Leaders++
+	}
+}
+
+func (f *Figures) ended(e Event, g *grant) {
+	switch e.Cause {
+	case CauseReleased:
+		return
+	case CauseExpired:
+		f.Expired++
+	default:
+		f.Ended++
+	}
+	if g != nil && g.LockDelay > 0 {
+		f.Delays++
+	}
+}
+
 func (f *Figures) kinds(g *grant) {
+	if g.Election {
+		f.Tenures++
+	}
 	if len(g.Others) > 0 {
 		f.Wholes++
 	}
@@ -113,7 +146,6 @@ func (f *Figures) kinds(g *grant) {
 	}
 }
 
-// resumed is the time from Over until the last node served.
 func resumed(h []Event) (longest time.Duration) {
 	over, nodes, served := time.Duration(-1), make(map[int]bool), make(map[int]bool)
 	for _, e := range h {
@@ -143,7 +175,6 @@ func (f *Figures) Merge(o Figures) {
 	f.Resumed = max(f.Resumed, o.Resumed)
 }
 
-// count is one of the numbers, and how much of it is wanted.
 type count struct {
 	what  string
 	n     *int
@@ -156,6 +187,8 @@ func (f *Figures) counts(least Figures) []count {
 		{"leases expired", &f.Expired, least.Expired}, {"tokens verified", &f.Verified, least.Verified},
 		{"looks at queues", &f.Looked, least.Looked}, {"values set", &f.Sets, least.Sets}, {"runs", &f.Runs, least.Runs},
 		{"grants of sets", &f.Wholes, least.Wholes}, {"grants that rest", &f.Rests, least.Rests},
+		{"tenures of leaders", &f.Tenures, least.Tenures}, {"minimum hold times", &f.MinHolds, least.MinHolds},
+		{"lock delays", &f.Delays, least.Delays}, {"releases", &f.Released, least.Released}, {"leases ended", &f.Ended, least.Ended},
 		{"grants freed by force", &f.Freed, least.Freed}, {"grants with a TTL of their own", &f.Longs, least.Longs},
 		{"nodes revoked", &f.Revoked, least.Revoked}, {"reads of leaders", &f.LeaderReads, least.LeaderReads},
 		{"leaders observed", &f.Observed, least.Observed}, {"changes told", &f.Told, least.Told}, {"gaps told", &f.Resyncs, least.Resyncs},
@@ -163,16 +196,59 @@ func (f *Figures) counts(least Figures) []count {
 	}
 }
 
-// Shortfall says what there is too little of to have shown a violation; "" if nothing is. A zero in
-// least asks for nothing; Late and Resumed are not looked at.
-func (f Figures) Shortfall(least Figures) string {
+// Lacks says all that there is too little of to have shown a violation. A zero in least asks for
+// nothing; Late and Resumed are not looked at.
+func (f Figures) Lacks(least Figures) (what []string) {
 	for _, c := range f.counts(least) {
 		if *c.n < c.least {
-			return fmt.Sprintf("%d %s, at least %d wanted", *c.n, c.what, c.least)
+			what = append(what, fmt.Sprintf("%d %s, at least %d wanted", *c.n, c.what, c.least))
 		}
+	}
+	return what
+}
+
+// Shortfall is the first that Lacks says; "" if there is enough.
+func (f Figures) Shortfall(least Figures) string {
+	if what := f.Lacks(least); len(what) > 0 {
+		return what[0]
 	}
 	return ""
 }
 
 // Shortfall says what a history lacks: see Figures.Shortfall.
 func Shortfall(h []Event, least Figures) string { return Measure(h).Shortfall(least) }
+
+// Histogram counts durations in buckets that double from a millisecond on. The zero value is empty.
+type Histogram struct {
+	Buckets [20]uint64 // below 1ms, 2ms, 4ms, …
+	Count   uint64
+	Max     time.Duration
+}
+
+// Add counts one duration; what is below zero counts as zero.
+func (h *Histogram) Add(d time.Duration) {
+	d = max(0, d)
+	h.Buckets[min(bits.Len64(uint64(d/time.Millisecond)), len(h.Buckets)-1)]++
+	h.Count++
+	h.Max = max(h.Max, d)
+}
+
+// Merge adds what another one counted.
+func (h *Histogram) Merge(o *Histogram) {
+	for i, n := range o.Buckets {
+		h.Buckets[i] += n
+	}
+	h.Count += o.Count
+	h.Max = max(h.Max, o.Max)
+}
+
+// String is one line: "below 1ms: 3, below 16ms: 2; max 12ms".
+func (h *Histogram) String() string {
+	var parts []string
+	for i, n := range h.Buckets {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("below %v: %d", time.Millisecond<<i, n))
+		}
+	}
+	return fmt.Sprintf("%s; max %v", strings.Join(parts, ", "), h.Max.Round(time.Microsecond))
+}

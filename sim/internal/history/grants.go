@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// grant is all that a history tells of one token.
 type grant struct {
 	Event              // Granted, with what was asked for
 	id          string // of the node that asked
@@ -22,7 +21,6 @@ type grant struct {
 	weighs      bool   // first and last are set
 }
 
-// grants gathers the grants by token.
 func grants(h []Event) map[uint64]*grant {
 	asked := make(map[uint64]int)
 	force := make(map[uint64]uint64)      // token by op
@@ -93,12 +91,11 @@ func grants(h []Event) map[uint64]*grant {
 	return all
 }
 
-// terms takes over what was asked for.
 func (g *grant) terms(a Event) {
-	g.Weight, g.Limit, g.Others, g.MinHold, g.LockDelay, g.TTL = a.Weight, a.Limit, a.Others, a.MinHold, a.LockDelay, a.TTL
+	g.Weight, g.Limit, g.Others, g.Election = a.Weight, a.Limit, a.Others, a.Election
+	g.MinHold, g.LockDelay, g.TTL = a.MinHold, a.LockDelay, a.TTL
 }
 
-// seen notes that the lease was found valid.
 func (g *grant) seen(i int) {
 	if !g.weighs {
 		g.first, g.weighs = i, true
@@ -120,10 +117,8 @@ func heldBy(all map[uint64]*grant, id string) (held []*grant) {
 // answer; without one it may be carried out at any later time.
 type revocation struct{ begun, answered int }
 
-// ttl is that of the grant's session.
 func (g *grant) ttl(b Bounds) time.Duration { return cmp.Or(g.TTL, b.TTL) }
 
-// exclusive says whether nobody else fits beside the grant.
 func (g *grant) exclusive() bool { return g.granted >= 0 && g.Weight == g.Limit }
 
 // excludes says whether two grants have a name in common that has no room for both.

@@ -2,25 +2,23 @@
 // locks saw, in true time, and pure functions that look for what must not be in it. It knows
 // nothing of how Holdfast works inside; what is not in the history cannot excuse a violation.
 //
-//	history.go  what is recorded; recorder.go by whom
+//	history.go  what is recorded
 //	grants.go   mutual exclusion, tokens, nothing forgotten, nothing ended early
-//	ends.go     who may end a grant before its TTL
+//	ends.go     the right to end a grant before its TTL, and places that stay taken
 //	waiting.go  order, deadlines, lateness, service after the faults
-//	reads.go    who holds, as reads tell it
-//	sets.go     names that are had together
-//	rests.go    places that stay taken
-//	values.go   the locks' values
-//	once.go     what runs once
+//	reads.go    holders, as reads tell of them, and names that are had together
+//	values.go   the locks' values, and what runs once
 //	restore.go  what a group may forget that is taken back to a backup
 //	observe.go  what observers of an election are told
 //	watch.go, replay.go  what watchers are told, and what follows from it
-//	lateness.go, figures.go   how late, how much: what is too little in a vacuous run
+//	figures.go  how late, how much: what is too little in a vacuous run
 package history
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -175,6 +173,7 @@ type Bounds struct {
 	Answer time.Duration // a call answers this long after the end of its context
 	Resume time.Duration // all nodes serve again this long after all faults have ended
 	Drift  float64       // two clocks differ by this part at most: what no holder times may end so much early
+	Clock  time.Duration // all nodes read one clock, and two readings differ by this at most; 0: each has its own
 }
 
 // Violation is a broken promise.
@@ -233,4 +232,47 @@ func About(h []Event, lock string, at time.Duration, n int) []Event {
 		}
 	}
 	return list[max(0, len(list)-n):]
+}
+
+// Recorder collects events in the order in which they happened. It is safe for concurrent use.
+type Recorder struct {
+	now func() time.Duration
+
+	mu     sync.Mutex
+	ops    uint64
+	events []Event
+}
+
+// NewRecorder returns an empty recorder that goes by now, the true time.
+func NewRecorder(now func() time.Duration) *Recorder { return &Recorder{now: now} }
+
+// Op returns a new number for a call.
+func (r *Recorder) Op() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops++
+	return r.ops
+}
+
+// Add records e at this moment.
+func (r *Recorder) Add(e Event) {
+	r.Observe(func() (Event, bool) { return e, true })
+}
+
+// Observe records what look sees. Nothing else is recorded meanwhile, so that what is seen did not
+// change in between; look must be quick. It records nothing if look returns false.
+func (r *Recorder) Observe(look func() (Event, bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e, ok := look(); ok {
+		e.At = r.now()
+		r.events = append(r.events, e)
+	}
+}
+
+// Events returns all events so far, in order.
+func (r *Recorder) Events() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
 }

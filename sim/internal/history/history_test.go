@@ -152,6 +152,12 @@ func TestEachCheckRejectsItsHistory(t *testing.T) {
 		{"values are current", script(op(1, value("a", on(history.Set, 0, 10))), ok(op(1, on(history.Done, 0, 10))),
 			op(2, value("b", on(history.Set, 0, 10))), ok(op(2, on(history.Done, 0, 10))),
 			op(5, on(history.Look, 0, 0)), value("a", op(5, on(history.Looked, 0, 0))))},
+		{"values are current", script(op(1, value("a", on(history.Set, 0, 10))), // in doubt, and read, and then not
+			op(5, on(history.Look, 0, 0)), value("a", op(5, on(history.Looked, 0, 0))), op(6, on(history.Look, 0, 0)), op(6, on(history.Looked, 0, 0)))},
+		{"values are current", script(op(1, value("a", on(history.Set, 0, 10))), // in doubt, and read, and overwritten
+			op(5, on(history.Look, 0, 0)), value("a", op(5, on(history.Looked, 0, 0))),
+			op(2, value("b", on(history.Set, 0, 10))), ok(op(2, on(history.Done, 0, 10))),
+			op(6, on(history.Look, 0, 0)), value("a", op(6, on(history.Looked, 0, 0))))},
 		{"a finished key is not run again", script(on(history.Begun, 0, 10), ok(on(history.Finished, 0, 10)), on(history.Begun, 1, 11))},
 		{"runs of a key have rising tokens", script(on(history.Begun, 0, 10), on(history.Begun, 1, 10))},
 		{"a run that was given up does not finish", script(on(history.Begun, 0, 10), on(history.Begun, 1, 11), ok(on(history.Finished, 0, 10)))},

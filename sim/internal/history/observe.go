@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// observer is one Observe of an election.
 type observer struct{ *hearer }
 
 // Observers finds what one who observes an election may not be told: leaders out of order or twice,
@@ -36,7 +35,6 @@ func Observers(h []Event, b Bounds) (found []Violation) {
 	return found
 }
 
-// order demands that tokens rise, and that nothing is told twice.
 func (o observer) order(h []Event) (found []Violation) {
 	var last uint64
 	for n, i := range o.told {
@@ -121,4 +119,50 @@ func (o observer) hears(h []Event, b Bounds, x health, of []*grant) (found []Vio
 		}
 	}
 	return found
+}
+
+type health struct {
+	nodes  map[int][]span
+	quorum []span
+}
+
+// span is a stretch of time. One that has not ended ends never.
+type span struct{ from, to time.Duration }
+
+const never = time.Duration(1<<63 - 1)
+
+func healthOf(h []Event) health {
+	x := health{nodes: make(map[int][]span)}
+	turn := func(spans []span, at time.Duration, well bool) []span {
+		open := len(spans) > 0 && spans[len(spans)-1].to == never
+		switch {
+		case well && !open:
+			return append(spans, span{at, never})
+		case !well && open:
+			spans[len(spans)-1].to = at
+		}
+		return spans
+	}
+	for _, e := range h {
+		switch e.Kind {
+		case Well, Ill:
+			x.nodes[e.Node] = turn(x.nodes[e.Node], e.At, e.Kind == Well)
+		case Quorum:
+			x.quorum = turn(x.quorum, e.At, e.OK)
+		}
+	}
+	return x
+}
+
+// fine says whether a node and the majority were well all the time.
+func (x health) fine(node int, from, to time.Duration) bool {
+	in := func(spans []span) bool {
+		for _, s := range spans {
+			if s.from <= from && to < s.to {
+				return true
+			}
+		}
+		return false
+	}
+	return in(x.quorum) && in(x.nodes[node])
 }

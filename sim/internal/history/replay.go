@@ -30,13 +30,11 @@ func Replays(h []Event, _ Bounds) (found []Violation) {
 	return append(found, contradicted(h, all, whole)...)
 }
 
-// question is an Asked and its index.
 type question struct {
 	Event
 	at int
 }
 
-// replay follows one stretch.
 func (s stretch) replay(h []Event, asked map[uint64]*question) (found []Violation) {
 	holds := make(map[string]uint64)    // the exclusive holder whose grant was told
 	over := make(map[string]uint64)     // the highest token whose end was told

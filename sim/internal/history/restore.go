@@ -28,7 +28,6 @@ func Lines(h []Event) (lines [][]Event) {
 	return append(lines, line)
 }
 
-// ofHolder says whether the event is what the holder of Token did or saw.
 func (e Event) ofHolder() bool {
 	switch e.Kind {
 	case Held, Ended, Release, Released, Begun, Finished:
@@ -64,7 +63,6 @@ func back(line []Event, restored Event) (next []Event) {
 	return next
 }
 
-// unanswered ends the calls that have no answer.
 func unanswered(line []Event, copied Event) (ends []Event) {
 	open := make(map[uint64]Event)
 	var order []uint64

@@ -1,7 +1,11 @@
 package history
 
-// write is one time that a value was written.
-type write struct{ asked, done int } // indexes; done is -1 as long as it may not have happened
+// write is one time that a value was written, by indexes; -1: not so far. A write that is not done
+// may come at any later time, and one that is no Set several times until then.
+type write struct {
+	asked, done, seen int // seen: by a read
+	set               bool
+}
 
 // Values finds reads of a lock's value that were not written, or that had been overwritten before
 // the read began. "" is the value of a lock which nobody wrote to. A value that comes with Asked is
@@ -16,13 +20,13 @@ func Values(h []Event, _ Bounds) (found []Violation) {
 			if e.Value == "" {
 				continue
 			}
-			w := &write{asked: i, done: -1}
+			w := &write{i, -1, -1, e.Kind == Set}
 			if writes[e.Lock] == nil {
 				writes[e.Lock] = make(map[string][]*write)
 			}
 			writes[e.Lock][e.Value], ops[e.Op] = append(writes[e.Lock][e.Value], w), w
 		case Granted, Done:
-			if w := ops[e.Op]; w != nil && (e.OK || e.Kind == Granted) {
+			if w := ops[e.Op]; w != nil && w.done < 0 && (e.OK || e.Kind == Granted) {
 				w.done = i
 			}
 		case Look, Who, Observing:
@@ -42,6 +46,10 @@ func Values(h []Event, _ Bounds) (found []Violation) {
 			} else if by := overwritten(all, e.Value, at); by != "" {
 				found = append(found, broken("values are current", e.At, e.Lock,
 					"%q was read although %s had been written", e.Value, by))
+			} else if list := all[e.Value]; len(list) == 1 && list[0].seen < 0 {
+				if list[0].seen = i; list[0].set && list[0].done < 0 {
+					list[0].done = i
+				}
 			}
 		}
 	}
@@ -62,7 +70,7 @@ func overwritten(all map[string][]*write, value string, before int) (by string) 
 		by = ""
 		for other, list := range all {
 			for _, o := range list {
-				if other != value && o.done >= 0 && o.done < before && o.asked > w.done {
+				if other != value && (o.done >= 0 && o.done < before || o.seen >= 0 && o.seen < before) && o.asked > w.done {
 					by = other
 				}
 			}
@@ -72,4 +80,44 @@ func overwritten(all map[string][]*write, value string, before int) (by string) 
 		}
 	}
 	return by
+}
+
+// RunOnce finds keys that were run again after they were finished, runs that begin with a token no
+// higher than one before, and runs that finished although a later one had begun.
+func RunOnce(h []Event, _ Bounds) (found []Violation) {
+	type key struct {
+		highest  uint64 // token of a run that began
+		finished *Event
+	}
+	keys := make(map[string]*key)
+	for i, e := range h {
+		if e.Kind != Begun && e.Kind != Finished {
+			continue
+		}
+		k := keys[e.Lock]
+		if k == nil {
+			k = &key{}
+			keys[e.Lock] = k
+		}
+		if k.finished != nil && k.finished.Until > 0 && e.At >= k.finished.Until {
+			k.finished = nil // forgotten, as was agreed
+		}
+		switch {
+		case e.Kind == Begun && k.finished != nil:
+			found = append(found, broken("a finished key is not run again", e.At, e.Lock,
+				"token %d begins on node %d, token %d had finished at %v", e.Token, e.Node, k.finished.Token, k.finished.At))
+		case e.Kind == Begun && e.Token <= k.highest:
+			found = append(found, broken("runs of a key have rising tokens", e.At, e.Lock,
+				"token %d begins on node %d after token %d", e.Token, e.Node, k.highest))
+		case e.Kind == Finished && e.OK && e.Token < k.highest:
+			found = append(found, broken("a run that was given up does not finish", e.At, e.Lock,
+				"token %d on node %d was told that it finished, token %d had begun", e.Token, e.Node, k.highest))
+		}
+		if e.Kind == Begun {
+			k.highest = max(k.highest, e.Token)
+		} else if e.OK {
+			k.finished = &h[i]
+		}
+	}
+	return found
 }

@@ -83,7 +83,6 @@ func Watchers(h []Event, b Bounds) (found []Violation) {
 	return append(found, untold(h, b, all)...)
 }
 
-// order demands that indexes rise, and that nothing is told twice.
 func (w watcher) order(h []Event) (found []Violation) {
 	told := make(map[change]bool)
 	var last, missing uint64
@@ -109,7 +108,6 @@ func (w watcher) order(h []Event) (found []Violation) {
 	return found
 }
 
-// misses demands that all changes within a stretch were told.
 func (s stretch) misses(h []Event, changes []change) (found []Violation) {
 	told := make(map[change]bool)
 	for _, i := range s.told {
@@ -182,4 +180,30 @@ func untold(h []Event, b Bounds, all []watcher) (found []Violation) {
 		}
 	}
 	return found
+}
+
+// hearer is a caller that is told of changes one after the other, from a beginning to an end.
+type hearer struct {
+	Event       // the beginning
+	begun int   // its index
+	told  []int // indexes
+	until time.Duration
+}
+
+func hearers(h []Event, begins, tells Kind) (all []*hearer) {
+	of := make(map[uint64]*hearer)
+	for i, e := range h {
+		x := of[e.Op]
+		switch {
+		case e.Kind == begins:
+			x = &hearer{Event: e, begun: i, until: h[len(h)-1].At}
+			of[e.Op], all = x, append(all, x)
+		case x == nil:
+		case e.Kind == tells:
+			x.told = append(x.told, i)
+		case e.Kind == Unheard:
+			x.until = e.At
+		}
+	}
+	return all
 }

@@ -25,7 +25,6 @@ func newCaller(w *world, i int) *caller {
 	return c
 }
 
-// next makes the next call, if there is one and the faults are not over.
 func (c *caller) next() {
 	if len(c.todo) == 0 || c.w.healed {
 		c.w.callers--
@@ -48,7 +47,6 @@ func (c *caller) next() {
 	})
 }
 
-// call is Cluster.Acquire and what its caller does with the lease.
 type call struct {
 	n      *node
 	spec   Call
@@ -89,7 +87,6 @@ func (x *news) hear(token uint64, err error) {
 	x.c.n.w.after(x.c.n, 0, x.wake) // as another goroutine would
 }
 
-// wake lets the call go on, if that is what it waits for.
 func (x *news) wake() {
 	if x.told && x.c.waits && x.c.news == x {
 		x.c.woken(x.token, x.err)
@@ -128,7 +125,6 @@ func (c *call) event(kind history.Kind) history.Event {
 	return history.Event{Kind: kind, Op: c.op, Node: c.n.i, Lock: c.n.w.lockName(c.spec.Lock)}
 }
 
-// expire is the end of the call's context.
 func (c *call) expire() {
 	if c.over {
 		return
@@ -164,9 +160,10 @@ func (c *call) attempt() {
 	k.asked(c)
 	cmd := fsm.Acquire{
 		Session: ask.Session.ID(), TTL: ask.Session.TTL(), Request: ask.Request, Acked: ask.Acked,
-		Name: w.lockName(c.spec.Lock), Wait: c.spec.Wait, Priority: c.spec.Priority,
-		Mode: c.spec.Mode, Limit: w.plan.Locks[c.spec.Lock].limit(c.spec.Mode), Weight: c.spec.Weight,
-		Delay: c.spec.Delay, Election: c.spec.Lead,
+		Name: w.lockName(c.spec.Lock), Wait: c.spec.Wait, Terms: fsm.Terms{
+			Priority: c.spec.Priority, Mode: c.spec.Mode, Limit: w.plan.Locks[c.spec.Lock].limit(c.spec.Mode),
+			Weight: c.spec.Weight, Delay: c.spec.Delay, Election: c.spec.Lead,
+		},
 	}
 	if c.spec.Others != 0 {
 		for _, l := range c.spec.locks()[1:] {
@@ -232,7 +229,6 @@ func (c *call) woken(token uint64, err error) {
 	c.take(token)
 }
 
-// again asks under a new request.
 func (c *call) again() {
 	if c.ctx.ended {
 		c.refuse("patience ended")
@@ -241,7 +237,6 @@ func (c *call) again() {
 	c.n.w.after(c.n, 0, c.attempt)
 }
 
-// take makes the lease of a grant.
 func (c *call) take(token uint64) {
 	c.asking = false
 	t := &tenure{n: c.n, c: c, token: token, life: c.n.life, locks: c.spec.locks()}
@@ -257,14 +252,12 @@ func (c *call) take(token uint64) {
 	t.begin()
 }
 
-// giveUp ends a request that leads to no lease.
 func (c *call) giveUp(sent bool) {
 	c.asking = false
 	c.ask.GiveUp(sent)
 	c.n.keeper.attend()
 }
 
-// refuse ends the call without a lease.
 func (c *call) refuse(cause string) {
 	if c.over {
 		return
@@ -279,7 +272,6 @@ func (c *call) refuse(cause string) {
 	c.then()
 }
 
-// gone is the end of the process.
 func (c *call) gone() { c.refuse("the process crashed") }
 
 func (c *call) close() {

@@ -2,7 +2,6 @@ package model
 
 const entriesMax = 64 // in one message
 
-// replicate sends a replica what it lacks, or a heartbeat.
 func (r *raft) replicate(to int) {
 	me, term, commit := r.replicaID(), r.term, r.commit
 	if r.next[to] <= r.snap.index {
@@ -60,7 +59,6 @@ func (r *raft) append(from replicaID, term, prev, prevTerm uint64, list []entry,
 	r.reply(from, known, true)
 }
 
-// hear notes that the raft leader of a term lives.
 func (r *raft) hear(from replicaID, term uint64) {
 	if r.role == leading && term == r.term {
 		r.w.broken("the model of Raft is sound", "nodes %d and %d lead term %d", r.i, from.node, term)
@@ -109,7 +107,6 @@ func (r *raft) heardOf(who replicaID, term, index uint64, ok bool) {
 	}
 }
 
-// advance commits what a majority of the voters has, if it ends with an entry of this term.
 func (r *raft) advance() {
 	r.match[r.i] = r.last()
 	best := r.commit
@@ -160,7 +157,6 @@ func (r *raft) commitTo(index uint64) {
 	}
 }
 
-// reconfigured lets another membership be in force.
 func (r *raft) reconfigured() {
 	switch {
 	case r.role == leading && !r.voter():
@@ -172,7 +168,6 @@ func (r *raft) reconfigured() {
 	}
 }
 
-// install takes a snapshot from the raft leader in place of a log that lags behind.
 func (r *raft) install(from replicaID, term uint64, snap image) {
 	if term < r.term {
 		r.reply(from, 0, false)
@@ -197,7 +192,6 @@ func (r *raft) install(from replicaID, term uint64, snap image) {
 	r.reply(from, snap.index, true)
 }
 
-// compact makes a snapshot of what is applied and drops the log up to there.
 func (r *raft) compact() {
 	index := r.applied
 	if index-r.snap.index < uint64(r.w.plan.Snapshot) {

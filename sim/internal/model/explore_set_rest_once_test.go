@@ -72,7 +72,8 @@ const keep = time.Millisecond
 func (c *client) acquire() fsm.Acquire {
 	return fsm.Acquire{
 		Session: c.id, TTL: time.Second, Request: c.request, Acked: c.request,
-		Name: c.wish.names[0], Others: c.wish.names[1:], Wait: true, Delay: c.wish.rests,
+		Name: c.wish.names[0], Others: c.wish.names[1:], Wait: true,
+		Terms: fsm.Terms{Delay: c.wish.rests},
 	}
 }
 

@@ -61,7 +61,6 @@ type Fault struct {
 	Copied      bool `json:",omitempty"` // of Move: on the same machine, in another directory
 }
 
-// faults draws the faults of a plan from a random set of kinds.
 func (p *Plan) faults(r *rand.Rand) (list []Fault) {
 	var kinds []FaultKind
 	for k := range faultsEnd {
@@ -115,7 +114,6 @@ func (p *Plan) faults(r *rand.Rand) (list []Fault) {
 	return list
 }
 
-// schedule plans the faults.
 func (w *world) schedule() {
 	for _, n := range w.nodes {
 		w.ail(n, 0)
@@ -139,7 +137,6 @@ func (w *world) schedule() {
 	}
 }
 
-// inject begins a fault (by is 1) or ends it (-1).
 func (w *world) inject(f Fault, by int) {
 	n := w.nodes[f.Node]
 	if f.Kind == Outage {
@@ -261,7 +258,6 @@ func (w *world) remove(n, other *node, by int) {
 	}
 }
 
-// ail notes how many faults touch a node.
 func (w *world) ail(n *node, by int) {
 	n.ills += by
 	w.health()

@@ -68,7 +68,6 @@ func (w *world) heal() {
 	})
 }
 
-// whole is a call that takes all of a lock.
 func (w *world) whole(n *node, lock int, patience time.Duration) Call {
 	c := Call{Caller: -1, Asker: -1, Node: n.i, Lock: lock, Wait: true, Patience: patience}
 	switch k := w.plan.Locks[lock]; {
@@ -80,7 +79,6 @@ func (w *world) whole(n *node, lock int, patience time.Duration) Call {
 	return c
 }
 
-// serve takes and releases the node's own lock, until that works once.
 func (w *world) serve(n *node, from time.Duration) {
 	grants := w.stats.Grants
 	own := len(w.plan.Locks) - len(w.nodes) + n.i
@@ -105,7 +103,6 @@ func (w *world) serve(n *node, from time.Duration) {
 	})
 }
 
-// finish goes on to the end when all callers have done what they had begun.
 func (w *world) finish() {
 	if w.healed && w.callers == 0 && w.unserved == 0 && !w.finishing {
 		w.finishing = true
@@ -113,7 +110,6 @@ func (w *world) finish() {
 	}
 }
 
-// takeAll takes every lock on every node, one after the other.
 func (w *world) takeAll(i int) {
 	locks := len(w.plan.Locks) - len(w.nodes)
 	if i == locks*len(w.nodes) {
@@ -178,7 +174,7 @@ func (w *world) drained() {
 			w.broken("nothing is left over", "node %d has %d grants, %d waiters, %d sessions, %d rests, %d Once keys",
 				n.i, info.Grants, info.Waiters, info.Sessions, info.Rests, info.Keys)
 		}
-		if sessions := len(n.keeper.table.All()); sessions+len(n.pending)+n.line.Waiting()+n.times.Rests()+len(n.leads)+n.keeper.cleaners > 0 {
+		if sessions := len(n.keeper.table.All()); sessions+len(n.pending)+n.queue.Len()+n.times.Rests()+len(n.leads)+n.keeper.cleaners > 0 {
 			w.broken("nothing is left over", "node %d keeps %d sessions, %d proposals, %d rests, %d candidates, %d debts",
 				n.i, sessions, len(n.pending), n.times.Rests(), len(n.leads), n.keeper.cleaners)
 		}
@@ -201,7 +197,6 @@ func (w *world) servedAgain(h []history.Event, b history.Bounds) []history.Viola
 	}), b)
 }
 
-// judge lets the checkers of package history look at what the callers saw.
 func (w *world) judge() {
 	slack := time.Duration(w.plan.Drift * float64(w.plan.longest()))
 	bounds := history.Bounds{

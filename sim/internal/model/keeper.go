@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -53,7 +55,6 @@ func (k *keeper) wake() {
 	k.n.set(&k.timer, k.n.now(), k.step)
 }
 
-// step takes the table's steps.
 func (k *keeper) step() {
 	now := k.n.now()
 	work := k.table.Step(now)
@@ -66,7 +67,6 @@ func (k *keeper) step() {
 	}
 }
 
-// keepalive makes one attempt: the plan decides on the next.
 func (k *keeper) keepalive(keepalive session.Keepalive) {
 	if k.n.w.trace != nil {
 		k.n.w.tell("node %d renews %v", k.n.i, keepalive.Command.Sessions)
@@ -122,7 +122,6 @@ func (k *keeper) handOver(s *session.Session, ctx *patience, then func()) {
 	})
 }
 
-// clean pays debts until there is none.
 func (k *keeper) clean() {
 	d := k.table.Owed()
 	if d == nil {
@@ -132,7 +131,6 @@ func (k *keeper) clean() {
 	k.pay(d)
 }
 
-// pay tells the group all of a debt, one command after the other.
 func (k *keeper) pay(d *session.Debt) {
 	cmd := d.Command()
 	switch {
@@ -166,9 +164,42 @@ func (k *keeper) note(events []fsm.Event) {
 	}
 }
 
-// restore is observer.Restored for the same.
 func (k *keeper) restore(m *fsm.Machine) {
-	k.table.Restore(m)
+	err := k.table.Restore(func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
+		answer, _ := q.Read(m.Answer(q))
+		return answer, nil
+	})
+	if err != nil {
+		panic(err) // the state of this process answers always
+	}
 	k.attend()
 	k.n.told()
+}
+
+// proposeEnds is what the product's Timekeeper does with the table that both run: what is due is
+// proposed once, and the end of the attempt lets it look again. Only a replica that votes proposes.
+func (n *node) proposeEnds() {
+	next := n.now().Add(expiry.PauseMax)
+	if n.members.votes(n.i) {
+		var due []fsm.Command
+		due, next = n.times.Step(func(look func(*fsm.Machine)) { look(n.machine) }, n.now(), n.raft.role == leading)
+		for _, cmd := range due {
+			if end, ok := cmd.(fsm.Expire); ok && n.w.trace != nil {
+				n.w.tell("node %d proposes the end of session %s, renewed at %d", n.i, brief(end.Session), end.Renewed)
+			}
+			n.attempt(fsm.Encode(cmd), func(fsm.Outcome, bool) { n.wakeEnds() })
+		}
+	}
+	n.set(&n.ends, max(next, n.now().Add(loop.PauseMin)), n.proposeEnds)
+}
+
+func (n *node) wakeEnds() {
+	n.ends.planned = 0
+	n.set(&n.ends, n.now(), n.proposeEnds)
+}
+
+// atLeast is how much true time goes by at least while a clock within the bound that the nodes were
+// told measures d.
+func (w *world) atLeast(d time.Duration) time.Duration {
+	return max(0, time.Duration(float64(d)/(1+w.plan.Drift/2))-time.Microsecond)
 }

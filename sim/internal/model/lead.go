@@ -91,7 +91,6 @@ func (n *node) writing(lock int, op *uint64) history.Event {
 	return e
 }
 
-// written records that a write is known to have happened.
 func (n *node) written(lock int, op uint64) {
 	n.w.record(history.Event{Kind: history.Done, Op: op, Node: n.i, Lock: n.w.lockName(lock), OK: true})
 }
@@ -127,7 +126,6 @@ func (t *tenure) withdrawal() fsm.Withdraw {
 	return fsm.Withdraw{Session: s.ID(), Acked: s.Acked(), Requests: []uint64{t.unsettled}}
 }
 
-// tell writes the value under one request number.
 func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
 	s := t.grant.Session()
 	request, acked, err := s.Begin(t.n.now())
@@ -146,7 +144,6 @@ func (t *tenure) tell(ctx *patience, op uint64, value []byte) {
 	})
 }
 
-// wrote is Lease.wrote.
 func (t *tenure) wrote(request, op uint64, out fsm.Outcome, known, unknown bool) {
 	s := t.grant.Session()
 	_, state := out.Code.Left()
@@ -206,7 +203,6 @@ func (w *world) look(n *node, locks ...int) {
 	})
 }
 
-// looked records what a reading found.
 func (w *world) looked(e history.Event, name string, l fsm.Lock, elects bool) {
 	e.Kind, e.Lock, e.Value, e.Tokens = history.Looked, name, string(l.Value), []uint64{}
 	for _, h := range l.Holders {
@@ -219,4 +215,57 @@ func (w *world) looked(e history.Event, name string, l fsm.Lock, elects bool) {
 		}
 	}
 	w.record(e)
+}
+
+func (n *node) finished(name string) bool {
+	key, _ := fsm.OnceKey(name)
+	_, done := n.machine.Key(key)
+	return done
+}
+
+func (t *tenure) announce() {
+	w, spec := t.n.w, t.c.spec
+	switch {
+	case len(t.locks) > 1:
+		w.stats.Sets++
+	case spec.Lead:
+		w.stats.Elections++
+	case w.plan.Locks[spec.Lock].Once:
+		w.stats.Begun++
+		w.record(t.event(history.Begun))
+	}
+	if spec.MinHold > 0 {
+		w.promise(t)
+	}
+}
+
+// finish is Lease.finish: the function of a Once key has returned without an error.
+func (t *tenure) finish() {
+	w, n, spec := t.n.w, t.n, t.c.spec
+	w.record(t.event(history.Release))
+	t.released = true
+	t.grant.End(session.ErrReleased)
+	until := w.now + w.atLeast(spec.Keep)
+	ctx := &patience{}
+	s := t.grant.Session()
+	w.after(n, s.TTL(), ctx.expire)
+	cmd := fsm.Finish{
+		Session: s.ID(), Acked: s.Acked(), Name: w.lockName(spec.Lock), Token: t.token,
+		Keep: (spec.Keep + time.Millisecond - 1).Truncate(time.Millisecond),
+	}
+	n.insist(ctx, cmd, func(out fsm.Outcome, known, _ bool) {
+		switch {
+		case !known:
+			t.releaseLater()
+		case out.Code == fsm.CodeOK:
+			w.stats.Finished++
+			w.record(t.event(history.Released))
+			if w.now < until && !w.plan.Wild { // or it may be forgotten by now
+				e := t.event(history.Finished)
+				e.OK, e.Until = true, until
+				w.record(e)
+			}
+		}
+		t.stop()
+	})
 }

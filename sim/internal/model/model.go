@@ -1,40 +1,34 @@
 // Package model runs the passive core of Holdfast, fsm, internal/lease, internal/session, the table
-// of internal/expiry, internal/hearing and internal/autopilot, as whole fleets in one goroutine: a
-// model of Raft, of the network, of gossip, of the nodes' clocks and processes, and of callers that
+// of internal/expiry and internal/autopilot, as whole fleets in one goroutine: a model of Raft, of the network, of gossip, of the nodes' clocks and processes, and of callers that
 // work on a resource. Every decision comes from a Plan and every Plan from a seed, so a run can be
 // repeated bit by bit, and a Plan that breaks a promise can be made smaller until a person can read
 // its trace.
 //
 //	plan.go, random.go   what decides a run; random plans
-//	world.go     true time and what happens next
-//	clock.go     what a node's clock shows
-//	network.go   messages, faults of links
+//	world.go     true time, the nodes' clocks, and what happens next
+//	network.go   messages, faults of links, and what nodes see of each other by gossip
 //	faults.go    faults of nodes
-//	config.go, raft.go, entries.go  the model of Raft, with a membership that changes by one replica at a time
-//	pilot.go     carries out what the planner of the membership says, as the root's pilot.go does
-//	gossip.go, life.go   what nodes see of each other; removal, and the next life as a replica
-//	reshape.go   deaths, leaves, and the invariants of the membership
-//	operator.go  what operators free by force
-//	move.go      a disk that is opened elsewhere while its process lives on
+//	raft.go, entries.go  the model of Raft, with a membership that changes by one replica at a time
+//	pilot.go     carries out what the planner of the membership says, as internal/node does
+//	life.go      removal, the next life as a replica, disks that are opened elsewhere, operators
+//	reshape.go   the membership, deaths, leaves, and its invariants
 //	replica.go   applying the log, snapshots, restarts
 //	keeper.go, propose.go   what the root package does around fsm and internal/session, without its goroutines
-//	ends.go      proposes what has come to its end
 //	call.go, tenure.go   callers, and the resource that they work on
-//	sound.go     what must hold of a node's side of its sessions
-//	once.go, lead.go   what they do as runners of Once keys, candidates and writers of values
-//	replay.go    callers that follow the events of a replica
-//	shadow.go, shadow_*.go   the invariants of the log: a second, independent account of every lock
-//	watch.go     the invariants of true time
+//	lead.go      what callers do as candidates, writers of values and runners of Once keys
+//	account.go   when what has an end began, and which grants there were, by the log
+//	watch.go     the invariants of true time, and of a node's side of its sessions
 //	heal.go      the end of all faults, and what must work again
-//	shrink.go, trace.go   smaller plans, and what a person reads
+//	shrink.go    smaller plans, and what a person reads
 //
 // What is modelled here and not the product's own code: everything but fsm, internal/lease,
-// internal/session, internal/batch, internal/retry, internal/hearing, internal/autopilot, the table
-// of internal/expiry and fence.
+// internal/session, internal/batch, internal/retry, internal/autopilot, the table of
+// internal/expiry and fence.
 package model
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/holdfast-go/holdfast/sim/internal/history"
@@ -102,8 +96,6 @@ type Stats struct {
 	Campaigns  uint64 // again, after a loss
 	Written    uint64 // values, by their holders
 	Looks      uint64 // at who holds a lock and its value
-	Replays    uint64 // states compared with what events made of an earlier one
-	Resyncs    uint64 // after events were missed
 	Late       history.Histogram
 	LateRests  history.Histogram
 	LateKeys   history.Histogram
@@ -118,19 +110,11 @@ func (s *Stats) Add(o Stats) {
 	s.Late.Merge(&o.Late)
 	s.LateRests.Merge(&o.LateRests)
 	s.LateKeys.Merge(&o.LateKeys)
-	for _, f := range []struct{ to, from *uint64 }{
-		{&s.Steps, &o.Steps}, {&s.Applied, &o.Applied}, {&s.Commands, &o.Commands}, {&s.Checks, &o.Checks},
-		{&s.Calls, &o.Calls}, {&s.Grants, &o.Grants}, {&s.Expired, &o.Expired}, {&s.Leaders, &o.Leaders},
-		{&s.Snapshots, &o.Snapshots}, {&s.Restarts, &o.Restarts}, {&s.Faults, &o.Faults}, {&s.Unknown, &o.Unknown},
-		{&s.Writes, &o.Writes}, {&s.LostWrites, &o.LostWrites}, {&s.Refused, &o.Refused},
-		{&s.Sets, &o.Sets}, {&s.Rests, &o.Rests}, {&s.Begun, &o.Begun}, {&s.Finished, &o.Finished}, {&s.Forgotten, &o.Forgotten},
-		{&s.Elections, &o.Elections}, {&s.Campaigns, &o.Campaigns}, {&s.Written, &o.Written}, {&s.Looks, &o.Looks},
-		{&s.Replays, &o.Replays}, {&s.Resyncs, &o.Resyncs}, {&s.Together, &o.Together},
-		{&s.Removed, &o.Removed}, {&s.Promoted, &o.Promoted}, {&s.LetGo, &o.LetGo}, {&s.Void, &o.Void}, {&s.Returned, &o.Returned},
-		{&s.Died, &o.Died}, {&s.Replaced, &o.Replaced}, {&s.Parted, &o.Parted},
-		{&s.Moved, &o.Moved}, {&s.Outlived, &o.Outlived}, {&s.Proven, &o.Proven}, {&s.Revoked, &o.Revoked},
-	} {
-		*f.to += *f.from
+	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(o)
+	for i := range to.NumField() {
+		if to.Field(i).Kind() == reflect.Uint64 {
+			to.Field(i).SetUint(to.Field(i).Uint() + from.Field(i).Uint())
+		}
 	}
 }
 
@@ -150,7 +134,6 @@ func (s *Stats) Shortfall() string {
 		{"leaders elected", s.Elections, s.Runs}, {"campaigns after a loss", s.Campaigns, 1 + s.Runs/50},
 		{"values written", s.Written, s.Runs}, {"looks at who holds", s.Looks, s.Runs},
 		{"commands that travelled together", s.Together, 5 * s.Runs},
-		{"states replayed from events", s.Replays, 10 * s.Runs}, {"states read anew after missed events", s.Resyncs, s.Runs / 2},
 		{"disks opened elsewhere", s.Moved, s.Runs / 4}, {"leases of processes whose disk was opened elsewhere", s.Outlived, 1 + s.Runs/20},
 		{"sessions of processes that are proved dead", s.Proven, s.Runs / 4}, {"sessions that an operator revoked", s.Revoked, 1 + s.Runs/20},
 		{"silent voters removed", s.Removed, 1 + s.Runs/20}, {"standbys promoted", s.Promoted, 1 + s.Runs/20}, {"nodes let go", s.LetGo, 1 + s.Runs/40},

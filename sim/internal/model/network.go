@@ -1,8 +1,11 @@
 package model
 
-import "time"
+import (
+	"time"
 
-// link is one direction between two nodes.
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+)
+
 type link struct {
 	cut      int // faults that cut it
 	hushed   int // and its gossip alone
@@ -54,6 +57,81 @@ func (w *world) carry(l *link, to int, luck uint64, f func(*raft)) {
 			n.held = append(n.held, func() { f(&n.raft) })
 		default:
 			f(&n.raft)
+		}
+	})
+}
+
+// gossipDoubt is how long a node is seen that gossip does not reach any more.
+const gossipDoubt = 3 * time.Second
+
+type sight struct {
+	seen bool
+	at   time.Duration // when
+	says autopilot.Sighting
+}
+
+// gossip brings up to date what a node sees: whatever says something to somebody that it reaches,
+// itself over others, and not by the ways that Raft takes.
+func (n *node) gossip() {
+	w := n.w
+	if n.sights == nil {
+		n.sights = make([]sight, len(w.nodes))
+	}
+	reached, list := uint64(1)<<n.i, []int{n.i}
+	for k := 0; k < len(list); k++ {
+		for to := range w.nodes {
+			if reached>>to&1 == 0 && w.gossips(list[k], to) {
+				reached |= 1 << to
+				list = append(list, to)
+			}
+		}
+	}
+	for _, i := range list {
+		n.sights[i] = sight{true, w.now, w.nodes[i].says()}
+	}
+}
+
+func (w *world) gossips(a, b int) bool {
+	for _, i := range []int{a, b} {
+		if n := w.nodes[i]; !n.up || n.paused {
+			return false
+		}
+	}
+	there, back := &w.links[a*w.plan.Nodes+b], &w.links[b*w.plan.Nodes+a]
+	return there.cut+there.hushed+back.cut+back.hushed == 0
+}
+
+func (n *node) says() autopilot.Sighting {
+	s := autopilot.Sighting{Node: n.id.String(), Cluster: "group", Replica: n.raft.replicaID().replica(), Phase: autopilot.PhaseRunning, Here: true}
+	switch {
+	case n.leaving:
+		s.Phase = autopilot.PhaseLeaving
+	case !n.bound, n.asks:
+		s.Phase = autopilot.PhaseJoining
+	}
+	return s
+}
+
+func (n *node) sees() (list []autopilot.Sighting) {
+	n.gossip()
+	for _, s := range n.sights {
+		if s.seen {
+			s.says.Here = n.w.now-s.at < gossipDoubt
+			list = append(list, s.says)
+		}
+	}
+	return list
+}
+
+func (n *node) post(to int, f func(*node)) {
+	w := n.w
+	luck := w.chance(8, uint64(n.i), uint64(to), uint64(w.now))
+	if !w.gossips(n.i, to) || !w.healed && fraction(luck) < w.plan.Net.Loss {
+		return
+	}
+	w.after(nil, w.plan.Net.Delay+within(luck, w.plan.Net.Jitter), func() {
+		if other := w.nodes[to]; other.up && !other.paused {
+			f(other)
 		}
 	})
 }

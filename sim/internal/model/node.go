@@ -53,7 +53,7 @@ type node struct {
 	joined  bool // the group has heard its Hello
 	arrived []func()
 	pending map[uint64]*attempt
-	line    batch.Line[*insistence]
+	queue   batch.Queue[*insistence]
 	changed []pause // that a change of the raft leader ends
 
 	timing  time.Duration // since when it has timed all that there is
@@ -63,7 +63,6 @@ type node struct {
 	tenures []*tenure
 	calls   []*call
 	leads   []*candidacy
-	replays []*replay
 }
 
 func newNode(w *world, i int) *node {
@@ -74,7 +73,6 @@ func newNode(w *world, i int) *node {
 	return n
 }
 
-// start begins a process.
 func (n *node) start() {
 	n.incarnation++
 	n.boot += int(n.incarnation+1) % 2
@@ -82,7 +80,6 @@ func (n *node) start() {
 	n.w.record(history.Event{Kind: history.Opened, Node: n.i, Value: n.name()})
 	n.up, n.leaving = true, false
 	n.begin()
-	n.startReplays()
 	if n.asks {
 		n.catchUp()
 	} else {
@@ -96,7 +93,7 @@ func (n *node) begin() {
 	n.paused, n.joined, n.lagging = n.pauses > 0, false, false
 	n.sights = nil
 	n.pending = make(map[uint64]*attempt)
-	n.line = batch.Line[*insistence]{Most: n.w.plan.Underway}
+	n.queue = batch.Queue[*insistence]{Most: n.w.plan.Underway}
 	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil
 	n.times = expiry.New(n.w.plan.Election, func(fsm.SessionID, time.Duration) {})
 	n.ends = timer{}
@@ -152,14 +149,12 @@ func (n *node) crash() {
 	for _, l := range slices.Clone(n.leads) {
 		l.gone()
 	}
-	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads, n.replays = nil, nil, nil, nil, nil, nil, nil
+	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil
 	n.pending = nil
 }
 
-// pause stops the process; its clock goes on.
 func (n *node) pause() { n.paused = true }
 
-// resume lets everything happen that came up meanwhile.
 func (n *node) resume() {
 	n.paused = false
 	n.w.calm = n.w.now
@@ -205,7 +200,6 @@ func (n *node) set(t *timer, at lease.Instant, run func()) {
 	})
 }
 
-// reset plans the timer again after the clock has changed.
 func (n *node) reset(t *timer) {
 	if t.run != nil && n.up {
 		t.planned = 0
@@ -213,7 +207,6 @@ func (n *node) reset(t *timer) {
 	}
 }
 
-// leaderChanged is observer.LeaderChanged.
 func (n *node) leaderChanged() {
 	if n.raft.leader >= 0 {
 		n.unsettle()

@@ -5,11 +5,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
-	"github.com/holdfast-go/holdfast/internal/hearing"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// The product's (pilot.go).
+// The product's (internal/node/pilot.go).
 const (
 	pilotPause = 500 * time.Millisecond
 	hurryPause = 50 * time.Millisecond
@@ -19,10 +18,10 @@ const (
 // clumsyMax is how late a change of the membership is made at most, in plans that like it so.
 const clumsyMax = 3 * time.Second
 
-// pilot carries out what internal/hearing and internal/autopilot decide, as the root's does.
+// pilot carries out what internal/autopilot decides, as internal/node does.
 type pilot struct {
 	n      *node
-	leader *hearing.Leader
+	leader *autopilot.Leader
 	timer  uint64  // counts the looks that were planned: the last one counts
 	busy   bool    // something is being carried out
 	doing  *change // that, if it is a change
@@ -37,7 +36,7 @@ func replicaIDOf(replica uint64) replicaID { return replicaID{int(replica&0xff) 
 
 func (p *pilot) begin(n *node) {
 	w := n.w
-	*p = pilot{n: n, taken: make([]time.Duration, w.plan.Nodes), leader: hearing.New(hearing.Config{
+	*p = pilot{n: n, taken: make([]time.Duration, w.plan.Nodes), leader: autopilot.New(autopilot.Config{
 		Want: w.plan.Voters, Moment: autopilot.MomentDefault, ReplaceAfter: w.plan.ReplaceAfter,
 		LaterLife: func(_ string, known, next uint64) bool { return next>>8 > known>>8 },
 	})}
@@ -46,7 +45,6 @@ func (p *pilot) begin(n *node) {
 	}
 }
 
-// again looks after a while, and not before.
 func (p *pilot) again(pause time.Duration) {
 	p.timer++
 	timer := p.timer
@@ -57,14 +55,12 @@ func (p *pilot) again(pause time.Duration) {
 	})
 }
 
-// wake lets it look at once.
 func (p *pilot) wake() {
 	if p.n.w.plan.Planned && !p.busy {
 		p.again(0)
 	}
 }
 
-// look looks after the group while this node is raft leader.
 func (p *pilot) look() {
 	switch n := p.n; {
 	case n.ousted:
@@ -78,7 +74,6 @@ func (p *pilot) look() {
 	}
 }
 
-// step does at most one thing.
 func (p *pilot) step() {
 	n := p.n
 	s, now := p.state(), n.now()
@@ -105,18 +100,16 @@ func (p *pilot) step() {
 	}
 }
 
-// done ends what was carried out.
 func (p *pilot) done(pause time.Duration) {
 	p.busy, p.doing = false, nil
 	p.again(pause)
 }
 
-// state is what there is to see now.
-func (p *pilot) state() hearing.State {
+func (p *pilot) state() autopilot.State {
 	n := p.n
-	s := hearing.State{
+	s := autopilot.State{
 		Self: n.id.String(), Cluster: "group", Info: n.machine.Info(), Members: n.w.named(n.members), Seen: n.sees(),
-		Heard: make(map[uint64]hearing.Heard),
+		Heard: make(map[uint64]autopilot.Heard),
 		Departed: func(node string) fsm.Departure {
 			id, _ := fsm.ParseNode(node)
 			return n.machine.Departed(id)
@@ -129,15 +122,14 @@ func (p *pilot) state() hearing.State {
 		if at > 0 && n.raft.conf.has(i) {
 			p.taken[i] = at
 			ago := lease.Instant(float64(n.w.now-at) * n.clock.rate)
-			s.Heard[n.raft.peer(i).replica()] = hearing.Heard{At: n.now() - ago, Match: n.raft.match[i]}
+			s.Heard[n.raft.peer(i).replica()] = autopilot.Heard{At: n.now() - ago, Match: n.raft.match[i]}
 		}
 	}
 	return s
 }
 
-// named is a membership as the product has it.
-func (w *world) named(c *config) hearing.Members {
-	m := hearing.Members{Voters: make(map[uint64]string), Standbys: make(map[uint64]string), Change: c.index}
+func (w *world) named(c *config) autopilot.Members {
+	m := autopilot.Members{Voters: make(map[uint64]string), Standbys: make(map[uint64]string), Change: c.index}
 	for i, n := range w.nodes {
 		switch {
 		case c.votes(i):
@@ -149,7 +141,6 @@ func (w *world) named(c *config) hearing.Members {
 	return m
 }
 
-// carryOut makes a step: late, twice, or without an answer, in plans that like it so.
 func (p *pilot) carryOut() {
 	n, w, plan := p.n, p.n.w, p.plan
 	p.busy = true
@@ -159,9 +150,9 @@ func (p *pilot) carryOut() {
 	switch plan.Kind {
 	case autopilot.Barrier:
 		p.barrier(func(passed bool) {
-			out := hearing.Unknown
+			out := autopilot.Unknown
 			if passed {
-				out = hearing.Done
+				out = autopilot.Done
 			}
 			p.carried(plan, out)
 		})
@@ -192,32 +183,30 @@ func (p *pilot) carryOut() {
 		if w.plan.Clumsy && mix(luck, 2)%4 == 0 {
 			w.after(n, within(mix(luck, 4), clumsyMax), func() { n.reshape(ch, nil) })
 		}
-		p.ask(ch, func(out hearing.Outcome) {
+		p.ask(ch, func(out autopilot.Outcome) {
 			if w.plan.Clumsy && mix(luck, 3)%8 == 0 {
-				out = hearing.Unknown
+				out = autopilot.Unknown
 			}
 			p.carried(plan, out)
 		})
 	})
 }
 
-func (p *pilot) carried(plan autopilot.Plan, out hearing.Outcome) {
+func (p *pilot) carried(plan autopilot.Plan, out autopilot.Outcome) {
 	p.leader.Carried(plan, out, p.n.members.index, p.n.now())
 	pause := pilotPause
-	if out == hearing.Done {
+	if out == autopilot.Done {
 		pause = 0
 	}
 	p.done(pause)
 }
 
-// barrier asks whether all is applied here that was committed before.
 func (p *pilot) barrier(then func(passed bool)) {
 	ctx := &patience{}
 	p.n.w.after(p.n, pilotTime, ctx.expire)
 	p.n.insist(ctx, fsm.Level{}, func(_ fsm.Outcome, known, _ bool) { then(known) })
 }
 
-// transfer lets another replica stand for election at once.
 func (p *pilot) transfer(plan autopilot.Plan) {
 	n, w := p.n, p.n.w
 	id, _ := fsm.ParseNode(plan.Node)
@@ -227,9 +216,9 @@ func (p *pilot) transfer(plan autopilot.Plan) {
 		}
 	})
 	w.after(n, w.plan.Election, func() {
-		out := hearing.Failed
+		out := autopilot.Failed
 		if n.raft.role != leading {
-			out = hearing.Done
+			out = autopilot.Done
 		}
 		p.carried(plan, out)
 	})
@@ -237,7 +226,7 @@ func (p *pilot) transfer(plan autopilot.Plan) {
 
 // ask makes one attempt at a change, and looks again if its outcome is not known, as
 // consensus.Group does.
-func (p *pilot) ask(ch *change, then func(hearing.Outcome)) {
+func (p *pilot) ask(ch *change, then func(autopilot.Outcome)) {
 	n := p.n
 	before := n.members
 	done := func(c *config) bool {
@@ -250,31 +239,31 @@ func (p *pilot) ask(ch *change, then func(hearing.Outcome)) {
 		return !c.includes(ch.who)
 	}
 	if done(before) {
-		then(hearing.Done)
+		then(autopilot.Done)
 		return
 	}
 	sent := n.reshape(ch, func(out fsm.Outcome, known bool) {
 		switch {
 		case known && out.Code == fsm.CodeOK:
-			then(hearing.Done)
+			then(autopilot.Done)
 		case known:
-			then(hearing.Refused)
+			then(autopilot.Refused)
 		default:
 			p.barrier(func(passed bool) {
 				switch {
 				case !passed:
-					then(hearing.Unknown)
+					then(autopilot.Unknown)
 				case done(n.members):
-					then(hearing.Done)
+					then(autopilot.Done)
 				case n.members.index != before.index:
-					then(hearing.Refused)
+					then(autopilot.Refused)
 				default:
-					then(hearing.Unknown)
+					then(autopilot.Unknown)
 				}
 			})
 		}
 	})
 	if !sent {
-		then(hearing.Failed)
+		then(autopilot.Failed)
 	}
 }

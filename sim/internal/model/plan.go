@@ -37,7 +37,6 @@ type Plan struct {
 	Frail        bool          `json:",omitempty"` // some newcomers die as they are promoted
 	Clumsy       bool          `json:",omitempty"` // changes of the membership come late, twice, or without an answer
 	Nowhere      bool          `json:",omitempty"` // the nodes do not know where they run, as on some systems
-	Watches      []Watch       `json:",omitempty"`
 }
 
 // Net is how messages travel, while there are faults at all.
@@ -53,14 +52,6 @@ type Kind struct {
 	Shared   bool   // some hold it shared
 	Election bool   `json:",omitempty"` // most hold it by Lead
 	Once     bool   `json:",omitempty"` // a Once key: its calls are runs
-}
-
-// Watch is somebody who follows all locks by the events of one node's replica.
-type Watch struct {
-	Node int
-	Room int           // events that wait for it at most; it misses what comes then
-	Pace time.Duration // between two looks at them
-	Late time.Duration // how long after it heard of missed events it reads the state
 }
 
 func (k Kind) limit(m fsm.Mode) uint32 {
@@ -111,7 +102,6 @@ func (c Call) share(k Kind) (weight, limit int) {
 	return sharesMax, sharesMax
 }
 
-// locks are all locks of the call, the one that it names first.
 func (c Call) locks() []int {
 	list := make([]int, 1, 1+bits.OnesCount32(c.Others))
 	list[0] = c.Lock
@@ -158,7 +148,6 @@ func (p *Plan) Callers() int {
 	return n
 }
 
-// longest is the longest TTL in use.
 func (p *Plan) longest() time.Duration { return slices.Max(p.TTLs) }
 
 // longestRest is the longest time that a call's place may stay taken after it.
@@ -169,7 +158,6 @@ func (p *Plan) longestRest() (d time.Duration) {
 	return d
 }
 
-// longestKeep is the longest that a Once key is remembered.
 func (p *Plan) longestKeep() (d time.Duration) {
 	for i := range p.Calls {
 		d = max(d, p.Calls[i].Keep)

@@ -41,7 +41,6 @@ func (n *node) bring(cmd []byte, done func(fsm.Outcome, bool)) bool {
 	return n.launch(entry{cmd: cmd}, done)
 }
 
-// reshape brings a change of the membership to this node's own raft leader.
 func (n *node) reshape(ch *change, done func(fsm.Outcome, bool)) bool {
 	return n.raft.role == leading && n.launch(entry{conf: ch}, done)
 }
@@ -68,7 +67,6 @@ func (n *node) launch(e entry, done func(fsm.Outcome, bool)) bool {
 	return true
 }
 
-// giveUp ends an attempt that got no answer.
 func (n *node) giveUp(id uint64) {
 	if a := n.pending[id]; a != nil {
 		delete(n.pending, id)
@@ -79,7 +77,6 @@ func (n *node) giveUp(id uint64) {
 	}
 }
 
-// unsettle lets the attempts that were sent to an earlier raft leader end soon.
 func (n *node) unsettle() {
 	for _, id := range slices.Sorted(maps.Keys(n.pending)) {
 		if a := n.pending[id]; !a.lost {
@@ -89,7 +86,6 @@ func (n *node) unsettle() {
 	}
 }
 
-// answer gives an applied entry's outcome to who proposed it.
 func (n *node) answer(id uint64, out fsm.Outcome) {
 	if a := n.pending[id]; a != nil {
 		delete(n.pending, id)
@@ -101,19 +97,18 @@ func (n *node) answer(id uint64, out fsm.Outcome) {
 // insistence is proposer.Insist: the same command again until its outcome is known or its context
 // ends. What follows an attempt is decided in internal/retry.
 type insistence struct {
-	n       *node
-	cmd     []byte
-	ctx     *patience
-	done    func(out fsm.Outcome, known, unknown bool)
-	course  retry.Course
-	rests   int
-	flies   bool                     // an attempt is under way
-	waits   *batch.Call[*insistence] // that it travels with others; nil: it does not wait for that
-	over    bool
-	resting bool
+	n        *node
+	cmd      []byte
+	ctx      *patience
+	done     func(out fsm.Outcome, known, unknown bool)
+	course   retry.Course
+	rests    int
+	underway bool                     // an attempt is under way
+	call     *batch.Call[*insistence] // its command in the queue; nil: it does not wait
+	over     bool
+	resting  bool
 }
 
-// patience is a context: it can end.
 type patience struct {
 	ended bool
 	end   func() // what its end interrupts
@@ -135,7 +130,6 @@ func (n *node) insist(ctx *patience, cmd fsm.Command, done func(out fsm.Outcome,
 	n.insistOn(ctx, fsm.Encode(cmd), done)
 }
 
-// insistOn is insist with a command that is encoded.
 func (n *node) insistOn(ctx *patience, cmd []byte, done func(out fsm.Outcome, known, unknown bool)) {
 	x := &insistence{n: n, cmd: cmd, ctx: ctx, done: done}
 	if ctx != nil {
@@ -153,13 +147,13 @@ func (x *insistence) finish(out fsm.Outcome, known bool) {
 		return
 	}
 	x.over = true
-	if x.waits != nil {
-		x.n.line.Leave(x.waits)
+	if x.call != nil {
+		x.n.queue.Remove(x.call)
 	}
 	if x.ctx != nil {
 		x.ctx.end = nil
 	}
-	if x.flies {
+	if x.underway {
 		x.course.After(retry.Unknown, 0)
 	}
 	x.done(out, known, x.course.Unknown())
@@ -170,45 +164,45 @@ func (x *insistence) try() {
 		return
 	}
 	if fsm.Travels(x.cmd) {
-		if !x.n.line.Begin() {
-			x.waits = &batch.Call[*insistence]{Cmd: x.cmd, Of: x}
-			x.n.line.Wait(x.waits)
-			x.n.depart()
+		if !x.n.queue.Begin() {
+			x.call = &batch.Call[*insistence]{Cmd: x.cmd, Of: x}
+			x.n.queue.Push(x.call)
+			x.n.startNext()
 			return
 		}
-		x.n.fly(x.cmd, []*insistence{x}, x.n.land)
+		x.n.propose(x.cmd, []*insistence{x}, x.n.complete)
 		return
 	}
-	x.n.fly(x.cmd, []*insistence{x}, func(int) {})
+	x.n.propose(x.cmd, []*insistence{x}, func(int) {})
 }
 
-// land is together.land of internal/consensus.
-func (n *node) land(commands int) {
-	n.line.End(commands)
-	n.depart()
+// complete is Group.complete of internal/consensus.
+func (n *node) complete(commands int) {
+	n.queue.End(commands)
+	n.startNext()
 }
 
-// depart is together.next of internal/consensus: what waits goes in one entry, if it may.
-func (n *node) depart() {
-	calls := n.line.Next()
+// startNext is Group.next of internal/consensus: commands that wait share an entry, if it may start.
+func (n *node) startNext() {
+	calls := n.queue.Next()
 	if len(calls) == 0 {
 		return
 	}
 	cmd, all := fsm.AppendBatch(nil), make([]*insistence, len(calls))
 	for i, c := range calls {
-		cmd, all[i], c.Of.waits = fsm.AppendToBatch(cmd, c.Cmd), c.Of, nil
+		cmd, all[i], c.Of.call = fsm.AppendToBatch(cmd, c.Cmd), c.Of, nil
 	}
 	if len(calls) == 1 {
 		cmd = calls[0].Cmd
 	}
-	n.fly(cmd, all, n.land)
+	n.propose(cmd, all, n.complete)
 }
 
-// fly proposes an entry with the commands of all of these, once. Then each has its answer, or is to
-// try again.
-func (n *node) fly(cmd []byte, all []*insistence, landed func(commands int)) {
+// propose proposes an entry with the commands of all of these, once. Then each has its answer, or
+// tries again.
+func (n *node) propose(cmd []byte, all []*insistence, completed func(commands int)) {
 	for _, x := range all {
-		x.flies = true // from here on it may be applied without an answer
+		x.underway = true // from here on it may be applied without an answer
 	}
 	sent := n.attempt(cmd, func(out fsm.Outcome, known bool) {
 		result := retry.Unknown
@@ -217,25 +211,24 @@ func (n *node) fly(cmd []byte, all []*insistence, landed func(commands int)) {
 		}
 		for i, x := range all {
 			if len(out.Each) > 0 {
-				x.landed(result, out.Each[i])
+				x.take(result, out.Each[i])
 			} else {
-				x.landed(result, out)
+				x.take(result, out)
 			}
 		}
-		landed(len(all))
+		completed(len(all))
 	})
 	if sent {
 		return
 	}
 	for _, x := range all {
-		x.landed(retry.NotSent, fsm.Outcome{})
+		x.take(retry.NotSent, fsm.Outcome{})
 	}
-	landed(len(all))
+	completed(len(all))
 }
 
-// landed takes the result of an attempt.
-func (x *insistence) landed(result retry.Result, out fsm.Outcome) {
-	x.flies = false
+func (x *insistence) take(result retry.Result, out fsm.Outcome) {
+	x.underway = false
 	if x.course.After(result, out.Code) {
 		x.rest()
 	} else {
@@ -243,13 +236,11 @@ func (x *insistence) landed(result retry.Result, out fsm.Outcome) {
 	}
 }
 
-// pause is one rest of an insistence.
 type pause struct {
 	x    *insistence
 	rest int
 }
 
-// end lets the insistence go on, if it still rests there.
 func (p pause) end() {
 	if x := p.x; !x.over && x.resting && x.rests == p.rest {
 		x.resting = false

@@ -25,7 +25,6 @@ type entry struct {
 	conf *change // of the membership; nil: none
 }
 
-// image is a snapshot of the state machine.
 type image struct {
 	index, term uint64
 	state       []byte
@@ -62,17 +61,14 @@ type raft struct {
 	flushed bool            // new entries are about to be sent together
 }
 
-// voter says whether the replica votes, as far as it knows.
 func (r *raft) voter() bool { return r.conf.votes(r.i) && r.conf.lives[r.i] == r.self }
 
 func (r *raft) replicaID() replicaID { return replicaID{r.i, r.self} }
 
-// peer is a node's replica, as far as this one knows.
 func (r *raft) peer(i int) replicaID { return replicaID{i, r.conf.lives[i]} }
 
 func (r *raft) last() uint64 { return r.snap.index + uint64(len(r.log)) }
 
-// termAt is the term of the entry at an index from snap.index to last.
 func (r *raft) termAt(index uint64) uint64 {
 	if index == r.snap.index {
 		return r.snap.term
@@ -80,7 +76,6 @@ func (r *raft) termAt(index uint64) uint64 {
 	return r.log[index-r.snap.index-1].term
 }
 
-// boot is what a process does first with what is on its disk.
 func (r *raft) boot() {
 	nodes := r.w.plan.Nodes
 	r.role, r.leader, r.commit, r.conf, r.pending = follower, -1, r.snap.index, r.snap.conf, 0
@@ -148,13 +143,11 @@ func (r *raft) sounded(from replicaID, round, term, last, lastTerm uint64) {
 	})
 }
 
-// fresh says whether a log that ends so has all that this one has.
 func (r *raft) fresh(last, lastTerm uint64) bool {
 	mine := r.termAt(r.last())
 	return lastTerm > mine || lastTerm == mine && last >= r.last()
 }
 
-// count takes a vote, and says whether it is enough.
 func (r *raft) count(from replicaID) bool {
 	if r.conf.includes(from) {
 		r.votes |= 1 << from.node
@@ -198,7 +191,6 @@ func (r *raft) follow(term uint64, leader int) {
 	}
 }
 
-// asked answers a candidate.
 func (r *raft) asked(from replicaID, term, last, lastTerm uint64) {
 	if term > r.term {
 		r.follow(term, -1)

@@ -56,10 +56,8 @@ func Random(seed uint64) Plan {
 	p.Calls = p.calls(r)
 	p.Faults = p.faults(r)
 	p.Underway = pick(r, 0, 1, 1)
-	for range pick(r, 0, 0, 1, 2) {
-		p.Watches = append(p.Watches, Watch{
-			Node: r.IntN(p.Nodes), Room: pick(r, 2, 20, 4096), Pace: ms(r, 1, 1500), Late: ms(r, 0, 300),
-		})
+	for range pick(r, 0, 0, 1, 2) { // there were callers who watched: a seed makes the plan that it made with them
+		_, _, _, _ = r.IntN(p.Nodes), pick(r, 2, 20, 4096), ms(r, 1, 1500), ms(r, 0, 300)
 	}
 	p.Steps = pick(r, 0, 1, 1, 2)
 	p.Nowhere = chance(r, 10)
@@ -158,7 +156,6 @@ func (p *Plan) call(r *rand.Rand, h *habits) Call {
 	return c
 }
 
-// others are the further locks of a set, 0 for none.
 func (p *Plan) others(r *rand.Rand, c Call) (bits uint32) {
 	for i, k := range p.Locks {
 		if i == c.Lock || k.Once || k.Permits > 0 && (c.Mode == fsm.Shared || !chance(r, 10)) || chance(r, 40) {
@@ -173,7 +170,6 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
 func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
 
-// maybe is a number below most, or 0.
 func maybe(r *rand.Rand, percent int, most float64) float64 {
 	x := r.Float64() * most
 	if !chance(r, percent) {

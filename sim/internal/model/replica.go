@@ -16,7 +16,6 @@ type entryMark struct {
 	state    []byte // snapshot, where one was made
 }
 
-// apply carries out what is committed, later if the replica is slow.
 func (r *raft) apply() {
 	if r.lag > 0 {
 		if !r.lagging {
@@ -67,7 +66,7 @@ func (r *raft) applyEntry(index uint64, e entry) {
 			}
 		}
 		if e.cmd != nil {
-			w.shadow.entry(n.machine, appliedEntry{before, index, e.by, e.cmd, out, events})
+			w.account.entry(n.machine, appliedEntry{before, index, e.by, e.cmd, out, events})
 		}
 	} else if mark := w.entries[index]; mark.term != e.term || mark.id != e.id {
 		w.broken("the model of Raft is sound", "node %d has another entry at %d", n.i, index)
@@ -102,12 +101,8 @@ func (n *node) note(events []fsm.Event) {
 	}
 	n.known = events[len(events)-1].Index
 	n.keeper.note(events)
-	for _, f := range n.replays {
-		f.take(events)
-	}
 }
 
-// carriedOut takes a change of the membership, which is void under another one than it names.
 func (n *node) carriedOut(index uint64, ch *change) fsm.Outcome {
 	next := n.members.after(ch, index)
 	if n.w.trace != nil {
@@ -123,7 +118,6 @@ func (n *node) carriedOut(index uint64, ch *change) fsm.Outcome {
 	return fsm.Outcome{Code: fsm.CodeOK}
 }
 
-// imageOf writes a snapshot and compares it with that of the replica that did so first.
 func (w *world) imageOf(n *node, index uint64) []byte {
 	w.stats.Checks++
 	var b bytes.Buffer
@@ -160,9 +154,6 @@ func (r *raft) restore(running bool) {
 	if running && n.machine.Commands() > n.known {
 		n.known = n.machine.Commands()
 		n.keeper.restore(n.machine)
-		for _, f := range n.replays {
-			f.gap = n.machine.Commands()
-		}
 	}
 }
 
@@ -178,7 +169,6 @@ func (w *world) imageAt(n *node) []byte {
 	return b.Bytes()
 }
 
-// digestOf sums up an outcome and its events.
 func digestOf(out fsm.Outcome, events []fsm.Event) uint64 {
 	value, data := out.Pack()
 	h := mix(value, uint64(len(data)))

@@ -18,7 +18,6 @@ const releasePatience = time.Second
 // errMaxHold is why a holder's maximum ends its lease.
 var errMaxHold = errors.New("maximum hold time reached")
 
-// tenure is a lease: one grant in its holder's hands.
 type tenure struct {
 	n        *node
 	c        *call
@@ -122,7 +121,6 @@ func (t *tenure) valid() bool {
 // lasts says whether the lease is valid by its node's clock. It is no look of its holder's.
 func (t *tenure) lasts() bool { return t.n.now() < t.grant.Until() }
 
-// see records that the holder found its lease ended.
 func (t *tenure) see(cause string) {
 	if t.ended || t.released {
 		return
@@ -260,7 +258,9 @@ func (t *tenure) release() {
 
 // confirmed takes the answer to a release, as keeper.release does.
 func (t *tenure) confirmed(out fsm.Outcome, unknown bool) {
-	end := func() (fsm.PastGrant, bool) { return t.n.machine.EndOf(t.grant.Name(), t.token) }
+	end := func() *fsm.PastGrant {
+		return t.n.machine.Answer(fsm.QueryName{Name: t.grant.Name(), Token: t.token}).(fsm.NameState).End
+	}
 	switch t.grant.ReleaseAnswered(out, unknown, end) {
 	case session.Done:
 		t.n.w.record(t.event(history.Released))
@@ -273,7 +273,6 @@ func (t *tenure) confirmed(out fsm.Outcome, unknown bool) {
 	}
 }
 
-// releaseLater gives back a lease that has ended here, with nobody waiting for it.
 func (t *tenure) releaseLater() {
 	t.grant.ReleaseLater(t.n.now())
 	t.n.keeper.attend()
@@ -330,7 +329,6 @@ func (t *tenure) Warned(safe bool, remaining time.Duration) {
 	t.shaky = !safe
 }
 
-// out takes the lease from those that may be valid.
 func (t *tenure) out() {
 	t.over = true
 	for _, i := range t.locks {
@@ -339,14 +337,12 @@ func (t *tenure) out() {
 	}
 }
 
-// gone is the end of the process.
 func (t *tenure) gone() {
 	t.see("the process crashed")
 	t.out()
 	t.stop()
 }
 
-// stop lets the caller go on.
 func (t *tenure) stop() {
 	if t.closed {
 		return

@@ -2,10 +2,12 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
@@ -28,7 +30,7 @@ type world struct {
 	answered []time.Duration           // by node: when its replica last answered a raft leader, or was one
 	calm     time.Duration             // when a node died for good, or went on after a pause
 	died     time.Duration             // when one died for good
-	shadow   shadow
+	account  account
 	fail     *Violation
 	stats    Stats
 	digest   uint64
@@ -60,7 +62,7 @@ func newWorld(p Plan) *world {
 	w.stats.Runs = 1
 	w.founders, w.heardOf, w.answered = p.founders(), make([]time.Duration, p.Nodes), make([]time.Duration, p.Nodes)
 	w.group = w.founders
-	w.shadow.init(w)
+	w.account.init(w)
 	w.names = lockNames(p.Locks)
 	w.valid = make([][]*tenure, len(p.Locks))
 	w.resources = newResources(len(p.Locks))
@@ -130,7 +132,6 @@ func (w *world) broken(rule, format string, args ...any) {
 	}
 }
 
-// note makes what happens part of the run's digest.
 func (w *world) note(what ...uint64) {
 	h := w.digest ^ uint64(w.now)
 	for _, x := range what {
@@ -154,7 +155,6 @@ func (w *world) chance(what ...uint64) uint64 {
 	return h
 }
 
-// mix is one round of splitmix64 over both numbers.
 func mix(h, x uint64) uint64 {
 	h += 0x9e3779b97f4a7c15 ^ x*0xff51afd7ed558ccd
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
@@ -162,15 +162,12 @@ func mix(h, x uint64) uint64 {
 	return h ^ h>>31
 }
 
-// fraction is a number from 0 up to 1 made of 64 random bits.
 func fraction(bits uint64) float64 { return float64(bits>>11) / (1 << 53) }
 
-// within is a duration from 0 up to d made of 64 random bits.
 func within(bits uint64, d time.Duration) time.Duration {
 	return time.Duration(fraction(bits) * float64(d))
 }
 
-// event is something that happens at a time.
 type event struct {
 	at   time.Duration
 	seq  uint64 // of two at the same time the one that was planned first comes first
@@ -181,7 +178,6 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// timetable is a heap of events.
 type timetable struct{ events []event }
 
 func (t *timetable) push(e event) {
@@ -229,4 +225,30 @@ func (t *timetable) pop() (first event, ok bool) {
 		t.events[i] = e
 	}
 	return first, true
+}
+
+// clock is a node's clock: it began somewhere and runs at a rate that can change. It goes on while
+// the node is paused, as the product's clock also counts the time in which its machine was
+// suspended.
+type clock struct {
+	since time.Duration // true time of the last change
+	shows lease.Instant // then
+	rate  float64
+}
+
+func (c *clock) at(now time.Duration) lease.Instant {
+	return c.shows + lease.Instant(float64(now-c.since)*c.rate)
+}
+
+func (c *clock) change(now time.Duration, rate float64, jump time.Duration) {
+	c.shows = c.at(now) + lease.Instant(jump)
+	c.since, c.rate = now, rate
+}
+
+func (c *clock) until(now time.Duration, i lease.Instant) time.Duration {
+	left := float64(i-c.at(now)) / c.rate
+	if left > math.MaxInt64/4 {
+		return math.MaxInt64 / 4
+	}
+	return max(0, time.Duration(math.Ceil(left))+1)
 }

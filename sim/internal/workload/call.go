@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
-// tenure is a lease, and how it was asked for.
 type tenure struct {
 	n        *Node
 	c        *holdfast.Cluster
@@ -28,14 +27,12 @@ type tenure struct {
 	ended    bool
 }
 
-// event begins an event about the lease.
 func (t *tenure) event(k history.Kind) history.Event {
 	e := t.n.event(k, t.kind.Name)
 	e.Token = uint64(t.l.Token())
 	return e
 }
 
-// abandoned says that the holder leaves its lease to end by itself.
 func (t *tenure) abandoned() bool { return t.kind.LockDelay > 0 && t.manual }
 
 func (n *Node) callAny(c *holdfast.Cluster, r *rand.Rand) {
@@ -48,7 +45,6 @@ func (n *Node) callLong(c *holdfast.Cluster, r *rand.Rand) {
 	n.take(c, all[r.IntN(len(all))], r)
 }
 
-// take asks for a lock, holds it for a while and releases it.
 func (n *Node) take(c *holdfast.Cluster, k Kind, r *rand.Rand) {
 	if k.joins && Chance(r, 60) {
 		k = k.with(r)
@@ -107,7 +103,6 @@ func (t *tenure) terms(r *rand.Rand) (opts []holdfast.Option) {
 	return opts
 }
 
-// hold does what holders do, until it has done enough or its lease is lost.
 func (n *Node) hold(t *tenure, r *rand.Rand) {
 	n.mu.Lock()
 	n.tenures[t] = struct{}{}
@@ -138,7 +133,6 @@ func (n *Node) hold(t *tenure, r *rand.Rand) {
 	}
 }
 
-// stay is for how long a holder wants to hold.
 func (t *tenure) stay(r *rand.Rand) time.Duration {
 	ttl := t.n.terms.TTL
 	switch {
@@ -176,7 +170,6 @@ func (n *Node) release(t *tenure) bool {
 	return true
 }
 
-// forget takes a lease out of those that are looked at.
 func (w *Workload) forget(t *tenure) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +197,6 @@ func (w *Workload) probe(t *tenure) bool {
 	return w.see(t)
 }
 
-// see looks at a lease; false: it is over, which is told once.
 func (w *Workload) see(t *tenure) (valid bool) {
 	w.record.Observe(func() (history.Event, bool) {
 		left := t.l.Remaining()

@@ -17,7 +17,6 @@ const (
 	toldMax       = 5 * time.Second // until a leader's function is told that it leads no more
 )
 
-// candidacy is one call of Lead, with all the tenures that come of it.
 type candidacy struct {
 	n        *Node
 	c        *holdfast.Cluster
@@ -33,20 +32,11 @@ type candidacy struct {
 // value is what the others are to know of the leader, from the moment of the grant on.
 func (x *candidacy) value() string { return fmt.Sprint("leader ", x.label) }
 
-// campaign campaigns for a while, also again after losses. A few are spectators, who never lead.
 func (n *Node) campaign(c *holdfast.Cluster, r *rand.Rand) {
 	patience := n.terms.TTL + UpTo(r, 8*n.terms.TTL)
 	x := &candidacy{n: n, c: c, r: r, deadline: n.record.Now() + patience}
 	ctx, cancel := context.WithTimeout(n.rest, patience)
 	defer cancel()
-	if Chance(r, 5) {
-		err := c.Lead(ctx, Election, func(context.Context, *holdfast.Lease) error {
-			n.wrong("a spectator leads")
-			return nil
-		}, holdfast.WithSpectator())
-		n.Understand(c, "watching an election", err)
-		return
-	}
 	x.label = n.record.Op()
 	x.ask(true)
 	err := c.Lead(ctx, Election, x.lead, holdfast.WithValue([]byte(x.value())), holdfast.WithLabel(strconv.FormatUint(x.label, 10)))
@@ -105,7 +95,6 @@ func (x *candidacy) told(ctx context.Context) {
 	}
 }
 
-// answered records how a call of Lead has ended.
 func (x *candidacy) answered(ctx context.Context, err error) {
 	n, at := x.n, x.n.record.Now()
 	if err == nil && x.resigned > 0 && at < x.resigned+n.terms.TTL/2 && !closing(x.c) { // else Lead may have left that to the background
@@ -131,11 +120,14 @@ func (x *candidacy) answered(ctx context.Context, err error) {
 func closing(c *holdfast.Cluster) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := c.Lead(ctx, Election, func(context.Context, *holdfast.Lease) error { return nil }, holdfast.WithSpectator())
-	return !errors.Is(err, context.Canceled)
+	k, err := c.Campaign(ctx, Election) // which asks for nothing, as its context has ended
+	if err != nil {
+		return true
+	}
+	<-k.Done()
+	return false
 }
 
-// who asks who leads, and returns the token; 0: nobody, or no answer.
 func (n *Node) who(c *holdfast.Cluster) holdfast.Token {
 	e := n.call(history.Who, Election)
 	n.add(e)
@@ -149,7 +141,6 @@ func (n *Node) who(c *holdfast.Cluster) holdfast.Token {
 	return l.Token
 }
 
-// observe is told who leads, for a while.
 func (n *Node) observe(ctx context.Context, c *holdfast.Cluster, r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(ctx, n.terms.TTL+UpTo(r, 20*n.terms.TTL))
 	defer cancel()

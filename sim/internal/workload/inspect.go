@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -56,7 +57,6 @@ func (n *Node) inspect(c *holdfast.Cluster, name string) (holdfast.LockInfo, err
 	return info, nil
 }
 
-// list asks about all locks of a prefix at one moment.
 func (n *Node) list(c *holdfast.Cluster, prefix string) (map[string]holdfast.LockInfo, error) {
 	e := n.call(history.Look, prefix)
 	n.add(e)
@@ -75,7 +75,6 @@ func (n *Node) list(c *holdfast.Cluster, prefix string) (map[string]holdfast.Loc
 	return infos, nil
 }
 
-// looked is the answer to a look.
 func (n *Node) looked(e history.Event, info holdfast.LockInfo) history.Event {
 	e.Kind, e.Value, e.Tokens = history.Looked, valueOf(info.Value), []uint64{}
 	for _, h := range info.Holders {
@@ -117,7 +116,6 @@ func (n *Node) why(c *holdfast.Cluster, k Kind) {
 	}
 }
 
-// force frees a lock against the will of its holder.
 func (n *Node) force(c *holdfast.Cluster, name string, token holdfast.Token) {
 	e := n.call(history.Force, name)
 	e.Token = uint64(token)
@@ -147,7 +145,69 @@ func (n *Node) Revoke(id string) {
 	n.add(e)
 }
 
-// wrong records what must never happen.
 func (n *Node) wrong(format string, args ...any) {
 	n.record.Wrong(n.host.Index(), fmt.Sprintf(format, args...))
+}
+
+const (
+	retryPause = 50 * time.Millisecond
+	clearMax   = 10 * time.Second
+)
+
+// Serve takes and releases a lock of the node's own until that works once, which is recorded, or
+// ctx ends. It is another lock each time, as what a process took that did not live to hear of it is
+// held until its TTL.
+func (n *Node) Serve(ctx context.Context) {
+	for ctx.Err() == nil {
+		if c := n.host.Cluster(); c != nil {
+			l, err := c.Acquire(Within(callLimit), fmt.Sprint("own ", n.record.Op()))
+			if err == nil && l.Release(Within(callLimit)) == nil {
+				n.add(n.event(history.Served, ""))
+				return
+			}
+		}
+		time.Sleep(retryPause)
+	}
+}
+
+// Drain takes every lock and set whole, and gives it back: nothing may be stuck. Nobody waits for
+// the end of the longest leases: an operator frees what the dead hold.
+func (n *Node) Drain() {
+	c := n.host.Cluster()
+	if c == nil {
+		return // it could not be opened, which was told
+	}
+	all := append(n.all(), Plain(ballast))
+	for i, name := range setNames() {
+		k := Plain(name)
+		k.others = append(setNames()[:i:i], setNames()[i+1:]...)
+		all = append(all, k)
+	}
+	for _, k := range all {
+		if k.TTL > n.terms.WaitMax {
+			n.clear(c, k.Name)
+		}
+		patience := max(n.terms.TTL, min(k.TTL, n.terms.WaitMax)) + n.terms.Late + k.MinHold + k.LockDelay
+		l, err := k.ask(Within(patience), c, true, k.whole())
+		if err != nil {
+			info, _ := c.Inspect(Within(callLimit), k.Name)
+			n.wrong("at the end %q cannot be had: %v; %+v", k.names(), err, info)
+			continue
+		}
+		if err := l.Release(Within(patience)); err != nil {
+			n.wrong("at the end %q cannot be released: %v", k.names(), err)
+		}
+	}
+}
+
+func (n *Node) clear(c *holdfast.Cluster, name string) {
+	for end := n.record.Now() + clearMax; n.record.Now() < end; time.Sleep(retryPause) {
+		info, err := c.Inspect(Within(callLimit), name)
+		if err == nil && len(info.Holders) == 0 {
+			return
+		}
+		for _, h := range info.Holders {
+			n.force(c, name, h.Token)
+		}
+	}
 }

@@ -42,7 +42,6 @@ type Kind struct {
 // Plain is an exclusive lock.
 func Plain(name string) Kind { return Kind{Name: name, Limit: 1} }
 
-// kinds are the locks that callers ask for with the fleet's TTL.
 func (w *Workload) kinds() []Kind {
 	all := append(slices.Clone(w.terms.Locks),
 		Plain("a"), Kind{Name: "ranked", Limit: 1, Ranked: true},
@@ -74,7 +73,6 @@ func IsLong(name string) bool {
 
 func setNames() []string { return []string{setPrefix + "x", setPrefix + "y", setPrefix + "z"} }
 
-// names are all that the lease of such a lock has.
 func (k Kind) names() []string { return append([]string{k.Name}, k.others...) }
 
 // with chooses one or two further names of the set, in any order.
@@ -89,7 +87,6 @@ func (k Kind) with(r *rand.Rand) Kind {
 	return k
 }
 
-// claim fills in what a call asks for, and returns its options.
 func (k Kind) claim(e *history.Event, r *rand.Rand) (opts []holdfast.Option) {
 	e.Others, e.Limit, e.Weight = k.others, k.Limit, k.Limit
 	e.MinHold, e.LockDelay, e.TTL = k.MinHold, k.LockDelay, k.TTL
@@ -116,7 +113,6 @@ func (k Kind) claim(e *history.Event, r *rand.Rand) (opts []holdfast.Option) {
 	return opts
 }
 
-// whole is how to have the lock alone.
 func (k Kind) whole() []holdfast.Option {
 	if k.Limit > 1 && !k.Shared {
 		return []holdfast.Option{holdfast.WithLimit(k.Limit), holdfast.WithWeight(k.Limit)}
@@ -124,7 +120,6 @@ func (k Kind) whole() []holdfast.Option {
 	return nil
 }
 
-// ask asks for the lock, or the set.
 func (k Kind) ask(ctx context.Context, c *holdfast.Cluster, wait bool, opts []holdfast.Option) (*holdfast.Lease, error) {
 	switch {
 	case len(k.others) > 0:
@@ -141,7 +136,6 @@ func (n *Node) prefix() string {
 	return []string{"", "", setPrefix, Election}[n.host.Index()%4]
 }
 
-// under are the names of locks that begin with a prefix.
 func (w *Workload) under(prefix string) (names []string) {
 	for _, k := range w.all() {
 		if strings.HasPrefix(k.Name, prefix) {

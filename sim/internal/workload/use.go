@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,6 @@ const (
 	ballastTimes = 10 // that a holder writes it
 )
 
-// use does one of the things that a holder can do.
 func (n *Node) use(t *tenure, r *rand.Rand) {
 	switch what := r.IntN(10); {
 	case what < 2 && t.weight == t.kind.Limit:
@@ -32,7 +32,6 @@ func (n *Node) use(t *tenure, r *rand.Rand) {
 	}
 }
 
-// any is what runs on one of the nodes, by chance; nil if nothing does.
 func (w *Workload) any(r *rand.Rand) *holdfast.Cluster {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,13 +52,11 @@ func (n *Node) set(t *tenure, op uint64, value string, tail []byte) error {
 	return err
 }
 
-// valueOf is a value without its tail.
 func valueOf(v []byte) string {
 	head, _, _ := bytes.Cut(v, []byte("|"))
 	return string(head)
 }
 
-// verify asks the group whether a token is current.
 func (n *Node) verify(c *holdfast.Cluster, lock string, token holdfast.Token) {
 	if c == nil {
 		return
@@ -95,4 +92,104 @@ func (n *Node) burden(c *holdfast.Cluster, r *rand.Rand) {
 	if err := l.Release(Within(callLimit)); err != nil {
 		n.Understand(c, "releasing", err, holdfast.ErrLost, holdfast.ErrUnknownOutcome)
 	}
+}
+
+// The answers of a job whose lease was over before it could begin, and of one that fails: it stays
+// open.
+var (
+	errTooLate = errors.New("the lease is over")
+	errFailed  = errors.New("the job has failed")
+)
+
+// job runs the job of the time unless another node does or did.
+func (n *Node) job(c *holdfast.Cluster, r *rand.Rand) {
+	e := n.event(history.Begun, fmt.Sprint("job ", int64(n.record.Now()/n.terms.Pace.Job)))
+	opts := []holdfast.Option{holdfast.WithTTL(n.terms.TTL)}
+	if Chance(r, 30) {
+		opts = append(opts, holdfast.WithWait())
+	}
+	fails, begun := Chance(r, 20), false
+	result, err := c.Once(Within(2*n.terms.TTL), e.Lock, func(_ context.Context, l *holdfast.Lease) error {
+		n.awake()
+		n.record.Observe(func() (history.Event, bool) {
+			begun, e.Token = l.Valid(), uint64(l.Token())
+			return e, begun
+		})
+		if !begun {
+			return errTooLate // stopped just then
+		}
+		n.pause(r, n.terms.TTL/2)
+		if fails {
+			return errFailed
+		}
+		return nil
+	}, opts...)
+	if begun {
+		e.Kind, e.OK = history.Finished, err == nil && result.Finished
+		n.add(e)
+	}
+	if err != nil {
+		n.Understand(c, "running a job", err, errTooLate, errFailed, holdfast.ErrLost)
+	}
+}
+
+// How long a holder thinks between what it reads and what it writes.
+const (
+	thinkMin = 30 * time.Millisecond
+	thinkMax = 250 * time.Millisecond
+)
+
+// Think is a time for which a holder thinks. One that is stopped meanwhile may lose its lease.
+func Think(r *rand.Rand) time.Duration { return thinkMin + UpTo(r, thinkMax-thinkMin) }
+
+// checkpoint goes on from the number that the holder before left as the lock's value, and leaves a
+// higher one. It does not look at its lease in between: the group alone keeps out those whose time
+// is over.
+func (n *Node) checkpoint(t *tenure, r *rand.Rand) {
+	for range 1 + r.IntN(3) {
+		info, err := n.inspect(t.c, t.kind.Name)
+		if err != nil {
+			return
+		}
+		var last int
+		if len(info.Value) > 0 {
+			if _, err := fmt.Sscan(string(info.Value), &last); err != nil {
+				n.wrong("the checkpoint is %q", info.Value)
+				return
+			}
+		}
+		time.Sleep(Think(r))
+		op := n.record.Op()
+		if n.set(t, op, fmt.Sprint(last+1, " ", op), nil) != nil {
+			return
+		}
+		n.probe(t)
+	}
+}
+
+// Checkpoints finds two checkpoints that came after the same one: the first of them was lost.
+func Checkpoints(h []history.Event) (found []history.Violation) {
+	for _, line := range history.Lines(h) {
+		written := make(map[int]history.Event)
+		for _, e := range line {
+			if e.Kind != history.Done || !e.OK || e.Lock != Checkpoint {
+				continue
+			}
+			var n int
+			if _, err := fmt.Sscan(e.Value, &n); err != nil {
+				found = append(found, broken("a checkpoint is a number", e, "%q", e.Value))
+				continue
+			}
+			if before, ok := written[n]; ok {
+				found = append(found, broken("no checkpoint is lost", e,
+					"token %d has written number %d, as token %d had at %v", e.Token, n, before.Token, before.At))
+			}
+			written[n] = e
+		}
+	}
+	return found
+}
+
+func broken(rule string, e history.Event, format string, args ...any) history.Violation {
+	return history.Violation{Rule: rule, At: e.At, Lock: e.Lock, Text: fmt.Sprintf(format, args...)}
 }

@@ -12,13 +12,11 @@
 //
 //	workload.go    who calls, and how that begins and ends
 //	locks.go       the kinds of locks
-//	call.go        who asks for locks and holds them; use.go: what holders do
+//	call.go        who asks for locks and holds them
+//	use.go         what holders do; jobs that run once; a value that each holder takes over
 //	election.go    who campaigns, and who observes
-//	once.go        jobs that run once
-//	inspect.go     who looks at locks, and operators who take them away
-//	watch.go       who is told of changes; account.go: what follows from them
-//	checkpoint.go  a value that each holder takes over from the one before, and its check
-//	end.go         what is demanded when all faults have ended
+//	inspect.go     looks at locks, operators who take them away, and what is demanded at the end
+//	watch.go       who is told of changes, and what follows from them
 package workload
 
 import (
@@ -157,7 +155,6 @@ func (w *Workload) Close() {
 
 func (w *Workload) resting() bool { return w.rest.Err() != nil }
 
-// again starts a caller that does something again and again, with pauses.
 func (n *Node) again(r *rand.Rand, most time.Duration, do func(*holdfast.Cluster, *rand.Rand)) {
 	n.calling.Go(func() {
 		for {
@@ -172,7 +169,6 @@ func (n *Node) again(r *rand.Rand, most time.Duration, do func(*holdfast.Cluster
 	})
 }
 
-// hears starts somebody who is told something, on one process of the node after the other.
 func (n *Node) hears(do func(context.Context, *holdfast.Cluster)) {
 	n.listened.Go(func() {
 		for n.hearing.Err() == nil {
@@ -196,22 +192,18 @@ func (n *Node) pause(r *rand.Rand, most time.Duration) {
 	n.awake()
 }
 
-// awake waits while the process is stopped.
 func (n *Node) awake() { <-n.host.Awake() }
 
-// event begins an event of the node.
 func (n *Node) event(k history.Kind, lock string) history.Event {
 	return history.Event{Kind: k, Node: n.host.Index(), Lock: lock}
 }
 
-// call is the beginning of a call.
 func (n *Node) call(k history.Kind, lock string) history.Event {
 	e := n.event(k, lock)
 	e.Op = n.record.Op()
 	return e
 }
 
-// add records what happened, when the process runs.
 func (n *Node) add(e history.Event) {
 	n.awake()
 	n.record.Add(e)

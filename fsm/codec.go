@@ -1,0 +1,250 @@
+package fsm
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// codec writes the fields of a message, or reads them. A message names each of its fields once, in
+// a method for both directions: a call of the codec appends the value of that field, or sets it
+// when the field at hand has that number. A field whose value is the default is left out, unless
+// its method says otherwise.
+//
+// The calls come in the order in which the fields are written. So one pass over them reads what
+// this version wrote. A message in another order takes more passes, and a field that no call takes
+// is skipped: it is of a later version.
+type codec struct {
+	fields        // read
+	out    []byte // written
+	begin  int    // of a message within another: where its fields begin in out
+	writes bool
+	taken  bool // a field was taken in this pass, or the pass of the writer is over
+}
+
+func reading(b []byte) codec { return codec{fields: fields{rest: b}} }
+
+func writing(b []byte) codec { return codec{out: b, writes: true} }
+
+// fielded is a message: its fields are written from it, or read into it.
+type fielded interface{ fields(f *codec) }
+
+// read reads a message that is no more than its fields.
+func read(b []byte, message fielded) error {
+	f := reading(b)
+	for f.more() {
+		message.fields(&f)
+	}
+	return f.err
+}
+
+// more begins a pass over the calls: the only one of a writer. False when all fields are read, or
+// one is malformed.
+func (f *codec) more() bool {
+	if f.writes {
+		f.taken = !f.taken
+		return f.taken
+	}
+	if !f.taken { // nobody knows the field at hand, or it is before the first
+		f.step()
+	}
+	f.taken = false
+	return f.number != 0
+}
+
+// step goes on to the next field. No field has the number 0.
+func (f *codec) step() {
+	if f.taken = true; f.err != nil || !f.next() {
+		f.number = 0
+	}
+}
+
+func (f *codec) uint(n protowire.Number, v *uint64) {
+	if f.writes {
+		f.out = appendUint(f.out, n, *v)
+	} else if f.number == n {
+		*v = f.uint64()
+		f.step()
+	}
+}
+
+// narrow is uint for what has fewer bits; a number that has more is malformed.
+func narrow[T ~uint8 | ~uint32](f *codec, n protowire.Number, v *T) {
+	if f.writes {
+		f.out = appendUint(f.out, n, uint64(*v))
+	} else if f.number == n {
+		wide := f.uint64()
+		if *v = T(wide); uint64(*v) != wide {
+			f.fail()
+		}
+		f.step()
+	}
+}
+
+// signed writes a number that may be negative in zigzag.
+func (f *codec) signed(n protowire.Number, v *int32) {
+	if f.writes {
+		f.out = appendUint(f.out, n, protowire.EncodeZigZag(int64(*v)))
+	} else if f.number == n {
+		*v = f.sint32()
+		f.step()
+	}
+}
+
+func (f *codec) bool(n protowire.Number, v *bool) {
+	if f.writes {
+		f.out = appendUint(f.out, n, protowire.EncodeBool(*v))
+	} else if f.number == n {
+		*v = protowire.DecodeBool(f.uint64())
+		f.step()
+	}
+}
+
+// millis is a duration in whole milliseconds; one that is not positive is left out.
+func (f *codec) millis(n protowire.Number, v *time.Duration) {
+	if f.writes {
+		f.out = appendUint(f.out, n, uint64(max(*v, 0)/time.Millisecond))
+	} else if f.number == n {
+		millis := f.uint64()
+		if *v = time.Duration(millis) * time.Millisecond; millis > math.MaxInt64/uint64(time.Millisecond) {
+			f.fail()
+		}
+		f.step()
+	}
+}
+
+func (f *codec) text(n protowire.Number, v *string) {
+	if f.writes {
+		f.out = appendText(f.out, n, *v)
+	} else if f.number == n {
+		*v = string(f.message())
+		f.step()
+	}
+}
+
+// texts is a list: one field for each element, the empty ones included.
+func (f *codec) texts(n protowire.Number, v *[]string) {
+	if f.writes {
+		for _, s := range *v {
+			f.out = protowire.AppendString(protowire.AppendTag(f.out, n, protowire.BytesType), s)
+		}
+	}
+	for f.number == n {
+		*v = append(*v, string(f.message()))
+		f.step()
+	}
+}
+
+// blob is bytes whose presence counts: nil is left out, and the empty ones are not.
+func (f *codec) blob(n protowire.Number, v *[]byte) {
+	if f.writes && *v != nil {
+		f.out = appendBytes(f.out, n, *v)
+	} else if f.number == n {
+		*v = append([]byte{}, f.message()...)
+		f.step()
+	}
+}
+
+// value is a value whose presence counts, as that of a blob does.
+func (f *codec) value(n protowire.Number, v **value) {
+	if f.writes && *v != nil {
+		f.out = protowire.AppendString(protowire.AppendTag(f.out, n, protowire.BytesType), (*v).text)
+	} else if f.number == n {
+		*v = &value{string(f.message())}
+		f.step()
+	}
+}
+
+// id is always written.
+func (f *codec) id(n protowire.Number, v *[16]byte) {
+	if f.writes {
+		f.out = appendBytes(f.out, n, v[:])
+	} else if f.number == n {
+		if len(f.message()) == len(v) {
+			*v = [16]byte(f.bytes)
+		} else {
+			f.fail()
+		}
+		f.step()
+	}
+}
+
+// uints is a list of numbers: one packed field, or when it is read also a field for each.
+func (f *codec) uints(n protowire.Number, v *[]uint64) {
+	if f.writes {
+		f.out = appendPacked(f.out, n, *v)
+	}
+	for f.number == n {
+		*v = f.appendUints(*v)
+		f.step()
+	}
+}
+
+// node is always written.
+func (f *codec) node(n protowire.Number, v *Node) { f.id(n, (*[16]byte)(v)) }
+
+// session is always written.
+func (f *codec) session(n protowire.Number, v *SessionID) {
+	if !f.writes {
+		if f.number != n {
+			return
+		}
+		*v = SessionID{}
+	}
+	in := f.open(n)
+	for in.more() {
+		in.node(1, &v.Node)
+		in.uint(2, &v.Incarnation)
+		in.uint(3, &v.Number)
+	}
+	f.close(&in)
+}
+
+// grants is a list.
+func (f *codec) grants(n protowire.Number, v *[]Grant) {
+	for i := range *v {
+		if f.writes {
+			f.grant(n, &(*v)[i])
+		}
+	}
+	for f.number == n {
+		var g Grant
+		f.grant(n, &g)
+		*v = append(*v, g)
+	}
+}
+
+func (f *codec) grant(n protowire.Number, v *Grant) {
+	in := f.open(n)
+	for in.more() {
+		in.text(1, &v.Name)
+		in.uint(2, &v.Token)
+	}
+	f.close(&in)
+}
+
+// open begins a message within this one, which close ends.
+func (f *codec) open(n protowire.Number) codec {
+	if !f.writes {
+		return reading(f.message())
+	}
+	in := writing(append(protowire.AppendTag(f.out, n, protowire.BytesType), 0)) // room for a short length
+	in.begin = len(in.out)
+	return in
+}
+
+func (f *codec) close(in *codec) {
+	if !f.writes {
+		f.check(in.err)
+		f.step()
+		return
+	}
+	f.out = in.out
+	size := uint64(len(f.out) - in.begin)
+	if size >= 0x80 {
+		f.out = slices.Insert(f.out, in.begin, make([]byte, protowire.SizeVarint(size)-1)...)
+	}
+	protowire.AppendVarint(f.out[:in.begin-1], size)
+}

@@ -1,0 +1,292 @@
+package autopilot
+
+import (
+	"maps"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+const (
+	stableAfter = time.Second      // a standby must have been well for so long to be promoted
+	refusedTime = 30 * time.Second // a candidate that the group refused is left alone for so long
+	goneTime    = 2 * time.Second  // a node must have had no replica for so long to wait for nothing
+)
+
+// Config is what a Leader is made with.
+type Config struct {
+	Want         int // how many shall vote
+	Moment       time.Duration
+	ReplaceAfter time.Duration
+	LaterLife    func(node string, known, next uint64) bool // whether the second replica is of a later life of the node
+}
+
+// Heard is what Raft last heard of a replica in the present term.
+type Heard struct {
+	At    lease.Instant
+	Match uint64 // the last entry that it has on its disk, as far as it said; 0: it did not, yet
+}
+
+// Phase says how far a node has come in its life with the group. Gossip carries it.
+type Phase uint8
+
+// Phases. Their numbers are on the wire.
+const (
+	PhaseFresh    Phase = iota // has never belonged to a group
+	PhaseJoining               // asks to be added to the group as Sighting.Replica
+	PhaseRunning               // its replica has caught up
+	PhaseLeaving               // leaves for good
+	PhaseStarting              // has been added and its replica catches up; comes before PhaseRunning
+)
+
+// Runs reports whether the node runs a replica that the group has added.
+func (p Phase) Runs() bool { return p == PhaseStarting || p == PhaseRunning }
+
+// Sighting is what gossip shows of a node.
+type Sighting struct {
+	Node, Zone string
+	Cluster    string // the group that it belongs to, or would join
+	Replica    uint64 // its own, or the one that it asks for
+	Phase      Phase
+	Here       bool // gossip sees it, if only in doubt
+}
+
+// State is what there is to see now.
+type State struct {
+	Self     string // this node
+	Cluster  string // the group's id
+	Info     fsm.Info
+	Known    []fsm.NodeRecord
+	Members  Members                         // as applied here
+	Departed func(node string) fsm.Departure // what a node has said through the group
+	Heard    map[uint64]Heard                // by replica
+	Seen     []Sighting
+}
+
+// Outcome is what became of a plan that was carried out.
+type Outcome uint8
+
+// Outcomes.
+const (
+	Done    Outcome = iota
+	Failed          // it was not made
+	Refused         // the group said no
+	Unknown         // it may be made yet
+)
+
+// Leader is the liveness of the replicas as the raft leader knows it: when Raft heard each, what
+// the group's state says of its node, and what gossip shows of it. Leader makes of that the Input
+// of Next, and says which nodes are to be told what. Its methods are for one goroutine.
+type Leader struct {
+	cfg      Config
+	silences *silences
+
+	healthySince   map[uint64]lease.Instant // since when a replica has been heard and caught up
+	unseen         map[uint64]lease.Instant // since when gossip has not seen it
+	gone           map[string]lease.Instant // since when a known node has had no replica
+	unknownRunning map[uint64]lease.Instant // since when a replica that runs has been no member
+	refused        map[uint64]lease.Instant // when the group refused to take a replica in
+	asks           map[string]uint64        // the replicas that candidates would have
+	change         uint64                   // the last change of the membership that was seen
+	changed        lease.Instant            // when, or when somebody said that it leaves
+	leaving        map[uint64]bool          // the replicas whose nodes have said so
+	hurry          bool                     // somebody leaves, or this node has just become raft leader
+	unknown        bool                     // whether a change may be under way whose outcome this node does not know
+}
+
+// New returns the knowledge of a node that is not raft leader.
+func New(cfg Config) *Leader {
+	l := &Leader{cfg: cfg, silences: newSilences()}
+	l.Follow()
+	return l
+}
+
+// Follow ends its time as raft leader: it forgets what means nothing to a later one.
+func (l *Leader) Follow() {
+	l.silences.follow()
+	l.unknown = true
+	l.healthySince, l.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
+	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
+	l.refused = make(map[uint64]lease.Instant)
+	l.leaving = nil
+}
+
+// Note takes what a raft leader has published, from the log: an EventSilent.
+func (l *Leader) Note(e *fsm.Event, now lease.Instant) { l.silences.note(e, now) }
+
+// Hurry reports whether somebody waits for the next step.
+func (l *Leader) Hurry() bool { return l.hurry }
+
+// Asks is the replica that a candidate would have.
+func (l *Leader) Asks(node string) uint64 { return l.asks[node] }
+
+// Report returns the silence to publish in the log, so that the next raft leader knows of it; nil:
+// nothing now, or no majority to tell it to.
+func (l *Leader) Report(s State, plan Plan, now lease.Instant) *fsm.Silent {
+	if plan.Bears < 0 {
+		return nil
+	}
+	return l.silences.report(s.Members, s.Self, s.Info.Commands, now)
+}
+
+// Complete reports whether the group may serve its first lock: as many nodes have met in it as its
+// founder wanted, and as many of them vote. It is the group's to say, not the Config of the node
+// that happens to be raft leader. Of two, one votes: there the other must have said Hello, and so
+// belong to this group and no other.
+func (s State) Complete() bool {
+	return (len(s.Members.Voters) >= int(s.Info.Voters) || s.Info.Voters == 2 && len(s.Known) >= 2) &&
+		len(s.Members.Voters)+len(s.Members.Standbys) >= int(s.Info.Bootstrap)
+}
+
+// Withdrawal is the command that withdraws the waiters of a node that has no replica any more: the
+// node may not be there to take a grant. Its grants stay until their TTL, since nothing proves that
+// its process is dead. It is for one node; false: for none now.
+func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
+	for _, n := range s.Known {
+		node := n.Node.String()
+		if since(l.gone, node, !n.Gone && !s.Members.Has(node), now) >= goneTime {
+			return fsm.Remove{Node: n.Node, Incarnation: n.Incarnation, Since: n.Since}, true
+		}
+	}
+	return fsm.Remove{}, false
+}
+
+// Plan returns the next step by the present knowledge.
+func (l *Leader) Plan(s State, now lease.Instant) Plan {
+	return Next(l.input(s, now))
+}
+
+// Carried takes the outcome of a plan; change is Members.Change after it. A candidate counts as
+// refused only if the group refused it: an unknown outcome, a lost plan or a change in between says
+// nothing of the node.
+func (l *Leader) Carried(plan Plan, out Outcome, change uint64, now lease.Instant) {
+	l.unknown = out == Unknown || plan.Kind == Barrier && out != Done
+	if plan.Kind == AddStandby && out == Refused && change == plan.Index {
+		l.refused[l.asks[plan.Node]] = now
+	}
+}
+
+// turnedDown reports whether the group has refused a replica a moment ago: it had removed it.
+func (l *Leader) turnedDown(replica uint64, now lease.Instant) bool {
+	at, ok := l.refused[replica]
+	return ok && now-at < lease.Instant(refusedTime)
+}
+
+// input is the Input of Next: the membership as applied here, the replicas that Raft hears, the
+// nodes that leave, and the nodes that gossip sees.
+func (l *Leader) input(s State, now lease.Instant) Input {
+	members := s.Members
+	l.silences.lead(members, now)
+	if members.Change != l.change {
+		l.change, l.changed = members.Change, now
+	}
+	in := Input{
+		Self: s.Self, Want: l.cfg.Want, Index: members.Change, Unknown: l.unknown,
+		Listening: l.silences.listening(now), Moment: l.cfg.Moment, ReplaceAfter: l.cfg.ReplaceAfter,
+	}
+	if s.Info.Serving {
+		in.StableAfter = stableAfter
+	} else { // there is nothing to lose yet
+		in.Want, in.Listening, in.Expected = max(in.Want, int(s.Info.Voters)), in.Moment, int(s.Info.Bootstrap)
+	}
+	l.silences.take(s.Heard, members, now)
+	for _, begun := range []map[uint64]lease.Instant{l.healthySince, l.unseen} {
+		maps.DeleteFunc(begun, func(replica uint64, _ lease.Instant) bool { return !members.Includes(replica) })
+	}
+	maps.DeleteFunc(l.refused, func(replica uint64, _ lease.Instant) bool { return !l.turnedDown(replica, now) })
+	v := snapshot{State: s, seen: make(map[string]Sighting), hellos: make(map[string]fsm.NodeRecord)}
+	for _, m := range s.Seen {
+		v.seen[m.Node] = m
+	}
+	for _, n := range s.Known {
+		v.hellos[n.Node.String()] = n
+	}
+	if heardAll(s.Heard, members, in.Self) {
+		in.Listening = in.Moment // there is nobody left to listen for
+	}
+	before := l.leaving
+	l.leaving = make(map[uint64]bool)
+	for replica, node := range members.All() {
+		role := Standby
+		if members.Voters[replica] != "" {
+			role = Voter
+		}
+		m := l.replica(&v, role, replica, node, now)
+		if m.Departure == fsm.Leaves {
+			l.leaving[replica] = true
+			if !before[replica] { // the voters that stay must be heard from now on: one may have died a moment ago
+				l.changed = now
+			}
+		}
+		in.Members = append(in.Members, m)
+	}
+	l.hurry = len(l.leaving) > 0 || l.silences.listening(now) < in.Moment
+	in.Changed = max(1, time.Duration(now-l.changed))
+	l.candidates(&in, &v, now)
+	return in
+}
+
+// candidates adds the nodes that ask for a replica. A node that has one, of a former life, waits
+// until that is removed.
+func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
+	l.asks = make(map[string]uint64)
+	for node, m := range v.seen {
+		if v.Members.Has(node) || l.turnedDown(m.Replica, now) {
+			continue
+		}
+		if m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster {
+			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone})
+			l.asks[node] = m.Replica
+		}
+	}
+}
+
+// heardAll reports whether every other voter was heard in the present term.
+func heardAll(heard map[uint64]Heard, members Members, self string) bool {
+	for replica, node := range members.Voters {
+		if _, ok := heard[replica]; !ok && node != self {
+			return false
+		}
+	}
+	return true
+}
+
+// snapshot is a State by node.
+type snapshot struct {
+	State
+	seen   map[string]Sighting
+	hellos map[string]fsm.NodeRecord // nodes whose Hello the group has carried out
+}
+
+// replica describes one replica to the autopilot and notes since when it has been so.
+func (l *Leader) replica(v *snapshot, role Role, replica uint64, node string, now lease.Instant) Member {
+	m := v.seen[node]
+	r := Member{
+		Node: node, Zone: m.Zone, Role: role, Departure: v.Departed(node), Disk: v.hellos[node].Place != (fsm.Place{}),
+		Heard: l.silences.since(replica, now), Seen: since(l.unseen, replica, !m.Here || m.Replica != replica, now),
+	}
+	r.Succeeded = m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster && m.Replica != replica
+	match := v.Heard[replica].Match
+	if match < v.Info.Applied {
+		r.Behind = v.Info.Applied - match
+	}
+	// The Hello may be of a former life; then the replica has nothing before it has said what it
+	// has.
+	r.Running = v.hellos[node].Incarnation != 0 && (role == Voter || match > 0)
+	r.Age = since(l.healthySince, replica, r.Running && r.Heard < l.cfg.Moment, now)
+	return r
+}
+
+// since returns for how long something has been so without a break.
+func since[K comparable](begun map[K]lease.Instant, key K, so bool, now lease.Instant) time.Duration {
+	if !so {
+		delete(begun, key)
+		return 0
+	}
+	at, ok := begun[key]
+	if !ok {
+		begun[key], at = now, now
+	}
+	return time.Duration(now - at)
+}

@@ -1,0 +1,50 @@
+package autopilot
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// News tells the nodes whose replica the group has taken in to start it, and those whose replica it
+// has removed that it is out: while they were away, or as they wished, since the last that Raft
+// sends to a replica may be the entry that removes it, without the news that it is committed. They
+// are told again until their gossip shows that they have heard. A replica that is no member by what
+// is applied here is out only if that is all that is committed.
+func (l *Leader) News(s State, now lease.Instant) (news []forming.Message) {
+	maps.DeleteFunc(l.unknownRunning, func(replica uint64, _ lease.Instant) bool {
+		return !slices.ContainsFunc(s.Seen, func(m Sighting) bool { return m.Replica == replica })
+	})
+	for _, m := range s.Seen {
+		if !m.Here || m.Cluster != s.Cluster {
+			continue
+		}
+		in, joins := s.Members.Includes(m.Replica), m.Phase == PhaseJoining
+		out := since(l.unknownRunning, m.Replica, m.Phase.Runs() && !in, now) >= goneTime ||
+			m.Phase == PhaseLeaving && !in || joins && l.turnedDown(m.Replica, now)
+		one := forming.Message{From: s.Self, To: m.Node, Cluster: s.Cluster, Replica: m.Replica, Kind: forming.Removed}
+		switch {
+		case in && joins:
+			one.Kind = forming.Welcome
+		case !in && joins && l.duplicate(s.Members, m):
+			one.DuplicateDirectory = true
+		case out && !in && !l.unknown:
+			one.AfterLeave = s.Departed(m.Node) != fsm.Stays
+		default:
+			continue
+		}
+		news = append(news, one)
+	}
+	return news
+}
+
+// duplicate reports whether a node that asks for a replica does not know of its present one: its
+// life is no earlier. A node begins a life after the former one has ended, and records that, so
+// this one runs on a copy of its directory. It would wait for as long as its double lives.
+func (l *Leader) duplicate(members Members, m Sighting) bool {
+	replica, ok := members.Replica(m.Node)
+	return ok && !l.cfg.LaterLife(m.Node, replica, m.Replica)
+}

@@ -1,0 +1,146 @@
+package autopilot
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+const (
+	// silentAfter is when the raft leader tells the others that it does not hear a replica, and how
+	// often it says so.
+	silentAfter = 2 * time.Second
+	// staleAfter is for how long a node takes over what a former raft leader said of a silent
+	// replica.
+	staleAfter = 10 * time.Second
+)
+
+// silences is when the raft leader heard each replica through Raft. A raft leader asks its own
+// replica (Heard), and publishes in the log which replicas are silent; so its successor goes on
+// counting, and a dead voter is replaced in time also where raft leaders change more often than
+// that. Durations may be too short. They are too long where a raft leader hears a replica again and
+// can tell no other any more: its successor uses the last published silence.
+type silences struct {
+	published map[string]unheard // by node, from the log
+
+	// While this node is raft leader:
+	last map[uint64]lease.Instant // when a replica was heard
+	from lease.Instant            // since when this node is raft leader; 0: it is not
+	said lease.Instant            // when it published last
+	told map[string]bool          // which nodes' replicas are published as silent
+	over map[string]bool          // and of which this node took that over from another raft leader
+}
+
+// unheard is since when a replica was silent, as a raft leader said at some time.
+type unheard struct{ since, said lease.Instant }
+
+func newSilences() *silences { return &silences{published: make(map[string]unheard)} }
+
+// note takes what a raft leader has published.
+func (h *silences) note(e *fsm.Event, now lease.Instant) {
+	node := e.Session.Node.String()
+	if e.TTL == 0 {
+		delete(h.published, node)
+		return
+	}
+	h.published[node] = unheard{now - lease.Instant(e.TTL), now}
+}
+
+// lead begins the time of this node as raft leader, unless it has begun. What was published of a
+// node is of the replica that it has in the group: one that is removed is published as silent no
+// more.
+func (h *silences) lead(members Members, now lease.Instant) {
+	if h.from != 0 {
+		return
+	}
+	before := h.last
+	h.from, h.said = now, 0
+	h.last, h.told, h.over = make(map[uint64]lease.Instant), make(map[string]bool), make(map[string]bool)
+	for node, s := range h.published {
+		h.told[node] = true
+		if replica, ok := members.Replica(node); ok && now-s.said <= lease.Instant(staleAfter) {
+			h.last[replica] = max(s.since, before[replica]) // it may have heard it itself since then
+			h.over[node] = true
+		}
+	}
+}
+
+// follow ends it.
+func (h *silences) follow() { h.from = 0 }
+
+// listening is for how long this node has been raft leader.
+func (h *silences) listening(now lease.Instant) time.Duration { return time.Duration(now - h.from) }
+
+// take notes what the replica has heard of the members in the present term. Of one that is new to
+// this raft leader it counts from now: it was taken in a moment ago, or heard by a former raft
+// leader as far as that has said.
+func (h *silences) take(heard map[uint64]Heard, members Members, now lease.Instant) {
+	maps.DeleteFunc(h.last, func(replica uint64, _ lease.Instant) bool { return !members.Includes(replica) })
+	for replica, node := range members.All() {
+		last, known := h.last[replica]
+		if h.over[node] { // what was committed before, and is applied only now, may know better
+			since := h.from
+			if s, ok := h.published[node]; ok {
+				since = s.since
+			}
+			last = max(last, since)
+			h.last[replica] = last
+		}
+		if one, ok := heard[replica]; ok {
+			h.last[replica] = max(last, min(one.At, now))
+		} else if !known {
+			h.last[replica] = now
+		}
+	}
+}
+
+// since is for how long a member's replica was not heard.
+func (h *silences) since(replica uint64, now lease.Instant) time.Duration {
+	return time.Duration(now - h.last[replica])
+}
+
+// report is what is to be published now, nil if nothing is: who is silent, and at once who is no
+// more. commands is how many this replica has applied.
+func (h *silences) report(members Members, self string, commands uint64, now lease.Instant) *fsm.Silent {
+	if now-h.said < lease.Instant(silentAfter) && !h.heardAgain(members, now) {
+		return nil
+	}
+	silent := fsm.Silent{Seen: commands}
+	told := make(map[string]bool)
+	add := func(node string, d time.Duration) {
+		if id, err := fsm.ParseNode(node); err == nil && len(silent.Nodes) < fsm.SilentMax {
+			silent.Nodes = append(silent.Nodes, fsm.Silence{Node: id, For: d.Truncate(time.Millisecond)})
+		}
+	}
+	for replica, node := range members.All() {
+		if d := h.since(replica, now); node != self && d >= silentAfter {
+			add(node, d)
+			told[node] = true
+		}
+	}
+	for node := range h.told {
+		if !told[node] {
+			add(node, 0)
+		}
+	}
+	if len(silent.Nodes) == 0 {
+		return nil
+	}
+	slices.SortFunc(silent.Nodes, func(a, b fsm.Silence) int { return bytes.Compare(a.Node[:], b.Node[:]) })
+	h.said, h.told = now, told
+	return &silent
+}
+
+// heardAgain reports whether a replica that is published as silent is not.
+func (h *silences) heardAgain(members Members, now lease.Instant) bool {
+	for node := range h.told {
+		if replica, ok := members.Replica(node); !ok || h.since(replica, now) < silentAfter {
+			return true
+		}
+	}
+	return false
+}

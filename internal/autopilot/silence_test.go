@@ -1,0 +1,86 @@
+package autopilot
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// A replica that the raft leader has just taken in counts as heard a moment ago, however long it
+// has been raft leader: in a fleet of three zones it took newcomers for dead, waited for none of
+// them, and made two of one zone voters.
+func TestANewReplicaCountsFromWhenItWasTakenIn(t *testing.T) {
+	t.Parallel()
+	h := newSilences()
+	members := Members{Voters: map[uint64]string{1: "a"}, Standbys: map[uint64]string{}}
+	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	h.lead(members, at(0))
+	h.take(nil, members, at(0))
+	members.Standbys[2] = "b"
+	h.take(nil, members, at(time.Hour))
+	if silent := h.since(2, at(time.Hour+time.Second)); silent != time.Second {
+		t.Errorf("one that was taken in a second ago is silent for %v", silent)
+	}
+	if silent := h.since(1, at(time.Hour)); silent != time.Hour {
+		t.Errorf("one that was never heard is silent for %v", silent)
+	}
+}
+
+// Found by the seeded model, seed 2344: a voter that had been published as silent was heard again,
+// 1.5 s later its raft leader lost the others, and was elected anew 1 s after that. It went by what
+// it had said before it heard the voter, said so again, and removed it 8.7 s after its last answer;
+// ReplaceAfter was 20 s.
+func TestWhoIsHeardAgainIsNotTakenForSilentByTheNextRaftLeader(t *testing.T) {
+	t.Parallel()
+	const voter = "02000000-0000-0000-0000-000000000000"
+	node, err := fsm.ParseNode(voter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := Members{Voters: map[uint64]string{1: "a", 2: voter, 3: "c"}}
+	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	silent := func(d time.Duration) *fsm.Event {
+		return &fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: d}
+	}
+	h := newSilences()
+	h.note(silent(10*time.Second), at(0))
+	h.lead(members, at(0))
+	h.take(nil, members, at(0))
+	if d := h.since(2, at(0)); d != 10*time.Second {
+		t.Fatalf("published as silent for 10 s, taken over as %v", d)
+	}
+	if said := h.report(members, "a", 7, at(0)); said == nil || len(said.Nodes) != 1 || said.Nodes[0].For != 10*time.Second {
+		t.Errorf("a silent voter is reported as %v", said)
+	}
+	h.take(map[uint64]Heard{2: {At: at(time.Second)}}, members, at(time.Second))
+	if said := h.report(members, "a", 7, at(time.Second)); said == nil || len(said.Nodes) != 1 || said.Nodes[0].For != 0 {
+		t.Errorf("that it is heard again is reported a second later as %v, and not at once", said)
+	}
+
+	h.follow() // before that could be said
+	h.lead(members, at(2*time.Second))
+	h.take(nil, members, at(2*time.Second))
+	if d := h.since(2, at(2*time.Second)); d != time.Second {
+		t.Errorf("whom it heard a second ago, in another term, it takes for silent for %v", d)
+	}
+
+	late := newSilences()
+	late.note(silent(10*time.Second), at(0))
+	late.lead(members, at(staleAfter+time.Second))
+	late.take(nil, members, at(staleAfter+time.Second))
+	if d := late.since(2, at(staleAfter+time.Second)); d != 0 {
+		t.Errorf("what was said too long ago counts as a silence of %v", d)
+	}
+
+	other := newSilences()
+	other.note(silent(10*time.Second), at(0))
+	other.lead(members, at(2*time.Second))
+	other.take(nil, members, at(2*time.Second))
+	other.note(silent(0), at(2*time.Second)) // of the former raft leader: applied later than this one was elected
+	other.take(nil, members, at(3*time.Second))
+	if d := other.since(2, at(3*time.Second)); d != time.Second {
+		t.Errorf("whom the former raft leader has heard it takes for silent for %v", d)
+	}
+}

@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrInvariant is the cause when the engine found its own state broken.
+var ErrInvariant = errors.New("holdfast: raft invariant broken")
+
+// Shard is the engine's id of the group.
+const Shard = 1
+
+// panicError is a panic of the engine in a call of this package.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("%v: %v", ErrInvariant, e.value) }
+func (e *panicError) Unwrap() error { return ErrInvariant }
+
+// Guard turns a panic of call into an error. It is for calls of the engine alone.
+func Guard(call func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicError{value}
+		}
+	}()
+	return call()
+}
+
+// Park holds the calling goroutine forever.
+func Park() { select {} }

@@ -1,0 +1,93 @@
+package contract_test
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/sim"
+)
+
+// The tests of this package call what they share with the tiers by short names.
+
+const (
+	lateMax    = testkit.LateMax
+	closeBound = testkit.CloseBound
+)
+
+type tally = testkit.Tally
+
+func quiet() *slog.Logger                                         { return testkit.Quiet() }
+func until(d time.Duration) context.Context                       { return testkit.Until(d) }
+func authority(t testing.TB) *tls.Config                          { return testkit.Authority(t) }
+func others(s *sim.Sim, but ...*sim.Node) []*sim.Node             { return testkit.Others(s, but...) }
+func follower(s *sim.Sim, role holdfast.Role) *sim.Node           { return testkit.Follower(s, role) }
+func stateOf(c *holdfast.Cluster, id string) holdfast.MemberState { return testkit.StateOf(c, id) }
+
+func single(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
+	t.Helper()
+	if strings.HasPrefix(t.Name(), "TestTheCallsKeepTheirPromisesOnAnyGroup/") {
+		return onMemory(t, change...)
+	}
+	return testkit.Single(t, change...)
+}
+
+func fleet(t testing.TB, n int, change ...func(i int, cfg *holdfast.Config)) []*holdfast.Cluster {
+	t.Helper()
+	return testkit.Fleet(t, n, change...)
+}
+
+func allReady(t testing.TB, list []*holdfast.Cluster) {
+	t.Helper()
+	testkit.AllReady(t, list)
+}
+
+func serves(t testing.TB, ctx context.Context, c *holdfast.Cluster) {
+	t.Helper()
+	testkit.Serves(t, ctx, c)
+}
+
+func closed(t testing.TB, c *holdfast.Cluster) {
+	t.Helper()
+	testkit.Closed(t, c)
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	return testkit.Within(t, d)
+}
+
+func get(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	return testkit.Get(t, c, name, opts...)
+}
+
+func acquire(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	return testkit.Acquire(t, c, name, opts...)
+}
+
+func release(t testing.TB, l *holdfast.Lease) {
+	t.Helper()
+	testkit.Release(t, l)
+}
+
+func settles(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	return testkit.Settles(t, limit, what, ok)
+}
+
+func eventually(t testing.TB, c *holdfast.Cluster, what string, ok func() bool) {
+	t.Helper()
+	testkit.Eventually(t, c, what, ok)
+}
+
+func polled(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	testkit.Polled(t, what, ok)
+}

@@ -1,0 +1,123 @@
+package contract_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen(t *testing.T) {
+	t.Parallel()
+	c := single(t, func(cfg *holdfast.Config) { cfg.Name = "host-a" })
+	ctx := within(t, time.Minute)
+	if r, err := c.InspectOnce(ctx, "mail"); err != nil || r.Finished || r.Token != 0 {
+		t.Errorf("a key that nobody has run: %+v, %v", r, err)
+	}
+	first, r, err := c.BeginOnce(ctx, "mail", holdfast.WithLabel("by hand"))
+	if err != nil || first == nil || !r.Ran || r.Finished || r.Token != first.Lease().Token() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for what, look := range map[string]func() (holdfast.OnceResult, error){
+		"InspectOnce": func() (holdfast.OnceResult, error) { return c.InspectOnce(ctx, "mail") },
+		"BeginOnce": func() (holdfast.OnceResult, error) {
+			run, r, err := c.BeginOnce(ctx, "mail")
+			if run != nil {
+				t.Error("two run the key")
+			}
+			return r, err
+		},
+		"Once": func() (holdfast.OnceResult, error) { return c.Once(ctx, "mail", nothing) },
+	} {
+		if r, err := look(); err != nil || r.Ran || r.Finished || r.Token != first.Lease().Token() || r.By.Label != "by hand" || r.By.Node != "host-a" {
+			t.Errorf("%s while it runs: %+v, %v", what, r, err)
+		}
+	}
+	for range 2 {
+		if err := first.Abandon(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := first.Finish(ctx); !errors.Is(err, holdfast.ErrReleased) {
+		t.Errorf("Finish after Abandon: %v", err)
+	}
+	second, _, err := c.BeginOnce(ctx, "mail", holdfast.WithKeepFor(time.Hour))
+	if err != nil || second == nil || second.Lease().Token() <= first.Lease().Token() {
+		t.Fatalf("%v, %v", second, err)
+	}
+	for range 2 {
+		if err := second.Finish(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := second.Abandon(ctx); err != nil {
+		t.Errorf("Abandon after Finish: %v", err)
+	}
+	if run, r, err := c.BeginOnce(ctx, "mail"); run != nil || err != nil || !r.Finished || r.Token != second.Lease().Token() {
+		t.Errorf("after Finish: %+v, %v", r, err)
+	}
+	if r, err := c.InspectOnce(ctx, "mail"); err != nil || !r.Finished || r.Token != second.Lease().Token() || r.By.NodeID != c.ID() {
+		t.Errorf("after Finish: %+v, %v", r, err)
+	}
+	_, _, err = c.BeginOnce(ctx, "mail", holdfast.WithKeepFor(0))
+	wantField(t, err, "WithKeepFor")
+}
+
+func TestARunThatWasLostCannotBeFinished(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	ctx := within(t, time.Minute)
+	run, _, err := c.BeginOnce(ctx, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Finish(ctx); !errors.Is(err, holdfast.ErrLost) || !errors.Is(err, holdfast.ErrClosed) {
+		t.Errorf("Finish after the end of the node: %v", err)
+	}
+	if err := run.Abandon(ctx); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("Abandon after the end of the node: %v", err)
+	}
+}
+
+func TestALeaseReadsItsLocksValue(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	ctx := within(t, time.Minute)
+	want := func(l *holdfast.Lease, value string) {
+		t.Helper()
+		if got := string(l.Value()); got != value {
+			t.Errorf("got %q, want %q", got, value)
+		}
+	}
+	l := acquire(t, c, "lock")
+	want(l, "")
+	if err := l.Set(ctx, []byte("offset 7")); err != nil {
+		t.Fatal(err)
+	}
+	want(l, "offset 7")
+	if err := l.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	next := acquire(t, c, "lock")
+	want(next, "offset 7")
+	want(l, "")
+	if err := next.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	want(acquire(t, c, "lock", holdfast.WithValue([]byte("mine"))), "mine")
+}
+
+func TestAllMistakesOfAConfigAreToldAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := holdfast.Open(t.Context(), holdfast.Config{Voters: 4, TTL: time.Millisecond, Zone: "a\nb", Join: []string{"host:notaport"}})
+	for _, field := range []string{"Config.Voters", "Config.TTL", "Config.Zone", "Config.Join"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not told: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+// How a node ends, beside the errors of its parts. The API has the same values.
+var (
+	// ErrClosed: the node was closed, or leaves.
+	ErrClosed = errors.New("holdfast: closed")
+	// ErrRemoved: this node has said that it leaves, and the group has let it go.
+	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
+	// ErrYielded: the group of this node, which no other node ever joined, was given up.
+	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
+	// ErrIncompatible: another process runs or ran later as this node.
+	ErrIncompatible = errors.New("holdfast: incompatible")
+)
+
+// errOut ends the service of a replica that the group has removed.
+var errOut = errors.New("holdfast: the replica was removed")
+
+// RefusedError is what the group answered to a Hello that it did not accept.
+type RefusedError struct{ Outcome fsm.Outcome }
+
+func (e *RefusedError) Error() string {
+	return "holdfast: the group does not accept this process: " + e.Outcome.Code.String()
+}
+
+// unreached is the error of an operation whose context ended before its outcome was known.
+func unreached(ctx context.Context) error { return &seam.UnreachedError{Ended: ctx.Err()} }

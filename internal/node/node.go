@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/expiry"
+	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/proposer"
+	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// Config is what a node is made with. The API has validated the user's fields and filled in their
+// defaults.
+type Config struct {
+	Cluster, Name, Zone string // of the fleet, and what the node tells of itself
+	DataDir             string // "": in memory
+	Bind, Advertise     string // Bind has its template filled in
+	Join                []string
+	Bootstrap, Voters   int
+	Secrets             []string
+	TLS                 *tls.Config
+
+	Tick, Heartbeat, Election time.Duration
+	ReplaceAfter              time.Duration
+	Moment                    time.Duration // in which a living replica is heard
+
+	TokenFloor func(context.Context) (fence.Token, error) // nil: none
+	Logger     *slog.Logger
+	Figures    *consensus.Figures
+	Env        simenv.Env
+	Listener   Listener
+}
+
+// Listener is the API above the node. LeaderChanged and Expired run on goroutines that must not wait:
+// they record, and wake other goroutines. What the replica applies reaches the API through the
+// Proposer.
+type Listener interface {
+	// Identified is called first, when Open listens at the port, with the identity of this process
+	// in the group and the logger of the node.
+	Identified(self fsm.SessionID, log *slog.Logger)
+	// LeaderChanged is called with the raft leader's node, "" for none; perhaps the same again.
+	LeaderChanged(node string)
+	// Expired is called for every session that the group ended because it was not renewed.
+	Expired(session fsm.SessionID, late time.Duration)
+	// Quorum is called when the group has had no raft leader for long, with the voters that gossip
+	// misses, and once when it has one again.
+	Quorum(ok bool, missing []string)
+	// Foreign is called when the nodes in sight of another group of the name have changed.
+	Foreign(cluster string, nodes []string)
+	// GroupYielded ends all leases and waiting calls with ErrYielded: their group is given up.
+	GroupYielded()
+	// ReplicaReplaced is called when the group has removed this node's replica, and another
+	// follows. Leases and waiting calls live on.
+	ReplicaReplaced()
+	// EndLeases ends all leases, and returns how many there were: when the node leaves, and again
+	// when it closes.
+	EndLeases(cause error) (held int)
+	// Empty reports whether there is no session that the group may know of.
+	Empty() bool
+	// Stopping is called when goroutines end, with the failure of a node that was open.
+	Stopping(failure error)
+	// Stopped is called last, before Close returns.
+	Stopped()
+}
+
+// Node is this process's node. It is safe for concurrent use.
+type Node struct {
+	lifecycle
+
+	// Proposer brings commands to the group. It has the group that the node works on.
+	Proposer *proposer.Proposer[*consensus.Group]
+	// IndexTimes knows when this node applied a command.
+	IndexTimes expiry.IndexTimes
+
+	cfg   Config
+	log   *slog.Logger
+	clock clock.Clock
+	self  fsm.SessionID // this process as the group knows it; Number is unused
+
+	// Open takes these from the system, and release gives them back.
+	dir      datadir.Dir
+	fleeting bool // the directory ends with the process
+	unopened bool // Open has failed
+	endpoint transport.Endpoint
+	gossip   *membership.Gossip
+	replica  atomic.Pointer[consensus.Group] // nil before there is one
+
+	// The node's place in a group.
+	founder *founder
+	pilot   *pilot
+
+	// Timers of the sessions of the group.
+	times      *expiry.Table
+	timekeeper *expiry.Timekeeper
+}
+
+// New puts the parts together. It starts no goroutine, and takes nothing from the system.
+func New(cfg Config) *Node {
+	n := &Node{lifecycle: newLifecycle(), cfg: cfg, log: cfg.Logger, clock: cfg.Env.Clock}
+	if n.clock == nil {
+		n.clock = clock.System()
+	}
+	n.founder = newFounder(n)
+	n.Proposer = proposer.New(cfg.Election/2, n.closing, n.founder.removedFrom)
+	n.times = expiry.New(cfg.Election, cfg.Listener.Expired)
+	n.timekeeper = expiry.NewTimekeeper(n.times, n.clock.Now, n.voter, n.Go)
+	n.pilot = newPilot(n)
+	return n
+}
+
+// Open takes what the node needs from the system: directory, port, gossip. When it returns, the
+// node runs, and looks for its group. After an error nothing of it is left.
+func (n *Node) Open(ctx context.Context) error {
+	if err := n.open(ctx); err != nil {
+		n.unopened = true
+		close(n.opened)
+		n.beginShutdown(err)
+		<-n.gone
+		return err
+	}
+	close(n.opened)
+	n.answerProbes()
+	n.Go(n.runMembership)
+	return nil
+}
+
+func (n *Node) open(ctx context.Context) error {
+	if err := n.openDir(); err != nil {
+		return err
+	}
+	id := n.dir.Identity()
+	n.log = n.cfg.Logger.With("node", id.NodeID, "name", n.cfg.Name)
+	node, err := fsm.ParseNode(id.NodeID)
+	if err != nil {
+		return err
+	}
+	n.self = fsm.SessionID{Node: node, Incarnation: id.Incarnation<<consensus.RunBits | uint64(rand.Uint32()>>(32-consensus.RunBits))}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := n.openNetwork(ctx); err != nil {
+		return err
+	}
+	if id.ClusterID != "" {
+		if err := n.founder.startReplica(); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (n *Node) openDir() (err error) {
+	switch {
+	case n.cfg.Env.Dir != nil:
+		n.dir = n.cfg.Env.Dir
+	case n.cfg.DataDir == "":
+		n.dir, n.fleeting = datadir.Memory(), true
+	default:
+		n.dir, err = datadir.Open(n.cfg.DataDir, n.cfg.Cluster)
+	}
+	return err
+}
+
+// openNetwork opens the port, and starts gossip at it.
+func (n *Node) openNetwork(ctx context.Context) error {
+	for i, secret := range n.cfg.Secrets {
+		if len(secret) < transport.SecretAdvised {
+			n.log.Warn("a secret of this node is short enough to be guessed: use random ones", "number", i, "advised bytes", transport.SecretAdvised)
+		}
+	}
+	security, keys, err := n.cfg.security()
+	if err != nil {
+		return err
+	}
+	network := n.cfg.Env.Network
+	if network == nil {
+		network = transport.TCP()
+	}
+	n.endpoint, err = network.Listen(ctx, n.cfg.Bind, transport.Options{TLS: security, Logger: n.log})
+	switch {
+	case errors.Is(err, transport.ErrInvalid): // the user's TLS, and no port
+		return err
+	case err != nil:
+		return fmt.Errorf("holdfast: listening at %s: %w", n.cfg.Bind, err)
+	}
+	address := n.endpoint.Addr()
+	if n.cfg.Advertise != "" && !strings.HasSuffix(n.cfg.Advertise, ":0") {
+		address = n.cfg.Advertise
+	}
+	n.log = n.log.With("address", address)
+	n.cfg.Listener.Identified(n.self, n.log)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n.gossip, err = membership.Open(ctx, membership.Config{
+		Cluster: n.cfg.Cluster, Meta: n.meta(n.firstPhase()), Endpoint: n.endpoint,
+		Advertise: n.cfg.Advertise, Keys: keys, Join: n.cfg.Join, Streams: security != nil && len(keys) == 0,
+		Resolver: n.cfg.Env.Names, Logger: n.log, OnMessage: n.founder.message, OnChange: n.gossipChanged,
+	})
+	if err != nil {
+		return fmt.Errorf("holdfast: starting gossip: %w", err)
+	}
+	return nil
+}
+
+// gossipChanged is called, coalesced, when gossip has news of a member.
+func (n *Node) gossipChanged() {
+	n.founder.wake()
+	n.pilot.Wake()
+}
+
+// security makes the keys of connections and of gossip from Secrets and TLS.
+func (c *Config) security() (*tls.Config, [][]byte, error) {
+	if len(c.Secrets) == 0 {
+		return c.TLS, nil, nil
+	}
+	keys, err := transport.GossipKeys(c.Cluster, c.Secrets)
+	if err != nil {
+		return nil, nil, fmt.Errorf("holdfast: deriving keys: %w", err)
+	}
+	if c.TLS != nil {
+		return c.TLS, keys, nil
+	}
+	config, err := transport.FromSecrets(c.Cluster, c.Secrets)
+	if err != nil {
+		return nil, nil, fmt.Errorf("holdfast: deriving keys: %w", err)
+	}
+	return config, keys, nil
+}
+
+// insist proposes a command of the node's own, which waits behind no caller.
+func (n *Node) insist(ctx context.Context, cmd fsm.Command) (fsm.Outcome, error) {
+	out, _, err := n.Proposer.Insist(ctx, fsm.Encode(cmd))
+	return out, err
+}

@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/loop"
+)
+
+const (
+	pilotPause = 500 * time.Millisecond // between two polls
+	hurryPause = 50 * time.Millisecond  // and while a node waits for the next change
+	pilotTime  = 5 * time.Second        // for one change of the membership
+)
+
+// pilot runs on each node, and acts while its replica is raft leader: it opens the service once the
+// bootstrap voters have joined, changes the membership one replica at a time as the autopilot plans,
+// and withdraws the waiters of nodes without a replica.
+type pilot struct {
+	loop.Loop
+	n      *Node
+	quorum quorum
+
+	leader *autopilot.Leader
+
+	mu       sync.Mutex
+	silences map[fsm.Node]silence // the last of each node that the local replica has applied since
+
+	plan  atomic.Pointer[autopilot.Plan] // the last one, nil while this node is not raft leader
+	waits time.Time                      // since when the plan is to wait; zero: it is not
+	told  bool                           // a line of the log has said so
+}
+
+// silence is an EventSilent and when it was applied.
+type silence struct {
+	event fsm.Event
+	at    lease.Instant
+}
+
+func newPilot(n *Node) *pilot {
+	p := &pilot{n: n, quorum: quorum{n: n}, silences: make(map[fsm.Node]silence), leader: autopilot.New(autopilot.Config{
+		Want: n.cfg.Voters, Moment: n.cfg.Moment, ReplaceAfter: n.cfg.ReplaceAfter,
+		LaterLife: consensus.LaterLife,
+	})}
+	p.Loop = loop.New(p.poll)
+	return p
+}
+
+// note records an event that the local replica has applied.
+func (p *pilot) note(e *fsm.Event) {
+	switch e.Kind {
+	case fsm.EventSilent:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.silences[e.Session.Node] = silence{*e, p.n.clock.Now()}
+	case fsm.EventDeparted:
+		p.Wake()
+	}
+}
+
+// hear passes the silences that the replica has applied to the leader.
+func (p *pilot) hear() {
+	p.mu.Lock()
+	silences := p.silences
+	p.silences = make(map[fsm.Node]silence)
+	p.mu.Unlock()
+	for _, s := range silences {
+		p.leader.Note(&s.event, s.at)
+	}
+}
+
+// poll changes the group while this node is raft leader.
+func (p *pilot) poll(ctx context.Context) (pause time.Duration) {
+	group, _ := p.n.Proposer.Current()
+	p.quorum.poll(group)
+	if group == nil || !group.IsRaftLeader() {
+		p.leader.Follow()
+		p.plan.Store(nil)
+		return pilotPause
+	}
+	if p.step(ctx, group) {
+		return 0 // another step may follow
+	}
+	if p.leader.Hurry() {
+		return hurryPause
+	}
+	return pilotPause
+}
+
+// step proposes at most one change, and reports whether it did.
+func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
+	ctx, cancel := context.WithTimeout(ctx, pilotTime)
+	defer cancel()
+	state, now := p.state(group), p.n.clock.Now()
+	p.hear()
+	if state.Info.Born && !state.Info.Serving && state.Complete() {
+		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
+		return err == nil && out.Code == fsm.CodeOK
+	}
+	p.n.founder.send(p.leader.News(state, now))
+	if cmd, ok := p.leader.Withdrawal(state, now); ok {
+		if _, err := group.Propose(ctx, fsm.Encode(cmd)); err == nil {
+			return true
+		}
+	}
+	plan := p.leader.Plan(state, now)
+	p.plan.Store(&plan)
+	p.logWait(plan)
+	if silent := p.leader.Report(state, plan, now); silent != nil {
+		_, _ = group.Propose(ctx, fsm.Encode(silent)) // a lost one is proposed again
+	}
+	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.n.founder.share() {
+		return false
+	}
+	err := p.carryOut(ctx, group, plan)
+	p.leader.Carried(plan, outcome(err), group.Members().Change, p.n.clock.Now())
+	switch {
+	case plan.Kind == autopilot.Barrier:
+	case err != nil:
+		p.n.log.Warn("changing the membership failed", "change", plan.Kind, "of", p.n.described(plan.Node), "reason", plan.Reason, "error", err)
+	default:
+		p.n.log.Info("changed the membership", "change", plan.Kind, "of", p.n.described(plan.Node), "reason", plan.Reason)
+	}
+	return err == nil
+}
+
+// logWait logs once what the raft leader waits for, after a while: a fleet that forms has its voters
+// before that. A single node that is to join no other would wait all its life, and logs nothing.
+func (p *pilot) logWait(plan autopilot.Plan) {
+	single := p.n.dir.Identity().Alone() && len(p.n.cfg.Join) == 0
+	switch now := time.Now(); {
+	case plan.Kind != autopilot.Wait || single:
+		p.waits, p.told = time.Time{}, false
+	case p.waits.IsZero():
+		p.waits = now
+	case !p.told && now.Sub(p.waits) >= waitTold:
+		p.told = true
+		p.n.log.Info("waiting before changing the membership", "waits", plan.Reason)
+	}
+}
+
+// outcome is what the error of a change means for the plan.
+func outcome(err error) autopilot.Outcome {
+	switch {
+	case err == nil:
+		return autopilot.Done
+	case errors.Is(err, consensus.ErrUnknown):
+		return autopilot.Unknown
+	case errors.Is(err, consensus.ErrMembershipChanged):
+		return autopilot.Refused
+	}
+	return autopilot.Failed
+}
+
+// state is what the leader plans by.
+func (p *pilot) state(group *consensus.Group) autopilot.State {
+	s := autopilot.State{
+		Self: p.n.ID(), Cluster: p.n.dir.Identity().ClusterID, Members: group.Members(), Heard: make(map[uint64]autopilot.Heard),
+		Departed: func(node string) fsm.Departure { return departure(group, node) },
+	}
+	group.Read(func(m *fsm.Machine) {
+		s.Info = m.Info()
+		for known := range m.Nodes() {
+			s.Known = append(s.Known, known)
+		}
+	})
+	now := p.n.clock.Now()
+	for replica, one := range group.Heard() {
+		s.Heard[replica] = autopilot.Heard{At: now - lease.Instant(max(0, time.Since(one.At))), Match: one.Match}
+	}
+	for _, m := range p.n.gossip.Members() {
+		s.Seen = append(s.Seen, autopilot.Sighting{
+			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Here: m.Here(),
+		})
+	}
+	return s
+}
+
+func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, plan autopilot.Plan) error {
+	switch plan.Kind {
+	case autopilot.Barrier:
+		return group.Barrier(ctx)
+	case autopilot.HandOver:
+		return group.Transfer(ctx, plan.Node)
+	case autopilot.AddStandby:
+		return group.AddStandby(ctx, plan.Node, p.leader.Asks(plan.Node), plan.Index)
+	case autopilot.Promote:
+		return group.Promote(ctx, plan.Node, plan.Index)
+	case autopilot.Remove:
+		return group.Remove(ctx, plan.Node, plan.Index)
+	}
+	return nil
+}

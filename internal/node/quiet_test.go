@@ -1,0 +1,71 @@
+package node
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lines is what a logger has written above Debug.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
+// wantQuiet fails for a line that speaks of trouble: any but those of changes that were made.
+func (l *lines) wantQuiet(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.all.String()) {
+		if !strings.Contains(line, `level=INFO msg="changed the membership"`) {
+			t.Errorf("a healthy start says: %s", line)
+		}
+	}
+}
+
+// An operator who reads of trouble at every start overlooks the one that is real.
+func TestASingleNodeLogsNoTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &lines{}
+		n := opened(t, &heard{}, Config{Logger: log.logger()})
+		ready(t, n)
+		time.Sleep(time.Hour)
+		log.wantQuiet(t)
+		n.Close()
+		time.Sleep(time.Minute) // memberlist's goroutines end
+		log.wantQuiet(t)
+	})
+}
+
+func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &lines{}
+		nodes := fleet(t, []*heard{{}, {}, {}}, log.logger())
+		ready(t, nodes...)
+		time.Sleep(10 * time.Minute)
+		log.wantQuiet(t)
+		if all := log.all.String(); !strings.Contains(all, " name=fleet-") || !strings.Contains(all, " address=10.0.0.") {
+			t.Errorf("the lines do not name their node: %s", all)
+		}
+		for _, n := range nodes {
+			n.Close()
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}

@@ -1,0 +1,26 @@
+package node
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/consensus"
+)
+
+// Seen with real processes on a busy machine: a node that had left, and said good-bye to the others
+// for two seconds more, told its operator that the group had no raft leader, and missed all voters.
+func TestWhoLeavesMissesNoRaftLeader(t *testing.T) {
+	t.Parallel()
+	told := &strings.Builder{}
+	n := New(Config{Logger: slog.New(slog.NewTextHandler(told, nil)), Listener: &heard{}})
+	if err := n.BeginLeave(); err != nil {
+		t.Fatal(err)
+	}
+	q := quorum{n: n, lost: time.Now().Add(-time.Hour)}
+	q.poll(&consensus.Group{}) // nobody is asked
+	if told.Len() > 0 || !q.lost.IsZero() {
+		t.Errorf("it said %q", told)
+	}
+}

@@ -1,0 +1,248 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/forming"
+)
+
+const (
+	settleTime = 10 * time.Second // between two polls of a node that has its group
+	askTime    = time.Second      // between two questions to a group that the own one would yield to
+	answersMax = 16               // answers that wait, and answers that are being sent
+	toldMax    = 16               // other groups that have a line in the log
+)
+
+// rivals are the other groups of this name that the node sees. Two groups that other nodes than
+// their founders have joined refuse each other, and the log says so. A group that no node but its
+// founder ever joined yields.
+type rivals struct {
+	n       *Node
+	answers chan forming.Claim
+	sending chan struct{}   // an element for each answer that is being sent
+	told    map[string]bool // other groups that had their line in the log; of the goroutine of runMembership
+
+	mu      sync.Mutex
+	foreign map[string][]string // nodes by group
+}
+
+func newRivals(n *Node) *rivals {
+	return &rivals{
+		n: n, answers: make(chan forming.Claim, answersMax), sending: make(chan struct{}, answersMax),
+		told: make(map[string]bool), foreign: make(map[string][]string),
+	}
+}
+
+// claimOf is the node's claim about its group.
+func claimOf(id datadir.Identity) forming.Claim {
+	return forming.Claim{Cluster: id.ClusterID, Alone: id.Alone(), Birth: id.Birth}
+}
+
+// peers are the other nodes as gossip sees them. A member at this node's own address is a former
+// process there.
+func (r *rivals) peers() []forming.Peer {
+	var peers []forming.Peer
+	here := r.n.Addr()
+	for _, m := range r.n.gossip.Members() {
+		if m.Local || !m.Here() || m.Addr == here {
+			continue
+		}
+		peer := forming.Peer{ID: m.Node, Fresh: m.Phase == autopilot.PhaseFresh}
+		if m.Phase.Runs() {
+			peer.Cluster, peer.Alone, peer.Birth = m.ClusterID, m.Alone, m.Birth
+		}
+		peers = append(peers, peer)
+	}
+	return peers
+}
+
+// asks are the questions to the groups in sight that the own one would yield to. While there are any
+// the node is not ready, and adds no replica to its group.
+func (r *rivals) asks() []forming.Message {
+	id := r.n.dir.Identity()
+	if !id.Alone() {
+		return nil
+	}
+	return forming.Asks(id.NodeID, claimOf(id), forming.Groups(r.peers()))
+}
+
+// hear handles a message of another group.
+func (r *rivals) hear(m forming.Message) {
+	id := r.n.dir.Identity()
+	switch {
+	case m.Kind == forming.Answer:
+		select {
+		case r.answers <- m.Claim():
+		default:
+		}
+	case id.ClusterID != "" && !id.Dropped:
+		select {
+		case r.sending <- struct{}{}:
+			r.n.Go(func(ctx context.Context) {
+				defer func() { <-r.sending }()
+				r.n.founder.deliver(ctx, forming.Answered(m, claimOf(id)))
+			})
+		default: // the other group asks again
+		}
+	}
+}
+
+// watch runs serve, and watches other groups meanwhile. It returns serve's error, ErrYielded when the
+// own group yields, or errOut when it has removed this node's replica.
+func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	served := make(chan error, 1)
+	r.n.Go(func(context.Context) { served <- serve(ctx) })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-served:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case other := <-r.answers:
+			if claimOf(r.n.dir.Identity()).YieldsTo(other) && !r.n.leaving() {
+				end(ErrYielded)
+				<-served
+				return ErrYielded
+			}
+			continue
+		case <-r.n.founder.removal:
+			if r.n.founder.isOut() && !r.n.leaving() {
+				end(errOut)
+				<-served
+				return errOut
+			}
+			continue
+		case <-timer.C:
+		case <-r.n.founder.wakeup:
+		}
+		timer.Reset(r.poll())
+	}
+}
+
+// poll looks at the fleet once, and returns the pause before the next poll.
+func (r *rivals) poll() time.Duration {
+	own := claimOf(r.n.dir.Identity())
+	r.show(forming.Groups(r.peers()), own.Cluster)
+	questions := r.asks()
+	r.n.founder.send(questions)
+	if len(questions) > 0 {
+		return askTime
+	}
+	return settleTime
+}
+
+// clear waits until no group is in sight that the own one would yield to: a founder that restarts
+// after other nodes have formed a group does not serve beside that group.
+func (r *rivals) clear(ctx context.Context) error {
+	if !r.n.dir.Identity().Alone() {
+		return nil
+	}
+	select {
+	case <-r.n.gossip.Tried():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for len(r.asks()) > 0 {
+		if err := sleep(ctx, askTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show records which groups besides own, the node's group or the one that it asks to join, are in
+// sight, and reports changes: to the Listener, and once for each group to the log.
+func (r *rivals) show(groups []forming.Group, own string) {
+	now := make(map[string][]string)
+	for _, g := range groups {
+		if g.Cluster == own {
+			continue
+		}
+		now[g.Cluster] = g.Nodes
+		if !g.Alone && !r.n.dir.Identity().Alone() && !r.told[g.Cluster] && len(r.told) < toldMax {
+			r.told[g.Cluster] = true
+			r.n.log.Error("nodes of another group under the same cluster name are in sight: this node refuses them",
+				"group", g.Cluster, "own", own, "cluster", r.n.cfg.Cluster)
+		}
+	}
+	r.mu.Lock()
+	before := r.foreign
+	r.foreign = now
+	r.mu.Unlock()
+	for cluster := range before {
+		if _, still := now[cluster]; !still {
+			r.n.cfg.Listener.Foreign(cluster, nil)
+		}
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(now)) {
+		if !slices.Equal(before[cluster], now[cluster]) {
+			r.n.cfg.Listener.Foreign(cluster, slices.Clone(now[cluster]))
+		}
+	}
+}
+
+// list is the cluster ids of the other groups in sight.
+func (r *rivals) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.foreign))
+}
+
+// Missing says in words what this node waits for before it can serve, "" if it knows of nothing.
+func (n *Node) Missing() string {
+	var parts []string
+	id := n.dir.Identity()
+	rivals := n.founder.rivals
+	groups := forming.Groups(rivals.peers())
+	switch group, _ := n.Proposer.Current(); {
+	case id.ClusterID == "" && len(groups) > 0:
+		parts = append(parts, "the node waits for group "+groups[0].Cluster+" to add its replica")
+	case id.ClusterID == "":
+		parts = append(parts, n.founder.unmet())
+	case id.Asks:
+		parts = append(parts, "the node waits for its group to add a new replica: the group removed the former one")
+	case len(rivals.asks()) > 0:
+		parts = append(parts, "its own group is about to yield to "+groups[0].Cluster)
+	case group != nil:
+		var info fsm.Info
+		group.Read(func(m *fsm.Machine) { info = m.Info() })
+		if info.Born && !info.Serving {
+			parts = append(parts, fmt.Sprintf("its group does not serve before it has %d nodes and %d voters", info.Bootstrap, info.Voters))
+		}
+	}
+	if others := rivals.list(); len(others) > 0 {
+		parts = append(parts, "other groups of this name are in sight: "+strings.Join(others, ", "))
+	}
+	if err := n.gossip.JoinError(); err != nil {
+		parts = append(parts, "no other node was found: "+strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// unmet says how many of the nodes that Bootstrap waits for have met.
+func (f *founder) unmet() string {
+	want := f.bootstrap()
+	if want < 1 {
+		return "no group to join is in sight"
+	}
+	met := 1
+	for _, p := range f.rivals.peers() {
+		if p.Fresh {
+			met++
+		}
+	}
+	return fmt.Sprintf("%d of the %d nodes that Bootstrap waits for have met", met, want)
+}

@@ -1,0 +1,65 @@
+package proposer
+
+import (
+	"context"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+// Ask implements seam.Group.
+func (p *Proposer[G]) Ask(ctx context.Context, at seam.View, q fsm.Question) (answer fsm.Answer, err error) {
+	g, err := p.asked(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := q.(fsm.QueryLocks); ok && list.Long() {
+		return g.Fork().Answer(q), nil
+	}
+	g.Read(func(m *fsm.Machine) { answer = m.Answer(q) })
+	return answer, nil
+}
+
+// asked is the replica whose state answers.
+func (p *Proposer[G]) asked(ctx context.Context, at seam.View) (G, error) {
+	if at == seam.Committed {
+		return p.Barrier(ctx)
+	}
+	view := p.view.Load()
+	if !view.here {
+		return view.group, seam.ErrNoGroup
+	}
+	return view.group, nil
+}
+
+// Pages implements seam.Group. All that takes long is answered by a fork: the replica goes on
+// applying meanwhile.
+func (p *Proposer[G]) Pages(ctx context.Context, at seam.View, q fsm.QueryLocks) iter.Seq2[fsm.LocksPage, error] {
+	return func(yield func(fsm.LocksPage, error) bool) {
+		g, err := p.asked(ctx, at)
+		if err != nil {
+			yield(fsm.LocksPage{}, err)
+			return
+		}
+		if !q.Long() {
+			var page fsm.LocksPage
+			g.Read(func(m *fsm.Machine) { page, _ = q.Read(m.Answer(q)) })
+			if page.Next == nil {
+				yield(page, nil)
+				return
+			}
+		}
+		m := g.Fork()
+		for next := &q; next != nil && ctx.Err() == nil; {
+			page, _ := next.Read(m.Answer(*next))
+			if !yield(page, nil) {
+				return
+			}
+			next = page.Next
+		}
+		if err := ctx.Err(); err != nil {
+			yield(fsm.LocksPage{}, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package seam
+
+import "errors"
+
+var (
+	// ErrClosed: the node is being closed, or has failed.
+	ErrClosed = errors.New("holdfast: the way to the group is closed")
+	// ErrNoGroup: the node has no group to ask now.
+	ErrNoGroup = errors.New("holdfast: there is no group now")
+	// ErrSuperseded: the group that the command was meant for was given up.
+	ErrSuperseded = errors.New("holdfast: group was given up")
+)
+
+// OverloadError refuses a call because there are too many.
+type OverloadError struct {
+	Ended error // of the context, which ended while the call waited; nil: it was refused at once
+}
+
+func (e *OverloadError) Error() string { return "holdfast: too many calls are under way" }
+
+// Unwrap returns the error of the context.
+func (e *OverloadError) Unwrap() error { return e.Ended }
+
+// UnreachedError is that of a call whose context ended before its outcome was known.
+type UnreachedError struct {
+	Ended error // of the context
+}
+
+func (e *UnreachedError) Error() string { return "holdfast: not reached: " + e.Ended.Error() }
+
+// Unwrap returns the error of the context.
+func (e *UnreachedError) Unwrap() error { return e.Ended }
+
+// UnknownError is that of a call of which an attempt may have been, or may still be, carried out.
+type UnknownError struct {
+	Cause error
+}
+
+func (e *UnknownError) Error() string { return "holdfast: outcome unknown: " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *UnknownError) Unwrap() error { return e.Cause }

@@ -1,0 +1,175 @@
+// Package seamtest has a group for tests that is no replica: one state machine in memory, behind a
+// mutex, without a log, a network or a disk. What holds on it and on internal/proposer is promised
+// by package seam, and not by a way in which one of them works.
+package seamtest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/expiry"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+// Group implements seam.Group. Questions and answers, commands and outcomes cross it encoded.
+type Group struct {
+	now        func() lease.Instant
+	name       string
+	times      *expiry.Table
+	timekeeper *expiry.Timekeeper
+	accepted   chan struct{}
+
+	order    sync.Mutex // held from applying a command until the follower has been told
+	follower seam.Follower
+	after    uint64
+
+	mu sync.RWMutex // of m. No other is taken under it
+	m  *fsm.Machine
+}
+
+// New returns a group that serves. now reads the clock that ends sessions; name is that of the nodes
+// which it introduces.
+func New(now func() lease.Instant, name string) *Group {
+	g := &Group{now: now, name: name, m: fsm.New(), accepted: make(chan struct{})}
+	g.times = expiry.New(0, func(fsm.SessionID, time.Duration) {})
+	g.timekeeper = expiry.NewTimekeeper(g.times, now, func() expiry.Group { return replica{g} },
+		func(f func(context.Context)) bool { f(context.Background()); return true })
+	g.apply(fsm.Encode(fsm.Birth{Cluster: [16]byte{1}}))
+	g.apply(fsm.Encode(fsm.Serve{}))
+	return g
+}
+
+// Run ends what is over by the clock, until ctx ends.
+func (g *Group) Run(ctx context.Context) { g.timekeeper.Run(ctx) }
+
+// replica is the group as its timekeeper sees it.
+type replica struct{ g *Group }
+
+func (r replica) Read(look func(*fsm.Machine)) { r.g.read(look) }
+func (r replica) IsRaftLeader() bool           { return true }
+
+func (r replica) Propose(_ context.Context, cmd []byte) (fsm.Outcome, error) {
+	return r.g.apply(cmd), nil
+}
+
+func (g *Group) read(look func(*fsm.Machine)) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	look(g.m)
+}
+
+// apply carries out a command of whoever it is about, and introduces a process that comes first.
+func (g *Group) apply(cmd []byte) fsm.Outcome {
+	g.order.Lock()
+	defer g.order.Unlock()
+	out := g.applyOne(cmd)
+	if c, err := fsm.Decode(cmd); err == nil && out.Code == fsm.CodeUnknownNode {
+		p := fsm.ProcessOf(c)
+		g.applyOne(fsm.Encode(fsm.Hello{Node: p.Node, Incarnation: p.Incarnation, Name: g.name}))
+		out = g.applyOne(cmd)
+	}
+	return out
+}
+
+func (g *Group) applyOne(cmd []byte) fsm.Outcome {
+	var by fsm.Process
+	if c, err := fsm.Decode(cmd); err == nil {
+		by = fsm.ProcessOf(c)
+	}
+	g.mu.Lock()
+	out, events := g.m.Apply(g.m.Applied()+1, by, cmd)
+	value, data := out.Pack()
+	g.mu.Unlock()
+	for i := range events { // good until the next command: order is held
+		g.times.Note(&events[i], g.now())
+	}
+	g.timekeeper.Wake()
+	if len(events) > 0 && events[0].Index > g.after && g.follower != nil {
+		g.follower.Applied(events)
+	}
+	out, err := fsm.Unpack(value, data)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Accepted implements seam.Group.
+func (g *Group) Accepted() (bool, <-chan struct{}) { return true, g.accepted }
+
+// Enter implements seam.Group.
+func (g *Group) Enter(ctx context.Context, _ seam.Class) error {
+	if err := ctx.Err(); err != nil {
+		return &seam.UnreachedError{Ended: err}
+	}
+	return nil
+}
+
+// Leave implements seam.Group.
+func (g *Group) Leave(seam.Class) {}
+
+// Propose implements seam.Group.
+func (g *Group) Propose(ctx context.Context, _ seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return fsm.Outcome{}, false, &seam.UnreachedError{Ended: err}
+		}
+		if out := g.apply(cmd); out.Code != fsm.CodeLater {
+			return out, false, nil
+		}
+	}
+}
+
+// Ask implements seam.Group.
+func (g *Group) Ask(ctx context.Context, _ seam.View, q fsm.Question) (fsm.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &seam.UnreachedError{Ended: err}
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return answered(g.m, q)
+}
+
+// answered lets a question and its answer travel.
+func answered(m *fsm.Machine, q fsm.Question) (fsm.Answer, error) {
+	heard, err := fsm.DecodeQuestion(fsm.EncodeQuestion(q))
+	if err != nil {
+		return nil, err
+	}
+	return fsm.DecodeAnswer(fsm.EncodeAnswer(m.Answer(heard)))
+}
+
+// Pages implements seam.Group.
+func (g *Group) Pages(ctx context.Context, _ seam.View, q fsm.QueryLocks) iter.Seq2[fsm.LocksPage, error] {
+	return func(yield func(fsm.LocksPage, error) bool) {
+		g.mu.Lock()
+		m := g.m.Fork()
+		g.mu.Unlock()
+		for next := &q; next != nil; {
+			answer, err := answered(m, *next)
+			page, ok := next.Read(answer)
+			switch {
+			case ctx.Err() != nil:
+				err = &seam.UnreachedError{Ended: ctx.Err()}
+			case err == nil && !ok:
+				err = errors.New("holdfast: no page")
+			}
+			if !yield(page, err) || err != nil {
+				return
+			}
+			next = page.Next
+		}
+	}
+}
+
+// Follow implements seam.Group.
+func (g *Group) Follow(after uint64, f seam.Follower) {
+	g.order.Lock()
+	defer g.order.Unlock()
+	g.follower, g.after = f, after
+}

@@ -1,0 +1,183 @@
+package main
+
+import "slices"
+
+// mutants are the defects, by what they are defects of. Where several break one decision of a
+// function, the one that is hardest to notice stands here alone.
+func mutants() []mutant {
+	return slices.Concat(locks(), setsRestsOnce(), sessions(), steps(), validities(), sides(), calls(), below(), membership())
+}
+
+func locks() []mutant {
+	return []mutant{
+		{"reuse a token", "Machine.grant", "\tm.counter++\n\tm.hold(l, c)\n\tm.requests", "\tif m.counter == l.last {\n\t\tm.counter++\n\t}\n\tm.hold(l, c)\n\tm.requests", "model own"},
+		{"wake two waiters", "Machine.serveQueue", "\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !c.alone() {\n\t\t\tm.work += costOfLook * len(c.more.set.claims)\n\t\t}\n\t\tif !finished && (!m.fits(l, c.Mode, c.Weight) ||", "\tbefore := m.counter\n\tfor l.waiters > 0 {\n\t\tc := m.head(l)\n\t\tif !c.alone() {\n\t\t\tm.work += costOfLook * len(c.more.set.claims)\n\t\t}\n\t\tif !finished && (!m.fits(l, c.Mode, c.Weight) && m.counter != before+1 ||", "model own"},
+		{"last in, first out", "lessByTurn", `return a.index < b.index`, `return a.index > b.index`, "model own"},
+		{"one permit too many", "lock.joins", `uint64(l.used)+uint64(weight) <= uint64(l.limit)`, `uint64(l.used)+uint64(weight) <= uint64(l.limit)+1`, "model own"},
+		{"a reader joins a writer", "lock.joins", `mode == l.mode && mode != Exclusive &&`, `(mode == l.mode || l.mode == Exclusive) && mode != Exclusive &&`, "model own"},
+		{"who asks for a lock waits for a semaphore", "lock.differs", `return l.inUse() && l.limit != limit`, `return limit > 0 && l.inUse() && l.limit != limit`, "model own"},
+		{"a place that rests is in no use", "lock.inUse", `l.holders > 0 || l.waiters > 0 || l.resting > 0`, `l.holders > 0 || l.waiters > 0`, "model own"},
+		{"release by name", "Machine.holder", `if l.holder.token == token {`, `if l.holder != nil {`, "model own"},
+		{"overtake the queue", "Machine.place", `free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, terms.Weight)`, `free := l == nil || m.fits(l, c.Mode, terms.Weight)`, "model own"},
+		{"a late duplicate is carried out again", "Acquire.apply", "if m.over(s, c.Request) {\n\t\treturn Outcome{Code: CodeFinished}\n\t}\n\tif !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place", "if !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place", "model own"},
+		{"a request that was given up is carried out when it comes", "Withdraw.apply", "\t\tcase m.roomForRequest(s):\n\t\t\tm.finish(s, number)\n", "\t\tcase m.roomForRequest(s):\n", "model own"},
+		{"a released request is forgotten at once", "Machine.end", "\tm.finish(s, c.request)\n\tif c.alone() {", "\tif c.alone() {", "model own"},
+	}
+}
+
+func setsRestsOnce() []mutant {
+	return []mutant{
+		{"a finished key runs again", "Machine.begin", `if r, ok := m.keys.Get(&onceRecord{name: name}); ok {`, `if r, ok := m.keys.Get(&onceRecord{name: name}); ok && r.keep == 0 {`, "model own"},
+		{"a run that is over finishes the key of the next", "Finish.apply", `m.heldBy(s, l, c.Token) != nil {`, `l != nil && l.holder != nil {`, "model own"},
+		{"a key is forgotten a turn early", "turnsFor", `return int((time+period-1)/period) + 1`, `return int((time+period-1)/period)`, "model own"},
+		{"a sweep forgets what is not over", "Machine.forgetKeys", `upto = min(upto, k.over(keep))`, `_ = k.over(keep)`, "model own"},
+		{"a set overtakes", "Machine.fitsSet", `if !m.fits(l, c.Mode, c.Weight) || m.head(l) != c {`, `if !m.fits(l, c.Mode, c.Weight) {`, "model own"},
+		{"a rest takes no room", "Machine.occupy", "\tl.used += r.weight\n", ``, "model own"},
+		{"what is lost does not rest", "ending.of", `how.rest = uint64(c.Delay / time.Millisecond)`, `how.rest = uint64(0 / time.Millisecond)`, "model own"},
+		{"each name of a set has a token of its own", "Machine.holdSet", "\tm.counter++\n\tfor _, c := range all.claims {", "\tfor _, c := range all.claims {\n\t\tm.counter++", "model own"},
+		{"the other locks of a set serve nobody", "Machine.settle", "\tfor len(m.pending) > 0 {", "\tfor len(m.pending) > 1<<20 {", "model own"},
+		{"a late duplicate writes the value again", "SetValue.apply", "\tif m.over(s, c.Request) {\n", "\tif m.over(s, c.Request) && c.Token == 0 {\n", "model own"},
+		{"a turn counts from the one before the last", "Timers.TurnsDue", "if !ok || last.index != k.Last {\n\t\t\tlast = lastSeen{k.Last, now}", "if !ok || last.index != k.Last {\n\t\t\tif !ok {\n\t\t\t\tlast.at = now\n\t\t\t}\n\t\t\tlast.index = k.Last", "model own"},
+		{"only the raft leader times what rests", "Timers.lag", "\treturn t.stagger\n", "\treturn t.stagger + 1000*time.Hour\n", "own"},
+	}
+}
+
+func sessions() []mutant {
+	return []mutant{
+		{"an expiry by an older renewal counts", "Expire.apply", `if c.Renewed != s.renewed {`, `if c.Renewed > s.renewed {`, "model own"},
+		{"a session that ended opens again", "Machine.open", "\tcase m.used(n, id.Number):\n", "\tcase m.used(n, id.Number) && m.sessions.Len() > 1<<20:\n", "model own"},
+		{"a late keepalive renews", "Keep.apply", `case c.Seq > s.seq:`, `case c.Seq > 0:`, "model own"},
+		{"a session said to be lost opens later", "Keep.apply", "\t\t\tm.retire(id) // the client", "\t\t\t// the client", "model own"},
+		{"a lock is served before all of a step has gone", "Machine.dropClaim", "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n", "model own"},
+		{"the answered floor takes one too many", "Machine.ack", `m.finished.prune(s.opened, s.acked, pruneMax)`, `m.finished.prune(s.opened, s.acked+1, pruneMax)`, "model own"},
+		{"a change of the TTL that was overtaken says that it is carried out", "Keep.apply", "\t\t\tout.Code = CodeFinished\n", "\t\t\t_ = out\n", "model own"},
+		{"a disk that was moved to another machine is proof", "Place.proves", `p.Boot != "" && p == former`, `p.Boot != "" && p.Device == former.Device && p.File == former.File`, "model own"},
+		{"a copy of a disk on one machine is proof", "Place.proves", `p.Boot != "" && p == former`, `p.Boot != "" && p.Boot == former.Boot`, "model own"},
+		{"a superseded process acquires", "Machine.open", "\tif code != CodeOK {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)", "\tif code != CodeOK && m.session(id) == nil {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)", "model own"},
+		{"removal ends grants", "Remove.apply", "\tm.withdrawAll(m.leave(n), ReasonRemoved)\n", "\tm.endSessions(m.leave(n), m.commands, ending{reason: ReasonRemoved})\n", "model own"},
+		{"a late revocation counts", "Machine.endSessions", `if upto = min(upto, m.commands); n.gone`, `if upto = m.commands; n.gone`, "model own"},
+		{"anybody may propose for anybody", "Machine.one", `of != by && of != (Process{})`, `of != by && of == (Process{1})`, "model own"},
+		{"a later good-bye lets a node that has left in again", "Goodbye.apply", `case known && (c.Incarnation < last.incarnation || c.Incarnation > last.incarnation && last.departure == Gone):`, `case known && c.Incarnation < last.incarnation:`, "model own"},
+	}
+}
+
+// steps are defects of what ends in steps, what is kept, and what shares an entry.
+func steps() []mutant {
+	return []mutant{
+		{"what has ended is granted", "Machine.serveQueue", `c.Weight) || m.gone(c) ||`, `c.Weight) ||`, "model own"},
+		{"what is withdrawn is granted", "Machine.gone", `return c.token == 0 && c.index <= n.withdrawn`, `return false && c.index <= n.withdrawn`, "model own"},
+		{"a token of what has ended is current", "Machine.Granted", `return c != nil && !m.gone(c)`, `return c != nil`, "model own"},
+		{"who has ended closes a cycle", "tracer.holder", `slices.Contains(t.goal, h.token) && !t.m.gone(h)`, `slices.Contains(t.goal, h.token)`, "model own"},
+		{"a step is taken twice", "Continue.apply", `!left || c.Last != last {`, `!left || c.Last > last {`, "model own"},
+		{"the end of an end is the end of an older one", "Machine.endsAt", "\t\t\tupto = max(upto, t.upto)\n", ``, "model own"},
+		{"who is still to be served never is", "Machine.serveQueue", `m.postpone(l, later)`, `m.postpone(l, false)`, "model own"},
+		{"snapshot without what is left of an end", "Machine.WriteSnapshot", `t.fields(f.record()); return f.add()`, `return true`, "model own"},
+		{"snapshot without the number of the last keepalive", "session.fields", "\tf.uint(5, &s.seq)\n", ``, "model own"},
+		{"a snapshot shares locks that go on changing", "Machine.lock", `if l.epoch != m.epoch {`, `if l.epoch > m.epoch {`, "model own"},
+		{"the last number of a run is forgotten", "spans.contains", `return ok && n <= s.high`, `return ok && n < s.high`, "model own"},
+		{"a batch is carried out up to what is unknown", "Machine.batch", "errors.Is(err, ErrUnsupported) {\n\t\treturn Outcome{Code: CodeUnsupported}\n\t} else if err != nil {", `err != nil && !errors.Is(err, ErrUnsupported) {`, "own"},
+		{"a command is proposed though its caller has given up", "Group.submit", `removed := t.queue.Remove(c)`, `removed := c == nil`, "Travel|GivesUp|ALostAnswer"},
+		{"snapshots go by entries alone", "backlog.isDue", `c.commands.Load() >= c.commandsMax ||`, ``, "ARestartApplies"},
+	}
+}
+
+func validities() []mutant {
+	return []mutant{
+		{"clocks do not drift", "ValidUntil", `max(0, ttl-lost-Margin(ttl))`, `max(0, ttl-0*lost-Margin(ttl))`, "model own"},
+		{"no margin", "ValidUntil", `max(0, ttl-lost-Margin(ttl))`, `max(0, ttl-lost)`, "model own"},
+		{"count from the reply instead of the send", "Plan.Renewed", `if p.extend(s, min(sent, now)) &&`, `if p.extend(s, max(sent, now)) &&`, "model own"},
+		{"a shorter TTL may be relied on no less", "Plan.Retime", "\ts.validUntil = min(s.validUntil, s.most)\n", ``, "model own"},
+		{"a renewal hides a shorter TTL that may come", "Plan.extend", `min(ValidUntil(sent, s.ttl, p.drift), s.most)`, `ValidUntil(sent, s.ttl, p.drift)`, "model own"},
+		{"a late answer brings an old TTL back", "Plan.Retimed", `if change >= s.done {`, `if change >= 0 {`, "model own"},
+		{"a renewal does not restart the replica's clock", "Expiries.Renewed", "\ts.applied = max(s.applied, applied)\n", ``, "model own"},
+		{"restart the TTL on a new raft leader", "Expiries.Step", "\tif raftLeader {\n\t\tlag = 0\n", "\tif raftLeader {\n\t\tlag = 0\n\t\tfor _, s := range e.sessions {\n\t\t\ts.applied, s.due = now, now.Add(s.ttl)\n\t\t}\n", "model own"},
+		{"the lowest number in use is too high", "Numbers.Lowest", `return n.floor + 1 }`, `return n.last + 1 }`, "model own"},
+		{"a restored replica knows how old renewals are", "Table.Restore", `t.sessions.Renewed(s.ID, s.Renewed, s.TTL, now)`, `t.sessions.Renewed(s.ID, s.Renewed, s.TTL, now.Add(-s.TTL))`, "own model"},
+		{"an end of a rest that was lost is not told again", "Timers.RestsDue", `t.queue.move(r, now.Add(t.retry))`, `t.queue.move(r, Never)`, "model ARestThatEndsWithoutAMajority"},
+	}
+}
+
+func sides() []mutant {
+	return []mutant{
+		{"validity of the first grant counts from the reply", "Table.Opened", `s.first, !s.manual || queued`, `now, !s.manual || queued`, "model own"},
+		{"a session is opened before it has its validity", "Table.Opened", "\t\tt.mu.Lock() // until the session has its validity", "\t\ts.mu.Unlock()\n\t\tt.mu.Lock()\n\t\ts.mu.Lock() //", "CallsThatOpenASession"},
+		{"a session that is over is given to the next call", "Table.Lose", "\tt.unshare(s)\n\tt.mu.Lock()\n\tt.plan.Remove", "\tt.mu.Lock()\n\tt.plan.Remove", "model own"},
+		{"a call may forget an answer that it waits for", "Session.begin", `return n, s.requests.Lowest(), nil`, `return n, n, nil`, "model own"},
+		{"who takes its grant late is not told that it is wanted", "Session.adopt", "\tif c.wanted {\n", "\tif c.wanted && c.waiter != nil {\n", "model own"},
+		{"a session is closed before the group knows of a rest", "Session.unused", ` || s.pins > 0`, ``, "model own"},
+		{"a lease that lapsed is renewed", "Session.extend", "\t\tif lease.Instant(old) == never {\n\t\t\treturn false\n\t\t}\n", ``, "model own"},
+		{"a session that the group has ended begins to be valid", "Session.begins", `if s.groupCause.Load() == nil {`, `if s.over == nil {`, "model own"},
+		{"a call that gave up unheard leaves its session", "Call.GiveUp", "\t\ts.table.discard(s)\n", ``, "model own"},
+		{"a minimum hold counts from the release", "Grant.Rest", `g.minHold - time.Duration(now-g.since)`, `g.minHold - 0*time.Duration(now-g.since)`, "HowLongAPlace"},
+		{"a session stays in use after a rest", "Grant.left", "\tif g.mayRest() {\n\t\tg.session.unpin()\n\t}\n", ``, "model own"},
+		{"the outcome of a keepalive is not looked at", "Table.Answered", `if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {`, `if out.Code != fsm.CodeOK {`, "model own"},
+		{"the group may forget the lowest session", "Table.Renewal", `k.Command.Lowest = t.numbers.Lowest()`, `k.Command.Lowest = t.numbers.Lowest() + 1`, "model own"},
+		{"who waits is not told that its node was removed", "Table.Note", "fsm.ReasonSuperseded, fsm.ReasonRemoved:\n", "fsm.ReasonSuperseded:\n", "model own"},
+		{"a snapshot hides the end of a grant", "Table.restore", "\t\t\tt.revoke(s, number, ErrForced)\n", ``, "model own"},
+		{"the end of a session overtakes a rest", "Debt.Command", "\tcase len(d.rests) > 0:\n\t\treturn", "\tcase len(d.rests) > 0 && !d.close:\n\t\treturn", "model own"},
+		{"a change of the TTL is not known to the plan", "Table.Retiming", `t.plan.Retime(s.id.Number, k.Command.Seq, ttl, now)`, `t.plan.Retime(0, k.Command.Seq, ttl, now)`, "EveryHistory"},
+		{"an answer from before a change of the TTL counts", "Table.Answered", "\tif out.Code == fsm.CodeFinished {\n\t\treturn\n\t}\n", "\tif out.Code == fsm.CodeFinished {\n\t\tout.Code = fsm.CodeOK\n\t}\n", "model own"},
+	}
+}
+
+func calls() []mutant {
+	return []mutant{
+		{"Valid does not look at the clock", "Lease.Valid", `if l.c.clock.Now() < until {`, `if until != 0 {`, "Isolated|Suspended"},
+		{"only what the raft leader applied is timed", "observer.Applied", `due = o.n.times.Note(e, now) || due`, "if g, _ := o.n.Proposer.Current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.n.times.Note(e, now) || due\n\t\t}", "DeadHolder"},
+		{"the lease of a run outlives its function", "Lease.finish", "\tif !l.grant.End(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\tctx, span := ", "\tdefer l.grant.End(ErrReleased)\n\tctx, span := ", "TheLeaseOfARun"},
+		{"a leader that lost does not campaign again", "Cluster.lead", `err = l.use(ctx, SpanTenure, fn); !again {`, `err = l.use(ctx, SpanTenure, fn); !again || err != nil {`, "CampaignsAgainAfterALoss"},
+		{"all candidates pause for the same time", "Cluster.lead", `d/2+rand.N(d/2)`, `d/2+0*rand.N(d/2)`, "PausesLonger"},
+		{"a leader that panics keeps the lock", "Lease.use", "\tdefer func() {\n\t\tend, done := l.endTime(ctx)", "\tdefer func() {\n\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tend, done := l.endTime(ctx)", "LeadReleasesWhenItsFunctionPanics"},
+		{"an observer is told no vacancy", "Cluster.Observe", "!now.same(told) {\n\t\t\t\t\tif told = now;", "!now.same(told) && now.NodeID != \"\" {\n\t\t\t\t\tif told = now;", "ObserveTellsEvery"},
+		{"an observer misses what comes between its first answer and the next", "Cluster.Observe", "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tfor {\n", "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tw.Close()\n\t\tw, _ = c.watch(ctx, name, true)\n\t\tfor {\n", "ObserveTellsEvery"},
+		{"an observer is told again what was before its first answer", "electionState.apply", `if index <= s.index {`, `if index < 1 {`, "BeforeItsFirstAnswer"},
+		{"a feed drops without a word", "Watch.take", "\t\t\tw.gap = e.Index\n", ``, "AWatcherThatDoesNotKeepUp"},
+		{"what comes after a gap is told before it", "Watch.take", `w.gap != 0 || len(w.events)`, `len(w.events)`, "AWatcherThatDoesNotKeepUp"},
+		{"an event of a longer name is that of the election", "Watch.concerns", "\t\treturn e.Name == w.name\n", "\t\treturn strings.HasPrefix(e.Name, w.name)\n", "ObserveTellsEvery"},
+		{"a hand-over is told as a vacancy", "leaderAfter", `if later.Kind == fsm.EventGranted && later.Election`, `if later.Kind == fsm.EventQueued && later.Election`, "WatchTellsWhoLeads"},
+		{"a run that lost its lease says that it finished", "Run.call", "if returned && err == nil && r.lease.Err() == nil {\n\t\t\tresult.Finished, err = r.lease.finish(end, r.keep)", "if returned && err == nil {\n\t\t\t_, err = r.lease.finish(end, r.keep)\n\t\t\tresult.Finished = true", "ARunnerThatLoses"},
+		{"the loss of a set frees its first name alone", "claim.all", `if c.alone() {`, `if c.leads() {`, "own SetsNever"},
+		{"the group is not told of the delay", "Cluster.attempt", `Delay: o.delay,`, `Delay: 0 * o.delay,`, "FreeOfHoldersForItsDelay"},
+		{"one holder of a semaphore closes a cycle", "tracer.held", `kept > uint64(l.limit) {`, `true {`, "own"},
+		{"a cycle is not told", "Cluster.blocked", `range l.Cycles {`, `range l.Cycles[:0] {`, "ACycleOfWaiters"},
+		{"only the innermost lease is held while one waits", "Cluster.within", "\t\tctx = l.asked\n", "\t\treturn tokens\n", "ACycleIsSeenThrough"},
+		{"a locker keeps its loss to itself", "Locker.keep", "errors.Is(err, ErrLost) {\n\t\t\tk.onLoss(err)", "errors.Is(err, ErrLost) {\n\t\t\t_ = err", "ALockersLoss"},
+	}
+}
+
+// below are defects of what the node stands on.
+func below() []mutant {
+	return []mutant{
+		{"wall clock for monotonic", "system.Now", `return start + lease.Instant(awake+known.slept)`, `return start + lease.Instant(wall)`, "own"},
+		{"sleep of the machine does not count", "system.settle", `next.slept = max(next.slept, total-s.asleep)`, `next.slept = max(next.slept, 0*total)`, "own"},
+		{"a vote is not saved", "logStore.merge", `u.Term == s.saved.Term && u.Vote == s.saved.Vote {`, `u.Term == s.saved.Term {`, "NeverKeptBack"},
+		{"the commit of a membership change is kept back", "changesMembers", `return e.Type == raftpb.ConfigChangeEntry`, `return e.Type > raftpb.ConfigChangeEntry+9`, "NeverKeptBack AVoterThatStaysAlone"},
+		{"files have no spare descriptors", "disk.patiently", `back, err := d.spares.Do(call)`, `back, err := (func())(nil), call()`, "SpareDescriptors"},
+		{"an older process of a node is heard", "after", `return known == 0 || next == known || next>>RunBits > known>>RunBits`, `return true`, "Copies|PutBack"},
+		{"a vote is given twice", "Forming.grant", `case f.vote == Vote{}, f.vote.Candidate == m.From && f.vote.Ballot < m.Ballot:`, `case f.vote.Ballot < m.Ballot || f.vote.Candidate != m.From:`, "own"},
+		{"an old vote counts", "Forming.campaign", `if ok && in.Now.Sub(got.at) < votesFresh {`, `if ok {`, "own"},
+		{"a guard admits a stale token", "judge", `if t < highest || once && t == highest {`, `if t+1 < highest || once && t == highest {`, "own model"},
+	}
+}
+
+// membership are defects of the membership, and what a raft leader knows for it.
+func membership() []mutant {
+	return []mutant{
+		{"a change is planned while the last outcome is unknown", "view.blocked", "\tcase v.Unknown:\n", "\tcase v.Unknown && v.Index == 0:\n", "NoHistory own"},
+		{"a new raft leader believes what former ones knew", "view.blocked", `case v.Listening < v.Moment:`, `case v.Listening < 0:`, "NoHistory own"},
+		{"a newcomer is promoted on the strength of its own life", "view.mayPromote", `return v.heard >= quorum(len(v.voters)+1)`, `return v.heard+1 >= quorum(len(v.voters)+1)`, "NoHistory own"},
+		{"an only voter can't leave to its only standby", "view.mayPromote", `return len(v.ready) > 1 || v.staying == 0`, `return len(v.ready) > 1`, "NoHistory own"},
+		{"a standby is promoted before it has caught up", "view.isReady", "\t\tm.Running && m.Behind", "\t\tm.Behind", "NoHistory own"},
+		{"a removal may cost the majority", "view.removeVoter", `if v.without(v.voters[i]) < quorum(len(v.voters)-1) {`, `if v.without(v.voters[i]) < 1 {`, "NoHistory own"},
+		{"many steps within a moment count on the same old news", "view.without", `v.Changed == 0 || m.Heard < v.Changed`, `v.Changed >= 0`, "LastChange AStandbyThatHasJustDied"},
+		{"who says good-bye counts as gone", "view.hears", `return m.Heard < v.Moment && m.Departure != fsm.Gone`, `return m.Heard < v.Moment && m.Departure == fsm.Stays`, "NoHistory own"},
+		{"a raft leader that leaves hands over to one that leaves", "view.handOver", `m.Node != v.Self && m.Departure == fsm.Stays && v.hears(m)`, `m.Node != v.Self && v.hears(m)`, "NoHistory own"},
+		{"gossip condemns a voter", "view.isFailed", `return m.Heard >= v.ReplaceAfter`, `return max(m.Heard, m.Seen) >= v.ReplaceAfter`, "NoHistory own"},
+		{"a dead standby keeps the last from leaving", "view.removeStandby", `case v.staying == 0 && v.isLost(m)`, `case v.staying < 0 && v.isLost(m)`, "Typical"},
+		{"voters crowd in one zone", "view.better", `cmp.Compare(v.zones[a.Zone], v.zones[b.Zone])`, `0*cmp.Compare(v.zones[a.Zone], v.zones[b.Zone])`, "NoRandomHistory"},
+		{"what a raft leader heard itself is forgotten with its term", "silences.lead", `max(s.since, before[replica])`, `max(s.since, 0*before[replica])`, "own"},
+		{"what is applied after the election is not news", "silences.take", "\t\tif h.over[node] {", "\t\tif h.over[node] && known && last == 0 {", "own"},
+		{"who leaves is let go on the word of one that died a moment ago", "Leader.input", `if !before[replica] {`, `if !before[replica] && now < 0 {`, "own"},
+		{"who was removed while away is not told", "Leader.News", `m.Phase.Runs() && !in, now)`, `m.Phase == PhaseFresh && !in, now)`, "model own"},
+	}
+}
