@@ -148,3 +148,41 @@ func TestTheWordOfASecondLeaverCountsThoughTheFirstIsGone(t *testing.T) {
 		t.Errorf("a new word is %v old", d)
 	}
 }
+
+// The group may have lost a voter a moment before a change. A removal that follows counts on those
+// alone that were heard since.
+func TestAVoterIsRemovedOnlyOnTheWordOfThoseHeardSinceTheLastChange(t *testing.T) {
+	t.Parallel()
+	l := New(Config{Want: 3, Moment: time.Second, ReplaceAfter: time.Minute})
+	second := func(n float64) lease.Instant { return lease.Instant(n * float64(time.Second)) }
+	s := State{
+		Self: "a", Info: fsm.Info{Born: true, Serving: true},
+		Members: Members{Voters: map[uint64]string{1: "a", 2: "b", 3: "c"}, Change: 5},
+		Departed: func(node string) fsm.Departure {
+			if node == "c" {
+				return fsm.Gone
+			}
+			return fsm.Stays
+		},
+	}
+	for _, c := range []struct {
+		now, heard lease.Instant // b, by the raft leader
+		change     uint64
+		want       Kind
+	}{
+		{second(1), second(1), 5, Barrier}, // it has just become raft leader
+		{second(9), second(8.9), 5, Remove},
+		{second(10), second(9.9), 6, Wait},
+		{second(10.5), second(9.9), 6, Wait},
+		{second(10.5), second(10.2), 6, Remove},
+	} {
+		s.Members.Change, s.Heard = c.change, map[uint64]Heard{2: {At: c.heard}}
+		plan := l.Plan(s, c.now)
+		if plan.Kind != c.want {
+			t.Errorf("at %v, b heard at %v: %v, %s", c.now, c.heard, plan.Kind, plan.Reason)
+		}
+		if plan.Kind == Barrier {
+			l.Carried(plan, Done, c.change, c.now)
+		}
+	}
+}

@@ -260,6 +260,28 @@ func TestACallThatGivesUpTakesNobodysPlace(t *testing.T) {
 	})
 }
 
+// A caller may give up in the moment in which it is let in.
+func TestACallThatIsLetInAndLeavesAtOnceGivesItsPlaceToTheNext(t *testing.T) {
+	t.Parallel()
+	a, now := newAdmission(time.Second), time.Now()
+	for range proposalsMin {
+		if err := a.enter(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := &turn{decided: make(chan bool, 1)}, &turn{decided: make(chan bool, 1)}
+	place := a.queue.PushBack(first)
+	a.queue.PushBack(second)
+	a.leave(now, false)
+	if len(first.decided) != 1 || len(second.decided) != 0 {
+		t.Fatal("not the first alone was let in")
+	}
+	a.leaveQueue(place)
+	if len(second.decided) != 1 || a.under != proposalsMin {
+		t.Errorf("the place of a call that left is not free: %d under way", a.under)
+	}
+}
+
 func TestANodeKeepsSoManyCallsWaitingAndNoMore(t *testing.T) {
 	t.Parallel()
 	a := newAdmission(1)

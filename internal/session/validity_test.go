@@ -125,3 +125,21 @@ func TestAHolderIsWarnedOnceAndThenThatItIsSafeAgain(t *testing.T) {
 	}
 	sound(t, table, now)
 }
+
+// A holder that has changed its TTL once renews for that one from then on: Renew sends what TTL says.
+func TestASessionHasTheTTLThatTheGroupLastAgreedTo(t *testing.T) {
+	t.Parallel()
+	table, now := newTable(), begins
+	c, _ := asks(t, table, time.Minute, true, now)
+	s := c.Session
+	table.Opened(s, false, now)
+	k := table.Retiming(now, s, time.Hour)
+	if s.TTL() != time.Minute {
+		t.Errorf("%v before the group has agreed", s.TTL())
+	}
+	table.Answered(k, fsm.Outcome{}, now.Add(time.Second))
+	if s.TTL() != time.Hour || s.Until() != lease.ValidUntil(now, time.Hour, 0) {
+		t.Errorf("TTL %v, valid for %v", s.TTL(), s.Until().Sub(now))
+	}
+	sound(t, table, now)
+}
