@@ -114,7 +114,8 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	p.plan.Store(&plan)
 	p.logWait(plan)
 	if silent := p.leader.Report(state, plan, now); silent != nil {
-		_, _ = group.Propose(ctx, fsm.Encode(silent)) // a lost one is proposed again
+		_, err := group.Propose(ctx, fsm.Encode(silent)) // a lost one is proposed again
+		return err == nil                                // the plan is older by that: a silent voter may be heard by now
 	}
 	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.n.founder.share() {
 		return false
