@@ -160,6 +160,7 @@ func TestEachCheckRejectsItsHistory(t *testing.T) {
 			op(6, on(history.Look, 0, 0)), value("a", op(6, on(history.Looked, 0, 0))))},
 		{"a finished key is not run again", script(on(history.Begun, 0, 10), ok(on(history.Finished, 0, 10)), on(history.Begun, 1, 11))},
 		{"runs of a key have rising tokens", script(on(history.Begun, 0, 10), on(history.Begun, 1, 10))},
+		{"runs of a key have rising tokens", script(on(history.Begun, 1, 11), on(history.Begun, 0, 10), on(history.Force, 1, 10))},
 		{"a run that was given up does not finish", script(on(history.Begun, 0, 10), on(history.Begun, 1, 11), ok(on(history.Finished, 0, 10)))},
 	} {
 		found := but(c.rule, history.Check(c.h, bounds()))
@@ -194,6 +195,7 @@ func TestWhatMayBeIsNoViolation(t *testing.T) {
 		"a key is run again when its runner died, and when it was forgotten": script(on(history.Begun, 0, 10), on(history.Begun, 1, 11),
 			on(history.Finished, 0, 10), with(ok(on(history.Finished, 1, 11)), func(e *history.Event) { e.Until = time.Minute }),
 			at(time.Minute, on(history.Begun, 1, 12)), other(on(history.Begun, 0, 13))),
+		"a stopped runner begins after an operator took its grant": script(on(history.Force, 1, 10), on(history.Begun, 1, 11), on(history.Begun, 0, 10)),
 		"nobody is late without a quorum": script(join(well(0, 1, 2), ask(1, 0), history.Event{Kind: history.Quorum},
 			at(30*time.Second, history.Event{Kind: history.Quorum, OK: true}), grant(1, 0, 10))...),
 		"a release ends a lease before its time": script(ask(1, 0), grant(1, 0, 10), held(0, 10), on(history.Release, 0, 10),

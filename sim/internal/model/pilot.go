@@ -166,7 +166,10 @@ func (p *pilot) carryOut() {
 	if plan.Kind == autopilot.AddStandby {
 		who = replicaIDOf(p.leader.Asks(plan.Node))
 	}
-	ch := &change{kind: plan.Kind, who: who, on: plan.Index, at: w.now, lets: n.machine.Departed(id) != fsm.Stays, heard: p.taken[who.node]}
+	ch := &change{
+		kind: plan.Kind, who: who, on: plan.Index, at: w.now, lets: n.machine.Departed(id) != fsm.Stays,
+		heard: p.taken[who.node], said: w.heardOf[who.node],
+	}
 	p.doing = ch
 	late, luck := time.Duration(0), w.chance(9, uint64(n.i), uint64(w.now))
 	if w.plan.Clumsy && !w.healed && luck%4 == 0 {

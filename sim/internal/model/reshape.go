@@ -17,10 +17,11 @@ const newsMax = 5 * time.Second
 // cannot bear all that may come within the moment before a change and the time until its commit.
 const deathsApart = 2 * time.Second
 
-// reshaped is called where a change of the membership is applied first. Who does not leave is
-// removed only after a long silence, as far as the raft leader heard and the log says. One that
-// heard the replica and lost its office before it looked, or before it could tell anybody, does not
-// count.
+// reshaped is called where a change of the membership is applied first. A replica whose node does
+// not leave is removed only if the raft leader had not heard it for long when it decided so, and the
+// log had not said by then that another one had. The replica may be heard again before the commit:
+// no raft leader takes a change back. A raft leader that heard the replica and lost its office before
+// it looked, or before it could tell anybody, does not count.
 func (w *world) reshaped(n *node, ch *change, made bool) {
 	if !made {
 		w.stats.Void++
@@ -50,7 +51,7 @@ func (w *world) reshaped(n *node, ch *change, made bool) {
 		return
 	}
 	least := w.atLeast(w.plan.ReplaceAfter) - 100*time.Millisecond
-	if mine, said := ch.at-ch.heard, ch.at-w.heardOf[ch.who.node]; mine < least || said < least-newsMax {
+	if mine, said := ch.at-ch.heard, ch.at-ch.said; mine < least || said < least-newsMax {
 		w.broken("who is heard stays", "node %d was removed %v after its last answer, %v after the log said that it is heard",
 			ch.who.node, mine, said)
 	}
@@ -216,6 +217,7 @@ type change struct {
 	at    time.Duration // when it was decided, in true time
 	lets  bool          // its node had said that it leaves
 	heard time.Duration // when who decided it was last answered by the replica, as far as it looked
+	said  time.Duration // when the log last said that the replica is heard, as of then
 }
 
 type replicaID struct {

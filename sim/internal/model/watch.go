@@ -199,8 +199,12 @@ func (k *keeper) keeps(keep fsm.Keep) {
 
 // told asks, when the replica has applied something, whether all that it says has reached those
 // whom it concerns: a lease that is valid is granted, a holder knows that it is wanted, and who
-// waits untold stands in the queue.
+// waits untold stands in the queue. A replica of a later life says nothing of that before it has
+// all that the one before has told its process, perhaps after its own removal in the same step.
 func (n *node) told() {
+	if n.machine.Commands() < n.known {
+		return
+	}
 	for _, t := range n.tenures {
 		id, request := t.grant.Session().ID(), t.c.ask.Request
 		if t.lasts() && !n.w.robbed(t.token) && !n.machine.Granted(t.grant.Name(), t.token) {
