@@ -76,7 +76,7 @@ func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
 	c.node = node.New(node.Config{
 		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
 		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
-		Secrets: cfg.Secrets, TLS: cfg.TLS,
+		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL,
 		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
 		ReplaceAfter: cfg.ReplaceAfter, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
 		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},

@@ -76,8 +76,14 @@ type Config struct {
 	TLS *tls.Config
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
 	Insecure bool
-	// TTL is the default time that a lease lives without renewal, 100 ms to 24 h. Default 15 s.
+	// TTL is the default time that a lease lives without renewal, 100 ms to MaxTTL. Default 15 s, or
+	// MaxTTL if that is shorter.
 	TTL time.Duration
+	// MaxTTL is the longest TTL that this process asks for, 100 ms to 24 h: a call with a longer one
+	// returns ErrInvalid. The group keeps the highest MaxTTL that a process has brought along, and
+	// Recover waits for so long before the recovered group grants a lock. Give all nodes the same.
+	// Default 5 min.
+	MaxTTL time.Duration
 	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. A
 	// lease is only as safe as this bound is true. Default 0.01.
 	MaxClockDrift float64
@@ -141,8 +147,11 @@ func (c Config) withDefaults() Config {
 	if c.Voters == 0 {
 		c.Voters = 3
 	}
+	if c.MaxTTL == 0 {
+		c.MaxTTL = 5 * time.Minute
+	}
 	if c.TTL == 0 {
-		c.TTL = 15 * time.Second
+		c.TTL = min(15*time.Second, c.MaxTTL)
 	}
 	if c.MaxClockDrift == 0 {
 		c.MaxClockDrift = 0.01
@@ -168,7 +177,8 @@ func (c Config) validate() error {
 		checkText("Config.Cluster", c.Cluster, 1, clusterMax),
 		checkText("Config.Name", c.Name, 0, nameMax),
 		checkText("Config.Zone", c.Zone, 0, zoneMax),
-		checkTTL("Config.TTL", c.TTL),
+		checkTTL("Config.MaxTTL", c.MaxTTL, TTLMax),
+		checkTTL("Config.TTL", c.TTL, c.MaxTTL),
 	}
 	refuse := func(field, format string, args ...any) { errs = append(errs, invalid(field, format, args...)) }
 	if strings.ContainsRune(c.DataDir, 0) {

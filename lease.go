@@ -200,7 +200,7 @@ func (l *Lease) RenewFor(ctx context.Context, ttl time.Duration) error {
 	case !s.Manual():
 		return invalid("RenewFor", "the lease of %q renews itself: it is for WithManualRenew", l.Name())
 	}
-	if err := checkTTL("ttl", ttl); err != nil {
+	if err := checkTTL("ttl", ttl, l.c.cfg.MaxTTL); err != nil {
 		return err
 	}
 	if l.Valid() && ctx.Err() != nil { // no validity is given up for a command that is never sent

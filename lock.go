@@ -67,7 +67,7 @@ func (c *Cluster) arguments(ctx context.Context, by call, name string, opts []Op
 	if err := checkCall(ctx, name); err != nil {
 		return options{}, err
 	}
-	return gather(c.cfg.TTL, by, opts)
+	return gather(&c.cfg, by, opts)
 }
 
 // prepare checks the arguments of a call that asks for a lock.

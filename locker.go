@@ -35,7 +35,7 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 	if onLoss == nil {
 		return nil, invalid("onLoss", "is nil")
 	}
-	o, err := gather(c.cfg.TTL, callLocker, opts)
+	o, err := gather(&c.cfg, callLocker, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 // Bounds of arguments. Beyond them a call returns ErrInvalid.
 const (
 	TTLMin    = 100 * time.Millisecond
-	TTLMax    = 24 * time.Hour
+	TTLMax    = 24 * time.Hour // of Config.MaxTTL
 	NameMax   = 512            // bytes of a lock name
 	LabelMax  = 1024           // bytes of a label
 	ValueMax  = 64 << 10       // bytes of a lock's value
@@ -122,6 +122,7 @@ func optionTable() *[optionKinds]optionRow {
 type options struct {
 	asked    context.Context // of the call: its values are the lease's
 	ttl      time.Duration
+	maxTTL   time.Duration // Config.MaxTTL
 	manual   bool
 	maxHold  time.Duration
 	minHold  time.Duration
@@ -160,11 +161,11 @@ type option struct {
 func (x option) kind() optionKind       { return x.of }
 func (x option) apply(o *options) error { return x.set(o) }
 
-// WithTTL sets how long the lease lives without renewal, 100 ms to 24 h.
+// WithTTL sets how long the lease lives without renewal, 100 ms to Config.MaxTTL.
 // A dead holder's lock is granted again after about this long. Default: Config.TTL.
 func WithTTL(d time.Duration) Option {
 	return option{withTTL, func(o *options) error {
-		if err := checkTTL("WithTTL", d); err != nil {
+		if err := checkTTL("WithTTL", d, o.maxTTL); err != nil {
 			return err
 		}
 		o.ttl = d
@@ -307,11 +308,11 @@ func WithPriority(p int) Option {
 }
 
 // gather applies the options of a call to the defaults and checks how they go together.
-func gather(ttl time.Duration, by call, opts []Option) (options, error) {
+func gather(cfg *Config, by call, opts []Option) (options, error) {
+	o := options{ttl: cfg.TTL, maxTTL: cfg.MaxTTL}
 	if len(opts) == 0 {
-		return options{ttl: ttl}, nil
+		return o, nil
 	}
-	o := options{ttl: ttl}
 	for i, opt := range opts {
 		if opt == nil {
 			return o, invalid(fmt.Sprintf("option %d", i), "is nil")
@@ -344,9 +345,13 @@ func gather(ttl time.Duration, by call, opts []Option) (options, error) {
 	return o, nil
 }
 
-func checkTTL(field string, d time.Duration) error {
-	if d < TTLMin || d > TTLMax {
+// checkTTL accepts a TTL up to longest: Config.MaxTTL, or the bound of that itself.
+func checkTTL(field string, d, longest time.Duration) error {
+	switch {
+	case d < TTLMin || d > TTLMax:
 		return invalid(field, "%v is not between %v and %v", d, TTLMin, TTLMax)
+	case d > longest:
+		return invalid(field, "%v is longer than Config.MaxTTL, which is %v: set that on all nodes", d, longest)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func TestARefusedCallLeavesNoSessionOfWhichItsNodeDoesNotKnow(t *testing.T) {
 	for name, r := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := Config{}
+			cfg := Config{MaxTTL: TTLMax}
 			if r.floor > 0 {
 				cfg.TokenFloor = func(context.Context) (Token, error) { return r.floor, nil }
 			}
@@ -153,7 +153,7 @@ func TestARefusedCallLeavesNoSessionOfWhichItsNodeDoesNotKnow(t *testing.T) {
 // A code that is added later must not fall through what the others go through.
 func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	c := lonely(t, fsm.Limits{}, Config{})
+	c := lonely(t, fsm.Limits{}, Config{MaxTTL: TTLMax})
 	if _, err := c.Acquire(patient(t), "held"); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 // hung on it for a TTL.
 func TestASessionThatARefusedCallOpenedIsClosedAsUnused(t *testing.T) {
 	t.Parallel()
-	c := lonely(t, fsm.Limits{}, Config{})
+	c := lonely(t, fsm.Limits{}, Config{MaxTTL: TTLMax})
 	held, err := c.Acquire(patient(t), "x", WithLimit(3), WithManualRenew(), WithTTL(time.Hour))
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func began(t *testing.T, c *Cluster) session.Call {
 // a TTL, a day at most.
 func TestASessionOpenedByACallThatGaveUpIsKnownOnceItIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	c := lonely(t, fsm.Limits{}, Config{})
+	c := lonely(t, fsm.Limits{}, Config{MaxTTL: TTLMax})
 	call := began(t, c)
 	s := call.Session
 	asks(t, c, call, "x", true, fsm.CodeGranted)
@@ -51,7 +51,7 @@ func TestASessionOpenedByACallThatGaveUpIsKnownOnceItIsWithdrawn(t *testing.T) {
 // session lived, which others kept alive.
 func TestARequestThatCouldNotBeWithdrawnForLackOfRoomIsWithdrawnLater(t *testing.T) {
 	t.Parallel()
-	c := lonely(t, fsm.Limits{Spans: 2}, Config{})
+	c := lonely(t, fsm.Limits{Spans: 2}, Config{MaxTTL: TTLMax})
 	if _, err := c.Acquire(patient(t), "held", WithManualRenew()); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestARequestThatCouldNotBeWithdrawnForLackOfRoomIsWithdrawnLater(t *testing
 // that waits keeps the group from knowing that nobody asks for the first write any more.
 func TestAWriteThatWasGivenUpDoesNotOverwriteALaterOneWhenItComes(t *testing.T) {
 	t.Parallel()
-	c := lonely(t, fsm.Limits{}, Config{})
+	c := lonely(t, fsm.Limits{}, Config{MaxTTL: TTLMax})
 	older := began(t, c)
 	s := older.Session
 	l, err := c.Acquire(patient(t), "x", WithTTL(time.Hour))

@@ -1,7 +1,7 @@
 package fsm
 
 func (c *Acquire) apply(m *Machine) Outcome {
-	if !c.valid() {
+	if !c.valid() || c.TTL > m.longestTTL() {
 		return Outcome{Code: CodeInvalid}
 	}
 	if !m.serving {

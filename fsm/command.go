@@ -243,3 +243,4 @@ func (Silent) about() (op, Process)         { return opSilent, Process{} }
 func (Continue) about() (op, Process)       { return opContinue, Process{} }
 func (Forget) about() (op, Process)         { return opForget, Process{} }
 func (Ask) about() (op, Process)            { return opAsk, Process{} }
+func (RaiseTTL) about() (op, Process)       { return opRaiseTTL, Process{} }

@@ -143,6 +143,8 @@ func (c *EndRest) fields(f *codec) {
 
 func (c *Raise) fields(f *codec) { f.uint(1, &c.Counter) }
 
+func (c *RaiseTTL) fields(f *codec) { f.millis(1, &c.TTL) }
+
 func (c *Continue) fields(f *codec) { f.uint(1, &c.Last) }
 
 func (c *Forget) fields(f *codec) {

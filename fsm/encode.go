@@ -34,6 +34,7 @@ const (
 	opContinue
 	opForget
 	opAsk
+	opRaiseTTL
 	opEnd
 )
 

@@ -48,6 +48,7 @@ func everyCommand() []Command {
 		Acquire{Session: id, HasValue: true},
 		SetValue{Session: id, Value: []byte{}},
 		SetValue{Session: id},
+		RaiseTTL{time.Hour},
 	}
 }
 

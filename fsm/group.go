@@ -46,6 +46,28 @@ func (c *Raise) apply(m *Machine) Outcome {
 	return Outcome{}
 }
 
+// RaiseTTL raises the bound on the TTLs of the group's sessions, TTLMin to TTLMax in whole
+// milliseconds. A process proposes it before its Hello: an Acquire or Keep with a TTL above the bound
+// is answered CodeInvalid. The bound never falls: a lower TTL changes nothing. Before the first
+// RaiseTTL the bound is TTLMax, and the sessions of that time keep their TTLs.
+type RaiseTTL struct{ TTL time.Duration }
+
+func (c *RaiseTTL) apply(m *Machine) Outcome {
+	if c.TTL < TTLMin || c.TTL > TTLMax {
+		return Outcome{Code: CodeInvalid}
+	}
+	m.maxTTL = max(m.maxTTL, c.TTL)
+	return Outcome{}
+}
+
+// longestTTL is the longest TTL that the group accepts.
+func (g *group) longestTTL() time.Duration {
+	if g.maxTTL == 0 {
+		return TTLMax
+	}
+	return g.maxTTL
+}
+
 // SilentMax bounds the nodes that one Silent names. Part of the replicated machine.
 const SilentMax = 64
 

@@ -3,6 +3,7 @@ package fsm
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"github.com/tidwall/btree"
 )
@@ -81,13 +82,14 @@ type group struct {
 	born       bool
 	serving    bool
 	level      uint64
-	counter    uint64 // no token up to it is granted any more
-	applied    uint64 // log index of the entry that was applied last
-	commands   uint64 // that were applied so far: the number of the last one, by which the state knows it
-	bootstrap  uint32 // replicas that it was to start with
-	voters     uint32 // those of them that were to vote
-	silentSeen uint64 // Silent.Seen of the last one
-	stepped    uint64 // index of the last Continue that was carried out
+	counter    uint64        // no token up to it is granted any more
+	applied    uint64        // log index of the entry that was applied last
+	commands   uint64        // that were applied so far: the number of the last one, by which the state knows it
+	bootstrap  uint32        // replicas that it was to start with
+	voters     uint32        // those of them that were to vote
+	silentSeen uint64        // Silent.Seen of the last one
+	stepped    uint64        // index of the last Continue that was carried out
+	maxTTL     time.Duration // of RaiseTTL, 0 before the first
 }
 
 // request finds a live claim by the number of its session's opening and its own.

@@ -119,7 +119,7 @@ func (o *naive) fits(c *naiveClaim) bool {
 }
 
 func (o *naive) acquire(c Acquire) Outcome {
-	if c.Mode == Permit && c.Weight > c.Limit {
+	if c.Mode == Permit && c.Weight > c.Limit || o.maxTTL > 0 && c.TTL > o.maxTTL {
 		return Outcome{Code: CodeInvalid}
 	}
 	if !o.serving {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // naive is a second implementation of the commands, made to be read: flat lists, searched from end
@@ -29,6 +30,7 @@ type naive struct {
 	events         []Event
 	ends           []*naiveEnd // in the order in which they are carried out
 	stepped        uint64
+	maxTTL         time.Duration
 	limits         limits
 	work           int // of this entry
 	left           int // for those whom this command serves
@@ -167,6 +169,8 @@ func (o *naive) do(c Command) Outcome {
 		}
 	case Silent, Raise:
 		return o.report(c)
+	case RaiseTTL:
+		o.maxTTL = max(o.maxTTL, c.TTL)
 	case Level:
 		o.level = max(o.level, c.Level)
 	case Hello:
@@ -437,6 +441,9 @@ func (o *naive) renewed(s *naiveSession) {
 }
 
 func (o *naive) keep(c Keep) Outcome {
+	if o.maxTTL > 0 && c.TTL > o.maxTTL {
+		return Outcome{Code: CodeInvalid}
+	}
 	n, code := o.node(c.Node, c.Incarnation)
 	if code != CodeOK {
 		return Outcome{Code: code}

@@ -163,7 +163,7 @@ func (w *world) reload() {
 // seen is the machine's state in words, by its reads.
 func (w *world) seen() (text string) {
 	i := w.m.Info()
-	text = fmt.Sprintln(i.Born, i.Bootstrap, i.Voters, i.Serving, i.Level, i.Counter, i.Commands, i.Grants, i.Waiters, i.ValueBytes)
+	text = fmt.Sprintln(i.Born, i.Bootstrap, i.Voters, i.Serving, i.Level, i.Counter, i.Commands, i.Grants, i.Waiters, i.ValueBytes, i.MaxTTL)
 	for n := range w.m.Nodes() {
 		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name, n.Gone)
 	}
@@ -194,7 +194,7 @@ func (w *world) seen() (text string) {
 func (w *world) expected() (text string) {
 	o := w.o
 	grants, waiters := o.count()
-	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, o.valueBytes())
+	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, o.valueBytes(), o.maxTTL)
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
 		if n := o.latest(id); n != nil && !n.over {
 			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
@@ -321,6 +321,9 @@ func (w *world) command() Command {
 	case 0:
 		return Birth{[16]byte{byte(w.draw("cluster", 2))}, 0, uint32(w.draw("bootstrap", 3)), uint32(w.draw("voters", 3))}
 	case 1:
+		if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
+			return RaiseTTL{rapid.SampledFrom([]time.Duration{time.Millisecond, 500 * time.Millisecond, time.Second}).Draw(t, "longest")}
+		}
 		return Serve{}
 	case 2:
 		return Level{w.draw("level", 3)}

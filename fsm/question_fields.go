@@ -61,6 +61,7 @@ func (a *GroupState) fields(f *codec) {
 	bytes := uint64(a.ValueBytes)
 	f.uint(17, &bytes)
 	a.ValueBytes = int64(bytes)
+	f.millis(18, &a.MaxTTL)
 }
 
 func (a *NameState) fields(f *codec) {

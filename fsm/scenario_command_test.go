@@ -11,7 +11,7 @@ import (
 
 // stage is a machine under a script. The commands:
 //
-//	birth, serve, level N, raise N, hello NODE inc=N name=S [place=S], goodbye NODE [inc=N] [departure=N]
+//	birth, serve, level N, raise N, raise-ttl D, hello NODE inc=N name=S [place=S], goodbye NODE [inc=N] [departure=N]
 //	silent NODE for=D seen=N, remove NODE [inc=N] since=N, revoke NODE [upto=N] reason=S
 //	acquire SESSION r=N lock=S [ttl=D] [acked=N] [mode=M] [limit=N] [weight=N] [prio=N] [label=S] [value=S]
 //		[others=S,S] [delay=D] [while=N,N] [refuse=true]
@@ -269,6 +269,8 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 		return Level{number(bare[0])}
 	case "raise":
 		return Raise{number(bare[0])}
+	case "raise-ttl":
+		return RaiseTTL{duration(bare[0])}
 	case "hello":
 		inc := number(args["inc"])
 		s.incarnation[bare[0][0]] = max(inc, s.incarnation[bare[0][0]])

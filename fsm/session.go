@@ -157,7 +157,7 @@ func (m *Machine) roomForRequest(s *session) bool {
 }
 
 func (c *Keep) apply(m *Machine) Outcome {
-	if !c.valid() {
+	if !c.valid() || c.TTL > m.longestTTL() {
 		return Outcome{Code: CodeInvalid}
 	}
 	n, code := m.present(c.Node, c.Incarnation)

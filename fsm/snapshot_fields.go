@@ -16,6 +16,7 @@ func (g *group) fields(f *codec) {
 	f.uint(9, &g.silentSeen)
 	f.uint(10, &g.commands)
 	f.uint(11, &g.stepped)
+	f.millis(12, &g.maxTTL)
 }
 
 func (n *node) fields(f *codec) {

@@ -155,7 +155,8 @@ type Info struct {
 	Nodes      int
 	ValueBytes int64 // values of locks and of waiters
 	Rests      int
-	Keys       int // Once keys that are remembered as finished
+	Keys       int           // Once keys that are remembered as finished
+	MaxTTL     time.Duration // bound on the TTLs of sessions, 0 before the first RaiseTTL
 }
 
 // RequestState is what became of a request number.

@@ -15,7 +15,7 @@ import (
 // onMemory is a node whose calls talk to a group that is no replica: one state machine in memory.
 func onMemory(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	cfg := holdfast.Config{Name: "alone"}
+	cfg := holdfast.Config{Name: "alone", MaxTTL: holdfast.TTLMax}
 	for _, f := range change {
 		f(&cfg)
 	}

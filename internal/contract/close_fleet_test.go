@@ -12,7 +12,7 @@ import (
 
 func TestCloseGivesTheLeasesBackSoThatAnotherNodeHasThemAtOnce(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
 		for i, n := range s.Nodes() {
 			automatic := get(t, n.Cluster(), "automatic", holdfast.WithTTL(time.Hour))
 			manual := get(t, n.Cluster(), "manual", holdfast.WithTTL(time.Hour), holdfast.WithManualRenew())

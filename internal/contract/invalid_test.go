@@ -54,6 +54,9 @@ func TestABadConfigIsRefusedWithTheNameOfItsField(t *testing.T) {
 		}}},
 		{"Config.TTL", holdfast.Config{TTL: time.Millisecond}},
 		{"Config.TTL", holdfast.Config{TTL: -time.Second}},
+		{"Config.TTL", holdfast.Config{TTL: 6 * time.Minute}}, // above the default of MaxTTL
+		{"Config.MaxTTL", holdfast.Config{MaxTTL: time.Millisecond}},
+		{"Config.MaxTTL", holdfast.Config{MaxTTL: 25 * time.Hour}},
 		{"Config.TTL", holdfast.Config{TTL: math.MaxInt64}},
 		{"Config.MaxClockDrift", holdfast.Config{MaxClockDrift: 0.5}},
 		{"Config.MaxClockDrift", holdfast.Config{MaxClockDrift: -0.1}},

@@ -22,6 +22,7 @@ const (
 
 type tally = testkit.Tally
 
+func longTTL(i int, cfg *holdfast.Config)                         { testkit.LongTTL(i, cfg) }
 func quiet() *slog.Logger                                         { return testkit.Quiet() }
 func until(d time.Duration) context.Context                       { return testkit.Until(d) }
 func authority(t testing.TB) *tls.Config                          { return testkit.Authority(t) }

@@ -18,7 +18,7 @@ const leaveMax = testkit.LeaveMax
 
 func TestANodeThatLeavesGivesEverythingBackAndItsDirectoryBeginsAnew(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 5}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 5, Config: longTTL}, func(s *sim.Sim) {
 		for round, pick := range []func() *sim.Node{
 			s.RaftLeader,
 			func() *sim.Node { return follower(s, holdfast.RoleVoter) },
@@ -103,7 +103,7 @@ func TestTheLastNodeThatLeavesKeepsItsData(t *testing.T) {
 
 func TestLeaveWithAnEndedContextClosesAndTheGroupReplacesTheNodeAtOnce(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 5}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 5, Config: longTTL}, func(s *sim.Sim) {
 		for round, pick := range []func() *sim.Node{
 			s.RaftLeader,
 			func() *sim.Node { return follower(s, holdfast.RoleVoter) },
@@ -209,7 +209,7 @@ func TestLeaveIsAnsweredInEveryState(t *testing.T) {
 
 func TestCallsDuringLeaveTakeNoLockAlong(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 4}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 4, Config: longTTL}, func(s *sim.Sim) {
 		n := follower(s, holdfast.RoleVoter)
 		c, other := n.Cluster(), others(s, n)[0].Cluster()
 		var all sync.WaitGroup

@@ -35,7 +35,7 @@ func deafen(s *sim.Sim) (deaf, other *sim.Node, cut func()) {
 // asked again, heard that its request was finished, and wrote its value once more: A, B, A.
 func TestAWriteWhoseAnswerIsLostIsNotCarriedOutAgainAfterALaterOne(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
 		deaf, other, cut := deafen(s)
 		l := get(t, deaf.Cluster(), "x", holdfast.WithTTL(time.Hour))
 		ctx, stop := context.WithCancel(context.Background())
@@ -83,7 +83,7 @@ func TestAReleaseSaysWhetherTheLockWasLostBeforeThoughItsFirstAnswerIsLost(t *te
 	for name, opts := range map[string][]holdfast.Option{"automatic": nil, "manual": {holdfast.WithManualRenew()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+			sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
 				opts := append(opts, holdfast.WithTTL(time.Hour))
 				released := func(l *holdfast.Lease) <-chan error {
 					answer := make(chan error, 1)
@@ -133,7 +133,7 @@ func TestAReleaseSaysWhetherTheLockWasLostBeforeThoughItsFirstAnswerIsLost(t *te
 // the group knows of no such run, and the call said that the lease had been lost before.
 func TestARunThatMayBeFinishedAndForgottenIsNotCalledLost(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
 		deaf, other, cut := deafen(s)
 		ended := make(chan struct{})
 		go func() {

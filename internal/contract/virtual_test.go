@@ -109,7 +109,7 @@ func TestARestartedReplicaThatBecomesRaftLeaderExpiresNobodyEarly(t *testing.T) 
 
 func TestAKilledNodeFreesItsLocksWhenItStartsAgain(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
 		l := get(t, s.Node(0).Cluster(), "lock", holdfast.WithTTL(time.Hour))
 		s.Node(0).Kill()
 		if _, err := s.Node(1).Cluster().TryAcquire(until(10*time.Second), "lock"); !errors.Is(err, holdfast.ErrHeld) {

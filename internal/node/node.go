@@ -35,6 +35,7 @@ type Config struct {
 	TLS                 *tls.Config
 
 	Tick, Heartbeat, Election time.Duration
+	MaxTTL                    time.Duration // longest TTL that this process asks for
 	ReplaceAfter              time.Duration
 	Moment                    time.Duration // in which a living replica is heard
 

@@ -51,6 +51,9 @@ func (n *Node) serveGroup(ctx context.Context, background func()) error {
 		return err
 	}
 	background()
+	if err := n.raiseTTL(ctx); err != nil {
+		return err
+	}
 	if err := n.Hello(ctx); err != nil {
 		return err
 	}
@@ -61,6 +64,23 @@ func (n *Node) serveGroup(ctx context.Context, background func()) error {
 	n.founder.tell(ctx, n.meta(autopilot.PhaseRunning))
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// raiseTTL raises the group's bound on TTLs to Config.MaxTTL. It comes before the Hello: the group
+// grants this process no lock before that.
+func (n *Node) raiseTTL(ctx context.Context) error {
+	bound := time.Duration(0)
+	if group := n.replica.Load(); group != nil { // a state that is behind has a lower bound, or the same
+		group.Read(func(m *fsm.Machine) { bound = m.Info().MaxTTL })
+	}
+	if bound >= n.cfg.MaxTTL {
+		return nil
+	}
+	out, err := n.insist(ctx, fsm.RaiseTTL{TTL: n.cfg.MaxTTL.Truncate(time.Millisecond)})
+	if err == nil && out.Code != fsm.CodeOK {
+		return &RefusedError{out}
+	}
+	return err
 }
 
 // Hello makes this process known to the group. The leases of an earlier process of this node end at

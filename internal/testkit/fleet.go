@@ -57,7 +57,7 @@ func (b *PeersFile) Add(c *holdfast.Cluster) {
 // Open opens a node on real sockets that joins through the file.
 func (b *PeersFile) Open(i int, change ...func(i int, cfg *holdfast.Config)) *holdfast.Cluster {
 	b.t.Helper()
-	cfg := holdfast.Config{Name: fmt.Sprint("n", i), Join: b.Join(), Logger: Quiet()}
+	cfg := holdfast.Config{Name: fmt.Sprint("n", i), Join: b.Join(), Logger: Quiet(), MaxTTL: holdfast.TTLMax}
 	for _, f := range change {
 		f(i, &cfg)
 	}

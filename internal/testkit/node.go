@@ -24,7 +24,7 @@ func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // Single opens a working node in memory and closes it at the end of the test.
 func Single(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	var cfg holdfast.Config
+	cfg := holdfast.Config{MaxTTL: holdfast.TTLMax}
 	for _, f := range change {
 		f(&cfg)
 	}

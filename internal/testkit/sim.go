@@ -13,6 +13,9 @@ import (
 // this.
 const LateMax = 2 * time.Second
 
+// LongTTL configures a node that grants leases for longer than most tests last.
+func LongTTL(_ int, cfg *holdfast.Config) { cfg.MaxTTL = holdfast.TTLMax }
+
 // Settles waits, in virtual time, until ok.
 func Settles(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()

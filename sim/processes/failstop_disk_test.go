@@ -133,6 +133,7 @@ func openOn(t testing.TB, disk vfs.FS, cfg holdfast.Config) (*holdfast.Cluster, 
 	if cfg.Cluster == "" {
 		cfg.Cluster = "holdfast"
 	}
+	cfg.MaxTTL = holdfast.TTLMax
 	if cfg.Logger == nil {
 		cfg.Logger = testkit.Quiet()
 	}

@@ -76,7 +76,7 @@ func member() int {
 	c, err := holdfast.Open(context.Background(), holdfast.Config{
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Name:   cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
-		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter,
+		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: holdfast.TTLMax,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

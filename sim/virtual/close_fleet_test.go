@@ -87,7 +87,7 @@ func TestCloseIsBoundedInTheWorstStates(t *testing.T) {
 	for name, reach := range worstStates() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+			sim.Run(t, sim.Options{Nodes: 3, Config: testkit.LongTTL}, func(s *sim.Sim) {
 				for i, n := range s.Nodes() {
 					for k := range 20 {
 						testkit.Get(t, n.Cluster(), fmt.Sprint("held/", i, "/", k), holdfast.WithTTL(time.Hour))

@@ -226,7 +226,7 @@ func TestAWaiterThatWasRemovedOrSupersededIsGrantedNothing(t *testing.T) {
 
 func TestRevokingANodeFreesAllOfItAndTellsTheHolder(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Config: testkit.LongTTL}, func(s *sim.Sim) {
 		holder, operator := s.Node(1).Cluster(), s.Node(0).Cluster()
 		held := testkit.Get(t, holder, "held", holdfast.WithTTL(time.Hour))
 		byHand := testkit.Get(t, holder, "by hand", holdfast.WithManualRenew(), holdfast.WithLockDelay(time.Hour))

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
 // fiveWithASpare runs f on four nodes and one more that is not opened.
 func fiveWithASpare(t *testing.T, f func(s *sim.Sim)) {
 	t.Helper()
-	sim.Run(t, sim.Options{Nodes: 5, Late: true}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 5, Late: true, Config: testkit.LongTTL}, func(s *sim.Sim) {
 		for i := range 4 {
 			s.Node(i).Open()
 		}

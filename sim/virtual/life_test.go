@@ -23,7 +23,9 @@ func isOut(t *testing.T, other *sim.Node, id string) {
 }
 
 // replacedSoon is of fleets that give a silent node up after two seconds.
-func replacedSoon(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = 2 * time.Second }
+func replacedSoon(_ int, cfg *holdfast.Config) {
+	cfg.ReplaceAfter, cfg.MaxTTL = 2*time.Second, holdfast.TTLMax
+}
 
 // cutOff isolates a standby until its group has removed its replica.
 func cutOff(t *testing.T, n, other *sim.Node, id string) {

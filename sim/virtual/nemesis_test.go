@@ -181,7 +181,7 @@ func (x *nemesis) write(w io.Writer) error {
 }
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
-	c.TTL, c.MaxClockDrift, c.Timing = x.ttl, driftMax, x.timed
+	c.TTL, c.MaxTTL, c.MaxClockDrift, c.Timing = x.ttl, holdfast.TTLMax, driftMax, x.timed
 	if x.formed.Load() { // three new nodes that meet in one part of the network would be another group
 		c.Bootstrap = -1
 	}

@@ -54,6 +54,7 @@ func gaveUp(t *testing.T, l *holdfast.Lease) {
 func TestASeedThatForgotGivesItsSecondGroupUpAndJoinsTheFirst(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 4, Late: true, Config: func(i int, cfg *holdfast.Config) {
+		cfg.MaxTTL = time.Hour
 		if cfg.Bootstrap = -1; i == 0 { // the seed that the others join, and that joins nobody
 			cfg.Join, cfg.Bootstrap = nil, 1
 		} else {
@@ -111,7 +112,7 @@ func TestASeedThatForgotGivesItsSecondGroupUpAndJoinsTheFirst(t *testing.T) {
 }
 
 // founders are nodes of which each founds a group alone, where it finds none.
-func founders(_ int, cfg *holdfast.Config) { cfg.Bootstrap = 1 }
+func founders(_ int, cfg *holdfast.Config) { cfg.Bootstrap, cfg.MaxTTL = 1, time.Hour }
 
 func TestOfTwoGroupsOfOneTheYoungerYields(t *testing.T) {
 	t.Parallel()
@@ -207,7 +208,7 @@ func TestANodeThatDiesWhileItsGroupYieldsJoinsTheOther(t *testing.T) {
 func TestALoneFounderThatComesBackWhereTheOthersHaveAGroupNeverServesBesideIt(t *testing.T) {
 	t.Parallel()
 	alone := func(i int, cfg *holdfast.Config) {
-		if i == 0 {
+		if cfg.MaxTTL = time.Hour; i == 0 {
 			cfg.Bootstrap = 1
 		}
 	}

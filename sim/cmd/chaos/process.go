@@ -112,8 +112,8 @@ func (p *process) run() error {
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "chaos", Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
-		ReplaceAfter: p.plan.Replace,
-		Logger:       slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		ReplaceAfter: p.plan.Replace, MaxTTL: max(p.plan.TTL, p.plan.Long),
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	if err != nil {
 		return p.refused(err)
