@@ -35,6 +35,7 @@ const (
 	opForget
 	opAsk
 	opRaiseTTL
+	opEvict
 	opEnd
 )
 
