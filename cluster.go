@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/feed"
 	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -18,12 +17,11 @@ type Cluster struct {
 	cfg   Config
 	log   *slog.Logger
 	clock clock.Clock
-	node  *node.Node
+	node  seam.Node
 	self  fsm.SessionID // this process as the group knows it; Number is unused
 
-	closing    <-chan struct{} // of the node: closed when calls under way end
-	group      seam.Group      // all calls talk to it
-	indexTimes *expiry.IndexTimes
+	closing <-chan struct{} // of the node: closed when calls under way end
+	group   seam.Group      // of the node: all calls talk to it
 
 	keeper   *keeper // of this node's leases
 	feed     *feed.Feed
@@ -64,15 +62,28 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 
 // newCluster puts the parts together. It starts no goroutine, and takes nothing from the system.
 func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
-	bind, err := cfg.bind()
-	if err != nil {
-		return nil, err
-	}
 	if env.Clock == nil {
 		env.Clock = clock.System()
 	}
 	c := &Cluster{cfg: cfg, log: cfg.Logger, clock: env.Clock, hooks: newHooks(cfg.Events, cfg.Logger)}
 	c.keeper = newKeeper(c)
+	if env.Node != nil {
+		c.node = env.Node(listener{c})
+	} else if err := c.newNode(env); err != nil {
+		return nil, err
+	}
+	c.closing, c.group = c.node.Closing(), c.node.Group()
+	c.feed = feed.New(c.closing, func(e *fsm.Event) bool { return kindOf(e) != 0 })
+	c.group.Follow(0, c.keeper)
+	return c, nil
+}
+
+func (c *Cluster) newNode(env simenv.Env) error {
+	cfg := &c.cfg
+	bind, err := cfg.bind()
+	if err != nil {
+		return err
+	}
 	c.node = node.New(node.Config{
 		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
 		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
@@ -81,13 +92,7 @@ func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
 		ReplaceAfter: cfg.ReplaceAfter, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
 		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},
 	})
-	c.closing, c.group, c.indexTimes = c.node.Closing(), c.node.Proposer, &c.node.IndexTimes
-	if env.Group != nil {
-		c.group = env.Group
-	}
-	c.feed = feed.New(c.closing, func(e *fsm.Event) bool { return kindOf(e) != 0 })
-	c.group.Follow(0, c.keeper)
-	return c, nil
+	return nil
 }
 
 // stopped is nil while calls may begin, then the error that they return.
@@ -129,10 +134,10 @@ func (c *Cluster) Err() error {
 }
 
 // ID returns the node's id, a UUID that was minted with its data directory.
-func (c *Cluster) ID() string { return c.node.ID() }
+func (c *Cluster) ID() string { return c.self.Node.String() }
 
 // Addr returns the address that other nodes reach this one at.
-func (c *Cluster) Addr() string { return c.node.Addr() }
+func (c *Cluster) Addr() string { return c.node.Status().Addr }
 
 // Close stops the node: its leases end at once with ErrLost and ErrClosed, and the node gives them
 // back to the group if it reaches the group within a second. A voter without a data directory never
@@ -163,30 +168,4 @@ func (c *Cluster) Leave(ctx context.Context) error {
 		return invalid("context", "is nil")
 	}
 	return c.apiError(c.node.Leave(ctx))
-}
-
-// RemoveNode takes a dead node out of the group's membership now, instead of after
-// Config.ReplaceAfter, or where the planner would keep it since nothing replaces it: by it an
-// operator states that the node does not come back soon. nodeID is Cluster.ID of that node; reason,
-// 1 to 1,024 bytes, is logged. RemoveNode returns nil when the node is out, or was before. It ends
-// no session: the node's leases stay until their TTL (RevokeNode ends them). A removed node that
-// comes back asks for a new replica, as one that was replaced.
-//
-// Errors: ErrInvalid for an empty reason, and for a node that the group has never known. A
-// *RemoveError (ErrNotRemoved) if Raft hears the node, where Leave of the node itself is the way, or
-// if it is the last voter. If ctx ends first, the error is that of the context, ErrUnknownOutcome,
-// and ErrNoQuorum for a deadline: the raft leader may carry the order out for ten more seconds.
-// Without a majority of the voters nothing can be removed.
-func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
-	if ctx == nil {
-		return invalid("context", "is nil")
-	}
-	target, err := fsm.ParseNode(nodeID)
-	if err != nil {
-		return invalid("nodeID", "%q is not the id of a node", nodeID)
-	}
-	if err := checkText("reason", reason, 1, reasonMax); err != nil {
-		return err
-	}
-	return c.explain(c.node.RemoveNode(ctx, target, reason))
 }

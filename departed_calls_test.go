@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -41,7 +42,7 @@ func TestACallThatComesAfterTheGroupHasForgottenItsNodeSaysSo(t *testing.T) {
 	if err := c.enter(ctx, seam.Request); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.node.BeginLeave(); err != nil {
+	if err := c.node.(*node.Node).BeginLeave(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.attempt(ctx, "lock", true, options{ttl: time.Minute}); !errors.Is(err, ErrClosed) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -27,6 +28,7 @@ type keeper struct {
 	loop.Loop
 	c       *Cluster
 	table   *session.Table
+	times   expiry.IndexTimes // when this node has learnt of a command
 	drops   drops
 	buffers sync.Pool // of *[]byte: for the commands of acquire and release
 
@@ -225,6 +227,7 @@ func (k *keeper) Applied(events []fsm.Event) {
 	for i := range events {
 		k.table.Note(&events[i])
 	}
+	k.times.Note(events[len(events)-1].Index, k.c.clock.Now())
 	k.attend()
 	k.c.feed.Publish(events)
 }
@@ -241,6 +244,7 @@ func (k *keeper) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) {
 	if err != nil {
 		k.c.log.Debug("reading the claims of this node's sessions failed", "error", err)
 	}
+	k.times.Restore(last, k.c.clock.Now())
 	k.attend()
 	k.c.feed.Skipped(max(last, 1))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // listener takes what the node tells to whatever of the API is concerned: sessions, watches, hooks
-// and counters. See node.Listener.
+// and counters. See seam.Listener.
 type listener struct{ c *Cluster }
 
 // Identified gives the sessions and the log their node.

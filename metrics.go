@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
@@ -174,14 +175,14 @@ func (c *Cluster) renewed(err error) {
 }
 
 // metrics reads what was counted, for a status.
-func (c *Cluster) metrics(st Status) Metrics {
+func (c *Cluster) metrics(st Status, node seam.Status) Metrics {
 	n := &c.counters
 	refused, lost := refusalCauses(), lossCauses()
-	f := Metrics{
+	return Metrics{
 		Committed: max(n.raft.Committed.Load(), st.Applied), // which may be noted a little later
 		Fsync:     histogram(&n.raft.Fsync), Commit: histogram(&n.raft.Commit),
 		Queues: Queues{
-			Admission: c.node.Proposer.Waiting(), Waiting: st.Waiting, Hooks: len(c.hooks.news) + len(c.hooks.calls),
+			Admission: node.Admission, Waiting: st.Waiting, Hooks: len(c.hooks.news) + len(c.hooks.calls),
 			WatchBacklog: c.feed.Waiting(),
 		},
 		Granted: n.granted.Load(), Refused: byCause(n.refused[:], refused[:]),
@@ -191,9 +192,8 @@ func (c *Cluster) metrics(st Status) Metrics {
 		SnapshotsWritten: transfers(&n.raft.Taken), SnapshotsInstalled: transfers(&n.raft.Installed),
 		HooksDropped: c.hooks.dropped.Load(),
 		Raft:         Traffic{n.raft.Traffic.Sent.Load(), n.raft.Traffic.Received.Load()},
+		Gossip:       Traffic{node.Sent, node.Received},
 	}
-	f.Gossip.Sent, f.Gossip.Received = c.node.Traffic()
-	return f
 }
 
 func histogram(h *tally.Histogram) Histogram {

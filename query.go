@@ -75,7 +75,7 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 func (c *Cluster) past(grants []fsm.PastGrant) (list []Past) {
 	now := c.clock.Now()
 	for _, g := range grants {
-		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.indexTimes.Between(g.Granted, g.Ended, now)}
+		p := Past{Holder: holder(g.Holder, nil), Reason: reasonOf(g.Reason, g.Detail), Held: c.keeper.times.Between(g.Granted, g.Ended, now)}
 		p.How = kindOf(&fsm.Event{Kind: g.Kind, Reason: g.Reason})
 		list = append(list, p)
 	}
@@ -340,7 +340,7 @@ func (c *Cluster) blocked(l fsm.LockState) Blocked {
 
 // held is how long ago a command was applied, 0 if that is not known.
 func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
-	begin, known := c.indexTimes.At(since, now)
+	begin, known := c.keeper.times.At(since, now)
 	if !known {
 		return 0
 	}
@@ -350,7 +350,7 @@ func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
 // left is what is left of a time that began when a command was applied, as this node's clock sees
 // it.
 func (c *Cluster) left(since uint64, d time.Duration, now lease.Instant) time.Duration {
-	begin, known := c.indexTimes.At(since, now)
+	begin, known := c.keeper.times.At(since, now)
 	if !known {
 		return d
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
@@ -36,7 +37,7 @@ func patient(t *testing.T) context.Context {
 // them to be open.
 func sessionsOf(c *Cluster) map[uint64]bool {
 	known := make(map[uint64]bool)
-	group, _ := c.node.Proposer.Current()
+	group, _ := c.node.(*node.Node).Proposer.Current()
 	group.Read(func(m *fsm.Machine) {
 		for s := range m.Sessions() {
 			known[s.ID.Number] = false

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/membership"
-	"github.com/holdfast-go/holdfast/internal/node"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // Role is what a node does in the group.
@@ -69,10 +69,10 @@ type Status struct {
 
 // Members returns what gossip sees now, this node included. It does no I/O.
 func (c *Cluster) Members() []Member {
-	list := c.node.Members()
-	members := make([]Member, 0, len(list))
-	roles := roles(c.node.View())
-	for _, m := range list {
+	now := c.node.Status()
+	members := make([]Member, 0, len(now.Members))
+	roles := roles(now)
+	for _, m := range now.Members {
 		members = append(members, Member{
 			ID: m.Node, Name: m.Name, Addr: m.Addr, Zone: m.Zone, Version: m.Version,
 			Role: roles[m.Node], State: memberState(m.State), Local: m.Local,
@@ -94,12 +94,12 @@ func memberState(s membership.State) MemberState {
 }
 
 // roles tells the role of every node with a replica, as applied here.
-func roles(view node.View) map[string]Role {
+func roles(now seam.Status) map[string]Role {
 	roles := make(map[string]Role)
-	for _, node := range view.Standbys {
+	for _, node := range now.Standbys {
 		roles[node] = RoleStandby
 	}
-	for _, node := range view.Voters {
+	for _, node := range now.Voters {
 		roles[node] = RoleVoter
 	}
 	return roles
@@ -107,22 +107,13 @@ func roles(view node.View) map[string]Role {
 
 // Status returns a snapshot of this node. It does no I/O.
 func (c *Cluster) Status() Status {
-	st := c.status()
-	st.Metrics = c.metrics(st)
-	return st
-}
-
-func (c *Cluster) status() Status {
+	now := c.node.Status()
 	st := Status{
-		ID: c.ID(), ClusterID: c.node.ClusterID(), Foreign: c.node.Foreign(),
+		ID: c.ID(), ClusterID: now.ClusterID, Foreign: now.Foreign, Role: roles(now)[c.ID()],
+		Voters: now.Voters, Standbys: now.Standbys, RaftLeader: now.RaftLeader, Term: now.Term, Applied: now.Applied,
+		Plan: now.Plan, Ready: now.Serves, Failure: c.apiError(now.Failure),
 	}
 	st.Held, st.Waiting = c.keeper.table.Counts()
-	failure, closing := c.node.Failure()
-	st.Failure = c.apiError(failure)
-	view := c.node.View()
-	st.Voters, st.Standbys, st.Role = view.Voters, view.Standbys, roles(view)[st.ID]
-	st.RaftLeader, st.Term, st.Applied = view.RaftLeader, view.Term, view.Applied
-	st.Plan = c.node.Plan()
-	st.Ready = !closing && view.Serves
+	st.Metrics = c.metrics(st, now)
 	return st
 }

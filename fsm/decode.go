@@ -88,7 +88,7 @@ func (s *scratch) empty(o op) decodable {
 		opForceRelease: (*ForceRelease)(nil), opFinish: (*Finish)(nil), opTurn: (*Turn)(nil),
 		opSweep: (*Sweep)(nil), opEndRest: (*EndRest)(nil), opRaise: (*Raise)(nil),
 		opSilent: (*Silent)(nil), opContinue: (*Continue)(nil), opForget: (*Forget)(nil),
-		opAsk: (*Ask)(nil), opRaiseTTL: (*RaiseTTL)(nil), opEvict: (*Evict)(nil),
+		opAsk: (*Ask)(nil), opRaiseTTL: (*RaiseTTL)(nil),
 	}
 	if others[o] == nil {
 		return nil

@@ -35,7 +35,6 @@ const (
 	opForget
 	opAsk
 	opRaiseTTL
-	opEvict
 	opEnd
 )
 

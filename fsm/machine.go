@@ -90,7 +90,6 @@ type group struct {
 	silentSeen uint64        // Silent.Seen of the last one
 	stepped    uint64        // index of the last Continue that was carried out
 	maxTTL     time.Duration // of RaiseTTL, 0 before the first
-	evicted    uint64        // number of the last Evict that was carried out
 }
 
 // request finds a live claim by the number of its session's opening and its own.

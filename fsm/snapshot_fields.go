@@ -17,7 +17,6 @@ func (g *group) fields(f *codec) {
 	f.uint(10, &g.commands)
 	f.uint(11, &g.stepped)
 	f.millis(12, &g.maxTTL)
-	f.uint(13, &g.evicted)
 }
 
 func (n *node) fields(f *codec) {

@@ -1,86 +1,130 @@
 package contract_test
 
 import (
-	"context"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
-// onMemory is a node whose calls talk to a group that is no replica: one state machine in memory.
-func onMemory(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
+const anyGroup = "TestTheCallsKeepTheirPromisesOnAnyGroup"
+
+// leftOut are the files and the tests that do not run on any group, by what they need.
+func leftOut() map[string][]string {
+	return map[string][]string{
+		"several nodes": {
+			"addresses_test.go", "close_fleet_test.go", "form_test.go", "founding_test.go", "hooks_events_test.go", "join_test.go",
+			"last_voter_test.go", "leader_death_test.go", "leave_test.go", "lock_delay_test.go", "lost_answer_test.go",
+			"max_ttl_test.go", "missing_test.go", "probe_fleet_test.go", "quorum_test.go", "state_fleet_test.go", "together_test.go",
+			"TestNodesBeyondTheBoundAreToldAndHarmNobody", "TestOneCampaignLeadsAndAnotherFollowsWhenItResignsClosesOrDies",
+			"TestWhyBlockedTellsWhoHasALockForHowLongAndWhoComesBefore", "TestACycleOfWaitersIsSeenAndRefusedToTheYoungestIfItAsks",
+			"TestACycleIsSeenThroughTheLeaseAroundOneThatIsOver", "TestInspectTellsTheLastGrantsThatAreOver",
+			"TestAnElectionOutlivesTheDeathOfItsLeaderAndOfTheRaftLeader", "TestAPlannedHandOverTakesLessThanFiftyMilliseconds",
+			"TestAFunctionOfTLSThatPanicsCostsItsConnectionAlone", "TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet",
+			"TestARunnerThatLosesItsLeaseHasNotFinished", "TestTheLeaseOfARunIsOverWhenItsFunctionHasReturned",
+			"TestEveryTickRunsOnceThoughClocksDifferAndTheRaftLeaderDies", "TestALeaseWithAShorterTTLEndsAndItsLockIsFreeByThat",
+			"TestALeaseWithALongerTTLLivesForItThoughTheRaftLeaderDies", "TestAShorterTTLThatIsNotConfirmedEndsTheLeaseUnlessALaterRenewalIs",
+			"TestAHolderIsAskedToLetGoWithAReasonThoughTheRaftLeaderDies", "TestALeaderCanTellARequestFromCandidates",
+			"TestAKeyThatIsForgottenRunsAgainAndOneThatRunsIsNotForgotten", "TestLeasesAreThoseOfThisProcessByName",
+			"TestSetsNeverWaitForEachOtherInACycle", "TestASetIsGrantedThoughTheRaftLeaderDies",
+			"TestAnIsolatedHolderLosesItsLeaseBeforeAnotherIsGrantedTheLock",
+			"TestTheLockOfADeadHolderIsGrantedInTimeAlsoWhenTheRaftLeaderDiesAtTheWorstMoment",
+			"TestARestartedReplicaThatBecomesRaftLeaderExpiresNobodyEarly", "TestAKilledNodeFreesItsLocksWhenItStartsAgain",
+			"TestWithoutAQuorumCallsAnswerInTimeLeasesEndAndServiceResumesByItself", "TestTokensRiseAfterAllDataIsLost",
+			"TestWaitersOfAllNodesAreServedInTheOrderOfTheirArrival", "TestADeadWaiterBlocksNobody",
+			"TestJeopardyIsToldAtHalfOfTheValidityAndWhenItIsSafeAgain", "TestALeaseEndsInTimeOnClocksThatDriftWithinTheBound",
+			"TestTwoHalvesOfAFleetNeverFormTwoGroups", "TestAWatcherMissesNothingWhenTheRaftLeaderDies",
+		},
+		"a machine that is suspended":   {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook"},
+		"Config.TokenFloor":             {"TestTheLastTokensAreGrantedAndNoneAfterThem", "TestATokenFloorThatPanicsIsAskedAgain"},
+		"what a node logs as it starts": {"TestALogHandlerThatPanicsCostsItsLineAlone"},
+		"no node": {
+			"TestABadConfigIsRefusedWithTheNameOfItsField", "TestAllMistakesOfAConfigAreToldAtOnce",
+			"TestALimitErrorSaysWhatItsNodeDoesNotKnow", "TestSlotRoundsToTheNearestMultipleOfTheInterval",
+			"TestTheCallsKeepTheirPromisesOnAnyGroup",
+		},
+	}
+}
+
+// The API stands on package seam alone: what it promises on one node holds on any node and group
+// that keep that contract, with questions and answers that travel. Every test of this package runs
+// here, but for those of leftOut.
+func TestTheCallsKeepTheirPromisesOnAnyGroup(t *testing.T) {
+	t.Parallel()
+	left := make(map[string]bool) // and whether there is one of this name
+	for _, names := range leftOut() {
+		for _, name := range names {
+			left[name] = false
+		}
+	}
+	for _, test := range allTests {
+		pc := reflect.ValueOf(test.F).Pointer()
+		path, _ := runtime.FuncForPC(pc).FileLine(pc)
+		runs := true
+		for _, name := range []string{test.Name, filepath.Base(path)} {
+			if _, ok := left[name]; ok {
+				left[name], runs = true, false
+			}
+		}
+		if !runs {
+			continue
+		}
+		t.Run(test.Name, func(t *testing.T) {
+			t.Cleanup(func() {
+				if _, ok := asked.LoadAndDelete(t.Name()); !ok && !t.Skipped() {
+					t.Error("it asks neither single nor virtual for its node: name it in leftOut")
+				}
+			})
+			test.F(t)
+		})
+	}
+	for name, there := range left {
+		if !there {
+			t.Errorf("leftOut names %s, and there is none", name)
+		}
+	}
+}
+
+// allTests are the tests of this package.
+var allTests []testing.InternalTest
+
+// know finds the tests, which package testing does not list.
+func know(m *testing.M) {
+	field := reflect.ValueOf(m).Elem().FieldByName("tests")
+	allTests = *(*[]testing.InternalTest)(unsafe.Pointer(field.UnsafeAddr()))
+}
+
+var asked sync.Map // names of tests that had a node on memory
+
+func onAnyGroup(t testing.TB) bool { return strings.HasPrefix(t.Name(), anyGroup+"/") }
+
+// onMemory is a node that is no member of any fleet, on a group that is no replica.
+func onMemory(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	cfg := holdfast.Config{Name: "alone", MaxTTL: holdfast.TTLMax}
+	asked.Store(strings.Join(strings.SplitN(t.Name(), "/", 3)[:2], "/"), true)
+	cfg := holdfast.Config{Name: "alone", Logger: quiet(), MaxTTL: holdfast.TTLMax}
 	for _, f := range change {
 		f(&cfg)
 	}
 	own := clock.System()
-	group := seamtest.New(own.Now, cfg.Name)
-	ctx, cancel := context.WithCancel(context.Background())
-	var runs sync.WaitGroup
-	runs.Go(func() { group.Run(ctx) })
-	c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Clock: own, Group: group}), cfg)
+	node := seamtest.NewNode(seamtest.New(own.Now, l), cfg.Name, cfg.Logger)
+	c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Clock: own, Node: node}), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		c.Close()
-		cancel()
-		runs.Wait()
-	})
+	t.Cleanup(func() { c.Close() })
 	if err := c.Ready(within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// The API stands on package seam alone: what it promises on one node holds on any group that keeps
-// that contract, with questions and answers that travel.
-func TestTheCallsKeepTheirPromisesOnAnyGroup(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]func(*testing.T){
-		"ALockHasOneHolder":      TestALockHasOneHolderAndItsTokensRise,
-		"TryAcquire":             TestTryAcquireOfAHeldLockTellsWhoHasIt,
-		"Deadline":               TestADeadlineWhileTheLockIsHeldAnswersTheHolderAndLeavesNothingBehind,
-		"ContextOfAcquire":       TestTheContextOfAcquireGovernsTheWaitingAlone,
-		"Released":               TestAReleasedLeaseIsOverForEveryCall,
-		"ReleaseInTheBackground": TestReleaseWithAnEndedContextFreesTheLockInTheBackground,
-		"DoPanics":               TestDoReleasesAlsoWhenTheFunctionPanics,
-		"Value":                  TestAValueOutlivesItsHolderAndOnlyTheHolderWritesIt,
-		"ForceRelease":           TestForceReleaseFreesALockAndTellsItsHolder,
-		"SharedAndPermits":       TestSharedHoldersAndPermitsKeepTheirLimits,
-		"TenThousandWaiters":     TestTenThousandWaitersDrainInOrder,
-		"LocksInOrder":           TestLocksListsByPrefixInOrder,
-		"LocksOnePicture":        TestLocksIsOnePictureHoweverLongItIsRead,
-		"KeyRunsOnce":            TestAKeyRunsOnceAndLaterCallsAreToldWhoRanIt,
-		"KeyStaysOpen":           TestAnErrorOrAPanicLeavesTheKeyOpenForARunWithAHigherToken,
-		"WhileAKeyRuns":          TestWhileAKeyRunsOthersAreToldOrWaitForItsEnd,
-		"RunFinished":            TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen,
-		"RunLost":                TestARunThatWasLostCannotBeFinished,
-		"LeaseReadsValue":        TestALeaseReadsItsLocksValue,
-		"Set":                    TestASetIsHadAsAWholeUnderOneTokenAndGivenBackAsAWhole,
-		"WatchInOrder":           TestWatchTellsEveryChangeOfItsPrefixInLogOrderWithHolderTokenAndReason,
-		"WatchLeader":            TestWatchTellsWhoLeadsAnElectionAndWhenNobodyDoes,
-		"WatchFallsBehind":       TestAWatcherThatDoesNotKeepUpIsToldToReadAnewAndHoldsUpNobody,
-		"WatchNoKeys":            TestAWatchOfEverythingTellsNothingOfOnceKeys,
-		"WatchEnds":              TestAWatchEndsWithItsContextWithTheNodeAndAtItsBound,
-		"Locker":                 TestALockerExcludesAndCountsUnderSyncLocker,
-		"LockersLoss":            TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet,
-		"LimitMismatch":          TestANameInUseAsALockIsNoSemaphoreAndSaysSo,
-		"NewHolderIsToldOfThem":  TestANewHolderIsToldOfThoseWhoAlreadyWait,
-		"Spans":                  TestASpanIsToldOfEachPieceOfWorkAndFunctionsRunInIt,
-		"LossOnce":               TestALossThatAFunctionReturnsIsToldOnce,
-		"ObserverFallsBehind":    TestAnObserverThatDoesNotKeepUpIsToldTheLatestAllTheSame,
-		"Campaign":               TestACampaignStandsAgainAfterALoss,
-		"Lead":                   TestLeadRunsWhileItLeadsAndResignsByReturning,
-		"LeadEnds":               TestLeadEndsWithItsContextAndWithTheNode,
-		"Observe":                TestObserveTellsEveryLeaderEveryValueAndEveryVacancyInOrder,
-	} {
-		t.Run(name, test)
-	}
 }

@@ -30,6 +30,9 @@ func limited(t *testing.T, l fsm.Limits, cfg holdfast.Config) *holdfast.Cluster 
 // alonely is limited for a node alone.
 func alonely(t *testing.T, l fsm.Limits) *holdfast.Cluster {
 	t.Helper()
+	if onAnyGroup(t) {
+		return onMemory(t, l)
+	}
 	c := limited(t, l, holdfast.Config{})
 	if err := c.Ready(within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)

@@ -83,8 +83,7 @@ func TestOneCampaignLeadsAndAnotherFollowsWhenItResignsClosesOrDies(t *testing.T
 
 func TestACampaignStandsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {
-		c := s.Node(0).Cluster()
+	virtual(t, func(c *holdfast.Cluster) {
 		k, err := c.Campaign(context.Background(), "boss")
 		if err != nil {
 			t.Fatal(err)
@@ -103,8 +102,7 @@ func TestACampaignStandsAgainAfterALoss(t *testing.T) {
 
 func TestACampaignEndsWithItsContextItsNodeAndARefusal(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {
-		c := s.Node(0).Cluster()
+	virtual(t, func(c *holdfast.Cluster) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancelled, err := c.Campaign(ctx, "one")
 		if err != nil {

@@ -8,16 +8,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/sim"
 )
 
 // A candidate that loses again and again must not hammer the group, nor come back at the same
 // moments as others that lost with it. After a long tenure it begins anew with the shortest pause.
 func TestACandidateThatLosesAgainAndAgainPausesLongerEachTimeAndByChance(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {
+	virtual(t, func(c *holdfast.Cluster) {
 		const first, most, losses, slack = 100 * time.Millisecond, 5 * time.Second, 10, 50 * time.Millisecond
-		c := s.Node(0).Cluster()
 		var pauses []time.Duration // after each loss
 		var lost time.Time
 		err := c.Lead(until(time.Hour), "seat", func(ctx context.Context, l *holdfast.Lease) error {

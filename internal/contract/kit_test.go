@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
@@ -30,12 +31,23 @@ func others(s *sim.Sim, but ...*sim.Node) []*sim.Node             { return testk
 func follower(s *sim.Sim, role holdfast.Role) *sim.Node           { return testkit.Follower(s, role) }
 func stateOf(c *holdfast.Cluster, id string) holdfast.MemberState { return testkit.StateOf(c, id) }
 
+// single is a node alone, which any group will do for: TestTheCallsKeepTheirPromisesOnAnyGroup.
 func single(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	if strings.HasPrefix(t.Name(), "TestTheCallsKeepTheirPromisesOnAnyGroup/") {
-		return onMemory(t, change...)
+	if onAnyGroup(t) {
+		return onMemory(t, fsm.Limits{}, change...)
 	}
 	return testkit.Single(t, change...)
+}
+
+// virtual is single under virtual time.
+func virtual(t *testing.T, f func(c *holdfast.Cluster)) {
+	t.Helper()
+	if onAnyGroup(t) {
+		synctest.Test(t, func(t *testing.T) { f(onMemory(t, fsm.Limits{})) })
+		return
+	}
+	sim.Run(t, sim.Options{}, func(s *sim.Sim) { f(s.Node(0).Cluster()) })
 }
 
 func fleet(t testing.TB, n int, change ...func(i int, cfg *holdfast.Config)) []*holdfast.Cluster {

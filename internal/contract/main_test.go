@@ -18,5 +18,6 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 	}
+	know(m)
 	goleak.VerifyTestMain(m)
 }

@@ -115,8 +115,7 @@ func TestAShorterTTLThatIsNotConfirmedEndsTheLeaseUnlessALaterRenewalIs(t *testi
 
 func TestRenewForIsForManuallyRenewedLeasesThatAreHeld(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
-		c := s.Node(0).Cluster()
+	virtual(t, func(c *holdfast.Cluster) {
 		l := get(t, c, "manual", holdfast.WithManualRenew())
 		auto := get(t, c, "automatic")
 		var none context.Context

@@ -186,11 +186,7 @@ func (l *logged) count(text string) int {
 // somebody hears of it.
 func TestALeaseThatIsDroppedWithoutReleaseIsToldOnce(t *testing.T) {
 	log := &logged{more: make(chan struct{}, 1)}
-	c, err := holdfast.Open(t.Context(), holdfast.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := single(t, func(cfg *holdfast.Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 	token := func() holdfast.Token { // in a frame of its own, which is gone
 		l := acquire(t, c, "dropped")
 		<-contextOf(l)

@@ -287,8 +287,7 @@ func TestJeopardyIsToldAtHalfOfTheValidityAndWhenItIsSafeAgain(t *testing.T) {
 
 func TestAManuallyRenewedLeaseLivesByItsRenewalsAlone(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
-		c := s.Node(0).Cluster()
+	virtual(t, func(c *holdfast.Cluster) {
 		l := get(t, c, "manual", holdfast.WithManualRenew(), holdfast.WithTTL(4*time.Second))
 		other := get(t, c, "automatic", holdfast.WithTTL(4*time.Second))
 		for range 3 {
@@ -314,8 +313,7 @@ func TestAManuallyRenewedLeaseLivesByItsRenewalsAlone(t *testing.T) {
 
 func TestMaxHoldEndsItsLeaseAndNoOther(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
-		c := s.Node(0).Cluster()
+	virtual(t, func(c *holdfast.Cluster) {
 		const ttl, hold = 2 * time.Second, 10 * time.Second
 		other := get(t, c, "other", holdfast.WithTTL(ttl))
 		l := get(t, c, "capped", holdfast.WithTTL(ttl), holdfast.WithMaxHold(hold))
@@ -336,9 +334,9 @@ func TestMaxHoldEndsItsLeaseAndNoOther(t *testing.T) {
 // Found by sim/cmd/chaos: a lease that was to end in 30 ms said that 1.9 s remained.
 func TestRemainingKnowsOfMaxHold(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
+	virtual(t, func(c *holdfast.Cluster) {
 		const hold = 10 * time.Second
-		l := get(t, s.Node(0).Cluster(), "capped", holdfast.WithTTL(8*time.Second), holdfast.WithMaxHold(hold))
+		l := get(t, c, "capped", holdfast.WithTTL(8*time.Second), holdfast.WithMaxHold(hold))
 		for began := time.Now(); time.Since(began) < hold; time.Sleep(time.Second) {
 			if left, most := l.Remaining(), hold-time.Since(began); left > most {
 				t.Errorf("%v remain, at most %v do", left, most)

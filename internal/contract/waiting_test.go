@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/sim"
 )
 
 // A call that waits under WithManualRenew has a session that its caller cannot renew yet. It
@@ -13,9 +12,8 @@ import (
 // have been served.
 func TestAManuallyRenewedWaiterKeepsItsPlaceForLongerThanItsTTL(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
+	virtual(t, func(c *holdfast.Cluster) {
 		const ttl = 2 * time.Second
-		c := s.Node(0).Cluster()
 		l := get(t, c, "queue")
 		order := make(chan string, 2)
 		wait := func(who string, opts ...holdfast.Option) {

@@ -48,13 +48,13 @@ func floor(path string) (int, bool) {
 		"internal/forming": 20, "internal/autopilot": 22, "internal/session": 20, "internal/batch": 20,
 		"internal/retry": 20, "internal/expiry": 20, // its table is passive, and run by internal/model
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
-		"internal/seam": 20, // what crosses is fsm's
+		"internal/seam": 32, // what crosses is fsm's, and the members that gossip sees
 		// The rooms of the group, each on those before it.
 		"internal/consensus/preinit": 26, "internal/consensus/engine": 27, "internal/consensus/store": 28, "internal/consensus/wire": 29,
 		"internal/proposer":      35, // knows the errors of internal/consensus
 		"internal/simenv":        35, // carries a clock and a data directory
 		"internal/node":          38, // stands on all of these, and knows nothing of the API
-		"internal/seam/seamtest": 36, // a group for tests
+		"internal/seam/seamtest": 39, // a node for tests, which ends as that of internal/node does
 		".":                      40,
 		"sim":                    45, // imports the root
 		"holdfasttest":           45, // likewise

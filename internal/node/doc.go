@@ -1,7 +1,7 @@
 // Package node is this process's place in its fleet: the data directory, the port and gossip, the
 // group that the node founds or joins, its replica there, the changes that a raft leader makes to the
-// membership, and the end. It knows nothing of locks or of callers: the API stands on it, gives it
-// a Listener, and proposes commands through Node.Proposer.
+// membership, and the end. It knows nothing of locks or of callers: the API stands on it
+// through package seam, gives it a Listener, and proposes commands through Node.Proposer.
 //
 // A node goes through its stages once (stages.go moves it from one to the next):
 //
@@ -39,7 +39,7 @@
 //
 // # Files
 //
-//	node.go      Config, Listener, Node: what Open takes from the system
+//	node.go      Config, Node: what Open takes from the system
 //	stages.go    the stages, and the goroutines that end with them
 //	run.go       the way into a group, and from one to the next
 //	founder.go   forms or joins a group, and keeps the identity
@@ -50,7 +50,6 @@
 //	pilot.go     what a raft leader does for the membership: internal/autopilot decides
 //	quorum.go    whether the group has a raft leader
 //	place.go     whether the node has its place, and what gossip says of it
-//	remove.go    a dead node is removed by an operator's order
 //	probe.go     which process is at an address
 //	query.go     what the API asks
 //	close.go     the end: Close, a failure, Leave

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/proposer"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -43,49 +44,16 @@ type Config struct {
 	Logger     *slog.Logger
 	Figures    *consensus.Figures
 	Env        simenv.Env
-	Listener   Listener
+	Listener   seam.Listener
 }
 
-// Listener is the API above the node. LeaderChanged and Expired run on goroutines that must not wait:
-// they record, and wake other goroutines. What the replica applies reaches the API through the
-// Proposer.
-type Listener interface {
-	// Identified is called first, when Open listens at the port, with the identity of this process
-	// in the group and the logger of the node.
-	Identified(self fsm.SessionID, log *slog.Logger)
-	// LeaderChanged is called with the raft leader's node, "" for none; perhaps the same again.
-	LeaderChanged(node string)
-	// Expired is called for every session that the group ended because it was not renewed.
-	Expired(session fsm.SessionID, late time.Duration)
-	// Quorum is called when the group has had no raft leader for long, with the voters that gossip
-	// misses, and once when it has one again.
-	Quorum(ok bool, missing []string)
-	// Foreign is called when the nodes in sight of another group of the name have changed.
-	Foreign(cluster string, nodes []string)
-	// GroupYielded ends all leases and waiting calls with ErrYielded: their group is given up.
-	GroupYielded()
-	// ReplicaReplaced is called when the group has removed this node's replica, and another
-	// follows. Leases and waiting calls live on.
-	ReplicaReplaced()
-	// EndLeases ends all leases, and returns how many there were: when the node leaves, and again
-	// when it closes.
-	EndLeases(cause error) (held int)
-	// Empty reports whether there is no session that the group may know of.
-	Empty() bool
-	// Stopping is called when goroutines end, with the failure of a node that was open.
-	Stopping(failure error)
-	// Stopped is called last, before Close returns.
-	Stopped()
-}
-
-// Node is this process's node. It is safe for concurrent use.
+// Node is this process's node: the seam.Node that stands on a replica of its own. It is safe for
+// concurrent use.
 type Node struct {
 	lifecycle
 
 	// Proposer brings commands to the group. It has the group that the node works on.
 	Proposer *proposer.Proposer[*consensus.Group]
-	// IndexTimes knows when this node applied a command.
-	IndexTimes expiry.IndexTimes
 
 	cfg   Config
 	log   *slog.Logger

@@ -29,7 +29,6 @@ func (o observer) Applied(events []fsm.Event) {
 	if due {
 		o.n.timekeeper.Wake()
 	}
-	o.n.IndexTimes.Note(events[len(events)-1].Index, now)
 	o.n.Proposer.Applied(events)
 }
 
@@ -41,9 +40,7 @@ func (o observer) Restored(m *fsm.Machine) {
 
 // time resets the node's timers to a state.
 func (o observer) time(m *fsm.Machine) {
-	now := o.n.clock.Now()
-	o.n.times.Restore(m, now)
-	o.n.IndexTimes.Restore(m.Commands(), now)
+	o.n.times.Restore(m, o.n.clock.Now())
 	o.n.timekeeper.Wake()
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // ID is the node's id.
@@ -21,51 +21,37 @@ func (n *Node) Addr() string {
 // ClusterID is the id of the node's group, "" before it has one.
 func (n *Node) ClusterID() string { return n.dir.Identity().ClusterID }
 
-// Members are the nodes that gossip sees, this one included.
-func (n *Node) Members() []membership.Member { return n.gossip.Members() }
+// Group is the way to the group: the Proposer.
+func (n *Node) Group() seam.Group { return n.Proposer }
 
-// Traffic is how many bytes gossip has sent and received.
-func (n *Node) Traffic() (sent, received uint64) { return n.gossip.Traffic() }
-
-// Foreign is the cluster ids of the other groups of the name in sight.
-func (n *Node) Foreign() []string { return n.founder.rivals.list() }
-
-// Plan is the next change of the membership, or what the raft leader waits for before it; "" on any
-// other node.
-func (n *Node) Plan() string {
-	if plan := n.pilot.plan.Load(); plan != nil {
-		return plan.String()
+// Status is what the node knows now of itself, its fleet and its group.
+func (n *Node) Status() seam.Status {
+	st := seam.Status{
+		Addr: n.Addr(), ClusterID: n.ClusterID(), Foreign: n.founder.rivals.list(), Members: n.gossip.Members(),
+		Admission: n.Proposer.Waiting(),
 	}
-	return ""
-}
-
-// View is what the node's replica knows of its group.
-type View struct {
-	Voters, Standbys []string // nodes
-	RaftLeader       string   // the node that is, "" for none
-	Term             uint64
-	Applied          uint64 // index of the log
-	Serves           bool   // the group has a raft leader and serves, and the node has its place there
-}
-
-// View returns what the replica knows now, the zero View while the node has none.
-func (n *Node) View() (v View) {
+	st.Sent, st.Received = n.gossip.Traffic()
+	if plan := n.pilot.plan.Load(); plan != nil {
+		st.Plan = plan.String()
+	}
+	failure, closing := n.Failure()
+	st.Failure = failure
 	group, _ := n.Proposer.Current()
 	if group == nil {
-		return v
+		return st
 	}
 	members := group.Members()
 	for _, node := range members.Voters {
-		v.Voters = append(v.Voters, node)
+		st.Voters = append(st.Voters, node)
 	}
 	for _, node := range members.Standbys {
-		v.Standbys = append(v.Standbys, node)
+		st.Standbys = append(st.Standbys, node)
 	}
 	known := false
-	v.RaftLeader, v.Term, known = n.raftLeader(group)
-	group.Read(func(m *fsm.Machine) { v.Applied = m.Applied() })
-	v.Serves = known && n.serves(group)
-	return v
+	st.RaftLeader, st.Term, known = n.raftLeader(group)
+	group.Read(func(m *fsm.Machine) { st.Applied = m.Applied() })
+	st.Serves = !closing && known && n.serves(group)
+	return st
 }
 
 // Joined waits until the group has accepted this process.

@@ -95,7 +95,8 @@ func (p *Proposer[G]) Current() (G, <-chan struct{}) {
 	return view.group, view.changed
 }
 
-// Accepted implements seam.Group.
+// Accepted reports whether the group has accepted this process, with a channel that closes when that
+// may have changed.
 func (p *Proposer[G]) Accepted() (bool, <-chan struct{}) {
 	view := p.view.Load()
 	return view.greeted, view.changed

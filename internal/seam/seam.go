@@ -46,10 +46,6 @@ const (
 
 // Group is the way to the group.
 type Group interface {
-	// Accepted reports whether the group has accepted this process, with a channel that closes when
-	// that may have changed.
-	Accepted() (bool, <-chan struct{})
-
 	// Enter waits for a turn of the class, in the order of arrival. One Propose of the class, or
 	// Leave, ends the turn. Classes that take no turns enter at once.
 	Enter(ctx context.Context, class Class) error

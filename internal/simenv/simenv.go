@@ -22,9 +22,8 @@ type Env struct {
 	// Fleeting says that Dir ends with the process, as memory does.
 	Fleeting bool
 	Names    membership.Resolver
-	// Group, for the calls of the API alone: the node itself has its own.
-	Group  seam.Group
-	Limits fsm.Limits // of the group; the same on all nodes
+	Node     func(seam.Listener) seam.Node // nothing else of Env matters to it but the Clock
+	Limits   fsm.Limits                    // of the group; the same on all nodes
 	// How many commands lie between two snapshots of the state, and how many are kept behind one
 	// for replicas that lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
 	SnapshotEvery, SnapshotKeep uint64

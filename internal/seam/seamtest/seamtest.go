@@ -1,6 +1,7 @@
-// Package seamtest has a group for tests that is no replica: one state machine in memory, behind a
-// mutex, without a log, a network or a disk. What holds on it and on internal/proposer is promised
-// by package seam, and not by a way in which one of them works.
+// Package seamtest has a group for tests that is no replica, and a node for it that has no place in
+// a fleet: one state machine in memory, behind a mutex, without a log, a network or a disk. What
+// holds on them and on internal/node is promised by package seam, and not by a way in which one of
+// them works.
 package seamtest
 
 import (
@@ -19,33 +20,31 @@ import (
 // Group implements seam.Group. Questions and answers, commands and outcomes cross it encoded.
 type Group struct {
 	now        func() lease.Instant
-	name       string
 	times      *expiry.Table
 	timekeeper *expiry.Timekeeper
-	accepted   chan struct{}
+	expired    func(fsm.SessionID, time.Duration)
 
 	order    sync.Mutex // held from applying a command until the follower has been told
 	follower seam.Follower
 	after    uint64
+	missing  bool // the follower misses what is applied
 
 	mu sync.RWMutex // of m. No other is taken under it
 	m  *fsm.Machine
 }
 
-// New returns a group that serves. now reads the clock that ends sessions; name is that of the nodes
-// which it introduces.
-func New(now func() lease.Instant, name string) *Group {
-	g := &Group{now: now, name: name, m: fsm.New(), accepted: make(chan struct{})}
-	g.times = expiry.New(0, func(fsm.SessionID, time.Duration) {})
+// New returns a group that serves. now reads the clock that ends sessions.
+func New(now func() lease.Instant, l fsm.Limits) *Group {
+	g := &Group{now: now, m: fsm.New()}
+	g.m.Limit(l)
+	g.times = expiry.New(0, func(id fsm.SessionID, late time.Duration) { g.expired(id, late) })
 	g.timekeeper = expiry.NewTimekeeper(g.times, now, func() expiry.Group { return replica{g} },
 		func(f func(context.Context)) bool { f(context.Background()); return true })
 	g.apply(fsm.Encode(fsm.Birth{Cluster: [16]byte{1}}))
 	g.apply(fsm.Encode(fsm.Serve{}))
+	g.apply(fsm.Encode(fsm.RaiseTTL{TTL: fsm.TTLMax}))
 	return g
 }
-
-// Run ends what is over by the clock, until ctx ends.
-func (g *Group) Run(ctx context.Context) { g.timekeeper.Run(ctx) }
 
 // replica is the group as its timekeeper sees it.
 type replica struct{ g *Group }
@@ -63,24 +62,14 @@ func (g *Group) read(look func(*fsm.Machine)) {
 	look(g.m)
 }
 
-// apply carries out a command of whoever it is about, and introduces a process that comes first.
+// apply carries out a command of whoever it is about.
 func (g *Group) apply(cmd []byte) fsm.Outcome {
-	g.order.Lock()
-	defer g.order.Unlock()
-	out := g.applyOne(cmd)
-	if c, err := fsm.Decode(cmd); err == nil && out.Code == fsm.CodeUnknownNode {
-		p := fsm.ProcessOf(c)
-		g.applyOne(fsm.Encode(fsm.Hello{Node: p.Node, Incarnation: p.Incarnation, Name: g.name}))
-		out = g.applyOne(cmd)
-	}
-	return out
-}
-
-func (g *Group) applyOne(cmd []byte) fsm.Outcome {
 	var by fsm.Process
 	if c, err := fsm.Decode(cmd); err == nil {
 		by = fsm.ProcessOf(c)
 	}
+	g.order.Lock()
+	defer g.order.Unlock()
 	g.mu.Lock()
 	out, events := g.m.Apply(g.m.Applied()+1, by, cmd)
 	value, data := out.Pack()
@@ -89,7 +78,7 @@ func (g *Group) applyOne(cmd []byte) fsm.Outcome {
 		g.times.Note(&events[i], g.now())
 	}
 	g.timekeeper.Wake()
-	if len(events) > 0 && events[0].Index > g.after && g.follower != nil {
+	if len(events) > 0 && events[0].Index > g.after && g.follower != nil && !g.missing {
 		g.follower.Applied(events)
 	}
 	out, err := fsm.Unpack(value, data)
@@ -99,8 +88,19 @@ func (g *Group) applyOne(cmd []byte) fsm.Outcome {
 	return out
 }
 
-// Accepted implements seam.Group.
-func (g *Group) Accepted() (bool, <-chan struct{}) { return true, g.accepted }
+// Miss keeps what is applied while f runs from the follower, which is then told of a gap.
+func (g *Group) Miss(f func()) {
+	g.order.Lock()
+	g.missing = true
+	g.order.Unlock()
+	f()
+	g.order.Lock()
+	defer g.order.Unlock()
+	g.missing = false
+	var last uint64
+	g.read(func(m *fsm.Machine) { last = m.Commands() })
+	g.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) { return g.Ask(context.Background(), seam.Now, q) })
+}
 
 // Enter implements seam.Group.
 func (g *Group) Enter(ctx context.Context, _ seam.Class) error {

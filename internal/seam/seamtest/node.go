@@ -1,0 +1,143 @@
+package seamtest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/node"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+// Node implements seam.Node for the one process of a Group: it has no directory, port or gossip,
+// and nothing of it fails.
+type Node struct {
+	group    *Group
+	name     string
+	log      *slog.Logger
+	listener seam.Listener
+	self     fsm.SessionID
+
+	ctx                 context.Context
+	cancel              context.CancelFunc
+	closing, done, gone chan struct{}
+
+	mu      sync.Mutex
+	stopped error // of calls: set when the node leaves or closes
+	closes  bool
+	running sync.WaitGroup
+}
+
+// NewNode returns a node of this name, for simenv.Env.Node.
+func NewNode(g *Group, name string, log *slog.Logger) func(seam.Listener) seam.Node {
+	return func(l seam.Listener) seam.Node {
+		n := &Node{
+			group: g, name: name, log: log, listener: l, self: fsm.SessionID{Node: fsm.Node{15: 1}, Incarnation: 1},
+			closing: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
+		}
+		n.ctx, n.cancel = context.WithCancel(context.Background())
+		g.expired = l.Expired
+		return n
+	}
+}
+
+// Group implements seam.Node.
+func (n *Node) Group() seam.Group { return n.group }
+
+// Open implements seam.Node.
+func (n *Node) Open(ctx context.Context) error {
+	n.listener.Identified(n.self, n.log)
+	n.listener.LeaderChanged(n.self.Node.String())
+	n.Go(n.group.timekeeper.Run)
+	return n.Hello(ctx)
+}
+
+// Hello implements seam.Node.
+func (n *Node) Hello(context.Context) error {
+	n.group.apply(fsm.Encode(fsm.Hello{Node: n.self.Node, Incarnation: n.self.Incarnation, Name: n.name}))
+	return nil
+}
+
+// Joined implements seam.Node.
+func (n *Node) Joined(context.Context) error { return n.Stopped() }
+
+// Ready implements seam.Node.
+func (n *Node) Ready(ctx context.Context) error {
+	if err := n.Stopped(); err != nil {
+		return err
+	}
+	return n.group.Enter(ctx, seam.Urgent)
+}
+
+// Go implements seam.Node.
+func (n *Node) Go(f func(context.Context)) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return false
+	}
+	n.running.Go(func() { f(n.ctx) })
+	return true
+}
+
+// Stopped implements seam.Node.
+func (n *Node) Stopped() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stopped
+}
+
+// Closing implements seam.Node.
+func (n *Node) Closing() <-chan struct{} { return n.closing }
+
+// Done implements seam.Node.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Close implements seam.Node.
+func (n *Node) Close() {
+	n.mu.Lock()
+	first := !n.closes
+	n.closes, n.stopped = true, node.ErrClosed
+	n.mu.Unlock()
+	if !first {
+		<-n.gone
+		return
+	}
+	close(n.closing)
+	n.listener.EndLeases(node.ErrClosed)
+	close(n.done)
+	n.group.apply(fsm.Encode(fsm.Goodbye{Node: n.self.Node, Incarnation: n.self.Incarnation}))
+	n.mu.Lock()
+	n.cancel()
+	n.mu.Unlock()
+	n.listener.Stopping(nil)
+	n.running.Wait()
+	n.listener.Stopped()
+	close(n.gone)
+}
+
+// Leave implements seam.Node.
+func (n *Node) Leave(context.Context) error {
+	n.mu.Lock()
+	err := n.stopped
+	n.stopped = node.ErrClosed
+	n.mu.Unlock()
+	if err == nil {
+		n.Close()
+	}
+	return err
+}
+
+// Status implements seam.Node.
+func (n *Node) Status() seam.Status {
+	id := n.self.Node.String()
+	own := membership.Member{Meta: membership.Meta{Node: id, Name: n.name}, Local: true}
+	st := seam.Status{Members: []membership.Member{own}, Voters: []string{id}, RaftLeader: id, Serves: n.Stopped() == nil}
+	n.group.read(func(m *fsm.Machine) { st.Applied = m.Applied() })
+	return st
+}
+
+// Missing implements seam.Node.
+func (n *Node) Missing() string { return "" }
