@@ -51,8 +51,7 @@ func (c *Course) After(r Result, code fsm.Code) (again bool) {
 		c.unknown = true
 		return true
 	case Answered:
-		// The group still gathers its first voters; or the entry had done as much as one may.
-		return code == fsm.CodeNotServing || code == fsm.CodeLater
+		return code == fsm.CodeNotServing // the group still gathers its first voters
 	}
 	return false
 }

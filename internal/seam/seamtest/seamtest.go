@@ -115,14 +115,10 @@ func (g *Group) Leave(seam.Class) {}
 
 // Propose implements seam.Group.
 func (g *Group) Propose(ctx context.Context, _ seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return fsm.Outcome{}, false, &seam.UnreachedError{Ended: err}
-		}
-		if out := g.apply(cmd); out.Code != fsm.CodeLater {
-			return out, false, nil
-		}
+	if err := ctx.Err(); err != nil {
+		return fsm.Outcome{}, false, &seam.UnreachedError{Ended: err}
 	}
+	return g.apply(cmd), false, nil
 }
 
 // Ask implements seam.Group.

@@ -104,7 +104,7 @@ type insistence struct {
 	course   retry.Course
 	rests    int
 	underway bool                     // an attempt is under way
-	call     *batch.Call[*insistence] // its command in the queue; nil: it does not wait
+	call     *batch.Call[*insistence] // its command in the queue, or in an entry with others; nil: it is in none
 	over     bool
 	resting  bool
 }
@@ -165,7 +165,7 @@ func (x *insistence) try() {
 	}
 	if fsm.Travels(x.cmd) {
 		if !x.n.queue.Begin() {
-			x.call = &batch.Call[*insistence]{Cmd: x.cmd, Of: x}
+			x.call = &batch.Call[*insistence]{Cmd: x.cmd, Cost: fsm.Cost(x.cmd), Of: x}
 			x.n.queue.Push(x.call)
 			x.n.startNext()
 			return
@@ -173,12 +173,13 @@ func (x *insistence) try() {
 		x.n.propose(x.cmd, []*insistence{x}, x.n.complete)
 		return
 	}
-	x.n.propose(x.cmd, []*insistence{x}, func(int) {})
+	x.n.propose(x.cmd, []*insistence{x}, func(int, ...*batch.Call[*insistence]) {})
 }
 
 // complete is Group.complete of internal/consensus.
-func (n *node) complete(commands int) {
+func (n *node) complete(commands int, later ...*batch.Call[*insistence]) {
 	n.queue.End(commands)
+	n.queue.Return(later)
 	n.startNext()
 }
 
@@ -190,7 +191,7 @@ func (n *node) startNext() {
 	}
 	cmd, all := fsm.AppendBatch(nil), make([]*insistence, len(calls))
 	for i, c := range calls {
-		cmd, all[i], c.Of.call = fsm.AppendToBatch(cmd, c.Cmd), c.Of, nil
+		cmd, all[i] = fsm.AppendToBatch(cmd, c.Cmd), c.Of
 	}
 	if len(calls) == 1 {
 		cmd = calls[0].Cmd
@@ -198,9 +199,9 @@ func (n *node) startNext() {
 	n.propose(cmd, all, n.complete)
 }
 
-// propose proposes an entry with the commands of all of these, once. Then each has its answer, or
-// tries again.
-func (n *node) propose(cmd []byte, all []*insistence, completed func(commands int)) {
+// propose proposes an entry with the commands of all of these, once. Then each has its answer, tries
+// again, or goes before all that wait.
+func (n *node) propose(cmd []byte, all []*insistence, completed func(commands int, later ...*batch.Call[*insistence])) {
 	for _, x := range all {
 		x.underway = true // from here on it may be applied without an answer
 	}
@@ -209,14 +210,19 @@ func (n *node) propose(cmd []byte, all []*insistence, completed func(commands in
 		if known {
 			result = retry.Answered
 		}
+		var later []*batch.Call[*insistence]
 		for i, x := range all {
+			own := out
 			if len(out.Each) > 0 {
-				x.take(result, out.Each[i])
-			} else {
-				x.take(result, out)
+				own = out.Each[i]
 			}
+			if own.Code == fsm.CodeLater {
+				x.underway, later = false, append(later, x.call)
+				continue
+			}
+			x.take(result, own)
 		}
-		completed(len(all))
+		completed(len(all), later...)
 	})
 	if sent {
 		return
