@@ -14,21 +14,23 @@ const BatchMax = 512
 // an entry of its own: each has its number and its outcome (Outcome.Each), and a refused command
 // changes nothing for the others. Once the commands have done as much as an entry may, the rest is
 // answered CodeLater: those commands were not carried out, and have no number. All commands are of
-// one process, and of the operations that its callers ask for: Acquire, Withdraw, Release,
-// SetValue, CloseSession and Finish. A batch without commands, with more than BatchMax, or with any
+// one process, or of clients (Via), and of the operations that callers ask for: Acquire, Withdraw,
+// Release, SetValue, CloseSession and Finish. A batch without commands, with more than BatchMax, or with any
 // other command is malformed: none of it is carried out, and the answer is CodeInvalid.
 //
 // Commands about processes and about time have entries of their own, so a reader of the log finds a
 // Hello at the beginning of an entry.
 type Batch struct{ Commands []Command }
 
-// about is of the process of the first command. Apply compares each of them with the process that
-// proposed the batch.
+// about is of the process of the first command that is of one. Apply compares each of them with the
+// process that proposed the batch.
 func (c Batch) about() (op, Process) {
-	if len(c.Commands) == 0 {
-		return opBatch, Process{}
+	for _, one := range c.Commands {
+		if of := ProcessOf(one); of != (Process{}) {
+			return opBatch, of
+		}
 	}
-	return opBatch, ProcessOf(c.Commands[0])
+	return opBatch, Process{}
 }
 
 func (c Batch) appendTo(b []byte) []byte {
@@ -47,6 +49,7 @@ func AppendToBatch(b, cmd []byte) []byte { return appendBytes(b, 1, cmd) }
 
 // Travels reports whether an encoded command may be part of a batch.
 func Travels(cmd []byte) bool {
+	cmd, _ = cutVia(cmd)
 	return len(cmd) >= 2 && cmd[0] == commandVersion && op(cmd[1]).travels()
 }
 
@@ -69,6 +72,7 @@ const othersField = 13
 // the first lock alone. A batch whose commands cost more than EntryCost is answered CodeLater in
 // part.
 func Cost(cmd []byte) int {
+	cmd, _ = cutVia(cmd)
 	if len(cmd) < 2 || op(cmd[1]) != opAcquire {
 		return 1
 	}
@@ -83,6 +87,7 @@ func Known(cmd []byte) error {
 		_, err := checkBatch(cmd)
 		return err
 	}
+	cmd, _ = cutVia(cmd)
 	if len(cmd) < 2 {
 		return fmt.Errorf("holdfast: command of %d bytes: %w", len(cmd), ErrMalformed)
 	}
@@ -121,6 +126,7 @@ func checkBatch(batch []byte) (n int, err error) {
 	var wrong, unknown error
 	err = parts(batch, func(cmd []byte) bool {
 		n++
+		cmd, _ = cutVia(cmd)
 		switch {
 		case n > BatchMax:
 			wrong = fmt.Errorf("holdfast: batch of more than %d: %w", BatchMax, ErrMalformed)

@@ -9,7 +9,8 @@ type Command interface {
 }
 
 // ProcessOf is the process whose sessions a command is about: it alone may propose it. Zero for
-// commands that are about the group, about time, or an operator's, which any process may propose.
+// commands that are about the group, about time, an operator's, or a client's (Via), which any
+// replica may propose.
 func ProcessOf(c Command) Process {
 	_, process := c.about()
 	return process

@@ -12,11 +12,16 @@ func Decode(b []byte) (Command, error) {
 	if isBatch(b) {
 		return decodeBatch(b)
 	}
+	b, via := cutVia(b)
 	c, err := new(scratch).decode(b)
 	if err != nil {
 		return nil, err
 	}
-	return reflect.ValueOf(c).Elem().Interface().(Command), nil
+	cmd := reflect.ValueOf(c).Elem().Interface().(Command)
+	if via {
+		return Via{cmd}, nil
+	}
+	return cmd, nil
 }
 
 // decodable is a command that is read: a pointer to one of the command structs.
@@ -46,7 +51,7 @@ func (s *scratch) decode(b []byte) (decodable, error) {
 		return nil, err
 	}
 	c := s.empty(op(b[1]))
-	if c == nil { // a batch, which Apply takes apart
+	if c == nil { // a Batch or a Via, which Apply takes apart
 		return nil, fmt.Errorf("holdfast: command operation %d: %w", b[1], ErrMalformed)
 	}
 	s.codec = reading(b[2:])

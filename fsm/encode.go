@@ -35,6 +35,8 @@ const (
 	opForget
 	opAsk
 	opRaiseTTL
+	opEvict
+	opVia
 	opEnd
 )
 
@@ -55,6 +57,10 @@ func Encode(c Command) []byte {
 		return c.appendTo(b)
 	case *Batch:
 		return c.appendTo(b)
+	case Via:
+		return append(AppendVia(b), Encode(c.Command)...)
+	case *Via:
+		return Encode(*c)
 	}
 	operation, _ := c.about()
 	return appendFields(appendHeader(b, operation), c)

@@ -43,6 +43,8 @@ func everyCommand() []Command {
 		Ask{"x", 101, "maintenance"},
 		Silent{12, []Silence{{id.Node, 2500 * time.Millisecond}, {Node{'b'}, 0}}},
 		Batch{[]Command{CloseSession{id, true}, Release{id, 4, []Grant{{"x", 1}}, 0, false}}},
+		Via{Goodbye{KeyNode([]byte("key")), 2, Gone}},
+		Via{CloseSession{SessionID{KeyNode([]byte("key")), 1, 300}, true}},
 		// presence counts
 		Acquire{Session: id, HasValue: true, Value: []byte{}},
 		Acquire{Session: id, HasValue: true},

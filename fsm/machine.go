@@ -27,7 +27,8 @@ import (
 //
 // And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello
 // of a process that proves the death of that one, or by an operator (S9). Apply compares who
-// proposed a command with the process that the command is about.
+// proposed a command with the process that the command is about. The replica that proposes a Via
+// has compared that process with the client.
 type Machine struct {
 	group
 	locks    *btree.Map[string, *lock]
@@ -211,6 +212,7 @@ const eventsKept = 4 * BatchMax
 
 // one carries out a command that is no batch.
 func (m *Machine) one(by Process, cmd []byte) Outcome {
+	cmd, via := cutVia(cmd)
 	c, err := m.scratch.decode(cmd)
 	if errors.Is(err, ErrUnsupported) {
 		return Outcome{Code: CodeUnsupported}
@@ -219,7 +221,7 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 	if err != nil {
 		return Outcome{Code: CodeInvalid}
 	}
-	if of := ProcessOf(c); of != by && of != (Process{}) {
+	if of := ProcessOf(c); via && !(Via{c}).Allowed() || !via && of != by && of != (Process{}) {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()

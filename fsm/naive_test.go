@@ -124,6 +124,9 @@ func (o *naive) apply(c Command) (Outcome, []Event) {
 // sound says whether a batch is one at all.
 func (c Batch) sound() bool {
 	for _, one := range c.Commands {
+		if v, via := one.(Via); via {
+			one = v.Command
+		}
 		switch one.(type) {
 		case Acquire, Withdraw, Release, SetValue, CloseSession, Finish:
 		default:
@@ -135,6 +138,12 @@ func (c Batch) sound() bool {
 
 func (o *naive) one(c Command) Outcome {
 	o.number++
+	if v, via := c.(Via); via {
+		if !v.sound() {
+			return Outcome{Code: CodeForbidden}
+		}
+		c = v.Command
+	}
 	left := o.unfinished()
 	o.left = 16 * o.limits.step
 	out := o.do(c)
@@ -250,10 +259,10 @@ func (o *naive) hello(c Hello) Outcome {
 			return Outcome{}
 		}
 	}
-	if last := o.latest(c.Node); (last == nil || last.gone) && o.here() >= o.limits.nodes {
+	if last := o.latest(c.Node); (last == nil || last.gone) && o.here() >= o.roomFor(c.Node) {
 		return Outcome{Code: CodeTooManyNodes}
 	}
-	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone })
+	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone && r.Node != client })
 	if last := o.latest(c.Node); nobody && last != nil && last.departure == Leaves {
 		for _, r := range o.runs {
 			r.back = r.back || r.departure == Leaves
@@ -419,7 +428,7 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 		return nil, CodeSessionLost
 	case len(o.sessions) >= o.limits.sessions:
 		return nil, CodeTooManySessions
-	case n.gone && o.here() >= o.limits.nodes:
+	case n.gone && o.here() >= o.roomFor(n.Node):
 		return nil, CodeTooManyNodes
 	}
 	n.used[c.Session.Number] = true

@@ -76,10 +76,10 @@ func (c *Hello) apply(m *Machine) Outcome {
 		return Outcome{Code: CodeStaleIncarnation}
 	case known && c.Incarnation == last.incarnation:
 		return Outcome{}
-	case (!known || last.gone != 0) && m.here >= m.limits.nodes:
+	case (!known || last.gone != 0) && m.here >= m.roomFor(c.Node):
 		return Outcome{Code: CodeTooManyNodes}
 	}
-	if m.here == 0 && known && last.departure == Leaves {
+	if known && last.departure == Leaves && !m.inhabited() {
 		m.resume()
 	}
 	if known {
@@ -90,6 +90,25 @@ func (c *Hello) apply(m *Machine) Outcome {
 	m.nodes.Set(n)
 	m.here++
 	return Outcome{}
+}
+
+// roomFor is how many nodes may be here for another to come: clients leave a tenth of the room to
+// the nodes that make the group.
+func (m *Machine) roomFor(id Node) int {
+	if id.Bound() {
+		return m.limits.nodes - m.limits.nodes/10
+	}
+	return m.limits.nodes
+}
+
+// inhabited reports whether a node with a replica is here. It visits all nodes, and only the Hello
+// of one that had left asks for it.
+func (m *Machine) inhabited() (here bool) {
+	m.nodes.Scan(func(n node) bool {
+		here = n.gone == 0 && !n.id.Bound()
+		return !here
+	})
+	return here
 }
 
 // resume is for the first process that comes back when no node is here: all had said that they
@@ -171,7 +190,7 @@ func (m *Machine) comeBack(n node) (node, Code) {
 	if n.gone == 0 {
 		return n, CodeOK
 	}
-	if m.here >= m.limits.nodes {
+	if m.here >= m.roomFor(n.id) {
 		return n, CodeTooManyNodes
 	}
 	if n.memory() {

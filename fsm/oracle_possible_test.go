@@ -19,6 +19,8 @@ func (w *world) possible(c Command) bool {
 		id = c.Session
 	case Batch:
 		return !slices.ContainsFunc(c.Commands, func(one Command) bool { return !w.possible(one) })
+	case Via:
+		return w.possible(c.Command)
 	case Continue:
 		last, left := w.m.Unfinished()
 		return left && c.Last == last

@@ -167,7 +167,7 @@ func (w *world) seen() (text string) {
 	for n := range w.m.Nodes() {
 		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name, n.Gone)
 	}
-	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
+	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
 		text += fmt.Sprint(w.m.Departed(id), " ")
 	}
 	for s := range w.m.Sessions() {
@@ -195,12 +195,12 @@ func (w *world) expected() (text string) {
 	o := w.o
 	grants, waiters := o.count()
 	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, o.valueBytes(), o.maxTTL)
-	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
+	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
 		if n := o.latest(id); n != nil && !n.over {
 			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
 		}
 	}
-	for _, id := range []Node{{'a'}, {'b'}, {'c'}} {
+	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
 		departure := Stays
 		if n := o.latest(id); n != nil {
 			if departure = n.departure; departure == Leaves && n.back {
@@ -295,7 +295,7 @@ func (w *world) batch() Batch {
 	var b Batch
 	for range rapid.IntRange(1, 6).Draw(w.T, "size") {
 		c := w.command()
-		fits := Batch{[]Command{c}}.sound() && (len(b.Commands) == 0 || ProcessOf(c) == ProcessOf(b))
+		fits := Batch{[]Command{c}}.sound() && (ProcessOf(c) == (Process{}) || len(b.Commands) == 0 || ProcessOf(c) == ProcessOf(b))
 		if fits || rapid.IntRange(0, 30).Draw(w.T, "misfit") == 0 {
 			b.Commands = append(b.Commands, c)
 		}
@@ -303,8 +303,8 @@ func (w *world) batch() Batch {
 	return b
 }
 
-// command draws a command. Tokens are those that were granted: a client knows no others.
-func (w *world) command() Command {
+// direct draws a command. Tokens are those that were granted: a caller knows no others.
+func (w *world) direct() Command {
 	t := w.T
 	id := SessionID{w.node(), uint64(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "incarnation")), w.draw("session", 3)}
 	if last, left := w.m.Unfinished(); left && rapid.IntRange(0, 4).Draw(t, "go on") == 0 {
@@ -456,7 +456,9 @@ func (w *world) draw(what string, highest int) uint64 {
 	return uint64(rapid.IntRange(1, highest).Draw(w.T, what))
 }
 
-func (w *world) node() Node { return Node{rapid.SampledFrom([]byte("aaabbc")).Draw(w.T, "node")} }
+func (w *world) node() Node {
+	return rapid.SampledFrom([]Node{{'a'}, {'a'}, {'a'}, {'b'}, {'b'}, {'c'}, client}).Draw(w.T, "node")
+}
 
 func (w *world) name() string {
 	return rapid.SampledFrom([]string{"x", "x", "x", "y", "z", "p", "p", OnceName("k")}).Draw(w.T, "lock")

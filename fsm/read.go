@@ -168,6 +168,7 @@ func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 		m.nodes.Scan(func(n node) bool {
 			return n.over || yield(NodeRecord{
 				Node: n.id, Incarnation: n.incarnation, Name: n.name, Place: n.place, Since: n.since, Gone: n.gone != 0,
+				Idle: n.id.Bound() && !m.hasSessions(n),
 			})
 		})
 	}

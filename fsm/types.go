@@ -135,6 +135,7 @@ type NodeRecord struct {
 	Place       Place
 	Since       uint64 // number of its Hello, or of what it asked for first after it was gone
 	Gone        bool   // it was said that the node has no replica, and it has asked for nothing since
+	Idle        bool   // of a client: it has no session
 }
 
 // Info is the state in numbers.

@@ -12,6 +12,7 @@ const (
 	stableAfter = time.Second      // a standby must have been well for so long to be promoted
 	refusedTime = 30 * time.Second // a candidate that the group refused is left alone for so long
 	goneTime    = 2 * time.Second  // a node must have had no replica for so long to wait for nothing
+	idleTime    = time.Hour        // a client without a session is counted for so long
 )
 
 // Config is what a Leader is made with.
@@ -133,19 +134,32 @@ func (l *Leader) Report(s State, plan Plan, now lease.Instant) *fsm.Silent {
 // Complete reports whether the group may serve its first lock: as many nodes have met in it as its
 // founder wanted, and as many of them vote. It is the group's to say, not the Config of the node
 // that happens to be raft leader. Of two, one votes: there the other must have said Hello, and so
-// belong to this group and no other.
+// belong to this group and no other. Clients do not count: they are of no Bootstrap.
 func (s State) Complete() bool {
-	return (len(s.Members.Voters) >= int(s.Info.Voters) || s.Info.Voters == 2 && len(s.Known) >= 2) &&
+	known := 0
+	for _, n := range s.Known {
+		if !n.Node.Bound() {
+			known++
+		}
+	}
+	return (len(s.Members.Voters) >= int(s.Info.Voters) || s.Info.Voters == 2 && known >= 2) &&
 		len(s.Members.Voters)+len(s.Members.Standbys) >= int(s.Info.Bootstrap)
 }
 
 // Withdrawal is the command that withdraws the waiters of a node that has no replica any more: the
 // node may not be there to take a grant. Its grants stay until their TTL, since nothing proves that
-// its process is dead. It is for one node; false: for none now.
+// its process is dead. It is for one node; false: for none now. A client never has a replica: its
+// waiters end with their session, and it is counted no more when it has had none for long. The
+// group knows it until it comes back.
 func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
 	for _, n := range s.Known {
-		node := n.Node.String()
-		if since(l.gone, node, !n.Gone && !s.Members.Has(node), now) >= goneTime {
+		node, absent, patience := n.Node.String(), false, goneTime
+		if n.Node.Bound() {
+			absent, patience = n.Idle, idleTime
+		} else {
+			absent = !s.Members.Has(node)
+		}
+		if since(l.gone, node, absent && !n.Gone, now) >= patience {
 			return fsm.Remove{Node: n.Node, Incarnation: n.Incarnation, Since: n.Since}, true
 		}
 	}

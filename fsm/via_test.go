@@ -1,0 +1,162 @@
+package fsm
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A client with a word for others, or for the group, could end their leases (S9).
+func TestAClientSaysWhatACallerMayAndOnlyForItself(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(Via{Hello{client, 1, "client", Place{}}}, CodeOK)
+	mine := acquire(1, "x")
+	mine.Session.Node = client
+	token := b.must(Via{mine}, CodeGranted).Token
+	for _, c := range everyCommand() {
+		if _, several := c.(Batch); several {
+			continue
+		}
+		want := slices.Contains([]op{opForceRelease, opRevoke, opForget, opAsk}, opOf(c))
+		if v, is := c.(Via); is {
+			c, want = v.Command, true
+		}
+		before := stateOf(b.m)
+		o, events := b.m.Fork().Apply(b.m.Applied()+1, Process{Node{'a'}, 1}, Encode(Via{c}))
+		if (o.Code != CodeForbidden) != want || (Via{c}).Allowed() != want {
+			t.Errorf("%T of process %v: %v", c, ProcessOf(c), o.Code)
+		}
+		if !want && (len(events) > 0 || !bytes.Equal(stateOf(b.m), before)) {
+			t.Errorf("%T has changed something: %v", c, events)
+		}
+	}
+	for name, cmd := range map[string]Command{
+		"without its replica":            mine,
+		"the release of a replica's own": Via{Release{Session: sessionOf('a', 1), Grants: []Grant{{"x", token}}}},
+		"the hello of a replica's node":  Via{Hello{Node{'a'}, 9, "alpha", Place{}}},
+	} {
+		if o, _ := b.m.Apply(b.m.Applied()+1, Process{Node{'b'}, 1}, Encode(cmd)); o.Code != CodeForbidden {
+			t.Errorf("%s: %v", name, o.Code)
+		}
+	}
+}
+
+func opOf(c Command) op {
+	operation, _ := c.about()
+	return operation
+}
+
+func TestCommandsOfClientsAndOfTheirReplicaShareAnEntryAndEachHasItsOutcome(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	second := KeyNode([]byte("second"))
+	for _, id := range []Node{client, second} {
+		b.must(Via{Hello{id, 1, "client", Place{}}}, CodeOK)
+	}
+	of := func(id Node) Acquire {
+		c := acquire(1, "x")
+		c.Session.Node = id
+		return c
+	}
+	o := b.must(Batch{[]Command{Via{of(client)}, of(Node{'a'}), Via{of(second)}, of(second), Via{of(Node{'b'})}}}, CodeOK)
+	for i, want := range []Code{CodeGranted, CodeQueued, CodeQueued, CodeForbidden, CodeForbidden} {
+		if o.Each[i].Code != want {
+			t.Errorf("command %d: %v, want %v", i, o.Each[i].Code, want)
+		}
+	}
+}
+
+func TestAViaWithoutACommandAndOneWithinAnotherAreMalformed(t *testing.T) {
+	t.Parallel()
+	good := Encode(Via{CloseSession{Session: SessionID{client, 1, 1}}})
+	for name, cmd := range map[string][]byte{
+		"nothing": AppendVia(nil), "half a header": append(AppendVia(nil), 1), "via via": append(AppendVia(nil), good...),
+		"a batch": append(AppendVia(nil), AppendToBatch(AppendBatch(nil), good)...),
+	} {
+		if _, err := Decode(cmd); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if o, _ := newBench(t).m.own(100, cmd); o.Code != CodeInvalid {
+			t.Errorf("%s: %v", name, o.Code)
+		}
+		if o, _ := newBench(t).m.own(100, AppendToBatch(AppendBatch(nil), cmd)); o.Code != CodeInvalid {
+			t.Errorf("%s in a batch: %v", name, o.Code)
+		}
+	}
+	newer := append(AppendVia(nil), 1, byte(opEnd))
+	if o, _ := newBench(t).m.own(100, newer); o.Code != CodeUnsupported || !errors.Is(Known(newer), ErrUnsupported) {
+		t.Errorf("a newer command: %v", o.Code)
+	}
+}
+
+// Otherwise a crowd of clients, each with a key of its own, would keep the next voter out.
+func TestClientsLeaveRoomForTheNodesThatMakeTheGroup(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.nodes = 20
+	for i := range byte(16) {
+		b.must(Via{Hello{KeyNode([]byte{i}), 1, "client", Place{}}}, CodeOK)
+	}
+	b.must(Via{Hello{client, 1, "client", Place{}}}, CodeTooManyNodes)
+	b.must(Hello{Node{'c'}, 1, "gamma", Place{}}, CodeOK)
+}
+
+// All nodes have left, and one returns: it is the fleet that comes back, whatever clients hang about.
+func TestAClientThatStaysDoesNotKeepAFleetFromComingBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(Via{Hello{client, 1, "client", Place{}}}, CodeOK)
+	b.must(Goodbye{Node{'a'}, 1, Leaves}, CodeOK)
+	b.must(Goodbye{Node{'b'}, 1, Leaves}, CodeOK)
+	b.must(Hello{Node{'a'}, 2, "alpha", Place{}}, CodeOK)
+	if b.m.Departed(Node{'b'}) != Stays {
+		t.Error("the first that returns would have the other removed")
+	}
+}
+
+func TestAKeyMakesTheIDOfItsClientAndOfNoReplica(t *testing.T) {
+	t.Parallel()
+	one, other := KeyNode([]byte("one")), KeyNode([]byte("other"))
+	if one == other || one != KeyNode([]byte("one")) || !one.Bound() {
+		t.Errorf("%v, %v", one, other)
+	}
+	random, err := ParseNode("6f1ad5f7-6d0b-4b3e-9c39-0e8a2c0d7a11")
+	if err != nil || random.Bound() || (Node{'a'}).Bound() {
+		t.Errorf("the id of a replica's node passes for a client's: %v", err)
+	}
+}
+
+// client is the node without a replica.
+var client = Node{0: 'd', 6: 0x80, 8: 0x80}
+
+// sound says whether a client may say the command.
+func (c Via) sound() bool {
+	switch c := c.Command.(type) {
+	case ForceRelease, Revoke, Forget, Ask:
+		return true
+	case Acquire, Withdraw, Release, SetValue, Keep, CloseSession, Finish, Hello, Goodbye:
+		return ProcessOf(c).Node == client
+	}
+	return false
+}
+
+// roomFor is for how many nodes there is room when this one comes.
+func (o *naive) roomFor(id Node) int {
+	if id == client {
+		return o.limits.nodes - o.limits.nodes/10
+	}
+	return o.limits.nodes
+}
+
+// command draws a command. That of a client comes by a replica, and now and then one that must not.
+func (w *world) command() Command {
+	c := w.direct()
+	if ProcessOf(c).Node == client || rapid.IntRange(0, 15).Draw(w.T, "via") == 0 {
+		return Via{c}
+	}
+	return c
+}
