@@ -33,8 +33,8 @@ func (m *Machine) checkGroup() error {
 		return broken(7, "a step was taken at %d", m.stepped)
 	case m.silentSeen > m.commands:
 		return broken(7, "silence was seen at %d", m.silentSeen)
-	case m.maxTTL < 0 || m.maxTTL > TTLMax:
-		return broken(7, "sessions may have a TTL of %v", m.maxTTL)
+	case m.maxTTL > TTLMax, m.holdoff > TTLMax, m.holdoff > 0 && m.serving:
+		return broken(7, "sessions may have a TTL of %v, the group waits for %v", m.maxTTL, m.holdoff)
 	case m.voters > m.bootstrap:
 		return broken(7, "%d voters of %d replicas to start with", m.voters, m.bootstrap)
 	}

@@ -21,7 +21,7 @@ func (*Serve) apply(m *Machine) Outcome {
 		return Outcome{Code: CodeInvalid}
 	}
 	if !m.serving {
-		m.serving = true
+		m.serving, m.holdoff = true, 0
 		m.events = append(m.events, Event{Index: m.commands, Kind: EventServing})
 	}
 	return Outcome{}

@@ -91,6 +91,7 @@ type group struct {
 	silentSeen uint64        // Silent.Seen of the last one
 	stepped    uint64        // index of the last Continue that was carried out
 	maxTTL     time.Duration // of RaiseTTL, 0 before the first
+	holdoff    time.Duration // of a recovered group: before its Serve, from its opening on
 }
 
 // request finds a live claim by the number of its session's opening and its own.

@@ -33,6 +33,7 @@ func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
 				w.apply(w.command())
 			}
 		}
+		recovers(t, w.m)
 		for _, f := range w.forks {
 			if !bytes.Equal(snapshot(f.m), f.then) {
 				t.Fatal("a fork changed after it was made")

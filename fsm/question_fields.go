@@ -62,6 +62,7 @@ func (a *GroupState) fields(f *codec) {
 	f.uint(17, &bytes)
 	a.ValueBytes = int64(bytes)
 	f.millis(18, &a.MaxTTL)
+	f.millis(19, &a.Wait)
 }
 
 func (a *NameState) fields(f *codec) {

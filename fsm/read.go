@@ -20,7 +20,7 @@ func (m *Machine) Info() Info {
 		Counter: m.counter, Applied: m.applied, Commands: m.commands, Bootstrap: m.bootstrap, Voters: m.voters,
 		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
 		Sessions: m.sessions.Len(), Nodes: m.here, ValueBytes: m.values,
-		Rests: m.rests.Len(), Keys: m.keys.Len(), MaxTTL: m.maxTTL,
+		Rests: m.rests.Len(), Keys: m.keys.Len(), MaxTTL: m.maxTTL, Wait: m.holdoff,
 	}
 }
 

@@ -17,6 +17,7 @@ func (g *group) fields(f *codec) {
 	f.uint(10, &g.commands)
 	f.uint(11, &g.stepped)
 	f.millis(12, &g.maxTTL)
+	f.millis(13, &g.holdoff)
 }
 
 func (n *node) fields(f *codec) {

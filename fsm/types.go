@@ -158,6 +158,7 @@ type Info struct {
 	Rests      int
 	Keys       int           // Once keys that are remembered as finished
 	MaxTTL     time.Duration // bound on the TTLs of sessions, 0 before the first RaiseTTL
+	Wait       time.Duration // of a recovered group that does not serve yet: before its Serve, from its opening on
 }
 
 // RequestState is what became of a request number.

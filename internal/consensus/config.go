@@ -47,6 +47,9 @@ type Config struct {
 	Logger   *slog.Logger     // default: silence
 	Limits   fsm.Limits       // lower bounds of the state, for tests
 	Figures  *Figures         // counters that the group adds to. Default: none
+
+	tail  *tail        // of Read: collects the end of the log; nil: nobody asks
+	state *fsm.Machine // of Found: the state before the first entry; nil: the empty one
 }
 
 // Observer receives the events of a replica.

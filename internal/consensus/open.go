@@ -87,6 +87,9 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	}
 	g.machine = newMachine(cfg.Observer, g.fail)
 	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries)
+	if cfg.state != nil {
+		g.machine.state = cfg.state
+	}
 	g.machine.figures = cfg.Figures
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = wire.New(wire.Config{
@@ -169,8 +172,13 @@ func (g *Group) began(how Start) (fresh, join bool, err error) {
 // were, and whether it knows no voter but itself.
 func (g *Group) recall() (alone bool, err error) {
 	find, voters := wire.Hellos(), otherVoters{replica: g.cfg.Replica}
-	at, err := g.store.Audit(voters.snapshot, func(e *raftpb.Entry) {
+	begin := func(s raftpb.Snapshot) {
+		voters.snapshot(s.Membership)
+		g.cfg.tail.snapshot(s)
+	}
+	at, err := g.store.Audit(begin, func(e *raftpb.Entry) {
 		voters.entry(e)
+		g.cfg.tail.entry(e)
 		if hello, ok := find(e); ok {
 			g.nodes.Note(hello.Node, hello.Incarnation)
 		}

@@ -2,7 +2,7 @@
 // node's identity.
 //
 // The directory holds lock (the file lock), identity.json, and raft/ and files with that prefix (of
-// internal/consensus). Open raises the node's incarnation on disk before anything else, so that the
+// internal/consensus); after a recovery also before-recovery/, with what was there before. Open raises the node's incarnation on disk before anything else, so that the
 // group can distinguish this process from earlier ones of the node.
 //
 // A directory that had an identity never receives a new one. A node that lost its Raft log but kept
@@ -126,6 +126,9 @@ type dir struct {
 }
 
 func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*dir, error) {
+	if err := completeRecovery(fsys, path); err != nil {
+		return nil, err
+	}
 	d := &dir{fs: fsys, path: path, lock: lock, place: place}
 	raft := d.RaftDir()
 	id, err := load(fsys, d.identityPath())

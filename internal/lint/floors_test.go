@@ -51,6 +51,8 @@ func floor(path string) (int, bool) {
 		"internal/seam": 32, // what crosses is fsm's, and the members that gossip sees
 		// The rooms of the group, each on those before it.
 		"internal/consensus/preinit": 26, "internal/consensus/engine": 27, "internal/consensus/store": 28, "internal/consensus/wire": 29,
+		"internal/backup":        15, // of fsm's state
+		"internal/recovery":      38, // offline: reads a directory and makes another
 		"internal/proposer":      35, // knows the errors of internal/consensus
 		"internal/simenv":        35, // carries a clock and a data directory
 		"internal/node":          38, // stands on all of these, and knows nothing of the API

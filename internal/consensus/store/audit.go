@@ -43,10 +43,10 @@ func (s *logStore) Past() (past Past, err error) {
 	return past, nil
 }
 
-// Audit reads the whole log before the engine does, which trusts it. It calls members with the
-// snapshot's members, visit with each entry, and returns and marks how far the replica has come. A
+// Audit reads the whole log before the engine does, which trusts it. It calls begin with the record
+// of the last snapshot, visit with each entry, and returns and marks how far the replica has come. A
 // log with a gap, or behind the mark, is damaged.
-func (s *logStore) Audit(members func(raftpb.Membership), visit func(*raftpb.Entry)) (Position, error) {
+func (s *logStore) Audit(begin func(raftpb.Snapshot), visit func(*raftpb.Entry)) (Position, error) {
 	snapshot, err := s.ILogDB.GetSnapshot(engine.Shard, s.Replica)
 	if err != nil && !errors.Is(err, raftio.ErrNoSavedLog) {
 		return Position{}, err
@@ -55,7 +55,7 @@ func (s *logStore) Audit(members func(raftpb.Membership), visit func(*raftpb.Ent
 	if err != nil && !errors.Is(err, raftio.ErrNoSavedLog) {
 		return Position{}, err
 	}
-	members(snapshot.Membership)
+	begin(snapshot)
 	s.last = snapshot.Index
 	if state.EntryCount > 0 {
 		s.last = state.FirstIndex + state.EntryCount - 1

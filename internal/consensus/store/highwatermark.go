@@ -32,6 +32,9 @@ const (
 	markBytes   = len(markVersion) + 4*8 + 4
 )
 
+// MarkOf is the path of the mark of a Raft directory.
+func MarkOf(dir string) string { return dir + markSuffix }
+
 // read returns the mark of this replica; false if there is none that is whole.
 func (m *highWaterMark) read() (Position, bool, error) {
 	f, err := m.fs.Open(m.name)

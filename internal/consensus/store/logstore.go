@@ -61,7 +61,7 @@ const kind = "sharded-pebble"
 
 // New makes the factory of a replica's log.
 func New(cfg Config) Factory {
-	mark := &highWaterMark{fs: cfg.FS, name: cfg.Dir + markSuffix, replica: cfg.Replica}
+	mark := &highWaterMark{fs: cfg.FS, name: MarkOf(cfg.Dir), replica: cfg.Replica}
 	return Factory{&logStore{Config: cfg, mark: mark, busy: make(chan struct{}, 1)}}
 }
 

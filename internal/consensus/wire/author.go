@@ -23,6 +23,12 @@ func cutEncoded(e *raftpb.Entry) (by fsm.Process, cmd []byte) {
 	return by, cmd
 }
 
+// Command returns the author and the command of an entry; false if it carries none.
+func Command(e *raftpb.Entry) (by fsm.Process, cmd []byte, ok bool) {
+	by, cmd = cutEncoded(e)
+	return by, cmd, e.Type == raftpb.EncodedEntry
+}
+
 // ownProposals drops proposals of other processes. A follower passes them on if they were sent to
 // it as raft leader; their proposers try again.
 func ownProposals(messages []raftpb.Message, by fsm.Process) []raftpb.Message {

@@ -1,0 +1,205 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/lni/dragonboat/v4/raftpb"
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/store"
+	"github.com/holdfast-go/holdfast/internal/consensus/wire"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// A group that has lost its majority for good is recovered in two steps, both without a network.
+// Read reads the state out of the directory of one of its replicas, and Found makes the directory of
+// a group of one, which begins with a state. The engine does both: its formats are read and written
+// by the code that also runs a group.
+
+// Reading is what the directory of a replica holds.
+type Reading struct {
+	State  *fsm.Machine // of the last snapshot and of all entries after it, committed or not
+	Term   uint64       // of the last entry
+	Index  uint64       // of the last entry
+	Voters []string     // nodes that vote after the last entry, in no order
+}
+
+// Further reports whether a replica with this reading would win an election against the other: the
+// rule by which Raft keeps what a majority has acknowledged.
+func (r Reading) Further(o Reading) bool {
+	return r.Term > o.Term || r.Term == o.Term && r.Index > o.Index
+}
+
+// Read reads the directory of a replica that was started before. Config.Node, Life, Cluster, Dir and
+// FS say which. Read works on a copy in memory, and changes nothing in the directory. The entries
+// that the replica does not know to be committed count: the former raft leader may have answered
+// them. Errors are those of Open.
+func Read(ctx context.Context, cfg Config) (Reading, error) {
+	memory := vfs.NewMem()
+	if err := copyTree(memory, cfg.FS, cfg.Dir); err != nil {
+		return Reading{}, fmt.Errorf("holdfast: reading %s: %w", cfg.Dir, err)
+	}
+	if err := copyTree(memory, cfg.FS, store.MarkOf(cfg.Dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return Reading{}, fmt.Errorf("holdfast: reading %s: %w", cfg.Dir, err)
+	}
+	var log tail
+	cfg.FS, cfg.tail = memory, &log
+	var state *fsm.Machine
+	err := alone(ctx, cfg, StartRestart, func(group *Group) error {
+		state = group.Fork()
+		return nil
+	})
+	if err != nil {
+		return Reading{}, err
+	}
+	r := Reading{State: state, Term: log.term, Index: log.index}
+	for i := range log.entries {
+		e := &log.entries[i]
+		if by, cmd, ok := wire.Command(e); ok {
+			if out, _ := state.Apply(e.Index, by, cmd); out.Code == fsm.CodeUnsupported {
+				return Reading{}, fmt.Errorf("%w (index %d)", ErrUnsupported, e.Index)
+			}
+		}
+	}
+	for _, node := range log.voters {
+		r.Voters = append(r.Voters, node)
+	}
+	return r, nil
+}
+
+// Found makes the directory of a new group with one replica, whose state begins as given. The log of
+// the group begins with a snapshot, so replicas that join receive that. Config.Node, Cluster, Dir and
+// FS say where: the directory is missing or empty. After an error, or if the process dies, the
+// directory is to be deleted. Opened by StartRestart, the replica is the group's only voter.
+func Found(ctx context.Context, cfg Config, state *fsm.Machine) error {
+	cfg.state = state
+	err := alone(ctx, cfg, StartBootstrap, func(group *Group) error {
+		err := group.Barrier(ctx)
+		for ; errors.Is(err, ErrNotProposed) && ctx.Err() == nil; err = group.Barrier(ctx) {
+			<-time.After(aloneTick) // it is not raft leader yet
+		}
+		if err != nil {
+			return err
+		}
+		if !group.snapshot() {
+			return errors.New("the first snapshot was not written")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("holdfast: making a group of one in %s: %w", cfg.Dir, err)
+	}
+	return nil
+}
+
+// aloneTick is the tick of a replica that reaches no other node: it waits for no network.
+const aloneTick = time.Millisecond
+
+// alone opens a replica that reaches no other node, and closes it after f.
+func alone(ctx context.Context, cfg Config, how Start, f func(*Group) error) (err error) {
+	endpoint, err := transport.NewMemory(1).Listen(ctx, "127.0.0.1:0", transport.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endpoint.Close()) }()
+	cfg.Incarnation = max(cfg.Incarnation, 1)
+	cfg.Endpoint, cfg.Observer = endpoint, deaf{}
+	cfg.Resolve = func(string) (string, bool) { return "", false }
+	cfg.Tick, cfg.Heartbeat, cfg.Election = aloneTick, 5*aloneTick, 50*aloneTick
+	group, err := Open(cfg, how)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(group), group.Close())
+}
+
+// deaf observes nothing.
+type deaf struct{}
+
+func (deaf) Applied([]fsm.Event)   {}
+func (deaf) Restored(*fsm.Machine) {}
+func (deaf) LeaderChanged()        {}
+func (deaf) Failed(error)          {}
+
+// tail collects what the log of a replica holds after its last snapshot. A nil tail collects nothing.
+type tail struct {
+	term, index uint64 // of the last entry
+	voters      map[uint64]string
+	entries     []raftpb.Entry
+}
+
+func (t *tail) snapshot(s raftpb.Snapshot) {
+	if t == nil {
+		return
+	}
+	t.term, t.index, t.voters = s.Term, s.Index, make(map[uint64]string)
+	for replica, node := range s.Membership.Addresses {
+		t.voters[replica] = node
+	}
+}
+
+func (t *tail) entry(e *raftpb.Entry) {
+	if t == nil || e.Index <= t.index {
+		return // the snapshot has it
+	}
+	t.term, t.index = e.Term, e.Index
+	if e.Type != raftpb.ConfigChangeEntry {
+		t.entries = append(t.entries, *e)
+		return
+	}
+	var change raftpb.ConfigChange
+	if engine.Guard(func() error { return change.Unmarshal(e.Cmd) }) != nil {
+		return // the engine refuses the log
+	}
+	switch change.Type {
+	case raftpb.AddNode:
+		t.voters[change.ReplicaID] = change.Address
+	case raftpb.RemoveNode:
+		delete(t.voters, change.ReplicaID)
+	}
+}
+
+// copyTree copies a file or a directory.
+func copyTree(to, from vfs.FS, path string) error {
+	info, err := from.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return copyFile(to, from, path)
+	}
+	if err := to.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	names, err := from.List(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := copyTree(to, from, from.PathJoin(path, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(to, from vfs.FS, path string) error {
+	in, err := from.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := to.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,202 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/lni/vfs"
+)
+
+// A recovery replaces the replica in a directory, and its node, by the only replica of a new group.
+// It is built beside the former one, in a directory of its own. One rename makes that valid, and from
+// then on Open and OpenOffline complete the replacement. The former data stays in formerName until
+// the next recovery.
+const (
+	buildName    = "recovery.new"
+	recoveryName = "recovery"
+	formerName   = "before-recovery"
+)
+
+// Offline is a data directory that is open without a node: its lock is held, and its identity stays as
+// it is.
+type Offline struct {
+	fs   vfs.FS
+	path string
+	lock io.Closer // nil with OfflineFS
+	id   *Identity // nil: there is none
+}
+
+// OpenOffline opens the data directory at path, which must exist. Errors are those of Open.
+func OpenOffline(path string) (*Offline, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: data directory: %w", err)
+	}
+	if _, err := vfs.Default.Stat(path); err != nil {
+		return nil, fmt.Errorf("holdfast: data directory: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(path, lockName))
+	if err != nil {
+		return nil, err
+	}
+	o, err := OfflineFS(vfs.Default, path)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	o.lock = lock
+	return o, nil
+}
+
+// OfflineFS is OpenOffline on a file system that belongs to the caller alone: it takes no lock.
+func OfflineFS(fsys vfs.FS, path string) (*Offline, error) {
+	if err := completeRecovery(fsys, path); err != nil {
+		return nil, err
+	}
+	o := &Offline{fs: fsys, path: path}
+	switch id, err := load(fsys, fsys.PathJoin(path, identityName)); {
+	case err == nil:
+		o.id = &id
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return o, nil
+}
+
+// Identity is that of the directory; false if it has none.
+func (o *Offline) Identity() (Identity, bool) {
+	if o.id == nil {
+		return Identity{}, false
+	}
+	return *o.id, true
+}
+
+// Path is the absolute path of the directory.
+func (o *Offline) Path() string { return o.path }
+
+// FS is the file system that the directory is on.
+func (o *Offline) FS() vfs.FS { return o.fs }
+
+// RaftDir is the directory of the Raft log and snapshots, which may be missing.
+func (o *Offline) RaftDir() string { return o.fs.PathJoin(o.path, raftName) }
+
+// Written is when a file of the node's was last written, by the clock of that time.
+func (o *Offline) Written() (last time.Time) {
+	names, _ := o.fs.List(o.path)
+	for _, name := range names {
+		if name != identityName && !strings.HasPrefix(name, raftName) {
+			continue
+		}
+		if info, err := o.fs.Stat(o.fs.PathJoin(o.path, name)); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
+}
+
+// Build makes an empty directory for the Raft data of the replacement, and returns its path.
+func (o *Offline) Build() (raft string, err error) {
+	build := o.fs.PathJoin(o.path, buildName)
+	if err := o.fs.RemoveAll(build); err != nil {
+		return "", unwritable(build, err)
+	}
+	raft = o.fs.PathJoin(build, raftName)
+	return raft, makeDir(o.fs, raft)
+}
+
+// Replace makes a new node and its replica, which the caller has put into the directory of Build, the
+// content of this directory. After nil that survives a power cut; after an error the directory is
+// as it was before, or Open completes the replacement.
+func (o *Offline) Replace(node, clusterID, cluster string) error {
+	id := mint(cluster)
+	id.NodeID, id.ClusterID, id.Incarnation, id.Started = node, clusterID, 1, true
+	build := o.fs.PathJoin(o.path, buildName)
+	if err := store(o.fs, build, id); err != nil {
+		return unwritable(build, err)
+	}
+	valid := o.fs.PathJoin(o.path, recoveryName)
+	if err := errors.Join(o.fs.Rename(build, valid), syncDir(o.fs, o.path)); err != nil {
+		return unwritable(valid, err)
+	}
+	if err := completeRecovery(o.fs, o.path); err != nil {
+		return err
+	}
+	o.id = &id
+	return nil
+}
+
+// NewID is an id for a node or a group.
+func NewID() string { return uuid.NewString() }
+
+// Close gives the lock up.
+func (o *Offline) Close() error {
+	if o.lock == nil {
+		return nil
+	}
+	lock := o.lock
+	o.lock = nil
+	return lock.Close()
+}
+
+// completeRecovery moves what a recovery has made valid to its place: the Raft data first, and the
+// identity last. Each rename may be the last one before the process dies.
+func completeRecovery(fsys vfs.FS, path string) error {
+	valid := fsys.PathJoin(path, recoveryName)
+	if !exists(fsys, fsys.PathJoin(valid, identityName)) {
+		return errors.Join(remove(fsys, valid), remove(fsys, fsys.PathJoin(path, buildName)))
+	}
+	former := fsys.PathJoin(path, formerName)
+	if exists(fsys, fsys.PathJoin(valid, raftName)) && exists(fsys, fsys.PathJoin(path, raftName)) {
+		if err := fsys.RemoveAll(former); err != nil { // of an earlier recovery
+			return unwritable(former, err)
+		}
+	}
+	names, err := fsys.List(valid)
+	if err != nil {
+		return unwritable(valid, err)
+	}
+	slices.Sort(names) // the Raft directory comes before its mark
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, raftName) })
+	for _, name := range append(names, identityName) {
+		if err := swap(fsys, valid, path, former, name); err != nil {
+			return unwritable(fsys.PathJoin(path, name), err)
+		}
+	}
+	return remove(fsys, valid)
+}
+
+// remove removes what is left of a recovery.
+func remove(fsys vfs.FS, path string) error {
+	if !exists(fsys, path) {
+		return nil
+	}
+	if err := fsys.RemoveAll(path); err != nil {
+		return unwritable(path, err)
+	}
+	return nil
+}
+
+// swap moves a file to its place, durably, and what was there to former.
+func swap(fsys vfs.FS, from, path, former, name string) error {
+	to := fsys.PathJoin(path, name)
+	if exists(fsys, to) {
+		if err := makeDir(fsys, former); err != nil {
+			return err
+		}
+		if err := errors.Join(fsys.Rename(to, fsys.PathJoin(former, name)), syncDir(fsys, former)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(fsys.Rename(fsys.PathJoin(from, name), to), syncDir(fsys, path), syncDir(fsys, from))
+}
+
+func exists(fsys vfs.FS, path string) bool {
+	_, err := fsys.Stat(path)
+	return err == nil
+}

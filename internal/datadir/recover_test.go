@@ -1,0 +1,91 @@
+package datadir
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/lni/vfs"
+)
+
+// dying lets so many writes and syncs through. Then the process is dead: each further one fails.
+type dying struct{ left atomic.Int64 }
+
+func (d *dying) MaybeError(op vfs.Op) error {
+	if (op == vfs.OpWrite || op == vfs.OpSync) && d.left.Add(-1) < 0 {
+		return vfs.ErrInjected
+	}
+	return nil
+}
+
+// replaced puts another node and its data into a directory.
+func replaced(fsys vfs.FS, node, group string) error {
+	o, err := OfflineFS(fsys, disk)
+	if err != nil {
+		return err
+	}
+	raft, err := o.Build()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{fsys.PathJoin(raft, node), raft + ".mark"} {
+		f, err := fsys.Create(name)
+		if err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{raft, fsys.PathDir(raft)} {
+		if err := syncDir(fsys, dir); err != nil {
+			return err
+		}
+	}
+	return o.Replace(node, group, "fleet")
+}
+
+// Wherever the process dies, and with a power cut then: the directory is the former node's with its
+// data, or the new one's with its own, and the recovery can be run again.
+func TestARecoveryHasHappenedOrNotWhereverItsProcessDies(t *testing.T) {
+	t.Parallel()
+	was, is, steps := 0, 0, 0
+	for ended := false; !ended; steps++ {
+		fsys := vfs.NewStrictMem()
+		old := found(t, openDisk(t, fsys))
+		node, group := NewID(), NewID()
+		d := &dying{}
+		d.left.Store(int64(steps))
+		ended = replaced(vfs.Wrap(fsys, d), node, group) == nil
+		powerCut(fsys)
+		dir := openDisk(t, fsys)
+		id := dir.Identity()
+		left, err := fsys.List(dir.RaftDir())
+		if err != nil || len(left) != 1 {
+			t.Fatalf("step %d: the data are %q: %v", steps, left, err)
+		}
+		switch {
+		case id.NodeID == old.NodeID && id.ClusterID == old.ClusterID && left[0] == "log":
+			was++
+		case id.NodeID == node && id.ClusterID == group && id.Started && !id.Alone() && left[0] == node:
+			is++
+			if _, err := fsys.Stat(fsys.PathJoin(disk, formerName, identityName)); err != nil {
+				t.Errorf("step %d: the former identity: %v", steps, err)
+			}
+		default:
+			t.Fatalf("step %d: %+v with %q", steps, id, left)
+		}
+		if ended && id.NodeID != node {
+			t.Errorf("step %d: it had happened", steps)
+		}
+		again := NewID()
+		if err := replaced(fsys, again, NewID()); err != nil || openDisk(t, fsys).Identity().NodeID != again {
+			t.Errorf("step %d: run again: %v", steps, err)
+		}
+	}
+	if was < 5 || is < 5 {
+		t.Errorf("%d before and %d after of %d steps: this test has shown little", was, is, steps)
+	}
+}
