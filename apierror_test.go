@@ -67,7 +67,7 @@ func TestTheFailureOfAReplicaIsAnErrorOfTheAPIWhoeverMeetsIt(t *testing.T) {
 	t.Parallel()
 	c := unopened(t)
 	for cause, want := range map[error]error{
-		consensus.ErrForgetful: ErrIncompatible, consensus.ErrSuperseded: ErrIncompatible, consensus.ErrDamaged: ErrDamaged,
+		consensus.ErrForgetful: ErrIncompatible, consensus.ErrAhead: ErrIncompatible, consensus.ErrSuperseded: ErrIncompatible, consensus.ErrDamaged: ErrDamaged,
 	} {
 		failed := &consensus.FailedError{Cause: cause}
 		if got := c.apiError(failed); !errors.Is(got, want) || !errors.Is(got, cause) {

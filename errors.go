@@ -249,6 +249,9 @@ func dirError(err error) error {
 	case is(consensus.ErrSuperseded), is(consensus.ErrForgetful):
 		return fmt.Errorf("%w: this data directory is an older copy of its node's, or the node also runs on a copy of it: "+
 			"of the two, run the one that others have heard last, and no other: %s: %w", ErrIncompatible, anew, err)
+	case is(consensus.ErrAhead):
+		return fmt.Errorf("%w: %w: either give up what this directory alone has: %s; or stop all nodes, and recover the group from this directory",
+			ErrIncompatible, err, anew)
 	case is(consensus.ErrForeign), is(consensus.ErrOtherStart):
 		return fmt.Errorf("%w: %w: put the right directory in its place, or %s", ErrIncompatible, err, anew)
 	case is(consensus.ErrUnsupported):

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -86,5 +87,43 @@ func TestACopyOfTheRaftLeadersDirectoryIsRefusedThoughItDiedBeforeItsNextHeartbe
 			t.Errorf("it was refused for %v", err)
 		}
 		rest[0].propose(t, fsm.Level{Level: 4})
+	})
+}
+
+// Three directories were put back that had been copied apart in time, the two older ones first. The
+// third acknowledged what its raft leader had never sent, and with that word alone the raft leader
+// answered a command: it was lost with the raft leader.
+func TestAReplicaThatIsAheadOfItsGroupCommitsNothingAndStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.tune = unhurried
+		network := b.network.(*transport.Memory)
+		group := b.trio(t)
+		older := []vfs.FS{group[0].copied(t), group[1].copied(t)}
+		for level := range uint64(50) {
+			group[0].propose(t, fsm.Level{Level: level + 1})
+		}
+		group[2].barrier(t)
+		newer := group[2].copied(t)
+		closeAll(t, group)
+
+		group = []*replica{b.open(t, 1, older[0], StartRestart), b.open(t, 2, older[1], StartRestart)}
+		leader := leaderOf(t, group)
+		follower := others(group, leader)[0]
+		network.Isolate(follower.endpoint.Addr())
+		ahead := b.open(t, 3, newer, StartRestart)
+		defer func() { closeAll(t, append(group, ahead)) }()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if _, err := leader.Propose(ctx, fsm.Encode(fsm.Level{Level: 1000})); err == nil {
+			t.Error("a command was answered that one disk alone has")
+		}
+		ahead.seen.await(t, "stopped", func(seen *recorder) bool { return len(seen.failures) > 0 })
+		if err := ahead.Failure(); !errors.Is(err, ErrAhead) {
+			t.Errorf("it stopped for %v", err)
+		}
+		network.Heal(follower.endpoint.Addr())
+		leader.propose(t, fsm.Level{Level: 1001})
 	})
 }

@@ -34,8 +34,8 @@ var (
 	// ErrForeign is the error for another replica's directory, ErrDamaged for one that has lost
 	// data.
 	ErrForeign, ErrDamaged = store.ErrForeign, store.ErrDamaged
-	// ErrSuperseded and ErrForgetful are the causes when other replicas refuse this one.
-	ErrSuperseded, ErrForgetful = wire.ErrSuperseded, wire.ErrForgetful
+	// ErrSuperseded, ErrForgetful and ErrAhead are the causes when other replicas refuse this one.
+	ErrSuperseded, ErrForgetful, ErrAhead = wire.ErrSuperseded, wire.ErrForgetful, wire.ErrAhead
 	// ErrInvariant is the cause when the engine found its own state broken.
 	ErrInvariant = engine.ErrInvariant
 	// ErrUnsupported is the cause when a command in the log is newer than this program.

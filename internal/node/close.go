@@ -262,9 +262,9 @@ func (n *Node) member(group *consensus.Group) bool {
 }
 
 // isRefused reports whether a replica ended because others know of a later process or life of its
-// node.
+// node, or know less than it.
 func isRefused(err error) bool {
-	return errors.Is(err, consensus.ErrSuperseded) || errors.Is(err, consensus.ErrForgetful)
+	return errors.Is(err, consensus.ErrSuperseded) || errors.Is(err, consensus.ErrForgetful) || errors.Is(err, consensus.ErrAhead)
 }
 
 // mayReopen reports whether a later node of this process may open the directory of a node that ended

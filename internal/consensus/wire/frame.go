@@ -24,6 +24,7 @@ const (
 	answerReceived   byte = 1 // an acknowledgement
 	answerSuperseded byte = 2 // ErrSuperseded
 	answerForgetful  byte = 3 // ErrForgetful
+	answerAhead      byte = 4 // ErrAhead
 )
 
 const (

@@ -48,6 +48,9 @@ var (
 	// ErrForgetful is the cause when this process began with less in its directory than its node
 	// has promised to others: an older copy was put back.
 	ErrForgetful = errors.New("holdfast: the directory is older than what its node has promised to others")
+	// ErrAhead is the cause when this replica has acknowledged to the raft leader what that never
+	// sent: the others have forgotten entries that this one knows to be committed.
+	ErrAhead = errors.New("holdfast: the directory has committed entries that the other voters have forgotten: older copies of theirs were put back")
 )
 
 // inbound is an incoming connection and its sender.
@@ -192,6 +195,9 @@ func (r *Registry) accept(in *inbound, messages []raftpb.Message) error {
 	s, now := r.nodes[in.node], time.Now() // the node is kept while it is connected
 	s.at, s.speaks = now, true
 	for i := range messages {
+		if err := r.ahead(&messages[i]); err != nil {
+			return err
+		}
 		s.heard.message(&messages[i], now)
 		if p, ok := promises(&messages[i], r.self); ok {
 			s.promised, s.bound = s.promised.Advance(p), true

@@ -105,6 +105,8 @@ func reject(conn net.Conn, err error) {
 	switch {
 	case errors.Is(err, ErrSuperseded):
 		what = answerSuperseded
+	case errors.Is(err, ErrAhead):
+		what = answerAhead
 	case !errors.Is(err, ErrForgetful):
 		return
 	}
@@ -142,7 +144,7 @@ func (p *pacer) ended() error {
 
 func (c *Carrier) logClose(conn net.Conn, err error) {
 	bad := false
-	for _, reason := range []error{errFrame, errRefused, engine.ErrInvariant, ErrSuperseded, ErrForgetful, os.ErrDeadlineExceeded} {
+	for _, reason := range []error{errFrame, errRefused, engine.ErrInvariant, ErrSuperseded, ErrForgetful, ErrAhead, os.ErrDeadlineExceeded} {
 		bad = bad || errors.Is(err, reason)
 	}
 	if !bad || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -30,6 +30,7 @@ type Registry struct {
 	former  map[uint64]string // members before the last snapshot that was received
 	changes uint64            // counts arrivals and departures
 	nodes   map[fsm.Node]*knownNode
+	sent    map[uint64]sent // by replica, as raft leader
 }
 
 // heardMax bounds the nodes that are remembered. Nodes without a directory are new ones at each
@@ -39,7 +40,7 @@ const heardMax = 4096
 func newRegistry(self uint64, resolve func(string) (string, bool), recorded func(fsm.Node) (uint64, bool)) *Registry {
 	return &Registry{
 		self: self, resolve: resolve, recorded: recorded, removed: make(chan uint64, 1),
-		members: make(map[uint64]string), nodes: make(map[fsm.Node]*knownNode),
+		members: make(map[uint64]string), nodes: make(map[fsm.Node]*knownNode), sent: make(map[uint64]sent),
 	}
 }
 
@@ -67,6 +68,7 @@ func (r *Registry) Remove(_, replica uint64) {
 	}
 	delete(r.members, replica)
 	delete(r.former, replica)
+	delete(r.sent, replica)
 	select {
 	case <-r.removed: // the later one counts
 	default:
@@ -85,6 +87,7 @@ func (r *Registry) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.former, r.members = r.members, make(map[uint64]string)
+	clear(r.sent) // this replica leads no term that it has sent in
 }
 
 // Len is how many replicas or nodes the larger of the maps has.

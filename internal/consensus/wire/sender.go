@@ -55,6 +55,8 @@ func (s *sender) listen() {
 				s.carrier.cfg.Expelled(fmt.Errorf("%w, says the replica at %v", ErrSuperseded, s.conn.RemoteAddr()))
 			case answerForgetful:
 				s.carrier.cfg.Expelled(fmt.Errorf("%w, says the replica at %v", ErrForgetful, s.conn.RemoteAddr()))
+			case answerAhead:
+				s.carrier.cfg.Expelled(fmt.Errorf("%w, says the raft leader at %v", ErrAhead, s.conn.RemoteAddr()))
 			}
 		}
 		if err != nil {
@@ -95,6 +97,7 @@ func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
 		return err
 	}
 	s.carrier.vouch(batch.Requests)
+	s.carrier.Nodes.sending(batch.Requests, s.carrier.cfg.Disk.Last())
 	rest := merge(batch.Requests)
 	for len(rest) > 0 {
 		n, size := 1, rest[0].SizeUpperLimit()
@@ -142,6 +145,7 @@ func (s *sender) backed(messages []raftpb.Message) error {
 // returns the refusal of an earlier chunk.
 func (s *sender) SendChunk(chunk raftpb.Chunk) error {
 	chunk.Filepath = filepath.Base(chunk.Filepath)
+	s.carrier.Nodes.sendingSnapshot(chunk.ReplicaID, chunk.Index)
 	return s.send(frameChunk, &chunk, chunkTimeout)
 }
 
