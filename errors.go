@@ -61,6 +61,8 @@ var (
 	// joins as a new node. A node that the group has replaced while it was away comes back by
 	// itself, as the same node, without an error.
 	ErrRemoved = node.ErrRemoved
+	// ErrNotRemoved: the raft leader refuses to remove a node. The error is a *RemoveError.
+	ErrNotRemoved = errors.New("holdfast: the node is not removed")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
 	// of its name, which the node joins. Leases end with it; later calls wait for the other group.
 	ErrYielded = node.ErrYielded
@@ -148,6 +150,23 @@ func (e *FieldError) Error() string { return "holdfast: invalid " + e.Field + ":
 // Is reports whether target is ErrInvalid.
 func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
 
+// RemoveError says why the raft leader refuses to remove a node. errors.Is(err, ErrNotRemoved) holds
+// for it.
+type RemoveError struct {
+	NodeID string
+	Last   bool // it is the last voter, without which the group would be lost; else Raft hears it
+}
+
+func (e *RemoveError) Error() string {
+	if e.Last {
+		return fmt.Sprintf("holdfast: node %s is not removed: it is the last voter, without which the group would be lost", e.NodeID)
+	}
+	return fmt.Sprintf("holdfast: node %s is not removed: Raft hears it; to take a node out that lives, use its Leave", e.NodeID)
+}
+
+// Is reports whether target is ErrNotRemoved.
+func (e *RemoveError) Is(target error) bool { return target == ErrNotRemoved }
+
 // ExhaustedError names the bound that is reached. errors.Is(err, ErrExhausted) holds for it.
 type ExhaustedError struct {
 	What  string // of which there are too many
@@ -175,6 +194,7 @@ func (c *Cluster) apiError(err error) error {
 	var unreached *seam.UnreachedError
 	var failed *consensus.FailedError
 	var greeting *node.RefusedError
+	var kept *node.KeptError
 	switch {
 	case errors.As(err, &unknown):
 		return open(true, c.apiError(unknown.Cause))
@@ -188,6 +208,10 @@ func (c *Cluster) apiError(err error) error {
 		return unreached.Ended
 	case errors.As(err, &failed):
 		return dirError(fmt.Errorf("holdfast: the replica has failed: %w", err))
+	case errors.As(err, &kept):
+		return &RemoveError{NodeID: kept.Node, Last: kept.Reason == fsm.ReasonLast}
+	case errors.Is(err, node.ErrUnknownNode):
+		return invalid("nodeID", "the group has never known such a node")
 	case errors.As(err, &greeting):
 		return refused(greeting.Outcome)
 	case errors.Is(err, transport.ErrInvalid): // Bind was validated before

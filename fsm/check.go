@@ -31,6 +31,8 @@ func (m *Machine) checkGroup() error {
 		return broken(4, "%d locks are unsettled of %d", m.unsettled.Len(), m.locks.Len())
 	case m.stepped > m.commands:
 		return broken(7, "a step was taken at %d", m.stepped)
+	case m.evicted > m.commands:
+		return broken(7, "an order is of %d", m.evicted)
 	case m.silentSeen > m.commands:
 		return broken(7, "silence was seen at %d", m.silentSeen)
 	case m.maxTTL > TTLMax, m.holdoff > TTLMax, m.holdoff > 0 && m.serving:

@@ -245,3 +245,4 @@ func (Continue) about() (op, Process)       { return opContinue, Process{} }
 func (Forget) about() (op, Process)         { return opForget, Process{} }
 func (Ask) about() (op, Process)            { return opAsk, Process{} }
 func (RaiseTTL) about() (op, Process)       { return opRaiseTTL, Process{} }
+func (Evict) about() (op, Process)          { return opEvict, Process{} }

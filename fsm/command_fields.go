@@ -158,6 +158,13 @@ func (c *Ask) fields(f *codec) {
 	f.text(3, &c.Reason)
 }
 
+func (c *Evict) fields(f *codec) {
+	f.node(1, &c.Node)
+	f.uint(2, &c.Seen)
+	f.text(3, &c.Reason)
+	narrow(f, 4, &c.Refusal)
+}
+
 func (c *Silent) fields(f *codec) {
 	f.uint(2, &c.Seen)
 	messages(f, 1, &c.Nodes, (*Silence).fields)

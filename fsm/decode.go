@@ -93,7 +93,7 @@ func (s *scratch) empty(o op) decodable {
 		opForceRelease: (*ForceRelease)(nil), opFinish: (*Finish)(nil), opTurn: (*Turn)(nil),
 		opSweep: (*Sweep)(nil), opEndRest: (*EndRest)(nil), opRaise: (*Raise)(nil),
 		opSilent: (*Silent)(nil), opContinue: (*Continue)(nil), opForget: (*Forget)(nil),
-		opAsk: (*Ask)(nil), opRaiseTTL: (*RaiseTTL)(nil),
+		opAsk: (*Ask)(nil), opRaiseTTL: (*RaiseTTL)(nil), opEvict: (*Evict)(nil),
 	}
 	if others[o] == nil {
 		return nil

@@ -26,13 +26,14 @@ const (
 	EventSilent                              // the replica of a node was not heard for TTL, or is heard again
 	EventDeparted                            // a node has said that it leaves, or that it is gone
 	EventUnfinished                          // this command leaves a teardown or an unsettled lock: Machine.Unfinished
+	EventEvict                               // an operator orders that a node's replica is removed; Detail. With Request: the raft leader refuses that order; Reason
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	return named("event", uint8(k),
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict",
 	)
 }
 
@@ -54,6 +55,8 @@ const (
 	ReasonSuperseded         // a later process of its node is there
 	ReasonRemoved            // its node has no replica any more
 	ReasonRevoked            // by Revoke
+	ReasonHeard              // an order is refused: Raft hears the replica
+	ReasonLast               // an order is refused: no voter would be left
 	reasonEnd
 )
 
@@ -61,7 +64,7 @@ const (
 func (r Reason) String() string {
 	return named("reason", uint8(r),
 		"none", "released", "withdrawn", "closed", "expired", "incarnation", "left", "forced",
-		"finished", "abandoned", "superseded", "removed", "revoked",
+		"finished", "abandoned", "superseded", "removed", "revoked", "heard", "last",
 	)
 }
 

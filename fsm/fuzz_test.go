@@ -51,6 +51,8 @@ func everyCommand() []Command {
 		SetValue{Session: id, Value: []byte{}},
 		SetValue{Session: id},
 		RaiseTTL{time.Hour},
+		Evict{Node: id.Node, Seen: 12, Reason: "its disk burnt"},
+		Evict{Node: id.Node, Seen: 13, Refusal: ReasonHeard},
 	}
 }
 

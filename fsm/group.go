@@ -68,6 +68,36 @@ func (g *group) longestTTL() time.Duration {
 	return g.maxTTL
 }
 
+// Evict is an operator's order that the raft leader removes the replica of a node, whose process is
+// dead: it ends no session (S9). Seen is how many commands its proposer had applied: CodeFinished
+// where another Evict was carried out since. With a Refusal it is the raft leader's word that it
+// refuses the order of number Seen: CodeFinished if that is not the last Evict. CodeInvalid for an
+// order without words, and for a refusal with words.
+type Evict struct {
+	Node    Node
+	Seen    uint64
+	Reason  string // the operator's words
+	Refusal Reason // ReasonNone, ReasonHeard or ReasonLast
+}
+
+func (c *Evict) apply(m *Machine) Outcome {
+	refuses := c.Refusal == ReasonHeard || c.Refusal == ReasonLast
+	switch {
+	case c.Node == (Node{}) || c.Seen == 0 || c.Seen >= m.commands || !validText(c.Reason, LabelBytesMax),
+		refuses == (c.Reason != ""), !refuses && c.Refusal != ReasonNone:
+		return Outcome{Code: CodeInvalid}
+	case c.Seen < m.evicted, refuses && c.Seen != m.evicted:
+		return Outcome{Code: CodeFinished}
+	}
+	m.evicted = m.commands
+	e := Event{Index: m.commands, Kind: EventEvict, Session: SessionID{Node: c.Node}, Reason: c.Refusal, Detail: c.Reason}
+	if refuses {
+		e.Request = c.Seen
+	}
+	m.events = append(m.events, e)
+	return Outcome{}
+}
+
 // SilentMax bounds the nodes that one Silent names. Part of the replicated machine.
 const SilentMax = 64
 

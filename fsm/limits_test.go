@@ -439,3 +439,22 @@ func TestThePastHoldsTheLastGrantsOfEachLock(t *testing.T) {
 		t.Fatal("not the lock whose last grant ended first was forgotten")
 	}
 }
+
+func TestAnOrderOutOfBoundsIsInvalid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]Command{
+		"order without words":   Evict{Node: Node{'a'}, Seen: 1},
+		"order about nobody":    Evict{Seen: 1, Reason: "r"},
+		"order at length":       Evict{Node: Node{'a'}, Seen: 1, Reason: strings.Repeat("r", LabelBytesMax+1)},
+		"order out of the blue": Evict{Node: Node{'a'}, Reason: "r"},
+		"order of tomorrow":     Evict{Node: Node{'a'}, Seen: 99, Reason: "r"},
+		"refusal for nothing":   Evict{Node: Node{'a'}, Seen: 1, Refusal: ReasonLeft},
+		"order that is refused": Evict{Node{'a'}, 1, "r", ReasonHeard},
+	} {
+		b := newBench(t)
+		before := stateOf(b.m)
+		if b.must(c, CodeInvalid); string(stateOf(b.m)) != string(before) {
+			t.Errorf("%s: the state changed", name)
+		}
+	}
+}

@@ -92,6 +92,7 @@ type group struct {
 	stepped    uint64        // index of the last Continue that was carried out
 	maxTTL     time.Duration // of RaiseTTL, 0 before the first
 	holdoff    time.Duration // of a recovered group: before its Serve, from its opening on
+	evicted    uint64        // number of the last Evict that was carried out
 }
 
 // request finds a live claim by the number of its session's opening and its own.

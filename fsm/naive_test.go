@@ -17,6 +17,7 @@ type naive struct {
 	bootstrap      uint32
 	voters         uint32
 	silentSeen     uint64
+	evicted        uint64
 	counter, level uint64
 	runs           []*naiveRun     // processes, in the order of their Hellos
 	sessions       []*naiveSession // in the order of their ids
@@ -176,7 +177,7 @@ func (o *naive) do(c Command) Outcome {
 			o.serving = true
 			o.say(Event{Kind: EventServing})
 		}
-	case Silent, Raise:
+	case Silent, Raise, Evict:
 		return o.report(c)
 	case RaiseTTL:
 		o.maxTTL = max(o.maxTTL, c.TTL)
@@ -235,6 +236,21 @@ func (o *naive) report(c Command) Outcome {
 		for _, s := range c.Nodes {
 			o.say(Event{Kind: EventSilent, Session: SessionID{Node: s.Node}, TTL: s.For})
 		}
+	case Evict:
+		order := c.Reason != "" && c.Refusal == ReasonNone
+		refusal := c.Reason == "" && (c.Refusal == ReasonHeard || c.Refusal == ReasonLast)
+		if c.Node == (Node{}) || c.Seen == 0 || c.Seen >= o.number || !order && !refusal {
+			return Outcome{Code: CodeInvalid}
+		}
+		if c.Seen < o.evicted || refusal && c.Seen > o.evicted {
+			return Outcome{Code: CodeFinished}
+		}
+		e := Event{Kind: EventEvict, Session: SessionID{Node: c.Node}, Reason: c.Refusal, Detail: c.Reason}
+		if refusal {
+			e.Request = c.Seen
+		}
+		o.evicted = o.number
+		o.say(e)
 	case Raise:
 		_, waiters := o.count()
 		if !o.born || c.Counter > o.limits.token || c.Counter > o.counter && c.Counter+uint64(waiters) > o.limits.token {

@@ -316,6 +316,13 @@ func (w *world) direct() Command {
 		if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {
 			return Silent{w.draw("seen", int(w.o.number)+1), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
 		}
+		if rapid.IntRange(0, 2).Draw(t, "evict") == 0 {
+			return Evict{
+				id.Node, rapid.SampledFrom([]uint64{0, 1, w.o.evicted, w.o.number, w.o.number + 1}).Draw(t, "seen"),
+				rapid.SampledFrom([]string{"", "burnt"}).Draw(t, "words"),
+				rapid.SampledFrom([]Reason{ReasonNone, ReasonHeard, ReasonLast, ReasonLeft}).Draw(t, "refusal"),
+			}
+		}
 		return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, w.o.limits.token + 1}).Draw(t, "counter")}
 	case 35, 36, 37, 38, 39:
 		return w.kind(id)

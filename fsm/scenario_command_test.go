@@ -12,7 +12,8 @@ import (
 // stage is a machine under a script. The commands:
 //
 //	birth, serve, level N, raise N, raise-ttl D, hello NODE inc=N name=S [place=S], goodbye NODE [inc=N] [departure=N]
-//	silent NODE for=D seen=N, remove NODE [inc=N] since=N, revoke NODE [upto=N] reason=S
+//	silent NODE for=D seen=N, remove NODE [inc=N] since=N, revoke NODE [upto=N] reason=S,
+//	evict NODE seen=N [reason=S] [refusal=N]
 //	acquire SESSION r=N lock=S [ttl=D] [acked=N] [mode=M] [limit=N] [weight=N] [prio=N] [label=S] [value=S]
 //		[others=S,S] [delay=D] [while=N,N] [refuse=true]
 //	try ... (the same, without waiting)
@@ -118,6 +119,8 @@ func tale(e Event) string {
 		text += fmt.Sprintf(" %s %v", short(e.Session), e.TTL)
 	case EventSessionEnded:
 		text += " " + short(e.Session)
+	case EventEvict:
+		text += fmt.Sprintf(" %c of %d", e.Session.Node[0], e.Request)
 	case EventSilent:
 		text += fmt.Sprintf(" %c for %v", e.Session.Node[0], e.TTL)
 	case EventDeparted:
@@ -265,6 +268,8 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 		return Serve{}
 	case "silent":
 		return Silent{number(args["seen"]), []Silence{{Node{bare[0][0]}, duration(args["for"])}}}
+	case "evict":
+		return Evict{Node{bare[0][0]}, number(args["seen"]), args["reason"], Reason(number(args["refusal"]))}
 	case "level":
 		return Level{number(bare[0])}
 	case "raise":

@@ -18,6 +18,7 @@ func (g *group) fields(f *codec) {
 	f.uint(11, &g.stepped)
 	f.millis(12, &g.maxTTL)
 	f.millis(13, &g.holdoff)
+	f.uint(14, &g.evicted)
 }
 
 func (n *node) fields(f *codec) {

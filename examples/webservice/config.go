@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +30,19 @@ type config struct {
 	http     string
 	every    time.Duration
 	holdfast holdfast.Config
+}
+
+// leaveFile says, beside the data directory, that this process is to leave for good when it is told to
+// stop: a process with a directory cannot know by itself whether it will come back.
+func (c config) leaveFile() string { return filepath.Clean(c.holdfast.DataDir) + ".leave" }
+
+// leaves reports whether this process does not come back as the same node.
+func (c config) leaves() bool {
+	if c.holdfast.DataDir == "" {
+		return true
+	}
+	_, err := os.Stat(c.leaveFile())
+	return err == nil
 }
 
 // fromEnvironment reads the configuration. An error names the variable.

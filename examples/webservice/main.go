@@ -9,7 +9,8 @@
 //	GET  /metrics       figures for Prometheus
 //
 // One process at a time is the leader and runs a job every so often. On SIGTERM a process finishes
-// its requests and leaves: its locks are free at once.
+// its requests and leaves: its locks are free at once. With a data directory it only closes, unless
+// "webservice leave" has run before, in its environment: then it leaves for good.
 package main
 
 import (
@@ -37,7 +38,11 @@ const (
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	cfg, err := fromEnvironment(os.Getenv)
-	if err == nil {
+	switch {
+	case err != nil:
+	case len(os.Args) > 1 && os.Args[1] == "leave":
+		err = os.WriteFile(cfg.leaveFile(), nil, 0o600)
+	default:
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		err = run(ctx, cfg, log)
@@ -89,11 +94,11 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 	case err = <-failed:
 	}
 	cancel() // the jobs end; requests get time to finish
-	return errors.Join(err, s.stop(server, &jobs, cfg.holdfast.DataDir != ""))
+	return errors.Join(err, s.stop(server, &jobs, cfg))
 }
 
 // stop ends the process in good order: first requests and jobs, then the node.
-func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, comesBack bool) error {
+func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, cfg config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 	defer cancel()
 	ended := make(chan struct{})
@@ -103,11 +108,14 @@ func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, comesBack bool
 	case <-ended:
 	case <-ctx.Done():
 	}
-	if s.cluster.Err() == nil && !comesBack {
+	if s.cluster.Err() == nil && cfg.leaves() {
 		// This process never comes back: another node votes in its place before Leave returns.
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 		defer cancel()
 		err = errors.Join(err, s.cluster.Leave(ctx))
+		if err == nil && cfg.holdfast.DataDir != "" {
+			err = os.Remove(cfg.leaveFile()) // the next process on the directory is a new node, and stays
+		}
 	}
 	err = errors.Join(err, s.cluster.Close()) // with a directory it comes back as the same node
 	<-ended

@@ -321,6 +321,31 @@ func TestARollingUpdateWithDisksRefusesNoRequest(t *testing.T) {
 	f.check()
 }
 
+// A StatefulSet that is scaled from three to one: each process that goes is told so before.
+func TestAFleetWithDisksShrinksToOneThatServes(t *testing.T) {
+	f := newFleet(t)
+	dir := func(name string) string { return filepath.Join(f.dir, name) }
+	f.three(dir)
+	for _, p := range f.live[1:] {
+		cmd := child.Self()
+		cmd.Args = append(cmd.Args, "leave")
+		cmd.Env = append(cmd.Env, "HOLDFAST_EXAMPLE=1", "HOLDFAST_DATA_DIR="+dir(p.name))
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(f.live) > 1 {
+		f.stop(f.live[1])
+	}
+	f.says(f.live[0], "holdfast_voters 1\n")
+	if err := f.post(0, "/orders/last"); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(f.dir, "*.leave")); err != nil || len(left) > 0 {
+		t.Errorf("those that left would leave again: %v, %v", left, err)
+	}
+}
+
 func TestTheEnvironmentIsReadAndWhatIsWrongIsNamed(t *testing.T) {
 	values := map[string]string{
 		"HTTP_ADDR": ":1", "HOLDFAST_JOIN": "dns+a:1, b:2,", "HOLDFAST_SECRETS": "x,y", "HOLDFAST_BOOTSTRAP": "-1", "HOLDFAST_TTL": "3s",

@@ -47,6 +47,28 @@ func (w *world) judge(p autopilot.Plan, want int) error {
 	return nil
 }
 
+// ordered is the input of a raft leader that an operator has ordered to remove a node.
+func (w *world) ordered(want int, node string) autopilot.Input {
+	in := w.input(want)
+	for i := range in.Members {
+		if in.Members[i].Node == node {
+			in.Members[i].Ordered = "it burnt"
+		}
+	}
+	return in
+}
+
+// judgeOrder objects to the removal by order of a replica that is heard, or of the raft leader.
+func (w *world) judgeOrder(p autopilot.Plan) error {
+	switch at := w.at(slotOf(p.Node)); {
+	case w.bits&unknown != 0 || w.is(slotOf(p.Node), leader):
+		return errors.New("P11: an order removes the raft leader, or before a barrier")
+	case at == voterWell, at == voterFresh, at == standbyReady, at == standbyFresh:
+		return errors.New("P11: an order removes a replica that is heard")
+	}
+	return nil
+}
+
 // deaf asks what the raft leader would do if it heard nobody else.
 func (w *world) deaf(want int) error {
 	in := w.input(want)

@@ -11,6 +11,7 @@ import (
 const (
 	stableAfter = time.Second      // a standby must have been well for so long to be promoted
 	refusedTime = 30 * time.Second // a candidate that the group refused is left alone for so long
+	orderTime   = 10 * time.Second // an operator's order counts for so long: its caller repeats it
 	goneTime    = 2 * time.Second  // a node must have had no replica for so long to wait for nothing
 	idleTime    = time.Hour        // a client without a session is counted for so long
 )
@@ -82,6 +83,7 @@ const (
 type Leader struct {
 	cfg      Config
 	silences *silences
+	orders   map[string]order // by node
 
 	healthySince   map[uint64]lease.Instant // since when a replica has been heard and caught up
 	unseen         map[uint64]lease.Instant // since when gossip has not seen it
@@ -96,9 +98,16 @@ type Leader struct {
 	unknown        bool                     // whether a change may be under way whose outcome this node does not know
 }
 
+// order is an operator's order that a node's replica is removed.
+type order struct {
+	number uint64 // of the command
+	words  string
+	at     lease.Instant
+}
+
 // New returns the knowledge of a node that is not raft leader.
 func New(cfg Config) *Leader {
-	l := &Leader{cfg: cfg, silences: newSilences()}
+	l := &Leader{cfg: cfg, silences: newSilences(), orders: make(map[string]order)}
 	l.Follow()
 	return l
 }
@@ -113,8 +122,44 @@ func (l *Leader) Follow() {
 	l.leaving = nil
 }
 
-// Note takes what a raft leader has published, from the log: an EventSilent.
-func (l *Leader) Note(e *fsm.Event, now lease.Instant) { l.silences.note(e, now) }
+// Note takes what the log says of the replicas of a node: an EventSilent, by a raft leader, or an
+// EventEvict, an operator's order or its refusal.
+func (l *Leader) Note(e *fsm.Event, now lease.Instant) {
+	node := e.Session.Node.String()
+	switch {
+	case e.Kind == fsm.EventSilent:
+		l.silences.note(e, now)
+	case e.Reason == fsm.ReasonNone:
+		l.orders[node] = order{e.Index, e.Detail, now}
+	case l.orders[node].number == e.Request:
+		delete(l.orders, node)
+	}
+}
+
+// Refusal refuses an operator's order that P11 does not allow, nil if there is none. It is for one
+// node, and the machine lets only the last order be refused.
+func (l *Leader) Refusal(s State, plan Plan, now lease.Instant) *fsm.Evict {
+	maps.DeleteFunc(l.orders, func(node string, o order) bool {
+		return now-o.at > lease.Instant(orderTime) || s.Members.Change != 0 && !s.Members.Has(node)
+	})
+	if plan.Bears < 0 || l.unknown || l.silences.listening(now) < l.cfg.Moment {
+		return nil
+	}
+	for node, o := range l.orders {
+		replica, _ := s.Members.Replica(node)
+		refusal := fsm.ReasonNone
+		switch {
+		case s.Members.Votes(node) && len(s.Members.Voters) == 1:
+			refusal = fsm.ReasonLast
+		case node == s.Self || l.silences.since(replica, now) < l.cfg.Moment:
+			refusal = fsm.ReasonHeard
+		}
+		if id, err := fsm.ParseNode(node); err == nil && refusal != fsm.ReasonNone {
+			return &fsm.Evict{Node: id, Seen: o.number, Refusal: refusal}
+		}
+	}
+	return nil
+}
 
 // Hurry reports whether somebody waits for the next step.
 func (l *Leader) Hurry() bool { return l.hurry }
@@ -279,6 +324,9 @@ func (l *Leader) replica(v *snapshot, role Role, replica uint64, node string, no
 	r := Member{
 		Node: node, Zone: m.Zone, Role: role, Departure: v.Departed(node), Disk: v.hellos[node].Place != (fsm.Place{}),
 		Heard: l.silences.since(replica, now), Seen: since(l.unseen, replica, !m.Here || m.Replica != replica, now),
+	}
+	if o := l.orders[node]; now-o.at <= lease.Instant(orderTime) {
+		r.Ordered = o.words
 	}
 	r.Succeeded = m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster && m.Replica != replica
 	match := v.Heard[replica].Match

@@ -186,3 +186,49 @@ func TestAVoterIsRemovedOnlyOnTheWordOfThoseHeardSinceTheLastChange(t *testing.T
 		}
 	}
 }
+
+// An order counts for ten seconds, and is refused for a replica that is heard, or for the last voter;
+// a raft leader that has just begun says neither.
+func TestAnOrderIsRefusedWhereItMustNotBeCarriedOut(t *testing.T) {
+	t.Parallel()
+	const ms = lease.Instant(time.Millisecond)
+	const a, b = "01000000-0000-0000-0000-000000000000", "02000000-0000-0000-0000-000000000000"
+	for _, c := range []struct {
+		name        string
+		target      string
+		voters      map[uint64]string
+		silent, now lease.Instant
+		refusal     fsm.Reason
+		removes     bool
+	}{
+		{"heard", b, map[uint64]string{1: a, 2: b, 3: "c"}, 0, 5000 * ms, fsm.ReasonHeard, false},
+		{"silent", b, map[uint64]string{1: a, 2: b, 3: "c"}, 1500 * ms, 5000 * ms, 0, true},
+		{"silent, long ago ordered", b, map[uint64]string{1: a, 2: b, 3: "c"}, 1500 * ms, 14_000 * ms, 0, false},
+		{"the raft leader itself", a, map[uint64]string{1: a, 2: b, 3: "c"}, 0, 5000 * ms, fsm.ReasonHeard, false},
+		{"the last voter", a, map[uint64]string{1: a}, 0, 5000 * ms, fsm.ReasonLast, false},
+		{"a raft leader that has just begun", b, map[uint64]string{1: a, 2: b, 3: "c"}, 0, 1500 * ms, 0, false},
+	} {
+		l := New(Config{Want: 3, Moment: time.Second, ReplaceAfter: time.Hour})
+		node, err := fsm.ParseNode(c.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := func(now lease.Instant) State {
+			return State{
+				Self: a, Members: Members{Voters: c.voters, Change: 5}, Info: fsm.Info{Born: true, Serving: true},
+				Heard: map[uint64]Heard{2: {At: now - c.silent}, 3: {At: now}}, Departed: func(string) fsm.Departure { return fsm.Stays },
+			}
+		}
+		l.Plan(state(1000*ms), 1000*ms)
+		l.Carried(Plan{Kind: Barrier}, Done, 5, 1000*ms)
+		l.Plan(state(1100*ms), 1100*ms) // the membership is known from here on
+		l.Note(&fsm.Event{Kind: fsm.EventEvict, Index: 9, Session: fsm.SessionID{Node: node}, Detail: "burnt"}, 2000*ms)
+		plan := l.Plan(state(c.now), c.now)
+		refused := l.Refusal(state(c.now), plan, c.now)
+		if (plan.Kind == Remove) != c.removes || (refused != nil) != (c.refusal != 0) {
+			t.Errorf("%s: %v, refused with %v", c.name, plan, refused)
+		} else if refused != nil && (refused.Refusal != c.refusal || refused.Seen != 9) {
+			t.Errorf("%s: refused with %+v", c.name, refused)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func (v *view) next() Plan {
 		return p
 	}
 	for _, rule := range []func() Plan{
-		v.removeGone, v.removeReplaced, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.addStandby,
+		v.removeGone, v.removeOrdered, v.removeReplaced, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.addStandby,
 	} {
 		if p := rule(); p.Kind != None {
 			return p
@@ -56,6 +56,27 @@ func (v *view) blocked() Plan {
 // does not shrink by it.
 func (v *view) removeGone() Plan {
 	return v.removeVoter(func(m Member) bool { return m.Departure == fsm.Gone }, "it has ended for good")
+}
+
+// removeOrdered removes a replica by an operator's order: P11.
+func (v *view) removeOrdered() Plan {
+	words := func(m Member) string {
+		if m.Ordered == "" || v.hears(m) {
+			return ""
+		}
+		return "an operator has ordered it: " + m.Ordered
+	}
+	for _, m := range v.voters { // removeVoter takes the first that matches
+		if reason := words(m); reason != "" && m.Node != v.Self {
+			return v.removeVoter(func(other Member) bool { return other.Node == m.Node }, reason)
+		}
+	}
+	return v.pick(Remove, func(m Member) string {
+		if m.Role == Standby {
+			return words(m)
+		}
+		return ""
+	})
 }
 
 // removeReplaced removes the voter that was silent longest before a standby takes its place, if

@@ -54,7 +54,7 @@ func explore(nodes, want int) (worlds int, err error) {
 		if e := w.judge(plan, want); e != nil {
 			return len(list), fmt.Errorf("%w\n%s", e, story(i, plan.Kind.String()+" "+plan.Node))
 		}
-		w.moves(nodes, plan, func(what string, n world, e error) {
+		visit := func(what string, n world, e error) {
 			if e != nil && err == nil {
 				err = fmt.Errorf("%w\n%s", e, story(i, fmt.Sprintf("%s: %v", what, n)))
 			}
@@ -62,7 +62,16 @@ func explore(nodes, want int) (worlds int, err error) {
 				seen[k] = true
 				list = append(list, visited{n, step{i, what}})
 			}
-		})
+		}
+		w.moves(nodes, plan, visit)
+		for _, node := range names[:nodes] {
+			if plan := autopilot.Next(w.ordered(want, node)); plan.Kind == autopilot.Remove && plan.Node == node {
+				if e := w.judgeOrder(plan); e != nil {
+					return len(list), fmt.Errorf("%w\n%s", e, story(i, "by order"))
+				}
+				w.shellMoves(plan, visit)
+			}
+		}
 		if err != nil {
 			return len(list), err
 		}

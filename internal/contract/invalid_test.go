@@ -155,10 +155,11 @@ func TestANilContextIsRefusedEverywhere(t *testing.T) {
 			}
 			return nil
 		},
-		"Renew":   func() error { return l.Renew(none) },
-		"Set":     func() error { return l.Set(none, nil) },
-		"Release": func() error { return l.Release(none) },
-		"Leave":   func() error { return c.Leave(none) },
+		"Renew":      func() error { return l.Renew(none) },
+		"Set":        func() error { return l.Set(none, nil) },
+		"Release":    func() error { return l.Release(none) },
+		"Leave":      func() error { return c.Leave(none) },
+		"RemoveNode": func() error { return c.RemoveNode(none, c.ID(), "why") },
 	}
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, holdfast.ErrInvalid) {

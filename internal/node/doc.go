@@ -50,6 +50,7 @@
 //	pilot.go     what a raft leader does for the membership: internal/autopilot decides
 //	quorum.go    whether the group has a raft leader
 //	place.go     whether the node has its place, and what gossip says of it
+//	remove.go    a dead node is removed by an operator's order
 //	probe.go     which process is at an address
 //	query.go     what the API asks
 //	close.go     the end: Close, a failure, Leave

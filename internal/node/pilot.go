@@ -31,21 +31,27 @@ type pilot struct {
 	leader *autopilot.Leader
 
 	mu       sync.Mutex
-	silences map[fsm.Node]silence // the last of each node that the local replica has applied since
+	news     map[newsKey]news // what the local replica has applied since, the last of each kind and node
+	removals map[*removal]bool
 
 	plan  atomic.Pointer[autopilot.Plan] // the last one, nil while this node is not raft leader
 	waits time.Time                      // since when the plan is to wait; zero: it is not
 	told  bool                           // a line of the log has said so
 }
 
-// silence is an EventSilent and when it was applied.
-type silence struct {
+// news is an event about a node's replica, and when it was applied.
+type news struct {
 	event fsm.Event
 	at    lease.Instant
 }
 
+type newsKey struct {
+	kind fsm.EventKind
+	node fsm.Node
+}
+
 func newPilot(n *Node) *pilot {
-	p := &pilot{n: n, quorum: quorum{n: n}, silences: make(map[fsm.Node]silence), leader: autopilot.New(autopilot.Config{
+	p := &pilot{n: n, quorum: quorum{n: n}, news: make(map[newsKey]news), removals: make(map[*removal]bool), leader: autopilot.New(autopilot.Config{
 		Want: n.cfg.Voters, Moment: n.cfg.Moment, ReplaceAfter: n.cfg.ReplaceAfter,
 		LaterLife: consensus.LaterLife,
 	})}
@@ -56,22 +62,28 @@ func newPilot(n *Node) *pilot {
 // note records an event that the local replica has applied.
 func (p *pilot) note(e *fsm.Event) {
 	switch e.Kind {
-	case fsm.EventSilent:
+	case fsm.EventSilent, fsm.EventEvict:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.silences[e.Session.Node] = silence{*e, p.n.clock.Now()}
+		p.news[newsKey{e.Kind, e.Session.Node}] = news{*e, p.n.clock.Now()}
+		if e.Kind == fsm.EventEvict {
+			for r := range p.removals {
+				r.note(e)
+			}
+			p.Wake()
+		}
 	case fsm.EventDeparted:
 		p.Wake()
 	}
 }
 
-// hear passes the silences that the replica has applied to the leader.
+// hear passes the events that the replica has applied to the leader.
 func (p *pilot) hear() {
 	p.mu.Lock()
-	silences := p.silences
-	p.silences = make(map[fsm.Node]silence)
+	all := p.news
+	p.news = make(map[newsKey]news)
 	p.mu.Unlock()
-	for _, s := range silences {
+	for _, s := range all {
 		p.leader.Note(&s.event, s.at)
 	}
 }
@@ -116,6 +128,11 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	if silent := p.leader.Report(state, plan, now); silent != nil {
 		_, err := group.Propose(ctx, fsm.Encode(silent)) // a lost one is proposed again
 		return err == nil                                // the plan is older by that: a silent voter may be heard by now
+	}
+	if refusal := p.leader.Refusal(state, plan, now); refusal != nil {
+		if _, err := group.Propose(ctx, fsm.Encode(*refusal)); err == nil {
+			p.n.log.Warn("refused an operator's order to remove a node", "target", p.n.described(refusal.Node.String()), "because", refusal.Refusal)
+		}
 	}
 	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.n.founder.share() {
 		return false

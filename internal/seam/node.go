@@ -37,6 +37,9 @@ type Node interface {
 	// Leave is Close of a node that does not come back. It closes the node also when it fails.
 	Leave(ctx context.Context) error
 
+	// RemoveNode has the raft leader take the replica of a dead node out of the group.
+	RemoveNode(ctx context.Context, target fsm.Node, reason string) error
+
 	// Status is what the node knows now. It does no I/O.
 	Status() Status
 	// Missing says what a node waits for that is not ready, "" for nothing that it knows of.

@@ -130,6 +130,14 @@ func (n *Node) Leave(context.Context) error {
 	return err
 }
 
+// RemoveNode implements seam.Node: it knows of no node but itself, the last voter.
+func (n *Node) RemoveNode(_ context.Context, target fsm.Node, _ string) error {
+	if target == n.self.Node {
+		return &node.KeptError{Node: target.String(), Reason: fsm.ReasonLast}
+	}
+	return node.ErrUnknownNode
+}
+
 // Status implements seam.Node.
 func (n *Node) Status() seam.Status {
 	id := n.self.Node.String()
