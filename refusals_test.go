@@ -2,14 +2,12 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/node"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
@@ -33,22 +31,22 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// sessionsOf are the numbers of the node's sessions that the group has, and whether the node knows
-// them to be open.
-func sessionsOf(c *Cluster) map[uint64]bool {
-	known := make(map[uint64]bool)
-	group, _ := c.node.(*node.Node).Proposer.Current()
-	group.Read(func(m *fsm.Machine) {
-		for s := range m.Sessions() {
-			known[s.ID.Number] = false
-		}
-	})
-	for number := range known {
-		if s := c.keeper.table.Get(number); s != nil {
-			known[number] = s.Until() != 0
-		}
+// ended reports whether the group has ended a session of this process.
+func ended(t *testing.T, c *Cluster, number uint64) bool {
+	t.Helper()
+	q := fsm.QueryClaims{Process: c.self.Process(), Sessions: []fsm.SessionClaims{{Number: number}}}
+	now, err := seam.Ask(patient(t), c.group, seam.Committed, q)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return known
+	return now.Sessions[0].Ended
+}
+
+// known reports whether both the group and the node have a session, which is open.
+func known(t *testing.T, c *Cluster, number uint64) bool {
+	t.Helper()
+	s := c.keeper.table.Get(number)
+	return s != nil && s.Until() != 0 && !ended(t, c, number)
 }
 
 // becomes waits until what the node does in the background has made ok true.
@@ -63,91 +61,6 @@ func becomes(t *testing.T, what string, ok func() bool) {
 			t.Errorf("not within 20 s: %s", what)
 			return
 		}
-	}
-}
-
-// refusal is how a call comes to be refused.
-type refusal struct {
-	limits  fsm.Limits
-	floor   Token
-	prepare func(t *testing.T, c *Cluster) context.Context
-	call    func(ctx context.Context, c *Cluster, opts ...Option) error
-	want    error
-}
-
-// refusals are those that the API can bring about.
-func refusals() map[string]refusal {
-	hold := func(opts ...Option) func(t *testing.T, c *Cluster) context.Context {
-		return func(t *testing.T, c *Cluster) context.Context {
-			if _, err := c.Acquire(patient(t), "x", opts...); err != nil {
-				t.Fatal(err)
-			}
-			return patient(t)
-		}
-	}
-	acquire := func(name string, add ...Option) func(ctx context.Context, c *Cluster, opts ...Option) error {
-		return func(ctx context.Context, c *Cluster, opts ...Option) error {
-			_, err := c.Acquire(ctx, name, append(add, opts...)...)
-			return err
-		}
-	}
-	try := func(ctx context.Context, c *Cluster, opts ...Option) error {
-		_, err := c.TryAcquire(ctx, "x", opts...)
-		return err
-	}
-	return map[string]refusal{
-		"held":           {prepare: hold(), call: try, want: ErrHeld},
-		"limit mismatch": {prepare: hold(WithLimit(3)), call: acquire("x", WithLimit(2)), want: ErrLimitMismatch},
-		"deadlock": {call: acquire("x", WithDeadlockCheck()), want: ErrDeadlock, prepare: func(t *testing.T, c *Cluster) context.Context {
-			l, err := c.Acquire(patient(t), "x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.Context() // whoever waits for x under it waits for itself
-		}},
-		"too many locks": {limits: fsm.Limits{Locks: 1}, prepare: hold(), call: acquire("y"), want: ErrExhausted},
-		"too many in sets": {limits: fsm.Limits{Locks: 2}, prepare: hold(), want: ErrExhausted, call: func(ctx context.Context, c *Cluster, opts ...Option) error {
-			_, err := c.AcquireAll(ctx, []string{"{t}1", "{t}2"}, opts...)
-			return err
-		}},
-		"values full":       {limits: fsm.Limits{ValueBytes: 1}, prepare: hold(), call: acquire("y", WithValue([]byte("ab"))), want: ErrExhausted},
-		"tokens exhausted":  {floor: fence.TokenMax - 1, prepare: hold(), call: acquire("y"), want: ErrExhausted},
-		"too many sessions": {limits: fsm.Limits{Sessions: 1}, prepare: hold(), call: acquire("y"), want: ErrExhausted},
-	}
-}
-
-// Of all refusals only "held" counted as an answer of a session that is open. After every other
-// one, a limit that differs or a deadlock for example, the node dropped a session that the group
-// had opened, and its next call opened another one: a thousand refused tries a second were a
-// thousand sessions, for a TTL each.
-func TestARefusedCallLeavesNoSessionOfWhichItsNodeDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	for name, r := range refusals() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cfg := Config{MaxTTL: TTLMax}
-			if r.floor > 0 {
-				cfg.TokenFloor = func(context.Context) (Token, error) { return r.floor, nil }
-			}
-			c := lonely(t, r.limits, cfg)
-			ctx := r.prepare(t, c)
-			for _, opts := range [][]Option{{WithTTL(time.Hour)}, {WithTTL(time.Hour), WithManualRenew()}} {
-				for range 20 {
-					if err := r.call(ctx, c, opts...); !errors.Is(err, r.want) {
-						t.Fatalf("%v, not %v", err, r.want)
-					}
-				}
-			}
-			becomes(t, "no more than the holder's session and the one of that TTL", func() bool {
-				known := sessionsOf(c)
-				for _, ok := range known {
-					if !ok {
-						return false
-					}
-				}
-				return len(known) <= 2
-			})
-		})
 	}
 }
 
@@ -184,7 +97,7 @@ func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 			number := s.ID().Number
 			switch {
 			case open && !manual:
-				if known := sessionsOf(c); !known[number] {
+				if !known(t, c, number) {
 					t.Errorf("%v: the group has a session of which its node does not know", code)
 				}
 				if held, waiting := s.Counts(); s.Unfinished()+held+waiting > 0 {
@@ -192,28 +105,9 @@ func TestWhateverAnAcquireIsAnsweredItLeavesNothingBehind(t *testing.T) {
 				}
 			default:
 				becomes(t, code.String()+" leaves no session", func() bool {
-					_, there := sessionsOf(c)[number]
-					return !there && c.keeper.table.Get(number) == nil
+					return (!open || ended(t, c, number)) && c.keeper.table.Get(number) == nil
 				})
 			}
 		}
 	}
-}
-
-// What an automatically renewed session was opened for was refused: it is closed when nothing has
-// hung on it for a TTL.
-func TestASessionThatARefusedCallOpenedIsClosedAsUnused(t *testing.T) {
-	t.Parallel()
-	c := lonely(t, fsm.Limits{}, Config{MaxTTL: TTLMax})
-	held, err := c.Acquire(patient(t), "x", WithLimit(3), WithManualRenew(), WithTTL(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Acquire(patient(t), "x", WithLimit(2), WithTTL(100*time.Millisecond)); !errors.Is(err, ErrLimitMismatch) {
-		t.Fatal(err)
-	}
-	becomes(t, "only the holder's session is left", func() bool {
-		known := sessionsOf(c)
-		return len(known) == 1 && known[held.grant.Session().ID().Number] && len(c.keeper.table.All()) == 1
-	})
 }

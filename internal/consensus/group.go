@@ -69,6 +69,9 @@ func (g *Group) Done() <-chan struct{} { return g.failed }
 // during and after failure and Close.
 func (g *Group) Read(fn func(*fsm.Machine)) { g.machine.read(fn) }
 
+// Answer answers a question from the local state.
+func (g *Group) Answer(q fsm.Question) fsm.Answer { return g.machine.answer(q) }
+
 // Fork is a copy of the local state, in O(1), for longer reading.
 func (g *Group) Fork() *fsm.Machine { return g.machine.fork() }
 

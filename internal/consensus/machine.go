@@ -157,6 +157,12 @@ func (m *machine) read(fn func(*fsm.Machine)) {
 	fn(m.state)
 }
 
+func (m *machine) answer(q fsm.Question) fsm.Answer {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.Answer(q)
+}
+
 func (m *machine) fork() *fsm.Machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"errors"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 )
@@ -46,7 +48,7 @@ func leftOut() map[string][]string {
 			"TestTwoHalvesOfAFleetNeverFormTwoGroups", "TestAWatcherMissesNothingWhenTheRaftLeaderDies",
 		},
 		"a machine that is suspended":   {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook"},
-		"Config.TokenFloor":             {"TestTheLastTokensAreGrantedAndNoneAfterThem", "TestATokenFloorThatPanicsIsAskedAgain"},
+		"Config.TokenFloor of a node":   {"TestATokenFloorThatPanicsIsAskedAgain"},
 		"what a node logs as it starts": {"TestALogHandlerThatPanicsCostsItsLineAlone"},
 		"no node": {
 			"TestABadConfigIsRefusedWithTheNameOfItsField", "TestAllMistakesOfAConfigAreToldAtOnce",
@@ -117,7 +119,15 @@ func onMemory(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) *hol
 		f(&cfg)
 	}
 	own := clock.System()
-	node := seamtest.NewNode(seamtest.New(own.Now, l), cfg.Name, cfg.Logger)
+	group := seamtest.New(own.Now, l)
+	if cfg.TokenFloor != nil {
+		floor, err := cfg.TokenFloor(t.Context())
+		_, _, err2 := group.Propose(t.Context(), seam.Urgent, fsm.Encode(fsm.Raise{Counter: uint64(floor)}))
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := seamtest.NewNode(group, cfg.Name, cfg.Logger)
 	c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Clock: own, Node: node}), cfg)
 	if err != nil {
 		t.Fatal(err)

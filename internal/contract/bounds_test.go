@@ -28,12 +28,16 @@ func limited(t *testing.T, l fsm.Limits, cfg holdfast.Config) *holdfast.Cluster 
 }
 
 // alonely is limited for a node alone.
-func alonely(t *testing.T, l fsm.Limits) *holdfast.Cluster {
+func alonely(t *testing.T, l fsm.Limits, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	if onAnyGroup(t) {
-		return onMemory(t, l)
+	cfg := holdfast.Config{MaxTTL: holdfast.TTLMax}
+	for _, f := range change {
+		f(&cfg)
 	}
-	c := limited(t, l, holdfast.Config{})
+	if onAnyGroup(t) {
+		return onMemory(t, l, change...)
+	}
+	c := limited(t, l, cfg)
 	if err := c.Ready(within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}

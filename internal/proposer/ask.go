@@ -9,7 +9,7 @@ import (
 )
 
 // Ask implements seam.Group.
-func (p *Proposer[G]) Ask(ctx context.Context, at seam.View, q fsm.Question) (answer fsm.Answer, err error) {
+func (p *Proposer[G]) Ask(ctx context.Context, at seam.View, q fsm.Question) (fsm.Answer, error) {
 	g, err := p.asked(ctx, at)
 	if err != nil {
 		return nil, err
@@ -17,8 +17,7 @@ func (p *Proposer[G]) Ask(ctx context.Context, at seam.View, q fsm.Question) (an
 	if list, ok := q.(fsm.QueryLocks); ok && list.Long() {
 		return g.Fork().Answer(q), nil
 	}
-	g.Read(func(m *fsm.Machine) { answer = m.Answer(q) })
-	return answer, nil
+	return g.Answer(q), nil
 }
 
 // asked is the replica whose state answers.
@@ -43,9 +42,7 @@ func (p *Proposer[G]) Pages(ctx context.Context, at seam.View, q fsm.QueryLocks)
 			return
 		}
 		if !q.Long() {
-			var page fsm.LocksPage
-			g.Read(func(m *fsm.Machine) { page, _ = q.Read(m.Answer(q)) })
-			if page.Next == nil {
+			if page, _ := q.Read(g.Answer(q)); page.Next == nil {
 				yield(page, nil)
 				return
 			}

@@ -76,9 +76,6 @@ func (p *Proposer[G]) followAnother(g G) {
 		return
 	}
 	f.number = p.GivenUp()
-	g.Read(func(m *fsm.Machine) { f.told = m.Commands() })
-	f.follower.Gap(f.told, func(q fsm.Question) (answer fsm.Answer, err error) {
-		g.Read(func(m *fsm.Machine) { answer = m.Answer(q) })
-		return answer, nil
-	})
+	f.told = g.Answer(fsm.QueryGroup{}).State()
+	f.follower.Gap(f.told, func(q fsm.Question) (fsm.Answer, error) { return g.Answer(q), nil })
 }

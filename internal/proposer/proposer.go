@@ -19,7 +19,7 @@ type Group interface {
 	comparable
 	Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error)
 	Barrier(ctx context.Context) error
-	Read(look func(*fsm.Machine))
+	Answer(q fsm.Question) fsm.Answer
 	Fork() *fsm.Machine
 }
 

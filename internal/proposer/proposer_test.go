@@ -39,7 +39,7 @@ func (r *replica) Propose(ctx context.Context, _ []byte) (fsm.Outcome, error) {
 	return fsm.Outcome{Code: r.code}, r.answer(ctx)
 }
 
-func (r *replica) Read(look func(*fsm.Machine)) { look(fsm.New()) }
+func (r *replica) Answer(q fsm.Question) fsm.Answer { return fsm.New().Answer(q) }
 
 func (r *replica) Fork() *fsm.Machine { return fsm.New() }
 
