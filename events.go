@@ -38,6 +38,11 @@ type Events struct {
 	// ids of the voters that gossip does not see alive. It is told true, and nil, when there is a
 	// raft leader again.
 	Quorum func(ok bool, missing []string)
+	// Ill is told true when the node falls ill, and why, in the words of Status.Waits: its process
+	// runs, but for a second (two elections, if that is more) its disk has not finished a write, or
+	// nothing was answered of what it has proposed or read. It is told false, and "", when the node
+	// is well again.
+	Ill func(ill bool, why string)
 	// RaftLeader is told when another node, or none (""), becomes raft leader as far as this one
 	// knows.
 	RaftLeader func(nodeID string)
@@ -101,7 +106,7 @@ func newHooks(e Events, log *slog.Logger) *hooks {
 
 // none reports whether nobody is to be told anything from the goroutine of the hooks.
 func (e Events) none() bool {
-	return e.Granted == nil && e.Ended == nil && e.Refused == nil && e.LeaseLost == nil && e.Jeopardy == nil && e.Quorum == nil &&
+	return e.Granted == nil && e.Ended == nil && e.Refused == nil && e.LeaseLost == nil && e.Jeopardy == nil && e.Quorum == nil && e.Ill == nil &&
 		e.RaftLeader == nil && e.SessionExpired == nil && e.Foreign == nil && e.Failed == nil
 }
 
@@ -227,6 +232,12 @@ func (h *hooks) jeopardy(l *tenure, j Jeopardy) {
 func (h *hooks) quorum(ok bool, missing []string) {
 	if f := h.Quorum; f != nil {
 		h.post(h.news, func() { f(ok, missing) })
+	}
+}
+
+func (h *hooks) ill(ill bool, why string) {
+	if f := h.Ill; f != nil {
+		h.post(h.news, func() { f(ill, why) })
 	}
 }
 

@@ -33,6 +33,14 @@ func (l listener) Expired(id fsm.SessionID, late time.Duration) {
 // Quorum tells whether the group has a majority.
 func (l listener) Quorum(ok bool, missing []string) { l.c.hooks.quorum(ok, missing) }
 
+// Ill counts illnesses, and tells of them.
+func (l listener) Ill(ill bool, why string) {
+	if ill {
+		l.c.counters.illnesses.Add(1)
+	}
+	l.c.hooks.ill(ill, why)
+}
+
 // Foreign tells what is seen of another group.
 func (l listener) Foreign(cluster string, nodes []string) { l.c.hooks.foreign(cluster, nodes) }
 

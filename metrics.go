@@ -47,6 +47,9 @@ type Metrics struct {
 	// LeaderChanges is how often this node has learnt of another raft leader, the first one
 	// included.
 	LeaderChanges uint64
+	// Ill is whether the node is ill (see Status.Waits), and Illnesses how often it fell ill.
+	Ill       bool
+	Illnesses uint64
 	// Expiries is how long after the end of their TTL sessions of the group were ended, as this
 	// node saw it, on its own clock: two seconds at most at default timing, fail-over included.
 	Expiries Histogram
@@ -97,6 +100,7 @@ type counters struct {
 	lost                   [lossKinds]atomic.Uint64
 	renewals, renewalsLost atomic.Uint64
 	leaderChanges          atomic.Uint64
+	illnesses              atomic.Uint64
 	expiries               tally.Histogram
 }
 
@@ -188,7 +192,7 @@ func (c *Cluster) metrics(st Status, node seam.Status) Metrics {
 		Granted: n.granted.Load(), Refused: byCause(n.refused[:], refused[:]),
 		Released: n.released.Load(), Lost: byCause(n.lost[:], lost[:]),
 		RenewalsSent: n.renewals.Load(), RenewalsFailed: n.renewalsLost.Load(),
-		LeaderChanges: n.leaderChanges.Load(), Expiries: histogram(&n.expiries),
+		LeaderChanges: n.leaderChanges.Load(), Ill: node.Ill, Illnesses: n.illnesses.Load(), Expiries: histogram(&n.expiries),
 		SnapshotsWritten: transfers(&n.raft.Taken), SnapshotsInstalled: transfers(&n.raft.Installed),
 		HooksDropped: c.hooks.dropped.Load(),
 		Raft:         Traffic{n.raft.Traffic.Sent.Load(), n.raft.Traffic.Received.Load()},

@@ -55,7 +55,14 @@ type Member struct {
 type Status struct {
 	ID, ClusterID string // ClusterID is "" until the node belongs to a group; both stay when its replica is replaced
 	Role          Role
-	Ready         bool   // the last that this node knows; Ready asks the group
+	// Ready is the last that this node knows; Cluster.Ready asks the group. Until it is true for the
+	// first time it also waits for the voters, as Cluster.Ready does. It is false while the node is
+	// ill.
+	Ready bool
+	// Waits says in words why Ready is false: what ails the node, as "the disk has not finished a
+	// write for 3 s" or "no answer from the raft leader for 2 s", or what it waits for; "" if Ready
+	// is true, and if the node knows of nothing.
+	Waits         string
 	RaftLeader    string // node id, "" if unknown: a hint, never a proof
 	Term, Applied uint64
 	Voters        []string // node ids, as this replica last applied them
@@ -111,7 +118,7 @@ func (c *Cluster) Status() Status {
 	st := Status{
 		ID: c.ID(), ClusterID: now.ClusterID, Foreign: now.Foreign, Role: roles(now)[c.ID()],
 		Voters: now.Voters, Standbys: now.Standbys, RaftLeader: now.RaftLeader, Term: now.Term, Applied: now.Applied,
-		Plan: now.Plan, Ready: now.Serves, Failure: c.apiError(now.Failure),
+		Plan: now.Plan, Ready: now.Serves, Waits: now.Waits, Failure: c.apiError(now.Failure),
 	}
 	st.Held, st.Waiting = c.keeper.table.Counts()
 	st.Metrics = c.metrics(st, now)

@@ -23,10 +23,15 @@ type Faults struct {
 	// Cut drops packets and delays the bytes and the end of streams until it is healed. A dial waits
 	// while either direction is cut.
 	Cut bool
+	// Large, above 0, loses packets of more bytes, and whole writes of more bytes to a stream.
+	Large int
 	// CutGossip and CutRaft cut that traffic alone, like a firewall or different secrets. Packets
 	// are gossip's.
 	CutGossip, CutRaft bool
 }
+
+// loses reports whether so many bytes are lost for their number.
+func (f Faults) loses(size int) bool { return f.Large > 0 && size > f.Large }
 
 // SetFaults sets the faults from one place to another, replacing earlier ones for the same two
 // names. A name is an address ("10.0.0.7:7643"), a host ("10.0.0.7"), or "*" for all others. Of

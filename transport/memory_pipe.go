@@ -126,6 +126,9 @@ func (p *pipe) write(b []byte) (int, error) {
 	if reset {
 		p.stream.reset()
 	}
+	if p.faults().loses(len(b)) {
+		return len(b), nil
+	}
 	written := 0
 	for {
 		n, w, err := p.tryWrite(b[written:], delay)
@@ -139,9 +142,11 @@ func (p *pipe) write(b []byte) (int, error) {
 	}
 }
 
+func (p *pipe) faults() Faults { return p.stream.net.rules.Load().of(p.from, p.to, p.stream.kind) }
+
 // lots draws the effect of the present faults on one write.
 func (p *pipe) lots() (time.Duration, bool) {
-	faults := p.stream.net.rules.Load().of(p.from, p.to, p.stream.kind)
+	faults := p.faults()
 	if faults.Delay+faults.Jitter == 0 && faults.Reset == 0 {
 		return 0, false
 	}

@@ -116,3 +116,11 @@ func TestClosedEndpointsLeaveNothingInTheMemoryNetwork(t *testing.T) {
 		t.Errorf("%d endpoints and %d streams are left", len(m.wires), len(m.streams))
 	}
 }
+
+func TestLargePacketsAndWritesAreLost(t *testing.T) {
+	t.Parallel()
+	f := Faults{Large: 600}
+	if f.loses(600) || !f.loses(601) || (Faults{}).loses(1<<20) {
+		t.Error("not what is larger, and only that, is lost")
+	}
+}

@@ -69,6 +69,9 @@ func (w *memoryWire) WritePacket(_ context.Context, b []byte, addr string) error
 	delays := []time.Duration{0}
 	if faults := w.net.rules.Load().of(w.at, target.at, KindGossip); faults != (Faults{}) {
 		delays = w.net.link(w.at, target.at).packet(faults)
+		if faults.loses(len(b)) {
+			delays = nil
+		}
 	}
 	for _, delay := range delays {
 		p := Packet{Data: slices.Clone(b), From: w.packetAddr()}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
+	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
 // Group is this node's replica of the group. It is safe for concurrent use.
@@ -44,6 +45,8 @@ type Group struct {
 	broken             chan struct{} // closed when no file may be written any more, either
 	halting            sync.Once
 	reached            store.Depth
+	writing            *tally.Waiting // for a write of the log
+	answers            *tally.Waiting // for the first answer to what the engine was given
 
 	closing sync.Once
 	closed  chan struct{} // closed when Close is done

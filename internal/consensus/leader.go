@@ -24,18 +24,19 @@ type leader struct{ replica, term uint64 }
 
 type leaderView struct {
 	leader
+	since   time.Time
 	changed chan struct{} // closed when there is another view
 }
 
 func newLeaders(observer Observer) *leaders {
 	l := &leaders{observer: observer}
-	l.view.Store(&leaderView{changed: make(chan struct{})})
+	l.view.Store(&leaderView{since: time.Now(), changed: make(chan struct{})})
 	return l
 }
 
 // LeaderUpdated is called by the engine, from one goroutine.
 func (l *leaders) LeaderUpdated(info raftio.LeaderInfo) {
-	next := &leaderView{leader{info.LeaderID, info.Term}, make(chan struct{})}
+	next := &leaderView{leader{info.LeaderID, info.Term}, time.Now(), make(chan struct{})}
 	close(l.view.Swap(next).changed)
 	l.observer.LeaderChanged()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
+	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
 // startMax bounds the start of the engine, including the read of a snapshot of a million locks.
@@ -84,6 +85,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	g := &Group{
 		cfg: cfg, self: self, gate: gate{closed: make(chan struct{})},
 		failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}),
+		writing: tally.NewWaiting(), answers: tally.NewWaiting(),
 	}
 	g.machine = newMachine(cfg.Observer, g.fail)
 	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries)
@@ -111,7 +113,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 func (g *Group) startReplica(d vfs.FS, how Start) error {
 	g.store = store.New(store.Config{
 		FS: d, Dir: g.cfg.Dir, Replica: g.cfg.Replica, Reached: &g.reached,
-		Committed: &g.cfg.Figures.Committed, Fsync: &g.cfg.Figures.Fsync, Fail: g.fail,
+		Committed: &g.cfg.Figures.Committed, Fsync: &g.cfg.Figures.Fsync, Writing: g.writing, Fail: g.fail,
 	})
 	host, err := dragonboat.NewNodeHost(g.cfg.hostConfig(d, g.carrier, g.nodes, g.store, g.leaders))
 	if err != nil {

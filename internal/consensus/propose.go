@@ -109,11 +109,15 @@ func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte
 	if err != nil {
 		return 0, nil, g.definite(err)
 	}
+	g.answers.Begin()
 	timer := g.timer(g.cfg.attempt())
 	defer g.dropTimer(timer)
 	for {
 		select {
 		case result := <-state.AppliedC():
+			if result.Completed() || result.Rejected() { // by the group
+				g.answers.End()
+			}
 			value, data, err = answer(result)
 			state.Release() // only one that was answered may be used again
 			return value, data, err

@@ -46,7 +46,7 @@ func floor(path string) (int, bool) {
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events
 		"internal/lease":   18, // the others of its floor use its Instant
 		"internal/forming": 20, "internal/autopilot": 22, "internal/session": 20, "internal/batch": 20,
-		"internal/retry": 20, "internal/expiry": 20, // its table is passive, and run by internal/model
+		"internal/retry": 20, "internal/health": 20, "internal/expiry": 20, // its table is passive, and run by internal/model
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
 		"internal/seam": 32, // what crosses is fsm's, and the members that gossip sees
 		// The rooms of the group, each on those before it.

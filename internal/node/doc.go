@@ -49,6 +49,7 @@
 //	observer.go  what the local replica has applied, to the organs and the Proposer
 //	pilot.go     what a raft leader does for the membership: internal/autopilot decides
 //	quorum.go    whether the group has a raft leader
+//	ill.go       whether the node is ill, and a raft leader that commits nothing
 //	place.go     whether the node has its place, and what gossip says of it
 //	remove.go    a dead node is removed by an operator's order
 //	probe.go     which process is at an address

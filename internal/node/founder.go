@@ -37,6 +37,7 @@ type founder struct {
 	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
 	removal chan struct{} // wakes rivals.watch after a change of out
 	placed  atomic.Bool   // Ready was answered once: this node has its place in the fleet
+	shown   atomic.Bool   // a View showed once that it serves: the voters were complete then
 }
 
 func newFounder(n *Node) *founder {

@@ -71,6 +71,7 @@ type Node struct {
 	// The node's place in a group.
 	founder *founder
 	pilot   *pilot
+	illness *illness
 
 	// Timers of the sessions of the group.
 	times      *expiry.Table
@@ -88,6 +89,7 @@ func New(cfg Config) *Node {
 	n.times = expiry.New(cfg.Election, cfg.Listener.Expired)
 	n.timekeeper = expiry.NewTimekeeper(n.times, n.clock.Now, n.voter, n.Go)
 	n.pilot = newPilot(n)
+	n.illness = newIllness(n)
 	return n
 }
 
@@ -104,6 +106,7 @@ func (n *Node) Open(ctx context.Context) error {
 	close(n.opened)
 	n.answerProbes()
 	n.Go(n.runMembership)
+	n.Go(n.illness.Run)
 	return nil
 }
 

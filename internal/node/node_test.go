@@ -67,6 +67,7 @@ func (h *heard) Gap(last uint64, _ func(fsm.Question) (fsm.Answer, error)) {
 func (h *heard) LeaderChanged(string)                 { h.note("LeaderChanged") }
 func (h *heard) Expired(fsm.SessionID, time.Duration) { h.note("Expired") }
 func (h *heard) Quorum(bool, []string)                { h.note("Quorum") }
+func (h *heard) Ill(bool, string)                     { h.note("Ill") }
 func (h *heard) Foreign(string, []string)             { h.note("Foreign") }
 func (h *heard) GroupYielded()                        { h.note("GroupYielded") }
 func (h *heard) ReplicaReplaced()                     { h.note("ReplicaReplaced") }

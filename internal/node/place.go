@@ -33,9 +33,13 @@ const (
 // serves reports whether the group grants locks and this node has, or has had, its place in it. A
 // group that is about to yield does not serve.
 func (n *Node) serves(group *consensus.Group) bool {
-	serving := false
+	return n.grants(group) && (n.founder.placed.Load() || n.complete(group))
+}
+
+// grants reports whether the group grants locks, and is not about to yield.
+func (n *Node) grants(group *consensus.Group) (serving bool) {
 	group.Read(func(m *fsm.Machine) { serving = m.Info().Serving })
-	return serving && len(n.founder.rivals.asks()) == 0 && (n.founder.placed.Load() || n.complete(group))
+	return serving && len(n.founder.rivals.asks()) == 0
 }
 
 // complete reports whether enough voters are here, and whether the group can lose one of them: a

@@ -38,6 +38,7 @@ func (n *Node) Status() seam.Status {
 	st.Failure = failure
 	group, _ := n.Proposer.Current()
 	if group == nil {
+		n.illness.show(&st)
 		return st
 	}
 	members := group.Members()
@@ -50,7 +51,10 @@ func (n *Node) Status() seam.Status {
 	known := false
 	st.RaftLeader, st.Term, known = n.raftLeader(group)
 	group.Read(func(m *fsm.Machine) { st.Applied = m.Applied() })
-	st.Serves = !closing && known && n.serves(group)
+	if st.Serves = !closing && known && (n.serves(group) || n.founder.shown.Load() && n.grants(group)); st.Serves {
+		n.founder.shown.Store(true)
+	}
+	n.illness.show(&st)
 	return st
 }
 
@@ -89,7 +93,7 @@ func (n *Node) Ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if n.serves(group) && (n.founder.placed.Load() || n.answered(ctx, group)) {
+		if n.serves(group) && !n.illness.state.Load().ill && (n.founder.placed.Load() || n.answered(ctx, group)) {
 			n.founder.placed.Store(true)
 			return nil
 		}

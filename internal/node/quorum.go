@@ -23,11 +23,11 @@ type quorum struct {
 
 // raftLeader is Group.RaftLeader, if this replica has heard it lately. A standby never learns that
 // the group has lost its raft leader, as it takes no part in elections; but it hears every
-// heartbeat.
+// heartbeat. A raft leader that hears no majority is none: its engine may stand still and not know.
 func (n *Node) raftLeader(group *consensus.Group) (node string, term uint64, ok bool) {
 	node, term, ok = group.RaftLeader()
 	if !ok || node == n.ID() {
-		return node, term, ok
+		return node, term, ok && group.HearsMajority(n.patience())
 	}
 	replica, _ := group.Members().Replica(node)
 	heard, ok := group.Heard()[replica]

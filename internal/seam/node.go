@@ -61,7 +61,9 @@ type Status struct {
 	Voters, Standbys []string // nodes
 	RaftLeader       string   // the node that is, "" for none
 	Term, Applied    uint64   // Applied is an index of the log
-	Serves           bool     // the group has a raft leader and serves, and the node has its place there
+	Serves           bool     // the group has a raft leader and serves, and the node has its place there and is not ill
+	Waits            string   // why it does not serve, in words; "" if it does, or knows of nothing
+	Ill              bool     // the process runs, and gets no answer
 }
 
 // Listener is the API above the node. LeaderChanged and Expired run on goroutines that must not
@@ -78,6 +80,8 @@ type Listener interface {
 	// Quorum is called when the group has had no raft leader for long, with the voters that gossip
 	// misses, and once when it has one again.
 	Quorum(ok bool, missing []string)
+	// Ill is called when the node falls ill, and why, and once when it is well again.
+	Ill(ill bool, why string)
 	// Foreign is called when the nodes in sight of another group of the name have changed.
 	Foreign(cluster string, nodes []string)
 	// GroupYielded ends all leases and waiting calls with the error of a group that is given up.

@@ -49,6 +49,7 @@ type Config struct {
 	Reached   *Depth
 	Committed *atomic.Uint64   // index of the last entry that this replica knows to be committed
 	Fsync     *tally.Histogram // a write of the log, until it is on the disk
+	Writing   *tally.Waiting   // a write of the log that has not returned
 	Fail      func(error)
 }
 
@@ -74,8 +75,15 @@ func (f Factory) Create(cfg config.NodeHostConfig, busy config.LogDBCallback, di
 	return f.logStore, err
 }
 
-func (s *logStore) lock()   { s.busy <- struct{}{} }
-func (s *logStore) unlock() { <-s.busy }
+func (s *logStore) lock() {
+	s.busy <- struct{}{}
+	s.Writing.Begin()
+}
+
+func (s *logStore) unlock() {
+	s.Writing.End()
+	<-s.busy
+}
 
 // SaveRaftState writes the updates, except a state that may be held back.
 func (s *logStore) SaveRaftState(updates []raftpb.Update, worker uint64) error {

@@ -1,0 +1,101 @@
+package virtual_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/sim"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// watched is what each node told of its illness.
+type watched struct {
+	mu    sync.Mutex
+	words map[int][]string // by node: why, and "" when it was well again
+}
+
+func (w *watched) config(i int, cfg *holdfast.Config) {
+	cfg.Events.Ill = func(ill bool, why string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.words[i] = append(w.words[i], why)
+	}
+}
+
+func (w *watched) of(i int) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.words[i]...)
+}
+
+// polled polls Status of a node each tenth of a second, and returns how often Ready was true in the
+// last of two halves of that time, and the last Waits.
+func polled(n *sim.Node, d time.Duration) (ready, samples int, waits string) {
+	for range d / (100 * time.Millisecond) {
+		time.Sleep(100 * time.Millisecond)
+		st := n.Cluster().Status()
+		if samples++; st.Ready {
+			ready++
+		}
+		waits = st.Waits
+	}
+	return ready, samples, waits
+}
+
+func follower(s *sim.Sim) *sim.Node {
+	leader := s.RaftLeader()
+	for _, n := range s.Nodes() {
+		if n != leader {
+			return n
+		}
+	}
+	return nil
+}
+
+// busy has a node take and release locks until the function that it returns is called.
+func busy(n *sim.Node) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			lease, err := n.Cluster().Acquire(ctx, "busy", holdfast.WithValue([]byte(strings.Repeat("x", 1000))))
+			if err == nil {
+				_ = lease.Release(ctx)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// Before, the follower was Ready in 71 of 71 samples: it heard heartbeats, and nothing else.
+func TestAFollowerThatIsSentNothingLargeSaysSo(t *testing.T) {
+	t.Parallel()
+	w := &watched{words: make(map[int][]string)}
+	sim.Run(t, sim.Options{Nodes: 3, Config: w.config}, func(s *sim.Sim) {
+		leader, cut := s.RaftLeader(), follower(s)
+		defer busy(leader)()
+		s.Faults(leader.Index(), cut.Index(), transport.Faults{Large: 600})
+		s.Faults(cut.Index(), leader.Index(), transport.Faults{Large: 600})
+		polled(cut, 5*time.Second) // it has two seconds to notice
+		if ready, samples, waits := polled(cut, 25*time.Second); ready > 0 || waits == "" {
+			t.Errorf("Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+		}
+		if said := w.of(cut.Index()); len(said) == 0 {
+			t.Error("it never called itself ill")
+		}
+		if ready, samples, waits := polled(leader, time.Second); ready != samples {
+			t.Errorf("the raft leader was Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+		}
+		s.Heal()
+		polled(cut, 10*time.Second)
+		if ready, samples, waits := polled(cut, 5*time.Second); ready != samples || waits != "" {
+			t.Errorf("after the end Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+		}
+	})
+}
