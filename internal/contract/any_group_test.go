@@ -113,6 +113,13 @@ func onAnyGroup(t testing.TB) bool { return strings.HasPrefix(t.Name(), anyGroup
 // onMemory is a node that is no member of any fleet, on a group that is no replica.
 func onMemory(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
+	c, _ := onGroup(t, l, change...)
+	return c
+}
+
+// onGroup is onMemory with its group.
+func onGroup(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) (*holdfast.Cluster, *seamtest.Group) {
+	t.Helper()
 	asked.Store(strings.Join(strings.SplitN(t.Name(), "/", 3)[:2], "/"), true)
 	cfg := holdfast.Config{Name: "alone", Logger: quiet(), MaxTTL: holdfast.TTLMax}
 	for _, f := range change {
@@ -136,5 +143,5 @@ func onMemory(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) *hol
 	if err := c.Ready(within(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c, group
 }

@@ -19,6 +19,7 @@ type replica struct {
 	code    fsm.Code
 	asked   []time.Time
 	takes   time.Duration
+	state   *fsm.Machine
 }
 
 func (r *replica) answer(ctx context.Context) error {
@@ -39,9 +40,9 @@ func (r *replica) Propose(ctx context.Context, _ []byte) (fsm.Outcome, error) {
 	return fsm.Outcome{Code: r.code}, r.answer(ctx)
 }
 
-func (r *replica) Answer(q fsm.Question) fsm.Answer { return fsm.New().Answer(q) }
+func (r *replica) Answer(q fsm.Question) fsm.Answer { return r.state.Answer(q) }
 
-func (r *replica) Fork() *fsm.Machine { return fsm.New() }
+func (r *replica) Fork() *fsm.Machine { return r.state.Fork() }
 
 func (r *replica) Barrier(ctx context.Context) error { return r.answer(ctx) }
 
