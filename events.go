@@ -287,7 +287,8 @@ type SpanKind uint8
 // Kinds of spans.
 const (
 	// SpanAcquire is a request for a lock, from the call to the grant or the refusal: of Acquire,
-	// TryAcquire and AcquireAll, and of each attempt of Do, Lead, Campaign, Once and BeginOnce.
+	// TryAcquire and AcquireAll, and of each attempt of Do, Lead, Campaign, Every, Once and
+	// BeginOnce.
 	SpanAcquire SpanKind = iota + 1
 	// SpanRelease is the end of a lease by its holder, until the group has answered: Lease.Release,
 	// Run.Finish and Run.Abandon, and what Do, Lead, Campaign and Once do when their function has
@@ -295,10 +296,11 @@ const (
 	SpanRelease
 	// SpanDo is the run of the function given to Do, with the release that follows.
 	SpanDo
-	// SpanTenure is a time of leadership under Lead or Campaign, with the release that follows.
+	// SpanTenure is a time of leadership under Lead, Campaign or Every, with the release that
+	// follows.
 	SpanTenure
 	// SpanRun is the run of the function given to Once, with the finish or the release that
-	// follows.
+	// follows, or the run of a slot of Every.
 	SpanRun
 )
 

@@ -138,18 +138,13 @@ func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 // instant that the schedule names, not the time at which a timer fired. It is rounded to the
 // nearest multiple of every since the Unix epoch, so nodes agree whose clocks differ by less than
 // half of every. Choose an every that all instants of the schedule are multiples of: 30 minutes for
-// "hourly at :30". If every is zero or less, at is not rounded.
+// "hourly at :30". If every is zero or less, at is not rounded. Every keeps such a schedule by itself.
 func Slot(job string, at time.Time, every time.Duration) string {
-	nanos := at.UnixNano()
+	at = at.UTC()
 	if every > 0 {
-		step := int64(every)
-		rest := ((nanos % step) + step) % step
-		nanos -= rest
-		if rest >= step-rest {
-			nanos += step
-		}
+		at = floor(at.Add(every/2), every)
 	}
-	return job + "@" + time.Unix(0, nanos).UTC().Format(time.RFC3339Nano)
+	return job + "@" + at.Format(time.RFC3339Nano)
 }
 
 // Run is the run of a Once key by code that cannot be a function: between BeginOnce and Finish or

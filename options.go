@@ -45,18 +45,19 @@ const (
 	callLocker
 	callOnce
 	callBeginOnce
+	callEvery
 	callsEnd
 )
 
 const (
-	everyCall = callsEnd - 1
+	anyCall   = callsEnd - 1
 	onceCalls = callOnce | callBeginOnce
-	lockCalls = everyCall &^ onceCalls
+	lockCalls = anyCall &^ onceCalls &^ callEvery // which has terms and a value of its own
 )
 
 // callNames are the calls of the table, in the order of their bits.
 func callNames() []string {
-	return []string{"Acquire", "TryAcquire", "AcquireAll", "Do", "Lead", "Campaign", "Locker", "Once", "BeginOnce"}
+	return []string{"Acquire", "TryAcquire", "AcquireAll", "Do", "Lead", "Campaign", "Locker", "Once", "BeginOnce", "Every"}
 }
 
 func (c call) String() string {
@@ -101,14 +102,14 @@ type optionRow struct {
 // TryAcquire takes.
 func optionTable() *[optionKinds]optionRow {
 	return &[optionKinds]optionRow{
-		withTTL:           {"WithTTL", everyCall},
-		withLabel:         {"WithLabel", everyCall},
+		withTTL:           {"WithTTL", anyCall},
+		withLabel:         {"WithLabel", anyCall},
 		withManualRenew:   {"WithManualRenew", lockCalls &^ callLocker}, // its callers have no lease to renew
 		withMaxHold:       {"WithMaxHold", lockCalls},
 		withMinHold:       {"WithMinHold", lockCalls},
-		withLockDelay:     {"WithLockDelay", lockCalls},
+		withLockDelay:     {"WithLockDelay", lockCalls | callEvery},
 		withValue:         {"WithValue", lockCalls},
-		withPriority:      {"WithPriority", lockCalls &^ callTryAcquire},                    // which never waits
+		withPriority:      {"WithPriority", lockCalls&^callTryAcquire | callEvery},          // TryAcquire never waits
 		withDeadlockCheck: {"WithDeadlockCheck", lockCalls &^ callTryAcquire &^ callLocker}, // which has no context
 		withNoWait:        {"WithNoWait", callDo | callLead},
 		withShared:        {"WithShared", callAcquire | callTryAcquire | callAcquireAll | callDo}, // an election has one leader

@@ -51,6 +51,9 @@ func called(ctx context.Context, c *Cluster) map[string]func(opts ...Option) err
 		"Locker":    func(opts ...Option) error { _, err := c.Locker("x", func(error) {}, opts...); return err },
 		"Once":      func(opts ...Option) error { _, err := c.Once(ctx, "x", fn, opts...); return err },
 		"BeginOnce": func(opts ...Option) error { _, _, err := c.BeginOnce(ctx, "x", opts...); return err },
+		"Every": func(opts ...Option) error {
+			return c.Every(ctx, "x", time.Second, func(context.Context, time.Time, *Lease) error { return nil }, opts...)
+		},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // config is what the environment says. What is not set has the default of holdfast.Config.
 //
 //	HTTP_ADDR            where to serve. Default ":8080"
-//	JOB_EVERY            how often the leader runs its job. Default "1m"
+//	JOB_EVERY            period of the job. Default "1m"
 //	HOLDFAST_CLUSTER     name of the fleet
 //	HOLDFAST_NAME        name of the process, for people. Default: the host name
 //	HOLDFAST_DATA_DIR    directory of the node. Default: none, the process comes back as a new node

@@ -3,14 +3,14 @@
 //
 //	POST /orders/{id}   handles an order once, whichever process gets it, however often
 //	POST /report        makes a report, one at a time in the whole fleet
-//	GET  /leader        who runs the jobs
+//	GET  /leader        which node runs the job
 //	GET  /livez         whether this process is good for anything
 //	GET  /readyz        whether it has its place in the fleet
 //	GET  /metrics       figures for Prometheus
 //
-// One process at a time is the leader and runs a job every so often. On SIGTERM a process finishes
-// its requests and leaves: its locks are free at once. With a data directory it only closes, unless
-// "webservice leave" has run before, in its environment: then it leaves for good.
+// One process at a time runs the job, once a period. On SIGTERM a process finishes its requests and
+// leaves: its locks are free at once. With a data directory it only closes, unless "webservice leave"
+// has run before, in its environment: then it leaves for good.
 package main
 
 import (
@@ -32,6 +32,7 @@ import (
 
 const (
 	requestTime = 10 * time.Second // for requests that are under way when the process is told to stop
+	jobName     = "cleanup"
 	leaveTime   = 30 * time.Second // for Leave. An orchestrator must wait for both, and 15 s more
 )
 
@@ -53,7 +54,7 @@ func main() {
 	}
 }
 
-// service is what the handlers and the jobs need.
+// service is what the handlers and the job need.
 type service struct {
 	cluster *holdfast.Cluster
 	log     *slog.Logger
@@ -84,7 +85,7 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 	go func() { failed <- server.Serve(listener) }()
 	var jobs sync.WaitGroup
 	jobs.Go(func() { s.waitReady(ctx) })
-	jobs.Go(func() { s.lead(ctx, cfg.every) })
+	jobs.Go(func() { s.work(ctx, cfg.every) })
 
 	select {
 	case <-ctx.Done():
@@ -132,35 +133,15 @@ func (s *service) waitReady(ctx context.Context) {
 	s.log.Info("ready", "node", s.cluster.ID())
 }
 
-// lead campaigns until ctx ends, and runs the jobs while this process is the leader.
-func (s *service) lead(ctx context.Context, every time.Duration) {
-	err := s.cluster.Lead(ctx, "jobs", func(ctx context.Context, l *holdfast.Lease) error {
-		s.log.Info("leads", "token", l.Token())
-		ticks := time.NewTicker(every)
-		defer ticks.Stop()
-		for {
-			select {
-			case at := <-ticks.C:
-				if err := s.job(ctx, at, every); err != nil && ctx.Err() == nil {
-					s.log.Warn("job", "error", err)
-				}
-			case <-ctx.Done(): // the leadership is lost, or the process ends
-				return ctx.Err()
-			}
-		}
+// work runs the job until ctx ends: once a period in the whole fleet, on the process that leads.
+func (s *service) work(ctx context.Context, every time.Duration) {
+	err := s.cluster.Every(ctx, jobName, every, func(ctx context.Context, slot time.Time, l *holdfast.Lease) error {
+		s.log.Info("cleanup", "slot", slot, "token", l.Token()) // the work. Give the token to what it writes to
+		return nil
 	}, holdfast.WithLabel("webservice"))
 	if ctx.Err() == nil {
-		s.log.Warn("campaigns no more", "error", err)
+		s.log.Warn("the job has ended", "error", err)
 	}
-}
-
-// job runs once for each tick, also where two leaders follow each other within one.
-func (s *service) job(ctx context.Context, at time.Time, every time.Duration) error {
-	_, err := s.cluster.Once(ctx, holdfast.Slot("cleanup", at, every), func(ctx context.Context, l *holdfast.Lease) error {
-		s.log.Info("cleanup", "token", l.Token()) // the work. Give the token to what it writes to
-		return nil
-	})
-	return err
 }
 
 func (s *service) routes() http.Handler {
@@ -203,7 +184,7 @@ func (s *service) report(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) leader(w http.ResponseWriter, r *http.Request) {
-	l, err := s.cluster.Leader(r.Context(), "jobs")
+	l, err := s.cluster.Leader(r.Context(), jobName)
 	if err != nil {
 		fail(w, err)
 		return
