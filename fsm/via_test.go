@@ -3,8 +3,10 @@ package fsm
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -159,4 +161,31 @@ func (w *world) command() Command {
 		return Via{c}
 	}
 	return c
+}
+
+// An event that changed on its way would tell a client of another's grant.
+func TestAnEventTravelsWhole(t *testing.T) {
+	t.Parallel()
+	events := []Event{{Index: 7, Kind: EventValueSet, Value: []byte{}}, {
+		Index: 1 << 40, Kind: EventGranted, Session: SessionID{client, 1, 300}, Request: 3, Name: "x", Token: TokenMax, Waited: true,
+		TTL: time.Second, Reason: ReasonForced, Detail: "because", NodeName: "alpha", Value: []byte("v"),
+		Terms: Terms{Label: "l", Delay: time.Second, Priority: -3, Limit: 5, Weight: 2, Mode: Permit, Election: true},
+	}}
+	again, err := DecodeEvents(AppendEvents(nil, events))
+	if err != nil || !reflect.DeepEqual(again, events) {
+		t.Errorf("%+v became %+v: %v", events, again, err)
+	}
+}
+
+func FuzzDecodeEvents(f *testing.F) {
+	f.Add(AppendEvents(nil, []Event{{Index: 7, Kind: EventGranted, Value: []byte("v"), Terms: Terms{Priority: -1}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		events, err := DecodeEvents(b)
+		if err != nil {
+			return
+		}
+		if again, err := DecodeEvents(AppendEvents(nil, events)); err != nil || !reflect.DeepEqual(again, events) {
+			t.Fatalf("%+v became %+v: %v", events, again, err)
+		}
+	})
 }

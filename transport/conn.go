@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,25 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.heard.Store(c.endpoint.events.Add(1))
 	}
 	return n, err
+}
+
+// Binding returns bytes that TLS has agreed on for a connection of an endpoint, and for no other:
+// both ends get the same. nil without TLS.
+func Binding(c net.Conn) []byte {
+	own, ok := c.(*conn)
+	if !ok {
+		return nil
+	}
+	secure, ok := own.Conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	state := secure.ConnectionState()
+	agreed, err := state.ExportKeyingMaterial("EXPORTER-holdfast-client", nil, 32)
+	if err != nil {
+		return nil
+	}
+	return agreed
 }
 
 // Close ends the connection. The peer still receives written bytes if it reads on. With TLS, Close

@@ -1,5 +1,5 @@
 // Package transport carries no promise of compatibility: it is public for tests, which use its
-// in-process network. It gives a node one address: raft, gossip and probes share one port number,
+// in-process network. It gives a node one address: raft, gossip, probes and clients share one port number,
 // TCP for connections and UDP for packets.
 //
 // A connection is made in three steps: TCP, mutual TLS 1.3 if Options.TLS is set, and a preface of

@@ -7,7 +7,7 @@ import (
 
 func TestEveryKindSurvivesItsPreface(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []Kind{KindRaft, KindGossip, KindHTTP, KindProbe} {
+	for _, kind := range []Kind{KindRaft, KindGossip, KindHTTP, KindProbe, KindClient} {
 		b := appendPreface(nil, kind)
 		if got, err := parsePreface([prefaceSize]byte(b)); got != kind || err != nil {
 			t.Errorf("%v came out as %v, %v", kind, got, err)

@@ -20,6 +20,7 @@ const (
 	KindGossip Kind = 2 // member to member, the streams of it
 	KindHTTP   Kind = 3 // HTTP/1 or HTTP/2 with prior knowledge
 	KindProbe  Kind = 4 // the accepting node names itself and closes
+	KindClient Kind = 5 // client to the replica that serves it
 )
 
 // String names the kind for logs.
@@ -33,11 +34,13 @@ func (k Kind) String() string {
 		return "http"
 	case KindProbe:
 		return "probe"
+	case KindClient:
+		return "client"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-func (k Kind) valid() bool { return k >= KindRaft && k <= KindProbe }
+func (k Kind) valid() bool { return k >= KindRaft && k <= KindClient }
 
 // PacketMax is the size in bytes of the largest packet: one UDP datagram over IPv4.
 const PacketMax = 65507

@@ -13,13 +13,18 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/client/clienttest"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
 	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
-const anyGroup = "TestTheCallsKeepTheirPromisesOnAnyGroup"
+const (
+	anyGroup = "TestTheCallsKeepTheirPromisesOnAnyGroup"
+	onClient = "TestTheCallsKeepTheirPromisesOnAClient"
+)
 
 // leftOut are the files and the tests that do not run on any group, by what they need.
 func leftOut() map[string][]string {
@@ -53,7 +58,7 @@ func leftOut() map[string][]string {
 		"no node": {
 			"TestABadConfigIsRefusedWithTheNameOfItsField", "TestAllMistakesOfAConfigAreToldAtOnce",
 			"TestALimitErrorSaysWhatItsNodeDoesNotKnow", "TestSlotRoundsToTheNearestMultipleOfTheInterval",
-			"TestTheCallsKeepTheirPromisesOnAnyGroup",
+			anyGroup, onClient,
 		},
 	}
 }
@@ -108,7 +113,9 @@ func know(m *testing.M) {
 
 var asked sync.Map // names of tests that had a node on memory
 
-func onAnyGroup(t testing.TB) bool { return strings.HasPrefix(t.Name(), anyGroup+"/") }
+func onAnyGroup(t testing.TB) bool {
+	return strings.HasPrefix(t.Name(), anyGroup+"/") || strings.HasPrefix(t.Name(), onClient+"/")
+}
 
 // onMemory is a node that is no member of any fleet, on a group that is no replica.
 func onMemory(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) *holdfast.Cluster {
@@ -134,7 +141,7 @@ func onGroup(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) (*hol
 			t.Fatal(err)
 		}
 	}
-	node := seamtest.NewNode(group, cfg.Name, cfg.Logger)
+	node := nodeOn(t, group, cfg)
 	c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Clock: own, Node: node}), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -144,4 +151,52 @@ func onGroup(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) (*hol
 		t.Fatal(err)
 	}
 	return c, group
+}
+
+// A client hangs on a replica by a connection, and has none of its own. What it is not told yet
+// (watches, Observe) is not tested here.
+func TestTheCallsKeepTheirPromisesOnAClient(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T){
+		"ALockHasOneHolder":      TestALockHasOneHolderAndItsTokensRise,
+		"TryAcquire":             TestTryAcquireOfAHeldLockTellsWhoHasIt,
+		"Deadline":               TestADeadlineWhileTheLockIsHeldAnswersTheHolderAndLeavesNothingBehind,
+		"ContextOfAcquire":       TestTheContextOfAcquireGovernsTheWaitingAlone,
+		"Released":               TestAReleasedLeaseIsOverForEveryCall,
+		"ReleaseInTheBackground": TestReleaseWithAnEndedContextFreesTheLockInTheBackground,
+		"DoPanics":               TestDoReleasesAlsoWhenTheFunctionPanics,
+		"Value":                  TestAValueOutlivesItsHolderAndOnlyTheHolderWritesIt,
+		"ForceRelease":           TestForceReleaseFreesALockAndTellsItsHolder,
+		"SharedAndPermits":       TestSharedHoldersAndPermitsKeepTheirLimits,
+		"LocksInOrder":           TestLocksListsByPrefixInOrder,
+		"LocksOnePicture":        TestLocksIsOnePictureHoweverLongItIsRead,
+		"KeyRunsOnce":            TestAKeyRunsOnceAndLaterCallsAreToldWhoRanIt,
+		"KeyStaysOpen":           TestAnErrorOrAPanicLeavesTheKeyOpenForARunWithAHigherToken,
+		"WhileAKeyRuns":          TestWhileAKeyRunsOthersAreToldOrWaitForItsEnd,
+		"RunFinished":            TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen,
+		"RunLost":                TestARunThatWasLostCannotBeFinished,
+		"LeaseReadsValue":        TestALeaseReadsItsLocksValue,
+		"Set":                    TestASetIsHadAsAWholeUnderOneTokenAndGivenBackAsAWhole,
+		"Locker":                 TestALockerExcludesAndCountsUnderSyncLocker,
+		"LimitMismatch":          TestANameInUseAsALockIsNoSemaphoreAndSaysSo,
+		"Spans":                  TestASpanIsToldOfEachPieceOfWorkAndFunctionsRunInIt,
+		"LossOnce":               TestALossThatAFunctionReturnsIsToldOnce,
+		"Lead":                   TestLeadRunsWhileItLeadsAndResignsByReturning,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// nodeOn is a node on a group in memory, or a client of a replica that is one.
+func nodeOn(t testing.TB, group *seamtest.Group, cfg holdfast.Config) func(seam.Listener) seam.Node {
+	t.Helper()
+	if !strings.HasPrefix(t.Name(), onClient+"/") {
+		return seamtest.NewNode(group, cfg.Name, cfg.Logger)
+	}
+	r, err := clienttest.New(transport.NewMemory(1), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r.Client(cfg.Name, cfg.Logger)
 }

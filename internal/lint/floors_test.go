@@ -51,17 +51,19 @@ func floor(path string) (int, bool) {
 		"internal/seam": 32, // what crosses is fsm's, and the members that gossip sees
 		// The rooms of the group, each on those before it.
 		"internal/consensus/preinit": 26, "internal/consensus/engine": 27, "internal/consensus/store": 28, "internal/consensus/wire": 29,
-		"internal/backup":        15, // of fsm's state
-		"internal/recovery":      38, // offline: reads a directory and makes another
-		"internal/proposer":      35, // knows the errors of internal/consensus
-		"internal/simenv":        35, // carries a clock and a data directory
-		"internal/node":          38, // stands on all of these, and knows nothing of the API
-		"internal/seam/seamtest": 39, // a node for tests, which ends as that of internal/node does
-		".":                      40,
-		"sim":                    45, // imports the root
-		"holdfasttest":           45, // likewise
-		"examples/internal":      48,
-		"examples":               50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
+		"internal/backup":   15,                                              // of fsm's state
+		"internal/recovery": 38,                                              // offline: reads a directory and makes another
+		"internal/proposer": 35,                                              // knows the errors of internal/consensus
+		"internal/simenv":   35,                                              // carries a clock and a data directory
+		"internal/node":     38,                                              // stands on all of these, and knows nothing of the API
+		"internal/link":     12, "internal/serve": 36, "internal/client": 39, // a node without a replica
+		"internal/client/clienttest": 40, // a client for tests
+		"internal/seam/seamtest":     39, // a node for tests, which ends as that of internal/node does
+		".":                          40,
+		"sim":                        45, // imports the root
+		"holdfasttest":               45, // likewise
+		"examples/internal":          48,
+		"examples":                   50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/lint":                 0,  // imports none
 		"internal/contract":             47, // tests alone, of what the root promises
 		"internal/testkit":              46, // opens fleets, also simulated ones; nothing but tests imports it

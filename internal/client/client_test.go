@@ -1,0 +1,161 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/client/clienttest"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
+	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// world is a replica and two clients, under virtual time.
+func world(t *testing.T, f func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := clienttest.New(transport.NewMemory(1), seamtest.New(clock.System().Now, fsm.Limits{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := open(t, r, "a"), open(t, r, "b")
+		f(t, r, a, b)
+		a.Close()
+		b.Close()
+		r.Close()
+	})
+}
+
+func open(t *testing.T, r *clienttest.Replica, name string) *holdfast.Cluster {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	env := simenv.Env{Clock: clock.System(), Node: r.Client(name, log)}
+	c, err := holdfast.Open(simenv.With(t.Context(), env), holdfast.Config{Name: name, Logger: log, MaxTTL: holdfast.TTLMax})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestALockGoesFromOneClientToTheNext(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		first, err := a.Acquire(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := make(chan *holdfast.Lease)
+		go func() {
+			l, err := b.Acquire(context.Background(), "x")
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- l
+		}()
+		time.Sleep(time.Minute) // waiting is for ever, and no waiter is withdrawn because it has no replica
+		select {
+		case <-first.Wanted():
+		default:
+			t.Error("the holder was not told that its lock is wanted")
+		}
+		if err := first.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		second := <-granted
+		if second.Token() <= first.Token() || time.Since(began) > 50*time.Millisecond {
+			t.Errorf("tokens %v, then %v after %v", first.Token(), second.Token(), time.Since(began))
+		}
+		b.Close()
+		if l, err := a.TryAcquire(t.Context(), "x"); err != nil {
+			t.Errorf("a client that was closed has not given back its lock: %v", err)
+		} else if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The replica is gone for half a second: a lease of two seconds lives on, a waiter is granted what it
+// missed, and a holder learns what happened to its lease meanwhile.
+func TestALeaseOutlivesTheReplicaThatItsClientHangsOn(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		held, err := a.Acquire(t.Context(), "x", holdfast.WithTTL(2*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			r.Stop()
+			time.Sleep(500 * time.Millisecond)
+			if err := r.Start("replica:1"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+		}
+		if !held.Valid() {
+			t.Fatal("the lease ended with the connections")
+		}
+		forced := held.Token()
+		granted := make(chan *holdfast.Lease)
+		go func() {
+			l, err := b.Acquire(context.Background(), "x")
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- l
+		}()
+		time.Sleep(time.Second)
+		r.Stop()
+		r.Group.Propose(t.Context(), 0, fsm.Encode(fsm.ForceRelease{Name: "x", Token: uint64(forced), Reason: "stuck"}))
+		if err := r.Start("replica:1"); err != nil {
+			t.Fatal(err)
+		}
+		if l := <-granted; l.Token() <= forced {
+			t.Errorf("token %v after %v", l.Token(), forced)
+		}
+		<-held.Done()
+		if !errors.Is(held.Err(), holdfast.ErrForced) {
+			t.Errorf("the holder was told %v", held.Err())
+		}
+	})
+}
+
+// Cut off from all replicas a lease ends in time: not before its validity is over, and not after.
+func TestALeaseOfAClientThatIsCutOffEndsInTime(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		held, err := a.Acquire(t.Context(), "x", holdfast.WithTTL(2*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		r.Stop()
+		<-held.Done()
+		if lived := time.Since(began); lived < time.Second || lived > 2*time.Second || !errors.Is(held.Err(), holdfast.ErrLost) {
+			t.Errorf("%v after %v", held.Err(), lived)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.TryAcquire(ctx, "y"); !errors.Is(err, holdfast.ErrNoQuorum) {
+			t.Errorf("without a replica: %v", err)
+		}
+		if err := r.Start("replica:1"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Acquire(t.Context(), "x"); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+// Package clienttest has a client for tests, on a replica that is a machine in memory
+// (internal/seam/seamtest): the protocol between them is the product's, over a network in memory.
+package clienttest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/client"
+	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
+	"github.com/holdfast-go/holdfast/internal/serve"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// Cluster is the name of the fleet.
+const Cluster = "test"
+
+// Replica serves clients of a group in memory.
+type Replica struct {
+	Group   *seamtest.Group
+	Server  *serve.Server
+	Network *transport.Memory
+	Addr    string
+
+	node     seam.Node
+	endpoint transport.Endpoint
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// New starts a replica of a group on a network.
+func New(network *transport.Memory, group *seamtest.Group) (*Replica, error) {
+	r := &Replica{Group: group, Network: network}
+	r.node = seamtest.NewNode(r.Group, "replica", slog.New(slog.DiscardHandler))(nobody{})
+	if err := r.node.Open(context.Background()); err != nil {
+		return nil, err
+	}
+	if err := r.Start("replica:1"); err != nil {
+		return nil, err
+	}
+	r.Group.Follow(0, follower{r})
+	return r, nil
+}
+
+// Start serves at an address, also of a replica that was stopped. The state is the same.
+func (r *Replica) Start(addr string) (err error) {
+	if r.endpoint, err = r.Network.Listen(context.Background(), addr, transport.Options{}); err != nil {
+		return err
+	}
+	r.Addr = addr
+	r.Server = serve.New(serve.Config{
+		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: r.Group,
+		Peers: func() []string { return nil }, Ready: r.node.Ready, Logger: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	listener := r.endpoint.Listener(transport.KindClient)
+	r.running.Go(func() { r.Server.Run(ctx, listener) })
+	return nil
+}
+
+// Stop serves no more.
+func (r *Replica) Stop() {
+	r.cancel()
+	r.running.Wait()
+	_ = r.endpoint.Close()
+}
+
+// Close ends the replica.
+func (r *Replica) Close() {
+	r.Stop()
+	r.node.Close()
+}
+
+// Client returns what makes a client of the replica, for simenv.Env.Node.
+func (r *Replica) Client(name string, log *slog.Logger) func(seam.Listener) seam.Node {
+	return func(l seam.Listener) seam.Node {
+		n, err := client.New(client.Config{
+			Cluster: Cluster, Name: name, Bind: name + ":0", Join: []string{r.Addr}, Network: r.Network, Logger: log, Listener: l,
+		})
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+}
+
+// follower passes on what the group tells.
+type follower struct{ r *Replica }
+
+func (f follower) Applied(events []fsm.Event) { f.r.Server.Applied(events) }
+
+func (f follower) Gap(last uint64, _ func(fsm.Question) (fsm.Answer, error)) {
+	f.r.Server.Skipped(last)
+}
+
+// nobody is above the replica.
+type nobody struct{}
+
+func (nobody) Identified(fsm.SessionID, *slog.Logger) {}
+func (nobody) LeaderChanged(string)                   {}
+func (nobody) Expired(fsm.SessionID, time.Duration)   {}
+func (nobody) Ill(bool, string)                       {}
+func (nobody) Quorum(bool, []string)                  {}
+func (nobody) Foreign(string, []string)               {}
+func (nobody) GroupYielded()                          {}
+func (nobody) ReplicaReplaced()                       {}
+func (nobody) EndLeases(error) int                    { return 0 }
+func (nobody) Empty() bool                            { return true }
+func (nobody) Stopping(error)                         {}
+func (nobody) Stopped()                               {}

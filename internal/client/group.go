@@ -1,0 +1,340 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/retry"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+const (
+	callsMax = 96      // of one class, under way at a time: serve.CallsMax is for all
+	turnsMax = 1 << 16 // calls that wait for their turn
+)
+
+// Group implements seam.Group over the connection to a replica.
+type Group struct {
+	closed <-chan struct{}
+	news   news
+	turns  [2]chan struct{} // of the classes that take turns
+
+	mu      sync.Mutex
+	waiting int
+	conn    *conn         // nil while there is none
+	changed chan struct{} // closed when there is another
+	group   [16]byte      // zero before the first
+}
+
+func newGroup(closed <-chan struct{}) *Group {
+	g := &Group{closed: closed, changed: make(chan struct{})}
+	g.news.wake = make(chan struct{}, 1)
+	for i := range g.turns {
+		g.turns[i] = make(chan struct{}, callsMax)
+	}
+	return g
+}
+
+// now is the connection, with a channel that closes when there is another.
+func (g *Group) now() (*conn, <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.conn, g.changed
+}
+
+// show makes c the connection that calls use, nil for none.
+func (g *Group) show(c *conn, group [16]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.conn, g.group = c, group
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// ID is the id of the group, zero before there is one.
+func (g *Group) id() [16]byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.group
+}
+
+func takesTurns(class seam.Class) bool { return class == seam.Request || class == seam.Holding }
+
+// Enter implements seam.Group.
+func (g *Group) Enter(ctx context.Context, class seam.Class) error {
+	if !takesTurns(class) {
+		return nil
+	}
+	select {
+	case g.turns[class] <- struct{}{}:
+		return nil
+	default:
+	}
+	g.mu.Lock()
+	full, cut := g.waiting >= turnsMax, g.conn == nil
+	if !full {
+		g.waiting++
+	}
+	g.mu.Unlock()
+	if full {
+		return &seam.OverloadError{}
+	}
+	defer func() {
+		g.mu.Lock()
+		g.waiting--
+		g.mu.Unlock()
+	}()
+	select {
+	case g.turns[class] <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		if cut {
+			return &seam.UnreachedError{Ended: ctx.Err()}
+		}
+		return &seam.OverloadError{Ended: ctx.Err()}
+	case <-g.closed:
+		return seam.ErrClosed
+	}
+}
+
+// Leave implements seam.Group.
+func (g *Group) Leave(class seam.Class) {
+	if takesTurns(class) {
+		<-g.turns[class]
+	}
+}
+
+// Waiting is how many calls wait for their turn.
+func (g *Group) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting
+}
+
+// Propose implements seam.Group.
+func (g *Group) Propose(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	defer g.Leave(class)
+	if class == seam.Attempt {
+		c, _ := g.now()
+		if c == nil {
+			return out, false, seam.ErrNoGroup
+		}
+		out, result, err := g.attempt(ctx, c, class, cmd)
+		if result == retry.Answered {
+			return out, err != nil, nil
+		}
+		return out, result == retry.Unknown, err
+	}
+	out, unknown, err = g.insist(ctx, class, cmd)
+	if err != nil && unknown {
+		err = &seam.UnknownError{Cause: err}
+	}
+	return out, unknown, err
+}
+
+// insist proposes a command until its outcome is known.
+func (g *Group) insist(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	var course retry.Course
+	for {
+		if ctx.Err() != nil {
+			return fsm.Outcome{}, course.Unknown(), &seam.UnreachedError{Ended: ctx.Err()}
+		}
+		c, changed := g.now()
+		result := retry.NotSent
+		if c != nil {
+			out, result, err = g.attempt(ctx, c, class, cmd)
+			if result == retry.Answered && err != nil { // without one, but it may have been carried out
+				course.After(retry.Unknown, 0)
+				err = nil
+			}
+		}
+		if !course.After(result, out.Code) {
+			return out, course.Unknown(), err
+		}
+		timer := time.NewTimer(course.Pause(rand.Float64()))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-g.closed:
+			timer.Stop()
+			return fsm.Outcome{}, course.Unknown(), seam.ErrClosed
+		}
+		timer.Stop()
+	}
+}
+
+// errMaybe comes with an outcome: an attempt of the replica before it has no answer.
+var errMaybe = errors.New("holdfast: an earlier attempt may have been carried out")
+
+// attempt proposes a command once, as the replica does for it.
+func (g *Group) attempt(ctx context.Context, c *conn, class seam.Class, cmd []byte) (out fsm.Outcome, result retry.Result, err error) {
+	r, sent, err := c.call(ctx, link.KindPropose, link.Call{Mode: uint8(class), Payload: cmd})
+	switch {
+	case err != nil && sent:
+		return out, retry.Unknown, err
+	case err != nil:
+		return out, retry.NotSent, err
+	case r.Code == link.ReplyOK:
+		if out, err = fsm.Unpack(r.Value, r.Payload); err != nil {
+			c.end(err)
+			return out, retry.Unknown, err
+		}
+		if r.Unknown {
+			err = errMaybe
+		}
+		return out, retry.Answered, err
+	case r.Unknown:
+		return out, retry.Unknown, replyError(r)
+	case r.Code == link.ReplyOverload && takesTurns(class), r.Code == link.ReplyFailed:
+		return out, retry.Failed, replyError(r)
+	}
+	return out, retry.NotSent, replyError(r)
+}
+
+// replyError is the error of a reply, nil if it has none.
+func replyError(r link.Reply) error {
+	switch r.Code {
+	case link.ReplyOK:
+		return nil
+	case link.ReplyOverload:
+		return &seam.OverloadError{}
+	case link.ReplySuperseded:
+		return seam.ErrSuperseded
+	case link.ReplyFailed:
+		return fmt.Errorf("holdfast: at the replica: %s", r.Text)
+	}
+	return seam.ErrNoGroup
+}
+
+// Ask implements seam.Group.
+func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
+	for n := 1; ; n++ {
+		c, changed := g.now()
+		err := error(seam.ErrNoGroup)
+		if c != nil {
+			var answer fsm.Answer
+			if answer, err = c.ask(ctx, view, q); err == nil {
+				return answer, nil
+			}
+		}
+		if err := g.again(ctx, view, err, n, changed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// again returns nil, after a pause, if a question is to be asked again after err.
+func (g *Group) again(ctx context.Context, view seam.View, err error, n int, changed <-chan struct{}) error {
+	if ctx.Err() != nil {
+		return &seam.UnreachedError{Ended: ctx.Err()}
+	}
+	lost := errors.Is(err, errGone) || errors.Is(err, seam.ErrNoGroup) || errors.Is(err, seam.ErrSuperseded)
+	switch {
+	case !lost:
+		return err
+	case view == seam.Now:
+		return seam.ErrNoGroup
+	}
+	timer := time.NewTimer(retry.Pause(n, rand.Float64()))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return &seam.UnreachedError{Ended: ctx.Err()}
+	case <-g.closed:
+		return seam.ErrClosed
+	}
+	return nil
+}
+
+// ask asks the replica once.
+func (c *conn) ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
+	r, sent, err := c.call(ctx, link.KindAsk, link.Call{Mode: uint8(view), Payload: fsm.EncodeQuestion(q)})
+	switch {
+	case err != nil && !sent:
+		return nil, errGone
+	case err != nil:
+		return nil, err
+	case r.Code != link.ReplyOK:
+		return nil, replyError(r)
+	}
+	return fsm.DecodeAnswer(r.Payload)
+}
+
+// Pages implements seam.Group. The replica keeps the state of the first page until the last. If the
+// replica is gone in between, the pages end with an error: another one has no such state.
+func (g *Group) Pages(ctx context.Context, view seam.View, q fsm.QueryLocks) iter.Seq2[fsm.LocksPage, error] {
+	return func(yield func(fsm.LocksPage, error) bool) {
+		for n := 1; ; n++ {
+			c, changed := g.now()
+			err, begun := error(seam.ErrNoGroup), false
+			if c != nil {
+				if begun, err = c.pages(ctx, view, q, yield); err == nil {
+					return
+				}
+			}
+			if !begun {
+				if err = g.again(ctx, view, err, n, changed); err == nil {
+					continue
+				}
+			} else if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			yield(fsm.LocksPage{}, err)
+			return
+		}
+	}
+}
+
+// pages yields the pages of one state. begun says whether there was one; without an error the caller
+// has all that it wants.
+func (c *conn) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yield func(fsm.LocksPage, error) bool) (begun bool, err error) {
+	p, err := c.begin(ctx, link.KindList, link.Call{Mode: uint8(view), Payload: fsm.EncodeQuestion(q)})
+	if err != nil {
+		return false, errGone
+	}
+	defer p.end()
+	for {
+		r, err := p.wait(ctx)
+		switch {
+		case err != nil:
+			return begun, err
+		case r.Code != link.ReplyOK:
+			return begun, replyError(r)
+		case len(r.Payload) == 0:
+			return begun, nil
+		}
+		answer, err := fsm.DecodeAnswer(r.Payload)
+		if err != nil {
+			return begun, err
+		}
+		page, ok := q.Read(answer)
+		if !ok {
+			return begun, fmt.Errorf("%w: no page", link.ErrMalformed)
+		}
+		begun = true
+		if !yield(page, nil) {
+			_ = c.out.Send(link.KindCancel, p.number, nil)
+			return true, nil
+		}
+		if err := c.out.Send(link.KindNext, p.number, nil); err != nil {
+			return true, errGone
+		}
+	}
+}
+
+// Follow implements seam.Group.
+func (g *Group) Follow(after uint64, f seam.Follower) {
+	g.news.mu.Lock()
+	defer g.news.mu.Unlock()
+	g.news.follower, g.news.told = f, after
+}

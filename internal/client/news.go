@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+const (
+	newsMax = 4096             // frames that wait for the follower; with more the connection ends, and the next begins with a gap
+	askTime = 10 * time.Second // for one question about a gap
+)
+
+// errBehind: the follower does not keep up.
+var errBehind = errors.New("holdfast: this node does not keep up with its news")
+
+// news is what the replica tells, on its way to the follower. The reader of a connection queues it,
+// and one goroutine passes it on: it asks the replica about a gap, and the reader has the answer.
+type news struct {
+	wake chan struct{}
+
+	queueing sync.Mutex
+	queue    []item
+
+	mu       sync.Mutex // held while the follower is told
+	follower seam.Follower
+	told     uint64 // the last command
+	from     *conn  // whose news count
+}
+
+// item is events, or a gap.
+type item struct {
+	from   *conn
+	events []fsm.Event
+	gap    uint64
+}
+
+// push queues news.
+func (n *news) push(i item) error {
+	n.queueing.Lock()
+	defer n.queueing.Unlock()
+	if len(n.queue) >= newsMax {
+		return errBehind
+	}
+	n.queue = append(n.queue, i)
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// take takes a frame that answers no call.
+func (n *news) take(from *conn, f link.Frame) error {
+	switch f.Kind {
+	case link.KindGap:
+		return n.push(item{from: from, gap: f.Call})
+	case link.KindEvents:
+		events, err := fsm.DecodeEvents(f.Body)
+		if err != nil {
+			return err
+		}
+		return n.push(item{from: from, events: events})
+	}
+	return errUnknownFrame
+}
+
+var errUnknownFrame = errors.New("holdfast: a frame of unknown kind")
+
+// cut lets nothing count any more that comes from a connection before, and returns what the
+// follower was told of.
+func (n *news) cut() (told uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.from = nil
+	return n.told
+}
+
+// resume lets the news of a connection count, which follow the command at. What is between that and
+// what the follower was told of is a gap, unless it was told of nothing yet.
+func (n *news) resume(from *conn, at uint64, first bool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.from = from
+	switch {
+	case first:
+		n.told = max(n.told, at)
+	case at > n.told:
+		return n.push(item{from: from, gap: at})
+	}
+	return nil
+}
+
+// run passes news on until ctx ends.
+func (n *news) run(ctx context.Context) {
+	for {
+		select {
+		case <-n.wake:
+		case <-ctx.Done():
+			return
+		}
+		n.queueing.Lock()
+		queue := n.queue
+		n.queue = nil
+		n.queueing.Unlock()
+		for _, i := range queue {
+			n.pass(ctx, i)
+		}
+	}
+}
+
+// pass tells the follower, unless it knows.
+func (n *news) pass(ctx context.Context, i item) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i.from != n.from || n.follower == nil {
+		return
+	}
+	if i.gap > n.told {
+		failed := false
+		n.follower.Gap(i.gap, func(q fsm.Question) (fsm.Answer, error) {
+			ctx, cancel := context.WithTimeout(ctx, askTime)
+			defer cancel()
+			answer, err := i.from.ask(ctx, seam.Now, q)
+			failed = failed || err != nil
+			return answer, err
+		})
+		if failed { // the next connection begins with this gap
+			i.from.end(errGone)
+			return
+		}
+		n.told = i.gap
+	}
+	for len(i.events) > 0 && i.events[0].Index <= n.told {
+		i.events = i.events[1:]
+	}
+	if len(i.events) > 0 {
+		n.told = i.events[len(i.events)-1].Index
+		n.follower.Applied(i.events)
+	}
+}

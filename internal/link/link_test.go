@@ -1,0 +1,162 @@
+package link
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"net"
+	"reflect"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+func opening(t testing.TB) (Open, Challenge) {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(bytes.NewReader(make([]byte, 64)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Challenge{Version: 1, Replica: fsm.Process{Node: fsm.Node{1}, Incarnation: 7}, Nonce: [32]byte{9}}
+	o := Open{Version: 1, Cluster: "fleet", Group: [16]byte{3}, Key: public, Incarnation: 5, Told: 1 << 40}
+	o.Signature = ed25519.Sign(key, SignedBytes(c, "fleet", 5, []byte("binding")))
+	return o, c
+}
+
+// Whoever passed for another client would end its leases (S9).
+func TestAClientIsWhoseKeyItProvesForThisConnectionAlone(t *testing.T) {
+	t.Parallel()
+	o, c := opening(t)
+	if p, err := o.Verify(c, []byte("binding")); err != nil || p != (fsm.Process{Node: fsm.KeyNode(o.Key), Incarnation: 5}) {
+		t.Fatalf("%v, %v", p, err)
+	}
+	other, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Open, *Challenge){
+		"another key":         func(o *Open, _ *Challenge) { o.Key = other },
+		"no key":              func(o *Open, _ *Challenge) { o.Key = nil },
+		"another incarnation": func(o *Open, _ *Challenge) { o.Incarnation++ },
+		"another cluster":     func(o *Open, _ *Challenge) { o.Cluster = "other" },
+		"another nonce":       func(_ *Open, c *Challenge) { c.Nonce[0]++ },
+		"another replica":     func(_ *Open, c *Challenge) { c.Replica.Incarnation++ },
+		"no signature":        func(o *Open, _ *Challenge) { o.Signature = nil },
+	} {
+		o, c := opening(t)
+		change(&o, &c)
+		if p, err := o.Verify(c, []byte("binding")); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+	if _, err := o.Verify(c, []byte("of another connection")); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a challenge that was passed on is accepted: %v", err)
+	}
+}
+
+func TestMessagesComeOutAsTheyWere(t *testing.T) {
+	t.Parallel()
+	o, c := opening(t)
+	w := Welcome{Group: [16]byte{3}, At: 300, Peers: []string{"a:1", "b:2"}}
+	r := Reply{Code: ReplyFailed, Unknown: true, Value: 1 << 50, Payload: []byte("data"), Text: "why"}
+	call := Call{Mode: 2, Millis: 70_000, Payload: []byte("command")}
+	refusal := Refuse{Code: RefuseOther, Text: "another group"}
+	check := func(got any, err error, want any) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v became %+v: %v", want, got, err)
+		}
+	}
+	gotC, err := ParseChallenge(c.Append(nil))
+	check(gotC, err, c)
+	gotO, err := ParseOpen(o.Append(nil))
+	check(gotO, err, o)
+	gotW, err := ParseWelcome(w.Append(nil))
+	check(gotW, err, w)
+	gotR, err := ParseReply(r.Append(nil))
+	check(gotR, err, r)
+	gotCall, err := ParseCall(call.Append(nil))
+	check(gotCall, err, call)
+	gotRefusal, err := ParseRefuse(refusal.Append(nil))
+	check(gotRefusal, err, refusal)
+}
+
+// A length alone must take no memory.
+func TestAFrameThatIsTooLongOrCutShortIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string][]byte{
+		"too long":  {0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+		"too short": {0, 0, 0, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+	} {
+		if _, err := NewReader(bytes.NewReader(b), RequestMax).Next(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cut := AppendFrame(nil, KindPing, 7, make([]byte, RequestMax-16))[:100]
+	r := NewReader(bytes.NewReader(cut), RequestMax)
+	if _, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) || cap(r.body) > 2*firstRead {
+		t.Errorf("cut short: %v, with room for %d bytes", err, cap(r.body))
+	}
+}
+
+// What waits for somebody who does not read is bounded, and nothing of a frame is sent in part.
+func TestAWriterThatNobodyReadsFromIsFullAndSaysSo(t *testing.T) {
+	t.Parallel()
+	to, from := net.Pipe()
+	defer from.Close()
+	w := NewWriter(to)
+	sent := 0
+	for ; w.Send(KindReply, 1, make([]byte, 1<<20)) == nil; sent++ {
+		if sent > BufferMax>>20 {
+			t.Fatal("it takes more than its bound")
+		}
+	}
+	if err := w.Send(KindReply, 1, make([]byte, 1<<20)); !errors.Is(err, ErrSlow) || !w.Full() {
+		t.Fatalf("full: %v", err)
+	}
+	w.End(io.ErrClosedPipe)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run() }()
+	frames := NewReader(from, ReplyMax)
+	for i := range sent {
+		if f, err := frames.Next(); err != nil || f.Kind != KindReply || len(f.Body) != 1<<20 {
+			t.Fatalf("frame %d: %v", i, err)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := w.Send(KindPing, 0, nil); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	o, c := opening(f)
+	for _, b := range [][]byte{
+		o.Append(nil), c.Append(nil), Welcome{Peers: []string{"a:1"}}.Append(nil), Reply{Text: "why", Payload: []byte("p")}.Append(nil),
+		Call{Millis: 300, Payload: []byte("p")}.Append(nil), Refuse{Code: 1, Text: "why"}.Append(nil), AppendFrame(nil, KindPing, 7, []byte("b")),
+	} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if o, err := ParseOpen(b); err == nil {
+			if again, err := ParseOpen(o.Append(nil)); err != nil || !reflect.DeepEqual(again, o) {
+				t.Fatalf("%+v became %+v: %v", o, again, err)
+			}
+			_, _ = o.Verify(Challenge{}, nil)
+		}
+		_, _ = ParseChallenge(b)
+		_, _ = ParseWelcome(b)
+		_, _ = ParsePeers(b)
+		_, _ = ParseRefuse(b)
+		_, _ = ParseCall(b)
+		_, _ = ParseReply(b)
+		for r := NewReader(bytes.NewReader(b), 1<<16); ; {
+			if _, err := r.Next(); err != nil {
+				break
+			}
+		}
+	})
+}

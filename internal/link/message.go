@@ -1,0 +1,284 @@
+package link
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// Version of what both sides say. A replica refuses any other, and names its own.
+const Version = 1
+
+// Bounds of what a frame has in it.
+const (
+	NonceBytes = 32
+	textMax    = 1024
+	peersMax   = 64
+)
+
+// Challenge is the first frame, of the replica.
+type Challenge struct {
+	Version uint64
+	Replica fsm.Process
+	Nonce   [NonceBytes]byte
+}
+
+// Open is the first frame of the client.
+type Open struct {
+	Version     uint64
+	Cluster     string   // the name
+	Group       [16]byte // that it belongs to; zero: to none yet
+	Key         []byte   // ed25519, public
+	Incarnation uint64
+	Told        uint64 // the last command that its follower was told of
+	Signature   []byte
+}
+
+// Welcome answers an Open.
+type Welcome struct {
+	Group [16]byte
+	At    uint64 // news of later commands follow
+	Peers []string
+}
+
+// RefuseCode says why a replica refuses a client.
+type RefuseCode uint8
+
+// Codes of a refusal.
+const (
+	RefuseFault RefuseCode = iota + 1 // of the client
+	RefuseOther                       // the replica is of another group
+	RefuseLater                       // the replica cannot serve it now
+)
+
+// Refuse ends the connection.
+type Refuse struct {
+	Code RefuseCode
+	Text string
+}
+
+func (r Refuse) Error() string { return "holdfast: refused: " + r.Text }
+
+// Call is a Propose, an Ask or a List.
+type Call struct {
+	Mode    uint8  // seam.Class or seam.View
+	Millis  uint64 // until its caller gives up; 0: no bound
+	Payload []byte // an encoded command or question. Not to be kept
+}
+
+// ReplyCode says how a call went.
+type ReplyCode uint8
+
+// Codes of a reply.
+const (
+	ReplyOK         ReplyCode = iota
+	ReplyOverload             // too many calls are under way
+	ReplyEnded                // its time was over
+	ReplyNoGroup              // the replica has no group
+	ReplySuperseded           // its group is given up
+	ReplyGone                 // the replica ends
+	ReplyFailed               // Text
+)
+
+// Reply answers a call.
+type Reply struct {
+	Code    ReplyCode
+	Unknown bool // an attempt without an answer may have been carried out
+	Value   uint64
+	Payload []byte // data of an outcome with Value, or an encoded answer. Not to be kept
+	Text    string
+}
+
+// SignedBytes is what a client signs. binding is that of the connection.
+func SignedBytes(c Challenge, cluster string, incarnation uint64, binding []byte) []byte {
+	b := append([]byte("holdfast client open v1\x00"), c.Nonce[:]...)
+	b = c.Replica.AppendTo(b)
+	b = appendBytes(b, []byte(cluster))
+	b = binary.AppendUvarint(b, incarnation)
+	return append(b, binding...)
+}
+
+// Verify returns the process of a client that proves its key.
+func (o Open) Verify(c Challenge, binding []byte) (fsm.Process, error) {
+	if len(o.Key) != ed25519.PublicKeySize || o.Incarnation == 0 ||
+		!ed25519.Verify(o.Key, SignedBytes(c, o.Cluster, o.Incarnation, binding), o.Signature) {
+		return fsm.Process{}, fmt.Errorf("%w: the client does not prove its key", ErrMalformed)
+	}
+	return fsm.Process{Node: fsm.KeyNode(o.Key), Incarnation: o.Incarnation}, nil
+}
+
+// Append appends the message.
+func (c Challenge) Append(b []byte) []byte {
+	return append(c.Replica.AppendTo(binary.AppendUvarint(b, c.Version)), c.Nonce[:]...)
+}
+
+// ParseChallenge reads it.
+func ParseChallenge(b []byte) (c Challenge, err error) {
+	p := parser{rest: b}
+	c.Version = p.uint()
+	c.Replica, _, _ = fsm.CutProcess(p.take(fsm.ProcessBytes))
+	copy(c.Nonce[:], p.take(NonceBytes))
+	return c, p.done()
+}
+
+// Append appends the message.
+func (o Open) Append(b []byte) []byte {
+	b = appendBytes(binary.AppendUvarint(b, o.Version), []byte(o.Cluster))
+	b = appendBytes(append(b, o.Group[:]...), o.Key)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, o.Incarnation), o.Told)
+	return appendBytes(b, o.Signature)
+}
+
+// ParseOpen reads it.
+func ParseOpen(b []byte) (o Open, err error) {
+	p := parser{rest: b}
+	o.Version, o.Cluster = p.uint(), string(p.bytes(textMax))
+	copy(o.Group[:], p.take(len(o.Group)))
+	o.Key = slices.Clone(p.bytes(textMax))
+	o.Incarnation, o.Told = p.uint(), p.uint()
+	o.Signature = slices.Clone(p.bytes(textMax))
+	return o, p.done()
+}
+
+// Append appends the message.
+func (w Welcome) Append(b []byte) []byte {
+	return AppendPeers(binary.AppendUvarint(append(b, w.Group[:]...), w.At), w.Peers)
+}
+
+// ParseWelcome reads it.
+func ParseWelcome(b []byte) (w Welcome, err error) {
+	p := parser{rest: b}
+	copy(w.Group[:], p.take(len(w.Group)))
+	w.At = p.uint()
+	w.Peers = p.peers()
+	return w, p.done()
+}
+
+// AppendPeers appends addresses of replicas, which a Pong has, too.
+func AppendPeers(b []byte, peers []string) []byte {
+	peers = peers[:min(len(peers), peersMax)]
+	b = binary.AppendUvarint(b, uint64(len(peers)))
+	for _, peer := range peers {
+		b = appendBytes(b, []byte(peer))
+	}
+	return b
+}
+
+// ParsePeers reads them.
+func ParsePeers(b []byte) ([]string, error) {
+	p := parser{rest: b}
+	peers := p.peers()
+	return peers, p.done()
+}
+
+// Append appends the message.
+func (r Refuse) Append(b []byte) []byte {
+	return appendBytes(append(b, byte(r.Code)), []byte(r.Text[:min(len(r.Text), textMax)]))
+}
+
+// ParseRefuse reads it.
+func ParseRefuse(b []byte) (r Refuse, err error) {
+	p := parser{rest: b}
+	r.Code, r.Text = RefuseCode(p.byte()), string(p.bytes(textMax))
+	return r, p.done()
+}
+
+// Append appends the message.
+func (c Call) Append(b []byte) []byte {
+	return append(binary.AppendUvarint(append(b, c.Mode), c.Millis), c.Payload...)
+}
+
+// ParseCall reads it.
+func ParseCall(b []byte) (c Call, err error) {
+	p := parser{rest: b}
+	c.Mode, c.Millis = p.byte(), p.uint()
+	c.Payload = p.take(len(p.rest))
+	return c, p.done()
+}
+
+// Append appends the message.
+func (r Reply) Append(b []byte) []byte {
+	unknown := byte(0)
+	if r.Unknown {
+		unknown = 1
+	}
+	b = binary.AppendUvarint(append(b, byte(r.Code), unknown), r.Value)
+	return append(appendBytes(b, []byte(r.Text[:min(len(r.Text), textMax)])), r.Payload...)
+}
+
+// ParseReply reads it.
+func ParseReply(b []byte) (r Reply, err error) {
+	p := parser{rest: b}
+	r.Code, r.Unknown, r.Value = ReplyCode(p.byte()), p.byte() != 0, p.uint()
+	r.Text = string(p.bytes(textMax))
+	r.Payload = p.take(len(p.rest))
+	return r, p.done()
+}
+
+func appendBytes(b, v []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(v))), v...) }
+
+// parser reads the fields of a body. After a fault it reads zeros.
+type parser struct {
+	rest []byte
+	bad  bool
+}
+
+func (p *parser) take(n int) []byte {
+	if n < 0 || n > len(p.rest) {
+		p.bad, p.rest, n = true, nil, 0
+	}
+	b := p.rest[:n]
+	p.rest = p.rest[n:]
+	return b
+}
+
+func (p *parser) byte() byte {
+	if b := p.take(1); len(b) == 1 {
+		return b[0]
+	}
+	return 0
+}
+
+func (p *parser) uint() uint64 {
+	v, n := binary.Uvarint(p.rest)
+	if n <= 0 {
+		p.bad, p.rest = true, nil
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *parser) bytes(most uint64) []byte {
+	n := p.uint()
+	if n > most {
+		p.bad, p.rest = true, nil
+		return nil
+	}
+	return p.take(int(n))
+}
+
+func (p *parser) peers() (peers []string) {
+	n := p.uint()
+	if n > peersMax {
+		p.bad = true
+		return nil
+	}
+	for range n {
+		if peer := p.bytes(textMax); !p.bad {
+			peers = append(peers, string(peer))
+		}
+	}
+	return peers
+}
+
+// done is the fault of a body; a body with bytes after its last field is one.
+func (p *parser) done() error {
+	if p.bad || len(p.rest) > 0 {
+		return fmt.Errorf("%w: its body", ErrMalformed)
+	}
+	return nil
+}

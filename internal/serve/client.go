@@ -1,0 +1,273 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+const (
+	openTime = 3 * time.Second  // until a connection has to be a client's
+	idleTime = 10 * time.Second // without a byte of a client, which pings far more often
+	endTime  = time.Second      // for the last frames of a connection that ends
+	lagTime  = 2 * time.Second  // for a replica to catch up with what a client knows
+	lagPause = 20 * time.Millisecond
+)
+
+// client is a connection of a client.
+type client struct {
+	s       *Server
+	conn    net.Conn
+	cancel  context.CancelFunc // of all that goes on here
+	out     *link.Writer
+	process fsm.Process
+	group   [16]byte
+	under   atomic.Int32 // calls under way
+	all     sync.WaitGroup
+
+	mu    sync.Mutex
+	calls map[uint64]*call
+
+	// Under Server.mu.
+	after uint64 // what is applied later is told
+	news  []fsm.Event
+}
+
+// call is one that is under way.
+type call struct {
+	cancel context.CancelFunc
+	next   chan struct{} // of a List: the client wants another page
+}
+
+// serve is the life of a connection.
+func (s *Server) serve(ctx context.Context, conn net.Conn) {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &client{s: s, conn: conn, cancel: cancel, out: link.NewWriter(conn), calls: make(map[uint64]*call)}
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		if err := c.out.Run(); err != nil {
+			c.end(err)
+		}
+	})
+	stop := context.AfterFunc(ctx, func() { c.end(link.Refuse{Code: link.RefuseLater, Text: "the replica ends"}) })
+	err := c.run(ctx)
+	cancel()
+	stop()
+	s.leave(c)
+	c.end(err)
+	c.all.Wait()
+	writing.Wait()
+	_ = conn.Close()
+	if errors.Is(err, link.ErrMalformed) || errors.As(err, new(link.Refuse)) {
+		s.cfg.Logger.Warn("refused a client", "from", conn.RemoteAddr(), "client", c.process.Node, "error", err)
+	}
+}
+
+// end lets the client know why its connection ends, and ends it soon. A second call changes nothing.
+func (c *client) end(err error) {
+	refusal := link.Refuse{Code: link.RefuseFault, Text: fmt.Sprint(err)}
+	if r, ok := errors.AsType[link.Refuse](err); ok {
+		refusal = r
+	} else if !errors.Is(err, link.ErrMalformed) {
+		refusal.Code = link.RefuseLater
+	}
+	_ = c.out.Send(link.KindRefuse, 0, refusal.Append(nil))
+	c.out.End(net.ErrClosed)
+	c.cancel()
+	_ = c.conn.SetWriteDeadline(time.Now().Add(endTime))
+	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// run opens the connection, and takes the frames of the client.
+func (c *client) run(ctx context.Context) error {
+	frames := link.NewReader(bufio.NewReader(c.conn), link.RequestMax)
+	_ = c.conn.SetReadDeadline(time.Now().Add(openTime))
+	if err := c.open(ctx, frames); err != nil {
+		return err
+	}
+	for {
+		_ = c.conn.SetReadDeadline(time.Now().Add(idleTime))
+		if ctx.Err() != nil { // only after that: end sets the deadline after the end of ctx
+			return ctx.Err()
+		}
+		f, err := frames.Next()
+		if err == nil {
+			err = c.take(ctx, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// open finds out who the client is, and what it has.
+func (c *client) open(ctx context.Context, frames *link.Reader) error {
+	challenge := link.Challenge{Version: link.Version, Replica: c.s.cfg.Self}
+	_, _ = rand.Read(challenge.Nonce[:])
+	if err := c.out.Send(link.KindChallenge, 0, challenge.Append(nil)); err != nil {
+		return err
+	}
+	f, err := frames.Next()
+	if err != nil {
+		return err
+	}
+	o, err := link.ParseOpen(f.Body)
+	switch {
+	case f.Kind != link.KindOpen || err != nil:
+		return fmt.Errorf("%w: kind %d in the place of an Open", link.ErrMalformed, f.Kind)
+	case o.Version != link.Version:
+		return fault("this replica speaks version %d of the protocol for clients, not %d", link.Version, o.Version)
+	case o.Cluster != c.s.cfg.Cluster:
+		return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of cluster %q, not %q", c.s.cfg.Cluster, o.Cluster)}
+	}
+	if c.process, err = o.Verify(challenge, transport.Binding(c.conn)); err != nil {
+		return err
+	}
+	state, err := c.caughtUp(ctx, o)
+	if err != nil {
+		return err
+	}
+	c.group = state.Cluster
+	welcome := link.Welcome{Group: state.Cluster, At: state.Commands, Peers: c.s.cfg.Peers()}
+	return c.out.Send(link.KindWelcome, 0, welcome.Append(nil))
+}
+
+// caughtUp enters the client when the replica knows what the client knows (V4).
+func (c *client) caughtUp(ctx context.Context, o link.Open) (state fsm.GroupState, err error) {
+	later := func(text string) error { return link.Refuse{Code: link.RefuseLater, Text: text} }
+	deadline := time.Now().Add(lagTime)
+	for {
+		state, err = seam.Ask(ctx, c.s.cfg.Group, seam.Now, fsm.QueryGroup{})
+		switch {
+		case err != nil || !state.Born:
+			return state, later("this replica has no group yet")
+		case o.Group != [16]byte{} && o.Group != state.Cluster:
+			return state, link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of group %v, not %v", fsm.Node(state.Cluster), fsm.Node(o.Group))}
+		case o.Group == [16]byte{} || state.Commands >= o.Told:
+			return c.s.enter(ctx, c)
+		case time.Now().After(deadline):
+			return state, later("this replica lags behind what the client knows")
+		}
+		select {
+		case <-time.After(lagPause):
+		case <-ctx.Done():
+			return state, ctx.Err()
+		}
+	}
+}
+
+func fault(format string, args ...any) error {
+	return link.Refuse{Code: link.RefuseFault, Text: fmt.Sprintf(format, args...)}
+}
+
+// take takes a frame.
+func (c *client) take(ctx context.Context, f link.Frame) error {
+	switch f.Kind {
+	case link.KindPing:
+		return c.out.Send(link.KindPong, 0, link.AppendPeers(nil, c.s.cfg.Peers()))
+	case link.KindNext, link.KindCancel:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		of := c.calls[f.Call]
+		switch {
+		case of == nil: // it is over
+		case f.Kind == link.KindCancel:
+			of.cancel()
+		default:
+			select {
+			case of.next <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	case link.KindPropose, link.KindAsk, link.KindList, link.KindReady:
+		return c.begin(ctx, f)
+	}
+	return fmt.Errorf("%w: of unknown kind %d", link.ErrMalformed, f.Kind)
+}
+
+// begin starts a call on a goroutine of its own.
+func (c *client) begin(ctx context.Context, f link.Frame) error {
+	m, err := link.ParseCall(f.Body)
+	if err != nil {
+		return err
+	}
+	do, err := c.work(f.Kind, m)
+	if err != nil {
+		return err
+	}
+	if c.under.Add(1) > CallsMax {
+		c.under.Add(-1)
+		return c.out.Send(link.KindReply, f.Call, link.Reply{Code: link.ReplyOverload}.Append(nil))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if m.Millis > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(min(m.Millis, 1<<40))*time.Millisecond)
+	}
+	of := &call{cancel: cancel, next: make(chan struct{}, 1)}
+	c.mu.Lock()
+	_, twice := c.calls[f.Call]
+	c.calls[f.Call] = of
+	c.mu.Unlock()
+	if twice {
+		cancel()
+		return fmt.Errorf("%w: a second call of number %d", link.ErrMalformed, f.Call)
+	}
+	number := f.Call
+	c.all.Go(func() {
+		defer c.under.Add(-1)
+		defer cancel()
+		reply := do(ctx, number, of)
+		c.mu.Lock()
+		delete(c.calls, number)
+		c.mu.Unlock()
+		c.reply(number, reply)
+	})
+	return nil
+}
+
+// reply sends the answer to a call. A client that does not read is cut off.
+func (c *client) reply(number uint64, r link.Reply) {
+	body := r.Append(nil)
+	if len(body) > link.ReplyMax-64 {
+		body = link.Reply{Code: link.ReplyFailed, Text: "the answer is too long"}.Append(nil)
+	}
+	if err := c.out.Send(link.KindReply, number, body); errors.Is(err, link.ErrSlow) {
+		c.end(link.ErrSlow)
+	}
+}
+
+// tell sends the client its news. The caller holds Server.mu.
+func (c *client) tell() {
+	err := link.ErrSlow
+	if !c.out.Full() {
+		err = c.out.Send(link.KindEvents, 0, fsm.AppendEvents(nil, c.news))
+	}
+	clear(c.news)
+	c.news = c.news[:0]
+	if errors.Is(err, link.ErrSlow) {
+		c.end(link.ErrSlow)
+	}
+}
+
+// skip tells the client of a gap. The caller holds Server.mu.
+func (c *client) skip(last uint64) {
+	if last <= c.after {
+		return
+	}
+	c.after = last
+	if err := c.out.Send(link.KindGap, last, nil); errors.Is(err, link.ErrSlow) {
+		c.end(link.ErrSlow)
+	}
+}

@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+const (
+	// ClientsMax bounds the clients of a replica; a further one is sent to another.
+	ClientsMax = 1024
+	// CallsMax bounds the calls of one client that are under way. So in the line of the replica's
+	// admission few calls of others are ever before one of a client.
+	CallsMax = 256
+)
+
+// Config is what a Server is made with.
+type Config struct {
+	Cluster string      // the name
+	Self    fsm.Process // of the replica
+	Group   seam.Group  // the way of the replica's own callers
+	Peers   func() []string
+	Ready   func(context.Context) error
+	Logger  *slog.Logger
+}
+
+// Server serves clients. Applied and Skipped are called in the order of the log.
+type Server struct {
+	cfg Config
+
+	mu      sync.Mutex // of clients and of what each was told; held while news are queued
+	clients map[fsm.Process]*client
+}
+
+// New returns a server without clients.
+func New(cfg Config) *Server { return &Server{cfg: cfg, clients: make(map[fsm.Process]*client)} }
+
+// Run accepts clients until ctx ends or the listener fails, and returns when none is left. It closes
+// the listener.
+func (s *Server) Run(ctx context.Context, listener net.Listener) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
+	places := make(chan struct{}, ClientsMax)
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case places <- struct{}{}:
+			all.Go(func() {
+				defer func() { <-places }()
+				s.serve(ctx, conn)
+			})
+		default: // the client tries another replica
+			_ = conn.Close()
+		}
+	}
+}
+
+// Applied tells each client the events that concern its sessions.
+func (s *Server) Applied(events []fsm.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.clients) == 0 {
+		return
+	}
+	var concerned []*client
+	for i := range events {
+		e := &events[i]
+		c := s.clients[e.Session.Process()]
+		if c == nil || e.Index <= c.after || !news(e) {
+			continue
+		}
+		if len(c.news) == 0 {
+			concerned = append(concerned, c)
+		}
+		c.news = append(c.news, *e)
+	}
+	for _, c := range concerned {
+		c.tell()
+	}
+}
+
+// news reports whether a client learns by an event what none of its outcomes says.
+func news(e *fsm.Event) bool {
+	switch e.Kind {
+	case fsm.EventGranted:
+		return e.Waited
+	case fsm.EventWithdrawn, fsm.EventSessionEnded, fsm.EventForced, fsm.EventWanted:
+		return true
+	}
+	return false
+}
+
+// Skipped says that the state came as a whole, up to a command: each client asks what is different.
+func (s *Server) Skipped(last uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		c.skip(last)
+	}
+}
+
+// GiveUp ends the connections of all clients: their group is given up.
+func (s *Server) GiveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		c.end(seam.ErrSuperseded)
+	}
+}
+
+// Clients is how many there are.
+func (s *Server) Clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.clients)
+}
+
+// enter makes a client one that is told what is applied after the present state, and returns the
+// number of the last command in it. A former connection of the same process ends.
+func (s *Server) enter(ctx context.Context, c *client) (state fsm.GroupState, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, err = seam.Ask(ctx, s.cfg.Group, seam.Now, fsm.QueryGroup{})
+	if err != nil {
+		return state, err
+	}
+	if before := s.clients[c.process]; before != nil {
+		before.end(fmt.Errorf("holdfast: the client has connected again"))
+	}
+	c.after = state.Commands
+	s.clients[c.process] = c
+	return state, nil
+}
+
+func (s *Server) leave(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients[c.process] == c {
+		delete(s.clients, c.process)
+	}
+}

@@ -1,0 +1,235 @@
+package serve_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/client/clienttest"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
+	"github.com/holdfast-go/holdfast/internal/serve"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// peer speaks the protocol by hand.
+type peer struct {
+	conn   net.Conn
+	frames *link.Reader
+	self   fsm.Process
+}
+
+// meet opens a connection; change spoils its Open.
+func meet(t *testing.T, from transport.Endpoint, change func(*link.Open)) *peer {
+	t.Helper()
+	conn, err := from.Dial(t.Context(), "replica:1", transport.KindClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{conn: conn, frames: link.NewReader(conn, link.ReplyMax)}
+	f, err := p.frames.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	challenge, err := link.ParseChallenge(f.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := link.Open{Version: link.Version, Cluster: clienttest.Cluster, Key: public, Incarnation: 1}
+	o.Signature = ed25519.Sign(key, link.SignedBytes(challenge, o.Cluster, o.Incarnation, nil))
+	p.self = fsm.Process{Node: fsm.KeyNode(public), Incarnation: 1}
+	change(&o)
+	p.send(t, link.KindOpen, 0, o.Append(nil))
+	return p
+}
+
+func (p *peer) send(t *testing.T, kind link.Kind, number uint64, body []byte) {
+	t.Helper()
+	if _, err := p.conn.Write(link.AppendFrame(nil, kind, number, body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *peer) propose(t *testing.T, number uint64, c fsm.Command) {
+	t.Helper()
+	p.send(t, link.KindPropose, number, link.Call{Mode: uint8(seam.Urgent), Payload: fsm.Encode(c)}.Append(nil))
+}
+
+// next is the next frame of a kind, or the refusal that comes first.
+func (p *peer) next(t *testing.T, kind link.Kind) (f link.Frame, refusal string) {
+	t.Helper()
+	for {
+		f, err := p.frames.Next()
+		if err != nil {
+			t.Fatalf("the connection ended without a reason: %v", err)
+		}
+		switch f.Kind {
+		case kind:
+			return f, ""
+		case link.KindRefuse:
+			r, err := link.ParseRefuse(f.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f, r.Text
+		}
+	}
+}
+
+func outcome(t *testing.T, f link.Frame) fsm.Outcome {
+	t.Helper()
+	r, err := link.ParseReply(f.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := fsm.Unpack(r.Value, r.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func serving(t *testing.T, f func(t *testing.T, r *clienttest.Replica, from transport.Endpoint)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewMemory(1)
+		r, err := clienttest.New(network, seamtest.New(clock.System().Now, fsm.Limits{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		from, err := network.Listen(t.Context(), "peer:0", transport.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.Close()
+		f(t, r, from)
+	})
+}
+
+// Each of these ends its own connection with the reason, and that of another client goes on.
+func TestAClientThatBreaksTheProtocolIsToldWhyAndHarmsNobody(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		good := meet(t, from, func(*link.Open) {})
+		if _, refused := good.next(t, link.KindWelcome); refused != "" {
+			t.Fatal(refused)
+		}
+		others := fsm.SessionID{Node: good.self.Node, Incarnation: 1, Number: 1}
+		for want, spoil := range map[string]struct {
+			open func(*link.Open)
+			say  func(*peer)
+		}{
+			`is of cluster "test", not "other"`:          {open: func(o *link.Open) { o.Cluster = "other" }},
+			"is of group":                                {open: func(o *link.Open) { o.Group = [16]byte{9} }},
+			"version 1 of the protocol":                  {open: func(o *link.Open) { o.Version = 2 }},
+			"does not prove its key":                     {open: func(o *link.Open) { o.Signature[3]++ }},
+			"lags behind what the client knows":          {open: func(o *link.Open) { o.Group, o.Told = [16]byte{1}, 1<<40 }},
+			"unknown kind 99":                            {say: func(p *peer) { p.send(t, 99, 1, nil) }},
+			"at most 2097152":                            {say: func(p *peer) { _, _ = p.conn.Write([]byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0}) }},
+			"its body":                                   {say: func(p *peer) { p.send(t, link.KindPropose, 1, nil) }},
+			"command of 1 bytes":                         {say: func(p *peer) { p.send(t, link.KindPropose, 1, link.Call{Payload: []byte{1}}.Append(nil)) }},
+			"may not say fsm.Raise":                      {say: func(p *peer) { p.propose(t, 1, fsm.Raise{Counter: 1 << 40}) }},
+			"may not say fsm.Batch":                      {say: func(p *peer) { p.propose(t, 1, fsm.Batch{Commands: []fsm.Command{fsm.CloseSession{Session: others}}}) }},
+			"Release is about another process's session": {say: func(p *peer) { p.propose(t, 1, fsm.Release{Session: others}) }},
+			"Goodbye is about another process's session": {say: func(p *peer) { p.propose(t, 1, fsm.Goodbye{Node: others.Node, Incarnation: 1}) }},
+		} {
+			p := meet(t, from, func(o *link.Open) {
+				if spoil.open != nil {
+					spoil.open(o)
+				}
+			})
+			_, refused := p.next(t, link.KindWelcome)
+			if spoil.say != nil && refused == "" {
+				spoil.say(p)
+				_, refused = p.next(t, link.KindReply)
+			}
+			if !strings.Contains(refused, want) {
+				t.Errorf("%q was told %q", want, refused)
+			}
+			if _, err := p.frames.Next(); err == nil {
+				t.Errorf("%q: the connection goes on", want)
+			}
+		}
+		good.propose(t, 7, fsm.Hello{Node: good.self.Node, Incarnation: 1, Name: "good"})
+		if f, refused := good.next(t, link.KindReply); refused != "" || outcome(t, f).Code != fsm.CodeOK || f.Call != 7 {
+			t.Errorf("the other client was told %q, call %d", refused, f.Call)
+		}
+		synctest.Wait()
+		if r.Server.Clients() != 1 {
+			t.Errorf("%d clients are left", r.Server.Clients())
+		}
+	})
+}
+
+// A client that does not read, though it asks for much, is cut off, and takes bounded room.
+func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		p := meet(t, from, func(*link.Open) {})
+		if _, refused := p.next(t, link.KindWelcome); refused != "" {
+			t.Fatal(refused)
+		}
+		value := make([]byte, fsm.ValueBytesMax)
+		p.propose(t, 1, fsm.Hello{Node: p.self.Node, Incarnation: 1, Name: "slow"})
+		p.propose(t, 2, fsm.Acquire{
+			Session: fsm.SessionID{Node: p.self.Node, Incarnation: 1, Number: 1}, TTL: time.Hour, Request: 1, Name: "x", HasValue: true, Value: value,
+		})
+		q := link.Call{Payload: fsm.EncodeQuestion(fsm.QueryName{Name: "x"})}.Append(nil)
+		_ = p.conn.SetWriteDeadline(time.Now().Add(time.Minute))
+		for n := uint64(3); n < 1<<16; n++ {
+			if _, err := p.conn.Write(link.AppendFrame(nil, link.KindAsk, n, q)); err != nil {
+				break
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r.Server.Clients() != 0 {
+			t.Error("it is served for ever")
+		}
+	})
+}
+
+// What is under way beyond the bound of one client is refused, and its connection goes on.
+func TestOneClientHasBoundedCallsUnderWay(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, _ *clienttest.Replica, from transport.Endpoint) {
+		p := meet(t, from, func(*link.Open) {})
+		if _, refused := p.next(t, link.KindWelcome); refused != "" {
+			t.Fatal(refused)
+		}
+		q := fsm.EncodeQuestion(fsm.QueryLocks{})
+		for n := range uint64(serve.CallsMax + 1) { // lists that nobody reads on
+			p.send(t, link.KindList, n+1, link.Call{Payload: q}.Append(nil))
+		}
+		refused := 0
+		for range serve.CallsMax + 1 {
+			f, _ := p.next(t, link.KindReply)
+			r, err := link.ParseReply(f.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Code == link.ReplyOverload {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d are refused", refused)
+		}
+		p.send(t, link.KindCancel, 1, nil)
+		if f, _ := p.next(t, link.KindReply); f.Call != 1 {
+			t.Errorf("call %d has ended", f.Call)
+		}
+	})
+}
