@@ -75,7 +75,7 @@ func (l *Lease) LogValue() slog.Value {
 	if l == nil || l.tenure == nil {
 		return slog.StringValue("no lease")
 	}
-	return slog.GroupValue(slog.String("name", l.Name()), slog.Any("token", l.Token()), slog.Duration("remaining", l.Remaining()))
+	return slog.GroupValue(slog.String("name", l.Name()), slog.Any("token", l.Token()), slog.String("remaining", l.Remaining().String()))
 }
 
 // Names returns all names that the lease is for: those given to AcquireAll, in that order, else the

@@ -31,6 +31,7 @@ import (
 )
 
 const (
+	answerTime  = 10 * time.Second // for a request that needs the fleet
 	requestTime = 10 * time.Second // for requests that are under way when the process is told to stop
 	jobName     = "cleanup"
 	leaveTime   = 30 * time.Second // for Leave. An orchestrator must wait for both, and 15 s more
@@ -146,13 +147,23 @@ func (s *service) work(ctx context.Context, every time.Duration) {
 
 func (s *service) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders/{id}", s.order)
-	mux.HandleFunc("POST /report", s.report)
-	mux.HandleFunc("GET /leader", s.leader)
+	mux.HandleFunc("POST /orders/{id}", within(answerTime, s.order))
+	mux.HandleFunc("POST /report", within(answerTime, s.report))
+	mux.HandleFunc("GET /leader", within(answerTime, s.leader))
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /metrics", s.metrics)
 	return mux
+}
+
+// within gives the requests of a handler a deadline: without it, those that need a lock would hang
+// for as long as the fleet cannot answer. They are told 503 then.
+func within(d time.Duration, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), d)
+		defer cancel()
+		handle(w, r.WithContext(ctx))
+	}
 }
 
 // order handles an order once. Who sends it may send it again, to any process, until it gets 200.

@@ -26,8 +26,11 @@ type quorum struct {
 // heartbeat. A raft leader that hears no majority is none: its engine may stand still and not know.
 func (n *Node) raftLeader(group *consensus.Group) (node string, term uint64, ok bool) {
 	node, term, ok = group.RaftLeader()
-	if !ok || node == n.ID() {
-		return node, term, ok && group.HearsMajority(n.patience())
+	switch {
+	case ok && node == n.ID() && !group.HearsMajority(n.patience()):
+		return "", term, false
+	case !ok || node == n.ID():
+		return node, term, ok
 	}
 	replica, _ := group.Members().Replica(node)
 	heard, ok := group.Heard()[replica]
@@ -47,7 +50,7 @@ func (q *quorum) poll(group *consensus.Group) {
 	now := time.Now()
 	if _, _, ok := q.n.raftLeader(group); ok {
 		if q.told {
-			q.n.log.Warn("the group has a raft leader again, and serves", "after", now.Sub(q.lost).Round(time.Millisecond))
+			q.n.log.Warn("the group has a raft leader again, and serves", "after", now.Sub(q.lost).Round(time.Millisecond).String())
 			q.n.cfg.Listener.Quorum(true, nil)
 		}
 		q.lost, q.told = time.Time{}, false

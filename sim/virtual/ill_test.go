@@ -32,8 +32,8 @@ func (w *watched) of(i int) []string {
 	return append([]string(nil), w.words[i]...)
 }
 
-// polled polls Status of a node each tenth of a second, and returns how often Ready was true in the
-// last of two halves of that time, and the last Waits.
+// polled polls Status of a node each tenth of a second, and returns how often Ready was true, of how
+// many times, and the last Waits.
 func polled(n *sim.Node, d time.Duration) (ready, samples int, waits string) {
 	for range d / (100 * time.Millisecond) {
 		time.Sleep(100 * time.Millisecond)
@@ -96,6 +96,56 @@ func TestAFollowerThatIsSentNothingLargeSaysSo(t *testing.T) {
 		polled(cut, 10*time.Second)
 		if ready, samples, waits := polled(cut, 5*time.Second); ready != samples || waits != "" {
 			t.Errorf("after the end Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+		}
+	})
+}
+
+// A raft leader that three of five voters hear, and are sent nothing large by, commits nothing. The
+// fourth has its whole log.
+func TestARaftLeaderThatCommitsNothingStepsDown(t *testing.T) {
+	t.Parallel()
+	config := func(_ int, cfg *holdfast.Config) { cfg.Voters, cfg.Bootstrap = 5, 5 }
+	sim.Run(t, sim.Options{Nodes: 5, Config: config}, func(s *sim.Sim) {
+		leader, left := s.RaftLeader(), 3
+		for _, n := range s.Nodes() {
+			if n != leader && left > 0 {
+				left--
+				s.Faults(leader.Index(), n.Index(), transport.Faults{Large: 600})
+			}
+		}
+		defer busy(leader)()
+		time.Sleep(5 * time.Second)
+		if now := s.RaftLeader(); now == leader {
+			t.Errorf("it leads on, and waits for %q", leader.Cluster().Status().Waits)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if _, err := follower(s).Cluster().Acquire(ctx, "served"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A machine that was suspended finds all that it has waited for old, and its connections dead.
+func TestAHealthyNodeNeverCallsItselfIll(t *testing.T) {
+	t.Parallel()
+	w := &watched{words: make(map[int][]string)}
+	sim.Run(t, sim.Options{Nodes: 3, Config: w.config}, func(s *sim.Sim) {
+		for _, n := range s.Nodes() {
+			defer busy(n)()
+			n.SlowDisk(30 * time.Millisecond)
+		}
+		for i := range 60 {
+			n := s.Node(s.Chance(3))
+			if i%2 == 0 {
+				n.Suspend(time.Duration(1+s.Chance(5000)) * time.Millisecond)
+			}
+			time.Sleep(time.Duration(s.Chance(5000)) * time.Millisecond)
+		}
+		for i := range s.Nodes() {
+			if said := w.of(i); len(said) > 0 {
+				t.Errorf("node %d: %q", i, said)
+			}
 		}
 	})
 }

@@ -41,6 +41,8 @@ func TestEachFigureOfANodeIsExported(t *testing.T) {
 			}
 		case reflect.Slice:
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		case reflect.Bool:
+			v.SetBool(true)
 		case reflect.Float64:
 			v.SetFloat(7)
 		case reflect.Uint64:

@@ -38,7 +38,7 @@ func (r *reach) failed(addr string, err error, now time.Time) {
 	}
 	if !o.told && now.Sub(o.since) >= reachPatience {
 		o.told = true
-		r.log.Warn("replica unreachable: retrying", "component", "raft", "addr", addr, "for", now.Sub(o.since), "error", err)
+		r.log.Warn("replica unreachable: retrying", "component", "raft", "addr", addr, "for", now.Sub(o.since).String(), "error", err)
 	}
 }
 
@@ -52,6 +52,6 @@ func (r *reach) heard(addr string, now time.Time) {
 	}
 	delete(r.lost, addr)
 	if o.told {
-		r.log.Info("replica reachable again", "component", "raft", "addr", addr, "after", now.Sub(o.since))
+		r.log.Info("replica reachable again", "component", "raft", "addr", addr, "after", now.Sub(o.since).String())
 	}
 }
