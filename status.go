@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -65,13 +66,30 @@ type Status struct {
 	Waits         string
 	RaftLeader    string // node id, "" if unknown: a hint, never a proof
 	Term, Applied uint64
-	Voters        []string // node ids, as this replica last applied them
-	Standbys      []string
+	Voters        []Replica // as this replica last applied them, by ID
+	Standbys      []Replica
 	Held, Waiting int      // leases and waiting calls of this process
 	Failure       error    // why the node has stopped serving for good, nil otherwise
 	Plan          string   // on the raft leader: what it is about to change in the membership, or waits for, and why
 	Foreign       []string // cluster ids of other groups of this name in sight
 	Metrics       Metrics  // what this node has counted
+}
+
+// Replica is a voter or a standby as this node knows it. The raft leader hears all of them; any other
+// node hears the raft leader alone.
+type Replica struct {
+	ID, Name, Addr string        // of its node: Name and Addr are "" where gossip has never seen it
+	Heard          time.Duration // since this node heard it through Raft: 0 for its own, -1 for one not heard in this term
+	Behind         uint64        // on the raft leader: entries of the log that it has not acknowledged
+	Ill            string        // why it does not work, in words, as far as this node knows; "" if well
+}
+
+func replicas(list []seam.Replica) []Replica {
+	all := make([]Replica, len(list))
+	for i, r := range list {
+		all[i] = Replica{ID: r.Node, Name: r.Name, Addr: r.Addr, Heard: r.Heard, Behind: r.Behind, Ill: r.Ill}
+	}
+	return all
 }
 
 // Members returns what gossip sees now, this node included. It does no I/O.
@@ -103,11 +121,11 @@ func memberState(s membership.State) MemberState {
 // roles tells the role of every node with a replica, as applied here.
 func roles(now seam.Status) map[string]Role {
 	roles := make(map[string]Role)
-	for _, node := range now.Standbys {
-		roles[node] = RoleStandby
+	for _, r := range now.Standbys {
+		roles[r.Node] = RoleStandby
 	}
-	for _, node := range now.Voters {
-		roles[node] = RoleVoter
+	for _, r := range now.Voters {
+		roles[r.Node] = RoleVoter
 	}
 	return roles
 }
@@ -117,7 +135,7 @@ func (c *Cluster) Status() Status {
 	now := c.node.Status()
 	st := Status{
 		ID: c.ID(), ClusterID: now.ClusterID, Foreign: now.Foreign, Role: roles(now)[c.ID()],
-		Voters: now.Voters, Standbys: now.Standbys, RaftLeader: now.RaftLeader, Term: now.Term, Applied: now.Applied,
+		Voters: replicas(now.Voters), Standbys: replicas(now.Standbys), RaftLeader: now.RaftLeader, Term: now.Term, Applied: now.Applied,
 		Plan: now.Plan, Ready: now.Serves, Waits: now.Waits, Failure: c.apiError(now.Failure),
 	}
 	st.Held, st.Waiting = c.keeper.table.Counts()

@@ -274,7 +274,8 @@ func (s *Sim) blackout() {
 func (s *Sim) spare() bool { return s.whole() > 2 }
 
 func (s *Sim) whole() int {
-	var voters, ready []string
+	var voters []holdfast.Replica
+	var ready []string
 	for _, o := range s.nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		if o.Cluster().Ready(ctx) == nil {
@@ -283,7 +284,7 @@ func (s *Sim) whole() int {
 		}
 		cancel()
 	}
-	if slices.ContainsFunc(voters, func(id string) bool { return !slices.Contains(ready, id) }) {
+	if slices.ContainsFunc(voters, func(r holdfast.Replica) bool { return !slices.Contains(ready, r.ID) }) {
 		return 0
 	}
 	return len(voters)

@@ -32,6 +32,8 @@
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //	P11 An operator's order removes a replica that is not heard, at once and whatever for, but not past P1, P3's quorums and
 //	    P6. One that is heard is not removed by order, nor the last voter: Leader.Refusal says so.
+//	P12 A voter that is heard without progress counts as not heard. One of those is given up only when the membership has
+//	    not changed for ReplaceAfter: what ails many at once is likely to be the raft leader's own.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
@@ -95,6 +97,7 @@ type Member struct {
 	Age       time.Duration // for how long its replica has run and been heard without a break
 	Heard     time.Duration // since a raft leader, this one or a former one, heard its replica through Raft
 	Seen      time.Duration // since gossip saw it
+	Stuck     bool          // its replica is heard, and has made no progress for about the time of Heard while others have
 	Ordered   string        // the words of an operator who has ordered its removal, "" for none
 	Succeeded bool          // its node says in gossip that this replica is over, and asks to come in as another one
 }

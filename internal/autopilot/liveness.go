@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -26,8 +27,9 @@ type Config struct {
 
 // Heard is what Raft last heard of a replica in the present term.
 type Heard struct {
-	At    lease.Instant
-	Match uint64 // the last entry that it has on its disk, as far as it said; 0: it did not, yet
+	At       lease.Instant
+	Match    uint64        // the last entry that it has on its disk, as far as it said; 0: it did not, yet
+	Snapshot lease.Instant // when a piece of a snapshot was last sent to it
 }
 
 // Phase says how far a node has come in its life with the group. Gossip carries it.
@@ -85,6 +87,10 @@ type Leader struct {
 	silences *silences
 	orders   map[string]order // by node
 
+	lagging        map[uint64]lease.Instant // since when a replica lacks what is committed, and has acknowledged nothing
+	match          map[uint64]uint64        // what each had acknowledged at the last look
+	stuck          map[uint64]time.Duration // for how long a replica has been heard without progress
+	members        []Member                 // of the last Input
 	healthySince   map[uint64]lease.Instant // since when a replica has been heard and caught up
 	unseen         map[uint64]lease.Instant // since when gossip has not seen it
 	gone           map[string]lease.Instant // since when a known node has had no replica
@@ -116,6 +122,7 @@ func New(cfg Config) *Leader {
 func (l *Leader) Follow() {
 	l.silences.follow()
 	l.unknown = true
+	l.lagging, l.match, l.members = make(map[uint64]lease.Instant), make(map[uint64]uint64), nil
 	l.healthySince, l.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
 	l.refused = make(map[uint64]lease.Instant)
@@ -249,8 +256,8 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 	} else { // there is nothing to lose yet
 		in.Want, in.Listening, in.Expected = max(in.Want, int(s.Info.Voters)), in.Moment, int(s.Info.Bootstrap)
 	}
-	l.silences.take(s.Heard, members, now)
-	for _, begun := range []map[uint64]lease.Instant{l.healthySince, l.unseen} {
+	l.silences.take(l.progress(s, now), members, now)
+	for _, begun := range []map[uint64]lease.Instant{l.healthySince, l.unseen, l.lagging} {
 		maps.DeleteFunc(begun, func(replica uint64, _ lease.Instant) bool { return !members.Includes(replica) })
 	}
 	maps.DeleteFunc(l.refused, func(replica uint64, _ lease.Instant) bool { return !l.turnedDown(replica, now) })
@@ -282,9 +289,33 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 	}
 	l.hurry = len(l.leaving) > 0 || l.silences.listening(now) < in.Moment
 	in.Changed = max(1, time.Duration(now-l.changed))
+	l.members = slices.Clone(in.Members)
 	l.candidates(&in, &v, now)
 	return in
 }
+
+// progress is what Raft has heard. A replica that is heard without progress counts as one that is
+// not: it lacks entries that a majority has, and neither acknowledges any nor is sent a snapshot.
+func (l *Leader) progress(s State, now lease.Instant) map[uint64]Heard {
+	l.stuck = make(map[uint64]time.Duration)
+	heard := make(map[uint64]Heard, len(s.Heard))
+	for replica, one := range s.Heard {
+		if one.Match != l.match[replica] {
+			delete(l.lagging, replica)
+		}
+		l.match[replica] = one.Match
+		lag := since(l.lagging, replica, one.Match < s.Info.Applied, now)
+		if lag = min(lag, time.Duration(now-one.Snapshot)); lag >= max(l.cfg.Moment, 1) {
+			l.stuck[replica] = lag
+			one.At = min(one.At, now-lease.Instant(lag))
+		}
+		heard[replica] = one
+	}
+	return heard
+}
+
+// Members are the voters and standbys as this raft leader last judged them.
+func (l *Leader) Members() []Member { return l.members }
 
 // candidates adds the nodes that ask for a replica. A node that has one, of a former life, waits
 // until that is removed.
@@ -329,6 +360,7 @@ func (l *Leader) replica(v *snapshot, role Role, replica uint64, node string, no
 		r.Ordered = o.words
 	}
 	r.Succeeded = m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster && m.Replica != replica
+	r.Stuck = l.stuck[replica] > 0
 	match := v.Heard[replica].Match
 	if match < v.Info.Applied {
 		r.Behind = v.Info.Applied - match

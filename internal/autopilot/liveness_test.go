@@ -232,3 +232,46 @@ func TestAnOrderIsRefusedWhereItMustNotBeCarriedOut(t *testing.T) {
 		}
 	}
 }
+
+// A hung disk, or a link that loses large packets, leaves the heartbeats of a voter alone: it counts
+// as one that is not heard. A snapshot that is on its way is progress, and so is any acknowledgement.
+func TestAVoterThatIsHeardWithoutProgressCountsAsNotHeard(t *testing.T) {
+	t.Parallel()
+	second := func(n int) lease.Instant { return lease.Instant(n) * lease.Instant(time.Second) }
+	for name, c := range map[string]struct {
+		match    func(now int) uint64 // of b. The group commits an entry each second
+		snapshot func(now int) lease.Instant
+		stuck    bool
+	}{
+		"stuck":              {func(int) uint64 { return 5 }, nil, true},
+		"behind, and moves":  {func(now int) uint64 { return uint64(now / 2) }, nil, false},
+		"has all":            {func(now int) uint64 { return uint64(now) }, nil, false},
+		"gets a snapshot":    {func(int) uint64 { return 5 }, second, false},
+		"had one for a time": {func(int) uint64 { return 5 }, func(now int) lease.Instant { return second(min(now, 20)) }, true},
+	} {
+		l := New(Config{Want: 3, Moment: 3 * time.Second, ReplaceAfter: 30 * time.Second})
+		var b Member
+		for now := 10; now < 60; now++ {
+			heard := Heard{At: second(now), Match: c.match(now), Snapshot: -second(1000)}
+			if c.snapshot != nil {
+				heard.Snapshot = c.snapshot(now)
+			}
+			l.Plan(State{
+				Self: "a", Members: Members{Voters: map[uint64]string{1: "a", 2: "b", 3: "c"}, Change: 5},
+				Info:     fsm.Info{Born: true, Serving: true, Applied: uint64(now)},
+				Heard:    map[uint64]Heard{2: heard, 3: {At: second(now), Match: uint64(now)}},
+				Departed: func(string) fsm.Departure { return fsm.Stays },
+			}, second(now))
+			for _, m := range l.Members() {
+				if m.Node == "b" {
+					b = m
+				} else if m.Node == "c" && m.Heard > 0 {
+					t.Fatalf("%s: c counts as not heard for %v", name, m.Heard)
+				}
+			}
+		}
+		if b.Stuck != c.stuck || c.stuck && b.Heard < 30*time.Second || !c.stuck && b.Heard > 0 {
+			t.Errorf("%s: at the end %+v", name, b)
+		}
+	}
+}

@@ -321,3 +321,27 @@ func TestNobodyIsRemovedOnTheNewsFromBeforeTheLastChange(t *testing.T) {
 		}
 	}
 }
+
+func stuck(m *autopilot.Member) { m.Stuck = true }
+
+// What ails several voters at once is likely to be the raft leader's own: one of them is replaced in
+// ReplaceAfter. Voters that are silent are not held up by it.
+func TestOneVoterWithoutProgressIsReplacedInReplaceAfter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		changed time.Duration
+		with    []func(*autopilot.Member)
+		want    autopilot.Kind
+	}{
+		{"the first", dead, []func(*autopilot.Member){heard(dead), stuck}, autopilot.Remove},
+		{"the second, soon after", 10 * time.Second, []func(*autopilot.Member){heard(dead), stuck}, autopilot.Wait},
+		{"a silent one, soon after", 10 * time.Second, []func(*autopilot.Member){heard(dead)}, autopilot.Remove},
+	} {
+		in := of(3, voter("a"), voter("b"), voter("c", c.with...), standby("d"))
+		in.Changed = c.changed
+		if p := autopilot.Next(in); p.Kind != c.want {
+			t.Errorf("%s: %v", c.name, p)
+		}
+	}
+}

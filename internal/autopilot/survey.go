@@ -119,7 +119,12 @@ func (v *view) hears(m Member) bool { return m.Heard < v.Moment && m.Departure !
 
 // isFailed reports whether Raft has not heard a replica for long. What gossip says is not asked:
 // P7.
-func (v *view) isFailed(m Member) bool { return m.Heard >= v.ReplaceAfter }
+func (v *view) isFailed(m Member) bool {
+	if m.Stuck && v.Changed > 0 && v.Changed < v.ReplaceAfter { // P12
+		return false
+	}
+	return m.Heard >= v.ReplaceAfter
+}
 
 func (v *view) isReady(m Member) bool {
 	return m.Role == Standby && m.Departure == fsm.Stays && v.hears(m) &&

@@ -84,6 +84,9 @@ func (g *Group) Heard() map[uint64]wire.Heard {
 	return g.nodes.Heard(now.term)
 }
 
+// Unreached is why the last message to a replica could not be sent, nil if it could.
+func (g *Group) Unreached(replica uint64) error { return g.carrier.Unreached(replica) }
+
 // Transfer transfers raft leadership to another voter and returns when this replica has heard of
 // it. It asks again until ctx or one attempt ends: the raft leader gives a transfer up after an
 // election timeout, during which it takes no commands, and a voter that is behind does not take

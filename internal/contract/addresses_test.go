@@ -109,7 +109,7 @@ func (m *movers) served() {
 			m.t.Fatalf("node %d is not ready: %v", i, err)
 		}
 		serves(m.t, until(time.Minute), c)
-		if voters := c.Status().Voters; len(voters) != 3 {
+		if voters := testkit.IDs(c.Status().Voters); len(voters) != 3 {
 			m.t.Errorf("node %d sees the voters %v", i, voters)
 		}
 	}

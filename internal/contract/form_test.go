@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -133,7 +134,9 @@ func TestTheGroupServesWhenAsManyHaveMetAsItsFounderWantedWhateverItsRaftLeaderI
 		}
 		next := s.Node(3)
 		next.Open()
-		settles(t, time.Minute, "standby", func() bool { return slices.Contains(founder.Cluster().Status().Standbys, next.Cluster().ID()) })
+		settles(t, time.Minute, "standby", func() bool {
+			return slices.Contains(testkit.IDs(founder.Cluster().Status().Standbys), next.Cluster().ID())
+		})
 		if err := founder.Cluster().Leave(until(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +153,7 @@ func TestTheGroupServesWhenAsManyHaveMetAsItsFounderWantedWhateverItsRaftLeaderI
 			n.Ready()
 			get(t, n.Cluster(), fmt.Sprint("own", n.Index()))
 		}
-		if voters := next.Cluster().Status().Voters; len(voters) != 3 {
+		if voters := testkit.IDs(next.Cluster().Status().Voters); len(voters) != 3 {
 			t.Errorf("%d voters", len(voters))
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -46,7 +47,7 @@ func TestAStandbyThatHasJustDiedIsNotWhatTheOthersLeaveBehind(t *testing.T) {
 	timing := holdfast.Timing{Tick: 100 * time.Millisecond, Heartbeat: time.Second, Election: 4 * time.Second}
 	slow := func(_ int, c *holdfast.Config) { c.TTL, c.Timing = time.Minute, timing }
 	sim.Run(t, sim.Options{Nodes: 4, Config: slow}, func(s *sim.Sim) {
-		voters := s.RaftLeader().Cluster().Status().Voters
+		voters := testkit.IDs(s.RaftLeader().Cluster().Status().Voters)
 		var standby *sim.Node
 		for _, n := range s.Nodes() {
 			if !slices.Contains(voters, n.Cluster().ID()) {

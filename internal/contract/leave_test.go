@@ -52,7 +52,7 @@ func TestANodeThatLeavesGivesEverythingBackAndItsDirectoryBeginsAnew(t *testing.
 			for _, o := range rest {
 				settles(t, 5*time.Second, "group without the node that left", func() bool {
 					st := o.Cluster().Status()
-					return len(st.Voters) == 3 && !slices.Contains(slices.Concat(st.Voters, st.Standbys), id) && st.Ready
+					return len(st.Voters) == 3 && !slices.Contains(testkit.IDs(slices.Concat(st.Voters, st.Standbys)), id) && st.Ready
 				})
 				settles(t, 5*time.Second, "good-bye", func() bool { return stateOf(o.Cluster(), id) == holdfast.StateLeft })
 			}
@@ -125,7 +125,7 @@ func TestLeaveWithAnEndedContextClosesAndTheGroupReplacesTheNodeAtOnce(t *testin
 			}
 			settles(t, 5*time.Second, "replacement", func() bool {
 				st := rest[0].Cluster().Status()
-				return len(st.Voters) == 3 && !slices.Contains(st.Voters, c.ID())
+				return len(st.Voters) == 3 && !slices.Contains(testkit.IDs(st.Voters), c.ID())
 			})
 			next := get(t, rest[1].Cluster(), "held")
 			if took := time.Since(began); took > 2*leaveMax {

@@ -51,6 +51,7 @@
 //	quorum.go    whether the group has a raft leader
 //	ill.go       whether the node is ill, and a raft leader that commits nothing
 //	place.go     whether the node has its place, and what gossip says of it
+//	replicas.go  what the node knows of the other replicas
 //	remove.go    a dead node is removed by an operator's order
 //	probe.go     which process is at an address
 //	query.go     what the API asks

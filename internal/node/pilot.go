@@ -34,9 +34,11 @@ type pilot struct {
 	news     map[newsKey]news // what the local replica has applied since, the last of each kind and node
 	removals map[*removal]bool
 
-	plan  atomic.Pointer[autopilot.Plan] // the last one, nil while this node is not raft leader
-	waits time.Time                      // since when the plan is to wait; zero: it is not
-	told  bool                           // a line of the log has said so
+	members atomic.Pointer[[]autopilot.Member] // as last judged, while this node is raft leader
+	ill     map[string]bool                    // the voters whose illness is logged
+	plan    atomic.Pointer[autopilot.Plan]     // the last one, nil while this node is not raft leader
+	waits   time.Time                          // since when the plan is to wait; zero: it is not
+	told    bool                               // a line of the log has said so
 }
 
 // news is an event about a node's replica, and when it was applied.
@@ -51,7 +53,7 @@ type newsKey struct {
 }
 
 func newPilot(n *Node) *pilot {
-	p := &pilot{n: n, quorum: quorum{n: n}, news: make(map[newsKey]news), removals: make(map[*removal]bool), leader: autopilot.New(autopilot.Config{
+	p := &pilot{n: n, quorum: quorum{n: n}, news: make(map[newsKey]news), removals: make(map[*removal]bool), ill: make(map[string]bool), leader: autopilot.New(autopilot.Config{
 		Want: n.cfg.Voters, Moment: n.cfg.Moment, ReplaceAfter: n.cfg.ReplaceAfter,
 		LaterLife: consensus.LaterLife,
 	})}
@@ -95,6 +97,8 @@ func (p *pilot) poll(ctx context.Context) (pause time.Duration) {
 	if group == nil || !group.IsRaftLeader() {
 		p.leader.Follow()
 		p.plan.Store(nil)
+		p.members.Store(nil)
+		clear(p.ill)
 		return pilotPause
 	}
 	if p.step(ctx, group) {
@@ -124,6 +128,9 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	}
 	plan := p.leader.Plan(state, now)
 	p.plan.Store(&plan)
+	members := p.leader.Members()
+	p.members.Store(&members)
+	p.warnOfIll()
 	p.logWait(plan)
 	if silent := p.leader.Report(state, plan, now); silent != nil {
 		_, err := group.Propose(ctx, fsm.Encode(silent)) // a lost one is proposed again
@@ -191,7 +198,8 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 	})
 	now := p.n.clock.Now()
 	for replica, one := range group.Heard() {
-		s.Heard[replica] = autopilot.Heard{At: now - lease.Instant(max(0, time.Since(one.At))), Match: one.Match}
+		ago := func(t time.Time) lease.Instant { return now - lease.Instant(max(0, time.Since(t))) }
+		s.Heard[replica] = autopilot.Heard{At: ago(one.At), Match: one.Match, Snapshot: ago(one.Snapshot)}
 	}
 	for _, m := range p.n.gossip.Members() {
 		s.Seen = append(s.Seen, autopilot.Sighting{

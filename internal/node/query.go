@@ -42,12 +42,7 @@ func (n *Node) Status() seam.Status {
 		return st
 	}
 	members := group.Members()
-	for _, node := range members.Voters {
-		st.Voters = append(st.Voters, node)
-	}
-	for _, node := range members.Standbys {
-		st.Standbys = append(st.Standbys, node)
-	}
+	st.Voters, st.Standbys = n.replicas(group, members.Voters), n.replicas(group, members.Standbys)
 	known := false
 	st.RaftLeader, st.Term, known = n.raftLeader(group)
 	group.Read(func(m *fsm.Machine) { st.Applied = m.Applied() })

@@ -58,12 +58,20 @@ type Status struct {
 	Sent      uint64              // bytes of gossip
 	Received  uint64
 
-	Voters, Standbys []string // nodes
-	RaftLeader       string   // the node that is, "" for none
-	Term, Applied    uint64   // Applied is an index of the log
-	Serves           bool     // the group has a raft leader and serves, and the node has its place there and is not ill
-	Waits            string   // why it does not serve, in words; "" if it does, or knows of nothing
-	Ill              bool     // the process runs, and gets no answer
+	Voters, Standbys []Replica // by node
+	RaftLeader       string    // the node that is, "" for none
+	Term, Applied    uint64    // Applied is an index of the log
+	Serves           bool      // the group has a raft leader and serves, and the node has its place there and is not ill
+	Waits            string    // why it does not serve, in words; "" if it does, or knows of nothing
+	Ill              bool      // the process runs, and gets no answer
+}
+
+// Replica is what a node knows of one of its group.
+type Replica struct {
+	Node, Name, Addr string
+	Heard            time.Duration // since Raft heard it here; 0 for the own one, -1: it was not heard in this term
+	Behind           uint64        // on the raft leader: entries that it lacks
+	Ill              string        // why it does not work, as far as this node knows; "": it does
 }
 
 // Listener is the API above the node. LeaderChanged and Expired run on goroutines that must not

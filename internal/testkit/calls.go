@@ -9,6 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
+// IDs are the nodes of replicas.
+func IDs(list []holdfast.Replica) (ids []string) {
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
 // CloseMax is what Close may take on a machine that is busy with other tests.
 const CloseMax = 10 * time.Second
 

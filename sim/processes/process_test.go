@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/process"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // processVar makes the test binary run as one process of a fleet; its value is the process's
@@ -164,7 +165,7 @@ func (r *remote) do(o order) (a answer) {
 		}
 	case "status":
 		s := r.c.Status()
-		a.Status.RaftLeader, a.Status.Voters, a.Status.Standbys = s.RaftLeader, s.Voters, s.Standbys
+		a.Status.RaftLeader, a.Status.Voters, a.Status.Standbys = s.RaftLeader, testkit.IDs(s.Voters), testkit.IDs(s.Standbys)
 		a.Status.LateMax = highest(s.Metrics.Expiries)
 	default:
 		a.Share, err = strain(ctx, o)

@@ -237,7 +237,7 @@ func (sc *scene) leave(limit time.Duration, nodes ...*sim.Node) {
 func (sc *scene) whole(n *sim.Node) {
 	sc.t.Helper()
 	testkit.Settles(sc.t, time.Minute, "whole fleet", func() bool {
-		voters := n.Cluster().Status().Voters
+		voters := testkit.IDs(n.Cluster().Status().Voters)
 		for _, o := range sc.s.Nodes() {
 			if c := o.Cluster(); c != nil {
 				voters = slices.DeleteFunc(voters, func(id string) bool { return id == c.ID() })

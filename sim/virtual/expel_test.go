@@ -25,7 +25,7 @@ func TestGossipAloneExpelsNobody(t *testing.T) {
 		if !l.Valid() || l.Err() != nil {
 			t.Errorf("the holder lost its lease: %v", l.Err())
 		}
-		if voters := other.Cluster().Status().Voters; !slices.Contains(voters, id) || len(voters) != 3 {
+		if voters := testkit.IDs(other.Cluster().Status().Voters); !slices.Contains(voters, id) || len(voters) != 3 {
 			t.Errorf("a voter whose replica works was replaced: %v, it is %s", voters, id)
 		}
 		if err := l.Release(testkit.Until(time.Minute)); err != nil {
@@ -53,7 +53,7 @@ func TestAVoterWhoseRaftIsDeadIsReplacedThoughGossipSeesIt(t *testing.T) {
 
 // hasReplaced reports whether three others vote.
 func hasReplaced(c *holdfast.Cluster, id string) bool {
-	voters := c.Status().Voters
+	voters := testkit.IDs(c.Status().Voters)
 	return len(voters) == 3 && !slices.Contains(voters, id)
 }
 
@@ -73,7 +73,7 @@ func TestADeadVoterIsReplacedThoughRaftLeadersChangeAllTheTime(t *testing.T) {
 		dead.Kill()
 		for time.Since(began) < 2*time.Minute {
 			leader := s.RaftLeader()
-			if voters := leader.Cluster().Status().Voters; !slices.Contains(voters, id) {
+			if voters := testkit.IDs(leader.Cluster().Status().Voters); !slices.Contains(voters, id) {
 				break
 			}
 			time.Sleep(8 * time.Second)

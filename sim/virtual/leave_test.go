@@ -116,7 +116,7 @@ func TestANodeThatLeavesBeforeTheGroupHasHeardOfItIsNotTakenForACopy(t *testing.
 		for round := range 40 {
 			leader := s.RaftLeader()
 			n := s.Nodes()[slices.IndexFunc(s.Nodes(), func(n *sim.Node) bool {
-				return n != leader && slices.Contains(leader.Cluster().Status().Voters, n.Cluster().ID())
+				return n != leader && slices.Contains(testkit.IDs(leader.Cluster().Status().Voters), n.Cluster().ID())
 			})]
 			n.Close()
 			s.Partition([]int{0}, []int{1}, []int{2}, []int{3})

@@ -48,7 +48,7 @@ func TestANodeThatAsksForAReplicaThatWasRemovedGetsAnother(t *testing.T) {
 		n := testkit.Follower(s, holdfast.RoleStandby)
 		other := testkit.Others(s, n)[0]
 		id := n.Cluster().ID()
-		follows := func() bool { return slices.Contains(other.Cluster().Status().Standbys, id) }
+		follows := func() bool { return slices.Contains(testkit.IDs(other.Cluster().Status().Standbys), id) }
 		n.Isolate()
 		testkit.Settles(t, 2*time.Minute, "removal", func() bool { return !follows() })
 		// By gossip it hears that it is out, and asks: by Raft nobody hears it, so that it does not

@@ -31,14 +31,14 @@ func replacedSoon(_ int, cfg *holdfast.Config) {
 func cutOff(t *testing.T, n, other *sim.Node, id string) {
 	t.Helper()
 	n.Isolate()
-	testkit.Settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(other.Cluster().Status().Standbys, id) })
+	testkit.Settles(t, 2*time.Minute, "removal", func() bool { return !slices.Contains(testkit.IDs(other.Cluster().Status().Standbys), id) })
 }
 
 // isBack waits until the node is a replica of the group again, under its id, and serves.
 func isBack(t *testing.T, n, other *sim.Node, id string) {
 	t.Helper()
 	testkit.Settles(t, 30*time.Second, "coming back", func() bool {
-		return slices.Contains(other.Cluster().Status().Standbys, id) && n.Cluster().Ready(testkit.Until(time.Second)) == nil
+		return slices.Contains(testkit.IDs(other.Cluster().Status().Standbys), id) && n.Cluster().Ready(testkit.Until(time.Second)) == nil
 	})
 	if c := n.Cluster(); c.ID() != id || c.Err() != nil || c.Status().Role != holdfast.RoleStandby {
 		t.Errorf("it is %s, %v: %+v", c.ID(), c.Err(), c.Status())
@@ -92,7 +92,7 @@ func TestAVoterThatWasCutOffAndReplacedComesBackWithItsLease(t *testing.T) {
 	}
 }
 
-func votersOf(n *sim.Node) []string { return n.Cluster().Status().Voters }
+func votersOf(n *sim.Node) []string { return testkit.IDs(n.Cluster().Status().Voters) }
 
 // everybodyLives reports whether each of the nodes runs.
 func everybodyLives(s *sim.Sim, ids []string) bool {
@@ -237,7 +237,7 @@ func TestANodeWithoutADiskThatWasReplacedComesBackWithItsLease(t *testing.T) {
 		time.Sleep(time.Minute)
 		y.net.Heal(c.Addr())
 		testkit.Settles(t, time.Minute, "coming back", func() bool {
-			return slices.Contains(other.Status().Standbys, id) && c.Ready(testkit.Until(time.Second)) == nil
+			return slices.Contains(testkit.IDs(other.Status().Standbys), id) && c.Ready(testkit.Until(time.Second)) == nil
 		})
 		time.Sleep(4 * time.Minute)
 		if c.Err() != nil || !l.Valid() {

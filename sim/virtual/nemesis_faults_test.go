@@ -178,7 +178,7 @@ func (x *nemesis) majority() bool {
 			continue
 		}
 		views++
-		voters := c.Status().Voters
+		voters := testkit.IDs(c.Status().Voters)
 		count := 0
 		for j, id := range x.ids {
 			if x.well[j] && slices.Contains(voters, id) {
@@ -433,7 +433,7 @@ func (x *nemesis) spare(i int) bool {
 		if j == i || c == nil || c.Ready(testkit.Until(time.Second)) != nil {
 			continue
 		}
-		voters := c.Status().Voters
+		voters := testkit.IDs(c.Status().Voters)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		if x.leaving > 0 || len(voters) < 3 {

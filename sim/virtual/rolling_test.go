@@ -171,7 +171,7 @@ func TestAFailedVoterIsReplacedAfterHalfAMinute(t *testing.T) {
 		s.RaftLeader()
 		dead.Crash()
 		began := time.Now()
-		votes := func(c *holdfast.Cluster, id string) bool { return slices.Contains(c.Status().Voters, id) }
+		votes := func(c *holdfast.Cluster, id string) bool { return slices.Contains(testkit.IDs(c.Status().Voters), id) }
 		testkit.Settles(t, time.Minute, "replacement", func() bool { return votes(rest[0].Cluster(), spare.Cluster().ID()) })
 		if took := time.Since(began); took < 30*time.Second || took > 45*time.Second {
 			t.Errorf("replaced after %v", took)
@@ -184,7 +184,7 @@ func TestAFailedVoterIsReplacedAfterHalfAMinute(t *testing.T) {
 		rest[0].Ready()
 		// What failed comes back, hears that its replica is out, and has another one then.
 		c := dead.Open()
-		testkit.Settles(t, time.Minute, "return", func() bool { return slices.Contains(rest[0].Cluster().Status().Standbys, id) })
+		testkit.Settles(t, time.Minute, "return", func() bool { return slices.Contains(testkit.IDs(rest[0].Cluster().Status().Standbys), id) })
 		dead.Ready()
 		if c.ID() != id {
 			t.Errorf("it came back as %s, and was %s", c.ID(), id)
@@ -205,7 +205,7 @@ func TestAFailedVoterIsReplacedAlsoWhereRaftLeadersChange(t *testing.T) {
 		dead.Crash()
 		began := time.Now()
 		replaced := func() bool {
-			return slices.Contains(spare.Cluster().Status().Voters, spare.Cluster().ID())
+			return slices.Contains(testkit.IDs(spare.Cluster().Status().Voters), spare.Cluster().ID())
 		}
 		changes := 0
 		for !replaced() && time.Since(began) < 2*time.Minute {

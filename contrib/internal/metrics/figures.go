@@ -35,12 +35,24 @@ func node() []Metric {
 			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.LeaderChanges) }},
 		{Name: "voters", Help: "Voters of the group, as the node last applied them.",
 			Read: func(s Snapshot) []Point { return one(len(s.Status.Voters)) }},
+		{Name: "voters_ill", Help: "Voters that this node knows to be ill. The raft leader knows of all.",
+			Read: func(s Snapshot) []Point { return one(ill(s.Status.Voters)) }},
 		{Name: "standbys", Help: "Standbys of the group, as the node last applied them.",
 			Read: func(s Snapshot) []Point { return one(len(s.Status.Standbys)) }},
 		{Name: "members", Labels: []string{"state", "role"}, Help: "Members as gossip sees them, the node itself included.", Read: members},
 		{Name: "foreign_groups", Help: "Other groups of the same cluster name in sight. A lock may be held in each of them.",
 			Read: func(s Snapshot) []Point { return one(len(s.Status.Foreign)) }},
 	}
+}
+
+// ill counts the replicas that do not work.
+func ill(list []holdfast.Replica) (count int) {
+	for _, r := range list {
+		if r.Ill != "" {
+			count++
+		}
+	}
+	return count
 }
 
 func members(s Snapshot) []Point {

@@ -227,8 +227,9 @@ func promises(m *raftpb.Message, self uint64) (store.Position, bool) {
 
 // Heard is when Raft last heard another replica here.
 type Heard struct {
-	At    time.Time // by the local clock; its monotonic reading counts
-	Match uint64    // on the raft leader: the last entry that the other has acknowledged; 0: none yet
+	At       time.Time // by the local clock; its monotonic reading counts
+	Match    uint64    // on the raft leader: the last entry that the other has acknowledged; 0: none yet
+	Snapshot time.Time // when a piece of a snapshot was last sent to the other
 }
 
 // lastHeard is when a node's replica was last heard in a term.
@@ -254,9 +255,21 @@ func (h *lastHeard) message(m *raftpb.Message, now time.Time) {
 		return
 	}
 	if m.Term > h.term {
-		*h = lastHeard{term: m.Term}
+		*h = lastHeard{term: m.Term, Heard: Heard{Snapshot: h.Snapshot}}
 	}
 	h.At, h.Match = now, max(h.Match, match)
+}
+
+// snapshotSent notes that a piece of a snapshot was sent to a replica, which acknowledges no entry
+// meanwhile.
+func (r *Registry) snapshotSent(replica uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.nodes {
+		if s.replica == replica {
+			s.heard.Snapshot = time.Now()
+		}
+	}
 }
 
 // Heard returns when each member of the group was heard, by replica, in the last term in which any

@@ -22,6 +22,7 @@ type reach struct {
 type outage struct {
 	since time.Time
 	told  bool
+	cause error // of the last attempt
 }
 
 // failed notes that a message could not be sent.
@@ -33,13 +34,24 @@ func (r *reach) failed(addr string, err error, now time.Time) {
 		if r.lost == nil || len(r.lost) >= reachMax {
 			r.lost = make(map[string]*outage) // addresses that are no longer in use; the others fail again
 		}
-		r.lost[addr] = &outage{since: now}
+		r.lost[addr] = &outage{since: now, cause: err}
 		return
 	}
+	o.cause = err
 	if !o.told && now.Sub(o.since) >= reachPatience {
 		o.told = true
 		r.log.Warn("replica unreachable: retrying", "component", "raft", "addr", addr, "for", now.Sub(o.since).String(), "error", err)
 	}
+}
+
+// cause is why the last message to an address could not be sent, nil if it could.
+func (r *reach) cause(addr string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.lost[addr]; o != nil {
+		return o.cause
+	}
+	return nil
 }
 
 // heard notes that a replica has answered.

@@ -145,6 +145,7 @@ func (s *sender) backed(messages []raftpb.Message) error {
 // returns the refusal of an earlier chunk.
 func (s *sender) SendChunk(chunk raftpb.Chunk) error {
 	chunk.Filepath = filepath.Base(chunk.Filepath)
+	s.carrier.Nodes.snapshotSent(chunk.ReplicaID)
 	s.carrier.Nodes.sendingSnapshot(chunk.ReplicaID, chunk.Index)
 	return s.send(frameChunk, &chunk, chunkTimeout)
 }
@@ -226,6 +227,15 @@ func (c *Carrier) lost(addr string, err error) {
 	if !c.silent() {
 		c.reach.failed(addr, err, time.Now())
 	}
+}
+
+// Unreached is why the last message to a replica could not be sent, nil if it could.
+func (c *Carrier) Unreached(replica uint64) error {
+	addr, _, err := c.Nodes.Resolve(0, replica)
+	if err != nil {
+		return err
+	}
+	return c.reach.cause(addr)
 }
 
 // GetSnapshotConnection connects to a replica for a snapshot.

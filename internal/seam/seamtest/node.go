@@ -142,7 +142,7 @@ func (n *Node) RemoveNode(_ context.Context, target fsm.Node, _ string) error {
 func (n *Node) Status() seam.Status {
 	id := n.self.Node.String()
 	own := membership.Member{Meta: membership.Meta{Node: id, Name: n.name}, Local: true}
-	st := seam.Status{Members: []membership.Member{own}, Voters: []string{id}, RaftLeader: id, Serves: n.Stopped() == nil}
+	st := seam.Status{Members: []membership.Member{own}, Voters: []seam.Replica{{Node: id}}, RaftLeader: id, Serves: n.Stopped() == nil}
 	n.group.read(func(m *fsm.Machine) { st.Applied = m.Applied() })
 	return st
 }

@@ -205,9 +205,12 @@ func (p *process) status(stop <-chan struct{}) {
 	for {
 		from := p.Now()
 		err := p.c.Verify(workload.Within(servedLimit), "status", 1) // which was never granted
-		s := p.c.Status()
+		s, voters := p.c.Status(), []string(nil)
+		for _, r := range s.Voters {
+			voters = append(voters, r.ID)
+		}
 		p.add(from, story.Line{Kind: story.KindStatus, Status: &story.Status{
-			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: s.Voters,
+			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: voters,
 			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(workload.Within(readyLimit)) == nil,
 		}})
 		select {
