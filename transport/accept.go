@@ -73,7 +73,10 @@ func (e *endpoint) repeat(step func() error, report func(error)) {
 // receive gives an accepted connection its kind, or ends it.
 func (e *endpoint) receive(c *conn) {
 	kind, err := e.greet(c)
-	if errors.Is(err, errStrayHTTP) {
+	switch {
+	case err == nil:
+		e.awaitListener(kind)
+	case errors.Is(err, errStrayHTTP):
 		redirect(c)
 	}
 	stayed := e.handshaking.leave(c)
@@ -133,6 +136,28 @@ func (e *endpoint) greet(c *conn) (Kind, error) {
 		return 0, err
 	}
 	return kind, c.raw.SetDeadline(time.Time{})
+}
+
+// awaitListener waits for a listener of the kind, for listenerWait at most. A peer may dial a part of
+// the node that is just starting; a refusal would make the peer pause before it dials again.
+func (e *endpoint) awaitListener(kind Kind) {
+	timer := time.NewTimer(listenerWait)
+	defer timer.Stop()
+	for {
+		e.mu.Lock()
+		listens, opened := e.listeners[kind] != nil, e.opened
+		e.mu.Unlock()
+		if listens {
+			return
+		}
+		select {
+		case <-opened:
+		case <-timer.C:
+			return
+		case <-e.ctx.Done():
+			return
+		}
+	}
 }
 
 // deliver gives the connection to the listener of its kind. It may close a silent one in its place.

@@ -19,6 +19,7 @@ const (
 	packetsBuffer  = 512 // packets that wait for the reader of Packets
 	retryDelayMin  = 5 * time.Millisecond
 	retryDelayMax  = time.Second
+	listenerWait   = time.Second      // an accepted connection waits so long for a listener of its kind
 	refusalsPeriod = 10 * time.Second // of at most one warning about refused connections
 )
 
@@ -56,6 +57,7 @@ type endpoint struct {
 	closed    bool
 	conns     map[*conn]struct{}
 	listeners map[Kind]*listener
+	opened    chan struct{} // closed, and replaced, when a listener opens
 }
 
 // newEndpoint returns an endpoint that owns the wire.
@@ -74,6 +76,7 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		cancel:      cancel,
 		conns:       make(map[*conn]struct{}),
 		listeners:   make(map[Kind]*listener),
+		opened:      make(chan struct{}),
 	}
 	for kind := KindRaft; kind.valid(); kind++ {
 		e.limits[kind] = newConnLimit(opts.ConnsMax, opts.HostMax, func(c *conn) int64 { return c.heard.Load() })
@@ -119,6 +122,8 @@ func (e *endpoint) Listener(kind Kind) net.Listener {
 		return l
 	}
 	e.listeners[kind] = l
+	close(e.opened)
+	e.opened = make(chan struct{})
 	return l
 }
 

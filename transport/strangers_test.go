@@ -294,6 +294,40 @@ func (w *failingWire) Accept() (net.Conn, error) {
 	return w.wire.Accept()
 }
 
+// The raft leader of a fleet that forms dials a replica that is just starting. It was refused, and
+// the engine then paused for up to 700 ms.
+func TestAConnectionWaitsAMomentForItsListener(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a, b := listen(t, network, Options{}), listen(t, network, Options{})
+		early, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer early.Close()
+		time.Sleep(listenerWait / 2)
+		accepted, err := b.Listener(KindRaft).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer accepted.Close()
+
+		lost, err := a.Dial(t.Context(), b.Addr(), KindProbe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lost.Close()
+		began := time.Now()
+		if _, err := lost.Read(make([]byte, 1)); err == nil || time.Since(began) > 2*listenerWait {
+			t.Errorf("a connection of a kind that nobody accepts ended after %v with %v", time.Since(began), err)
+		}
+		if size := handshakingSize(b); size != 0 {
+			t.Errorf("%d connections are still in their handshake", size)
+		}
+	})
+}
+
 // Each node that starts asks its peers so who is there, which may have begun a moment ago; their
 // users read no warning of it.
 func TestAProbeThatNobodyAnswersIsClosedWithoutAWord(t *testing.T) {

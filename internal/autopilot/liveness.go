@@ -100,7 +100,7 @@ type Leader struct {
 	change         uint64                   // the last change of the membership that was seen
 	changed        lease.Instant            // when, or when somebody said that it leaves
 	leaving        map[uint64]bool          // the replicas whose nodes have said so
-	hurry          bool                     // somebody leaves, or this node has just become raft leader
+	hurry          bool                     // the group does not serve yet, somebody leaves, or this node has just become raft leader
 	unknown        bool                     // whether a change may be under way whose outcome this node does not know
 }
 
@@ -287,7 +287,7 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 		}
 		in.Members = append(in.Members, m)
 	}
-	l.hurry = len(l.leaving) > 0 || l.silences.listening(now) < in.Moment
+	l.hurry = !s.Info.Serving || len(l.leaving) > 0 || l.silences.listening(now) < in.Moment
 	in.Changed = max(1, time.Duration(now-l.changed))
 	l.members = slices.Clone(in.Members)
 	l.candidates(&in, &v, now)

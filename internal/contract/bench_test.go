@@ -2,8 +2,10 @@ package contract_test
 
 import (
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -131,6 +133,33 @@ func BenchmarkKinds(b *testing.B) {
 				i++
 			}
 			b.ReportMetric(float64(c.Status().Applied-before)/float64(i), "commits/op")
+		})
+	}
+}
+
+// BenchmarkStart is a fleet that starts with empty directories: from the first Open until each node
+// has acquired a lock (locks-ms), and until each is ready (ready-ms).
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{3, 10} {
+		b.Run(strconv.Itoa(n)+" nodes", func(b *testing.B) {
+			var locks, ready time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				list := fleet(b, n, func(_ int, cfg *holdfast.Config) { cfg.DataDir = b.TempDir() })
+				var all sync.WaitGroup
+				for i, c := range list {
+					all.Go(func() { acquire(b, c, strconv.Itoa(i)) })
+				}
+				all.Wait()
+				locks += time.Since(begun)
+				allReady(b, list)
+				ready += time.Since(begun)
+				for _, c := range list {
+					_ = c.Close()
+				}
+			}
+			b.ReportMetric(float64(locks.Milliseconds())/float64(b.N), "locks-ms")
+			b.ReportMetric(float64(ready.Milliseconds())/float64(b.N), "ready-ms")
 		})
 	}
 }

@@ -36,6 +36,7 @@ const (
 	AbsentAfter = 30 * time.Second
 
 	askAgain   = time.Second      // a candidate repeats its request
+	askSoon    = askAgain / 10    // and at first: the voter may not know the candidate's address yet, or have voted for one that gives up
 	repeat     = 3 * time.Second  // a voter repeats its vote, and so learns of a lost release
 	votesFresh = 10 * time.Second // after this time a voter may have voted for another candidate
 	votesMax   = 127              // upper bound of the votes needed beyond Bootstrap: half of 256 nodes
@@ -206,10 +207,11 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 		if ok && in.Now.Sub(got.at) < repeat {
 			continue
 		}
-		if at, ok := f.asked[voter]; !ok || in.Now.Sub(at) >= askAgain {
+		if _, ok := f.asked[voter]; !ok || in.Now >= f.askNext(voter) {
 			f.asked[voter] = in.Now
 			o.send(Message{Kind: VoteRequest, From: f.cfg.Self, To: voter, Ballot: f.ballot})
 		}
+		o.Next = min(o.Next, f.askNext(voter))
 	}
 	if missing > 0 {
 		o.Reason = "asks for votes"
@@ -235,6 +237,18 @@ func (f *Forming) enlist(now lease.Instant, v view) int {
 		}
 	}
 	return need
+}
+
+// askNext is when a voter that does not answer is asked again: the pauses double.
+func (f *Forming) askNext(voter string) lease.Instant {
+	at := f.asked[voter]
+	return at.Add(min(max(at.Sub(f.begun[voter]), askSoon), askAgain))
+}
+
+// refused notes a refusal: the voter is asked again soon, and another one instead of it now.
+func (f *Forming) refused(voter string, now lease.Instant) {
+	f.begun[voter] = now.Add(-repeat)
+	f.asked[voter] = now.Add(askSoon - askAgain)
 }
 
 // abandon ends the candidacy; its ballot is never used again.

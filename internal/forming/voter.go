@@ -14,6 +14,9 @@ func (f *Forming) handle(m Message, in Input, v view, o *Output) {
 	case VoteReply:
 		switch {
 		case !m.Granted:
+			if _, asked := f.asked[m.From]; asked && m.Ballot == f.ballot {
+				f.refused(m.From, in.Now)
+			}
 		case m.Ballot != f.ballot || f.ballot == 0:
 			o.send(Message{Kind: Release, From: f.cfg.Self, To: m.From, Ballot: m.Ballot})
 		default:

@@ -59,7 +59,11 @@ func (d *delegate) NotifyMsg(b []byte) {
 	if e.to != d.table.self.Node {
 		return // for a node that had this address before
 	}
-	d.inbox(e)
+	if e.meta == nil {
+		d.inbox(e)
+	} else if meta, err := decodeMeta(e.meta); err == nil && meta.Node == e.from {
+		d.table.announced(meta)
+	}
 }
 
 func (d *delegate) GetBroadcasts(int, int) [][]byte        { return nil }

@@ -27,10 +27,11 @@ var (
 
 var errEnvelope = errors.New("holdfast: gossip message is malformed")
 
-// envelope names the receiver too: an address may have passed to another node.
+// envelope names the receiver too: an address may have passed to another node. It has a message for
+// OnMessage, or the sender's meta.
 type envelope struct {
-	from, to string
-	body     []byte
+	from, to   string
+	body, meta []byte
 }
 
 func (e envelope) encode() []byte {
@@ -38,6 +39,10 @@ func (e envelope) encode() []byte {
 	b = protowire.AppendString(b, e.from)
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendString(b, e.to)
+	if e.meta != nil {
+		b = protowire.AppendTag(b, 4, protowire.BytesType)
+		return protowire.AppendBytes(b, e.meta)
+	}
 	b = protowire.AppendTag(b, 3, protowire.BytesType)
 	return protowire.AppendBytes(b, e.body)
 }
@@ -56,6 +61,8 @@ func decodeEnvelope(b []byte) (envelope, error) {
 			e.to = string(v)
 		case 3:
 			e.body = append([]byte{}, v...)
+		case 4:
+			e.meta = append([]byte{}, v...)
 		}
 	}, func(protowire.Number, uint64) {})
 	if !ok || e.from == "" || len(e.from) > NodeMax || !printable(e.from) || len(e.to) > NodeMax || len(e.body) > MessageMax {
@@ -75,9 +82,19 @@ func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
 		g.receive(envelope{from: node, to: node, body: append([]byte{}, b...)})
 		return nil
 	}
-	m, ok := g.table.get(node)
+	return g.send(ctx, envelope{from: g.self.Node, to: node, body: b})
+}
+
+// Announce sends this node's Meta to one node over a stream. Gossip brings it to all, each of its
+// rounds later. The bounds and the errors are those of Send.
+func (g *Gossip) Announce(ctx context.Context, node string) error {
+	return g.send(ctx, envelope{from: g.self.Node, to: node, meta: g.delegate.getMeta().encode()})
+}
+
+func (g *Gossip) send(ctx context.Context, e envelope) error {
+	m, ok := g.table.get(e.to)
 	if !ok {
-		return fmt.Errorf("%w: %s", ErrUnknownNode, node)
+		return fmt.Errorf("%w: %s", ErrUnknownNode, e.to)
 	}
 	ip, port, err := splitAddr(m.Addr)
 	if err != nil {
@@ -85,7 +102,7 @@ func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
 	}
 	// Memberlist may have forgotten the node.
 	target := &memberlist.Node{Name: m.listName(), Addr: ip, Port: uint16(port)}
-	message := envelope{from: g.self.Node, to: node, body: b}.encode()
+	message := e.encode()
 	return g.await(ctx, func() error {
 		select {
 		case g.sends <- struct{}{}:
@@ -94,7 +111,7 @@ func (g *Gossip) Send(ctx context.Context, node string, b []byte) error {
 			return ErrBusy
 		}
 		if err := g.list.SendReliable(target, message); err != nil {
-			return fmt.Errorf("holdfast: gossip message to %s at %s: %w", node, m.Addr, err)
+			return fmt.Errorf("holdfast: gossip message to %s at %s: %w", e.to, m.Addr, err)
 		}
 		return nil
 	})

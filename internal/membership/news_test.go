@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -48,4 +49,38 @@ func informed(all []*member, round uint64) bool {
 		}
 	}
 	return true
+}
+
+// A fleet that forms waits for the news of two nodes, one after the other: by rounds of gossip that
+// took up to 400 ms.
+func TestAnAnnouncementOvertakesTheGossip(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a, b, c := f.trio()
+		meta := a.self
+		meta.Applied = 7
+		if err := a.SetMeta(meta); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Announce(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if seen, _ := b.Member("a"); seen.Applied != 7 {
+			t.Errorf("b sees %+v", seen.Meta)
+		}
+		within(t, 4*time.Second, "gossip brings it to c", func() bool { seen, _ := c.Member("a"); return seen.Applied == 7 })
+		if err := a.Announce(t.Context(), "nobody"); !errors.Is(err, ErrUnknownNode) {
+			t.Error(err)
+		}
+		b.table.announced(Meta{Node: "stranger", Applied: 1})
+		b.table.announced(Meta{Node: "c", Incarnation: 9, Applied: 9})
+		if _, known := b.Member("stranger"); known {
+			t.Error("an announcement has made a member: gossip alone may, which bounds them and knows their addresses")
+		}
+		if seen, _ := b.Member("c"); seen.Applied != 0 {
+			t.Errorf("an announcement of another incarnation changed the member to %+v", seen.Meta)
+		}
+	})
 }

@@ -134,6 +134,17 @@ func (t *table) alive(meta Meta, addr string, now time.Time) {
 	t.signal()
 }
 
+// announced notes the meta that a member has sent before gossip brings it. Only gossip makes a
+// member, and knows its address.
+func (t *table) announced(meta Meta) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m := t.members[meta.Node].find(meta.Incarnation); m != nil && m.Here() && !m.Local {
+		m.Meta = meta
+		t.signal()
+	}
+}
+
 // gone notes that memberlist gave this incarnation up, or that it left.
 func (t *table) gone(node string, incarnation uint64, now time.Time) {
 	t.move(node, incarnation, now, func(m *Member) State {

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	inboxMax = 256              // messages about forming that wait
-	sendTime = 3 * time.Second  // for one message
-	waitTold = 10 * time.Second // between two lines of the log in which a node without a group says what it waits for
+	inboxMax    = 256              // messages about forming that wait
+	announceMax = 16               // nodes that an announcement goes to
+	sendTime    = 3 * time.Second  // for one message
+	waitTold    = 10 * time.Second // between two lines of the log in which a node without a group says what it waits for
 )
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
@@ -95,6 +96,7 @@ func (f *founder) begin(ctx context.Context) error {
 		}
 	}
 	if f.n.dir.Identity().Bootstrap > 0 {
+		f.announce(func(p forming.Peer) bool { return p.Fresh })
 		if err := f.initialize(ctx); err != nil {
 			return err
 		}
@@ -172,6 +174,28 @@ func (f *founder) ask(ctx context.Context, cluster string) {
 		meta.Phase, meta.ClusterID = autopilot.PhaseJoining, cluster
 	}
 	f.tell(ctx, meta)
+	if cluster != "" {
+		f.announce(func(p forming.Peer) bool { return p.Cluster == cluster })
+	}
+}
+
+// announce sends what gossip says of this node straight to a few nodes that wait for it. Gossip
+// brings it to the others.
+func (f *founder) announce(waits func(forming.Peer) bool) {
+	few := announceMax
+	for _, p := range f.rivals.peers() {
+		if !waits(p) || few == 0 {
+			continue
+		}
+		few--
+		f.n.Go(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, sendTime)
+			defer cancel()
+			if err := f.n.gossip.Announce(ctx, p.ID); err != nil {
+				f.n.log.Debug("announcing this node", "to", p.ID, "error", err)
+			}
+		})
+	}
 }
 
 // bootstrap is Config.Bootstrap, or -1 after the node has given a group up.

@@ -76,6 +76,8 @@ func (p *pilot) note(e *fsm.Event) {
 		}
 	case fsm.EventDeparted:
 		p.Wake()
+	case fsm.EventServing:
+		p.n.Proposer.Wake() // the callers that wait for the service
 	}
 }
 
