@@ -14,8 +14,8 @@ package fsm
 // milliseconds of work. Part of the replicated machine.
 const stepMax = 256
 
-// stepsOfEntry is after how many steps a batch is carried out no further. One of which each command
-// ends a grant and serves a waiter stays below it. Part of the replicated machine.
+// stepsOfEntry is after how many steps a batch is carried out no further. A batch whose commands each
+// end a grant and serve a waiter stays below it. Part of the replicated machine.
 const stepsOfEntry = 5
 
 // pruneMax is how many runs of finished numbers one command forgets because its client has heard of

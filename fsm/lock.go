@@ -309,7 +309,7 @@ func (m *Machine) head(l *lock) (first *claim) {
 }
 
 // tell emits EventWanted for each holder that has not been told that the lock is wanted, as far as
-// this command may. An unsettled lock tells nobody: its waiters may be served beside the holders.
+// this command may. An unsettled lock emits none: its waiters may be served beside the holders.
 func (m *Machine) tell(l *lock) {
 	if l.told >= l.last || l.unsettled {
 		return

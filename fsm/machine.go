@@ -26,9 +26,9 @@ import (
 //	I11 a teardown takes away each ended session and withdrawn waiter that still exists, and no teardown is empty
 //
 // And of its steps: a grant ends before its TTL only by a command of its own process, by the Hello
-// of a process that proves the death of that one, or by an operator (S9). Apply compares who
-// proposed a command with the process that the command is about. The replica that proposes a Via
-// has compared that process with the client.
+// of a process that proves the death of that one, or by an operator (S9). Apply compares the
+// process that proposed a command with the process that the command is about. The replica that
+// proposes a Via has compared that process with the client.
 type Machine struct {
 	group
 	locks    *btree.Map[string, *lock]

@@ -84,7 +84,7 @@ func (c class) over(keep uint64) uint64 {
 	return c.turns[0] - 1
 }
 
-// begin says whether a key that nobody runs may be run.
+// begin says whether a key that no call runs may be run.
 func (m *Machine) begin(name string) Outcome {
 	if r, ok := m.keys.Get(&onceRecord{name: name}); ok {
 		h := r.view()

@@ -105,8 +105,8 @@ func (p *past) place(epoch uint64, l *pastLock, queued uint64) *pastLock {
 	return mine
 }
 
-// dropOldest drops the lock whose last grant ended first. One of which a grant has ended since it
-// came into its place takes its right place first.
+// dropOldest drops the lock whose last grant ended first. A lock with a later end than its place in
+// the order says is moved first.
 func (p *past) dropOldest(epoch uint64) {
 	for {
 		l, _ := p.aged.PopMin()

@@ -1,13 +1,13 @@
 package fsm
 
-// Question is what can be asked of a state: a value, as a command is, so that it can be asked over
-// a wire. Machine.Answer answers it.
+// Question is a question to a state. It is a value, as a command is, so that a wire can carry it.
+// Machine.Answer answers it.
 type Question interface {
 	encodable
 	answer(m *Machine) Answer
 }
 
-// Answer is the value that answers a Question. At says of which state.
+// Answer is the value that answers a Question.
 type Answer interface {
 	encodable
 	// State is the number of the last command in the state that was asked.

@@ -100,7 +100,7 @@ type Leader struct {
 	change         uint64                   // the last change of the membership that was seen
 	changed        lease.Instant            // when, or when somebody said that it leaves
 	leaving        map[uint64]bool          // the replicas whose nodes have said so
-	hurry          bool                     // the group does not serve yet, somebody leaves, or this node has just become raft leader
+	hurry          bool                     // the group does not serve yet, a node leaves, or this node has just become raft leader
 	unknown        bool                     // whether a change may be under way whose outcome this node does not know
 }
 
@@ -168,7 +168,7 @@ func (l *Leader) Refusal(s State, plan Plan, now lease.Instant) *fsm.Evict {
 	return nil
 }
 
-// Hurry reports whether somebody waits for the next step.
+// Hurry reports whether a node waits for the next step.
 func (l *Leader) Hurry() bool { return l.hurry }
 
 // Asks is the replica that a candidate would have.

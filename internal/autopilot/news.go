@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// News tells the nodes whose replica the group has taken in to start it, and those whose replica it
-// has removed that it is out: while they were away, or as they wished, since the last that Raft
-// sends to a replica may be the entry that removes it, without the news that it is committed. They
-// are told again until their gossip shows that they have heard. A replica that is no member by what
-// is applied here is out only if that is all that is committed.
+// News returns the messages to nodes whose replica the group has added, which may start it, and to
+// nodes whose replica it has removed: while they were away, or at their wish, since the last message
+// of Raft to a replica may be the entry that removes it, without its commit. The messages repeat
+// until gossip shows that they have arrived. A replica that is no member as applied here is removed
+// only if this replica has applied all that is committed.
 func (l *Leader) News(s State, now lease.Instant) (news []forming.Message) {
 	maps.DeleteFunc(l.unknownRunning, func(replica uint64, _ lease.Instant) bool {
 		return !slices.ContainsFunc(s.Seen, func(m Sighting) bool { return m.Replica == replica })

@@ -14,16 +14,16 @@ const (
 	// silentAfter is when the raft leader tells the others that it does not hear a replica, and how
 	// often it says so.
 	silentAfter = 2 * time.Second
-	// staleAfter is for how long a node takes over what a former raft leader said of a silent
-	// replica.
+	// staleAfter is for how long a raft leader goes on from the silence of a replica that a former
+	// raft leader has published.
 	staleAfter = 10 * time.Second
 )
 
-// silences is when the raft leader heard each replica through Raft. A raft leader asks its own
-// replica (Heard), and publishes in the log which replicas are silent; so its successor goes on
-// counting, and a dead voter is replaced in time also where raft leaders change more often than
+// silences has the time at which the raft leader last heard each replica through Raft. A raft leader
+// asks its own replica (Heard), and publishes the silent replicas in the log; so its successor goes
+// on counting, and a dead voter is replaced in time also where raft leaders change more often than
 // that. Durations may be too short. They are too long where a raft leader hears a replica again and
-// can tell no other any more: its successor uses the last published silence.
+// cannot publish that any more: its successor uses the last published silence.
 type silences struct {
 	published map[string]unheard // by node, from the log
 
@@ -31,16 +31,16 @@ type silences struct {
 	last map[uint64]lease.Instant // when a replica was heard
 	from lease.Instant            // since when this node is raft leader; 0: it is not
 	said lease.Instant            // when it published last
-	told map[string]bool          // which nodes' replicas are published as silent
-	over map[string]bool          // and of which this node took that over from another raft leader
+	told map[string]bool          // nodes whose replicas are published as silent
+	over map[string]bool          // those of them that a former raft leader has published
 }
 
-// unheard is since when a replica was silent, as a raft leader said at some time.
+// unheard is the beginning of a replica's silence, and when a raft leader published it.
 type unheard struct{ since, said lease.Instant }
 
 func newSilences() *silences { return &silences{published: make(map[string]unheard)} }
 
-// note takes what a raft leader has published.
+// note records a published silence.
 func (h *silences) note(e *fsm.Event, now lease.Instant) {
 	node := e.Session.Node.String()
 	if e.TTL == 0 {
@@ -50,9 +50,8 @@ func (h *silences) note(e *fsm.Event, now lease.Instant) {
 	h.published[node] = unheard{now - lease.Instant(e.TTL), now}
 }
 
-// lead begins the time of this node as raft leader, unless it has begun. What was published of a
-// node is of the replica that it has in the group: one that is removed is published as silent no
-// more.
+// lead begins the time of this node as raft leader, unless it has begun. A published silence of a
+// node is that of its member in the group: a removed replica is not published as silent any more.
 func (h *silences) lead(members Members, now lease.Instant) {
 	if h.from != 0 {
 		return
@@ -98,13 +97,13 @@ func (h *silences) take(heard map[uint64]Heard, members Members, now lease.Insta
 	}
 }
 
-// since is for how long a member's replica was not heard.
+// since is how long ago a member's replica was heard.
 func (h *silences) since(replica uint64, now lease.Instant) time.Duration {
 	return time.Duration(now - h.last[replica])
 }
 
-// report is what is to be published now, nil if nothing is: who is silent, and at once who is no
-// more. commands is how many this replica has applied.
+// report returns the silences to publish now, or nil: each silentAfter, and at once when a replica is
+// heard again. commands is the number of commands that this replica has applied.
 func (h *silences) report(members Members, self string, commands uint64, now lease.Instant) *fsm.Silent {
 	if now-h.said < lease.Instant(silentAfter) && !h.heardAgain(members, now) {
 		return nil

@@ -31,8 +31,8 @@ type Table struct {
 }
 
 // New returns an empty table. stagger is how much later than the raft leader the other voters
-// propose. expired is told of each session that the group expired, and how late; it must not block,
-// nor call the table.
+// propose. expired is called for each session that the group expired, with how late that was; it
+// must neither block nor call the table.
 func New(stagger time.Duration, expired func(session fsm.SessionID, late time.Duration)) *Table {
 	return &Table{
 		expired:  expired,

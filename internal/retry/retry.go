@@ -24,7 +24,7 @@ type Result uint8
 // Results.
 const (
 	// NotSent: the command is not in the log and never will be from this attempt; or there was
-	// nobody to send it to.
+	// no group to send it to.
 	NotSent Result = iota
 	// Answered: it was carried out, by this attempt or an earlier one, and has an outcome.
 	Answered

@@ -60,7 +60,7 @@ func (t *Table) owe(s *Session, put func(*Debt)) {
 	}
 }
 
-// Owes reports whether there is a debt that nobody has taken.
+// Owes reports whether a debt is in the queue.
 func (t *Table) Owes() bool { return t.debts.count.Load() > 0 }
 
 // Owed takes the oldest debt; nil if there is none.

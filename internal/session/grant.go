@@ -190,7 +190,7 @@ func (g *Grant) ReleaseAnswered(out fsm.Outcome, unknown bool, end func() *fsm.P
 	return Stale
 }
 
-// ReleaseLater gives back a grant that has ended here, with nobody waiting for it.
+// ReleaseLater gives back a grant that has ended here. No caller waits for the outcome.
 func (g *Grant) ReleaseLater(now lease.Instant) {
 	s, rest := g.session, g.Rest(now)
 	if s.manual && rest == 0 {

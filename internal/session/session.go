@@ -19,8 +19,8 @@ const OpenMax = 1 << 17
 // command, and carries out no other meanwhile: some 5 µs for each lock on a busy core.
 const ClaimsMax = 1 << 14
 
-// Waiter is a call that waits in a queue. It is told the first thing that comes, under the
-// session's lock: it only notes it.
+// Waiter is a call that waits in a queue. One of its methods is called, once, under the session's
+// lock: it only records.
 type Waiter interface {
 	// Granted says that the lock is granted with this token.
 	Granted(token uint64)
@@ -33,8 +33,8 @@ type claim struct {
 	waiter  Waiter // nil once there is a grant
 	grant   *Grant
 	revoked error  // the grant ended before the call had taken it
-	wanted  bool   // somebody waited before the call had taken its grant
-	asked   string // why it was asked to let go before that, "" if it was not
+	wanted  bool   // another caller waited before this one had taken its grant
+	asked   string // the operator's reason before that, "" if there was none
 }
 
 // Session is this node's side of a session of the group.
@@ -99,7 +99,7 @@ func (s *Session) begin(w Waiter, now lease.Instant) (request, acked uint64, err
 	return n, s.requests.Lowest(), nil
 }
 
-// Finish says that the answer of a request has been heard, or that nobody asks for it any more.
+// Finish records that the caller of a request has its answer, or has given up.
 func (s *Session) Finish(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +206,8 @@ func (s *Session) granted(request, token uint64) {
 	}
 }
 
-// wanted tells the holder of a request that somebody waits or, with a reason, that it is asked to
-// let go: now, or when it takes its grant.
+// wanted tells the holder of a request that a caller waits for its lock or, with a reason, that an
+// operator asks for it: now, or when the holder takes its grant.
 func (s *Session) wanted(request uint64, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
