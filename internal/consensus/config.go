@@ -90,7 +90,7 @@ func (s Start) String() string {
 	return fmt.Sprintf("start(%d)", uint8(s))
 }
 
-// Pace returns the timing of a group, with defaults for zeros: see docs/benchmarks.md.
+// Pace returns the timing of a group, with defaults for zeros: see docs/internals/benchmarks.md.
 func Pace(tick, heartbeat, election time.Duration) (_, _, _ time.Duration) {
 	tick = cmp.Or(tick, 20*time.Millisecond)
 	heartbeat = cmp.Or(heartbeat, 2*tick)

@@ -203,7 +203,7 @@ func (f *processFleet) voters(p *proc) []string {
 
 func (f *processFleet) allLeave(pause time.Duration) { f.leave(pause, f.all...) }
 
-// The figure of docs/verification.md: how long nobody has a busy lock while ten processes are
+// The figure of docs/internals/verification.md: how long nobody has a busy lock while ten processes are
 // updated in batches of three.
 func TestARollingUpdateOfTenProcessesInBatchesOfThree(t *testing.T) {
 	if testing.Short() {
