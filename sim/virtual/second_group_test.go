@@ -249,8 +249,12 @@ func TestANodeThatGaveItsGroupUpFoundsNoOther(t *testing.T) {
 		young.Open()
 		young.Ready()
 		s.Heal()
-		for young.Cluster().Status().ClusterID != "" {
-			time.Sleep(time.Millisecond / 4) // virtual
+		s.FaultsEverywhere(transport.Faults{Delay: 20 * time.Millisecond}) // without a delay the node is in the other group at once
+		for end := time.Now().Add(goOver); young.Cluster().Status().ClusterID != ""; {
+			if time.Now().After(end) {
+				t.Fatal("the younger group does not yield")
+			}
+			time.Sleep(time.Millisecond) // virtual
 		}
 		s.Partition([]int{0}, []int{1})
 		time.Sleep(2 * time.Minute) // virtual
