@@ -221,7 +221,15 @@ func asking() map[string]news {
 		}}
 	}
 	please := ask("held", "please")
+	evict := func(why fsm.Reason) func(g *groupOf) {
+		return func(g *groupOf) {
+			g.apply(fsm.Evict{Node: g.own.Node, Seen: g.m.Commands(), Reason: "burnt"})
+			g.apply(fsm.Evict{Node: g.own.Node, Seen: g.m.Commands(), Refusal: why})
+		}
+	}
 	return map[string]news{
+		"evicted, and heard":   do(evict(fsm.ReasonHeard)),
+		"evicted, and last":    do(evict(fsm.ReasonLast)),
 		"granted and asked":    do(func(g *groupOf) { g.frees("busy", 0) }, ask("busy", "please")),
 		"asked":                do(please),
 		"asked and tried":      do(please, func(g *groupOf) { g.takes("held") }),
