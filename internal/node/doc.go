@@ -54,6 +54,7 @@
 //	replicas.go  what the node knows of the other replicas
 //	remove.go    a dead node is removed by an operator's order
 //	probe.go     which process is at an address
+//	clients.go   clients of the replica: internal/serve
 //	query.go     what the API asks
 //	close.go     the end: Close, a failure, Leave
 package node

@@ -83,6 +83,7 @@ func (f *founder) comeBack(ctx context.Context) error {
 	n := f.n
 	n.log.Warn("the group has removed this node's replica after a long silence: the node asks for a new replica")
 	n.Proposer.Retire()
+	n.clients.GiveUp()
 	if err := f.endLife(); err != nil {
 		return err
 	}
@@ -191,6 +192,7 @@ func (f *founder) yield(ctx context.Context) error {
 	n.log.Warn("this node's group, which no other node has joined, yields to another of its name: its leases end, and the node joins",
 		"group", old, "others", f.rivals.list(), "cluster", n.cfg.Cluster)
 	n.Proposer.GiveUp()
+	n.clients.GiveUp()
 	n.cfg.Listener.GroupYielded()
 	if err := f.endLife(); err != nil {
 		return err

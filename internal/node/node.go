@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/proposer"
 	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/serve"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -71,6 +72,7 @@ type Node struct {
 	// The node's place in a group.
 	founder *founder
 	pilot   *pilot
+	clients *serve.Server
 	illness *illness
 
 	// Timers of the sessions of the group.
@@ -105,6 +107,7 @@ func (n *Node) Open(ctx context.Context) error {
 	}
 	close(n.opened)
 	n.answerProbes()
+	n.serveClients()
 	n.Go(n.runMembership)
 	n.Go(n.illness.Run)
 	return nil
@@ -169,6 +172,9 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("holdfast: listening at %s: %w", n.cfg.Bind, err)
 	}
+	n.clients = serve.New(serve.Config{
+		Cluster: n.cfg.Cluster, Self: n.self.Process(), Group: n.Proposer, Peers: n.addresses, Ready: n.Ready, Logger: n.log,
+	})
 	address := n.endpoint.Addr()
 	if n.cfg.Advertise != "" && !strings.HasSuffix(n.cfg.Advertise, ":0") {
 		address = n.cfg.Advertise

@@ -30,12 +30,14 @@ func (o observer) Applied(events []fsm.Event) {
 		o.n.timekeeper.Wake()
 	}
 	o.n.Proposer.Applied(events)
+	o.n.clients.Applied(events)
 }
 
 // Restored is called when the state came as a whole, from a snapshot.
 func (o observer) Restored(m *fsm.Machine) {
 	o.time(m)
 	o.n.Proposer.Restored(m)
+	o.n.clients.Skipped(m.Commands())
 }
 
 // time resets the node's timers to a state.

@@ -110,7 +110,7 @@ func (s *Server) Skipped(last uint64) {
 	}
 }
 
-// GiveUp ends the connections of all clients: their group is given up.
+// GiveUp ends the connections of all clients: the replica is over, or its group is given up.
 func (s *Server) GiveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,6 +23,7 @@ type Env struct {
 	Fleeting bool
 	Names    membership.Resolver
 	Node     func(seam.Listener) seam.Node // nothing else of Env matters to it but the Clock
+	Clients  bool                          // the node serves clients: no Config can have one yet
 	Limits   fsm.Limits                    // of the group; the same on all nodes
 	// How many commands lie between two snapshots of the state, and how many are kept behind one
 	// for replicas that lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
