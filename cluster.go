@@ -57,6 +57,9 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, c.apiError(err)
 	}
 	c.node.Go(c.keeper.Run)
+	if cfg.BackupEvery > 0 {
+		c.node.Go(c.backUp)
+	}
 	return c, nil
 }
 
@@ -87,7 +90,7 @@ func (c *Cluster) newNode(env simenv.Env) error {
 	c.node = node.New(node.Config{
 		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
 		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
-		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL,
+		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL, Restore: cfg.Restore,
 		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
 		ReplaceAfter: cfg.ReplaceAfter, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
 		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -103,6 +104,17 @@ type Config struct {
 	// it was opened, which nothing waits for. So tokens rise even where clocks were set back and
 	// all data was lost, or an older backup of it restored. Optional.
 	TokenFloor func(context.Context) (Token, error)
+	// Restore is a backup (Cluster.Backup) that the group of this node begins with: one node of a
+	// fleet without disks has it, with Bootstrap 1 and no DataDir, and the others join. The group
+	// grants locks after the longest lease of the former one (MaxTTL). See Recover, whose looking for
+	// the former group is left out. Open reads it to its end.
+	Restore io.Reader
+	// BackupEvery is how often the raft leader makes a backup, a second or more; 0: never. BackupTo
+	// stores it: read it to its end, where an error says that it is not whole, and see with
+	// CheckBackup what was stored. The context ends with the node. Metrics.Backups has the last good
+	// one of this node.
+	BackupEvery time.Duration
+	BackupTo    func(ctx context.Context, backup io.Reader) error
 	// Events are optional hooks.
 	Events Events
 }
@@ -194,6 +206,12 @@ func (c Config) validate() error {
 	}
 	if c.Voters < 1 || c.Voters > votersMax || c.Voters%2 == 0 {
 		refuse("Config.Voters", "%d is not odd, 1 to %d", c.Voters, votersMax)
+	}
+	if c.Restore != nil && (c.DataDir != "" || c.Bootstrap != 1) {
+		refuse("Config.Restore", "is for a node with Bootstrap 1 and without a DataDir: for one with a DataDir use Recover")
+	}
+	if c.BackupEvery < 0 || c.BackupEvery > 0 && c.BackupEvery < time.Second || (c.BackupEvery > 0) != (c.BackupTo != nil) {
+		refuse("Config.BackupEvery", "%v is not a second or more together with BackupTo, or none of the two", c.BackupEvery)
 	}
 	if !(c.MaxClockDrift > 0 && c.MaxClockDrift < 0.5) {
 		refuse("Config.MaxClockDrift", "%v is not above 0 and below 0.5", c.MaxClockDrift)

@@ -56,6 +56,7 @@ type Metrics struct {
 	// SnapshotsWritten are those that the replica wrote of its state, SnapshotsInstalled those that
 	// it read: at its start, or from another replica because it lagged too far behind.
 	SnapshotsWritten, SnapshotsInstalled Transfers
+	Backups                              Backups // of Config.BackupEvery
 	HooksDropped                         uint64  // events that were not told because hooks are too slow
 	Raft, Gossip                         Traffic // without the overhead of TCP, UDP and TLS
 }
@@ -102,6 +103,7 @@ type counters struct {
 	leaderChanges          atomic.Uint64
 	illnesses              atomic.Uint64
 	expiries               tally.Histogram
+	backups                backupCounters
 }
 
 // cause is a reason by which refusals or losses are counted.
@@ -194,9 +196,9 @@ func (c *Cluster) metrics(st Status, node seam.Status) Metrics {
 		RenewalsSent: n.renewals.Load(), RenewalsFailed: n.renewalsLost.Load(),
 		LeaderChanges: n.leaderChanges.Load(), Ill: node.Ill, Illnesses: n.illnesses.Load(), Expiries: histogram(&n.expiries),
 		SnapshotsWritten: transfers(&n.raft.Taken), SnapshotsInstalled: transfers(&n.raft.Installed),
-		HooksDropped: c.hooks.dropped.Load(),
-		Raft:         Traffic{n.raft.Traffic.Sent.Load(), n.raft.Traffic.Received.Load()},
-		Gossip:       Traffic{node.Sent, node.Received},
+		Backups: c.counters.backups.read(), HooksDropped: c.hooks.dropped.Load(),
+		Raft:   Traffic{n.raft.Traffic.Sent.Load(), n.raft.Traffic.Received.Load()},
+		Gossip: Traffic{node.Sent, node.Received},
 	}
 }
 

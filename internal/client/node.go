@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -246,6 +247,9 @@ var ErrNeedsReplica = errors.New("holdfast: this node is a client: a node with a
 
 // RemoveNode implements seam.Node. No client may say what is about the members of the group.
 func (n *Node) RemoveNode(context.Context, fsm.Node, string) error { return ErrNeedsReplica }
+
+// Backup implements seam.Node. A client has no state to write.
+func (n *Node) Backup(context.Context, io.Writer) error { return ErrNeedsReplica }
 
 // Status implements seam.Node.
 func (n *Node) Status() seam.Status {

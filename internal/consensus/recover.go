@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftpb"
@@ -25,10 +27,10 @@ import (
 
 // Reading is what the directory of a replica holds.
 type Reading struct {
-	State  *fsm.Machine // of the last snapshot and of all entries after it, committed or not
-	Term   uint64       // of the last entry
-	Index  uint64       // of the last entry
-	Voters []string     // nodes that vote after the last entry, in no order
+	State            *fsm.Machine // of the last snapshot and of all entries after it, committed or not
+	Term             uint64       // of the last entry
+	Index            uint64       // of the last entry
+	Voters, Standbys []string     // nodes with a replica after the last entry, sorted
 }
 
 // Further reports whether a replica with this reading would win an election against the other: the
@@ -37,8 +39,8 @@ func (r Reading) Further(o Reading) bool {
 	return r.Term > o.Term || r.Term == o.Term && r.Index > o.Index
 }
 
-// Read reads the directory of a replica that was started before. Config.Node, Life, Cluster, Dir and
-// FS say which. Read works on a copy in memory, and changes nothing in the directory. The entries
+// Read reads the directory of a replica that was started before. Config.Node, Incarnation (a
+// later one than those of the directory), Life, Cluster, Dir and FS say which. Read works on a copy in memory, and changes nothing in the directory. The entries
 // that the replica does not know to be committed count: the former raft leader may have answered
 // them. Errors are those of Open.
 func Read(ctx context.Context, cfg Config) (Reading, error) {
@@ -68,9 +70,7 @@ func Read(ctx context.Context, cfg Config) (Reading, error) {
 			}
 		}
 	}
-	for _, node := range log.voters {
-		r.Voters = append(r.Voters, node)
-	}
+	r.Voters, r.Standbys = slices.Sorted(maps.Values(log.voters)), slices.Sorted(maps.Values(log.standbys))
 	return r, nil
 }
 
@@ -109,7 +109,7 @@ func alone(ctx context.Context, cfg Config, how Start, f func(*Group) error) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, endpoint.Close()) }()
-	cfg.Incarnation = max(cfg.Incarnation, 1)
+	cfg.Incarnation = max(cfg.Incarnation, 1<<RunBits)
 	cfg.Endpoint, cfg.Observer = endpoint, deaf{}
 	cfg.Resolve = func(string) (string, bool) { return "", false }
 	cfg.Tick, cfg.Heartbeat, cfg.Election = aloneTick, 5*aloneTick, 50*aloneTick
@@ -132,6 +132,7 @@ func (deaf) Failed(error)          {}
 type tail struct {
 	term, index uint64 // of the last entry
 	voters      map[uint64]string
+	standbys    map[uint64]string
 	entries     []raftpb.Entry
 }
 
@@ -139,10 +140,10 @@ func (t *tail) snapshot(s raftpb.Snapshot) {
 	if t == nil {
 		return
 	}
-	t.term, t.index, t.voters = s.Term, s.Index, make(map[uint64]string)
-	for replica, node := range s.Membership.Addresses {
-		t.voters[replica] = node
-	}
+	t.term, t.index = s.Term, s.Index
+	t.voters, t.standbys = make(map[uint64]string), make(map[uint64]string)
+	maps.Copy(t.voters, s.Membership.Addresses)
+	maps.Copy(t.standbys, s.Membership.NonVotings)
 }
 
 func (t *tail) entry(e *raftpb.Entry) {
@@ -158,9 +159,12 @@ func (t *tail) entry(e *raftpb.Entry) {
 	if engine.Guard(func() error { return change.Unmarshal(e.Cmd) }) != nil {
 		return // the engine refuses the log
 	}
+	delete(t.standbys, change.ReplicaID)
 	switch change.Type {
 	case raftpb.AddNode:
 		t.voters[change.ReplicaID] = change.Address
+	case raftpb.AddNonVoting:
+		t.standbys[change.ReplicaID] = change.Address
 	case raftpb.RemoveNode:
 		delete(t.voters, change.ReplicaID)
 	}

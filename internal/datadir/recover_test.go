@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -23,10 +24,11 @@ func replaced(fsys vfs.FS, node, group string) error {
 	if err != nil {
 		return err
 	}
-	raft, err := o.Build()
+	fsys, err = o.Build()
 	if err != nil {
 		return err
 	}
+	raft := o.RaftDir()
 	for _, name := range []string{fsys.PathJoin(raft, node), raft + ".mark"} {
 		f, err := fsys.Create(name)
 		if err != nil {
@@ -39,10 +41,8 @@ func replaced(fsys vfs.FS, node, group string) error {
 			return err
 		}
 	}
-	for _, dir := range []string{raft, fsys.PathDir(raft)} {
-		if err := syncDir(fsys, dir); err != nil {
-			return err
-		}
+	if err := errors.Join(syncDir(fsys, raft), syncDir(o.FS(), o.FS().PathJoin(disk, buildName))); err != nil {
+		return err
 	}
 	return o.Replace(node, group, "fleet")
 }

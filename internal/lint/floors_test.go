@@ -52,7 +52,7 @@ func floor(path string) (int, bool) {
 		// The rooms of the group, each on those before it.
 		"internal/consensus/preinit": 26, "internal/consensus/engine": 27, "internal/consensus/store": 28, "internal/consensus/wire": 29,
 		"internal/backup":   15,                                              // of fsm's state
-		"internal/recovery": 38,                                              // offline: reads a directory and makes another
+		"internal/recovery": 37,                                              // offline: reads a directory and makes another
 		"internal/proposer": 35,                                              // knows the errors of internal/consensus
 		"internal/simenv":   35,                                              // carries a clock and a data directory
 		"internal/node":     38,                                              // stands on all of these, and knows nothing of the API

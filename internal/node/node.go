@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -37,6 +38,7 @@ type Config struct {
 	TLS                 *tls.Config
 
 	Tick, Heartbeat, Election time.Duration
+	Restore                   io.Reader     // a backup, for a node without DataDir; nil: none
 	MaxTTL                    time.Duration // longest TTL that this process asks for
 	ReplaceAfter              time.Duration
 	Moment                    time.Duration // in which a living replica is heard
@@ -114,7 +116,7 @@ func (n *Node) Open(ctx context.Context) error {
 }
 
 func (n *Node) open(ctx context.Context) error {
-	if err := n.openDir(); err != nil {
+	if err := n.openDir(ctx); err != nil {
 		return err
 	}
 	id := n.dir.Identity()
@@ -138,10 +140,12 @@ func (n *Node) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (n *Node) openDir() (err error) {
+func (n *Node) openDir(ctx context.Context) (err error) {
 	switch {
 	case n.cfg.Env.Dir != nil:
 		n.dir = n.cfg.Env.Dir
+	case n.cfg.Restore != nil:
+		return n.restore(ctx)
 	case n.cfg.DataDir == "":
 		n.dir, n.fleeting = datadir.Memory(), true
 	default:
@@ -203,17 +207,22 @@ func (n *Node) gossipChanged() {
 
 // security makes the keys of connections and of gossip from Secrets and TLS.
 func (c *Config) security() (*tls.Config, [][]byte, error) {
-	if len(c.Secrets) == 0 {
-		return c.TLS, nil, nil
+	return Security(c.Cluster, c.Secrets, c.TLS)
+}
+
+// Security makes the keys of connections and of gossip from the secrets and certificates of a fleet.
+func Security(cluster string, secrets []string, own *tls.Config) (*tls.Config, [][]byte, error) {
+	if len(secrets) == 0 {
+		return own, nil, nil
 	}
-	keys, err := transport.GossipKeys(c.Cluster, c.Secrets)
+	keys, err := transport.GossipKeys(cluster, secrets)
 	if err != nil {
 		return nil, nil, fmt.Errorf("holdfast: deriving keys: %w", err)
 	}
-	if c.TLS != nil {
-		return c.TLS, keys, nil
+	if own != nil {
+		return own, keys, nil
 	}
-	config, err := transport.FromSecrets(c.Cluster, c.Secrets)
+	config, err := transport.FromSecrets(cluster, secrets)
 	if err != nil {
 		return nil, nil, fmt.Errorf("holdfast: deriving keys: %w", err)
 	}

@@ -34,11 +34,12 @@ type pilot struct {
 	news     map[newsKey]news // what the local replica has applied since, the last of each kind and node
 	removals map[*removal]bool
 
-	members atomic.Pointer[[]autopilot.Member] // as last judged, while this node is raft leader
-	ill     map[string]bool                    // the voters whose illness is logged
-	plan    atomic.Pointer[autopilot.Plan]     // the last one, nil while this node is not raft leader
-	waits   time.Time                          // since when the plan is to wait; zero: it is not
-	told    bool                               // a line of the log has said so
+	members   atomic.Pointer[[]autopilot.Member] // as last judged, while this node is raft leader
+	ill       map[string]bool                    // the voters whose illness is logged
+	plan      atomic.Pointer[autopilot.Plan]     // the last one, nil while this node is not raft leader
+	waits     time.Time                          // since when the plan is to wait; zero: it is not
+	told      bool                               // a line of the log has said so
+	recovered lease.Instant                      // since when this node knows that its group was recovered and waits; 0: it does not
 }
 
 // news is an event about a node's replica, and when it was applied.
@@ -118,7 +119,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	defer cancel()
 	state, now := p.state(group), p.n.clock.Now()
 	p.hear()
-	if state.Info.Born && !state.Info.Serving && state.Complete() {
+	if state.Info.Born && !state.Info.Serving && state.Complete() && p.waited(&state) {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}

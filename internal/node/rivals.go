@@ -219,7 +219,11 @@ func (n *Node) Missing() string {
 	case group != nil:
 		var info fsm.Info
 		group.Read(func(m *fsm.Machine) { info = m.Info() })
-		if info.Born && !info.Serving {
+		switch {
+		case info.Wait > 0:
+			parts = append(parts, fmt.Sprintf("its group was recovered, and grants no lock until its raft leader runs for %v: the leases of "+
+				"the former group end by then", info.Wait))
+		case info.Born && !info.Serving:
 			parts = append(parts, fmt.Sprintf("its group does not serve before it has %d nodes and %d voters", info.Bootstrap, info.Voters))
 		}
 	}

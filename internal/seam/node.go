@@ -2,6 +2,7 @@ package seam
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"time"
 
@@ -39,6 +40,9 @@ type Node interface {
 
 	// RemoveNode has the raft leader take the replica of a dead node out of the group.
 	RemoveNode(ctx context.Context, target fsm.Node, reason string) error
+
+	// Backup writes a backup of the group: see internal/backup.
+	Backup(ctx context.Context, w io.Writer) error
 
 	// Status is what the node knows now. It does no I/O.
 	Status() Status

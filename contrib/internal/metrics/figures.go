@@ -146,6 +146,13 @@ func queues() []Metric {
 					{Labels: []string{"watched"}, Value: uint64(q.WatchBacklog)},
 				}
 			}},
+		{Name: "backups", Kind: Counter, Labels: []string{"result"}, Help: "Backups of Config.BackupEvery that the node has made as raft leader.",
+			Read: func(s Snapshot) []Point {
+				b := s.Status.Metrics.Backups
+				return []Point{{Labels: []string{"stored"}, Value: b.Stored}, {Labels: []string{"failed"}, Value: b.Failed}}
+			}},
+		{Name: "backup_last_timestamp", Help: "Unix time of the last backup that the node has stored, 0 if there is none.",
+			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.Backups.Last) }},
 		{Name: "hooks_dropped", Kind: Counter, Help: "Events that were not told because hooks are too slow.",
 			Read: func(s Snapshot) []Point { return one(s.Status.Metrics.HooksDropped) }},
 		{Name: "traffic", Kind: Counter, Unit: Bytes, Labels: []string{"protocol", "direction"}, Help: "Bytes without the overhead of TCP, UDP and TLS.",

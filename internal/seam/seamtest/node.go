@@ -1,11 +1,14 @@
 package seamtest
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/backup"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -145,6 +148,21 @@ func (n *Node) Status() seam.Status {
 	st := seam.Status{Members: []membership.Member{own}, Voters: []seam.Replica{{Node: id}}, RaftLeader: id, Serves: n.Stopped() == nil}
 	n.group.read(func(m *fsm.Machine) { st.Applied = m.Applied() })
 	return st
+}
+
+// Backup implements seam.Node.
+func (n *Node) Backup(ctx context.Context, w io.Writer) error {
+	var b bytes.Buffer
+	var err error
+	n.group.read(func(m *fsm.Machine) { err = m.WriteSnapshot(&b, nil) })
+	if err != nil {
+		return err
+	}
+	state, err := fsm.ReadSnapshot(&b) // a copy
+	if err != nil {
+		return err
+	}
+	return backup.Write(w, backup.Header{}, state, ctx.Done())
 }
 
 // Missing implements seam.Node.

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/backup"
+	"github.com/holdfast-go/holdfast/internal/recovery"
+)
+
+// backupPatience is how long a backup waits for a majority, and four elections at least.
+const backupPatience = 3 * time.Second
+
+// Backup writes the state of the group. Without a majority it is what the local replica has, and says so.
+func (n *Node) Backup(ctx context.Context, w io.Writer) error {
+	within, cancel := context.WithTimeout(ctx, max(backupPatience, 4*n.cfg.Election))
+	_, err := n.Proposer.Barrier(within)
+	cancel()
+	group := n.replica.Load()
+	switch {
+	case ctx.Err() != nil:
+		return unreached(ctx)
+	case n.Stopped() != nil:
+		return n.Stopped()
+	case err != nil && (group == nil || !errors.Is(err, context.DeadlineExceeded)):
+		return err
+	}
+	members, state := group.Members(), group.Fork()
+	if !state.Info().Born {
+		return err
+	}
+	stop, done := context.WithCancel(ctx)
+	defer done()
+	defer context.AfterFunc(n.ctx, done)()
+	header := backup.Header{
+		Cluster: n.cfg.Cluster, Written: n.clock.Wall(), Node: n.ID(), Unconfirmed: err != nil,
+		Voters: sorted(members.Voters), Standbys: sorted(members.Standbys),
+	}
+	err = backup.Write(w, header, state, stop.Done())
+	if errors.Is(err, fsm.ErrStopped) && ctx.Err() != nil {
+		return ctx.Err()
+	} else if errors.Is(err, fsm.ErrStopped) {
+		return ErrClosed
+	}
+	return err
+}
+
+func sorted(replicas map[uint64]string) (nodes []string) {
+	for _, node := range replicas {
+		nodes = append(nodes, node)
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// restore puts Config.Restore into a directory in memory.
+func (n *Node) restore(ctx context.Context) error {
+	dir, report, err := recovery.InMemory(ctx, recovery.Config{
+		From: n.cfg.Restore, Cluster: n.cfg.Cluster, Now: n.clock.Wall, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.cfg.Logger.Warn("this node has restored a backup: its group is a new one", "former", report.ClusterID, "group", report.Group,
+		"written", report.Written, "commands", report.Commands, "waits", report.Wait)
+	n.dir, n.fleeting = dir, true
+	return nil
+}
+
+// waited reports whether the leases of the group that this one was recovered from have ended: this
+// node has known the recovered group for so long.
+func (p *pilot) waited(state *autopilot.State) bool {
+	if state.Info.Wait == 0 {
+		return true
+	}
+	now := p.n.clock.Now()
+	if p.recovered == 0 {
+		p.recovered = now
+		p.n.log.Warn("the group was recovered: it grants no lock before the leases of the former group have ended", "wait", state.Info.Wait)
+	}
+	return time.Duration(now-p.recovered) >= state.Info.Wait
+}

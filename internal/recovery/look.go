@@ -1,0 +1,83 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// ErrAlive is in the error where a majority of the former group is in sight.
+var ErrAlive = errors.New("holdfast: the group is alive")
+
+// lookTime is how long a recovery waits for news of the former group, after it has tried every address.
+const lookTime = 5 * time.Second
+
+// Search says where the former group may be.
+type Search struct {
+	Join     []string
+	Endpoint transport.Endpoint
+	Keys     [][]byte
+	Streams  bool
+	Version  string
+	Logger   *slog.Logger
+}
+
+// Look refuses a group of which most voters are in sight of gossip. A node that the source does not
+// know counts as a voter: it may have become one since. Gossip is a hint: what it does not see may
+// live behind a cut.
+func (s Search) Look(ctx context.Context, f Former) error {
+	gossip, err := membership.Open(ctx, membership.Config{
+		Cluster: f.Cluster, Endpoint: s.Endpoint, Keys: s.Keys, Streams: s.Streams, Join: s.Join, Logger: s.Logger,
+		Meta: membership.Meta{Node: datadir.NewID(), Incarnation: 1, Name: "recovery", Version: s.Version, Phase: autopilot.PhaseLeaving},
+	})
+	if err != nil {
+		return fmt.Errorf("holdfast: looking for the former group: %w", err)
+	}
+	defer gossip.Close()
+	patience := time.NewTimer(2 * lookTime)
+	defer patience.Stop()
+	select {
+	case <-gossip.Tried():
+		patience.Reset(lookTime)
+	case <-patience.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for poll := time.NewTicker(100 * time.Millisecond); ; {
+		if err := f.alive(gossip.Members()); err != nil {
+			return err
+		}
+		select {
+		case <-poll.C:
+		case <-patience.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// alive refuses a group of which most voters are among the members of gossip.
+func (f Former) alive(members []membership.Member) error {
+	var seen []string
+	for _, m := range members {
+		if m.Local || !m.Here() || !m.Phase.Runs() || m.ClusterID != f.ClusterID || slices.Contains(f.Standbys, m.Node) {
+			continue
+		}
+		seen = append(seen, fmt.Sprintf("%s (%q at %s)", m.Node, m.Name, m.Addr))
+	}
+	if 2*len(seen) <= len(f.Voters) || len(seen) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: of %d voters these run: %s: do not recover it; if they cannot serve, stop them first",
+		ErrAlive, len(f.Voters), strings.Join(seen, ", "))
+}

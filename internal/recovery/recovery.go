@@ -1,0 +1,216 @@
+// Package recovery makes a group of one out of what is left of a group that has lost its majority for
+// good: a data directory, or a backup. It runs without a node, and holds the lock of the directory.
+//
+// The recovered group has an id and a node of its own. Its tokens begin above all that the former
+// group can have granted, and it grants none until the leases of the former group have ended
+// (fsm.Recovery). Everything is built beside the former data; one rename replaces them
+// (datadir.Offline), so a recovery whose process dies has happened or not, and can be run again.
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/backup"
+	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+)
+
+var (
+	// ErrNothing is in the error for directories that hold no group's data.
+	ErrNothing = errors.New("holdfast: nothing to recover")
+	// ErrClock is in the error where the clock of this machine is behind that of the source.
+	ErrClock = errors.New("holdfast: the clock is behind")
+)
+
+// clockSlack is how far the clocks of a group may be apart without a word. Tokens are raised beyond
+// the clock by as much.
+const clockSlack = time.Minute
+
+// tokenBits are the tokens of one second: no group grants more (see internal/consensus/raise.go).
+const tokenBits = 20
+
+// Config says what is recovered. Dirs or From is required.
+type Config struct {
+	Dirs       []*datadir.Offline // candidates: the furthest is replaced. With From one, which has no identity
+	From       io.Reader          // a backup; nil: what the directories hold
+	Cluster    string             // the fleet's name; "": as the source says
+	AllStopped bool
+	Floor      uint64                              // no token up to it may be granted any more
+	Look       func(context.Context, Former) error // looks for the former group; nil: nobody does
+	Now        func() time.Time
+	Logger     *slog.Logger
+}
+
+// Former is what is known of the group that is recovered.
+type Former struct {
+	Cluster, ClusterID string
+	Voters, Standbys   []string // nodes, sorted
+}
+
+// Report is what a recovery has done.
+type Report struct {
+	Former
+	Dir          *datadir.Offline // which was replaced
+	Group, Node  string           // ids of the recovered group and of its node
+	Commands     uint64           // number of the last command that the source had
+	Index, Term  uint64           // of its last entry; 0 for a backup
+	Written      time.Time        // when the source was last written
+	Complete     bool             // the directories of most voters were read: nothing that was acknowledged is missing
+	Unconfirmed  bool             // the backup was written without a majority
+	Counter      uint64           // no token up to it is granted any more
+	Wait         time.Duration    // for the leases of the former group
+	Values, Keys int
+}
+
+// source is the state that goes on.
+type source struct {
+	Report
+	state *fsm.Machine
+}
+
+// Run recovers a group.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	s, err := cfg.read(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	switch now := cfg.Now(); {
+	case cfg.Cluster != "" && s.Cluster != cfg.Cluster:
+		return Report{}, fmt.Errorf("%w: the source is of fleet %q, not of %q: correct Cluster, or take the right source",
+			datadir.ErrIncompatible, s.Cluster, cfg.Cluster)
+	case now.Before(s.Written.Add(-clockSlack)):
+		return Report{}, fmt.Errorf("%w: it says %s, and the source was written at %s: set the clock of this machine, since "+
+			"tokens would fall", ErrClock, now.UTC().Format(time.RFC3339), s.Written.UTC().Format(time.RFC3339))
+	}
+	if cfg.Look != nil {
+		if err := cfg.Look(ctx, s.Former); err != nil {
+			return Report{}, err
+		}
+	}
+	if err := s.recover(cfg); err != nil {
+		return Report{}, err
+	}
+	fsys, err := s.Dir.Build()
+	if err != nil {
+		return Report{}, err
+	}
+	err = consensus.Found(ctx, consensus.Config{
+		Node: s.Node, Cluster: s.Group, Dir: s.Dir.RaftDir(), FS: fsys, Logger: cfg.Logger, Wall: cfg.Now,
+	}, s.state)
+	if err != nil {
+		return Report{}, err
+	}
+	return s.Report, s.Dir.Replace(s.Node, s.Group, s.Cluster)
+}
+
+// recover gives the state to the new group.
+func (s *source) recover(cfg Config) error {
+	s.Group, s.Node = datadir.NewID(), datadir.NewID()
+	cluster, err := fsm.ParseNode(s.Group)
+	if err != nil {
+		return err
+	}
+	now := cfg.Now().Add(clockSlack)
+	granted := s.state.Info().Counter // and since then
+	if since := now.Sub(s.Written); !s.Written.IsZero() && since > 0 {
+		granted += uint64(since/time.Second+1) << tokenBits
+	}
+	counter := max(granted, uint64(max(now.Unix(), 0))<<tokenBits, cfg.Floor)
+	if err := s.state.Recover(fsm.Recovery{Cluster: [16]byte(cluster), Counter: counter, AllStopped: cfg.AllStopped}); err != nil {
+		return err
+	}
+	info := s.state.Info()
+	s.Counter, s.Wait, s.Values, s.Keys = info.Counter, info.Wait, info.Locks, info.Keys
+	return nil
+}
+
+func (cfg *Config) read(ctx context.Context) (*source, error) {
+	if cfg.From != nil {
+		return cfg.readBackup()
+	}
+	return cfg.readDirs(ctx)
+}
+
+func (cfg *Config) readBackup() (*source, error) {
+	target := cfg.Dirs[0]
+	if id, ok := target.Identity(); ok && id.ClusterID != "" {
+		return nil, fmt.Errorf("%w: %s is of a node of group %s: a backup goes into an empty directory",
+			datadir.ErrIncompatible, target.Path(), id.ClusterID)
+	}
+	h, state, err := backup.Read(cfg.From)
+	if err != nil {
+		return nil, err
+	}
+	return &source{state: state, Report: Report{
+		Former: Former{h.Cluster, h.ClusterID, h.Voters, h.Standbys}, Dir: target,
+		Commands: h.Commands, Written: h.Written, Unconfirmed: h.Unconfirmed,
+	}}, nil
+}
+
+// readDirs reads all directories, and returns the furthest.
+func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
+	var best *source
+	var furthest consensus.Reading
+	var nodes []string
+	for _, dir := range cfg.Dirs {
+		id, _ := dir.Identity()
+		if id.ClusterID == "" || !id.Started || id.Dropped {
+			return nil, fmt.Errorf("%w: %s holds no data of a group: take the directory of a node that was in one, or a backup", ErrNothing, dir.Path())
+		}
+		read, err := consensus.Read(ctx, consensus.Config{
+			Node: id.NodeID, Incarnation: (id.Incarnation + 1) << consensus.RunBits, Life: id.Life, Cluster: id.ClusterID, Dir: dir.RaftDir(), FS: dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir.Path(), err)
+		}
+		if best != nil && best.ClusterID != id.ClusterID {
+			return nil, fmt.Errorf("%w: %s is of group %s, and %s of group %s: recover one group at a time",
+				datadir.ErrIncompatible, best.Dir.Path(), best.ClusterID, dir.Path(), id.ClusterID)
+		}
+		nodes = append(nodes, id.NodeID)
+		if best == nil || read.Further(furthest) {
+			furthest = read
+			best = &source{state: read.State, Report: Report{
+				Former: Former{id.Cluster, id.ClusterID, read.Voters, read.Standbys}, Dir: dir,
+				Commands: read.State.Commands(), Index: read.Index, Term: read.Term, Written: dir.Written(),
+			}}
+		}
+	}
+	for _, dir := range cfg.Dirs {
+		if at := dir.Written(); at.After(best.Written) {
+			best.Written = at
+		}
+	}
+	voters := slices.DeleteFunc(slices.Clone(best.Voters), func(node string) bool { return !slices.Contains(nodes, node) })
+	best.Complete = 2*len(voters) > len(best.Voters)
+	return best, nil
+}
+
+// InMemory restores a backup into a directory in memory, for a node without a data directory.
+func InMemory(ctx context.Context, cfg Config) (datadir.Dir, Report, error) {
+	const path = "/holdfast"
+	memory := vfs.NewMem()
+	if err := memory.MkdirAll(path, 0o700); err != nil {
+		return nil, Report{}, err
+	}
+	offline, err := datadir.OfflineFS(memory, path)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	cfg.Dirs = []*datadir.Offline{offline}
+	report, err := Run(ctx, cfg)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	dir, err := datadir.OpenFS(memory, path, report.Cluster, fsm.Place{})
+	return dir, report, err
+}
