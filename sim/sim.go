@@ -97,6 +97,8 @@ type Options struct {
 // Sim is a fleet under virtual time. Use it only inside the function given to Run.
 type Sim struct {
 	t       *testing.T
+	ctx     context.Context // of the bubble
+	cancel  context.CancelFunc
 	opts    Options
 	history *history
 	begin   time.Time
@@ -118,8 +120,8 @@ func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 const ending = time.Minute
 
 // Run runs f in a bubble of virtual time (testing/synctest) with a fleet of nodes, opened and ready
-// unless Options.Late, and closes them afterwards. f must not call t.Run or t.Parallel, and must
-// end the goroutines it starts. If the test fails meanwhile, the run is stored and repeated as
+// unless Options.Late, and closes them afterwards. f must not call t.Run, t.Parallel or
+// t.Context (Sim.Context takes its place), and must end the goroutines it starts. If the test fails meanwhile, the run is stored and repeated as
 // Options say.
 func Run(t *testing.T, opts Options, f func(s *Sim)) {
 	t.Helper()
@@ -154,6 +156,7 @@ func newSim(t *testing.T, opts Options, h *history) *Sim {
 		t: t, opts: opts, history: h, begin: time.Now(), net: transport.NewMemory(opts.Seed),
 		lots: rand.New(rand.NewPCG(opts.Seed, 0)), network: newNetworkFaults(), sections: make(map[string]*Section),
 	}
+	s.ctx, s.cancel = context.WithCancel(t.Context())
 	logs := slog.DiscardHandler
 	if opts.Logger != nil {
 		logs = opts.Logger.Handler()
@@ -165,7 +168,15 @@ func newSim(t *testing.T, opts Options, h *history) *Sim {
 	return s
 }
 
+// Context belongs to the bubble and ends when f has returned, before the nodes are closed. It is for
+// calls and goroutines of the test, in place of t.Context of the test that calls Run: a call that
+// waits for that one inside the bubble ends the whole test binary. Node.Context ends with what runs
+// on a node.
+func (s *Sim) Context() context.Context { return s.ctx }
+
 func (s *Sim) close() {
+	s.cancel()
+	synctest.Wait() // so that what ended with the context sees living nodes
 	s.Heal()
 	var services sync.WaitGroup // they end while all nodes are there
 	for _, n := range s.nodes {

@@ -76,6 +76,32 @@ func TestVirtualTimePassesWithoutRealTime(t *testing.T) {
 	}
 }
 
+// A test writes the context of the run where it would write t.Context, which belongs to no bubble.
+func TestTheContextOfARunServesCallsAndEndsBeforeTheNodesAreClosed(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
+		c := s.Node(0).Cluster()
+		ctx, cancel := context.WithTimeout(s.Context(), time.Hour)
+		defer cancel()
+		l, err := c.Acquire(ctx, "lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, l)
+		go func() {
+			ended <- c.Do(s.Context(), "lock", func(ctx context.Context, l *holdfast.Lease) error {
+				<-ctx.Done()
+				return l.Err() // the node still runs
+			})
+		}()
+		time.Sleep(time.Second)
+	})
+	if err := <-ended; err != nil {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
 func TestEachSeedIsASubtestOfItsName(t *testing.T) {
 	t.Setenv(sim.SeedVar, "41")
 	t.Setenv(sim.SeedsVar, "2")
