@@ -231,3 +231,69 @@ func TestWhatHasEndedClosesNoCycle(t *testing.T) {
 	x.Name, x.Request, x.TTL = "spare", 3, time.Second
 	b.must(x, CodeQueued)
 }
+
+// carriedOn carries out the steps that are left of all ends.
+func carriedOn(b *bench) {
+	for last, left := b.m.Unfinished(); left; last, left = b.m.Unfinished() {
+		b.must(Continue{last}, CodeOK)
+	}
+}
+
+// An operator's word is about what a node had by then. Its process may live, go on, and end.
+func TestARevocationInStepsEndsNoSessionThatWasOpenedAfterIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.Limit(Limits{Step: 1})
+	ask := func(number uint64) {
+		c := acquire(1, fmt.Sprint("lock ", number))
+		c.Session = sessionOf('a', number)
+		b.must(c, CodeGranted)
+	}
+	for number := range uint64(3) {
+		ask(number + 1)
+	}
+	b.must(Revoke{Node{'a'}, b.m.Commands(), "burnt"}, CodeOK)
+	ask(4)
+	if _, left := b.m.Unfinished(); !left {
+		t.Fatal("all ended in one step")
+	}
+	carriedOn(b)
+	if i := b.m.Info(); i.Grants != 1 || b.m.session(sessionOf('a', 4)) == nil {
+		t.Errorf("the later session has not what it was granted: %+v", i)
+	}
+	b.must(Goodbye{Node{'a'}, 1, Gone}, CodeOK)
+	carriedOn(b)
+	if i := b.m.Info(); i.Grants != 0 || i.Sessions != 0 {
+		t.Errorf("a node that has ended keeps %+v", i)
+	}
+}
+
+// What a former process waits for is withdrawn session by session, and from the first request of
+// each: also where the session in which the last step stopped has gone meanwhile.
+func TestTheWaitersOfAProcessAreAllWithdrawnThoughASessionEndsBetweenTwoSteps(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.Limit(Limits{Step: 3})
+	const requests = 4
+	for i := range uint64(requests) {
+		b.must(acquire(i+1, fmt.Sprint("lock ", i)), CodeGranted)
+		for number := range uint64(2) {
+			c := acquire(i+1, fmt.Sprint("lock ", i))
+			c.Session = sessionOf('b', number+1)
+			b.must(c, CodeQueued)
+		}
+	}
+	b.must(Hello{Node{'b'}, 2, "beta", Place{}}, CodeOK)
+	if first := b.m.anySession(sessionOf('b', 1)); b.m.Info().Waiters == 2*requests {
+		t.Fatal("no step was taken")
+	} else {
+		b.must(Expire{first.id, first.renewed}, CodeOK)
+	}
+	if b.m.session(sessionOf('b', 1)) != nil || b.m.Info().Waiters <= requests/2 {
+		t.Fatalf("not in the middle: %+v", b.m.Info())
+	}
+	carriedOn(b)
+	if i := b.m.Info(); i.Waiters != 0 {
+		t.Errorf("%d of a former process still wait", i.Waiters)
+	}
+}

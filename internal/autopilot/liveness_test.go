@@ -275,3 +275,14 @@ func TestAVoterThatIsHeardWithoutProgressCountsAsNotHeard(t *testing.T) {
 		}
 	}
 }
+
+func TestARaftLeaderThatLeavesGivesWayToTheFollowerThatHasTheMost(t *testing.T) {
+	t.Parallel()
+	in := Input{Self: "a", Want: 3, Listening: time.Minute, Members: []Member{
+		{Node: "a", Role: Voter, Departure: fsm.Leaves}, {Node: "b", Role: Voter, Behind: 900}, {Node: "c", Role: Voter, Behind: 7},
+		{Node: "d", Role: Voter, Behind: 80}, {Node: "e", Role: Voter, Heard: 10 * time.Second},
+	}}
+	if plan := Next(in); plan.Kind != HandOver || plan.Node != "c" {
+		t.Errorf("%v to %s, %s", plan.Kind, plan.Node, plan.Reason)
+	}
+}

@@ -84,3 +84,22 @@ func TestWhoIsHeardAgainIsNotTakenForSilentByTheNextRaftLeader(t *testing.T) {
 		t.Errorf("whom the former raft leader has heard it takes for silent for %v", d)
 	}
 }
+
+// A raft leader does not hear itself, and a clock that was read earlier than an answer came makes no
+// silence shorter than none.
+func TestASilenceIsNeitherTheTellersOwnNorFromTheFuture(t *testing.T) {
+	t.Parallel()
+	const self, other = "01000000-0000-0000-0000-000000000000", "02000000-0000-0000-0000-000000000000"
+	members := Members{Voters: map[uint64]string{1: self, 2: other}}
+	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	h := newSilences()
+	h.lead(members, at(0))
+	h.take(nil, members, at(0))
+	h.take(map[uint64]Heard{2: {At: at(time.Hour + time.Minute)}}, members, at(time.Hour))
+	if d := h.since(2, at(time.Hour)); d != 0 {
+		t.Errorf("a voter is silent for %v", d)
+	}
+	if said := h.report(members, self, 7, at(time.Hour)); said != nil {
+		t.Errorf("published: %v", said.Nodes)
+	}
+}

@@ -140,6 +140,30 @@ func TestNoMoreThanTheBoundShareAnEntry(t *testing.T) {
 	}
 }
 
+// After a large entry one of few commands may be under way while others wait.
+func TestACommandThatArrivesOvertakesNoneThatWaits(t *testing.T) {
+	t.Parallel()
+	var q Queue[int]
+	q.Begin()
+	q.Begin()
+	for range FewMax + 1 {
+		q.Push(&Call[int]{Cost: 1})
+	}
+	q.End(1)
+	many := len(q.Next())
+	q.End(1)
+	for i := range 2 {
+		q.Push(&Call[int]{Cost: CostMax, Of: i})
+	}
+	q.End(many)
+	if entry := q.Next(); many != FewMax+1 || len(entry) != 1 || q.Len() != 1 || !q.free() {
+		t.Fatalf("%d and %d commands shared an entry, %d wait", many, len(entry), q.Len())
+	}
+	if q.Begin() {
+		t.Error("a command that has just arrived starts before one that waits")
+	}
+}
+
 func TestTheQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	var q Queue[int]

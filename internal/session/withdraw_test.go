@@ -61,3 +61,27 @@ func TestAfterItsLastCallWasWithdrawnASessionIsKeptIfTheGroupHasIt(t *testing.T)
 		sound(t, table, begins)
 	}
 }
+
+// The group may have no room for a withdrawal for as long as other calls are open. Its process then
+// tries one at a time, and pauses: it does not propose the same command again and again.
+func TestAWithdrawalThatTheGroupHasNoRoomForPauses(t *testing.T) {
+	t.Parallel()
+	table := newTable()
+	const calls = 3
+	for range calls {
+		c, _ := asks(t, table, time.Minute, false, begins)
+		c.GiveUp(true)
+	}
+	d, proposed := table.Owed(), 0
+	for cmd := d.Command(); cmd != nil && proposed <= 1+calls; cmd = d.Command() {
+		proposed++
+		d.Paid(fsm.Outcome{Code: fsm.CodeTooManyRequests}, begins)
+	}
+	if proposed != 1+calls || !d.Refused() || table.Owes() {
+		t.Errorf("%d proposals, a pause %v, more at once %v", proposed, d.Refused(), table.Owes())
+	}
+	d.Again()
+	if again := table.Owed(); again == nil || len(again.Command().(fsm.Withdraw).Requests) != calls {
+		t.Error("what was refused is not tried again")
+	}
+}
