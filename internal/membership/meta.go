@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -39,6 +40,14 @@ type Meta struct {
 	Applied     uint64 // applied index of its replica, at the last SetMeta
 	Alone       bool   // it founded its group and is the only node that ever joined it
 	Birth       uint64 // first token of that group
+	Settings    Settings
+}
+
+// Settings are the parts of a node's configuration that are to be the same on all nodes. The zero
+// value is of a version that does not tell them.
+type Settings struct {
+	Voters                            int
+	Tick, Heartbeat, Election, MaxTTL time.Duration
 }
 
 var errMeta = errors.New("holdfast: gossip meta is malformed")
@@ -59,6 +68,11 @@ const (
 	fieldApplied
 	fieldAlone
 	fieldBirth
+	fieldVoters
+	fieldTick
+	fieldHeartbeat
+	fieldElection
+	fieldMaxTTL
 )
 
 // texts lists the string fields with their bounds.
@@ -123,6 +137,11 @@ func (m Meta) encode() []byte {
 	number(fieldApplied, m.Applied)
 	number(fieldAlone, protowire.EncodeBool(m.Alone))
 	number(fieldBirth, m.Birth)
+	number(fieldVoters, uint64(m.Settings.Voters))
+	number(fieldTick, uint64(m.Settings.Tick))
+	number(fieldHeartbeat, uint64(m.Settings.Heartbeat))
+	number(fieldElection, uint64(m.Settings.Election))
+	number(fieldMaxTTL, uint64(m.Settings.MaxTTL))
 	return b
 }
 
@@ -197,6 +216,16 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 		m.Alone = protowire.DecodeBool(v)
 	case fieldBirth:
 		m.Birth = v
+	case fieldVoters:
+		m.Settings.Voters = int(v)
+	case fieldTick:
+		m.Settings.Tick = time.Duration(v)
+	case fieldHeartbeat:
+		m.Settings.Heartbeat = time.Duration(v)
+	case fieldElection:
+		m.Settings.Election = time.Duration(v)
+	case fieldMaxTTL:
+		m.Settings.MaxTTL = time.Duration(v)
 	}
 }
 

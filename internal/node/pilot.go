@@ -27,6 +27,7 @@ type pilot struct {
 	loop.Loop
 	n      *Node
 	quorum quorum
+	drift  drift
 
 	leader *autopilot.Leader
 
@@ -103,6 +104,9 @@ func (p *pilot) poll(ctx context.Context) (pause time.Duration) {
 		p.members.Store(nil)
 		clear(p.ill)
 		return pilotPause
+	}
+	if text := p.drift.poll(p.n.gossip.Members(), time.Now()); text != "" {
+		p.n.log.Warn("nodes are configured otherwise than the raft leader", "nodes", text)
 	}
 	if p.step(ctx, group) {
 		return 0 // another step may follow
