@@ -228,16 +228,30 @@ func asking() map[string]news {
 		}
 	}
 	return map[string]news{
-		"evicted, and heard":   do(evict(fsm.ReasonHeard)),
-		"evicted, and last":    do(evict(fsm.ReasonLast)),
-		"granted and asked":    do(func(g *groupOf) { g.frees("busy", 0) }, ask("busy", "please")),
-		"asked":                do(please),
-		"asked and tried":      do(please, func(g *groupOf) { g.takes("held") }),
-		"waited for and asked": do(func(g *groupOf) { g.waitsFor("held") }, please),
-		"asked twice":          do(please, ask("held", "at once")),
+		"evicted, and heard":        do(evict(fsm.ReasonHeard)),
+		"evicted, and last":         do(evict(fsm.ReasonLast)),
+		"somebody is to be removed": do(evict(fsm.ReasonNone)),
+		"that is refused, as heard": do(evict(fsm.ReasonNone), evict(fsm.ReasonHeard)),
+		"that is refused, as last":  do(evict(fsm.ReasonNone), evict(fsm.ReasonLast)),
+		"granted and asked":         do(func(g *groupOf) { g.frees("busy", 0) }, ask("busy", "please")),
+		"asked":                     do(please),
+		"asked and tried":           do(please, func(g *groupOf) { g.takes("held") }),
+		"waited for and asked":      do(func(g *groupOf) { g.waitsFor("held") }, please),
+		"asked twice":               do(please, ask("held", "at once")),
 		"asked and forced": do(please, func(g *groupOf) {
 			g.apply(fsm.ForceRelease{Name: "held", Token: g.tokens["held"], Reason: "an operator's words"})
 		}),
+	}
+}
+
+// evict is an operator's order about another node, or the raft leader's refusal of the last one.
+func evict(refusal fsm.Reason) func(*groupOf) {
+	return func(g *groupOf) {
+		c := fsm.Evict{Node: fsm.Node{2}, Seen: g.m.Commands(), Refusal: refusal}
+		if refusal == fsm.ReasonNone {
+			c.Reason = "burnt"
+		}
+		g.apply(c)
 	}
 }
 
