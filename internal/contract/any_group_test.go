@@ -54,6 +54,7 @@ func leftOut() map[string][]string {
 			"TestEverySlotRunsOnceThoughTheLeaderIsKilledOrStoppedInTheMiddle", "TestARestartedFleetRunsTheLatestMissedSlotAndNoneTwice",
 			"TestAFailedRunIsRepeatedAndAStoppedOneIsLeftToTheNextLeader",
 		},
+		"a data directory":                  {"recover_test.go"},
 		"a machine that is suspended":       {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook"},
 		"a simulated service or wall clock": {"TestARunLongerThanItsPeriodIsToldAndNeverOverlaps", "TestStepsOfTheWallClockRunNoSlotTwice"},
 		"Config.TokenFloor of a node":       {"TestATokenFloorThatPanicsIsAskedAgain"},

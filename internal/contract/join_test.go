@@ -177,9 +177,7 @@ func strange(t testing.TB, c *holdfast.Cluster, fleet ...*holdfast.Cluster) {
 		t.Errorf("a stranger sees %d members and group %q", len(m), c.Status().ClusterID)
 	}
 	for _, f := range fleet {
-		if m := f.Members(); len(m) != len(fleet) {
-			t.Errorf("a node of the fleet sees %d members of %d", len(m), len(fleet))
-		}
+		settles(t, 10*time.Second, "sight of the fleet and nobody else", func() bool { return len(f.Members()) == len(fleet) })
 	}
 }
 
