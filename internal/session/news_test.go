@@ -244,17 +244,6 @@ func asking() map[string]news {
 	}
 }
 
-// evict is an operator's order about another node, or the raft leader's refusal of the last one.
-func evict(refusal fsm.Reason) func(*groupOf) {
-	return func(g *groupOf) {
-		c := fsm.Evict{Node: fsm.Node{2}, Seen: g.m.Commands(), Refusal: refusal}
-		if refusal == fsm.ReasonNone {
-			c.Reason = "burnt"
-		}
-		g.apply(c)
-	}
-}
-
 // A holder whose replica caught up by a snapshot never heard that it was wanted, and its waiter
 // waited for ever; and who had lost its lock to an operator was not told the reason. What reaches a
 // holder or a waiter by an event must reach it by a snapshot.
