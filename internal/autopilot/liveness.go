@@ -298,14 +298,16 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 // not: it lacks entries that a majority has, and neither acknowledges any nor is sent a snapshot.
 func (l *Leader) progress(s State, now lease.Instant) map[uint64]Heard {
 	l.stuck = make(map[uint64]time.Duration)
+	moment := max(l.cfg.Moment, 1)
 	heard := make(map[uint64]Heard, len(s.Heard))
 	for replica, one := range s.Heard {
 		if one.Match != l.match[replica] {
 			delete(l.lagging, replica)
 		}
 		l.match[replica] = one.Match
-		lag := since(l.lagging, replica, one.Match < s.Info.Applied, now)
-		if lag = min(lag, time.Duration(now-one.Snapshot)); lag >= max(l.cfg.Moment, 1) {
+		hears := time.Duration(now-one.At) < moment // else it is silent, and no more than that
+		lag := since(l.lagging, replica, hears && one.Match < s.Info.Applied, now)
+		if lag = min(lag, time.Duration(now-one.Snapshot)); lag >= moment {
 			l.stuck[replica] = lag
 			one.At = min(one.At, now-lease.Instant(lag))
 		}

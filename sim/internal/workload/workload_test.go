@@ -33,7 +33,7 @@ func users(t *testing.T, s *sim.Sim) (*workload.Workload, []*workload.Node, *rec
 	r := &record{t: t, begin: time.Now()}
 	r.Recorder = history.NewRecorder(r.Now)
 	w := workload.New(workload.Terms{
-		TTL: ttl, Long: 10 * time.Minute, MinHold: ttl, LockDelay: ttl, Late: 2 * time.Second, WaitMax: ttl,
+		TTL: ttl, Long: 5 * time.Minute, MinHold: ttl, LockDelay: ttl, Late: 2 * time.Second, WaitMax: ttl,
 		Pace: workload.Pace{
 			Call: 200 * time.Millisecond, Keep: time.Second, Lead: time.Second, Look: time.Second, Burden: time.Second, Job: time.Second,
 			Hold: 10 * time.Second, Patience: time.Minute, Glance: 200 * time.Millisecond, Gaze: time.Second,
