@@ -276,6 +276,26 @@ func TestAVoterThatIsHeardWithoutProgressCountsAsNotHeard(t *testing.T) {
 	}
 }
 
+// A dead voter lacks what is committed after its death. It counted as stuck, and its replacement,
+// which changed the membership, had to wait for another ReplaceAfter.
+func TestASilentVoterIsNotStuck(t *testing.T) {
+	t.Parallel()
+	l := New(Config{Want: 3, Moment: 3 * time.Second, ReplaceAfter: 30 * time.Second})
+	for now := lease.Instant(10e9); now < 60e9; now += 1e9 {
+		l.Plan(State{
+			Self: "a", Members: Members{Voters: map[uint64]string{1: "a", 2: "b", 3: "c"}, Change: 5},
+			Info:     fsm.Info{Born: true, Serving: true, Applied: uint64(now)},
+			Heard:    map[uint64]Heard{2: {At: 10e9, Match: 5, Snapshot: -1000e9}, 3: {At: now, Match: uint64(now)}},
+			Departed: func(string) fsm.Departure { return fsm.Stays },
+		}, now)
+		for _, m := range l.Members() {
+			if m.Stuck {
+				t.Fatalf("after %v: %+v", time.Duration(now), m)
+			}
+		}
+	}
+}
+
 func TestARaftLeaderThatLeavesGivesWayToTheFollowerThatHasTheMost(t *testing.T) {
 	t.Parallel()
 	in := Input{Self: "a", Want: 3, Listening: time.Minute, Members: []Member{
