@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -26,6 +27,7 @@ type Replica struct {
 	Network *transport.Memory
 	Addr    string
 
+	serves   atomic.Pointer[serve.Server] // Server, for what the group tells
 	node     seam.Node
 	endpoint transport.Endpoint
 	cancel   context.CancelFunc
@@ -56,6 +58,7 @@ func (r *Replica) Start(addr string) (err error) {
 		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: r.Group,
 		Peers: func() []string { return nil }, Ready: r.node.Ready, Logger: slog.New(slog.DiscardHandler),
 	})
+	r.serves.Store(r.Server)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	listener := r.endpoint.Listener(transport.KindClient)
@@ -92,10 +95,10 @@ func (r *Replica) Client(name string, log *slog.Logger) func(seam.Listener) seam
 // follower passes on what the group tells.
 type follower struct{ r *Replica }
 
-func (f follower) Applied(events []fsm.Event) { f.r.Server.Applied(events) }
+func (f follower) Applied(events []fsm.Event) { f.r.serves.Load().Applied(events) }
 
 func (f follower) Gap(last uint64, _ func(fsm.Question) (fsm.Answer, error)) {
-	f.r.Server.Skipped(last)
+	f.r.serves.Load().Skipped(last)
 }
 
 // nobody is above the replica.
