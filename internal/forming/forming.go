@@ -118,7 +118,7 @@ type Forming struct {
 
 	ballot uint64                   // 0 unless this node is a candidate
 	voters []string                 // nodes that it asks
-	begun  map[string]lease.Instant // first request to each
+	begun  map[string]lease.Instant // first request to each; long before it after a refusal, so that another voter is asked, too
 	asked  map[string]lease.Instant // last request to each
 	votes  map[string]heard
 }
