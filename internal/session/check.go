@@ -49,7 +49,7 @@ func (t *Table) checkSession(s *Session, now lease.Instant) error {
 		if c.waiter != nil && n < s.requests.Lowest() || (c.waiter == nil) != (c.grant != nil) {
 			return broken(4, s, "has a claim of request %d, and hears of those from %d", n, s.requests.Lowest())
 		}
-		if c.grant != nil && c.grant.Err() != nil {
+		if c.grant != nil && c.grant.ended() {
 			return broken(3, s, "has a claim of a lease that has ended")
 		}
 	}

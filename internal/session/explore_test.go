@@ -318,7 +318,7 @@ func (x *small) hash() string {
 		state, _ := x.m.Request(a.call.Session.ID(), a.call.Request)
 		fmt.Fprint(&b, ";", a.told.told, a.told.err != nil, a.fly != nil, a.waits, a.hold != nil, state)
 		if a.hold != nil {
-			fmt.Fprint(&b, a.hold.grant.Over(), a.hold.isWanted)
+			fmt.Fprint(&b, a.hold.grant.Over(), a.hold.grant.ended(), a.hold.isWanted)
 		}
 	}
 	for _, f := range x.flying {

@@ -41,9 +41,10 @@ type Grant struct {
 	minHold time.Duration
 	delay   time.Duration
 
-	over atomic.Bool // it is valid no more; err says why, a little later if the group ended it
+	over atomic.Bool // it is valid no more
 	mu   sync.Mutex
-	err  error
+	err  error // why; set with over, once
+	told bool  // the holder has been told
 }
 
 func (g *Grant) begin(c Call, h Holder, name string, token uint64, terms Terms, now lease.Instant) {
@@ -94,6 +95,13 @@ func (g *Grant) Err() error {
 	return g.err
 }
 
+// ended reports whether the holder has been told.
+func (g *Grant) ended() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.told
+}
+
 // Settle ends a grant that is valid no more if its session is over, or is by now.
 func (g *Grant) Settle(now lease.Instant) {
 	g.session.table.Alive(g.session, now)
@@ -102,15 +110,33 @@ func (g *Grant) Settle(now lease.Instant) {
 	}
 }
 
-// End ends the grant for err, once. It reports whether this call did it.
+// revoke ends the validity of the grant for err. End, which follows, tells the holder: the goroutine
+// that applies only records.
+func (g *Grant) revoke(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.close(err)
+}
+
+// close sets why the grant is over, unless it is already. The caller holds g.mu.
+func (g *Grant) close(err error) {
+	if g.err == nil {
+		g.err = err
+		g.over.Store(true)
+	}
+}
+
+// End ends the grant, once, for err unless the group has revoked it before, and tells the holder. It
+// reports whether this call did it.
 func (g *Grant) End(err error) bool {
 	g.mu.Lock()
-	if g.err != nil {
+	if g.told {
 		g.mu.Unlock()
 		return false
 	}
-	g.err = err
-	g.over.Store(true)
+	g.told = true
+	g.close(err)
+	err = g.err
 	g.mu.Unlock()
 	g.session.drop(g)
 	g.holder.Ended(err)

@@ -156,9 +156,9 @@ func (t *Table) revoke(s *Session, request uint64, cause error) {
 	if g == nil {
 		return
 	}
-	g.over.Store(true)
+	g.revoke(err)
 	t.mu.Lock()
-	t.revoked = append(t.revoked, revoked{g, err})
+	t.revoked = append(t.revoked, g)
 	t.mu.Unlock()
 	t.urgent.Store(true)
 }

@@ -43,6 +43,16 @@ func (d *side) hear() {
 	d.calls[1].Answered(fsm.Outcome{Code: fsm.CodeQueued}, false, begins)
 }
 
+// explains reports whether the lease of the first request, if it is over, says why: a holder that
+// finds it so asks at once, and took nil for leave to write.
+func (d *side) explains() bool {
+	if d.first == nil || d.first.valid(begins) {
+		return true
+	}
+	d.first.grant.Settle(begins)
+	return d.first.grant.Err() != nil
+}
+
 // view is what the holder and the waiter see.
 func (d *side) view() string {
 	d.table.tellEnded()
@@ -280,6 +290,8 @@ func TestWhatAnEventTellsAHolderOrAWaiterASnapshotTells(t *testing.T) {
 				}
 				if !answered {
 					d.hear()
+				} else if !d.explains() {
+					t.Errorf("%s: the lease is over, and does not say why before Step has told its holder", name)
 				}
 				views = append(views, d.view())
 				sound(t, d.table, begins)

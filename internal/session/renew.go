@@ -63,8 +63,8 @@ func (t *Table) tellEnded() {
 	ended, single := t.ended, t.revoked
 	t.ended, t.revoked = nil, nil
 	t.mu.Unlock()
-	for _, r := range single { // before what ended with its session, perhaps later
-		r.grant.End(r.err)
+	for _, g := range single { // before what ended with its session, perhaps later
+		g.End(g.Err())
 	}
 	for _, s := range ended {
 		t.Lose(s, ErrExpired)

@@ -23,18 +23,12 @@ type Table struct {
 	sessions map[uint64]*Session
 	shared   map[time.Duration]*Session // the automatically renewed ones
 	ended    []*Session                 // ended by the group: Step tells their holders
-	revoked  []revoked                  // the same of single grants
+	revoked  []*Grant                   // the same of single grants
 	flights  int                        // keepalives under way
 
 	retimes sync.Mutex // taken before mu
 
 	debts debts
-}
-
-// revoked is a grant that the group has ended.
-type revoked struct {
-	grant *Grant
-	err   error
 }
 
 // New returns an empty table. drift and jitter are those of lease.NewPlan.
