@@ -24,55 +24,56 @@ import (
 	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
-// Token is a fencing token: strictly increasing per lock name for ever, below 1<<53.
+// Token is a fencing token: strictly increasing per lock name forever, below 1<<53.
 type Token = fence.Token
 
-// Config says how a node runs. The zero value is a working single node in memory, on loopback.
+// Config is the configuration of a node. The zero value is a working single node in memory, on
+// loopback.
 type Config struct {
 	// Cluster is the name of the fleet; nodes of another name are refused. 1 to 64 bytes.
 	// Default "holdfast".
 	Cluster string
-	// Name is shown to people, up to 128 bytes. Default: the host name.
+	// Name is the node's name for people, up to 128 bytes. Default: the host name.
 	Name string
-	// DataDir holds the node's identity and log; it belongs to one node alone and is locked while
-	// open. Default "": everything is kept in memory, and the node comes back as a new one.
+	// DataDir holds the node's identity and log; it belongs to one node alone, which locks it while
+	// open. Default "": the node keeps its data in memory, and is a new node after a restart.
 	DataDir string
 	// Bind is the host:port to listen at, TCP and UDP on the same number; go-sockaddr templates
-	// such as "{{ GetPrivateIP }}:7643" are filled in. A bind to other than loopback needs Secrets,
+	// such as "{{ GetPrivateIP }}:7643" are expanded. A Bind beyond loopback needs Secrets,
 	// TLS or Insecure. Default "127.0.0.1:0".
 	Bind string
-	// Advertise is the host:port that other nodes reach this one at; port 0 is the bound one.
+	// Advertise is the host:port that other nodes dial to reach this one; port 0 is the bound one.
 	// Default: the bound address.
 	Advertise string
-	// Join lists where to find other nodes: host:port, dns+host:port, dnssrv+name, file+path. They
-	// are tried for ever, and names are resolved again every minute. A node without any is found by
-	// the others: they name it in theirs.
+	// Join lists addresses of other nodes: host:port, dns+host:port, dnssrv+name, file+path. The node
+	// tries them forever, and resolves names again every minute. Other nodes name a node that has no
+	// Join in theirs.
 	Join []string
-	// Bootstrap is how many nodes must have met before the first group forms. More than half of
-	// those that have met must agree on its founder, and the group serves no lock before so many
-	// nodes are in it. Give all nodes the same. It matters only until a group exists: a node that
-	// sees a group joins it. -1 means to join and never to form; 1 to found a group alone, unless
-	// Join finds one. A seed is a node that others name in Join and that joins nobody: its Join is
-	// empty, and its Bootstrap is that of the others. With 1 it founds a second group if it comes
-	// back without its disk; the two serve side by side until they meet, and then the one that
-	// nobody but its founder ever joined yields (ErrYielded). Default: 3 if there is a Join;
-	// without one 1 on loopback, and beyond loopback it must be set.
+	// Bootstrap is the number of nodes that must have met before the first group forms. More than
+	// half of them must agree on its founder, and the group serves no lock before it has so many
+	// nodes. Give all nodes the same. Bootstrap matters only until a group exists: a node that sees
+	// a group joins it. -1 means to join and never to form; 1 to found a group alone, unless Join
+	// finds one. A seed is a node that others name in Join and whose own Join is empty; its Bootstrap
+	// is that of the others. A seed with Bootstrap 1 founds a second group if it restarts without its
+	// disk; the two serve side by side until they meet, and then the group that has had no node but
+	// its founder yields (ErrYielded). Default: 3 if there is a Join; without one 1 on loopback, and
+	// beyond loopback it must be set.
 	Bootstrap int
-	// Voters is how many replicas vote: odd, 1 to 7. The others follow. Default 3.
+	// Voters is the number of replicas that vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
 	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they
-	// are chosen; none is moved later. A new group chooses among the nodes that Bootstrap waits
-	// for: with Bootstrap as large as the fleet, among all.
+	// are chosen; none moves later. A new group chooses among the nodes that Bootstrap waits for:
+	// with Bootstrap as large as the fleet, among all.
 	Zone string
-	// Secrets are shared by the fleet: the first seals, all open. They authenticate and encrypt the
-	// gossip and every connection.
+	// Secrets are the keys that the fleet shares: the first seals, all open. They authenticate and
+	// encrypt the gossip and every connection.
 	Secrets []string
 	// TLS is used for connections instead of the keys derived from Secrets: your own certificates,
 	// mutual TLS 1.3 whatever ClientAuth says. A node shows its certificate as server and as client
 	// (both extended key usages, if any). The certificate must name the host that others dial,
 	// which is Advertise: an IP address as IP SAN. With ServerName it must name that instead, the
 	// same for all. RootCAs are the authorities of nodes that are dialed, ClientCAs of those that
-	// dial; one that is nil is taken from the other, never from the system. InsecureSkipVerify
+	// dial; the other stands for one that is nil, never the system's. InsecureSkipVerify
 	// needs VerifyConnection or VerifyPeerCertificate.
 	TLS *tls.Config
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
@@ -80,39 +81,39 @@ type Config struct {
 	// TTL is the default time that a lease lives without renewal, 100 ms to MaxTTL. Default 15 s, or
 	// MaxTTL if that is shorter.
 	TTL time.Duration
-	// MaxTTL is the longest TTL that this process asks for, 100 ms to 24 h: a call with a longer one
-	// returns ErrInvalid. The group keeps the highest MaxTTL that a process has brought along, and
-	// Recover waits for so long before the recovered group grants a lock. Give all nodes the same.
+	// MaxTTL is the longest TTL that calls of this process may request, 100 ms to 24 h: a call with a
+	// longer one returns ErrInvalid. The group records the highest MaxTTL of its processes, and a
+	// recovered group waits for that time before it grants a lock. Give all nodes the same.
 	// Default 5 min.
 	MaxTTL time.Duration
-	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. A
-	// lease is only as safe as this bound is true. Default 0.01.
+	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. The
+	// promises of a lease hold only if this bound does. Default 0.01.
 	MaxClockDrift float64
 	// Timing of the Raft group; the same on all nodes. Default: tick 20 ms, heartbeat 40 ms,
 	// election 200 ms.
 	Timing Timing
-	// Logger receives what an operator should know. Its handler must not block, as the node waits
-	// for it. Default: slog.Default(), as it is when the node is opened.
+	// Logger receives the log lines for operators. Its handler must not block, as the node waits for
+	// it. Default: slog.Default() at the call of Open.
 	Logger *slog.Logger
-	// ReplaceAfter is how long the group waits for a voter that Raft does not hear before another
-	// takes its place; 1 s to 24 h. A voter that leaves is replaced at once. A node that comes back
-	// later is the same node, with the leases that it still holds; it votes again when a voter is
-	// missing. Default 30 s, and more where Timing.Heartbeat is above a second.
+	// ReplaceAfter is the time for which the group waits for a voter that Raft does not hear before
+	// another node takes its place; 1 s to 24 h. A voter that leaves is replaced at once. A node that
+	// comes back later is the same node, with the leases that it still holds; it votes again when a
+	// voter is missing. Default 30 s, and more if Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
-	// TokenFloor is asked for the highest token that a resource has seen: when a group is born,
-	// which waits for the answer; and by each node when it is raft leader for the first time since
-	// it was opened, which nothing waits for. So tokens rise even where clocks were set back and
-	// all data was lost, or an older backup of it restored. Optional.
+	// TokenFloor returns the highest token that a resource has seen. The founder of a group calls it,
+	// and the group waits for the answer; each node calls it again when it becomes raft leader for
+	// the first time since Open, and no call waits for that. With it tokens rise even if clocks were
+	// set back and all data was lost, or an older backup restored. Optional.
 	TokenFloor func(context.Context) (Token, error)
-	// Restore is a backup (Cluster.Backup) that the group of this node begins with: one node of a
+	// Restore is a backup (Cluster.Backup) with which the group of this node begins: one node of a
 	// fleet without disks has it, with Bootstrap 1 and no DataDir, and the others join. The group
-	// grants locks after the longest lease of the former one (MaxTTL). See Recover, whose looking for
-	// the former group is left out. Open reads it to its end.
+	// grants its first lock after MaxTTL of the former group. Unlike Recover, Open does not look for
+	// the former group. Open reads the backup to its end.
 	Restore io.Reader
-	// BackupEvery is how often the raft leader makes a backup, a second or more; 0: never. BackupTo
-	// stores it: read it to its end, where an error says that it is not whole, and see with
-	// CheckBackup what was stored. The context ends with the node. Metrics.Backups has the last good
-	// one of this node.
+	// BackupEvery is the interval at which the raft leader makes a backup, a second or more; 0: never.
+	// BackupTo stores a backup: it must read it to its end, where an error says that the backup is
+	// not whole; CheckBackup checks what was stored. The context ends with the node. Metrics.Backups
+	// describes this node's last good backup.
 	BackupEvery time.Duration
 	BackupTo    func(ctx context.Context, backup io.Reader) error
 	// Events are optional hooks.
@@ -123,7 +124,7 @@ type Config struct {
 type Timing struct {
 	Tick      time.Duration // unit of the two others: 1 ms to 1 s, whole milliseconds
 	Heartbeat time.Duration // whole ticks, up to a minute
-	Election  time.Duration // a raft leader is missed after one to two of these; whole ticks, at least three heartbeats
+	Election  time.Duration // voters campaign after one to two of these without a raft leader; whole ticks, at least three heartbeats
 }
 
 const (
@@ -180,7 +181,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// moment is how long ago a replica may have been heard that is taken to live: some heartbeats.
+// moment is the silence after which a replica no longer counts as alive: some heartbeats.
 func (t Timing) moment() time.Duration { return max(autopilot.MomentDefault, 5*t.Heartbeat) }
 
 // validate names every field that is not acceptable, each in a *FieldError. It changes nothing.

@@ -10,78 +10,79 @@ import (
 	"time"
 )
 
-// Events are optional hooks, for logs and metrics. Each but Begin is called from one goroutine of
-// the node's own, one after the other, never from a hot path; the calls of one hook are in the
-// order of what happened. Granted, Ended and Refused of calls that follow each other are told
-// together, up to a millisecond later. A hook that blocks delays the others. When 256 of Granted,
-// Ended and Refused wait, or 256 of the others, further ones are dropped, a warning says so once,
-// and Figures.HooksDropped counts them; Failed is never dropped; it is the last call. A hook that
-// panics is logged and called again for the next event. What is only to be counted is in
-// Status.Metrics already, without a hook.
+// Events are optional hooks, for logs and metrics. The node calls each but Begin from one goroutine
+// of its own, one after the other, never from a hot path; the calls of one hook have the order of
+// what happened. The node collects Granted, Ended and Refused of calls that follow each other for
+// up to a millisecond. A hook that blocks delays the others. When 256 of Granted, Ended and Refused
+// wait, or 256 of the others, the node drops further ones, logs one warning and counts them in
+// Metrics.HooksDropped. Failed is never dropped; it is the last call. The node logs the panic of a
+// hook, and calls that hook again for the next event. Status.Metrics counts grants, losses and
+// refusals without a hook.
 type Events struct {
-	// Granted is told of every lease; waited is the time from the call to the grant.
+	// Granted is called for every lease; waited is the time from the call to the grant.
 	Granted func(name string, token Token, waited time.Duration)
-	// Ended is told of every lease that has ended. cause is ErrReleased, or ErrLost and what it
-	// wraps; held is the time since the grant. A lease that is lost at once may be told to have
-	// ended before it is told to be granted.
+	// Ended is called for every lease that ends. cause is ErrReleased, or ErrLost and what it
+	// wraps; held is the time since the grant. For a lease that is lost at once, Ended may be
+	// called before Granted.
 	Ended func(name string, token Token, held time.Duration, cause error)
-	// Refused is told of every request for a lock that ended without a lease, and why, with the
-	// error that the call returns or, in Lead, Campaign and Once, goes on from. A call whose
-	// arguments are ErrInvalid, or which finds the node closed, asks for nothing and is not told.
+	// Refused is called for every request for a lock that ended without a lease. err is the error
+	// that the call returns or, in Lead, Campaign and Once, goes on from. A call whose arguments
+	// are ErrInvalid, or which finds the node closed, makes no request.
 	Refused func(name string, err error, waited time.Duration)
-	// LeaseLost is told of every lease that ended without Release.
+	// LeaseLost is called for every lease that ended without Release.
 	LeaseLost func(name string, token Token, err error)
-	// Jeopardy is told what Lease.Jeopardy of any lease sends, whoever reads that.
+	// Jeopardy is called with what Lease.Jeopardy of any lease sends, whether or not its holder
+	// receives it.
 	Jeopardy func(name string, j Jeopardy)
-	// Quorum is told false when the group has lost its raft leader for so long that it has no
+	// Quorum is called with false when the group has had no raft leader for so long that it has no
 	// majority: after a second if gossip sees that as well, else after ten. missing are the node
-	// ids of the voters that gossip does not see alive. It is told true, and nil, when there is a
-	// raft leader again.
+	// ids of the voters that gossip does not see alive. Quorum is called with true and nil when
+	// there is a raft leader again.
 	Quorum func(ok bool, missing []string)
-	// Ill is told true when the node falls ill, and why, in the words of Status.Waits: its process
-	// runs, but for a second (two elections, if that is more) its disk has not finished a write, or
-	// nothing was answered of what it has proposed or read. It is told false, and "", when the node
-	// is well again.
+	// Ill is called with true when the node falls ill; why has the words of Status.Waits. An ill
+	// node's process runs, but for a second (two elections, if that is more) its disk has not
+	// finished a write, or none of its proposals and reads was answered. Ill is called with false
+	// and "" when the node is well again.
 	Ill func(ill bool, why string)
-	// RaftLeader is told when another node, or none (""), becomes raft leader as far as this one
+	// RaftLeader is called when another node, or none (""), becomes raft leader as far as this node
 	// knows.
 	RaftLeader func(nodeID string)
-	// SessionExpired is told when the group ended a session that was not renewed; late is how long
-	// after the end of its TTL, by this node's clock.
+	// SessionExpired is called when the group ended a session that was not renewed; late is the
+	// time since the end of its TTL, by this node's clock.
 	SessionExpired func(nodeID string, late time.Duration)
-	// Foreign is told when what this node sees of another group of its name changes: the nodes of
-	// it, none when it is out of sight. A lock may be held in each of two groups. One that nobody
-	// but its founder ever joined yields by itself; between two that others have joined, an
-	// operator decides.
+	// Foreign is called when this node sees a change in another group of its name: nodes are those
+	// of that group, none when it is out of sight. A lock may have a holder in each of two groups.
+	// A group that no node but its founder ever joined yields by itself; between two groups that
+	// other nodes have joined, an operator decides.
 	Foreign func(clusterID string, nodes []string)
-	// Failed is told when the node has stopped serving for good.
+	// Failed is called when the node has stopped serving for good.
 	Failed func(err error)
 
-	// Begin, for tracing, is called when a span begins, and the function that it returns when the
-	// span ends, once, with the token of the lease, zero if there is none, and the error of the
+	// Begin, for tracing, is called when a span begins. The function that it returns is called once
+	// when the span ends, with the token of the lease, zero if there is none, and the error of the
 	// call, nil if there is none. Unlike the other hooks, both run on the goroutine that does the
-	// work, which waits for them: that of the caller, or the Campaign's own. They may not block,
-	// nor call this Cluster or its leases. If one panics, that is logged, and the work goes on.
+	// work, and delay it: that of the caller, or the Campaign's own. They may not block, nor call
+	// this Cluster or its leases. The node logs a panic of either, and the work goes on.
 	//
-	// ctx is that of the call. The context that Begin returns must be made from it; nil stands for
-	// ctx, and a nil function for none. The work goes on with it: functions given to Do, Lead and
-	// Once get a context made from it, and the release that follows them is a span in it. The one
-	// that Begin returns for SpanAcquire is not passed on: a lease inherits the values of the
-	// caller's context.
+	// ctx is that of the call. The context that Begin returns must be made from ctx; nil stands for
+	// ctx, and a nil function for none. The work goes on with that context: functions given to Do,
+	// Lead and Once get a context made from it, and the release that follows them is a span in it.
+	// The context that Begin returns for SpanAcquire is not passed on: a lease inherits the values
+	// of the caller's context.
 	Begin func(ctx context.Context, span Span) (context.Context, func(token Token, err error))
 }
 
 const (
 	hooksQueued = 256
-	// hooksLull is for how long calls that follow others wait, to be told together. To wake the
-	// goroutine of the hooks takes a caller some 4 µs, and to leave it asleep 50 ns.
+	// hooksLull is the time for which the hooks' goroutine collects calls of callers. A caller that
+	// wakes it pays some 4 µs, and one that leaves it asleep 50 ns.
 	hooksLull = time.Millisecond
-	hooksMany = hooksQueued / 4 // so many do not wait
+	hooksMany = hooksQueued / 4 // calls that wake the goroutine at once
 	hooksLast = time.Second     // for which Close waits for a hook that still runs
 )
 
-// hooks runs the user's hooks apart from everything that must not wait for them. What each call
-// brings about waits apart from the rest: a busy node must not miss a loss.
+// hooks calls the user's hooks on a goroutine that nothing else waits for. Grants, ends and refusals
+// have a queue of their own: a busy node must not drop a loss for them.
 type hooks struct {
 	Events
 	log     *slog.Logger
@@ -90,11 +91,11 @@ type hooks struct {
 	many    chan struct{} // has an element when hooksMany calls wait
 	stop    chan struct{}
 	ended   chan struct{}
-	failure error // set before stop: the last that is told, whatever was dropped
+	failure error // set before stop: for Failed, the last call
 	dropped atomic.Uint64
 
 	mu     sync.Mutex
-	leader string // the last that was told
+	leader string // the last that RaftLeader was called with
 }
 
 func newHooks(e Events, log *slog.Logger) *hooks {
@@ -104,7 +105,7 @@ func newHooks(e Events, log *slog.Logger) *hooks {
 	}
 }
 
-// none reports whether nobody is to be told anything from the goroutine of the hooks.
+// none reports whether there is no hook for the goroutine of the hooks to call.
 func (e Events) none() bool {
 	return e.Granted == nil && e.Ended == nil && e.Refused == nil && e.LeaseLost == nil && e.Jeopardy == nil && e.Quorum == nil && e.Ill == nil &&
 		e.RaftLeader == nil && e.SessionExpired == nil && e.Foreign == nil && e.Failed == nil
@@ -183,7 +184,7 @@ func (h *hooks) recovered() {
 
 func (h *hooks) post(queue chan func(), f func()) {
 	select {
-	case <-h.stop: // nobody would call it
+	case <-h.stop: // the goroutine has ended
 		return
 	default:
 	}
@@ -192,7 +193,7 @@ func (h *hooks) post(queue chan func(), f func()) {
 		if len(h.calls) >= hooksMany {
 			select {
 			case h.many <- struct{}{}:
-			default: // it knows
+			default: // it is awake
 			}
 		}
 	default:
@@ -241,8 +242,8 @@ func (h *hooks) ill(ill bool, why string) {
 	}
 }
 
-// raftLeader reports whether node, "" for none, is another than the last that was told. Two
-// replicas of this node, of which one is over, may tell at the same time.
+// raftLeader calls RaftLeader, and returns true, if node ("" for none) is not the raft leader of the
+// last call. Two replicas of this node, of which one has stopped, may report at the same time.
 func (h *hooks) raftLeader(node string) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -274,7 +275,7 @@ func (h *hooks) end(err error) {
 	close(h.stop)
 }
 
-// Span is a piece of work that Events.Begin is told of.
+// Span is a piece of work for which Events.Begin is called.
 type Span struct {
 	Kind  SpanKind
 	Name  string // of the lock or election, or the key of Once
@@ -316,10 +317,10 @@ var errNotReturned = errors.New("holdfast: the function did not return")
 // openSpan is a span that has begun. It is a value: a function would have to be allocated for each.
 type openSpan struct {
 	h   *hooks
-	end func(Token, error) // nil: nobody is told
+	end func(Token, error) // nil: there is no hook
 }
 
-// over tells that the span has ended.
+// over ends the span.
 func (o openSpan) over(token Token, err error) {
 	if o.end == nil {
 		return
@@ -328,7 +329,7 @@ func (o openSpan) over(token Token, err error) {
 	o.end(token, err)
 }
 
-// begin tells of a span. The context that it returns is never nil.
+// begin begins a span. The context that it returns is never nil.
 func (h *hooks) begin(ctx context.Context, s Span) (context.Context, openSpan) {
 	if h.Begin == nil {
 		return ctx, openSpan{}
@@ -340,11 +341,11 @@ func (h *hooks) begin(ctx context.Context, s Span) (context.Context, openSpan) {
 	return within, openSpan{h, end}
 }
 
-// enter calls Begin; nothing is told of a span whose Begin panicked.
+// enter calls Begin; a span whose Begin panicked has no end.
 func (h *hooks) enter(ctx context.Context, s Span) (context.Context, func(Token, error)) {
 	defer h.recovered()
 	return h.Begin(ctx, s)
 }
 
-// span is one of a kind that is about this lease.
+// span returns a span of this kind for the lease.
 func (l *Lease) span(kind SpanKind) Span { return Span{Kind: kind, Name: l.Name(), Token: l.Token()} }

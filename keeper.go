@@ -72,7 +72,7 @@ func (k *keeper) attend() {
 
 // step takes the table's steps.
 func (k *keeper) step(context.Context) (pause time.Duration) {
-	k.tellDropped()
+	k.logDropped()
 	now := k.c.clock.Now()
 	work := k.table.Step(now)
 	for _, keepalive := range work.Keepalives {

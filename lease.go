@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// Lease is one grant of a lock: the right to act as its holder until the lease ends. It is safe for
-// concurrent use. A lease that has ended stays ended.
+// Lease is one grant of a lock: the right to act as its holder until the lease ends. A lease that has
+// ended stays ended. Lease is safe for concurrent use.
 type Lease struct {
 	*tenure
 	_ [56]byte // see handle
 }
 
-// tenure is what a lease consists of: its session keeps it as long as it is held. A Lease is the
-// caller's hold on it alone, so that one that is dropped can be noticed (lease.go).
+// tenure is the content of a lease; its session refers to it as long as the grant lasts. Lease is the
+// caller's reference alone, so that the library notices a lease that its caller dropped: see handle.
 type tenure struct {
 	c        *Cluster
 	grant    session.Grant
@@ -44,11 +44,11 @@ type tenure struct {
 	writes   *writer
 }
 
-// Jeopardy tells that renewal is in trouble, or that it is safe again.
+// Jeopardy reports that renewal is in trouble, or that the lease is safe again.
 type Jeopardy struct {
 	Safe      bool          // true: renewed again after trouble
 	Remaining time.Duration // of the validity that the holder may rely on
-	Cause     error         // what stands in the way, nil when safe
+	Cause     error         // of the trouble, nil when safe
 }
 
 // Name returns the name of the lock, the first one of AcquireAll, or the key of Once.
@@ -78,8 +78,7 @@ func (l *Lease) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", l.Name()), slog.Any("token", l.Token()), slog.String("remaining", l.Remaining().String()))
 }
 
-// Names returns all names that the lease is for: those given to AcquireAll, in that order, else the
-// one.
+// Names returns all names of the lease: those given to AcquireAll, in that order, else the one name.
 func (l *Lease) Names() []string { return append([]string{l.Name()}, l.others...) }
 
 // Token returns the fencing token of this grant. Give it to the resource with every write.
@@ -87,8 +86,8 @@ func (l *Lease) Token() Token { return l.token() }
 
 func (l *tenure) token() Token { return Token(l.grant.Token()) }
 
-// Context ends with the lease; context.Cause tells why. Its values are those of the context given
-// to Acquire, whose end it does not share.
+// Context ends with the lease; context.Cause is the error of Err. Its values are those of the context
+// given to Acquire, whose end it does not share.
 func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,8 +100,8 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Done is closed when the lease ends: at the end of its validity at the latest, whether or not the
-// network answers.
+// Done is closed when the lease ends: at the end of its validity at the latest, with or without a
+// network.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
 // Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter
@@ -115,9 +114,9 @@ func (l *Lease) Err() error {
 	return l.grant.Err()
 }
 
-// Valid reports whether the holder may act now. It is local: one look at the clock, no lock, no
-// allocation. It is right even at the first look after the process was stopped or the machine was
-// suspended. What was begun while it was true may still arrive late: present the token.
+// Valid reports whether the holder may act now. It is local: it reads the clock, takes no lock and
+// allocates nothing. Its first call after the process was stopped or the machine was suspended is
+// right. A write that began while Valid was true may still arrive late: present the token.
 func (l *Lease) Valid() bool {
 	until := l.grant.Until()
 	if until == 0 {
@@ -126,7 +125,7 @@ func (l *Lease) Valid() bool {
 	if l.c.clock.Now() < until {
 		return true
 	}
-	l.grant.Lapse(until) // whoever was told no is never told yes again
+	l.grant.Lapse(until) // once false, forever false
 	l.c.keeper.Wake()
 	return false
 }
@@ -137,9 +136,9 @@ func (l *Lease) Remaining() time.Duration {
 	return l.grant.Remaining(l.c.clock.Now())
 }
 
-// Jeopardy sends when half of the validity is gone without a renewal, and again when it is safe.
-// Only the latest message is kept. The channel is never closed. Leases under WithManualRenew get
-// none.
+// Jeopardy sends a message when half of the validity has passed without a renewal, and another when
+// the lease is safe again. The channel keeps the latest message alone, and is never closed. Leases
+// under WithManualRenew send none.
 func (l *Lease) Jeopardy() <-chan Jeopardy { return l.warnings() }
 
 func (l *tenure) warnings() chan Jeopardy {
@@ -151,9 +150,9 @@ func (l *tenure) warnings() chan Jeopardy {
 	return l.jeopardy
 }
 
-// Wanted is closed when somebody else starts to wait for this lock or fails to try it, and when the
-// holder is asked to let go (Cluster.RequestRelease): WantedReason tells which. In an election,
-// where candidates always wait, only the latter closes it.
+// Wanted is closed when another caller waits for this lock or fails in TryAcquire, and when an
+// operator requests the release (Cluster.RequestRelease): then WantedReason is not empty. In an
+// election, where candidates always wait, the request alone closes it.
 func (l *Lease) Wanted() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,8 +165,8 @@ func (l *Lease) Wanted() <-chan struct{} {
 	return l.wanted
 }
 
-// WantedReason is the reason given to Cluster.RequestRelease, "" while nobody has asked the holder
-// to let go. Wanted is closed when there is one.
+// WantedReason is the reason given to Cluster.RequestRelease, "" without such a request. Wanted is
+// closed when there is a reason.
 func (l *Lease) WantedReason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +174,8 @@ func (l *Lease) WantedReason() string {
 }
 
 // Renew renews the lease now and returns when the group has confirmed it. A lease without
-// WithManualRenew renews itself; Renew then only makes sure. It returns ErrLost on a lost lease and
-// ErrReleased on a released one. If ctx ends first, the lease lives on as long as it was valid.
+// WithManualRenew renews itself, and needs no call. Renew returns ErrLost on a lost lease and
+// ErrReleased on a released one. If ctx ends first, the validity of the lease stays as it was.
 func (l *Lease) Renew(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -184,15 +183,15 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.renew(ctx, func(s *session.Session) error { return l.c.keeper.renew(ctx, s) })
 }
 
-// RenewFor renews a lease under WithManualRenew now, and gives it another TTL from now on, 100 ms
-// to 24 h: later calls of Renew keep it. A holder asks so for more time before a long step, and
-// gives time back after it. It returns when the group has confirmed the TTL, and the holder may
-// rely on a longer one only then. A shorter one counts from the call on: if RenewFor fails, the
-// group may have heard of it all the same, so the lease is valid for the shorter time until a later
-// Renew or RenewFor succeeds. After a failure the next Renew asks for the TTL that was confirmed
-// last. A second call with the same TTL does no harm. Concurrent calls take effect in some order.
-// Errors: ErrInvalid for ttl, and for a lease that renews itself; ErrLost and ErrReleased for one
-// that is over; else those of Renew.
+// RenewFor renews a lease under WithManualRenew now, and sets its TTL, 100 ms to Config.MaxTTL; later
+// calls of Renew keep that TTL. A holder takes more time before a long step by it, and gives time
+// back after that. RenewFor returns when the group has confirmed the TTL, and the holder may rely on
+// a longer TTL only then. A shorter TTL counts from the call on: if RenewFor fails, the group may
+// have applied it, so the lease is valid for the shorter time until a later Renew or RenewFor
+// succeeds. After a failure the next Renew requests the TTL that was confirmed last. A second call
+// with the same TTL does no harm. Concurrent calls take effect in some order. Errors: ErrInvalid for
+// ttl, and for a lease that renews itself; ErrLost and ErrReleased for one that has ended; else
+// those of Renew.
 func (l *Lease) RenewFor(ctx context.Context, ttl time.Duration) error {
 	switch s := l.grant.Session(); {
 	case ctx == nil:
@@ -219,10 +218,10 @@ func (l *Lease) renew(ctx context.Context, renew func(*session.Session) error) e
 	return l.Err()
 }
 
-// Release ends the lease and frees the lock. The lease is over when Release returns, whatever it
-// returns. A second call returns nil. ErrLost means that the lease was lost before, perhaps without
-// this node's knowledge. If ctx ends first, the lock is freed in the background as soon as the
-// group can be reached, and the error is that of ctx. ErrUnknownOutcome means that an answer was
+// Release ends the lease and frees the lock. The lease has ended when Release returns, with or
+// without an error. A second call returns nil. ErrLost means that the lease was lost before, perhaps
+// without this node's knowledge. If ctx ends first, the error is that of ctx, and the node frees the
+// lock in the background as soon as it reaches the group. ErrUnknownOutcome means that an answer was
 // lost, and that the group does not remember how the grant ended.
 func (l *Lease) Release(ctx context.Context) error {
 	if ctx == nil {
@@ -250,7 +249,7 @@ func releasedTwice(err error) error {
 // holding is the lease as its grant knows it.
 type holding struct{ *tenure }
 
-// Ended is called once, when the grant is over.
+// Ended is called once, when the grant ends.
 func (l holding) Ended(err error) {
 	l.mu.Lock()
 	if l.maxHold != nil {
@@ -279,7 +278,7 @@ func (l holding) Wanted(reason string) {
 	l.isWanted = true
 }
 
-// Warned replaces what waits in the Jeopardy channel.
+// Warned replaces the message in the Jeopardy channel.
 func (l holding) Warned(safe bool, remaining time.Duration) {
 	j := Jeopardy{Safe: safe, Remaining: remaining}
 	if !safe {
@@ -353,14 +352,14 @@ func (l *Lease) endTime(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(context.WithoutCancel(ctx), l.grant.Session().TTL())
 }
 
-// handle is the caller's hold on a lease. Nothing in the library keeps it, so it goes when the
-// caller drops it: that of a lease which renews itself, and was not released, is told to people, as
-// its lock is held for as long as the process lives.
+// handle makes the caller's reference to a lease. The library keeps none, so the garbage collector
+// finds the handle that its caller has dropped. If that lease renews itself and was not released, the
+// keeper logs a warning: the lock stays held for as long as the process lives.
 //
-// It takes a finalizer and no cleanup: a cleanup costs two allocations for each lease, a finalizer
-// none, and the handle, which is one pointer into no cycle, is all that a finalizer keeps for
-// longer. Setting one walks over those of the handles that share a page with it, so few share one:
-// of 8 bytes each 1,024 would, and that was an eighth of what the node of many callers did.
+// The handle has a finalizer instead of a cleanup: a cleanup costs two allocations for each lease, a
+// finalizer none, and the finalizer keeps the handle alone for longer, which is one pointer into no
+// cycle. Setting a finalizer walks over those of the handles in the same page, so a handle is padded:
+// 1,024 handles of 8 bytes would share a page, and an eighth of a busy node's work was that walk.
 func (l *tenure) handle() *Lease {
 	h := &Lease{tenure: l}
 	if l.maxHold == nil && !l.grant.Session().Manual() {
@@ -369,14 +368,14 @@ func (l *tenure) handle() *Lease {
 	return h
 }
 
-// drops are leases that were dropped, for the keeper to tell: a finalizer runs on a goroutine of
-// the runtime, which must not wait for a logger, and which belongs to no simulation.
+// drops are dropped leases for the keeper to log: a finalizer runs on a goroutine of the runtime,
+// which must not wait for a logger, and which belongs to no simulation.
 type drops struct {
 	mu  sync.Mutex
 	all []*tenure
 }
 
-// dropped is called when nobody has the handle any more.
+// dropped is the finalizer of the handle.
 func (l *Lease) dropped() {
 	if l.grant.Until() == 0 || l.grant.Err() != nil {
 		return
@@ -387,8 +386,8 @@ func (l *Lease) dropped() {
 	d.all = append(d.all, l.tenure)
 }
 
-// tellDropped logs each dropped lease once, if it is still held.
-func (k *keeper) tellDropped() {
+// logDropped logs each dropped lease once, if it is still held.
+func (k *keeper) logDropped() {
 	k.drops.mu.Lock()
 	all := k.drops.all
 	k.drops.all = nil
@@ -401,10 +400,9 @@ func (k *keeper) tellDropped() {
 	}
 }
 
-// Leases are those that this process holds, in the order of their names, and of their tokens where
-// a name has several: of Acquire, Lead, Campaign and Once. For an overview, and for the end of a
-// process that has lost sight of what it holds. Each call makes new Lease values: compare tokens,
-// not pointers. It is local, without I/O.
+// Leases returns the valid leases of this process, those of Lead, Campaign and Once included, in the
+// order of their names, and of their tokens where a name has several. Each call makes new Lease
+// values: compare tokens, not pointers. Leases does no I/O.
 func (c *Cluster) Leases() []*Lease {
 	var all []*Lease
 	for _, h := range c.keeper.table.Holders() {

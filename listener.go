@@ -17,23 +17,23 @@ func (l listener) Identified(self fsm.SessionID, log *slog.Logger) {
 	l.c.keeper.table.Identify(self.Process())
 }
 
-// LeaderChanged tells of another raft leader.
+// LeaderChanged counts and reports another raft leader.
 func (l listener) LeaderChanged(leader string) {
 	if l.c.hooks.raftLeader(leader) && leader != "" {
 		l.c.counters.leaderChanges.Add(1)
 	}
 }
 
-// Expired counts the end of a session that was not renewed, and tells of it.
+// Expired counts and reports the end of a session that was not renewed.
 func (l listener) Expired(id fsm.SessionID, late time.Duration) {
 	l.c.counters.expiries.Observe(late)
 	l.c.hooks.sessionExpired(id.Node.String(), late)
 }
 
-// Quorum tells whether the group has a majority.
+// Quorum reports the loss of the majority, or its return.
 func (l listener) Quorum(ok bool, missing []string) { l.c.hooks.quorum(ok, missing) }
 
-// Ill counts illnesses, and tells of them.
+// Ill counts and reports illnesses.
 func (l listener) Ill(ill bool, why string) {
 	if ill {
 		l.c.counters.illnesses.Add(1)
@@ -41,7 +41,7 @@ func (l listener) Ill(ill bool, why string) {
 	l.c.hooks.ill(ill, why)
 }
 
-// Foreign tells what is seen of another group.
+// Foreign reports a change in another group of this name.
 func (l listener) Foreign(cluster string, nodes []string) { l.c.hooks.foreign(cluster, nodes) }
 
 // GroupYielded ends the leases with their group.

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Locker is a lock of the fleet as a sync.Locker, for code that asks for one. Such code cannot be
-// told that it has lost its lock while it works: the policy for that is a function, and there is
-// none by default. It is safe for concurrent use; the callers of one process exclude each other as
-// those of different ones do.
+// Locker is a lock of the fleet as a sync.Locker, for code that requires one. Such code cannot receive
+// the news that it has lost its lock: the policy for that is a function, and there is no default.
+// Locker is safe for concurrent use; callers of one process exclude each other as callers of several
+// processes do.
 type Locker struct {
 	c      *Cluster
 	name   string
@@ -25,7 +25,7 @@ type Locker struct {
 // Locker makes a sync.Locker of the lock name. onLoss, which must not be nil, is called, on a
 // goroutine of its own, when a lease ends before Unlock, with an error that is ErrLost: what the
 // lock guards may have another holder from then on. A program that cannot stop its work there ends
-// itself. onLoss is also told why Lock could not be granted, and of an Unlock without a Lock.
+// itself. onLoss is also called when Lock cannot be granted, and for an Unlock without a Lock.
 // TryLock never waits, so WithPriority is of no concern to it. Errors: ErrInvalid for name, onLoss
 // and opts; WithManualRenew, WithDeadlockCheck, WithShared and WithLimit are not for it.
 func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Locker, error) {
@@ -89,7 +89,7 @@ func (k *Locker) keep(l *Lease) {
 }
 
 // Unlock releases the lock. It returns when the group has confirmed that, or after a TTL; then the
-// release goes on in the background. After a loss, which onLoss was told, Unlock does nothing, but
+// release goes on in the background. After a loss, for which onLoss was called, Unlock does nothing, but
 // it must be called all the same: if it is left out, the next holder's Unlock counts as the missing
 // one, and that holder's lock stays taken.
 func (k *Locker) Unlock() {
@@ -108,7 +108,7 @@ func (k *Locker) Unlock() {
 	}
 	end, done := l.endTime(context.Background())
 	defer done()
-	_ = l.Release(end) // a loss was told when it happened; what is left is done in the background
+	_ = l.Release(end) // onLoss has had a loss already; the release goes on in the background
 }
 
 // Token is the fencing token under which the lock is held, zero if it is not.

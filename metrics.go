@@ -11,67 +11,65 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
-// Metrics are what this node has counted since Open, and how long its queues are now.
-// Counters only rise; they outlast a change of the node's replica or of its group. They are read
-// one after the other, not at one instant.
+// Metrics are the counters of this node since Open, and the present lengths of its queues. Counters
+// only rise; they outlast a change of the node's replica or of its group. Status reads them one
+// after the other, not at one instant.
 type Metrics struct {
 	// Committed is the index of the last entry of the Raft log that this node's replica knows to be
-	// committed. Status.Applied is the index of the last command that it has applied. At rest it
-	// may be a few less, as Raft's own entries are no commands.
+	// committed. Status.Applied, the index of the last applied command, may be a few less at rest, as
+	// Raft's own entries are no commands.
 	Committed uint64
-	// Fsync is the time that a write of the log took, its fsync included.
+	// Fsync is the time of a write of the log, its fsync included.
 	Fsync Histogram
 	// Commit is the time from a proposal by this node until the entry was committed and applied
-	// here. Commands of callers who come together share an entry.
+	// here. Concurrent commands share an entry.
 	Commit Histogram
 	Queues Queues
 
 	Granted uint64 // requests for a lock that ended with a lease
-	// Refused counts those that ended without one, by cause: "held" (it was not to wait),
-	// "canceled" and "deadline" (its context ended while it waited), "no_quorum", "exhausted",
-	// "limit_mismatch", "deadlock", "finished" (a Once key), "removed", "closed", "invalid" and
-	// "other", as the failure of the node. Every cause is there, also with zero. Calls whose
-	// arguments are not acceptable, or which find the node closed, ask for nothing and are not
-	// counted.
+	// Refused counts the requests that ended without a lease, by cause: "held" (a call that does not
+	// wait), "canceled" and "deadline" (the context of a waiting call ended), "no_quorum",
+	// "exhausted", "limit_mismatch", "deadlock", "finished" (a Once key), "removed", "closed",
+	// "invalid" and "other", as the failure of the node. The map has every cause, also with zero. A
+	// call whose arguments are ErrInvalid, or which finds the node closed, makes no request.
 	Refused  map[string]uint64
-	Released uint64 // leases that their holders gave back
+	Released uint64 // leases that their holders released
 	// Lost counts leases that ended otherwise, by cause: "expired", "forced", "max_hold",
-	// "yielded", "closed" and "other", as the failure of the node. Every cause is there, also with
-	// zero.
+	// "yielded", "closed" and "other", as the failure of the node. The map has every cause, also
+	// with zero.
 	Lost map[string]uint64
 
 	// RenewalsSent counts keepalives; one renews all sessions of this node that are due.
 	// RenewalsFailed counts those without an answer: each is an attempt, and the next follows while
 	// the leases are still valid.
 	RenewalsSent, RenewalsFailed uint64
-	// LeaderChanges is how often this node has learnt of another raft leader, the first one
-	// included.
+	// LeaderChanges counts the raft leaders that this node has learnt of, the first one included.
 	LeaderChanges uint64
-	// Ill is whether the node is ill (see Status.Waits), and Illnesses how often it fell ill.
+	// Ill is true while the node is ill (see Status.Waits); Illnesses counts how often it fell ill.
 	Ill       bool
 	Illnesses uint64
-	// Expiries is how long after the end of their TTL sessions of the group were ended, as this
-	// node saw it, on its own clock: two seconds at most at default timing, fail-over included.
+	// Expiries is the time from the end of a session's TTL until the group ended the session, by this
+	// node's clock: two seconds at most at default timing, fail-over included.
 	Expiries Histogram
-	// SnapshotsWritten are those that the replica wrote of its state, SnapshotsInstalled those that
-	// it read: at its start, or from another replica because it lagged too far behind.
+	// SnapshotsWritten are the snapshots that the replica wrote of its state, SnapshotsInstalled the
+	// ones that it read: at its start, or from another replica because it lagged too far behind.
 	SnapshotsWritten, SnapshotsInstalled Transfers
 	Backups                              Backups // of Config.BackupEvery
-	HooksDropped                         uint64  // events that were not told because hooks are too slow
+	HooksDropped                         uint64  // events that the node dropped because hooks are too slow
 	Raft, Gossip                         Traffic // without the overhead of TCP, UDP and TLS
 }
 
-// Queues are how many wait now.
+// Queues are the present lengths of this node's queues.
 type Queues struct {
-	Admission    int // calls whose command is not proposed yet: as many are under way as the group serves in good time
+	Admission    int // calls whose command is not proposed yet, because enough commands are under way
 	Waiting      int // calls that wait in the queue of a lock
-	Hooks        int // events that are not told yet
-	WatchBacklog int // events that consumers of Watch and Observe have not taken yet
+	Hooks        int // events that wait for their hook
+	WatchBacklog int // events that consumers of Watch and Observe have not received yet
 }
 
-// Transfers counts snapshots, how long each took, and their bytes, all together.
+// Transfers counts snapshots, their times, and the sum of their bytes.
 type Transfers struct {
-	Seconds Histogram // its Count is how many
+	Seconds Histogram // its Count is the number of snapshots
 	Bytes   uint64
 }
 
@@ -85,15 +83,14 @@ type Histogram struct {
 	Buckets []Bucket
 }
 
-// Bucket is cumulative: Count is how many durations were at most UpTo. The bounds of a histogram
-// never change while a process runs. What is longer than the last bound is in Histogram.Count
-// alone.
+// Bucket is cumulative: Count is the number of durations of at most UpTo. The bounds of a histogram
+// never change while a process runs. Histogram.Count alone includes durations above the last bound.
 type Bucket struct {
 	UpTo  float64 // seconds
 	Count uint64
 }
 
-// counters are what a node counts, beside what its parts do.
+// counters are those of the API; the node, the feed and the hooks have their own.
 type counters struct {
 	raft                   consensus.Figures
 	granted, released      atomic.Uint64
@@ -106,7 +103,7 @@ type counters struct {
 	backups                backupCounters
 }
 
-// cause is a reason by which refusals or losses are counted.
+// cause is a label of refusals or losses.
 type cause struct {
 	name string
 	err  error // nil: any other
@@ -149,7 +146,7 @@ func byCause(counts []atomic.Uint64, causes []cause) map[string]uint64 {
 	return m
 }
 
-// ended counts what a request for a lock ended with, and tells of it.
+// ended counts the end of a request for a lock, and calls its hook.
 func (c *Cluster) ended(name string, l *Lease, err error, waited time.Duration) {
 	if err == nil {
 		c.counters.granted.Add(1)
@@ -161,7 +158,7 @@ func (c *Cluster) ended(name string, l *Lease, err error, waited time.Duration) 
 	c.hooks.refused(name, err, waited)
 }
 
-// over counts the end of a lease, and tells of it.
+// over counts the end of a lease, and calls its hooks.
 func (c *Cluster) over(l *tenure, err error) {
 	if errors.Is(err, ErrLost) {
 		causes := lossCauses()
@@ -180,7 +177,7 @@ func (c *Cluster) renewed(err error) {
 	}
 }
 
-// metrics reads what was counted, for a status.
+// metrics reads all counters, for a status.
 func (c *Cluster) metrics(st Status, node seam.Status) Metrics {
 	n := &c.counters
 	refused, lost := refusalCauses(), lossCauses()

@@ -17,9 +17,9 @@ const (
 	KeepMax = fsm.KeepMax
 )
 
-// WithKeepFor sets how long a finished key is remembered: at least d, and normally at most d +
-// max(d/8, 200 ms) and the time of 65 commits. A restart of all nodes adds d/64. d is 1 ms to ten
-// years. Default 24 h.
+// WithKeepFor sets the time for which the group remembers a finished key: at least d, and normally at
+// most d + max(d/8, 200 ms) and the time of 65 commits. A restart of all nodes adds d/64. d is 1 ms
+// to ten years. Default 24 h.
 func WithKeepFor(d time.Duration) Option {
 	return option{withKeepFor, func(o *options) error {
 		if d < time.Millisecond || d > KeepMax {
@@ -30,8 +30,8 @@ func WithKeepFor(d time.Duration) Option {
 	}}
 }
 
-// WithWait makes Once and BeginOnce wait while the key runs elsewhere: until it is finished, or
-// until it is this call's turn to run it. Without WithWait they return at once.
+// WithWait makes Once and BeginOnce wait while another call runs the key: until the key is finished,
+// or until it is this call's turn to run it. Without WithWait they return at once.
 func WithWait() Option {
 	return option{withWait, func(o *options) error { o.wait = true; return nil }}
 }
@@ -41,7 +41,7 @@ type OnceResult struct {
 	Ran      bool   // by this call
 	Finished bool   // by this call or before
 	Token    Token  // of the run by By; zero if there was none
-	By       Holder // who ran it, or runs it now
+	By       Holder // of the finished run, or of the one under way
 }
 
 // doneError says that a Once key is finished.
@@ -68,11 +68,11 @@ func (e *doneError) Error() string {
 //   - If the key runs elsewhere, Once returns at once, neither Ran nor Finished, without an error;
 //     with WithWait it waits.
 //
-// key has 1 to 512 bytes of UTF-8 without control characters. A lock of the same name is something
-// else. fn's context ends with the lease or with ctx. ErrLost means that the lease was lost: what
-// fn did may have been done, and the key is not finished. ErrUnknownOutcome means that fn returned
-// nil, and that the group may or may not know. This node's own replica may report that a key is
-// finished, without asking the group. A run costs two commands, as a lock does.
+// key has 1 to 512 bytes of UTF-8 without control characters, and shares no state with a lock of the
+// same name. fn's context ends with the lease or with ctx. ErrLost means that the lease was lost: fn
+// may have had its effect, and the key is not finished. ErrUnknownOutcome means that fn returned
+// nil, and that the group may or may not have recorded it. If this node's replica knows that the key
+// is finished, Once does not ask the group. A run costs two commands, as a lock does.
 func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...Option) (OnceResult, error) {
 	if fn == nil {
 		return OnceResult{}, invalid("fn", "is nil")
@@ -84,19 +84,19 @@ func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context,
 	return run.call(ctx, fn, r)
 }
 
-// finish ends the lease and tells the group that the key is finished. The lease is over before it
-// is told: the answer may come when the key is forgotten already, and runs elsewhere.
+// finish ends the lease and proposes that the key is finished. The lease ends first: the answer may
+// arrive when the group has forgotten the key already, and another call runs it.
 func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
 	if !l.grant.End(ErrReleased) {
 		return false, l.Err()
 	}
 	ctx, span := l.c.hooks.begin(ctx, l.span(SpanRelease))
-	finished, err := l.tellFinished(ctx, keep)
+	finished, err := l.proposeFinish(ctx, keep)
 	span.over(l.Token(), err)
 	return finished, err
 }
 
-func (l *Lease) tellFinished(ctx context.Context, keep time.Duration) (bool, error) {
+func (l *Lease) proposeFinish(ctx context.Context, keep time.Duration) (bool, error) {
 	s := l.grant.Session()
 	sent := l.c.clock.Now()
 	out, unknown, err := l.c.propose(ctx, fsm.Finish{
@@ -116,9 +116,9 @@ func (l *Lease) tellFinished(ctx context.Context, keep time.Duration) (bool, err
 }
 
 // ForgetOnce removes the record of a finished key: the next call of Once runs it again. For a key
-// that nobody has run, or that is forgotten already, it returns nil; so does a second call. A key
-// that runs has no record: that is a *HeldError. What a run finishes after ForgetOnce has begun
-// stays remembered.
+// without a run, or one that the group has forgotten, it returns nil; so does a second call. While a
+// call runs the key, ForgetOnce returns a *HeldError. A run that finishes after ForgetOnce has begun
+// stays recorded.
 func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	r, err := c.InspectOnce(ctx, key)
 	switch {
@@ -135,10 +135,11 @@ func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 }
 
 // Slot returns the key of one tick of a schedule for Once, the same on every node. at is the
-// instant that the schedule names, not the time at which a timer fired. It is rounded to the
-// nearest multiple of every since the Unix epoch, so nodes agree whose clocks differ by less than
-// half of every. Choose an every that all instants of the schedule are multiples of: 30 minutes for
-// "hourly at :30". If every is zero or less, at is not rounded. Every keeps such a schedule by itself.
+// instant that the schedule names, not the time at which a timer fired. Slot rounds it to the
+// nearest multiple of every since the Unix epoch, so that nodes whose clocks differ by less than half
+// of every get the same key. Choose an every of which all instants of the schedule are multiples: 30
+// minutes for "hourly at :30". If every is zero or less, Slot does not round. Cluster.Every keeps
+// such a schedule by itself.
 func Slot(job string, at time.Time, every time.Duration) string {
 	at = at.UTC()
 	if every > 0 {
@@ -147,9 +148,8 @@ func Slot(job string, at time.Time, every time.Duration) string {
 	return job + "@" + at.Format(time.RFC3339Nano)
 }
 
-// Run is the run of a Once key by code that cannot be a function: between BeginOnce and Finish or
-// Abandon the key is this call's to run, for as long as its lease is valid. It is safe for
-// concurrent use.
+// Run is the run of a Once key by code that cannot be a function: from BeginOnce to Finish or Abandon
+// no other call runs the key, for as long as the lease is valid. Run is safe for concurrent use.
 type Run struct {
 	lease *Lease
 	keep  time.Duration
@@ -159,9 +159,8 @@ type Run struct {
 }
 
 // BeginOnce is Once for code that cannot be a function. It returns a Run if this call is to run the
-// key; else what became of it, and a nil Run. Errors are those of Once. The lease renews itself
-// until Finish or Abandon: a Run that is forgotten keeps the key from all others as long as its
-// process lives.
+// key; else the state of the key, and a nil Run. Errors are those of Once. The lease renews itself
+// until Finish or Abandon: a Run without either keeps the key as long as its process lives.
 func (c *Cluster) BeginOnce(ctx context.Context, key string, opts ...Option) (*Run, OnceResult, error) {
 	return c.begin(ctx, callBeginOnce, key, opts)
 }
@@ -173,9 +172,9 @@ func (c *Cluster) begin(ctx context.Context, of call, key string, opts []Option)
 		return nil, OnceResult{}, err
 	}
 	o.asked = ctx
-	within, told := c.asks(ctx, key)
+	within, asking := c.asks(ctx, key)
 	l, err := c.requestRun(within, key, o)
-	told.over(l, err)
+	asking.over(l, err)
 	var done *doneError
 	var held *HeldError
 	switch {
@@ -190,8 +189,7 @@ func (c *Cluster) begin(ctx context.Context, of call, key string, opts []Option)
 	return &Run{lease: l, keep: cmp.Or(o.keep, keepDefault)}, OnceResult{Ran: true, Token: l.Token(), By: by}, nil
 }
 
-// requestRun asks for the lock of a key, as long as this node does not know that the key is
-// finished.
+// requestRun requests the lock of a key, unless this node knows that the key is finished.
 func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease, error) {
 	if err := c.joined(ctx); err != nil {
 		return nil, err
@@ -211,9 +209,9 @@ func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease
 	}
 }
 
-// InspectOnce tells what became of a key, a linearizable read: Finished while it is remembered;
-// neither Ran nor Finished and a Token while it runs, which By says where; and a zero OnceResult
-// for a key that nobody has run.
+// InspectOnce returns the state of a key by a linearizable read: Finished as long as the group
+// remembers that; a Token alone while a call runs the key, and By names its node; a zero OnceResult
+// for a key without a run.
 func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, err error) {
 	if err := checkCall(ctx, key); err != nil {
 		return OnceResult{}, err
@@ -228,13 +226,13 @@ func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, er
 	return r, err
 }
 
-// Lease is that of the run: its context ends when another call may run the key; give its token to
-// what the run writes.
+// Lease is the lease of the run: its context ends when another call may run the key. Give its token to
+// the resource with every write.
 func (r *Run) Lease() *Lease { return r.lease }
 
-// Finish says that the key is done: it is remembered as WithKeepFor says. ErrLost and
-// ErrUnknownOutcome are those of Once; ErrReleased follows Abandon. A second call returns nil after
-// one that did.
+// Finish records that the key is finished, for the time of WithKeepFor. ErrLost and ErrUnknownOutcome
+// are those of Once; after Abandon the error is ErrReleased. After a call that returned nil, Finish
+// returns nil.
 func (r *Run) Finish(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -249,7 +247,8 @@ func (r *Run) Finish(ctx context.Context) error {
 	return err
 }
 
-// Abandon leaves the key open to another call. It is Release of the lease: nil also after Finish.
+// Abandon leaves the key open to another call. It releases the lease, and returns nil also after
+// Finish.
 func (r *Run) Abandon(ctx context.Context) error { return r.lease.Release(ctx) }
 
 // call runs fn and finishes the key, or leaves it open where fn returns an error or panics.
@@ -259,7 +258,7 @@ func (r *Run) call(ctx context.Context, fn func(context.Context, *Lease) error, 
 	ctx, span := r.lease.c.hooks.begin(ctx, r.lease.span(SpanRun))
 	defer func() {
 		if !returned {
-			err = errNotReturned // which nobody else hears: fn's panic goes on
+			err = errNotReturned // for the span alone: fn's panic goes on
 		}
 		span.over(r.lease.Token(), err)
 	}()

@@ -24,15 +24,15 @@ const (
 	reasonMax = 1024           // bytes of a reason given to ForceRelease
 )
 
-// Option changes how a lock is acquired, or how a key is run once. Make one with the With
-// functions. Not every call takes every option: the table in docs/guarantees.md says which. A call
-// that is given another returns ErrInvalid, which names the option and the call.
+// Option changes how a call acquires a lock, or runs a key once. The With functions make options.
+// The table in docs/guarantees.md lists the options of each call. A call with another option returns
+// ErrInvalid, which names the option and the call.
 type Option interface {
 	kind() optionKind
 	apply(*options) error
 }
 
-// call is one that takes options, or a set of such.
+// call is a set of calls that take options.
 type call uint16
 
 const (
@@ -52,7 +52,7 @@ const (
 const (
 	anyCall   = callsEnd - 1
 	onceCalls = callOnce | callBeginOnce
-	lockCalls = anyCall &^ onceCalls &^ callEvery // which has terms and a value of its own
+	lockCalls = anyCall &^ onceCalls &^ callEvery // Every sets terms and value itself
 )
 
 // callNames are the calls of the table, in the order of their bits.
@@ -98,19 +98,19 @@ type optionRow struct {
 	calls call
 }
 
-// optionTable says which call takes which option. A call under WithNoWait takes, besides, only what
-// TryAcquire takes.
+// optionTable lists the calls of each option. Under WithNoWait a call takes the options of TryAcquire
+// alone.
 func optionTable() *[optionKinds]optionRow {
 	return &[optionKinds]optionRow{
 		withTTL:           {"WithTTL", anyCall},
 		withLabel:         {"WithLabel", anyCall},
-		withManualRenew:   {"WithManualRenew", lockCalls &^ callLocker}, // its callers have no lease to renew
+		withManualRenew:   {"WithManualRenew", lockCalls &^ callLocker}, // its callers have no lease
 		withMaxHold:       {"WithMaxHold", lockCalls},
 		withMinHold:       {"WithMinHold", lockCalls},
 		withLockDelay:     {"WithLockDelay", lockCalls | callEvery},
 		withValue:         {"WithValue", lockCalls},
 		withPriority:      {"WithPriority", lockCalls&^callTryAcquire | callEvery},          // TryAcquire never waits
-		withDeadlockCheck: {"WithDeadlockCheck", lockCalls &^ callTryAcquire &^ callLocker}, // which has no context
+		withDeadlockCheck: {"WithDeadlockCheck", lockCalls &^ callTryAcquire &^ callLocker}, // its callers have no context
 		withNoWait:        {"WithNoWait", callDo | callLead},
 		withShared:        {"WithShared", callAcquire | callTryAcquire | callAcquireAll | callDo}, // an election has one leader
 		withLimit:         {"WithLimit", callAcquire | callTryAcquire | callDo},
@@ -138,7 +138,7 @@ type options struct {
 
 	others   []string // of AcquireAll
 	election bool     // of Lead
-	refuse   bool     // to wait in a cycle
+	refuse   bool     // waiting in a cycle
 	noWait   bool     // of Do and Lead
 	wait     bool     // of Once
 	keep     time.Duration
@@ -162,8 +162,8 @@ type option struct {
 func (x option) kind() optionKind       { return x.of }
 func (x option) apply(o *options) error { return x.set(o) }
 
-// WithTTL sets how long the lease lives without renewal, 100 ms to Config.MaxTTL.
-// A dead holder's lock is granted again after about this long. Default: Config.TTL.
+// WithTTL sets the time for which the lease lives without renewal, 100 ms to Config.MaxTTL. The group
+// grants a dead holder's lock again after about this time. Default: Config.TTL.
 func WithTTL(d time.Duration) Option {
 	return option{withTTL, func(o *options) error {
 		if err := checkTTL("WithTTL", d, o.maxTTL); err != nil {
@@ -182,8 +182,8 @@ func WithManualRenew() Option {
 }
 
 // WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold, even
-// if renewal works. The lock is free again at d if the group can be reached, and a TTL later at the
-// latest. d is positive.
+// if renewal works. The lock is free again at d if the node reaches the group, and a TTL later at
+// the latest. d is positive.
 func WithMaxHold(d time.Duration) Option {
 	return option{withMaxHold, func(o *options) error {
 		if d <= 0 {
@@ -194,11 +194,10 @@ func WithMaxHold(d time.Duration) Option {
 	}}
 }
 
-// WithMinHold keeps the lock taken for d after its grant, even if it is released earlier: it limits
-// how often something is done. Release returns at once; the next holder waits until d is over.
-// Nodes measure d by their own clocks, so it may be too short by the fraction Config.MaxClockDrift.
-// A lease that is lost, or taken by ForceRelease, has no minimum: see WithLockDelay. d is 1 ms to
-// 24 h.
+// WithMinHold keeps the lock taken for d after its grant, even if its holder releases it earlier: a
+// rate limit. Release returns at once; the next holder waits until d is over. Nodes measure d by
+// their own clocks, so d may be too short by the fraction Config.MaxClockDrift. A lease that is lost
+// or ended by ForceRelease has no minimum: see WithLockDelay. d is 1 ms to 24 h.
 func WithMinHold(d time.Duration) Option {
 	return option{withMinHold, func(o *options) error {
 		o.minHold = d
@@ -206,11 +205,11 @@ func WithMinHold(d time.Duration) Option {
 	}}
 }
 
-// WithLockDelay grants the lock to nobody for d after this lease is lost. That gives writes that
-// its holder has sent the time to arrive: use it for a resource that cannot check tokens. A lease
-// is lost when it is not renewed in time, when its node ends or is closed, and when its WithMaxHold
-// is over. Release and ForceRelease cause no delay. d begins when the group ends the lease. The
-// loss of a shared lease delays writers only. d is 1 ms to 24 h.
+// WithLockDelay makes the group grant the lock to no holder for d after the loss of this lease. In
+// that time late writes of the holder arrive: use it for a resource that cannot check tokens. A
+// lease is lost when it is not renewed in time, when its node ends or is closed, and at the end of
+// WithMaxHold. Release and ForceRelease cause no delay. d begins when the group ends the lease. The
+// loss of a shared lease delays exclusive holders only. d is 1 ms to 24 h.
 func WithLockDelay(d time.Duration) Option {
 	return option{withLockDelay, func(o *options) error {
 		o.delay = d
@@ -218,8 +217,8 @@ func WithLockDelay(d time.Duration) Option {
 	}}
 }
 
-// WithNoWait makes Do and Lead return a *HeldError instead of waiting where somebody else has the
-// lock, or waits for it. For other calls it is ErrInvalid: TryAcquire never waits.
+// WithNoWait makes Do and Lead return a *HeldError instead of waiting if the lock has a holder or
+// waiters. For other calls it is ErrInvalid: TryAcquire never waits.
 func WithNoWait() Option {
 	return option{withNoWait, func(o *options) error { o.noWait = true; return nil }}
 }
@@ -231,14 +230,13 @@ func checkHold(field string, d time.Duration) error {
 	return nil
 }
 
-// WithDeadlockCheck returns ErrDeadlock where waiting would close a cycle of callers that wait for
-// each other. What a caller holds is known from its context: see WhyBlocked.
+// WithDeadlockCheck makes a call return ErrDeadlock instead of waiting in a cycle of callers that
+// wait for each other. The context of a call names the locks that its caller holds: see WhyBlocked.
 func WithDeadlockCheck() Option {
 	return option{withDeadlockCheck, func(o *options) error { o.refuse = true; return nil }}
 }
 
-// WithLabel describes the holder or waiter to people who look at the lock: 1,024 bytes of UTF-8 at
-// most.
+// WithLabel describes the holder or waiter, for people: at most 1,024 bytes of UTF-8.
 func WithLabel(s string) Option {
 	return option{withLabel, func(o *options) error {
 		if err := checkText("WithLabel", s, 0, LabelMax); err != nil {
@@ -249,8 +247,8 @@ func WithLabel(s string) Option {
 	}}
 }
 
-// WithValue sets the lock's value at the moment of the grant; nil removes it. Everybody can read
-// it, only the holder can write it, and it outlives its holder. 64 KiB at most.
+// WithValue sets the lock's value at the moment of the grant; nil removes it. Every node can read the
+// value, the holder alone can write it, and it outlives its holder. 64 KiB at most.
 func WithValue(v []byte) Option {
 	return option{withValue, func(o *options) error {
 		if len(v) > ValueMax {
@@ -261,11 +259,11 @@ func WithValue(v []byte) Option {
 	}}
 }
 
-// WithShared shares the lock with other shared holders, 10,000 at most: the next one gets
-// ErrExhausted. An exclusive waiter is not starved by them, because nobody overtakes it. Each
+// WithShared shares the lock with other shared holders, 10,000 at most: the next call returns
+// ErrExhausted. Shared holders do not starve an exclusive waiter, because no call overtakes it. Each
 // shared grant has its own token. A guard that has seen a token refuses lower ones, also that of
-// another shared holder: let each write to a resource of its own. ErrLimitMismatch where the name
-// is in use as a semaphore.
+// another shared holder: let each holder write to a resource of its own. ErrLimitMismatch if the
+// name is in use as a semaphore.
 func WithShared() Option {
 	return option{withShared, func(o *options) error { o.shared = true; return nil }}
 }
@@ -285,7 +283,7 @@ func WithLimit(n int) Option {
 	}}
 }
 
-// WithWeight takes n permits of a semaphore at once, 1 to its limit. Default 1.
+// WithWeight acquires n permits of a semaphore at once, 1 to its limit. Default 1.
 func WithWeight(n int) Option {
 	return option{withWeight, func(o *options) error {
 		if n < 1 || n > LimitMax {
@@ -296,8 +294,8 @@ func WithWeight(n int) Option {
 	}}
 }
 
-// WithPriority serves this waiter before all of lower priority; within one priority, first in,
-// first out. Default 0.
+// WithPriority makes the group serve this waiter before all of lower priority; within one priority
+// the order is first in, first out. Default 0.
 func WithPriority(p int) Option {
 	return option{withPriority, func(o *options) error {
 		if p < math.MinInt32 || p > math.MaxInt32 {

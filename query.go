@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
-// Holder is one grant of a lock, or one who waits for it.
+// Holder is a holder of a lock, or a waiter.
 type Holder struct {
 	NodeID string // the node's id
 	Node   string // the node's name, for people
@@ -28,23 +28,23 @@ type LockInfo struct {
 	Holders   []Holder // none: free
 	Waiters   []Holder // in the order in which they will be served
 	Value     []byte
-	LastToken Token // the highest ever granted for this name, as far as it is remembered; zero if never
+	LastToken Token // the highest of all grants of this name that the group remembers; zero without one
 	Limit     int
-	Delayed   int    // places that stay taken though their holder is gone: WithMinHold, WithLockDelay
-	Past      []Past // of Inspect: the last grants that are over, the last first
+	Delayed   int    // places that stay taken after the end of their grant: WithMinHold, WithLockDelay
+	Past      []Past // from Inspect: the last grants that have ended, the latest first
 }
 
-// Past is one grant of a lock that is over.
+// Past is a grant of a lock that has ended.
 type Past struct {
 	Holder               // without Value
 	How    EventKind     // EventReleased, EventExpired, EventLost or EventForced
-	Reason string        // shown to people; of EventForced, the operator's words
-	Held   time.Duration // approximately, by this node's clock; zero if the grant began before this node remembers
+	Reason string        // for people; for EventForced the operator's words
+	Held   time.Duration // about, by this node's clock; zero if this node does not remember the grant's begin
 }
 
-// Verify returns nil if token is that of a current grant of the lock at some moment during the call
-// (a linearizable read), and ErrStaleToken if not. The grant may end right after that: a resource
-// that remembers the highest token it has seen is safer and cheaper.
+// Verify returns nil if the lock has a grant with this token at some moment during the call (a
+// linearizable read), and ErrStaleToken if not. The grant may end right after that: a resource that
+// remembers the highest token it has seen is safer and cheaper.
 func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	return err
 }
 
-// Inspect returns who has a lock and who waits for it: a linearizable read. For a name that nobody
-// uses the LockInfo has its name alone. Past has the last grants that are over, 16 at most; the
+// Inspect returns the holders and waiters of a lock by a linearizable read. For a name that is not in
+// use the LockInfo has its name alone. Past has the last grants that have ended, 16 at most; the
 // group remembers those of the 4,096 locks whose grants ended last.
 func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkCall(ctx, name); err != nil {
@@ -82,9 +82,9 @@ func (c *Cluster) past(grants []fsm.PastGrant) (list []Past) {
 	return list
 }
 
-// Locks lists, in the order of their names, the locks that are held, waited for or have a value and
-// whose name begins with prefix: one consistent, linearizable picture, however long the caller
-// takes to read it. An error ends the list.
+// Locks lists, in the order of their names, the locks whose name begins with prefix and which have a
+// holder, a waiter or a value: one consistent, linearizable picture, whatever time its reader takes.
+// An error ends the list.
 func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		if ctx == nil {
@@ -114,11 +114,11 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 	}
 }
 
-// ForceRelease ends the grant with this token against its holder's will; reason, 1 to 1,024 bytes,
-// is told to the holder and to everybody who watches. ErrStaleToken means that the token is of no
-// current grant. The holder may not have heard of it when the next one is granted: only the token
-// keeps its late writes out. If an answer was lost, and the group does not remember how the grant
-// ended, the error is ErrUnknownOutcome: the grant is over in any case.
+// ForceRelease ends the grant with this token without its holder's consent. reason, 1 to 1,024 bytes,
+// reaches the holder as the cause of the loss, and every watch. ErrStaleToken means that no current
+// grant has the token. The group may grant the lock to the next waiter before the holder learns of
+// its loss: only the token keeps its late writes out. If an answer was lost, and the group does not
+// remember how the grant ended, the error is ErrUnknownOutcome: the grant has ended in any case.
 func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, reason string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -143,11 +143,10 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	return staleToken(name, token, now.Head)
 }
 
-// RequestRelease asks the holder with this token to let go: its Lease.Wanted is closed, and
-// Lease.WantedReason is reason, 1 to 1,024 bytes. Nothing else happens: ForceRelease is for a
-// holder that does not listen. In an election Wanted means this alone. The holder hears of it as
-// soon as its node has caught up. The first reason stays: a second call changes nothing.
-// ErrStaleToken means that the token is of no current grant, perhaps since a moment ago.
+// RequestRelease asks the holder with this token to release: it closes the holder's Lease.Wanted and
+// sets Lease.WantedReason to reason, 1 to 1,024 bytes, as soon as the holder's node has applied the
+// command. It ends no grant; ForceRelease does. The first reason stays: a second call changes
+// nothing. ErrStaleToken means that no current grant has the token, perhaps since a moment ago.
 func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, reason string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -168,16 +167,16 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 	return refused(out)
 }
 
-// RevokeNode frees at once all that a node holds, and withdraws what it waits for: by it an
-// operator states that the node is dead, or is to be treated as dead. nodeID is Cluster.ID of that
-// node; reason, 1 to 1,024 bytes, is told to the holder and to everybody who watches. Without it
+// RevokeNode ends at once all grants of a node, and withdraws its waiters: an operator states by it
+// that the node is dead, or must be treated as dead. nodeID is Cluster.ID of that node. reason, 1 to
+// 1,024 bytes, reaches the holders as the cause of their loss, and every watch. Without RevokeNode
 // the locks of a dead node are free at the end of their TTL.
 //
-// Nothing tells the node's process in time: if it lives, two believe that they hold a lock, and
-// only the tokens keep its late writes out. What the node acquires before the answer may go as
-// well; what it acquires after that stays. For a node that holds nothing, or is not known,
-// RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and those of every call that
-// asks the group.
+// A process of the node that still runs may not learn of it in time: then two holders rely on a
+// lock, and only the tokens keep the late writes of the first one out. RevokeNode may end grants
+// that the node acquires before the answer; later ones stay. For a node without grants, or one that
+// the group does not know, RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and
+// those of every call that asks the group.
 func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -203,8 +202,7 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	return err
 }
 
-// limitMismatch says which name of a call is in use as something else than it asked for, and as
-// what, as far as this node knows.
+// limitMismatch names the lock of a call that is in use with another limit, as far as this node knows.
 func (c *Cluster) limitMismatch(name string, o options) error {
 	for _, name := range append([]string{name}, o.others...) {
 		if now := c.look(name, 0); now.InUse && now.Limit != o.limit {
@@ -214,7 +212,7 @@ func (c *Cluster) limitMismatch(name string, o options) error {
 	return &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: -1}
 }
 
-// holderOf tells who has a lock as far as this node knows.
+// holderOf describes the holder of a lock as far as this node knows.
 func (c *Cluster) holderOf(name string) *HeldError {
 	head := c.look(name, 0).Head
 	if head == nil {
@@ -250,28 +248,28 @@ func lockInfo(l fsm.Lock) LockInfo {
 	return info
 }
 
-// Blocked says why a lock cannot be had at once.
+// Blocked is the reason why a call would not get a lock at once.
 type Blocked struct {
 	Name    string
-	Holders []Hold   // who has it
-	Rests   []Rest   // places that stay taken though their holder is gone
-	Before  []Holder // who waits and will be served before this node's first waiting call; all who wait if it has none
+	Holders []Hold
+	Rests   []Rest   // places that stay taken after the end of their grant
+	Before  []Holder // the waiters before this node's first waiting call; all waiters if it has none
 	Waiting int      // calls of this node that wait
 	Cycles  []Cycle  // in which waiters of this lock wait for each other
 }
 
-// Hold is one who has a lock.
+// Hold is a holder with its times.
 type Hold struct {
 	Holder
-	Held time.Duration // approximately, by this node's clock; zero if the grant began before this node remembers
-	// Remaining is about how long the lock would still be taken if the holder's node died now. A
-	// holder that lives renews it.
+	Held time.Duration // about, by this node's clock; zero if this node does not remember the grant's begin
+	// Remaining is about the time for which the lock would stay taken if the holder's node died now.
+	// A living holder renews it.
 	Remaining time.Duration
 }
 
 // Rest is a place that stays taken: WithMinHold, WithLockDelay.
 type Rest struct {
-	Token     Token         // of the grant that was there
+	Token     Token         // of the grant that has ended
 	Remaining time.Duration // about
 }
 
@@ -285,15 +283,14 @@ type Wait struct {
 	Name string // of the lock
 }
 
-// WhyBlocked returns who has a lock and for how long still, who waits before this node, and whether
-// callers wait for each other in a cycle: a linearizable read.
+// WhyBlocked returns the holders of a lock with their remaining times, the waiters before this node,
+// and the cycles of callers that wait for each other: a linearizable read.
 //
-// What a caller holds while it waits is known from the context that it gives to Acquire: that of
-// Lease.Context, or of the functions of Do, Lead and Once. A caller that holds a lock and waits for
-// another under some other context is not seen. A caller that waits for permits is in no cycle as
-// long as holders outside of the cycle can return enough of them. WithDeadlockCheck refuses a call
-// that would close a cycle. A search looks at 10,000 holders and waiters at most, and delays no
-// other call.
+// A waiting caller's locks are known from the context that it gives to Acquire: that of
+// Lease.Context, or of the functions of Do, Lead and Once. The search does not see the locks of a
+// caller that waits under another context. A caller that waits for permits is in no cycle as long as
+// holders outside of the cycle can return enough of them. WithDeadlockCheck refuses a call that
+// would close a cycle. A search visits 10,000 holders and waiters at most, and delays no other call.
 func (c *Cluster) WhyBlocked(ctx context.Context, name string) (Blocked, error) {
 	if err := checkCall(ctx, name); err != nil {
 		return Blocked{}, err
@@ -305,7 +302,7 @@ func (c *Cluster) WhyBlocked(ctx context.Context, name string) (Blocked, error) 
 	return c.blocked(l), nil
 }
 
-// blocked is what a lock's state says of why it cannot be had.
+// blocked is the public form of a lock's state.
 func (c *Cluster) blocked(l fsm.LockState) Blocked {
 	b := Blocked{Name: l.Name}
 	now := c.clock.Now()
@@ -338,7 +335,7 @@ func (c *Cluster) blocked(l fsm.LockState) Blocked {
 	return b
 }
 
-// held is how long ago a command was applied, 0 if that is not known.
+// held is the time since a command was applied, 0 if this node does not remember that.
 func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
 	begin, known := c.keeper.times.At(since, now)
 	if !known {
@@ -347,8 +344,7 @@ func (c *Cluster) held(since uint64, now lease.Instant) time.Duration {
 	return time.Duration(now - begin)
 }
 
-// left is what is left of a time that began when a command was applied, as this node's clock sees
-// it.
+// left is the rest of a time that began when a command was applied, by this node's clock.
 func (c *Cluster) left(since uint64, d time.Duration, now lease.Instant) time.Duration {
 	begin, known := c.keeper.times.At(since, now)
 	if !known {
@@ -360,7 +356,7 @@ func (c *Cluster) left(since uint64, d time.Duration, now lease.Instant) time.Du
 // leaseKey is the key under which a lease's context carries it.
 type leaseKey struct{}
 
-// within are the tokens of the leases in whose contexts ctx was made, the innermost first.
+// within returns the tokens of the leases from whose contexts ctx was made, the innermost first.
 func (c *Cluster) within(ctx context.Context) (tokens []uint64) {
 	for len(tokens) < fsm.WhileMax {
 		l, _ := ctx.Value(leaseKey{}).(*tenure)

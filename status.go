@@ -60,9 +60,9 @@ type Status struct {
 	// first time it also waits for the voters, as Cluster.Ready does. It is false while the node is
 	// ill.
 	Ready bool
-	// Waits says in words why Ready is false: what ails the node, as "the disk has not finished a
-	// write for 3 s" or "no answer from the raft leader for 2 s", or what it waits for; "" if Ready
-	// is true, and if the node knows of nothing.
+	// Waits is the reason, in words, why Ready is false: an illness, as "the disk has not finished a
+	// write for 3 s" or "no answer from the raft leader for 2 s", or what the node waits for. It is ""
+	// if Ready is true, and if the node knows no reason.
 	Waits         string
 	RaftLeader    string // node id, "" if unknown: a hint, never a proof
 	Term, Applied uint64
@@ -118,7 +118,7 @@ func memberState(s membership.State) MemberState {
 	return StateFailed
 }
 
-// roles tells the role of every node with a replica, as applied here.
+// roles maps each node with a replica to its role, as applied here.
 func roles(now seam.Status) map[string]Role {
 	roles := make(map[string]Role)
 	for _, r := range now.Standbys {

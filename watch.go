@@ -11,11 +11,11 @@ import (
 
 // Event is one change of a lock.
 type Event struct {
-	Index  uint64 // number of the command: the order of events; those of one command have the same
+	Index  uint64 // number of the command, which orders events; the events of one command share it
 	Kind   EventKind
 	Name   string // of the lock
-	Holder Holder // who holds, held or waits. Value: of EventValue, the value that was written, nil when it was removed
-	Reason string // how it ended, for people; of EventForced, the operator's words
+	Holder Holder // present or past holder, or waiter. Its Value, in EventValue: what was written, nil if the value was removed
+	Reason string // why it ended, for people; in EventForced the operator's words
 }
 
 // EventKind says what happened.
@@ -24,14 +24,14 @@ type EventKind uint8
 // Kinds of events. Those of an election are followed by an EventLeader where its leader changed.
 const (
 	EventGranted   EventKind = iota + 1 // the lock was granted
-	EventReleased                       // its holder gave it back
-	EventExpired                        // its holder did not renew it in time
-	EventLost                           // its holder's node left, was closed or came back as a new process
-	EventForced                         // an operator took it
-	EventQueued                         // somebody began to wait
-	EventWithdrawn                      // somebody waits no more
+	EventReleased                       // its holder released it
+	EventExpired                        // its holder's session was not renewed in time
+	EventLost                           // its holder's node left, was closed or restarted
+	EventForced                         // an operator ended the grant
+	EventQueued                         // a waiter joined the queue
+	EventWithdrawn                      // a waiter left the queue without a grant
 	EventValue                          // the lock's value was written or removed
-	EventResync                         // events are missing before the next one: read the state anew
+	EventResync                         // events are missing before the next one: read the state again
 	EventLeader                         // an election has another leader, or none: then Holder is empty
 )
 
@@ -49,17 +49,16 @@ func (k EventKind) String() string {
 // Watch yields every change of the locks whose names begin with prefix, in the order of the log, as
 // this node applies it. It begins with the call, not with the iteration.
 //
-// A consumer that keeps up misses nothing. For one that does not, at most 4,096 events or 4 MiB of
-// values wait; further ones are dropped, and an EventResync, whose name is prefix, takes their
-// place. The same happens when this node has caught up by a snapshot. Then read the state with
-// Locks, and go on with the events that follow. To begin with a state, call Locks after Watch: a
-// change in between is then seen twice, in the list and as an event, and its token says that it is
-// one. A node that was just opened yields again what it applies from its own log: call Ready before
-// Watch.
+// A consumer that keeps up misses nothing. For a slower one at most 4,096 events or 4 MiB of values
+// wait; the node drops further ones, and an EventResync, whose name is prefix, takes their place.
+// The same happens when this node has caught up by a snapshot. Then read the state with Locks, and
+// go on with the events that follow. To begin with a state, call Locks after Watch: a change in
+// between is then in the list and among the events, with the same token. A node that was just
+// opened yields again what it applies from its own log: call Ready before Watch.
 //
-// The end of ctx and of the node is an error, which ends the iteration; so does *ExhaustedError
-// when this node has 1,024 watches. A watch that is never iterated ends with ctx. It can be
-// iterated once.
+// The iteration ends with an error when ctx or the node ends, and with an *ExhaustedError when this
+// node has 1,024 watches. A watch that is never iterated ends with ctx. A watch can be iterated
+// once.
 func (c *Cluster) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error] {
 	w, err := c.watch(ctx, prefix, false)
 	return func(yield func(Event, error) bool) {
@@ -108,7 +107,7 @@ func (c *Cluster) next(ctx context.Context, w *feed.Watch) (events []fsm.Event, 
 	return events, gap, c.apiError(err)
 }
 
-// kindOf is the public kind of an event, 0 if it is not told.
+// kindOf is the public kind of an event, 0 if it has none.
 func kindOf(e *fsm.Event) EventKind {
 	switch e.Kind {
 	case fsm.EventGranted:
@@ -133,25 +132,27 @@ func kindOf(e *fsm.Event) EventKind {
 }
 
 func event(e *fsm.Event) Event {
-	told := Event{Index: e.Index, Kind: kindOf(e), Name: e.Name, Holder: holder(e.Holder(), append([]byte(nil), e.Value...))}
-	if e.Value != nil && told.Holder.Value == nil {
-		told.Holder.Value = []byte{}
+	shown := Event{
+		Index: e.Index, Kind: kindOf(e), Name: e.Name, Reason: reasonOf(e.Reason, e.Detail),
+		Holder: holder(e.Holder(), append([]byte(nil), e.Value...)),
 	}
-	told.Reason = reasonOf(e.Reason, e.Detail)
-	return told
+	if e.Value != nil && shown.Holder.Value == nil {
+		shown.Holder.Value = []byte{}
+	}
+	return shown
 }
 
-// leaderAfter is who leads an election after the first of some events, if that has changed the
-// leader and no other event of the same command gives it the next.
+// leaderAfter is the EventLeader that follows the first of some events, if that event changed the
+// leader of an election, and no later event of the same command names the next leader.
 func leaderAfter(events []fsm.Event) (Event, bool) {
 	e := &events[0]
-	told := Event{Index: e.Index, Kind: EventLeader, Name: e.Name}
+	change := Event{Index: e.Index, Kind: EventLeader, Name: e.Name}
 	switch {
 	case !e.Election:
 		return Event{}, false
 	case e.Kind == fsm.EventGranted:
-		told.Holder = holder(e.Holder(), nil)
-		return told, true
+		change.Holder = holder(e.Holder(), nil)
+		return change, true
 	case e.Kind != fsm.EventReleased && e.Kind != fsm.EventLost && e.Kind != fsm.EventForced:
 		return Event{}, false
 	}
@@ -163,10 +164,10 @@ func leaderAfter(events []fsm.Event) (Event, bool) {
 			return Event{}, false
 		}
 	}
-	return told, true
+	return change, true
 }
 
-// reasonOf says to people how something ended: in the operator's words, if there are any.
+// reasonOf is the reason of an end, for people: the operator's words, if there are any.
 func reasonOf(r fsm.Reason, detail string) string {
 	if detail != "" {
 		return detail
