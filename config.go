@@ -46,8 +46,8 @@ type Config struct {
 	// Default: the bound address.
 	Advertise string
 	// Join lists addresses of other nodes: host:port, dns+host:port, dnssrv+name, file+path. The node
-	// tries them forever, and resolves names again every minute. Other nodes name a node that has no
-	// Join in theirs.
+	// tries them forever, and resolves names again every minute. While they lead to no node, it tries
+	// the addresses of other nodes that DataDir has. Other nodes name a node that has no Join in theirs.
 	Join []string
 	// Bootstrap is the number of nodes that must have met before the first group forms. More than
 	// half of them must agree on its founder, and the group serves no lock before it has so many

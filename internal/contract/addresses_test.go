@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,6 +187,66 @@ func TestAFleetThatMovesAsAWholeFindsItselfThroughItsNames(t *testing.T) {
 	if l := acquire(t, nodes[1], "before"); l.Token() <= token {
 		t.Errorf("token %d after %d", l.Token(), token)
 	}
+}
+
+// book resolves one name, or none once that is gone.
+type book struct {
+	gone  atomic.Bool
+	hosts []string
+}
+
+func (b *book) LookupHost(_ context.Context, host string) ([]string, error) {
+	if b.gone.Load() {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return b.hosts, nil
+}
+
+func (b *book) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	return "", nil, errors.ErrUnsupported
+}
+
+// The name server may live on the machines that were restarted.
+func TestAFleetThatRestartsAsAWholeFindsItselfAlsoWhenItsNameIsGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		names := &book{hosts: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}}
+		env := simenv.Env{Network: transport.NewMemory(1), Names: names}
+		open := func(i int) *holdfast.Cluster {
+			c, err := holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
+				Name: fmt.Sprint("fleet-", i), Bind: origin(i), Bootstrap: 3, Join: []string{"dns+fleet.example"}, Logger: quiet(),
+				DataDir: filepath.Join(dir, strconv.Itoa(i)), Secrets: []string{"a secret of this fleet"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		nodes := []*holdfast.Cluster{open(0), open(1), open(2)}
+		allReady(t, nodes)
+		time.Sleep(time.Minute)
+		for _, c := range nodes {
+			c.Close()
+		}
+		names.gone.Store(true)
+		nodes = []*holdfast.Cluster{open(0), nil, nil}
+		time.Sleep(time.Minute)
+		for _, v := range nodes[0].Status().Voters { // gossip has not seen the others
+			if !strings.HasPrefix(v.Name, "fleet-") || !strings.HasPrefix(v.Addr, "10.0.0.") {
+				t.Errorf("a voter is %+v", v)
+			}
+		}
+		nodes[1], nodes[2] = open(1), open(2)
+		allReady(t, nodes)
+		for _, c := range nodes {
+			serves(t, until(time.Minute), c)
+		}
+		for _, c := range nodes {
+			c.Close()
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
 }
 
 func TestAFleetServesOverIPv6(t *testing.T) {

@@ -1,9 +1,10 @@
 // Package datadir owns a node's data directory: it admits one process at a time, and keeps the
 // node's identity.
 //
-// The directory holds lock (the file lock), identity.json, and raft/ and files with that prefix (of
-// internal/consensus); after a recovery also before-recovery/, with what was there before. Open raises the node's incarnation on disk before anything else, so that the
-// group can distinguish this process from earlier ones of the node.
+// The directory holds lock (the file lock), identity.json, peers.json (where other nodes were last),
+// and raft/ and files with that prefix (of internal/consensus); after a recovery also
+// before-recovery/, with what was there before. Open raises the node's incarnation on disk before
+// anything else, so that the group can distinguish this process from earlier ones of the node.
 //
 // A directory that had an identity never receives a new one. A node that lost its Raft log but kept
 // its replica's id would forget votes and acknowledged entries: when the group has removed the
@@ -51,6 +52,11 @@ type Dir interface {
 	// the group; if it is Removed, the node's next life begins. Raft must have been stopped before.
 	// After an error Drop may be repeated; Open completes it.
 	Drop() error
+	// Peers is what SavePeers last saved, nil if there is nothing that can be read.
+	Peers() []Peer
+	// SavePeers saves where other nodes are, at most PeersMax of them. After an error the former ones
+	// or the new ones are on disk.
+	SavePeers(peers []Peer) error
 	// RaftDir is the directory of the Raft log and snapshots, on FS; it exists.
 	RaftDir() string
 	// Place is the place of this process: its lock file and the boot of the kernel that keeps the

@@ -189,24 +189,7 @@ func store(fsys vfs.FS, path string, id Identity) error {
 	if err != nil {
 		return err
 	}
-	name := fsys.PathJoin(path, identityName)
-	temp := name + ".tmp"
-	_ = fsys.Remove(temp) // of a process that died in store
-	f, err := fsys.Create(temp)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(temp, name); err != nil {
-		return err
-	}
-	return syncDir(fsys, path)
+	return replace(fsys, path, identityName, data)
 }
 
 func syncDir(fsys vfs.FS, path string) error {

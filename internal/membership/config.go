@@ -24,6 +24,7 @@ type Config struct {
 	Keys      [][]byte           // 16, 24 or 32 bytes each; the first encrypts, all decrypt; none: packets are plain
 	Streams   bool               // streams alone: TLS protects them, and no Keys protect packets
 	Join      []string           // see ParseJoin; may be empty
+	Known     func() []string    // addresses to try when Join leads to no node; may be nil
 	Logger    *slog.Logger       // default: discards
 	Resolver  Resolver           // default: net.DefaultResolver
 

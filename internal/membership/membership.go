@@ -34,6 +34,7 @@ const (
 type Gossip struct {
 	self     Meta
 	entries  []string
+	known    func() []string
 	resolver Resolver
 	table    *table
 	delegate *delegate
@@ -83,6 +84,7 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 	g := &Gossip{
 		self:     cfg.Meta,
 		entries:  cfg.Join,
+		known:    cfg.Known,
 		resolver: cfg.Resolver,
 		table:    newTable(cfg.Meta),
 		log:      newLogFilter(cfg.Logger),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ const (
 	rejoinMissing = 8 * time.Second        // pause while a member is missing and another is here
 	lookupLimit   = 5 * time.Second        // for all lookups of one entry
 	addrsMax      = 256                    // addresses tried in one round
+	knownMax      = 4 * dialsMax           // of those known before
 	dialsMax      = 4                      // at once
 	toldMax       = 8                      // addresses in an error
 	streamEvery   = 2 * time.Second        // between exchanges over streams, while packets are lost
@@ -113,17 +115,28 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }
 
-// round tries every address that may be a missing member's. It reports whether there was any, and
-// returns the errors unless a node answered.
+// round tries every address that may be a missing member's, and those that were known before if these
+// lead to no node. It reports whether there was any, and returns the errors unless a node answered.
 func (g *Gossip) round() (missing bool, err error) {
 	addrs, failed := g.targets()
-	if len(addrs) == 0 {
-		if g.table.alone() {
-			return false, failed
-		}
-		return false, nil
+	answered, err := g.try(addrs)
+	failed = errors.Join(failed, err)
+	if !answered && g.table.alone() {
+		known := g.knownBefore(addrs)
+		addrs = append(addrs, known...)
+		answered, err = g.try(known)
+		failed = errors.Join(failed, err)
 	}
-	answered, told := false, 0
+	if answered || !g.table.alone() {
+		failed = nil
+	}
+	return len(addrs) > 0, failed
+}
+
+// try tries addresses, a few at once, and reports whether a node answered. The error has the first
+// errors.
+func (g *Gossip) try(addrs []string) (answered bool, failed error) {
+	told := 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, dialsMax)
@@ -145,10 +158,19 @@ func (g *Gossip) round() (missing bool, err error) {
 		})
 	}
 	wg.Wait()
-	if answered || !g.table.alone() {
-		return true, nil
+	return answered, failed
+}
+
+// knownBefore are a few of the addresses that were known before, without those that were tried: to
+// try all would keep a node from its Join entries for long.
+func (g *Gossip) knownBefore(tried []string) []string {
+	if g.known == nil {
+		return nil
 	}
-	return true, failed
+	skip := g.here()
+	known := slices.DeleteFunc(g.known(), func(addr string) bool { return skip[addr] || slices.Contains(tried, addr) })
+	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
+	return known[:min(len(known), knownMax)]
 }
 
 // explainEOF explains the end of a connection without a reason. Memberlist's error wraps nothing.

@@ -150,3 +150,38 @@ func TestClustersWithOtherKeysNeverMerge(t *testing.T) {
 		together(t, 20*time.Second, a, d)
 	})
 }
+
+// The name of a fleet may be gone when all of it is restarted.
+func TestANodeTriesWhereOthersWereWhenItsJoinEntriesLeadToNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		known := func(c *Config) {
+			c.Known = func() []string { return []string{"10.0.0.1:7643", "10.0.0.2:7643", "10.0.0.3:7643"} }
+		}
+		a := f.start("a", 1, "10.0.0.1:7643", known, "gone")
+		<-a.Tried()
+		err := a.JoinError()
+		if err == nil || !strings.Contains(err.Error(), "no such host gone") || !strings.Contains(err.Error(), "join 10.0.0.2:7643") {
+			t.Errorf("JoinError = %v, want the name and the addresses", err)
+		}
+		b := f.start("b", 1, "10.0.0.2:7643", nil)
+		together(t, 20*time.Second, a, b)
+		if err := a.JoinError(); err != nil {
+			t.Errorf("JoinError = %v in company, want nil", err)
+		}
+	})
+}
+
+// A directory that was copied to another fleet knows the addresses of the first.
+func TestANodeDoesNotTryWhereOthersWereWhenAJoinEntryLeadsToOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.start("b", 1, "10.0.0.2:7643", nil)
+		a := f.start("a", 1, "10.0.0.1:7643", func(c *Config) {
+			c.Known = func() []string { t.Error("asked for known addresses"); return nil }
+		}, "10.0.0.2")
+		<-a.Tried()
+	})
+}

@@ -25,8 +25,9 @@
 // The API calls New once, Open once, and then anything from any goroutine. After an error of Open
 // nothing of the node is left, and the API calls nothing else. Close may be called at any time
 // after Open; it ends the leases first, and when it returns no goroutine, descriptor or port of the
-// node is left, and no upcall follows. Two things outlive it: a call of Config.TokenFloor that does
-// not return, and the files of an engine that has failed.
+// node is left, and no upcall follows. Three things outlive it: a call of Config.TokenFloor that
+// does not return, the files of an engine that has failed, and a write of peers.json to a disk that
+// hangs.
 //
 // The node calls the Listener: Identified first, from Open; LeaderChanged and Expired from the
 // goroutines of the replica; EndLeases, Stopping and Stopped last, in this order, each once
@@ -53,6 +54,7 @@
 //	place.go     whether the node has its place, and what gossip says of it
 //	replicas.go  what the node knows of the other replicas
 //	remove.go    a dead node is removed by an operator's order
+//	known.go     where the other nodes were last, on disk
 //	probe.go     which process is at an address
 //	clients.go   clients of the replica: internal/serve
 //	query.go     what the API asks

@@ -69,6 +69,7 @@ type Node struct {
 	unopened bool // Open has failed
 	endpoint transport.Endpoint
 	gossip   *membership.Gossip
+	known    *known                          // where other nodes were last
 	replica  atomic.Pointer[consensus.Group] // nil before there is one
 
 	// The node's place in a group.
@@ -94,6 +95,7 @@ func New(cfg Config) *Node {
 	n.timekeeper = expiry.NewTimekeeper(n.times, n.clock.Now, n.voter, n.Go)
 	n.pilot = newPilot(n)
 	n.illness = newIllness(n)
+	n.known = newKnown(n)
 	return n
 }
 
@@ -112,6 +114,9 @@ func (n *Node) Open(ctx context.Context) error {
 	n.serveClients()
 	n.Go(n.runMembership)
 	n.Go(n.illness.Run)
+	if !n.fleeting {
+		n.Go(n.known.Run)
+	}
 	return nil
 }
 
@@ -119,6 +124,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openDir(ctx); err != nil {
 		return err
 	}
+	n.known.load()
 	id := n.dir.Identity()
 	n.log = n.cfg.Logger.With("node", id.NodeID, "name", n.cfg.Name)
 	node, err := fsm.ParseNode(id.NodeID)
@@ -190,7 +196,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	}
 	n.gossip, err = membership.Open(ctx, membership.Config{
 		Cluster: n.cfg.Cluster, Meta: n.meta(n.firstPhase()), Endpoint: n.endpoint,
-		Advertise: n.cfg.Advertise, Keys: keys, Join: n.cfg.Join, Streams: security != nil && len(keys) == 0,
+		Advertise: n.cfg.Advertise, Keys: keys, Join: n.cfg.Join, Known: n.known.addresses, Streams: security != nil && len(keys) == 0,
 		Resolver: n.cfg.Env.Names, Logger: n.log, OnMessage: n.founder.message, OnChange: n.gossipChanged,
 	})
 	if err != nil {

@@ -89,10 +89,14 @@ func (q *quorum) missing(group *consensus.Group) (list, nodes []string, voters i
 	return list, nodes, len(members.Voters)
 }
 
-// described names a node in the log: its id, and the name and address that gossip knows.
+// described names a node in the log: its id, and the name and address that gossip knows, or that
+// were known before this process started.
 func (n *Node) described(node string) string {
 	if m, ok := n.gossip.Member(node); ok {
 		return fmt.Sprintf("%s (%q at %s)", node, m.Name, m.Addr)
+	}
+	if p, ok := n.known.find(node); ok {
+		return fmt.Sprintf("%s (%q, last at %s)", node, p.Name, p.Addr)
 	}
 	return node + " (never seen)"
 }

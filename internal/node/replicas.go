@@ -27,6 +27,8 @@ func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []sea
 		r := seam.Replica{Node: node, Heard: -1}
 		if m, ok := n.gossip.Member(node); ok {
 			r.Name, r.Addr = m.Name, m.Addr
+		} else if p, ok := n.known.find(node); ok {
+			r.Name, r.Addr = p.Name, p.Addr
 		}
 		if one, ok := heard[replica]; ok {
 			r.Heard = time.Since(one.At)

@@ -1,0 +1,88 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+// slowPeers is a directory whose writes of peers wait for a channel, and are counted.
+type slowPeers struct {
+	datadir.Dir
+	hang  chan struct{}
+	wrote int
+}
+
+func (s *slowPeers) SavePeers(peers []datadir.Peer) error {
+	s.wrote++
+	if s.hang != nil {
+		<-s.hang
+	}
+	return s.Dir.SavePeers(peers)
+}
+
+// pairOn opens two nodes, the first on such a directory.
+func pairOn(t *testing.T, hang chan struct{}) (*slowPeers, []*Node) {
+	dir, err := datadir.OpenFS(vfs.NewMem(), "/data", "test", fsm.Place{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := &slowPeers{Dir: dir, hang: hang}
+	network := transport.NewMemory(1)
+	a := opened(t, &heard{}, Config{Bind: "10.0.0.1:7643", Bootstrap: 2, Name: "first", Env: simenv.Env{Network: network, Dir: slow}})
+	b := opened(t, &heard{}, Config{Bind: "10.0.0.2:7643", Bootstrap: 2, Name: "second", Join: []string{"10.0.0.1"}, Env: simenv.Env{Network: network}})
+	ready(t, a, b)
+	return slow, []*Node{a, b}
+}
+
+func TestANodeSavesWhereTheOthersAreAndRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow, nodes := pairOn(t, nil)
+		time.Sleep(3 * time.Minute)
+		want := []datadir.Peer{{Node: nodes[1].ID(), Name: "second", Addr: "10.0.0.2:7643"}}
+		if got := slow.Peers(); !slices.Equal(got, want) {
+			t.Errorf("saved %v, want %v", got, want)
+		}
+		if slow.wrote > 2 {
+			t.Errorf("wrote %d times while nothing changed", slow.wrote)
+		}
+		nodes[1].Close() // its memory goes with it, and its replica
+		time.Sleep(2 * time.Minute)
+		if got := slow.Peers(); len(got) != 0 {
+			t.Errorf("%v is still saved of a node that has left", got)
+		}
+		nodes[0].Close()
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}
+
+// An address is no reason to hold up anything.
+func TestADiskThatHangsAtTheAddressesDelaysNothingButALittleOfClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		slow, nodes := pairOn(t, hang)
+		time.Sleep(3 * time.Minute)
+		if slow.wrote != 1 {
+			t.Errorf("%d writes wait for the disk", slow.wrote)
+		}
+		ready(t, nodes...)
+		begin := time.Now()
+		nodes[0].Close()
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		nodes[1].Close()
+		close(hang)
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}
