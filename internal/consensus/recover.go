@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftpb"
-	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
-	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -40,21 +36,18 @@ func (r Reading) Further(o Reading) bool {
 }
 
 // Read reads the directory of a replica that was started before. Config.Node, Incarnation (a
-// later one than those of the directory), Life, Cluster, Dir and FS say which. Read works on a copy in memory, and changes nothing in the directory. The entries
-// that the replica does not know to be committed count: the former raft leader may have answered
-// them. Errors are those of Open.
+// later one than those of the directory), Life, Cluster, Dir and FS say which. Read changes nothing in
+// the directory: what the engine writes stays in memory. The entries that the replica does not know to
+// be committed count: the former raft leader may have answered them. Errors are those of Open.
 func Read(ctx context.Context, cfg Config) (Reading, error) {
-	memory := vfs.NewMem()
-	if err := copyTree(memory, cfg.FS, cfg.Dir); err != nil {
-		return Reading{}, fmt.Errorf("holdfast: reading %s: %w", cfg.Dir, err)
-	}
-	if err := copyTree(memory, cfg.FS, store.MarkOf(cfg.Dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	over, err := newOverlay(cfg.FS, cfg.Dir)
+	if err != nil {
 		return Reading{}, fmt.Errorf("holdfast: reading %s: %w", cfg.Dir, err)
 	}
 	var log tail
-	cfg.FS, cfg.tail = memory, &log
+	cfg.FS, cfg.tail = over, &log
 	var state *fsm.Machine
-	err := alone(ctx, cfg, StartRestart, func(group *Group) error {
+	err = alone(ctx, cfg, StartRestart, func(group *Group) error {
 		state = group.Fork()
 		return nil
 	})
@@ -168,42 +161,4 @@ func (t *tail) entry(e *raftpb.Entry) {
 	case raftpb.RemoveNode:
 		delete(t.voters, change.ReplicaID)
 	}
-}
-
-// copyTree copies a file or a directory.
-func copyTree(to, from vfs.FS, path string) error {
-	info, err := from.Stat(path)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return copyFile(to, from, path)
-	}
-	if err := to.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	names, err := from.List(path)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := copyTree(to, from, from.PathJoin(path, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyFile(to, from vfs.FS, path string) error {
-	in, err := from.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := to.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }

@@ -100,15 +100,14 @@ func (o *Offline) Written() (last time.Time) {
 	return last
 }
 
-// Build makes an empty directory for the Raft data of the replacement, and returns a file system that
-// shows it as RaftDir.
-func (o *Offline) Build() (vfs.FS, error) {
+// Build makes an empty directory for the Raft data of the replacement.
+func (o *Offline) Build() (raft string, err error) {
 	build := o.fs.PathJoin(o.path, buildName)
 	if err := o.fs.RemoveAll(build); err != nil {
-		return nil, unwritable(build, err)
+		return "", unwritable(build, err)
 	}
-	raft := o.fs.PathJoin(build, raftName)
-	return &shifted{o.fs, o.RaftDir(), raft}, makeDir(o.fs, raft)
+	raft = o.fs.PathJoin(build, raftName)
+	return raft, makeDir(o.fs, raft)
 }
 
 // Replace makes a new node and its replica, which the caller has put into the directory of Build, the

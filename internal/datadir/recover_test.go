@@ -24,11 +24,10 @@ func replaced(fsys vfs.FS, node, group string) error {
 	if err != nil {
 		return err
 	}
-	fsys, err = o.Build()
+	raft, err := o.Build()
 	if err != nil {
 		return err
 	}
-	raft := o.RaftDir()
 	for _, name := range []string{fsys.PathJoin(raft, node), raft + ".mark"} {
 		f, err := fsys.Create(name)
 		if err != nil {
@@ -41,7 +40,7 @@ func replaced(fsys vfs.FS, node, group string) error {
 			return err
 		}
 	}
-	if err := errors.Join(syncDir(fsys, raft), syncDir(o.FS(), o.FS().PathJoin(disk, buildName))); err != nil {
+	if err := errors.Join(syncDir(fsys, raft), syncDir(fsys, fsys.PathDir(raft))); err != nil {
 		return err
 	}
 	return o.Replace(node, group, "fleet")

@@ -99,12 +99,12 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := s.recover(cfg); err != nil {
 		return Report{}, err
 	}
-	fsys, err := s.Dir.Build()
+	raft, err := s.Dir.Build()
 	if err != nil {
 		return Report{}, err
 	}
 	err = consensus.Found(ctx, consensus.Config{
-		Node: s.Node, Cluster: s.Group, Dir: s.Dir.RaftDir(), FS: fsys, Logger: cfg.Logger, Wall: cfg.Now,
+		Node: s.Node, Cluster: s.Group, Dir: raft, FS: s.Dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
 	}, s.state)
 	if err != nil {
 		return Report{}, err

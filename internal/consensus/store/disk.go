@@ -68,6 +68,16 @@ func (d *disk) path(name string) string {
 	return name
 }
 
+// present is the path of a snapshot's file now. The engine sends the file from the path in its record,
+// which names the directory, and the machine, of the time when the snapshot was written.
+func present(dir, recorded string) (path string) {
+	const below = 5 // deployment, part, replica, snapshot, file
+	for range below {
+		recorded, path = filepath.Dir(recorded), filepath.Join(filepath.Base(recorded), path)
+	}
+	return filepath.Join(dir, hostDir, path)
+}
+
 // alive parks the caller if the group has failed.
 func (d *disk) alive() error {
 	select {

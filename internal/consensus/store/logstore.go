@@ -219,6 +219,9 @@ func (s *logStore) IterateEntries(entries []raftpb.Entry, size, shard, replica, 
 // GetSnapshot reads the record of the last snapshot.
 func (s *logStore) GetSnapshot(shard, replica uint64) (raftpb.Snapshot, error) {
 	snapshot, err := s.ILogDB.GetSnapshot(shard, replica)
+	if snapshot.Filepath != "" {
+		snapshot.Filepath = present(s.Dir, snapshot.Filepath)
+	}
 	return snapshot, s.sound("reading a snapshot's record", err)
 }
 
