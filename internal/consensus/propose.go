@@ -76,6 +76,9 @@ func (g *Group) Barrier(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotProposed, err)
 	}
+	if err := g.Failure(); err != nil {
+		return err
+	}
 	if !g.hearsRaftLeader() {
 		return fmt.Errorf("%w: the raft leader is no member yet, as far as this replica has applied", ErrNotProposed)
 	}

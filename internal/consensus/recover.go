@@ -75,8 +75,8 @@ func Found(ctx context.Context, cfg Config, state *fsm.Machine) error {
 	cfg.state = state
 	err := alone(ctx, cfg, StartBootstrap, func(group *Group) error {
 		err := group.Barrier(ctx)
-		for ; errors.Is(err, ErrNotProposed) && ctx.Err() == nil; err = group.Barrier(ctx) {
-			<-time.After(aloneTick) // it is not raft leader yet
+		for ; err != nil && group.Failure() == nil && ctx.Err() == nil; err = group.Barrier(ctx) {
+			<-time.After(aloneTick) // it is not raft leader yet, or the machine is busy
 		}
 		if err != nil {
 			return err

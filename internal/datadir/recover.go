@@ -110,6 +110,9 @@ func (o *Offline) Build() (raft string, err error) {
 	return raft, makeDir(o.fs, raft)
 }
 
+// Discard removes what is in the directory of Build.
+func (o *Offline) Discard() error { return remove(o.fs, o.fs.PathJoin(o.path, buildName)) }
+
 // Replace makes a new node and its replica, which the caller has put into the directory of Build, the
 // content of this directory. After nil that survives a power cut; after an error the directory is
 // as it was before, or Open completes the replacement.
@@ -118,11 +121,11 @@ func (o *Offline) Replace(node, clusterID, cluster string) error {
 	id.NodeID, id.ClusterID, id.Incarnation, id.Started = node, clusterID, 1, true
 	build := o.fs.PathJoin(o.path, buildName)
 	if err := store(o.fs, build, id); err != nil {
-		return unwritable(build, err)
+		return errors.Join(unwritable(build, err), o.Discard())
 	}
 	valid := o.fs.PathJoin(o.path, recoveryName)
 	if err := errors.Join(o.fs.Rename(build, valid), syncDir(o.fs, o.path)); err != nil {
-		return unwritable(valid, err)
+		return errors.Join(unwritable(valid, err), o.Discard())
 	}
 	if err := completeRecovery(o.fs, o.path); err != nil {
 		return err

@@ -99,17 +99,26 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := s.recover(cfg); err != nil {
 		return Report{}, err
 	}
+	if err := s.build(ctx, cfg); err != nil {
+		return Report{}, fmt.Errorf("holdfast: nothing was recovered, and %s is as it was: see that its disk has room and can be "+
+			"written, and run the recovery again: %w", s.Dir.Path(), errors.Join(err, s.Dir.Discard()))
+	}
+	if err := s.Dir.Replace(s.Node, s.Group, s.Cluster); err != nil {
+		return Report{}, fmt.Errorf("holdfast: see that the disk of %s has room and can be written, and run the recovery again: %w",
+			s.Dir.Path(), err)
+	}
+	return s.Report, nil
+}
+
+// build makes the new group beside the former data.
+func (s *source) build(ctx context.Context, cfg Config) error {
 	raft, err := s.Dir.Build()
 	if err != nil {
-		return Report{}, err
+		return err
 	}
-	err = consensus.Found(ctx, consensus.Config{
+	return consensus.Found(ctx, consensus.Config{
 		Node: s.Node, Cluster: s.Group, Dir: raft, FS: s.Dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
 	}, s.state)
-	if err != nil {
-		return Report{}, err
-	}
-	return s.Report, s.Dir.Replace(s.Node, s.Group, s.Cluster)
 }
 
 // recover gives the state to the new group.
