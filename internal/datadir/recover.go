@@ -17,7 +17,7 @@ import (
 // A recovery replaces the replica in a directory, and its node, by the only replica of a new group.
 // It is built beside the former one, in a directory of its own. One rename makes that valid, and from
 // then on Open and OpenOffline complete the replacement. The former data stays in formerName until
-// the next recovery.
+// the recovery of a directory that was opened in between.
 const (
 	buildName    = "recovery.new"
 	recoveryName = "recovery"
@@ -155,7 +155,9 @@ func completeRecovery(fsys vfs.FS, path string) error {
 		return errors.Join(remove(fsys, valid), remove(fsys, fsys.PathJoin(path, buildName)))
 	}
 	former := fsys.PathJoin(path, formerName)
-	if exists(fsys, fsys.PathJoin(valid, raftName)) && exists(fsys, fsys.PathJoin(path, raftName)) {
+	if id, err := load(fsys, fsys.PathJoin(path, identityName)); err == nil && id.Incarnation == 1 && exists(fsys, fsys.PathJoin(former, identityName)) {
+		former = "" // what is there was recovered, and never opened: the data from before that stays
+	} else if exists(fsys, fsys.PathJoin(valid, raftName)) && exists(fsys, fsys.PathJoin(path, raftName)) {
 		if err := fsys.RemoveAll(former); err != nil { // of an earlier recovery
 			return unwritable(former, err)
 		}
@@ -185,10 +187,14 @@ func remove(fsys vfs.FS, path string) error {
 	return nil
 }
 
-// swap moves a file to its place, durably, and what was there to former.
+// swap moves a file to its place, durably, and what was there to former, or nowhere if that is "".
 func swap(fsys vfs.FS, from, path, former, name string) error {
 	to := fsys.PathJoin(path, name)
-	if exists(fsys, to) {
+	if former == "" {
+		if err := fsys.RemoveAll(to); err != nil {
+			return err
+		}
+	} else if exists(fsys, to) {
 		if err := makeDir(fsys, former); err != nil {
 			return err
 		}

@@ -88,3 +88,32 @@ func TestARecoveryHasHappenedOrNotWhereverItsProcessDies(t *testing.T) {
 		t.Errorf("%d before and %d after of %d steps: this test has shown little", was, is, steps)
 	}
 }
+
+// An operator who recovers twice keeps the data from before the first time.
+func TestASecondRecoveryKeepsTheFormerDataUntilTheDirectoryWasOpened(t *testing.T) {
+	t.Parallel()
+	fsys := vfs.NewStrictMem()
+	old := found(t, openDisk(t, fsys))
+	former := func() string {
+		id, err := load(fsys, fsys.PathJoin(disk, formerName, identityName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id.NodeID
+	}
+	first, second := NewID(), NewID()
+	for _, node := range []string{first, second} {
+		if err := replaced(fsys, node, NewID()); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := fsys.List(fsys.PathJoin(disk, formerName, raftName)); err != nil || former() != old.NodeID || len(left) != 1 || left[0] != "log" {
+			t.Errorf("of %s are kept %q: %v", former(), left, err)
+		}
+	}
+	if id := openDisk(t, fsys).Identity(); id.NodeID != second {
+		t.Errorf("%+v", id)
+	}
+	if err := replaced(fsys, NewID(), NewID()); err != nil || former() != second {
+		t.Errorf("of %s: %v", former(), err)
+	}
+}
