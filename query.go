@@ -30,8 +30,10 @@ type LockInfo struct {
 	Value     []byte
 	LastToken Token // the highest of all grants of this name that the group remembers; zero without one
 	Limit     int
-	Delayed   int    // places that stay taken after the end of their grant: WithMinHold, WithLockDelay
-	Past      []Past // from Inspect: the last grants that have ended, the latest first
+	Election  bool          // its holders and waiters are candidates: Lead, Campaign, Every
+	Held      time.Duration // of the first holder, approximately, by this node's clock; zero if the grant began before this node remembers
+	Delayed   int           // places that stay taken after the end of their grant: WithMinHold, WithLockDelay
+	Past      []Past        // from Inspect: the last grants that have ended, the latest first
 }
 
 // Past is a grant of a lock that has ended.
@@ -67,7 +69,7 @@ func (c *Cluster) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err != nil {
 		return LockInfo{}, err
 	}
-	info := lockInfo(l.Lock)
+	info := c.lockInfo(l.Lock)
 	info.Past = c.past(l.Past)
 	return info, nil
 }
@@ -107,7 +109,7 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 				yield(LockInfo{}, c.apiError(err))
 				return
 			}
-			if !yield(lockInfo(l.Lock), nil) {
+			if !yield(c.lockInfo(l.Lock), nil) {
 				return
 			}
 		}
@@ -236,14 +238,19 @@ func holder(h fsm.Holder, value []byte) Holder {
 	}
 }
 
-func lockInfo(l fsm.Lock) LockInfo {
+func (c *Cluster) lockInfo(l fsm.Lock) LockInfo {
 	value := bytes.Clone(l.Value) // the caller may write to it
 	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit), Delayed: len(l.Rests)}
 	for _, h := range l.Holders {
 		info.Holders = append(info.Holders, holder(h, value))
+		info.Election = info.Election || h.Election
 	}
 	for _, w := range l.Waiters {
 		info.Waiters = append(info.Waiters, holder(w, value))
+		info.Election = info.Election || w.Election
+	}
+	if len(l.Holders) > 0 {
+		info.Held = c.held(l.Holders[0].Granted, c.clock.Now())
 	}
 	return info
 }

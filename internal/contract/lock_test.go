@@ -306,6 +306,36 @@ func TestLocksListsByPrefixInOrder(t *testing.T) {
 	}
 }
 
+func TestLocksTellsWhatAnElectionIsAndForHowLongALockIsHeld(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(c *holdfast.Cluster) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for _, name := range []string{"first", "lock"} { // what the first commands of a node's life began is older than its memory
+			if _, err := c.Acquire(ctx, name); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		campaign, err := c.Campaign(ctx, "election")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		for info, err := range c.Locks(ctx, "") {
+			if info.Name != "first" && (err != nil || info.Election != (info.Name == "election") || info.Held < 9*time.Second || info.Held > 12*time.Second) {
+				t.Errorf("%q: election %v, held for %v, %v", info.Name, info.Election, info.Held, err)
+			}
+		}
+		if info, err := c.Inspect(ctx, "free"); err != nil || info.Held != 0 || info.Election {
+			t.Errorf("a free lock: %+v, %v", info, err)
+		}
+		if err := campaign.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Two names are taken and released as a set while others are listed: the list is the picture of
 // when it began, however long it is read, and holds up no command.
 func TestLocksIsOnePictureHoweverLongItIsRead(t *testing.T) {

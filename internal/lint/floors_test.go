@@ -62,6 +62,7 @@ func floor(path string) (int, bool) {
 		".":                          40,
 		"sim":                        45, // imports the root
 		"holdfasttest":               45, // likewise
+		"httpstatus":                 45, // likewise: whoever imports the root links no page
 		"examples/internal":          48,
 		"examples":                   50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/lint":                 0,  // imports none

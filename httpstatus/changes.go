@@ -1,0 +1,111 @@
+package httpstatus
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+const formMax = 16 << 10 // bytes of a form
+
+// change is something that an operator can do.
+type changeOf struct {
+	done string // said when it is done
+	page string // where the browser goes then, and the parameter of the form that it shows
+	key  string
+	do   func(ctx context.Context, form url.Values, reason string) error
+}
+
+// changes are what POST can do, by path.
+func (h *handler) changes() map[string]changeOf {
+	return map[string]changeOf{
+		"request-release": {"The holder was asked to let go.", "lock", "name", func(ctx context.Context, form url.Values, reason string) error {
+			return onGrant(form, func(name string, token holdfast.Token) error { return h.c.RequestRelease(ctx, name, token, reason) })
+		}},
+		"force-release": {"The grant is over.", "lock", "name", func(ctx context.Context, form url.Values, reason string) error {
+			return onGrant(form, func(name string, token holdfast.Token) error { return h.c.ForceRelease(ctx, name, token, reason) })
+		}},
+		"revoke-node": {"The node holds nothing any more.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
+			return h.c.RevokeNode(ctx, form.Get("node"), reason)
+		}},
+		"remove-node": {"The node is out of the group.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
+			return h.c.RemoveNode(ctx, form.Get("node"), reason)
+		}},
+		"forget-once": {"The key is forgotten: the next call runs it again.", "once", "key", func(ctx context.Context, form url.Values, _ string) error {
+			return h.c.ForgetOnce(ctx, form.Get("key"))
+		}},
+	}
+}
+
+// onGrant calls do for the grant that a form names.
+func onGrant(form url.Values, do func(string, holdfast.Token) error) error {
+	token, err := strconv.ParseUint(form.Get("token"), 10, 64)
+	if err != nil {
+		return badRequest("token is not a number")
+	}
+	return do(form.Get("name"), holdfast.Token(token))
+}
+
+// notices is the text for a change that is done: an address cannot bring words of its own.
+func notices(path string) string { return (&handler{}).changes()[path].done }
+
+// change carries out a POST.
+func (h *handler) change(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/")
+	what := h.changes()[path]
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", "the request comes from another site", ""})
+		return
+	}
+	if h.opts.Authorize == nil {
+		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", "this page is read only", "Options.Authorize permits changes."})
+		return
+	}
+	if err := h.opts.Authorize(r); err != nil {
+		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", err.Error(), ""})
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, formMax)
+	if err := r.ParseForm(); err != nil {
+		h.refuse(w, r, http.StatusBadRequest, &problem{"The form cannot be read", err.Error(), ""})
+		return
+	}
+	reason := strings.TrimSpace(r.PostForm.Get("reason"))
+	err := error(badRequest("a change needs a reason"))
+	if reason != "" {
+		err = what.do(r.Context(), r.PostForm, reason)
+	}
+	h.opts.Logger.Info("an operator's change", "change", path, "name", r.PostForm.Get("name")+r.PostForm.Get("key"),
+		"token", r.PostForm.Get("token"), "node", r.PostForm.Get("node"), "reason", reason, "from", r.RemoteAddr, "error", err)
+	switch {
+	case err != nil:
+		h.refuse(w, r, statusOf(err), explain(err))
+	case wantsJSON(r):
+		writeJSON(w, http.StatusOK, map[string]string{"done": path})
+	default:
+		to := url.Values{"done": {path}}
+		if what.key != "" {
+			to.Set(what.key, r.PostForm.Get(what.key))
+		}
+		w.Header().Set("Location", what.page+"?"+to.Encode()) // relative: the handler does not know where it is mounted
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+func wantsJSON(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "application/json")
+}
+
+// refuse answers a change that did not happen.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, code int, p *problem) {
+	if wantsJSON(r) {
+		writeJSON(w, code, map[string]string{"error": fmt.Sprintf("%s: %s", p.Title, p.Text)})
+		return
+	}
+	h.render(w, "failed", code, page{Query: url.Values{}, Problem: p})
+}

@@ -1,0 +1,106 @@
+package httpstatus
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+const patience = time.Minute // for what takes milliseconds on an idle machine
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// node is a fleet of one.
+func node(t *testing.T) *holdfast.Cluster {
+	t.Helper()
+	return holdfasttest.Fleet(t, 1, holdfasttest.Configure(func(_ int, cfg *holdfast.Config) { cfg.Name = "amber" }))[0]
+}
+
+func acquire(t *testing.T, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
+	t.Helper()
+	l, err := c.Acquire(within(t), name, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// waiter makes a call wait for a lock, and returns when the group has it in the queue.
+func waiter(t *testing.T, c *holdfast.Cluster, name string, opts ...holdfast.Option) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	watch := c.Watch(ctx, name)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = c.Acquire(ctx, name, opts...)
+	}()
+	t.Cleanup(func() { cancel(); <-over })
+	for e, err := range watch {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == holdfast.EventQueued {
+			return
+		}
+	}
+}
+
+// get asks a handler.
+func get(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// read asks for JSON.
+func read(t *testing.T, h http.Handler, path string) map[string]any {
+	t.Helper()
+	code, body := get(t, h, path)
+	v := make(map[string]any)
+	if err := json.Unmarshal([]byte(body), &v); err != nil || code != http.StatusOK {
+		t.Fatalf("%s: %d %v: %s", path, code, err, body)
+	}
+	return v
+}
+
+// post sends a form, as a browser does from a page of the same site unless change says otherwise.
+func post(t *testing.T, h http.Handler, path string, form url.Values, change ...func(*http.Request)) *http.Response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func allow(*http.Request) error { return nil }

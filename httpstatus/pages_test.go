@@ -1,0 +1,305 @@
+package httpstatus
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func paths() []string {
+	return []string{"/", "/members", "/locks", "/elections", "/lock?name=busy", "/once?key=order/1", "/leases", "/events"}
+}
+
+func TestEveryPageIsWholeAndRelativeAndAllowsNoInlineScript(t *testing.T) {
+	t.Parallel()
+	c := node(t)
+	acquire(t, c, "busy", holdfast.WithLabel("import of customers"), holdfast.WithValue([]byte("at row 17")))
+	waiter(t, c, "busy", holdfast.WithLabel("next in line"))
+	if _, err := c.Campaign(within(t), "job", holdfast.WithLabel("candidate")); err != nil {
+		t.Fatal(err)
+	}
+	h := Handler(c, Options{Authorize: allow})
+	seen := map[string]string{
+		"/": "import of customers", "/members": "this node", "/locks": "import of customers", "/elections": "candidate",
+		"/lock?name=busy": "at row 17", "/once?key=order/1": "Nobody has run", "/leases": "busy", "/events": "Live events",
+	}
+	absolute := regexp.MustCompile(`(href|src|action)="(/|\w+:)`)
+	inline := regexp.MustCompile(`<script(>| [^>]*[^"]>)[^<]|<style| style=| on\w+=`)
+	for _, path := range paths() {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		body := w.Body.String()
+		if w.Code != http.StatusOK || !strings.Contains(body, seen[path]) || !strings.HasSuffix(body, "</html>\n") {
+			t.Errorf("%s: %d without %q: %s", path, w.Code, seen[path], body)
+		}
+		if where := absolute.FindString(body); where != "" {
+			t.Errorf("%s: %s works below no other path", path, where)
+		}
+		if where := inline.FindString(body); where != "" {
+			t.Errorf("%s: %q is refused by the policy", path, where)
+		}
+		if policy := w.Header().Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none'") {
+			t.Errorf("%s: the policy is %q", path, policy)
+		}
+	}
+	_, body := get(t, h, "/lock?name=busy")
+	if !strings.Contains(body, "next in line") || !strings.Contains(body, "amber (import of customers) has held it for ") {
+		t.Errorf("the page of a lock does not say why it is blocked: %s", body)
+	}
+	for _, name := range []string{"style.css", "live.js", "icon.svg"} {
+		if code, _ := get(t, h, "/assets/"+name); code != http.StatusOK {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
+	for _, path := range []string{"/assets/layout.html", "/assets/..%2fhandler.go", "/nothing", "/api/nothing"} {
+		if code, _ := get(t, h, path); code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+}
+
+// Names and labels are other people's words: they stay text wherever they are shown.
+func TestHostileNamesStayText(t *testing.T) {
+	t.Parallel()
+	c := node(t)
+	hostile := []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `{{.Node}}`,
+		`</title><svg onload=alert(1)>`, "\u202egnp.exe", `../../livez`, `a?b&c=d#e%00`, `<!--`, `]]>`, "\u2028\u2029",
+	}
+	h := Handler(c, Options{Authorize: allow})
+	for _, name := range hostile {
+		acquire(t, c, name, holdfast.WithLabel(name), holdfast.WithValue([]byte(name)))
+		waiter(t, c, name, holdfast.WithLabel(name+name))
+	}
+	link := regexp.MustCompile(`href="([^"]*)"`)
+	tag := regexp.MustCompile(`<(script>|img|svg onload|!--)`)
+	for _, name := range hostile {
+		for _, path := range append(paths(), "/lock?name="+url.QueryEscape(name), "/locks?q="+url.QueryEscape(name), "/once?key="+url.QueryEscape(name),
+			"/events?q="+url.QueryEscape(name), "/members?q="+url.QueryEscape(name), "/leases?q="+url.QueryEscape(name), "/locks?sort="+url.QueryEscape(name)) {
+			_, body := get(t, h, path)
+			if where := tag.FindString(body); where != "" || strings.Contains(body, " onerror=alert(1)>") && !strings.Contains(body, "onerror=alert(1)&gt;") {
+				t.Errorf("%s: %q got into the page", path, where)
+			}
+		}
+		lock := read(t, h, "/api/lock?name="+url.QueryEscape(name))
+		if lock["name"] != name || lock["holder"].(map[string]any)["label"] != name {
+			t.Errorf("the JSON of %q is %v", name, lock)
+		}
+		_, body := get(t, h, "/locks?q="+url.QueryEscape(name))
+		leads := func(href []string) bool {
+			u, err := url.Parse(html.UnescapeString(href[1]))
+			return err == nil && u.Path == "lock" && u.Query().Get("name") == name
+		}
+		if !slices.ContainsFunc(link.FindAllStringSubmatch(body, -1), leads) {
+			t.Errorf("no link leads to %q", name)
+		}
+	}
+}
+
+func TestTheNamesOfTheJSONAreStable(t *testing.T) {
+	t.Parallel()
+	c := node(t)
+	acquire(t, c, "busy", holdfast.WithLabel("import"))
+	waiter(t, c, "busy")
+	done := acquire(t, c, "past")
+	if err := done.Release(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	h := Handler(c, Options{})
+	var got strings.Builder
+	for _, path := range []string{"status", "members", "locks", "elections", "lock?name=busy", "lock?name=past", "leases", "once?key=k"} {
+		for _, name := range names(read(t, h, "/api/"+path), "") {
+			fmt.Fprintf(&got, "%s %s\n", path, name)
+		}
+	}
+	event, err := json.Marshal(eventView{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(event, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names(fields, "") {
+		fmt.Fprintf(&got, "events %s\n", name)
+	}
+	const golden = "testdata/names.golden"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || got.String() != string(want) {
+		t.Errorf("tools go by these names (UPDATE_GOLDEN=1 writes %s, %v):\n%s", golden, err, got.String())
+	}
+}
+
+// names are the paths of all values.
+func names(v any, at string) (list []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			list = append(list, names(value, at+"."+key)...)
+		}
+	case []any:
+		list = append(list, at+"[]")
+		for _, value := range v {
+			list = append(list, names(value, at+"[]")...)
+		}
+	default:
+		list = append(list, at)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Ten thousand locks are read from the group once for many requests, and a page has one page of
+// them.
+func TestTenThousandLocksAreServedPageByPage(t *testing.T) {
+	t.Parallel()
+	c := node(t)
+	const many = 10_000
+	for i := 0; i < many; i += 50 {
+		var set []string
+		for j := range 50 {
+			set = append(set, fmt.Sprintf("{set}/%05d", i+j))
+		}
+		if _, err := c.AcquireAll(within(t), set, holdfast.WithTTL(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := Handler(c, Options{})
+	seen := make(map[string]bool)
+	for page := 1; page <= 20; page++ {
+		v := read(t, h, fmt.Sprintf("/api/locks?size=500&page=%d", page))
+		if v["total"] != float64(many) || v["pages"] != 20.0 || len(v["locks"].([]any)) != 500 {
+			t.Fatalf("page %d: total %v, pages %v, %d locks", page, v["total"], v["pages"], len(v["locks"].([]any)))
+		}
+		for _, l := range v["locks"].([]any) {
+			seen[l.(map[string]any)["name"].(string)] = true
+		}
+	}
+	if len(seen) != many {
+		t.Errorf("the pages have %d of %d locks", len(seen), many)
+	}
+	_, body := get(t, h, "/locks?sort=-held&page=100")
+	if len(body) > 100_000 || !strings.Contains(body, "of 10,000") {
+		t.Errorf("a page has %d bytes", len(body))
+	}
+	if v := read(t, h, "/api/locks?q=/0999"); v["total"] != 10.0 {
+		t.Errorf("the search finds %v", v["total"])
+	}
+	began := time.Now()
+	for range 50 {
+		get(t, h, "/locks?sort=-token&page=50")
+	}
+	t.Logf("a page of 10,000 locks takes %v", time.Since(began)/50)
+}
+
+func TestAListIsReadOnceASecondHoweverManyAsk(t *testing.T) {
+	t.Parallel()
+	c := node(t)
+	acquire(t, c, "a")
+	l := newLockList(c)
+	first, err := l.get(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.tried = time.Now().Add(time.Hour) // as if it was read a moment ago, however slow this machine is
+	acquire(t, c, "b")
+	if again, err := l.get(within(t)); err != nil || again.at != first.at || len(again.rows) != 1 {
+		t.Errorf("it was read again: %v, %v", again, err)
+	}
+	l.tried = time.Time{}
+	if later, err := l.get(within(t)); err != nil || len(later.rows) != 2 {
+		t.Errorf("it was not read again: %v, %v", later, err)
+	}
+}
+
+func TestListsAreSearchedSortedAndCut(t *testing.T) {
+	t.Parallel()
+	rows := []lockRow{
+		{Name: "a", Holders: 1, Holder: holderView{Node: "zebra", Token: 7}, Held: 5, Last: 7},
+		{Name: "b", Last: 3},
+		{Name: "c", Holders: 1, Holder: holderView{Node: "amber", Label: "Import", Token: 9}, Held: 9, Waiters: 4, Last: 9, Kind: "election"},
+	}
+	for _, test := range []struct{ search, show, key, want string }{
+		{"", "", "name", "abc"}, {"", "", "-name", "cba"}, {"", "held", "holder", "ca"}, {"", "held", "-held", "ca"}, {"", "", "token", "bac"},
+		{"", "", "-queue", "cab"}, {"import", "", "name", "c"}, {"7", "", "name", "a"}, {"", "waiting", "name", "c"}, {"", "elections", "name", "c"}, {"none", "", "name", ""},
+	} {
+		got := choose(rows, test.search, test.show)
+		err := order(got, test.key)
+		var names string
+		for _, r := range got {
+			names += r.Name
+		}
+		if err != nil || names != test.want {
+			t.Errorf("search %q, show %q, sort %q: %q, %v", test.search, test.show, test.key, names, err)
+		}
+	}
+	for query, want := range map[string]string{
+		"": "1 3 50", "page=2": "2 3 50", "page=99": "3 3 50", "page=-1": "1 3 50", "page=x": "1 3 50", "size=1000": "1 1 500", "size=0": "1 3 50", "page=2&size=7": "2 18 7",
+	} {
+		q, err := url.ParseQuery(query)
+		p := pageOf(q, 123)
+		if got := fmt.Sprint(p.Page, p.Pages, p.Size); err != nil || got != want || p.from < 0 || p.to > 123 || p.from > p.to {
+			t.Errorf("%q: %s, %d to %d, %v", query, got, p.from, p.to, err)
+		}
+	}
+	if p := pageOf(nil, 0); p.Pages != 1 || p.to != 0 {
+		t.Errorf("an empty list has %+v", p)
+	}
+}
+
+func TestRequestsBeyondTheBoundAreRefused(t *testing.T) {
+	t.Parallel()
+	c := node(t)
+	h := &handler{c: c, requests: make(chan struct{}, 1), pages: templates(), locks: newLockList(c)}
+	serve := h.bounded(readTime, h.json(h.readStatus))
+	h.requests <- struct{}{}
+	if code, _ := get(t, serve, "/api/status"); code != http.StatusServiceUnavailable {
+		t.Errorf("one too many: %d", code)
+	}
+	<-h.requests
+	if code, _ := get(t, serve, "/api/status"); code != http.StatusOK {
+		t.Errorf("the next one: %d", code)
+	}
+}
+
+func TestTimesAndNumbersAreWrittenForPeople(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[float64]string{0: "0.0 s", 9.94: "9.9 s", 59: "59 s", 61: "1 min 1 s", 3660: "1 h 1 min", 90000: "1 d 1 h"} {
+		if got := words(s); got != want {
+			t.Errorf("%v s: %q", s, got)
+		}
+	}
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := group(n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
+func TestAValueIsShownWhereItIsText(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", valueMax)
+	for _, test := range []struct{ value, want string }{{"abc", "abc"}, {"\xff", ""}, {"", ""}, {"a" + long, "a" + long[:valueMax-2]}} {
+		v := viewLock(holdfast.LockInfo{Value: []byte(test.value)}, holdfast.Blocked{})
+		if got := v.Text(); got != test.want {
+			t.Errorf("%.10q: %d bytes, %d expected", test.value, len(got), len(test.want))
+		}
+	}
+}
