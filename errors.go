@@ -110,12 +110,15 @@ type LimitError struct {
 	Name   string
 	Asked  int  // permits of the semaphore that the call asked for; 0: a lock
 	Shared bool // a shared lock
-	InUse  int  // permits of the semaphore that it is in use as; 0: in use as a lock; -1: not known to this node by now
+	InUse  int  // permits of the semaphore that it is in use as, or was resized to; 0: in use as a lock; -1: not known to this node by now
+	Weight int  // permits that the call wanted at once, if ResizeLimit left fewer; else 0
 }
 
 func (e *LimitError) Error() string {
 	asked := "an exclusive lock"
 	switch {
+	case e.Weight > 0:
+		asked = fmt.Sprintf("%d permits at once of a semaphore of %d", e.Weight, e.Asked)
 	case e.Asked > 0:
 		asked = fmt.Sprintf("a semaphore of %d", e.Asked)
 	case e.Shared:

@@ -59,6 +59,21 @@ func ExampleWithLimit() {
 	// true
 }
 
+// The next release of the program allows three at a time. Both releases go on side by side.
+func ExampleCluster_ResizeLimit() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
+	old := take(ctx, c, "database", holdfast.WithLimit(2), holdfast.WithWeight(2))
+	fmt.Println(c.ResizeLimit(ctx, "database", 3))
+	next := take(ctx, c, "database", holdfast.WithLimit(3))
+	_, err := c.TryAcquire(ctx, "database", holdfast.WithLimit(2))
+	fmt.Println(old.Valid(), next.Valid(), errors.Is(err, holdfast.ErrHeld))
+	// Output:
+	// <nil>
+	// true true true
+}
+
 // Who waits with a higher priority is served first, though it came last.
 func ExampleWithPriority() {
 	ctx := context.Background()

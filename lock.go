@@ -290,6 +290,8 @@ func refused(out fsm.Outcome) error {
 		return &ExhaustedError{What: "nodes in this group", Limit: fsm.NodesMax}
 	case fsm.CodeTooManyRequests:
 		return &ExhaustedError{What: "unfinished requests of a session", Limit: fsm.SpansMax}
+	case fsm.CodeTooManyResized:
+		return &ExhaustedError{What: "resized semaphores in use in this group", Limit: fsm.ResizesMax}
 	case fsm.CodeValuesFull:
 		return &ExhaustedError{What: "bytes of values in this group", Limit: fsm.ValuesBytesMax}
 	}

@@ -28,8 +28,9 @@ type LockInfo struct {
 	Holders   []Holder // none: free
 	Waiters   []Holder // in the order in which they will be served
 	Value     []byte
-	LastToken Token // the highest of all grants of this name that the group remembers; zero without one
-	Limit     int
+	LastToken Token         // the highest of all grants of this name that the group remembers; zero without one
+	Limit     int           // permits of the semaphore, also of one out of use that the group remembers as resized; 0: a lock
+	Before    int           // the limit before ResizeLimit, which is accepted as well; 0: it was not resized
 	Election  bool          // its holders and waiters are candidates: Lead, Campaign, Every
 	Held      time.Duration // of the first holder, approximately, by this node's clock; zero if the grant began before this node remembers
 	Delayed   int           // places that stay taken after the end of their grant: WithMinHold, WithLockDelay
@@ -207,8 +208,13 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 // limitMismatch names the lock of a call that is in use with another limit, as far as this node knows.
 func (c *Cluster) limitMismatch(name string, o options) error {
 	for _, name := range append([]string{name}, o.others...) {
-		if now := c.look(name, 0); now.InUse && now.Limit != o.limit {
-			return &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: int(now.Limit)}
+		now := c.look(name, 0)
+		if resized := o.limit > 0 && now.Limit > 0; (now.InUse || resized) && now.Limit != o.limit {
+			e := &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: int(now.Limit)}
+			if resized && o.weight > now.Limit {
+				e.Weight = int(o.weight)
+			}
+			return e
 		}
 	}
 	return &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: -1}
@@ -240,7 +246,7 @@ func holder(h fsm.Holder, value []byte) Holder {
 
 func (c *Cluster) lockInfo(l fsm.Lock) LockInfo {
 	value := bytes.Clone(l.Value) // the caller may write to it
-	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit), Delayed: len(l.Rests)}
+	info := LockInfo{Name: l.Name, Value: value, LastToken: Token(l.LastToken), Limit: int(l.Limit), Before: int(l.Former), Delayed: len(l.Rests)}
 	for _, h := range l.Holders {
 		info.Holders = append(info.Holders, holder(h, value))
 		info.Election = info.Election || h.Election

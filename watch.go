@@ -16,6 +16,7 @@ type Event struct {
 	Name   string // of the lock
 	Holder Holder // present or past holder, or waiter. Its Value, in EventValue: what was written, nil if the value was removed
 	Reason string // why it ended, for people; in EventForced the operator's words
+	Limit  int    // in EventResized
 }
 
 // EventKind says what happened.
@@ -33,12 +34,13 @@ const (
 	EventValue                          // the lock's value was written or removed
 	EventResync                         // events are missing before the next one: read the state again
 	EventLeader                         // an election has another leader, or none: then Holder is empty
+	EventResized                        // a semaphore has another limit; Limit. Holder is empty
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
-		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader",
+		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader", "resized",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -127,6 +129,8 @@ func kindOf(e *fsm.Event) EventKind {
 		return EventWithdrawn
 	case fsm.EventValueSet:
 		return EventValue
+	case fsm.EventResized:
+		return EventResized
 	}
 	return 0
 }
@@ -138,6 +142,9 @@ func event(e *fsm.Event) Event {
 	}
 	if e.Value != nil && shown.Holder.Value == nil {
 		shown.Holder.Value = []byte{}
+	}
+	if e.Kind == fsm.EventResized {
+		shown.Holder, shown.Limit = Holder{}, int(e.Limit)
 	}
 	return shown
 }
@@ -183,6 +190,8 @@ func reasonOf(r fsm.Reason, detail string) string {
 		return "its node left or was closed"
 	case fsm.ReasonSuperseded:
 		return "a later process of its node is there"
+	case fsm.ReasonResized:
+		return "it wants more than the new limit"
 	case fsm.ReasonRemoved:
 		return "its node was removed from the group"
 	case fsm.ReasonAbandoned:

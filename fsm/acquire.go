@@ -46,11 +46,11 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 			return o
 		}
 	}
-	if l != nil && l.differs(c.Limit) {
-		return Outcome{Code: CodeLimitMismatch}
-	}
 	terms := c.Terms
 	terms.Weight = max(terms.Weight, 1)
+	if !m.agrees(l, c.Name, &terms) {
+		return Outcome{Code: CodeLimitMismatch}
+	}
 	free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, terms.Weight)
 	if !free && l.waiters == 0 && m.full(l) && l.joins(c.Mode, terms.Weight) {
 		return Outcome{Code: CodeTooManyHolders}

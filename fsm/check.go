@@ -6,7 +6,7 @@ import "fmt"
 // ErrInvariant and names the invariant that is broken, see Machine.
 func (m *Machine) Check() error {
 	for _, check := range []func() error{
-		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkRequests, m.checkTeardowns, m.checkKeys, m.checkPast, m.checkBounds,
+		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkResizes, m.checkRequests, m.checkTeardowns, m.checkKeys, m.checkPast, m.checkBounds,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -33,6 +33,8 @@ func (m *Machine) checkGroup() error {
 		return broken(7, "a step was taken at %d", m.stepped)
 	case m.evicted > m.commands:
 		return broken(7, "an order is of %d", m.evicted)
+	case m.resized > m.commands:
+		return broken(7, "a semaphore was resized at %d", m.resized)
 	case m.silentSeen > m.commands:
 		return broken(7, "silence was seen at %d", m.silentSeen)
 	case m.maxTTL > TTLMax, m.holdoff > TTLMax, m.holdoff > 0 && m.serving:
@@ -231,7 +233,7 @@ func (m *Machine) checkFiled(l *lock, c *claim) error {
 	switch {
 	case c.name != l.name || !c.valid():
 		return broken(1, "request %d of %v for %q is out of bounds", c.request, c.owner.id, l.name)
-	case c.Limit != l.limit:
+	case c.Limit != l.limit && !m.wasResized(l):
 		return broken(1, "%q is in use with limit %d, request %d of %v has %d", l.name, l.limit, c.request, c.owner.id, c.Limit)
 	case c.index == 0 || c.index > m.commands:
 		return broken(2, "request %d of %v was granted or queued at %d", c.request, c.owner.id, c.index)
@@ -249,6 +251,7 @@ func (m *Machine) checkBounds() error {
 		{"waiters", m.waiters.Len(), m.limits.waiters},
 		{"rests", m.rests.Len(), m.limits.grants + m.limits.waiters},
 		{"Once keys", m.keys.Len(), m.limits.keys + m.limits.grants + m.limits.waiters}, // those that ran finish
+		{"resized semaphores", m.resizes.Len(), m.limits.resizes},
 		{"sessions", m.sessions.Len(), m.limits.sessions},
 		{"nodes", m.here, m.limits.nodes}, // those that are over and have sessions are not more than those
 		{"forgotten nodes", m.forgotten, m.limits.forgotten},

@@ -44,9 +44,11 @@ func (m *Machine) checkLocks() (err error) {
 
 func (m *Machine) checkHolders(l *lock, t *tally) error {
 	holders, resting, used := 0, 0, uint64(0)
+	var young rest // the token and the limit of the last grant that is still there
 	for r := range m.restsOf(l) {
 		resting++
 		used += uint64(r.weight)
+		young = *r
 		if err := m.checkRest(l, r); err != nil {
 			return err
 		}
@@ -54,6 +56,9 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 	for c := range m.holdersOf(l) {
 		holders++
 		used += uint64(c.Weight)
+		if c.token > young.token {
+			young = rest{token: c.token, limit: c.Limit}
+		}
 		if err := m.checkFiled(l, c); err != nil {
 			return err
 		}
@@ -79,8 +84,8 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 	switch {
 	case holders != int(l.holders) || resting != int(l.resting) || used != uint64(l.used):
 		return broken(7, "%q has %d holders of weight %d, counted %d of %d", l.name, holders, used, l.holders, l.used)
-	case l.mode == Permit && used > uint64(l.limit), holders+resting > m.limits.holders, l.mode == Exclusive && holders+resting > 1:
-		return broken(1, "%q has %d %v holders of weight %d, limit %d", l.name, holders, l.mode, used, l.limit)
+	case l.mode == Permit && used > uint64(young.limit), holders+resting > m.limits.holders, l.mode == Exclusive && holders+resting > 1:
+		return broken(1, "%q has %d %v holders of weight %d, limit %d", l.name, holders, l.mode, used, young.limit)
 	case holders+resting == 0 && l.mode != Exclusive:
 		return broken(1, "%q is free and %v", l.name, l.mode)
 	case l.last > m.counter || l.told > l.last:
@@ -99,6 +104,8 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 		switch {
 		case waiters == 1 && !l.unsettled && m.fits(l, c.Mode, c.Weight) && !m.gone(c) && (c.alone() || m.fitsSet(c.more.set) && !m.anyUnsettled(c.more.set)):
 			return broken(4, "the first waiter of %q waits for what is free", l.name)
+		case l.limit > 0 && c.Weight > l.limit && !m.sifting(l, c):
+			return broken(1, "waiter %d of %q has weight %d, limit %d", waiters, l.name, c.Weight, l.limit)
 		case c.token != 0 || c.first().size() > ValueBytesMax:
 			return broken(1, "waiter %d of %q has token %d, %d bytes", waiters, l.name, c.token, c.first().size())
 		}
@@ -153,7 +160,7 @@ func (m *Machine) checkSet(c *claim) error {
 
 func (m *Machine) checkRest(l *lock, r *rest) error {
 	switch {
-	case r.mode != l.mode || r.weight == 0 || r.limit != l.limit || (r.mode == Permit) != (r.limit > 0) || r.mode != Permit && r.weight != 1:
+	case r.mode != l.mode || r.weight == 0 || r.limit != l.limit && !m.wasResized(l) || (r.mode == Permit) != (r.limit > 0) || r.mode != Permit && r.weight != 1:
 		return broken(1, "%q is held %v, a rest has %v, weight %d, limit %d", l.name, l.mode, r.mode, r.weight, r.limit)
 	case r.token == 0 || r.token > l.last:
 		return broken(2, "%q has a rest with token %d, its last is %d", l.name, r.token, l.last)

@@ -25,7 +25,7 @@ func constants() map[string]any {
 		"BootBytesMax": BootBytesMax, "TokenMax": uint64(TokenMax), "LocksMax": LocksMax, "WaitersMax": WaitersMax,
 		"HoldersMax": HoldersMax, "SessionsMax": SessionsMax, "NodesMax": NodesMax, "ForgottenMax": ForgottenMax,
 		"SpansMax": SpansMax, "NumbersMax": NumbersMax, "SpansTotalMax": SpansTotalMax, "ValuesBytesMax": ValuesBytesMax,
-		"KeysMax": KeysMax, "PastMax": PastMax, "PastLocksMax": PastLocksMax,
+		"KeysMax": KeysMax, "PastMax": PastMax, "PastLocksMax": PastLocksMax, "ResizesMax": ResizesMax,
 	}
 }
 

@@ -37,6 +37,7 @@ const (
 	opRaiseTTL
 	opEvict
 	opVia
+	opResize
 	opEnd
 )
 

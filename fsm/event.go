@@ -18,7 +18,7 @@ const (
 	EventLost                                // a grant ended with its session. Reason: abandoned, expired, incarnation, left
 	EventForced                              // a grant was taken by an operator; Detail. Reason: forced, revoked
 	EventQueued                              // a request began to wait
-	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, superseded, removed, or that of its session's end
+	EventWithdrawn                           // a waiter left. Reason: withdrawn, finished, superseded, removed, resized, or that of its session's end
 	EventValueSet                            // the lock's value changed; Value
 	EventWanted                              // to one holder, once: its lock is wanted. With Detail: the holder is asked to let go, and why
 	EventResting                             // the place of a grant that ended stays taken for TTL
@@ -27,13 +27,14 @@ const (
 	EventDeparted                            // a node has said that it leaves, or that it is gone
 	EventUnfinished                          // this command leaves a teardown or an unsettled lock: Machine.Unfinished
 	EventEvict                               // an operator orders that a node's replica is removed; Detail. With Request: the raft leader refuses that order; Reason
+	EventResized                             // a semaphore has another limit; Limit
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	return named("event", uint8(k),
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict", "resized",
 	)
 }
 
@@ -57,6 +58,7 @@ const (
 	ReasonRevoked            // by Revoke
 	ReasonHeard              // an order is refused: Raft hears the replica
 	ReasonLast               // an order is refused: no voter would be left
+	ReasonResized            // by Resize: its weight is above the limit
 	reasonEnd
 )
 
@@ -64,7 +66,7 @@ const (
 func (r Reason) String() string {
 	return named("reason", uint8(r),
 		"none", "released", "withdrawn", "closed", "expired", "incarnation", "left", "forced",
-		"finished", "abandoned", "superseded", "removed", "revoked", "heard", "last",
+		"finished", "abandoned", "superseded", "removed", "revoked", "heard", "last", "resized",
 	)
 }
 

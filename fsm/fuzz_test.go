@@ -53,6 +53,7 @@ func everyCommand() []Command {
 		RaiseTTL{time.Hour},
 		Evict{Node: id.Node, Seen: 12, Reason: "its disk burnt"},
 		Evict{Node: id.Node, Seen: 13, Refusal: ReasonHeard},
+		Resize{"x", 5, 14},
 	}
 }
 

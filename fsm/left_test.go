@@ -38,7 +38,7 @@ func TestTheAnswerToAnAcquireSaysWhatItHasLeft(t *testing.T) {
 // notOfAcquire are the codes that no Acquire is answered.
 var notOfAcquire = map[Code]bool{
 	CodeOK: true, CodeNotHeld: true, CodeStaleToken: true, CodeTooManyNodes: true, CodeUnsupported: true,
-	CodeForbidden: true, CodeLater: true,
+	CodeForbidden: true, CodeLater: true, CodeTooManyResized: true,
 }
 
 // leaving makes for each code an Acquire that will be answered it, and says whether its session

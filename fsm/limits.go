@@ -38,6 +38,7 @@ const (
 	KeysMax        = 4_000_000 // Once keys that are remembered: CodeTooManyKeys
 	PastMax        = 16        // grants of one lock that are over and remembered: the oldest is dropped
 	PastLocksMax   = 4096      // locks with such grants: the one whose last grant ended first is dropped
+	ResizesMax     = 4096      // semaphores that were resized: one that nobody uses is dropped, or CodeTooManyResized
 )
 
 // commandsMax is the highest number of a command that is believed of a snapshot: no group gets
@@ -86,7 +87,7 @@ type limits struct {
 	sessions, nodes, forgotten      int
 	spans, spansTotal, numbers      int
 	values                          int64
-	keys, past, pastLocks           int
+	keys, past, pastLocks, resizes  int
 	token                           uint64
 	step                            int // claims that one command takes away
 }
@@ -96,6 +97,6 @@ func defaultLimits() limits {
 		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
 		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
 		spans: SpansMax, spansTotal: SpansTotalMax, numbers: NumbersMax,
-		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, step: stepMax,
+		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, resizes: ResizesMax, step: stepMax,
 	}
 }

@@ -14,7 +14,7 @@ type lock struct {
 	told    uint64 // holders up to this token have been told that the lock is wanted
 	epoch   uint64
 	used    uint32 // sum of the weights of holders and rests
-	limit   uint32 // of the semaphore, the same for all its claims (I1); 0: in use as a lock, or not in use
+	limit   uint32 // of the semaphore (I1); 0: in use as a lock, or not in use
 	waiters int32
 	holders uint16
 	resting uint16 // places that are taken though their holder is gone
@@ -122,8 +122,9 @@ func (m *Machine) lock(name string) *lock {
 func (l *lock) inUse() bool { return l.holders > 0 || l.waiters > 0 || l.resting > 0 }
 
 // differs reports whether a name is in use with another limit. Exclusive and shared claims may meet
-// in one lock, and permits of one limit may. Others never do: such a waiter would wait for as long
-// as the name is used, and neither of two programs that disagree would learn of it (I1).
+// in one lock, and permits of one limit may, or of the limit before a Resize. Others never do: such
+// a waiter would wait for as long as the name is used, and neither of two programs that disagree
+// would learn of it (I1).
 func (l *lock) differs(limit uint32) bool { return l.inUse() && l.limit != limit }
 
 // fits reports whether a claim can join the present holders and rests (I1).
@@ -143,7 +144,9 @@ func (m *Machine) full(l *lock) bool { return int(l.holders)+int(l.resting) >= m
 func (m *Machine) add(l *lock, c *claim) {
 	m.work += costOfClaim
 	m.values += c.first().size()
-	l.limit = c.Limit
+	if !l.inUse() {
+		m.begins(l, c.Limit)
+	}
 }
 
 // wait queues a claim and tells the holders.
@@ -168,7 +171,7 @@ func (m *Machine) grant(l *lock, c *claim) {
 func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
 	waited := c.index != 0
-	c.token, c.index = m.counter, m.commands
+	c.token, c.index, c.Limit = m.counter, m.commands, l.limit
 	l.last, l.mode = c.token, c.Mode
 	l.holders++
 	l.used += c.Weight
@@ -250,6 +253,9 @@ func (m *Machine) settle(l *lock) {
 // serveQueue settles one lock, as far as this command may. The holders are told that waiters
 // remain.
 func (m *Machine) serveQueue(l *lock) {
+	if l.unsettled && !m.sifts(l) {
+		return
+	}
 	finished, later := m.isDone(l.name), false
 	for l.waiters > 0 {
 		c := m.head(l)
@@ -265,7 +271,7 @@ func (m *Machine) serveQueue(l *lock) {
 		switch {
 		case finished:
 			m.charge(costOfClaim)
-			m.sendAway(c)
+			m.sendAway(c, ReasonFinished)
 		case c.alone():
 			m.charge(costOfClaim)
 			m.waiters.Delete(c)
@@ -291,7 +297,7 @@ func (m *Machine) serveQueue(l *lock) {
 func (m *Machine) postpone(l *lock, later bool) {
 	switch {
 	case later && !l.unsettled:
-		m.unsettled.Set(l.name, struct{}{})
+		m.unsettled.Set(l.name, sift{})
 	case !later && l.unsettled:
 		m.unsettled.Delete(l.name)
 	}

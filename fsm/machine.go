@@ -13,7 +13,7 @@ import (
 //
 // Invariants, which Check tests and other comments cite:
 //
-//	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit its limit
+//	I1 the holders and rests of a lock have its mode, one if it is exclusive, and their weights fit the limit at the grant of the last
 //	I2 tokens are unique, and none is above the counter; the counter never falls
 //	I3 every claim (a holder or waiter) belongs to a session that exists, every session to a process on record
 //	I4 the first waiter of a lock does not fit, with its whole set, or is gone, or the lock is unsettled: no claim waits for a free lock
@@ -44,8 +44,9 @@ type Machine struct {
 	aged     *btree.BTreeG[*onceRecord] // the same by how long they are kept, then by age
 	classes  *btree.Map[uint64, class]  // by how long
 
-	teardowns *btree.BTreeG[teardown]      // the one that began first is carried out first
-	unsettled *btree.Map[string, struct{}] // locks whose first waiters are still to be served or withdrawn
+	teardowns *btree.BTreeG[teardown]    // the one that began first is carried out first
+	unsettled *btree.Map[string, sift]   // locks whose first waiters are still to be served or withdrawn
+	resizes   *btree.Map[string, resize] // semaphores whose limit was changed
 
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
@@ -93,6 +94,7 @@ type group struct {
 	maxTTL     time.Duration // of RaiseTTL, 0 before the first
 	holdoff    time.Duration // of a recovered group: before its Serve, from its opening on
 	evicted    uint64        // number of the last Evict that was carried out
+	resized    uint64        // number of the last Resize that was carried out or refused
 }
 
 // request finds a live claim by the number of its session's opening and its own.
@@ -123,7 +125,8 @@ func New() *Machine {
 		classes:  btree.NewMap[uint64, class](0),
 
 		teardowns: newTree(lessTeardown),
-		unsettled: btree.NewMap[string, struct{}](0),
+		unsettled: btree.NewMap[string, sift](0),
+		resizes:   btree.NewMap[string, resize](0),
 
 		past:     newPast(),
 		finished: newSpans(),
@@ -169,6 +172,7 @@ func (m *Machine) Fork() *Machine {
 
 		teardowns: m.teardowns.Copy(),
 		unsettled: m.unsettled.Copy(),
+		resizes:   m.resizes.Copy(),
 
 		past:     m.past.fork(),
 		finished: m.finished.fork(),

@@ -32,6 +32,8 @@ func (o *naive) doLock(c Command) Outcome {
 			return Outcome{}
 		}
 		return Outcome{Code: CodeStaleToken}
+	case Resize:
+		return o.resize(c)
 	case ForceRelease:
 		for _, x := range o.holders(c.Name) {
 			if x.token == c.Token && !o.gone(x) {
@@ -111,7 +113,7 @@ func (o *naive) fits(c *naiveClaim) bool {
 			}
 			sum += r.weight
 		}
-		if c.Mode == Permit && sum > c.Limit {
+		if c.Mode == Permit && sum > cmp.Or(o.limit(name), c.Limit) {
 			return false
 		}
 	}
@@ -150,6 +152,11 @@ func (o *naive) acquire(c Acquire) Outcome {
 		return out
 	}
 	x.queued = taken != ""
+	for _, name := range x.names() {
+		if r, ok := o.resizes[name]; ok && !o.inUse(name) && r.limit != x.Limit {
+			delete(o.resizes, name)
+		}
+	}
 	o.claims = append(o.claims, x)
 	if taken != "" {
 		o.work += 16 * len(x.names())
@@ -174,11 +181,11 @@ func (o *naive) refuse(x *naiveClaim) (taken string, out Outcome) {
 		return "", Outcome{Code: CodeTooManyKeys}
 	}
 	for _, name := range x.names() {
-		one := *x
-		one.Name, one.Others = name, nil
-		if o.differs(&one) {
+		if !o.agrees(x, name) {
 			return "", Outcome{Code: CodeLimitMismatch}
 		}
+		one := *x
+		one.Name, one.Others = name, nil
 		waited, fits := len(o.waiters(name)) > 0, o.fits(&one)
 		if !waited && !fits && o.fitsWithoutBound(&one) {
 			return "", Outcome{Code: CodeTooManyHolders}
@@ -202,15 +209,11 @@ func (o *naive) refuse(x *naiveClaim) (taken string, out Outcome) {
 	return taken, Outcome{Code: o.exceeded(x, taken == "")}
 }
 
-// differs says whether somebody uses the name of the request, or has a place there that rests, with
-// another limit; that of a lock is 0.
-func (o *naive) differs(c *naiveClaim) bool {
-	return slices.ContainsFunc(o.of(c.Name), func(x *naiveClaim) bool { return x.Limit != c.Limit }) ||
-		slices.ContainsFunc(o.restsOf(c.Name), func(r naiveRest) bool { return r.limit != c.Limit })
-}
-
 // limit is that of the permits of a lock, 0 if there are none.
 func (o *naive) limit(name string) (limit uint32) {
+	if r, ok := o.resizes[name]; ok && o.inUse(name) {
+		return r.limit
+	}
 	for _, x := range o.of(name) {
 		limit = max(limit, x.Limit)
 	}
@@ -249,6 +252,9 @@ func (o *naive) settle(name string) {
 // serve grants to the first waiter for as long as it is first everywhere and fits, or sends it away
 // if its key is finished.
 func (o *naive) serve(name string) (granted []*naiveClaim) {
+	if !o.sift(name) {
+		return nil
+	}
 	delete(o.unsettled, name)
 	for waiting := o.waiters(name); len(waiting) > 0; waiting = o.waiters(name) {
 		c := waiting[0]
@@ -272,7 +278,7 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 		o.counter++
 		c.token, c.index = o.counter, o.number
 		for _, n := range c.names() {
-			o.last[n] = c.token
+			o.last[n], c.Limit = c.token, o.limit(n)
 			o.tell(c, n, EventGranted, ReasonNone)
 			o.events[len(o.events)-1].Waited = c.queued
 			if c.HasValue && n == c.Name {

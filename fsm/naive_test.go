@@ -36,6 +36,7 @@ type naive struct {
 	work           int // of this entry
 	left           int // for those whom this command serves
 	unsettled      map[string]bool
+	naiveResizes
 }
 
 type naiveRest struct {
@@ -90,9 +91,9 @@ type naiveClaim struct {
 
 func newNaive() *naive {
 	return &naive{
-		values: make(map[string]string),
-		last:   make(map[string]uint64),
-		keys:   make(map[string]naiveKey), turns: make(map[uint64][]uint64), unsettled: make(map[string]bool),
+		values: make(map[string]string), last: make(map[string]uint64),
+		keys: make(map[string]naiveKey), turns: make(map[uint64][]uint64), unsettled: make(map[string]bool),
+		naiveResizes: naiveResizes{sifting: make(map[string]sift), resizes: make(map[string]resize)},
 	}
 }
 

@@ -144,9 +144,9 @@ func (m *Machine) isDone(name string) bool {
 	return done
 }
 
-func (m *Machine) sendAway(c *claim) {
+func (m *Machine) sendAway(c *claim, why Reason) {
 	m.finish(m.session(c.owner.id), c.request)
-	m.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
+	m.remove(c, ending{kind: EventWithdrawn, reason: why})
 }
 
 func (m *Machine) remember(r *onceRecord) {

@@ -42,3 +42,21 @@ func (w *world) mode(name string) Mode {
 	}
 	return rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(w.T, "mode")
 }
+
+// places are where processes may run: nobody knows where, or one of two machines.
+var places = []Place{{}, {"boot", 1, 2}, {"other boot", 1, 2}}
+
+// departure draws the end of a node, or of one of its processes.
+func (w *world) departure(id SessionID) Command {
+	switch rapid.IntRange(0, 3).Draw(w.T, "departure") {
+	case 0:
+		return Goodbye{id.Node, id.Incarnation, Departure(rapid.IntRange(0, 2).Draw(w.T, "departure"))}
+	case 1:
+		return Revoke{id.Node, w.draw("upto", int(w.o.number)+1), "because"}
+	}
+	since := w.draw("since", int(w.o.number)+1)
+	if r := w.o.run(id.Process()); r != nil && !r.over {
+		since = r.since
+	}
+	return Remove{id.Node, id.Incarnation, since}
+}

@@ -184,7 +184,8 @@ func (w *world) seen() (text string) {
 	for _, name := range names() {
 		l, ok := w.m.Lock(name)
 		h, held := w.m.Head(name)
-		text += fmt.Sprintln(l, ok, w.m.Past(name), h, held)
+		r, resized := w.m.resizes.Get(name)
+		text += fmt.Sprintln(l, ok, w.m.Past(name), h, held, r, resized)
 	}
 	h, ok := w.m.Key("k")
 	last, left := w.m.Unfinished()
@@ -234,7 +235,8 @@ func (w *world) expected() (text string) {
 		if len(l.Holders) > 0 {
 			h = Head{l.Holders[0], l.Value, len(l.Waiters)}
 		}
-		text += fmt.Sprintln(l, o.used(name), o.pastOf(name), h, len(l.Holders) > 0)
+		r, resized := o.resizes[name]
+		text += fmt.Sprintln(l, o.used(name), o.pastOf(name), h, len(l.Holders) > 0, r, resized)
 	}
 	k, ok := o.keys[OnceName("k")]
 	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests), o.stepped, o.unfinished())
@@ -261,7 +263,10 @@ func (o *naive) used(name string) bool {
 
 func (o *naive) lock(name string) Lock {
 	l := Lock{Name: name, LastToken: o.last[name], Wanted: o.wanted(name), Holders: []Holder{}, Waiters: []Holder{}}
-	l.Limit = o.limit(name)
+	l.Limit, l.Former = o.limit(name), o.resizes[name].former
+	if !o.inUse(name) {
+		l.Limit = o.resizes[name].limit
+	}
 	for _, r := range o.restsOf(name) {
 		l.Mode = r.Mode
 		l.Rests = append(l.Rests, r.Rest)
@@ -410,28 +415,12 @@ func (w *world) acquire(id SessionID) Acquire {
 	return c
 }
 
-// places are where processes may run: nobody knows where, or one of two machines.
-var places = []Place{{}, {"boot", 1, 2}, {"other boot", 1, 2}}
-
-// departure draws the end of a node, or of one of its processes.
-func (w *world) departure(id SessionID) Command {
-	switch rapid.IntRange(0, 3).Draw(w.T, "departure") {
-	case 0:
-		return Goodbye{id.Node, id.Incarnation, Departure(rapid.IntRange(0, 2).Draw(w.T, "departure"))}
-	case 1:
-		return Revoke{id.Node, w.draw("upto", int(w.o.number)+1), "because"}
-	}
-	since := w.draw("since", int(w.o.number)+1)
-	if r := w.o.run(id.Process()); r != nil && !r.over {
-		since = r.since
-	}
-	return Remove{id.Node, id.Incarnation, since}
-}
-
 // kind draws a command about Once keys and rests.
 func (w *world) kind(id SessionID) Command {
 	t := w.T
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
+	case 6, 7:
+		return w.resize()
 	case 5:
 		k := w.o.keys[OnceName("k")] // its token, or one above it
 		return Forget{OnceName("k"), k.Token + w.draw("wrong", 2) - 1}

@@ -15,7 +15,7 @@ const (
 	CodeGranted                      // the lock is held; Token
 	CodeQueued                       // the request waits in the lock's queue
 	CodeHeld                         // refused: the lock has a holder or a waiter; Holder, Waiters
-	CodeNotHeld                      // at least one of the grants to release is not current
+	CodeNotHeld                      // at least one of the grants to release is not current, or nobody uses the semaphore to resize
 	CodeSessionLost                  // the session has ended or can never open
 	CodeFinished                     // the request is over: duplicate of one answered, withdrawn or released
 	CodeStaleToken                   // the token is no current grant
@@ -38,6 +38,7 @@ const (
 	CodeForbidden                    // it is about another process's sessions than the proposer's
 	CodeTooManyHolders               // HoldersMax
 	CodeLater                        // of a batch that had done so much before: not carried out, to be proposed again
+	CodeTooManyResized               // ResizesMax
 	codeEnd
 )
 
@@ -48,7 +49,7 @@ func (c Code) String() string {
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
-		"deadlock", "forbidden", "too many holders", "later",
+		"deadlock", "forbidden", "too many holders", "later", "too many resized",
 	)
 }
 

@@ -90,7 +90,8 @@ func (p *page) count(bytes int) {
 // there is more of the lock.
 func (p *page) add(l *lock) (end Bookmark, more bool) {
 	after := p.q.After
-	s := LockState{Lock: Lock{Name: l.name, Mode: l.mode, Limit: l.limit, LastToken: l.last}}
+	s := LockState{Lock: Lock{Name: l.name, Mode: l.mode, LastToken: l.last}}
+	s.Limit, s.Former = p.m.limitsOf(l)
 	if s.More = after.Within && after.Lock == l.name; !s.More {
 		after = Bookmark{}
 		p.head(&s, l)

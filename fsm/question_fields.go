@@ -109,6 +109,7 @@ func (l *LockState) fields(f *codec) {
 	messages(f, 11, &l.Past, (*PastGrant).fields)
 	messages(f, 12, &l.Sessions, (*Session).fields)
 	messages(f, 13, &l.Cycles, cycleFields)
+	narrow(f, 14, &l.Former)
 }
 
 // view are the fields of a rest as an answer has it.

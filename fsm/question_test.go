@@ -117,7 +117,7 @@ func everyAnswer() []Answer {
 		NameState{At: 1},
 		LocksPage{At: 9, Next: &QueryLocks{Name: "x", After: Bookmark{Lock: "x", Within: true}}, Locks: []LockState{
 			{
-				Lock: Lock{"x", Permit, 5, []Holder{h}, []Holder{h, {}}, []byte("v"), 3, true, []Rest{{"x", 2, 8, time.Second, Permit}}},
+				Lock: Lock{"x", Permit, 5, 4, []Holder{h}, []Holder{h, {}}, []byte("v"), 3, true, []Rest{{"x", 2, 8, time.Second, Permit}}},
 				Past: []PastGrant{past}, Sessions: []Session{{h.Session, time.Minute, 5}}, Cycles: [][]Wait{{{h, "y"}, {h, "x"}}, nil},
 			},
 			{More: true},

@@ -53,11 +53,13 @@ func (m *Machine) Head(name string) (h Head, held bool) {
 }
 
 // InUse returns the limit of the semaphore that a name is in use as, 0 for a lock. False if the
-// name has no holder, waiter or rest. It is as cheap as Head.
+// name has no holder, waiter or rest: then the limit is that to which it was resized, if it was. It
+// is as cheap as Head.
 func (m *Machine) InUse(name string) (limit uint32, used bool) {
 	l, ok := m.locks.Get(name)
 	if !ok || !l.inUse() {
-		return 0, false
+		r, _ := m.resizes.Get(name)
+		return r.limit, false
 	}
 	return l.limit, true
 }
@@ -192,9 +194,10 @@ func (m *Machine) Departed(id Node) Departure {
 
 func (m *Machine) view(l *lock) Lock {
 	v := Lock{
-		Name: l.name, Mode: l.mode, Limit: l.limit, LastToken: l.last, Wanted: m.wanted(l),
+		Name: l.name, Mode: l.mode, LastToken: l.last, Wanted: m.wanted(l),
 		Holders: make([]Holder, 0, l.holders), Waiters: make([]Holder, 0, l.waiters),
 	}
+	v.Limit, v.Former = m.limitsOf(l)
 	for c := range m.holdersOf(l) {
 		v.Holders = append(v.Holders, c.view())
 	}

@@ -54,11 +54,16 @@ func (m *Machine) beginRest(l *lock, c *claim, millis uint64) {
 
 // occupy counts a rest in its lock (I1, I7).
 func (m *Machine) occupy(l *lock, r *rest) {
+	if !l.inUse() {
+		l.limit = r.limit
+		if x, resized := m.resizes.Get(l.name); resized { // since the grant, perhaps
+			l.limit = x.limit
+		}
+	}
 	m.rests.Set(r)
 	l.resting++
 	l.used += r.weight
 	l.mode = r.mode
-	l.limit = r.limit
 }
 
 func (c *EndRest) apply(m *Machine) Outcome {

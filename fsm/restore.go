@@ -206,7 +206,7 @@ func (in *restorer) lockOrClaim(b []byte) error {
 		in.values += l.value.size()
 		in.locks.Set(l.name, &l)
 		if l.unsettled {
-			in.unsettled.Set(l.name, struct{}{})
+			in.unsettled.Set(l.name, r.sift)
 		}
 		return nil
 	}

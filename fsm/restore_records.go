@@ -37,14 +37,24 @@ func (in *restorer) whole() error {
 }
 
 func (in *restorer) rest(b []byte) error {
-	r := &rest{}
-	err := read(b, r)
+	r, x := &rest{}, resize{}
+	f := reading(b)
+	for f.more() {
+		r.fields(&f)
+		x.fields(&f)
+	}
 	l, ok := in.locks.Get(r.name)
+	if x != (resize{}) {
+		if in.resizes.Set(r.name, x); ok && l.inUse() {
+			l.limit = x.limit
+		}
+		return f.err
+	}
 	if !ok || l.resting == math.MaxUint16 {
 		return fmt.Errorf("rest of no lock: %w", ErrMalformed)
 	}
 	in.occupy(l, r)
-	return err
+	return f.err
 }
 
 func (in *restorer) owner(b []byte) error {

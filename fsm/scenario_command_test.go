@@ -20,6 +20,7 @@ import (
 //	withdraw SESSION r=N,N; release SESSION LOCK#TOKEN ... [rest=D] [close=true]; set SESSION r=N LOCK#TOKEN [value=S]
 //	keep NODE seq=N [lowest=N] [n=N,N]; close SESSION [lost=true]; expire SESSION renewed=N; force LOCK#TOKEN reason=S; please (the same, as Ask)
 //	finish SESSION LOCK#TOKEN keep=D; turn keep=D last=N; sweep keep=D upto=N; endrest LOCK#TOKEN; forget LOCK#TOKEN
+//	resize LOCK limit=N [seen=N]
 //	continue [last=N]: take the next step of what has ended. steps N: commands take so many claims away at most
 //	again N|all: apply a command, by its number, or all so far, once more
 //	show LOCK; past LOCK; cycles LOCK; key KEY; classes; sessions; info; ask SESSION r=N; reload: go on from a snapshot
@@ -127,6 +128,8 @@ func tale(e Event) string {
 		text += fmt.Sprintf(" %c%d", e.Session.Node[0], e.Session.Incarnation)
 	case EventResting:
 		text += fmt.Sprintf(" %s#%d for %v", said(e.Name), e.Token, e.TTL)
+	case EventResized:
+		text += fmt.Sprintf(" %s to %d", said(e.Name), e.Limit)
 	case EventRested:
 		text += fmt.Sprintf(" %s#%d", said(e.Name), e.Token)
 	default:
@@ -231,7 +234,11 @@ func (s *stage) show(name string) string {
 		return "nothing\n"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s last #%d limit %d value %q wanted %v\n", said(l.Name), l.LastToken, l.Limit, l.Value, l.Wanted)
+	limit := fmt.Sprint(l.Limit)
+	if l.Former != 0 {
+		limit += fmt.Sprintf(" after %d", l.Former)
+	}
+	fmt.Fprintf(&b, "%s last #%d limit %s value %q wanted %v\n", said(l.Name), l.LastToken, limit, l.Value, l.Wanted)
 	for _, h := range l.Holders {
 		fmt.Fprintf(&b, "   held by %s\n", who(h))
 	}
@@ -347,6 +354,8 @@ func (s *stage) kind(verb string, bare []string, args map[string]string) Command
 	case "please":
 		g := grantOf(bare[0])
 		return Ask{g.Name, g.Token, args["reason"]}
+	case "resize":
+		return Resize{bare[0], uint32(number(args["limit"])), cmp.Or(number(args["seen"]), s.number)}
 	case "endrest":
 		g := grantOf(bare[0])
 		return EndRest(g)

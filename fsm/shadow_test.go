@@ -18,7 +18,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 		l := &shadow{
 			T: t, holders: make(map[string]map[uint64]Event), highest: make(map[string]uint64),
 			queue: make(map[string][]Event), ended: make(map[SessionID]bool), over: make(map[requestID]bool),
-			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool), opened: make(map[SessionID]uint64), sentence: make(map[Process]uint64), places: make(map[Process]Place),
+			rests: make(map[string]map[uint64]Mode), finished: make(map[string]bool), opened: make(map[SessionID]uint64), limits: make(map[string]uint32), sentence: make(map[Process]uint64), places: make(map[Process]Place),
 		}
 		for _, r := range w.o.runs {
 			l.places[r.Process] = r.place
@@ -95,6 +95,7 @@ type shadow struct {
 
 	rests    map[string]map[uint64]Mode
 	finished map[string]bool // Once keys
+	limits   map[string]uint32
 	places   map[Process]Place
 	opened   map[SessionID]uint64 // by index
 	sentence map[Process]uint64   // index up to which its sessions may end
@@ -127,6 +128,8 @@ func (l *shadow) observe(c Command, e Event) {
 		l.rests[e.Name][e.Token] = e.Mode
 	case EventRested:
 		delete(l.rests[e.Name], e.Token)
+	case EventResized:
+		l.limits[e.Name] = e.Limit
 	case EventValueSet:
 		if c, ok := c.(SetValue); ok && (c.Session != e.Session || c.Token != e.Token) {
 			l.Fatalf("S6: %+v wrote under %+v", c, e)
@@ -218,11 +221,17 @@ func (l *shadow) granted(e Event) {
 		l.Fatalf("S2: token %d of %s after %d", e.Token, e.Name, l.highest[e.Name])
 	}
 	l.highest[e.Name] = e.Token
+	used := e.Weight
 	for _, h := range l.holders[e.Name] {
+		used += h.Weight
 		if h.Mode != e.Mode || e.Mode == Exclusive {
 			l.Fatalf("S1: %+v and %+v hold together", h, e)
 		}
 	}
+	if e.Mode == Permit && used > e.Limit || used > e.Weight && l.limits[e.Name] != e.Limit {
+		l.Fatalf("S1: weight %d, limit %d, with %+v", used, l.limits[e.Name], e)
+	}
+	l.limits[e.Name] = e.Limit
 	for token, mode := range l.rests[e.Name] {
 		if mode != e.Mode || mode == Exclusive {
 			l.Fatalf("S1: %+v was granted while #%d rests", e, token)
@@ -250,18 +259,13 @@ func (l *shadow) granted(e Event) {
 func (l *shadow) compare(m *Machine, c Command, o Outcome) {
 	grants := 0
 	for name, holders := range l.holders {
-		weight := uint32(0)
 		for token, h := range holders {
 			grants++
-			weight += h.Weight
 			if over := l.ended[h.Session] || l.opened[h.Session] <= l.sentence[h.Session.Process()]; m.Granted(name, token) == over {
 				l.Fatalf("S4: the session of %s #%d is over: %v, after %T%+v", name, token, over, c, c)
 			}
 		}
 		view, _ := m.Lock(name)
-		if view.Mode == Permit && weight > view.Limit {
-			l.Fatalf("S1: weight %d on %s, limit %d", weight, name, view.Limit)
-		}
 		if _, left := m.Unfinished(); !left && free(view) && !l.waitsElsewhere(m, view) {
 			l.Fatalf("L1: %s is free and waited for", name)
 		}

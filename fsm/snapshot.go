@@ -62,6 +62,11 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 	m.locks.Scan(func(_ string, l *lock) bool { return m.addLock(f, l) })
 	f.begin(frameRests)
 	m.rests.Scan(func(r *rest) bool { r.fields(f.record()); return f.add() })
+	m.resizes.Scan(func(name string, r resize) bool {
+		(&rest{name: name}).fields(f.record())
+		r.fields(&f.next)
+		return f.add()
+	})
 	m.addRemembered(f)
 	f.begin(frameTeardowns)
 	m.teardowns.Scan(func(t teardown) bool { t.fields(f.record()); return f.add() })
@@ -75,7 +80,8 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 
 // addLock writes a lock and, right after it, its claims.
 func (m *Machine) addLock(f *frameWriter, l *lock) bool {
-	if !f.addClaim(claimRecord{lock: *l}) {
+	at, _ := m.unsettled.Get(l.name)
+	if !f.addClaim(claimRecord{lock: *l, sift: at}) {
 		return false
 	}
 	for c := range m.holdersOf(l) {

@@ -19,6 +19,7 @@ func (g *group) fields(f *codec) {
 	f.millis(12, &g.maxTTL)
 	f.millis(13, &g.holdoff)
 	f.uint(14, &g.evicted)
+	f.uint(15, &g.resized)
 }
 
 func (n *node) fields(f *codec) {
@@ -57,6 +58,7 @@ func (s *session) fields(f *codec) {
 // claimRecord is a lock, which has a name, or a claim of the lock before it.
 type claimRecord struct {
 	lock   lock
+	sift   sift
 	claim  claim
 	more   more
 	opened uint64 // number of its session's opening
@@ -81,6 +83,9 @@ func (r *claimRecord) fields(f *codec) {
 	f.uint(2, &r.lock.last)
 	f.uint(3, &r.lock.told)
 	f.bool(21, &r.lock.unsettled)
+	f.bool(23, &r.sift.on)
+	f.signed(24, &r.sift.priority)
+	f.uint(25, &r.sift.index)
 	f.value(4, &r.lock.value)
 	f.uint(5, &r.opened)
 	f.uint(6, &r.claim.request)
@@ -104,6 +109,13 @@ func (r *rest) fields(f *codec) {
 	narrow(f, 5, &r.mode)
 	narrow(f, 6, &r.weight)
 	narrow(f, 7, &r.limit)
+}
+
+// fields has numbers of its own: a record is a rest, or a resize that has these.
+func (r *resize) fields(f *codec) {
+	narrow(f, 8, &r.limit)
+	narrow(f, 9, &r.former)
+	f.uint(10, &r.at)
 }
 
 func (o *owner) fields(f *codec) {

@@ -192,8 +192,34 @@ func small(t testing.TB) *Machine {
 	b.must(Withdraw{Session: sessionOf('a', 1), Acked: 2, Requests: []uint64{30}}, CodeOK)
 	b.must(Goodbye{Node{'b'}, 1, Stays}, CodeOK)
 	b.must(Level{2}, CodeOK)
+	smallResize(b)
 	smallEnds(b)
 	return b.m
+}
+
+// smallResize adds a semaphore that was resized while it waits, one that nobody uses any more, and
+// rests under two limits.
+func smallResize(b *bench) {
+	for i, name := range []string{"resized", "idle"} {
+		c := acquire(uint64(40+10*i), name)
+		c.Mode, c.Limit, c.Weight, c.Delay = Permit, 4, 3, time.Second
+		token := b.must(c, CodeGranted).Token
+		b.must(Resize{name, 3, b.m.Commands()}, CodeOK)
+		rest := time.Second
+		if name == "idle" {
+			rest = 0
+		}
+		b.must(Release{Session: sessionOf('a', 1), Grants: []Grant{{name, token}}, Rest: rest}, CodeOK)
+	}
+	c := acquire(42, "resized")
+	c.Mode, c.Limit, c.Weight = Permit, 4, 2
+	b.must(c, CodeQueued)
+	c.Request++
+	b.must(c, CodeQueued)
+	steps := b.m.limits.step
+	b.m.limits.step = 0 // so that the next command does not look at the waiters
+	b.must(Resize{"resized", 1, b.m.Commands()}, CodeOK)
+	b.m.limits.step = steps
 }
 
 // smallEnds adds two ends of which something is left: of c's former process, and of what the one

@@ -104,7 +104,8 @@ type Holder struct {
 type Lock struct {
 	Name      string
 	Mode      Mode     // of the holders and rests
-	Limit     uint32   // of the semaphore that the name is in use as; 0: in use as a lock, or not in use
+	Limit     uint32   // of the semaphore that the name is in use as, or was resized to; 0: in use as a lock, or not in use
+	Former    uint32   // the limit before it was resized, which is accepted as well; 0: it was not
 	Holders   []Holder // in the order of their tokens; none: free
 	Waiters   []Holder // in the order in which they will be served
 	Value     []byte   // nil: none

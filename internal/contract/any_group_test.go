@@ -183,6 +183,8 @@ func TestTheCallsKeepTheirPromisesOnAClient(t *testing.T) {
 		"Set":                    TestASetIsHadAsAWholeUnderOneTokenAndGivenBackAsAWhole,
 		"Locker":                 TestALockerExcludesAndCountsUnderSyncLocker,
 		"LimitMismatch":          TestANameInUseAsALockIsNoSemaphoreAndSaysSo,
+		"Resize":                 TestASemaphoreIsResizedWhileBothLimitsAreInUse,
+		"ResizeToFewer":          TestFewerPermitsEndNoLeaseAndRefuseWhoWantsMore,
 		"Spans":                  TestASpanIsToldOfEachPieceOfWorkAndFunctionsRunInIt,
 		"LossOnce":               TestALossThatAFunctionReturnsIsToldOnce,
 		"Lead":                   TestLeadRunsWhileItLeadsAndResignsByReturning,

@@ -18,7 +18,7 @@ func (t *Table) Note(e *fsm.Event) {
 		}
 	case fsm.EventWithdrawn:
 		switch e.Reason {
-		case fsm.ReasonFinished, fsm.ReasonWithdrawn, fsm.ReasonSuperseded, fsm.ReasonRemoved:
+		case fsm.ReasonFinished, fsm.ReasonWithdrawn, fsm.ReasonSuperseded, fsm.ReasonRemoved, fsm.ReasonResized:
 		default: // with its session
 			return
 		}

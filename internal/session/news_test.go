@@ -122,6 +122,11 @@ func (g *groupOf) begin(waits string) {
 	g.takes("busy")
 	g.takes(fsm.OnceName("k"))
 	own.Request, own.Name = 2, waits
+	if waits == "permits" {
+		own.Mode, own.Limit, own.Weight = fsm.Permit, 2, 2
+		g.last++
+		g.apply(fsm.Acquire{Session: g.other, TTL: time.Hour, Request: g.last, Name: waits, Terms: own.Terms})
+	}
 	if out := g.apply(own); out.Code != fsm.CodeQueued {
 		g.Fatalf("the call for %q does not wait: %v", waits, out.Code)
 	}
@@ -238,6 +243,9 @@ func asking() map[string]news {
 		}
 	}
 	return map[string]news{
+		"too few permits are left": {waits: "permits", does: func(g *groupOf, _ *side) {
+			g.apply(fsm.Resize{Name: "permits", Limit: 1, Seen: g.m.Commands()})
+		}},
 		"evicted, and heard":        do(evict(fsm.ReasonHeard)),
 		"evicted, and last":         do(evict(fsm.ReasonLast)),
 		"somebody is to be removed": do(evict(fsm.ReasonNone)),

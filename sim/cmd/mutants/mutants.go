@@ -21,6 +21,10 @@ func locks() []mutant {
 		{"overtake the queue", "Machine.place", `free := l == nil || l.waiters == 0 && m.fits(l, c.Mode, terms.Weight)`, `free := l == nil || m.fits(l, c.Mode, terms.Weight)`, "model own"},
 		{"a late duplicate is carried out again", "Acquire.apply", "if m.over(s, c.Request) {\n\t\treturn Outcome{Code: CodeFinished}\n\t}\n\tif !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place", "if !m.roomForRequest(s) {\n\t\treturn Outcome{Code: CodeTooManyRequests}\n\t}\n\to := m.place", "model own"},
 		{"a request that was given up is carried out when it comes", "Withdraw.apply", "\t\tcase m.roomForRequest(s):\n\t\t\tm.finish(s, number)\n", "\t\tcase m.roomForRequest(s):\n", "model own"},
+		{"fewer permits leave waiters that want more", "Machine.sifts", `if c.Weight > l.limit {`, `if c.Weight > l.limit && c.token != 0 {`, "own"},
+		{"a semaphore that was made smaller is served meanwhile", "Machine.serveQueue", `if l.unsettled && !m.sifts(l) {`, `if l.unsettled && !m.sifts(l) && l.waiters == 0 {`, "own"},
+		{"a late resize counts", "Resize.apply", `if c.Seen < m.resized {`, `if c.Seen > m.commands {`, "own"},
+		{"a rest brings the limit back from before a resize", "Machine.occupy", `resized := m.resizes.Get(l.name); resized {`, `resized := m.resizes.Get(l.name); resized && x.at == 0 {`, "own"},
 		{"a released request is forgotten at once", "Machine.end", "\tm.finish(s, c.request)\n\tif c.alone() {", "\tif c.alone() {", "model own"},
 	}
 }
@@ -112,7 +116,7 @@ func sides() []mutant {
 		{"a session stays in use after a rest", "Grant.left", "\tif g.mayRest() {\n\t\tg.session.unpin()\n\t}\n", ``, "model own"},
 		{"the outcome of a keepalive is not looked at", "Table.Answered", `if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {`, `if out.Code != fsm.CodeOK {`, "model own"},
 		{"the group may forget the lowest session", "Table.Renewal", `k.Command.Lowest = t.numbers.Lowest()`, `k.Command.Lowest = t.numbers.Lowest() + 1`, "model own"},
-		{"who waits is not told that its node was removed", "Table.Note", "fsm.ReasonSuperseded, fsm.ReasonRemoved:\n", "fsm.ReasonSuperseded:\n", "model own"},
+		{"who waits is not told that its node was removed", "Table.Note", "fsm.ReasonSuperseded, fsm.ReasonRemoved, ", "fsm.ReasonSuperseded, ", "model own"},
 		{"a snapshot hides the end of a grant", "Table.restore", "\t\t\tt.revoke(s, number, ErrForced)\n", ``, "model own"},
 		{"the end of a session overtakes a rest", "Debt.Command", "\tcase len(d.rests) > 0:\n\t\treturn", "\tcase len(d.rests) > 0 && !d.close:\n\t\treturn", "model own"},
 		{"a change of the TTL is not known to the plan", "Table.Retiming", `t.plan.Retime(s.id.Number, k.Command.Seq, ttl, now)`, `t.plan.Retime(0, k.Command.Seq, ttl, now)`, "EveryHistory"},
