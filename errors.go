@@ -265,8 +265,10 @@ func invalid(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// anew is the way out of a data directory that must not be used any more.
-const anew = "delete the directory, and the node comes back as a new one with what the rest of its group has"
+// anew is the way out of a data directory that must not be used any more. It would be the end of a
+// group whose majority takes it.
+const anew = "delete the directory, and the node comes back as a new one with what the rest of its group has; " +
+	"unless a majority of the voters is told this: then delete none, and recover the group from the newest"
 
 // dirError adds to an error of the data directory, or of the replica in it, the value that a caller
 // branches on, and the way out.

@@ -84,6 +84,10 @@ func (g *Group) Heard() map[uint64]wire.Heard {
 	return g.nodes.Heard(now.term)
 }
 
+// LastHeard is when any message of a replica last arrived, zero if none did: in any term, and
+// whatever it proves.
+func (g *Group) LastHeard(replica uint64) time.Time { return g.nodes.LastHeard(replica) }
+
 // Unreached is why the last message to a replica could not be sent, nil if it could.
 func (g *Group) Unreached(replica uint64) error { return g.carrier.Unreached(replica) }
 

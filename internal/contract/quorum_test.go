@@ -42,7 +42,7 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 		}
 		time.Sleep(time.Minute)
 		for _, n := range rest {
-			list := told.of("level=ERROR", n.Cluster().ID(), "no raft leader")
+			list := told.of("level=ERROR", "node="+n.Cluster().ID(), "hears no raft leader")
 			if len(list) != 1 || !strings.Contains(list[0], missing[0]+" (") || !strings.Contains(list[0], missing[1]+" (") {
 				t.Errorf("node %d said %q of missing %v", n.Index(), list, missing)
 			}
@@ -58,7 +58,7 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 			if st := n.Cluster().Status(); !st.Ready || st.RaftLeader == "" {
 				t.Errorf("node %d: ready %v, raft leader %q with all back", n.Index(), st.Ready, st.RaftLeader)
 			}
-			if list := told.of("a raft leader again", n.Cluster().ID()); len(list) != 1 {
+			if list := told.of("a raft leader again", "node="+n.Cluster().ID()); len(list) != 1 {
 				t.Errorf("node %d said %q", n.Index(), list)
 			}
 		}

@@ -189,11 +189,7 @@ func (f *founder) announce(waits func(forming.Peer) bool) {
 		}
 		few--
 		f.n.Go(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, sendTime)
-			defer cancel()
-			if err := f.n.gossip.Announce(ctx, p.ID); err != nil {
-				f.n.log.Debug("announcing this node", "to", p.ID, "error", err)
-			}
+			f.try(ctx, p.ID, func(ctx context.Context) error { return f.n.gossip.Announce(ctx, p.ID) })
 		})
 	}
 }
@@ -228,10 +224,15 @@ func (f *founder) send(messages []forming.Message) {
 }
 
 func (f *founder) deliver(ctx context.Context, m forming.Message) {
+	f.try(ctx, m.To, func(ctx context.Context) error { return f.n.gossip.Send(ctx, m.To, m.Encode()) })
+}
+
+// try sends once, for sendTime at most. What is lost is sent again by those that need it.
+func (f *founder) try(ctx context.Context, to string, send func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	if err := f.n.gossip.Send(ctx, m.To, m.Encode()); err != nil {
-		f.n.log.Debug("sending a message about forming", "to", m.To, "error", err)
+	if err := send(ctx); err != nil {
+		f.n.log.Debug("sending a message about forming", "to", to, "error", err)
 	}
 }
 

@@ -69,12 +69,14 @@ type Node struct {
 	unopened bool // Open has failed
 	endpoint transport.Endpoint
 	gossip   *membership.Gossip
+	reach    *reach                          // who is where it says it is
 	known    *known                          // where other nodes were last
 	replica  atomic.Pointer[consensus.Group] // nil before there is one
 
 	// The node's place in a group.
 	founder *founder
 	pilot   *pilot
+	quorum  *quorum
 	clients *serve.Server
 	illness *illness
 
@@ -94,8 +96,10 @@ func New(cfg Config) *Node {
 	n.times = expiry.New(cfg.Election, cfg.Listener.Expired)
 	n.timekeeper = expiry.NewTimekeeper(n.times, n.clock.Now, n.voter, n.Go)
 	n.pilot = newPilot(n)
+	n.quorum = newQuorum(n)
 	n.illness = newIllness(n)
 	n.known = newKnown(n)
+	n.reach = newReach(n)
 	return n
 }
 
@@ -114,6 +118,8 @@ func (n *Node) Open(ctx context.Context) error {
 	n.serveClients()
 	n.Go(n.runMembership)
 	n.Go(n.illness.Run)
+	n.Go(n.reach.Run)
+	n.Go(n.quorum.Run)
 	if !n.fleeting {
 		n.Go(n.known.Run)
 	}

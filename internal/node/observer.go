@@ -51,6 +51,7 @@ func (o observer) LeaderChanged() {
 	o.n.Proposer.Wake()
 	o.n.timekeeper.Wake()
 	o.n.pilot.Wake()
+	o.n.quorum.Wake()
 	if g, _ := o.n.Proposer.Current(); g != nil {
 		leader, _, _ := g.RaftLeader()
 		o.n.cfg.Listener.LeaderChanged(leader)

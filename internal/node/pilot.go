@@ -25,9 +25,8 @@ const (
 // and withdraws the waiters of nodes without a replica.
 type pilot struct {
 	loop.Loop
-	n      *Node
-	quorum quorum
-	drift  drift
+	n     *Node
+	drift drift
 
 	leader *autopilot.Leader
 
@@ -55,7 +54,7 @@ type newsKey struct {
 }
 
 func newPilot(n *Node) *pilot {
-	p := &pilot{n: n, quorum: quorum{n: n}, news: make(map[newsKey]news), removals: make(map[*removal]bool), ill: make(map[string]bool), leader: autopilot.New(autopilot.Config{
+	p := &pilot{n: n, news: make(map[newsKey]news), removals: make(map[*removal]bool), ill: make(map[string]bool), leader: autopilot.New(autopilot.Config{
 		Want: n.cfg.Voters, Moment: n.cfg.Moment, ReplaceAfter: n.cfg.ReplaceAfter,
 		LaterLife: consensus.LaterLife,
 	})}
@@ -97,7 +96,6 @@ func (p *pilot) hear() {
 // poll changes the group while this node is raft leader.
 func (p *pilot) poll(ctx context.Context) (pause time.Duration) {
 	group, _ := p.n.Proposer.Current()
-	p.quorum.poll(group)
 	if group == nil || !group.IsRaftLeader() {
 		p.leader.Follow()
 		p.plan.Store(nil)

@@ -12,7 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-const probesMax = 32 // answered at a time
+const (
+	probesMax    = 32 // answered at a time
+	unreachedMax = 16 // nodes in an answer
+)
 
 var errOther = errors.New("holdfast: another process answers there")
 
@@ -20,29 +23,41 @@ var errOther = errors.New("holdfast: another process answers there")
 // later one. A node that took the address over answers with its own id. probe ends with ctx, and
 // after dialTime at the latest, whatever the other side does.
 func (n *Node) probe(ctx context.Context, addr, node string, incarnation uint64) error {
+	_, err := n.ask(ctx, addr, node, incarnation)
+	return err
+}
+
+// ask is probe, and returns the nodes that the other one does not reach where they say they are.
+func (n *Node) ask(ctx context.Context, addr, node string, incarnation uint64) (unreached []fsm.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	conn, err := n.endpoint.Dial(ctx, addr, transport.KindProbe)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	var answer [fsm.ProcessBytes]byte // then the connection ends
+	var answer [fsm.ProcessBytes]byte // then nodes that are not reached, and the connection ends
 	if _, err := io.ReadFull(conn, answer[:]); err != nil {
-		return fmt.Errorf("holdfast: probing %s: %w", addr, err)
+		return nil, fmt.Errorf("holdfast: probing %s: %w", addr, err)
 	}
 	if there, _, _ := fsm.CutProcess(answer[:]); there.Node.String() != node || there.Incarnation < incarnation {
-		return fmt.Errorf("%w: %s", errOther, there.Node)
+		return nil, fmt.Errorf("%w: %s", errOther, there.Node)
 	}
-	return nil
+	for range unreachedMax {
+		var other fsm.Node
+		if _, err := io.ReadFull(conn, other[:]); err != nil {
+			break // the end, or nothing that matters
+		}
+		unreached = append(unreached, other)
+	}
+	return unreached, nil
 }
 
-// answerProbes answers every probe with the identity of this process until the node stops. It reads
-// nothing.
+// answerProbes answers every probe with the identity of this process, and with the nodes that it
+// does not reach, until the node stops. It reads nothing.
 func (n *Node) answerProbes() {
 	listener := n.endpoint.Listener(transport.KindProbe)
-	answer := n.self.Process().AppendTo(nil)
 	n.Go(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 		places := make(chan struct{}, probesMax)
@@ -54,6 +69,10 @@ func (n *Node) answerProbes() {
 				return // only its end is one
 			}
 			places <- struct{}{}
+			answer := n.self.Process().AppendTo(nil)
+			for _, other := range n.reach.unreached() {
+				answer = append(answer, other[:]...)
+			}
 			all.Go(func() {
 				defer func() { <-places }()
 				_ = conn.SetDeadline(time.Now().Add(dialTime))

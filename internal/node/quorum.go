@@ -1,24 +1,34 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 // unheardMin is the silence after which a raft leader counts as lost, where elections are quick.
 const unheardMin = time.Second
 
-// quorum watches on each node whether the group has a raft leader, which it has only with a majority
-// of its voters. It reports once when the group has had none for long, and once when it has one
-// again. Only the goroutine of the pilot changes it.
+// quorum watches on each node whether it hears a raft leader. It reports once when the node has heard
+// none for long, with what it sees of each voter, and once when it hears one again. It runs
+// from Open on: a founder that restarts without a majority waits for that before it serves.
 type quorum struct {
+	loop.Loop
 	n    *Node
-	lost time.Time // since when the group has none; zero: it has one
+	lost time.Time // since when it hears none; zero: it hears one
 	told bool      // the loss is reported
+
+	looked time.Time                         // when the voters were last looked at
+	sights atomic.Pointer[map[string]string] // what was seen of each then; nil while there is a raft leader
 }
 
 // raftLeader is Group.RaftLeader, if this replica has heard it lately. A standby never learns that
@@ -40,53 +50,122 @@ func (n *Node) raftLeader(group *consensus.Group) (node string, term uint64, ok 
 	return node, term, true
 }
 
+func newQuorum(n *Node) *quorum {
+	q := &quorum{n: n}
+	q.Loop = loop.New(func(ctx context.Context) time.Duration {
+		group, _ := n.Proposer.Current()
+		q.poll(ctx, group)
+		return pilotPause
+	})
+	return q
+}
+
+// found ends the loss.
+func (q *quorum) found() {
+	q.lost, q.told, q.looked = time.Time{}, false, time.Time{}
+	q.sights.Store(nil)
+}
+
 // poll is called twice a second. Gossip detects failed members only after seconds; the report waits
 // so that it can name them.
-func (q *quorum) poll(group *consensus.Group) {
+func (q *quorum) poll(ctx context.Context, group *consensus.Group) {
 	if group == nil || q.n.leaving() { // a removed replica hears no raft leader
-		q.lost, q.told = time.Time{}, false
+		q.found()
 		return
 	}
 	now := time.Now()
 	if _, _, ok := q.n.raftLeader(group); ok {
 		if q.told {
-			q.n.log.Warn("the group has a raft leader again, and serves", "after", now.Sub(q.lost).Round(time.Millisecond).String())
+			q.n.log.Warn("this node hears a raft leader again", "after", now.Sub(q.lost).Round(time.Millisecond).String())
 			q.n.cfg.Listener.Quorum(true, nil)
 		}
-		q.lost, q.told = time.Time{}, false
+		q.found()
 		return
 	}
 	if q.lost.IsZero() {
 		q.lost = now
 	}
-	missing, nodes, voters := q.missing(group)
+	missing, voters := q.missing(group)
 	long := now.Sub(q.lost)
 	explained := voters > 0 && 2*(voters-len(missing)) <= voters
-	if q.told || long < unheardMin || !explained && long < lossSeen {
+	if long < unheardMin || now.Sub(q.looked) < illPeriod || !explained && long < lossSeen {
+		return
+	}
+	q.looked = now
+	sights := q.look(ctx, group)
+	q.sights.Store(&sights)
+	if q.told {
 		return
 	}
 	q.told = true
-	q.n.log.Error("the group has no raft leader: it grants no lock, and leases end, until a majority of its voters is back",
-		"since", q.lost.Round(0), "voters", voters, "missing", strings.Join(missing, ", "))
-	q.n.cfg.Listener.Quorum(false, nodes)
+	var words []string
+	for _, node := range slices.Sorted(maps.Values(group.Members().Voters)) {
+		if why, ok := sights[node]; ok {
+			words = append(words, q.n.described(node)+": "+why)
+		}
+	}
+	q.n.log.Error("this node hears no raft leader: it grants no lock, and its leases end, until it hears one",
+		"since", q.lost.Round(0), "voters", voters, "others", strings.Join(words, "; "))
+	q.n.cfg.Listener.Quorum(false, missing)
 }
 
-// missing lists the voters that gossip does not see alive, and since when; nodes are their ids.
-func (q *quorum) missing(group *consensus.Group) (list, nodes []string, voters int) {
+// missing lists the voters that gossip does not see alive.
+func (q *quorum) missing(group *consensus.Group) (nodes []string, voters int) {
 	members := group.Members()
 	for _, node := range members.Voters {
-		m, known := q.n.gossip.Member(node)
-		if known && m.State == membership.Alive {
+		if m, known := q.n.gossip.Member(node); !known || m.State != membership.Alive {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, len(members.Voters)
+}
+
+// look returns in words what this node sees of each other voter, for dialTime at most: a voter that
+// Raft neither hears nor fails to reach is probed where it was last.
+func (q *quorum) look(ctx context.Context, group *consensus.Group) map[string]string {
+	sights := make(map[string]string)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for replica, node := range group.Members().Voters {
+		if node == q.n.ID() {
 			continue
 		}
-		nodes = append(nodes, node)
-		described := q.n.described(node)
-		if known {
-			described += fmt.Sprintf(" %s since %s", m.State, m.Since.Format(time.RFC3339))
-		}
-		list = append(list, described)
+		all.Go(func() {
+			words := q.n.sight(ctx, group, replica, node)
+			mu.Lock()
+			defer mu.Unlock()
+			sights[node] = words
+		})
 	}
-	return list, nodes, len(members.Voters)
+	all.Wait()
+	return sights
+}
+
+// sight is what this node sees of another voter, in words.
+func (n *Node) sight(ctx context.Context, group *consensus.Group, replica uint64, node string) string {
+	words := "not heard since this process began"
+	if at := group.LastHeard(replica); !at.IsZero() {
+		words = fmt.Sprintf("heard %v ago", time.Since(at).Round(100*time.Millisecond))
+	}
+	m, seen := n.gossip.Member(node)
+	if seen && m.State != membership.Alive {
+		words += fmt.Sprintf(", %s in gossip since %s", m.State, m.Since.Format(time.RFC3339))
+	}
+	if err := group.Unreached(replica); seen && err != nil {
+		return words + ": " + because(err)
+	}
+	addr, incarnation := m.Addr, m.Incarnation
+	if !seen {
+		p, _ := n.known.find(node)
+		addr = p.Addr
+	}
+	if addr == "" {
+		return words + ", and nothing says where it is"
+	}
+	if err := n.probe(ctx, addr, node, incarnation); err != nil {
+		return words + ": " + because(err)
+	}
+	return words + ", and it answers a probe"
 }
 
 // described names a node in the log: its id, and the name and address that gossip knows, or that

@@ -19,7 +19,7 @@ func TestWhoLeavesMissesNoRaftLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := quorum{n: n, lost: time.Now().Add(-time.Hour)}
-	q.poll(&consensus.Group{}) // nobody is asked
+	q.poll(t.Context(), &consensus.Group{}) // nobody is asked
 	if told.Len() > 0 || !q.lost.IsZero() {
 		t.Errorf("it said %q", told)
 	}

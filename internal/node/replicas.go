@@ -22,6 +22,7 @@ func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []sea
 		}
 	}
 	leader, _, _ := group.RaftLeader()
+	sights := n.quorum.sights.Load()
 	list := make([]seam.Replica, 0, len(members))
 	for replica, node := range members {
 		r := seam.Replica{Node: node, Heard: -1}
@@ -38,10 +39,12 @@ func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []sea
 			r.Heard = 0
 		case known:
 			r.Behind, r.Ill = m.Behind, n.ill(m)
+		case sights != nil:
+			r.Ill = (*sights)[node]
 		case !leads && node == leader && r.Heard > n.patience():
 			r.Ill = notHeard(r.Heard)
 		}
-		if r.Ill != "" {
+		if r.Ill != "" && sights == nil {
 			if err := group.Unreached(replica); err != nil {
 				r.Ill += ": " + strings.Join(strings.Fields(err.Error()), " ")
 			}

@@ -227,6 +227,7 @@ func (n *Node) Missing() string {
 			parts = append(parts, fmt.Sprintf("its group does not serve before it has %d nodes and %d voters", info.Bootstrap, info.Voters))
 		}
 	}
+	parts = append(parts, n.reach.words()...)
 	if others := rivals.list(); len(others) > 0 {
 		parts = append(parts, "other groups of this name are in sight: "+strings.Join(others, ", "))
 	}

@@ -103,7 +103,8 @@ func (n *Node) Hello(ctx context.Context) error {
 		}
 	case out.Code == fsm.CodeStaleIncarnation:
 		err := fmt.Errorf("%w: another process runs or ran later as node %s: its data directory was copied or restored; "+
-			"delete this directory, and the node comes back as a new one", ErrIncompatible, n.ID())
+			"delete this directory, and the node comes back as a new one; unless a majority of the voters is told this: "+
+			"then delete none, and recover the group from the newest", ErrIncompatible, n.ID())
 		n.fail(err)
 		return err
 	}

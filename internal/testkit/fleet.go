@@ -117,6 +117,13 @@ func Serves(t testing.TB, ctx context.Context, c *holdfast.Cluster) {
 // 127.0.0.1 that it signed.
 func Authority(t testing.TB) *tls.Config {
 	t.Helper()
+	valid, _ := Authorities(t)
+	return valid
+}
+
+// Authorities is Authority, and the same with a certificate that has expired.
+func Authorities(t testing.TB) (valid, expired *tls.Config) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -125,12 +132,14 @@ func Authority(t testing.TB) *tls.Config {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"},
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	leaf := func(ends time.Time) *x509.Certificate {
+		return &x509.Certificate{
+			SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"},
+			NotAfter: ends, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		}
 	}
-	signed := make([][]byte, 2)
-	for i, c := range []*x509.Certificate{root, leaf} {
+	signed := make([][]byte, 3)
+	for i, c := range []*x509.Certificate{root, leaf(time.Now().Add(time.Hour)), leaf(time.Now().Add(-time.Hour))} {
 		if signed[i], err = x509.CreateCertificate(rand.Reader, c, root, key.Public(), key); err != nil {
 			t.Fatal(err)
 		}
@@ -141,5 +150,8 @@ func Authority(t testing.TB) *tls.Config {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: signed[1:], PrivateKey: key}}, RootCAs: pool}
+	with := func(leaf []byte) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf}, PrivateKey: key}}, RootCAs: pool}
+	}
+	return with(signed[1]), with(signed[2])
 }

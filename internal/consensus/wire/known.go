@@ -272,6 +272,18 @@ func (r *Registry) snapshotSent(replica uint64) {
 	}
 }
 
+// LastHeard is when any message of a replica last arrived here, zero if none did.
+func (r *Registry) LastHeard(replica uint64) (at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.nodes {
+		if s.replica == replica && s.at.After(at) {
+			at = s.at
+		}
+	}
+	return at
+}
+
 // Heard returns when each member of the group was heard, by replica, in the last term in which any
 // was heard, unless that is before term.
 func (r *Registry) Heard(term uint64) map[uint64]Heard {
