@@ -3,10 +3,12 @@
 package processes_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -34,6 +36,8 @@ type processConfig struct {
 	Voters        int           // 0: as by default
 	Bind          string        // "": a port of the system's choice
 	ReplaceAfter  time.Duration // 0: as by default
+	MaxTTL        time.Duration // 0: the longest
+	Restore       string        // file with a backup
 }
 
 // order is what a test asks of a process.
@@ -74,10 +78,20 @@ func member() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	var backup io.Reader // nil: none
+	if cfg.Restore != "" {
+		file, err := os.Open(cfg.Restore)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer file.Close()
+		backup = file
+	}
 	c, err := holdfast.Open(context.Background(), holdfast.Config{
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Name:   cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
-		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: holdfast.TTLMax,
+		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: cmp.Or(cfg.MaxTTL, holdfast.TTLMax), Restore: backup,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -146,6 +160,11 @@ func (r *remote) do(o order) (a answer) {
 			a.Token = l.Token()
 			<-time.After(20 * time.Millisecond) // real time: the work under the lock
 			err = l.Release(ctx)
+		}
+	case "backup": // into the file of that name
+		var file *os.File
+		if file, err = os.Create(o.Name); err == nil {
+			err = errors.Join(r.c.Backup(ctx, file), file.Close())
 		}
 	case "leave":
 		err = r.c.Leave(ctx)
