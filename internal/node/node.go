@@ -154,10 +154,10 @@ func (n *Node) open(ctx context.Context) error {
 
 func (n *Node) openDir(ctx context.Context) (err error) {
 	switch {
-	case n.cfg.Env.Dir != nil:
-		n.dir = n.cfg.Env.Dir
 	case n.cfg.Restore != nil:
 		return n.restore(ctx)
+	case n.cfg.Env.Dir != nil:
+		n.dir = n.cfg.Env.Dir
 	case n.cfg.DataDir == "":
 		n.dir, n.fleeting = datadir.Memory(), true
 	default:
