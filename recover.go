@@ -89,8 +89,8 @@ func (r RecoverReport) String() string {
 // Recover makes a group of one out of a data directory, or of a backup, whose group has lost its
 // majority for good. No node runs meanwhile: Recover holds the lock of the directory. Afterwards open
 // a node on the directory; the other nodes join it with empty directories. Read
-// docs/operations.md#when-the-majority-is-lost first: a group that is recovered while its majority
-// lives grants locks a second time, and only tokens keep the two apart.
+// docs/operations.md#when-the-majority-is-lost-for-good first: a group that is recovered while its
+// majority lives grants locks a second time, and only tokens keep the two apart.
 //
 // The recovered group has another cluster id, values and finished Once keys, no session, and tokens
 // above all that were ever granted. Nodes of the former group refuse it, and end on their own.

@@ -43,7 +43,8 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 		time.Sleep(time.Minute)
 		for _, n := range rest {
 			list := told.of("level=ERROR", "node="+n.Cluster().ID(), "hears no raft leader")
-			if len(list) != 1 || !strings.Contains(list[0], missing[0]+" (") || !strings.Contains(list[0], missing[1]+" (") {
+			if len(list) != 1 || !strings.Contains(list[0], missing[0]+" (") || !strings.Contains(list[0], missing[1]+" (") ||
+				!strings.Contains(list[0], "docs/operations.md#when-the-majority-is-lost-for-good") {
 				t.Errorf("node %d said %q of missing %v", n.Index(), list, missing)
 			}
 		}

@@ -18,6 +18,9 @@ import (
 // unheardMin is the silence after which a raft leader counts as lost, where elections are quick.
 const unheardMin = time.Second
 
+// goneForGood is where the operator of a group reads on that has lost its majority.
+const goneForGood = "docs/operations.md#when-the-majority-is-lost-for-good"
+
 // quorum watches on each node whether it hears a raft leader. It reports once when the node has heard
 // none for long, with what it sees of each voter, and once when it hears one again. It runs
 // from Open on: a founder that restarts without a majority waits for that before it serves.
@@ -104,8 +107,11 @@ func (q *quorum) poll(ctx context.Context, group *consensus.Group) {
 			words = append(words, q.n.described(node)+": "+why)
 		}
 	}
-	q.n.log.Error("this node hears no raft leader: it grants no lock, and its leases end, until it hears one",
-		"since", q.lost.Round(0), "voters", voters, "others", strings.Join(words, "; "))
+	more := []any{"since", q.lost.Round(0), "voters", voters, "others", strings.Join(words, "; ")}
+	if explained {
+		more = append(more, "if gone for good", goneForGood)
+	}
+	q.n.log.Error("this node hears no raft leader: it grants no lock, and its leases end, until it hears one", more...)
 	q.n.cfg.Listener.Quorum(false, missing)
 }
 

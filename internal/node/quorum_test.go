@@ -2,6 +2,7 @@ package node
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,4 +24,21 @@ func TestWhoLeavesMissesNoRaftLeader(t *testing.T) {
 	if told.Len() > 0 || !q.lost.IsZero() {
 		t.Errorf("it said %q", told)
 	}
+}
+
+// The line that a lost majority writes leads to the section on what to do then.
+func TestTheSectionOnALostMajorityIsWhereTheLogSays(t *testing.T) {
+	t.Parallel()
+	page, section, _ := strings.Cut(goneForGood, "#")
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		heading, is := strings.CutPrefix(strings.TrimSpace(line), "### ")
+		if is && strings.ReplaceAll(strings.ToLower(heading), " ", "-") == section {
+			return
+		}
+	}
+	t.Errorf("%s has no section %s", page, section)
 }
