@@ -34,6 +34,9 @@
 //	    P6. One that is heard is not removed by order, nor the last voter: Leader.Refusal says so.
 //	P12 A voter that is heard without progress counts as not heard. One of those is given up only when the membership has
 //	    not changed for ReplaceAfter: what ails many at once is likely to be the raft leader's own.
+//	P13 A voter whose host was wiped counts as not heard for ReplaceAfter as soon as it was not heard for Patience and
+//	    its heir is ready: the node whose process answers at its address, under its name, and that asked to come in
+//	    when the group did not know it. No process of the voter's own node is in sight elsewhere.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
@@ -99,6 +102,7 @@ type Member struct {
 	Seen      time.Duration // since gossip saw it
 	Stuck     bool          // its replica is heard, and has made no progress for about the time of Heard while others have
 	Ordered   string        // the words of an operator who has ordered its removal, "" for none
+	Heir      string        // the node that has its host now, "" for none: P13
 	Succeeded bool          // its node says in gossip that this replica is over, and asks to come in as another one
 }
 
@@ -113,6 +117,7 @@ type Input struct {
 	Standbys     int           // how many shall follow besides; 0: every candidate
 	StableAfter  time.Duration // a standby must be of this Age to be promoted
 	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
+	Patience     time.Duration // after which a voter not heard may have an heir; at least Moment
 	Moment       time.Duration // a replica heard within it lives; a few heartbeats; 0: MomentDefault
 	Expected     int           // replicas that a group which does not serve yet waits for before it chooses voters; 0: none
 	Changed      time.Duration // since the membership was changed last, or a member said that it leaves; 0: long ago

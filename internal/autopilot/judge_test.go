@@ -69,6 +69,32 @@ func (w *world) judgeOrder(p autopilot.Plan) error {
 	return nil
 }
 
+// inherited is the world as the raft leader sees it when a node is an heir of a voter: P13.
+func (w *world) inherited(want int, voter, heir string) autopilot.Input {
+	in := w.input(want)
+	for i := range in.Members {
+		if in.Members[i].Node == voter {
+			in.Members[i].Heir = heir
+		}
+	}
+	return in
+}
+
+// judgeHeir objects to the early removal of a voter that is heard, or whose heir could not vote.
+func (w *world) judgeHeir(p autopilot.Plan, heir int) error {
+	if p.Kind != autopilot.Remove || w.at(slotOf(p.Node)) != voterSilent {
+		return nil // judged without an heir
+	}
+	place := w.at(heir)
+	switch {
+	case w.bits&unknown != 0:
+		return errors.New("P1: an heir is no reason to go past a barrier")
+	case place != standbyReady && place != standbyFresh:
+		return errors.New("P13: a voter goes for an heir that could not vote")
+	}
+	return nil
+}
+
 // deaf asks what the raft leader would do if it heard nobody else.
 func (w *world) deaf(want int) error {
 	in := w.input(want)

@@ -21,6 +21,7 @@ const (
 type Config struct {
 	Want         int // how many shall vote
 	Moment       time.Duration
+	Patience     time.Duration // see P13
 	ReplaceAfter time.Duration
 	LaterLife    func(node string, known, next uint64) bool // whether the second replica is of a later life of the node
 }
@@ -54,6 +55,8 @@ type Sighting struct {
 	Replica    uint64 // its own, or the one that it asks for
 	Phase      Phase
 	Here       bool // gossip sees it, if only in doubt
+	Name, Addr string
+	Answers    bool // its process has answered at Addr lately: see Leader.Probes
 }
 
 // State is what there is to see now.
@@ -97,6 +100,8 @@ type Leader struct {
 	unknownRunning map[uint64]lease.Instant // since when a replica that runs has been no member
 	refused        map[uint64]lease.Instant // when the group refused to take a replica in
 	asks           map[string]uint64        // the replicas that candidates would have
+	fresh          map[string]bool          // nodes that asked to come in when the group did not know them
+	probes         []string                 // nodes that may be heirs: P13
 	change         uint64                   // the last change of the membership that was seen
 	changed        lease.Instant            // when, or when somebody said that it leaves
 	leaving        map[uint64]bool          // the replicas whose nodes have said so
@@ -126,6 +131,7 @@ func (l *Leader) Follow() {
 	l.healthySince, l.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
 	l.refused = make(map[uint64]lease.Instant)
+	l.fresh, l.probes = make(map[string]bool), nil
 	l.leaving = nil
 }
 
@@ -249,7 +255,8 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 	}
 	in := Input{
 		Self: s.Self, Want: l.cfg.Want, Index: members.Change, Unknown: l.unknown,
-		Listening: l.silences.listening(now), Moment: l.cfg.Moment, ReplaceAfter: l.cfg.ReplaceAfter,
+		Listening: l.silences.listening(now), Moment: l.cfg.Moment, Patience: l.cfg.Patience,
+		ReplaceAfter: l.cfg.ReplaceAfter,
 	}
 	if s.Info.Serving {
 		in.StableAfter = stableAfter
@@ -289,6 +296,7 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 	}
 	l.hurry = !s.Info.Serving || len(l.leaving) > 0 || l.silences.listening(now) < in.Moment
 	in.Changed = max(1, time.Duration(now-l.changed))
+	l.inherit(&in, &v)
 	l.members = slices.Clone(in.Members)
 	l.candidates(&in, &v, now)
 	return in
@@ -330,8 +338,12 @@ func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 		if m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster {
 			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone})
 			l.asks[node] = m.Replica
+			if _, known := v.hellos[node]; !known {
+				l.fresh[node] = true
+			}
 		}
 	}
+	maps.DeleteFunc(l.fresh, func(node string, _ bool) bool { return l.asks[node] == 0 && !v.Members.Has(node) })
 }
 
 // heardAll reports whether every other voter was heard in the present term.

@@ -11,6 +11,7 @@ import (
 const (
 	silentReason  = "not heard for long, and "
 	standbyReason = "a standby is ready to take its place"
+	wipedReason   = "its host runs a new node, which is ready to take its place"
 )
 
 // Next returns the step to take now.
@@ -86,7 +87,7 @@ func (v *view) removeReplaced() Plan {
 	if v.failed == 0 || len(v.ready) == 0 || v.staying >= v.Want || v.staying+len(v.ready)+v.failed-1 < v.Want {
 		return Plan{}
 	}
-	p := v.removeVoter(v.isFailed, silentReason+standbyReason)
+	p := v.removeSilent(standbyReason)
 	if p.Kind == None && v.heard >= quorum(len(v.voters)-1) {
 		return wait("%s is removed when the others have been heard since the last change", v.voters[0].Node)
 	}
@@ -128,7 +129,16 @@ func (v *view) removeFailed() Plan {
 	default:
 		return Plan{}
 	}
-	return v.removeVoter(v.isFailed, silentReason+reason)
+	return v.removeSilent(reason)
+}
+
+// removeSilent removes the voter that was silent longest.
+func (v *view) removeSilent(reason string) Plan {
+	p := v.removeVoter(v.isFailed, silentReason+reason)
+	if slices.ContainsFunc(v.voters, func(m Member) bool { return m.Node == p.Node && m.Heard < v.ReplaceAfter && v.isWiped(m) }) {
+		p.Reason = wipedReason
+	}
+	return p
 }
 
 // removeLeaving removes the leaving voters, one at a time, the one heard longest ago first: P5.

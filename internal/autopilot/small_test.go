@@ -72,6 +72,20 @@ func explore(nodes, want int) (worlds int, err error) {
 				w.shellMoves(plan, visit)
 			}
 		}
+		for voter := range nodes { // a voter that is silent may have an heir
+			for heir := range nodes {
+				if w.at(voter) != voterSilent || !w.at(heir).follows() && w.at(heir) != candidate {
+					continue
+				}
+				plan := autopilot.Next(w.inherited(want, names[voter], names[heir]))
+				if e := w.judgeHeir(plan, heir); e != nil {
+					return len(list), fmt.Errorf("%w\n%s", e, story(i, "with an heir"))
+				}
+				if plan.Kind == autopilot.Remove && plan.Node == names[voter] {
+					w.shellMoves(plan, visit)
+				}
+			}
+		}
 		if err != nil {
 			return len(list), err
 		}

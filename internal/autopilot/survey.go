@@ -123,7 +123,13 @@ func (v *view) isFailed(m Member) bool {
 	if m.Stuck && v.Changed > 0 && v.Changed < v.ReplaceAfter { // P12
 		return false
 	}
-	return m.Heard >= v.ReplaceAfter
+	return m.Heard >= v.ReplaceAfter || v.isWiped(m)
+}
+
+// isWiped is P13.
+func (v *view) isWiped(m Member) bool {
+	return m.Role == Voter && m.Heir != "" && !m.Stuck && m.Heard >= max(v.Patience, v.Moment) &&
+		slices.ContainsFunc(v.Members, func(heir Member) bool { return heir.Node == m.Heir && v.isReady(heir) })
 }
 
 func (v *view) isReady(m Member) bool {

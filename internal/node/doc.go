@@ -56,6 +56,7 @@
 //	remove.go    a dead node is removed by an operator's order
 //	known.go     where the other nodes were last, on disk
 //	probe.go     which process is at an address
+//	answers.go   which processes have answered a raft leader that asks for heirs
 //	reach.go     whether newcomers are at the addresses that they advertise
 //	clients.go   clients of the replica: internal/serve
 //	query.go     what the API asks

@@ -28,6 +28,8 @@ type pilot struct {
 	n     *Node
 	drift drift
 
+	answers answers
+
 	leader *autopilot.Leader
 
 	mu       sync.Mutex
@@ -55,7 +57,7 @@ type newsKey struct {
 
 func newPilot(n *Node) *pilot {
 	p := &pilot{n: n, news: make(map[newsKey]news), removals: make(map[*removal]bool), ill: make(map[string]bool), leader: autopilot.New(autopilot.Config{
-		Want: n.cfg.Voters, Moment: n.cfg.Moment, ReplaceAfter: n.cfg.ReplaceAfter,
+		Want: n.cfg.Voters, Moment: n.cfg.Moment, Patience: n.patience(), ReplaceAfter: n.cfg.ReplaceAfter,
 		LaterLife: consensus.LaterLife,
 	})}
 	p.Loop = loop.New(p.poll)
@@ -133,6 +135,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	}
 	plan := p.leader.Plan(state, now)
 	p.plan.Store(&plan)
+	p.answers.seek(p.n, p.leader.Probes())
 	members := p.leader.Members()
 	p.members.Store(&members)
 	p.warnOfIll()
@@ -209,6 +212,7 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 	for _, m := range p.n.gossip.Members() {
 		s.Seen = append(s.Seen, autopilot.Sighting{
 			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Here: m.Here(),
+			Name: m.Name, Addr: m.Addr, Answers: p.answers.lately(m),
 		})
 	}
 	return s
