@@ -81,7 +81,7 @@ func (p *pilot) waited(state *autopilot.State) bool {
 	now := p.n.clock.Now()
 	if p.recovered == 0 {
 		p.recovered = now
-		p.n.log.Warn("the group was recovered: it grants no lock before the leases of the former group have ended", "wait", state.Info.Wait)
+		p.n.log.Warn("the group was recovered: it grants no lock before the leases of the former group have ended", "wait", state.Info.Wait.String())
 	}
 	return time.Duration(now-p.recovered) >= state.Info.Wait
 }

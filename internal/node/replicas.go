@@ -82,7 +82,7 @@ func (p *pilot) warnOfIll() {
 		case why != "" && !p.ill[m.Node] && m.Heard >= p.n.cfg.ReplaceAfter/3:
 			p.ill[m.Node] = true
 			p.n.log.Warn("a voter is ill: it is replaced after ReplaceAfter, if another node can vote",
-				"voter", p.n.described(m.Node), "why", why, "after", p.n.cfg.ReplaceAfter)
+				"voter", p.n.described(m.Node), "why", why, "after", p.n.cfg.ReplaceAfter.String())
 		}
 	}
 }
