@@ -62,7 +62,7 @@ func Write(w io.Writer, h Header, state *fsm.Machine, stop <-chan struct{}) erro
 	if _, err := both.Write(append(head, header...)); err != nil {
 		return fmt.Errorf("holdfast: writing a backup: %w", err)
 	}
-	if err := state.WriteSnapshot(both, stop); err != nil {
+	if err := state.WriteSnapshot(&unhurried{both, time.Now()}, stop); err != nil {
 		return err
 	}
 	if _, err := w.Write(sum.Sum(nil)); err != nil {
@@ -70,6 +70,22 @@ func Write(w io.Writer, h Header, state *fsm.Machine, stop <-chan struct{}) erro
 	}
 	return nil
 }
+
+// unhurried writes for an eighth of the time at most, and rests for the others: calls of the node
+// wait for a processor otherwise, until the whole state is written.
+type unhurried struct {
+	w     io.Writer
+	began time.Time // to make what is written next
+}
+
+func (u *unhurried) Write(b []byte) (int, error) {
+	n, err := u.w.Write(b)
+	time.Sleep(min(7*time.Since(u.began), restMax))
+	u.began = time.Now()
+	return n, err
+}
+
+const restMax = 20 * time.Millisecond // also after a slow w
 
 // Read reads a backup to its end and checks it, the invariants of its state included. It never panics,
 // and allocates no more than what it has read justifies. Errors are ErrDamaged, ErrNewer and those of
