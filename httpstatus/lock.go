@@ -139,9 +139,9 @@ func why(v *lockView) (lines []string) {
 	}
 	switch {
 	case v.Here > 0:
-		lines = append(lines, fmt.Sprintf("%s of this node wait, and %s are served before the first of them.", plural(v.Here, "call"), plural(v.Before, "waiter")))
+		lines = append(lines, fmt.Sprintf("Calls of this node that wait: %s. Waiters that are served before the first of them: %s.", group(v.Here), group(v.Before)))
 	case v.Waiters > 0:
-		lines = append(lines, fmt.Sprintf("%s are in the queue: a new caller is served after them.", plural(v.Waiters, "waiter")))
+		lines = append(lines, fmt.Sprintf("%s in the queue: a new caller of the same priority is served last.", plural(v.Waiters, "waiter")))
 	}
 	if len(v.Cycles) > 0 {
 		lines = append(lines, "Deadlock: callers wait for each other in a cycle. One of them must give up, or lose a lock.")

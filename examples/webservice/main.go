@@ -7,6 +7,7 @@
 //	GET  /livez         whether this process is good for anything
 //	GET  /readyz        whether it has its place in the fleet
 //	GET  /metrics       figures for Prometheus
+//	GET  /status/       the page of package httpstatus, read only: who has which lock, and why
 //
 // One process at a time runs the job, once a period. On SIGTERM a process finishes its requests and
 // leaves: its locks are free at once. With a data directory it only closes, unless "webservice leave"
@@ -28,6 +29,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/httpstatus"
 )
 
 const (
@@ -153,6 +155,8 @@ func (s *service) routes() http.Handler {
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /metrics", s.metrics)
+	// Whoever reaches the page reads the names and values of all locks: put your authentication around it.
+	mux.Handle("GET /status/", http.StripPrefix("/status", httpstatus.Handler(s.cluster, httpstatus.Options{})))
 	return mux
 }
 

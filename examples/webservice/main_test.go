@@ -143,6 +143,9 @@ func (f *fleet) admit(processes ...*process) {
 		if code, body := f.get(r.from, "/readyz"); code != http.StatusOK {
 			f.t.Errorf("%s is ready and answers %d %s", r.from.name, code, body)
 		}
+		if code, body := f.get(r.from, "/status/"); code != http.StatusOK || !strings.Contains(body, r.from.node) {
+			f.t.Errorf("the page of %s: %d %s", r.from.name, code, body)
+		}
 	}
 	f.balancer.Lock()
 	f.live = append(f.live, processes...)

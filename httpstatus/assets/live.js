@@ -75,7 +75,7 @@ function row(e) {
   const by = e.node || e.node_id.slice(0, 8);
   if (by) what.append(" ", element("bdi", by));
   if (e.label) what.append(" ", element("bdi", e.label, "label"));
-  if (e.reason) what.append(" ", element("bdi", e.reason, "dim"));
+  if (e.reason && e.reason !== e.kind) what.append(" ", element("bdi", e.reason, "dim"));
   line.append(what);
   return line;
 }
