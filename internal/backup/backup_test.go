@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -86,4 +87,20 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The golden file is a backup of this version: later versions have to read it. Another format is
+// another version, and another file.
+func TestTheGoldenBackupIsWrittenAndReadAsItWas(t *testing.T) {
+	t.Parallel()
+	golden, err := os.ReadFile("testdata/backup.v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Read(bytes.NewReader(golden)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(written(t), golden) {
+		t.Error("the format of backups has changed")
+	}
 }

@@ -105,6 +105,25 @@ func TestAMajorityThatLivesOnBesideARecoveryIsStoppedByTokensAlone(t *testing.T)
 	})
 }
 
+// An operator who recovers too early, while a holder of the former group lives without a majority: the
+// wait of the recovered group outlasts the lease, also of a holder whose clock is slow.
+func TestARecoveryTooEarlyGrantsNothingWhileAFormerHolderIsValid(t *testing.T) {
+	t.Parallel()
+	outlive(t, func(t *testing.T, o *outlived) {
+		o.Node(0).Drift(0.991)
+		l := get(t, o.Node(0).Cluster(), "long", holdfast.WithTTL(longest))
+		o.Node(1).Kill()
+		o.Node(2).Kill()
+		o.restored(t)
+		if l.Valid() || o.holder.Valid() {
+			t.Error("a lock was granted while a former holder may rely on its lease")
+		}
+		if got := get(t, o.Node(3).Cluster(), "long"); got.Token() <= l.Token() {
+			t.Errorf("token %d after %d", got.Token(), l.Token())
+		}
+	})
+}
+
 // A process that stood still while its group was lost, recovered elsewhere and went on for ten times the longest TTL.
 func TestAnOldProcessThatComesBackAfterARecoveryKnowsThatItsLeaseIsOver(t *testing.T) {
 	t.Parallel()
