@@ -54,7 +54,7 @@ func TestNothingIsChangedWithoutPermissionOrFromAnotherSiteOrWithoutAReason(t *t
 		"a token of nobody":   {allow, form("name", "kept", "token", "1", "reason", "y"), jsonOnly, 409, "stale"},
 		"a form too large":    {allow, form("name", "kept", "token", "1", "reason", strings.Repeat("y", formMax)), jsonOnly, 400, "too large"},
 	} {
-		r := post(t, Handler(c, Options{Authorize: test.authorize}), "/force-release", test.form, test.change)
+		r := post(t, patient(c, Options{Authorize: test.authorize}), "/force-release", test.form, test.change)
 		if body := text(t, r); r.StatusCode != test.code || !strings.Contains(body, test.says) {
 			t.Errorf("%s: %d %s", name, r.StatusCode, body)
 		}
@@ -62,7 +62,7 @@ func TestNothingIsChangedWithoutPermissionOrFromAnotherSiteOrWithoutAReason(t *t
 	if !l.Valid() {
 		t.Error("the lease is over")
 	}
-	h := Handler(c, Options{})
+	h := patient(c, Options{})
 	if _, body := get(t, h, "/lock?name=kept"); strings.Contains(body, "<form method=\"post\"") {
 		t.Error("a page that is read only offers a change")
 	}
@@ -76,7 +76,7 @@ func TestAnOperatorChangesWhatTheFormsOffer(t *testing.T) {
 	fleet := holdfasttest.Fleet(t, 3)
 	c, other := fleet[0], fleet[1]
 	var log bytes.Buffer
-	h := Handler(c, Options{Authorize: allow, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	h := patient(c, Options{Authorize: allow, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	done := func(path string, f url.Values, location string) {
 		t.Helper()
 		r := post(t, h, path, f)
@@ -123,7 +123,7 @@ func TestAnOperatorChangesNodesAndOnceKeys(t *testing.T) {
 	t.Parallel()
 	fleet := holdfasttest.Fleet(t, 3)
 	c, other := fleet[0], fleet[1]
-	h := Handler(c, Options{Authorize: allow})
+	h := patient(c, Options{Authorize: allow})
 	held := acquire(t, other, "held")
 	if r := post(t, h, "/revoke-node", form("node", other.ID(), "reason", "it is dead")); r.Header.Get("Location") != "members?done=revoke-node" {
 		t.Fatalf("%d to %q: %s", r.StatusCode, r.Header.Get("Location"), text(t, r))

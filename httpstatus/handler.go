@@ -62,6 +62,7 @@ type handler struct {
 	opts     Options
 	pages    map[string]*template.Template
 	version  string // of the assets
+	reading  time.Duration
 	locks    lockList
 	requests chan struct{} // an element for each request under way
 	streams  chan struct{} // an element for each stream of events
@@ -72,11 +73,16 @@ type handler struct {
 // Handler returns the page and the JSON of a node. It may be mounted several times, and used before
 // the node is ready and after it is closed. It needs no Close.
 func Handler(c *holdfast.Cluster, opts Options) http.Handler {
+	return newHandler(c, opts, readTime)
+}
+
+// newHandler is Handler with another deadline for requests that ask the group: tests have patience.
+func newHandler(c *holdfast.Cluster, opts Options, reading time.Duration) http.Handler {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &handler{
-		c: c, opts: opts, pages: templates(), version: hash(), locks: newLockList(c),
+		c: c, opts: opts, pages: templates(), version: hash(), locks: newLockList(c, reading), reading: reading,
 		requests: make(chan struct{}, requestsMax), streams: make(chan struct{}, streamsMax),
 		stopping: make(map[*http.Server]chan struct{}),
 	}
@@ -93,12 +99,12 @@ func (h *handler) routes() http.Handler {
 		if path == "overview" {
 			page = "{$}"
 		}
-		mux.Handle("GET /"+page, h.bounded(readTime, h.html(path, read)))
+		mux.Handle("GET /"+page, h.bounded(h.reading, h.html(path, read)))
 		if path != "events" && path != "overview" {
-			mux.Handle("GET /api/"+path, h.bounded(readTime, h.json(read)))
+			mux.Handle("GET /api/"+path, h.bounded(h.reading, h.json(read)))
 		}
 	}
-	mux.Handle("GET /api/status", h.bounded(readTime, h.json(h.readStatus)))
+	mux.Handle("GET /api/status", h.bounded(h.reading, h.json(h.readStatus)))
 	mux.HandleFunc("GET /api/events", h.stream)
 	mux.HandleFunc("GET /livez", h.livez)
 	mux.HandleFunc("GET /readyz", h.readyz)

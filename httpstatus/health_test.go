@@ -35,7 +35,7 @@ func TestWithoutAQuorumTheNodeIsAliveNotReadyAndShowsWhatItKnew(t *testing.T) {
 	t.Parallel()
 	c, fall := fleetToFall(t)
 	acquire(t, c, "kept", holdfast.WithLabel("before the fall"), holdfast.WithTTL(time.Minute))
-	h := Handler(c, Options{Authorize: allow})
+	h := patient(c, Options{Authorize: allow})
 	for _, path := range []string{"/livez", "/readyz"} {
 		if code, body := get(t, h, path); code != http.StatusOK || body != "ok" {
 			t.Errorf("%s: %d %q", path, code, body)
@@ -47,26 +47,26 @@ func TestWithoutAQuorumTheNodeIsAliveNotReadyAndShowsWhatItKnew(t *testing.T) {
 	get(t, h, "/locks")
 
 	fall()
-	if code, body := get(t, h, "/livez?verbose"); code != http.StatusOK || !strings.HasSuffix(body, "livez check passed\n") {
+	if code, body := ask(t, h, "/livez?verbose"); code != http.StatusOK || !strings.HasSuffix(body, "livez check passed\n") {
 		t.Errorf("liveness depends on the quorum: %d %q", code, body)
 	}
-	code, body := get(t, h, "/readyz")
+	code, body := ask(t, h, "/readyz")
 	if code != http.StatusInternalServerError || !strings.Contains(body, "[-]serving failed: ") || !strings.HasSuffix(body, "readyz check failed\n") {
 		t.Errorf("%d %q", code, body)
 	}
-	if code, body := get(t, h, "/readyz?exclude=serving&exclude=raft-leader"); code != http.StatusOK {
+	if code, body := ask(t, h, "/readyz?exclude=serving&exclude=raft-leader"); code != http.StatusOK {
 		t.Errorf("what is excluded counts: %d %q", code, body)
 	}
-	if _, body := get(t, h, "/"); !strings.Contains(body, "No quorum") || !strings.Contains(body, "No lock can be granted") {
+	if _, body := ask(t, h, "/"); !strings.Contains(body, "No quorum") || !strings.Contains(body, "No lock can be granted") {
 		t.Errorf("the overview does not say it: %s", body)
 	}
-	if code, body := get(t, h, "/locks"); code != http.StatusOK || !strings.Contains(body, "before the fall") || !strings.Contains(body, " old. It cannot be read now: ") {
+	if code, body := ask(t, h, "/locks"); code != http.StatusOK || !strings.Contains(body, "before the fall") || !strings.Contains(body, " old. It cannot be read now: ") {
 		t.Errorf("the list is not shown as stale: %d %s", code, body)
 	}
-	if code, body := get(t, h, "/lock?name=kept"); code != http.StatusServiceUnavailable || !strings.Contains(body, "The group did not answer in time") {
+	if code, body := ask(t, Handler(c, Options{}), "/lock?name=kept"); code != http.StatusServiceUnavailable || !strings.Contains(body, "The group did not answer in time") {
 		t.Errorf("the page of a lock: %d %s", code, body)
 	}
-	code, body = get(t, Handler(c, Options{}), "/locks")
+	code, body = ask(t, patient(c, Options{}), "/locks")
 	if code != http.StatusOK || !strings.Contains(body, "The list cannot be read") || strings.Contains(body, "No lock is held") {
 		t.Errorf("a list that was never read: %d %s", code, body)
 	}
@@ -74,11 +74,11 @@ func TestWithoutAQuorumTheNodeIsAliveNotReadyAndShowsWhatItKnew(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, body := get(t, h, "/livez"); code != http.StatusInternalServerError || !strings.Contains(body, "[-]node failed: ") {
+	if code, body := ask(t, h, "/livez"); code != http.StatusInternalServerError || !strings.Contains(body, "[-]node failed: ") {
 		t.Errorf("a closed node lives: %d %q", code, body)
 	}
 	for _, path := range paths() {
-		if code, body := get(t, h, path); !strings.HasSuffix(body, "</html>\n") {
+		if code, body := ask(t, h, path); !strings.HasSuffix(body, "</html>\n") {
 			t.Errorf("%s of a closed node: %d %s", path, code, body)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 const patience = time.Minute // for what takes milliseconds on an idle machine
@@ -60,8 +61,23 @@ func waiter(t *testing.T, c *holdfast.Cluster, name string, opts ...holdfast.Opt
 	}
 }
 
-// get asks a handler.
-func get(t *testing.T, h http.Handler, path string) (int, string) {
+// patient is a Handler whose deadline a slow machine does not miss.
+func patient(c *holdfast.Cluster, opts Options) http.Handler { return newHandler(c, opts, patience) }
+
+// get asks a handler, again while the node is not served: a starved machine makes it ill for a
+// moment, and what it shows then is old.
+func get(t *testing.T, h http.Handler, path string) (code int, body string) {
+	t.Helper()
+	testkit.Settles(t, patience, "answer of a node that is served", func() bool {
+		code, body = ask(t, h, path)
+		old := strings.Contains(body, "cannot be read") || strings.Contains(body, "locks are not known") || strings.Contains(body, `"stale": "`) && !strings.Contains(body, `"stale": ""`)
+		return !old && !strings.Contains(body, "[-]serving")
+	})
+	return code, body
+}
+
+// ask asks a handler once.
+func ask(t *testing.T, h http.Handler, path string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	w := httptest.NewRecorder()

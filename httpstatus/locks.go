@@ -81,13 +81,14 @@ type picture struct {
 // lockList reads the locks for all requests: at most one read at a time, and one a second.
 type lockList struct {
 	c     *holdfast.Cluster
+	limit time.Duration // of one read
 	turn  chan struct{} // has an element while somebody reads, or writes what follows
 	last  *picture
 	tried time.Time
 }
 
-func newLockList(c *holdfast.Cluster) lockList {
-	return lockList{c: c, turn: make(chan struct{}, 1), last: &picture{}}
+func newLockList(c *holdfast.Cluster, limit time.Duration) lockList {
+	return lockList{c: c, limit: limit, turn: make(chan struct{}, 1), last: &picture{}}
 }
 
 // get is the latest picture. A node that is not ready is not asked: what it knew is shown as stale.
@@ -133,7 +134,7 @@ func (l *lockList) search(ctx context.Context, prefix string) (picture, error) {
 
 // read asks the group. The read serves other requests, too, so the end of this one does not end it.
 func (l *lockList) read(ctx context.Context, prefix string) (*picture, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.limit)
 	defer cancel()
 	now := &picture{at: time.Now()}
 	for info, err := range l.c.Locks(ctx, prefix) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func paths() []string {
@@ -26,10 +27,12 @@ func TestEveryPageIsWholeAndRelativeAndAllowsNoInlineScript(t *testing.T) {
 	c := node(t)
 	acquire(t, c, "busy", holdfast.WithLabel("import of customers"), holdfast.WithValue([]byte("at row 17")))
 	waiter(t, c, "busy", holdfast.WithLabel("next in line"))
-	if _, err := c.Campaign(within(t), "job", holdfast.WithLabel("candidate")); err != nil {
+	campaign, err := c.Campaign(within(t), "job", holdfast.WithLabel("candidate"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	h := Handler(c, Options{Authorize: allow})
+	testkit.Settles(t, patience, "leader", campaign.IsLeader)
+	h := patient(c, Options{Authorize: allow})
 	seen := map[string]string{
 		"/": "import of customers", "/members": "this node", "/locks": "import of customers", "/elections": "candidate",
 		"/lock?name=busy": "at row 17", "/once?key=order/1": "Nobody has run", "/leases": "busy", "/events": "Live events",
@@ -37,6 +40,7 @@ func TestEveryPageIsWholeAndRelativeAndAllowsNoInlineScript(t *testing.T) {
 	absolute := regexp.MustCompile(`(href|src|action)="(/|\w+:)`)
 	inline := regexp.MustCompile(`<script(>| [^>]*[^"]>)[^<]|<style| style=| on\w+=`)
 	for _, path := range paths() {
+		get(t, h, path) // until the node is served
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -78,7 +82,7 @@ func TestHostileNamesStayText(t *testing.T) {
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `{{.Node}}`,
 		`</title><svg onload=alert(1)>`, "\u202egnp.exe", `../../livez`, `a?b&c=d#e%00`, `<!--`, `]]>`, "\u2028\u2029",
 	}
-	h := Handler(c, Options{Authorize: allow})
+	h := patient(c, Options{Authorize: allow})
 	for _, name := range hostile {
 		acquire(t, c, name, holdfast.WithLabel(name), holdfast.WithValue([]byte(name)))
 		waiter(t, c, name, holdfast.WithLabel(name+name))
@@ -117,7 +121,7 @@ func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 	if err := done.Release(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	h := Handler(c, Options{})
+	h := patient(c, Options{})
 	var got strings.Builder
 	for _, path := range []string{"status", "members", "locks", "elections", "lock?name=busy", "lock?name=past", "leases", "once?key=k"} {
 		for _, name := range names(read(t, h, "/api/"+path), "") {
@@ -181,7 +185,7 @@ func TestTenThousandLocksAreServedPageByPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := Handler(c, Options{})
+	h := patient(c, Options{})
 	seen := make(map[string]bool)
 	for page := 1; page <= 20; page++ {
 		v := read(t, h, fmt.Sprintf("/api/locks?size=500&page=%d", page))
@@ -213,19 +217,24 @@ func TestAListIsReadOnceASecondHoweverManyAsk(t *testing.T) {
 	t.Parallel()
 	c := node(t)
 	acquire(t, c, "a")
-	l := newLockList(c)
-	first, err := l.get(within(t))
-	if err != nil {
-		t.Fatal(err)
+	l := newLockList(c, patience)
+	fresh := func() (now picture) {
+		testkit.Settles(t, patience, "list", func() bool {
+			var err error
+			now, err = l.get(within(t))
+			return err == nil && now.err == nil
+		})
+		return now
 	}
+	first := fresh()
 	l.tried = time.Now().Add(time.Hour) // as if it was read a moment ago, however slow this machine is
 	acquire(t, c, "b")
 	if again, err := l.get(within(t)); err != nil || again.at != first.at || len(again.rows) != 1 {
 		t.Errorf("it was read again: %v, %v", again, err)
 	}
 	l.tried = time.Time{}
-	if later, err := l.get(within(t)); err != nil || len(later.rows) != 2 {
-		t.Errorf("it was not read again: %v, %v", later, err)
+	if later := fresh(); len(later.rows) != 2 {
+		t.Errorf("it was not read again: %v", later)
 	}
 }
 
@@ -267,10 +276,10 @@ func TestListsAreSearchedSortedAndCut(t *testing.T) {
 func TestRequestsBeyondTheBoundAreRefused(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	h := &handler{c: c, requests: make(chan struct{}, 1), pages: templates(), locks: newLockList(c)}
+	h := &handler{c: c, requests: make(chan struct{}, 1), pages: templates(), locks: newLockList(c, patience)}
 	serve := h.bounded(readTime, h.json(h.readStatus))
 	h.requests <- struct{}{}
-	if code, _ := get(t, serve, "/api/status"); code != http.StatusServiceUnavailable {
+	if code, _ := ask(t, serve, "/api/status"); code != http.StatusServiceUnavailable {
 		t.Errorf("one too many: %d", code)
 	}
 	<-h.requests
