@@ -61,9 +61,10 @@ type Config struct {
 	Bootstrap int
 	// Voters is the number of replicas that vote: odd, 1 to 7. The others follow. Default 3.
 	Voters int
-	// Zone is this node's failure domain, up to 64 bytes. Voters are spread over zones when they
-	// are chosen; none moves later. A new group chooses among the nodes that Bootstrap waits for:
-	// with Bootstrap as large as the fleet, among all.
+	// Zone is this node's failure domain: "zone" or "zone/host", the zone up to the first slash, 128
+	// bytes at most. Voters are spread over zones, then over hosts, when they are chosen; none moves
+	// later. A new group chooses among the nodes that Bootstrap waits for: with Bootstrap as large as
+	// the fleet, among all.
 	Zone string
 	// Secrets are the keys that the fleet shares: the first seals, all open. They authenticate and
 	// encrypt the gossip and every connection.
@@ -130,7 +131,7 @@ type Timing struct {
 const (
 	clusterMax = 64
 	nameMax    = 128
-	zoneMax    = 64
+	zoneMax    = membership.ZoneMax
 	secretsMax = 16
 	votersMax  = 7
 	nodesMax   = 1000 // nodes to wait for at bootstrap

@@ -26,8 +26,8 @@
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
 //	P8  A step names the membership that it was decided on, and is void under any other.
-//	P9  Voters are spread over zones, then over nodes with disks. Where nothing presses, a newcomer that would crowd a zone
-//	    waits for one of another zone that is on its way. A group that does not serve yet first takes in all that it waits
+//	P9  Voters are spread over zones, then over hosts, then over nodes with disks. Where no voter is to be replaced, a
+//	    newcomer that would crowd a zone or a host waits for one of another that is on its way. A group that does not serve yet first takes in all that it waits
 //	    for, and then chooses.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //	P11 An operator's order removes a replica that is not heard, at once and whatever for, but not past P1, P3's quorums and
@@ -72,9 +72,9 @@ const (
 	// behindMax is how many entries a standby may lag behind to be promoted: less than a moment's
 	// work.
 	behindMax = 1000
-	// zonePatience is for how long one that is ready waits for one of another zone: newcomers
-	// differ by less in their start.
-	zonePatience = 3 * time.Second
+	// domainPatience is the time for which a standby that is ready waits for one of another zone or
+	// host: newcomers differ by less in their start.
+	domainPatience = 3 * time.Second
 )
 
 // Role is what a node does in the group.
@@ -91,7 +91,7 @@ const (
 // only be too short.
 type Member struct {
 	Node      string
-	Zone      string // failure domain, "" if unknown
+	Zone      string // failure domain: "zone" or "zone/host", "" if unknown
 	Role      Role
 	Departure fsm.Departure
 	Disk      bool          // it comes back as the same node

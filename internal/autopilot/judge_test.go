@@ -145,15 +145,17 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 	return nil
 }
 
-// zoned gives the nodes of the world three zones, and objects if another zone than the emptiest
-// gets a voter.
+// zoned gives the nodes of the world three zones of two hosts each, and objects if another zone than
+// the emptiest gets a voter, or another host than its emptiest.
 func zoned(in autopilot.Input) (autopilot.Plan, error) {
-	voters := make(map[string]int)
+	zones, hosts := make(map[string]int), make(map[string]int)
+	zoneOf := func(m autopilot.Member) string { return m.Zone[:1] }
 	for i := range in.Members {
 		m := &in.Members[i]
-		m.Zone = []string{"x", "y", "z"}[slotOf(m.Node)%3]
+		m.Zone = []string{"x/a", "y/a", "z/a", "x/b", "y/b", "z/b"}[slotOf(m.Node)%6]
 		if m.Role == autopilot.Voter && m.Departure == fsm.Stays && m.Heard < autopilot.ReplaceAfterDefault {
-			voters[m.Zone]++
+			zones[zoneOf(*m)]++
+			hosts[m.Zone]++
 		}
 	}
 	p := autopilot.Next(in)
@@ -163,8 +165,9 @@ func zoned(in autopilot.Input) (autopilot.Plan, error) {
 	chosen := in.Members[slices.IndexFunc(in.Members, func(m autopilot.Member) bool { return m.Node == p.Node })]
 	for _, m := range in.Members {
 		ready := m.Role == autopilot.Standby && m.Departure == fsm.Stays && m.Running && m.Heard == 0
-		if ready && voters[m.Zone] < voters[chosen.Zone] {
-			return p, fmt.Errorf("P9: %s of zone %s is promoted before %s of zone %s", p.Node, chosen.Zone, m.Node, m.Zone)
+		here, there := zones[zoneOf(m)], zones[zoneOf(chosen)]
+		if ready && (here < there || here == there && hosts[m.Zone] < hosts[chosen.Zone]) {
+			return p, fmt.Errorf("P9: %s of %s is promoted before %s of %s", p.Node, chosen.Zone, m.Node, m.Zone)
 		}
 	}
 	return p, nil

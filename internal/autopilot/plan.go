@@ -96,7 +96,7 @@ func (v *view) removeReplaced() Plan {
 
 // promote makes a voter where one is missing.
 func (v *view) promote() Plan {
-	if len(v.ready) == 0 || v.staying >= v.Want || !v.mayPromote() || v.gathers() || v.zoneComes() {
+	if len(v.ready) == 0 || v.staying >= v.Want || !v.mayPromote() || v.gathers() || v.domainComes() {
 		return Plan{}
 	}
 	return Plan{Kind: Promote, Node: v.ready[0].Node, Reason: fmt.Sprintf("%d of %d wanted voters stay", v.staying, v.Want)}

@@ -2,7 +2,6 @@ package autopilot
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -18,7 +17,7 @@ type view struct {
 	staying  int      // voters to count on: neither leaving nor silent for ReplaceAfter
 	failed   int      // voters silent for ReplaceAfter
 	leaving  int      // voters heard that leave
-	zones    map[string]int
+	domains  domains  // of the voters that stay
 }
 
 func survey(in Input) view {
@@ -28,7 +27,7 @@ func survey(in Input) view {
 	if in.Moment <= 0 {
 		in.Moment = MomentDefault
 	}
-	v := view{Input: in, zones: make(map[string]int)}
+	v := view{Input: in, domains: make(domains)}
 	for _, m := range in.Members {
 		if m.Node == in.Self {
 			m.Heard = 0
@@ -59,7 +58,7 @@ func (v *view) count(m Member) {
 	case m.Departure == fsm.Leaves:
 	default:
 		v.staying++
-		v.zones[m.Zone]++
+		v.domains.add(m.Zone)
 	}
 	if v.hears(m) {
 		v.heard++
@@ -72,7 +71,7 @@ func (v *view) count(m Member) {
 // better orders nodes by how good a voter each is: P9.
 func (v *view) better(a, b Member) int {
 	return cmp.Or(
-		cmp.Compare(v.zones[a.Zone], v.zones[b.Zone]),
+		v.domains.compare(a.Zone, b.Zone),
 		cmp.Compare(a.rank(), b.rank()),
 		cmp.Compare(b.Age, a.Age),
 		cmp.Compare(a.Node, b.Node),
@@ -83,21 +82,22 @@ func (v *view) better(a, b Member) int {
 // voters: P9. A leaving voter is replaced by any standby that is ready.
 func (v *view) gathers() bool { return v.replicas < v.Expected && v.staying > 0 }
 
-// zoneComes reports whether the next to be promoted would crowd a zone while a node of another is
-// on its way: P9. It asks only where nothing presses, and not at two voters, which bear no death.
-func (v *view) zoneComes() bool {
+// domainComes reports whether the next standby to be promoted would crowd a zone or a host while a
+// node of another one is on its way: P9. It is false where a voter is to be replaced, and at two
+// voters, which bear no death.
+func (v *view) domainComes() bool {
 	if len(v.voters) == 2 || v.failed > 0 || v.leaving > 0 {
 		return false
 	}
-	zones := maps.Clone(v.zones)
+	chosen := v.domains.clone()
 	for _, next := range v.ready[:min(2, len(v.ready))] {
-		if next.Age >= zonePatience {
+		if next.Age >= domainPatience {
 			return false
 		}
-		if slices.ContainsFunc(v.Members, func(m Member) bool { return v.comes(m) && zones[m.Zone] < zones[next.Zone] }) {
+		if slices.ContainsFunc(v.Members, func(m Member) bool { return v.comes(m) && chosen.compare(m.Zone, next.Zone) < 0 }) {
 			return true
 		}
-		zones[next.Zone]++
+		chosen.add(next.Zone)
 	}
 	return false
 }

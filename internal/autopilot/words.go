@@ -67,8 +67,8 @@ func (v *view) missing() Plan {
 	switch {
 	case v.gathers():
 		return wait("%d of the %d nodes that Bootstrap waits for are in the group: it chooses its voters when all are", v.replicas, v.Expected)
-	case len(v.ready) > 0 && v.mayPromote() && v.zoneComes():
-		return wait("%d of %d wanted voters stay: waits a moment for a node of another zone than %s", v.staying, v.Want, v.ready[0].Node)
+	case len(v.ready) > 0 && v.mayPromote() && v.domainComes():
+		return wait("%d of %d wanted voters stay: waits a moment for a node of another zone or host than %s", v.staying, v.Want, v.ready[0].Node)
 	case len(v.ready) == 1 && n == 1:
 		return wait("1 of %d wanted voters, and %s stands by: a second voter alone would be one more that must live; waits for a third node", v.Want, v.ready[0].Node)
 	case len(v.ready) > 0:

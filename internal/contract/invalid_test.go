@@ -23,7 +23,7 @@ func TestABadConfigIsRefusedWithTheNameOfItsField(t *testing.T) {
 		{"Config.Cluster", holdfast.Config{Cluster: "a\nb"}},
 		{"Config.Name", holdfast.Config{Name: strings.Repeat("n", 129)}},
 		{"Config.Name", holdfast.Config{Name: "\xff"}},
-		{"Config.Zone", holdfast.Config{Zone: strings.Repeat("z", 65)}},
+		{"Config.Zone", holdfast.Config{Zone: strings.Repeat("z", 129)}},
 		{"Config.DataDir", holdfast.Config{DataDir: "a\x00b"}},
 		{"Config.Bind", holdfast.Config{Bind: "nonsense"}},
 		{"Config.Bind", holdfast.Config{Bind: "0.0.0.0:0"}},

@@ -16,10 +16,10 @@ import (
 
 // Bounds of a Meta's strings in bytes. A Meta with all strings at their bounds fits MetaMax.
 const (
-	NodeMax      = 64
-	ClusterIDMax = 64
+	NodeMax      = 36 // a UUID, as that of a group
+	ClusterIDMax = 36
 	NameMax      = 128
-	ZoneMax      = 64
+	ZoneMax      = 128
 	VersionMax   = 32
 	MetaMax      = 512
 )
@@ -31,7 +31,7 @@ type Meta struct {
 	Incarnation uint64 // of the process
 	ClusterID   string // UUID of the group that it belongs to or would join; empty: none
 	Name        string // for people
-	Zone        string // failure domain
+	Zone        string // failure domain: "zone" or "zone/host"
 	Version     string // of the library
 	Replica     uint64 // id of its replica in the group, or of the replica that it asks for
 	Phase       autopilot.Phase
