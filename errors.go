@@ -66,6 +66,9 @@ var (
 	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
 	// of its name, which the node joins. Leases end with it; later calls wait for the other group.
 	ErrYielded = node.ErrYielded
+	// ErrClockStopped: the lease ended because the clocks of this machine stood still, as those of a
+	// virtual machine that its hypervisor pauses, or are slower than Config.MaxClockDrift allows.
+	ErrClockStopped = node.ErrClockStopped
 	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait
 	// for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")

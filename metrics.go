@@ -111,7 +111,7 @@ type cause struct {
 
 const (
 	refusalKinds = 12
-	lossKinds    = 6
+	lossKinds    = 7
 )
 
 func refusalCauses() [refusalKinds]cause {
@@ -124,7 +124,8 @@ func refusalCauses() [refusalKinds]cause {
 
 func lossCauses() [lossKinds]cause {
 	return [lossKinds]cause{
-		{"expired", ErrExpired}, {"forced", ErrForced}, {"max_hold", ErrMaxHold}, {"yielded", ErrYielded}, {"closed", ErrClosed}, {"other", nil},
+		{"expired", ErrExpired}, {"forced", ErrForced}, {"max_hold", ErrMaxHold}, {"yielded", ErrYielded},
+		{"clock_stopped", ErrClockStopped}, {"closed", ErrClosed}, {"other", nil},
 	}
 }
 

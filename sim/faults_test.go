@@ -229,7 +229,7 @@ func TestASuspendedMachineHasLostItsLease(t *testing.T) {
 
 func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 	t.Parallel()
-	for i := range 2 * int(sim.FaultRevoke) {
+	for i := range 2 * int(sim.FaultFreeze) {
 		kind, diskless := sim.Fault(i/2+1), i%2 == 1
 		t.Run(fmt.Sprintf("%v diskless=%v", kind, diskless), func(t *testing.T) {
 			t.Parallel()
@@ -255,4 +255,40 @@ func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What no lock can prevent lasts as long as nothing reaches the machine: docs/guarantees.md says so.
+func TestAMachineWhoseClocksStoodStillLosesItsLeasesWithTheFirstMessage(t *testing.T) {
+	fleet(t, 3, func(s *sim.Sim) {
+		for _, leads := range []bool{true, false} {
+			n := s.RaftLeader()
+			if !leads {
+				n = s.Node((n.Index() + 1) % 3)
+			}
+			other := s.Node((n.Index() + 2) % 3)
+			l := acquire(t, n.Cluster(), "lock")
+			n.Freeze()
+			next := acquire(t, other.Cluster(), "lock")
+			n.Isolate()
+			n.Resume()
+			if !l.Valid() || !next.Valid() {
+				t.Error("a machine whose clocks stood still knows it, and nobody has told it")
+			}
+			time.Sleep(ttl / 4)
+			if !l.Valid() {
+				t.Error("the lease has ended, and nothing has come")
+			}
+			n.Rejoin()
+			began := time.Now()
+			select {
+			case <-l.Done():
+			case <-time.After(time.Minute):
+			}
+			if took := time.Since(began); took > 2*time.Second || !errors.Is(l.Err(), holdfast.ErrClockStopped) || !next.Valid() {
+				t.Errorf("%v after it was connected again the lease ended with %v; the other is valid: %v", took, l.Err(), next.Valid())
+			}
+			release(t, next)
+			release(t, acquire(t, n.Cluster(), "lock"))
+		}
+	})
 }

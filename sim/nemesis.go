@@ -35,6 +35,7 @@ const (
 	FaultLeave                      // some nodes leave at one moment, perhaps all
 	FaultRoll                       // a rolling update in batches, each of which leaves at one moment; the next waits for Ready
 	FaultRevoke                     // an operator revokes a node, which lives and may go on for a while: only tokens stop it
+	FaultFreeze                     // a node stops with all of its clocks: a lease outlives its TTL, until the first message
 )
 
 // String is the kind in words.
@@ -42,7 +43,7 @@ func (f Fault) String() string {
 	names := []string{
 		"partition", "one-way cut", "bad network", "pause", "kill", "crash", "blackout", "wipe", "restart", "slow disk",
 		"clock drift", "gossip cut off", "raft cut off", "disk moved", "replacement", "machine made anew",
-		"leave", "rolling update", "revocation",
+		"leave", "rolling update", "revocation", "freeze",
 	}
 	if i := int(f) - 1; i >= 0 && i < len(names) {
 		return names[i]
@@ -53,14 +54,14 @@ func (f Fault) String() string {
 // allFaults are what Nemesis chooses from.
 func allFaults() []Fault {
 	var all []Fault
-	for f := FaultPartition; f < FaultRevoke; f++ { // nobody revokes by chance: two may hold then
+	for f := FaultPartition; f < FaultRevoke; f++ { // nobody revokes or freezes by chance: two may hold then
 		all = append(all, f)
 	}
 	return all
 }
 
 // Nemesis injects faults for d of virtual time, one fault after another, as the seed says: of the
-// given kinds, or, if none is given, of about half of all kinds but FaultRevoke, so that different
+// given kinds, or, if none is given, of about half of all kinds but FaultRevoke and FaultFreeze, so that different
 // seeds find different things. Each fault lasts up to two TTLs, now and then so long that the group
 // replaces the node, and for minutes after that. What loses a disk, and without disks what ends a
 // process, waits until the group can spare the node (but FaultBlackout: without disks it ends the
@@ -156,8 +157,12 @@ func (s *Sim) inject(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 		s.breakNetwork(r, what, n)
 		time.Sleep(d)
 		s.Heal()
-	case FaultPause:
-		n.Pause()
+	case FaultPause, FaultFreeze:
+		if what == FaultFreeze {
+			n.Freeze()
+		} else {
+			n.Pause()
+		}
 		time.Sleep(d)
 		n.Resume()
 	case FaultKill, FaultCrash:

@@ -41,6 +41,7 @@ type Node struct {
 	isolated bool
 	dying    bool
 	paused   chan struct{} // not nil: closed when the node is resumed
+	frozen   bool          // paused, and its clocks with it
 }
 
 func newNode(s *Sim, i int) *Node {
@@ -234,16 +235,31 @@ func (n *Node) FullDisk(full bool) {
 // what it does on the node's behalf, see Awake. Section.Enter does.
 func (n *Node) Pause() {
 	n.s.fault("node %d is paused", n.i)
+	n.stop(false)
+}
+
+// Freeze stops the node with all of its clocks, as a hypervisor does that pauses a machine for a
+// snapshot or moves it: like Pause, but after Resume neither the clock nor the wall clock shows it. A
+// lease may then look valid although the group has granted its lock to another, until the first
+// message of another replica comes (see docs/guarantees.md). Section takes that for an overlap, so
+// Nemesis does it only if asked: FaultFreeze.
+func (n *Node) Freeze() {
+	n.s.fault("node %d is frozen with its clocks", n.i)
+	n.stop(true)
+}
+
+func (n *Node) stop(clocks bool) {
 	n.s.change(func() {
 		if n.paused == nil {
 			n.paused = make(chan struct{})
 		}
+		n.frozen = n.frozen || clocks
 	})
 	n.clock.Freeze()
 	n.storage().stick()
 }
 
-// Resume ends Pause: the node's clock shows at once how long it was.
+// Resume ends Pause, and the node's clock shows at once how long it was, or Freeze.
 func (n *Node) Resume() {
 	if n.wake() {
 		n.s.fault("node %d is resumed", n.i)
@@ -251,8 +267,12 @@ func (n *Node) Resume() {
 }
 
 func (n *Node) wake() (paused bool) {
-	n.clock.Thaw()
 	n.s.change(func() {
+		if n.frozen {
+			n.clock.ThawLate()
+		}
+		n.clock.Thaw()
+		n.frozen = false
 		if paused = n.paused != nil; paused {
 			close(n.paused)
 			n.paused = nil

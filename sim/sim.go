@@ -19,10 +19,10 @@
 //
 // Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss,
 // duplicates, reordering, resets), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its
-// clock goes on), [Node.Kill] (the process ends), [Node.Crash] (the power fails), [Node.Wipe] (the
+// clock goes on), [Node.Freeze] (its clocks do not), [Node.Kill] (the process ends), [Node.Crash] (the power fails), [Node.Wipe] (the
 // disk is lost), [Node.Restart], [Node.SlowDisk], [Node.FullDisk], [Node.Drift] (of the clock),
 // [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by
-// the seed, and, if asked, an operator's revocation. By the test alone: [Node.Backup] and
+// the seed, and, if asked, an operator's revocation or a freeze. By the test alone: [Node.Backup] and
 // [Node.Restore] of the disk, [Node.WallClock].
 //
 // # What operators do

@@ -17,6 +17,9 @@ import (
 type Clock interface {
 	// Now is safe for concurrent use and never returns less than it did before.
 	Now() lease.Instant
+	// Progress is Now without what was only concluded from a wall clock that moved: a step of one
+	// node's wall clock must not look like lost time to the others.
+	Progress() lease.Instant
 	// Wall is the node's wall clock. It may be wrong, and it may jump.
 	Wall() time.Time
 }
@@ -47,8 +50,9 @@ type system struct {
 
 // settled is the last examination of the difference of the clocks. Immutable.
 type settled struct {
-	parted time.Duration // wall progress minus monotonic progress at the time
-	slept  time.Duration // time asleep since the clock was made; never falls
+	parted  time.Duration // wall progress minus monotonic progress at the time
+	slept   time.Duration // time asleep since the clock was made; never falls
+	stepped time.Duration // what else counts as sleep because the system does not say; never falls
 }
 
 func newSystem(progress func() (awake, wall time.Duration), suspended func() (time.Duration, bool)) *system {
@@ -59,12 +63,23 @@ func newSystem(progress func() (awake, wall time.Duration), suspended func() (ti
 }
 
 func (s *system) Now() lease.Instant {
+	awake, known := s.read()
+	return start + lease.Instant(awake+known.slept+known.stepped)
+}
+
+// Progress reads the clock without steps of the wall clock.
+func (s *system) Progress() lease.Instant {
+	awake, known := s.read()
+	return start + lease.Instant(awake+known.slept)
+}
+
+func (s *system) read() (awake time.Duration, _ *settled) {
 	known := s.settled.Load() // before the time: settled is never newer than the reading
 	awake, wall := s.progress()
 	if d := wall - awake - known.parted; d > parting || d < -parting {
 		known = s.settle(known, wall-awake)
 	}
-	return start + lease.Instant(awake+known.slept)
+	return awake, known
 }
 
 // Wall reads the wall clock.
@@ -73,11 +88,11 @@ func (s *system) Wall() time.Time { return time.Now() }
 // settle finds whether the machine slept or the wall clock was set. If the operating system does
 // not say, a jump forward counts as sleep: a holder that gives up too early does no harm.
 func (s *system) settle(known *settled, parted time.Duration) *settled {
-	next := &settled{parted: parted, slept: known.slept}
+	next := &settled{parted: parted, slept: known.slept, stepped: known.stepped}
 	if total, ok := s.suspended(); ok {
 		next.slept = max(next.slept, total-s.asleep)
 	} else {
-		next.slept += max(0, parted-known.parted)
+		next.stepped += max(0, parted-known.parted)
 	}
 	if !s.settled.CompareAndSwap(known, next) {
 		return s.settled.Load() // another reading was first, and has counted this sleep

@@ -96,6 +96,9 @@ func TestAJumpForwardCountsWhereTheSystemSaysNothing(t *testing.T) {
 	if got := since(before, c.Now()); got != time.Minute {
 		t.Errorf("a jump back moved the clock to %v", got)
 	}
+	if got := since(before, c.Progress()); got != 0 {
+		t.Errorf("to the others the clock shows %v", got)
+	}
 }
 
 func TestTheSystemIsAskedOncePerParting(t *testing.T) {

@@ -21,6 +21,9 @@ func NewManual() *Manual {
 // Now returns the present instant of the clock.
 func (m *Manual) Now() lease.Instant { return lease.Instant(m.now.Load()) }
 
+// Progress returns Now.
+func (m *Manual) Progress() lease.Instant { return m.Now() }
+
 // Wall returns Now, as if the node had started in 1970.
 func (m *Manual) Wall() time.Time { return time.Unix(0, int64(m.Now())) }
 
@@ -38,7 +41,10 @@ type Skew struct {
 	value  lease.Instant // own reading at the last change
 	frozen bool
 	still  lease.Instant // the reading while frozen
+	dozed  lease.Instant // asleep while frozen
+	asleep lease.Instant // what Suspend has added
 	ahead  time.Duration // of the wall clock
+	froze  time.Time     // when Freeze began, by base's wall clock
 }
 
 // Skewed returns a clock that starts at base's reading and runs rate times as fast. A rate below
@@ -66,7 +72,20 @@ func (s *Skew) Rate(rate float64) {
 // Suspend makes the clock jump forward by d, like a sleep of the machine; a negative d does
 // nothing.
 func (s *Skew) Suspend(d time.Duration) {
-	s.change(func() { s.value += lease.Instant(max(0, d)) })
+	s.change(func() {
+		s.value += lease.Instant(max(0, d))
+		s.asleep += lease.Instant(max(0, d))
+	})
+}
+
+// Progress reads the clock without what Suspend has added: for others that time has not gone by.
+func (s *Skew) Progress() lease.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.frozen {
+		return s.still - s.dozed
+	}
+	return s.running() - s.asleep
 }
 
 // Freeze makes the clock stand still for its readers, as in a stopped process. A second Freeze
@@ -75,7 +94,7 @@ func (s *Skew) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.frozen {
-		s.frozen, s.still = true, s.running()
+		s.frozen, s.still, s.dozed, s.froze = true, s.running(), s.asleep, s.base.Wall()
 	}
 }
 
@@ -84,6 +103,19 @@ func (s *Skew) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = false
+}
+
+// ThawLate ends Freeze as a hypervisor does that had stopped all clocks of a machine: neither the
+// clock nor the wall clock shows the time that passed.
+func (s *Skew) ThawLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.frozen {
+		return
+	}
+	s.frozen, s.asleep = false, s.dozed
+	s.value, s.from = s.still, s.base.Now()
+	s.ahead -= s.base.Wall().Sub(s.froze)
 }
 
 // Wall reads the wall clock.

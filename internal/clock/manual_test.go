@@ -84,3 +84,19 @@ func TestAWrongWallClockMovesNothingElse(t *testing.T) {
 		t.Errorf("the clock shows %v, not %v", got, base.Now())
 	}
 }
+
+func TestAClockThatThawsLateHasLostTheTime(t *testing.T) {
+	t.Parallel()
+	base := NewManual()
+	c := Skewed(base, 2)
+	before, wall := c.Now(), c.Wall()
+	c.Suspend(time.Minute)
+	c.Freeze()
+	base.Advance(time.Hour)
+	c.ThawLate()
+	c.ThawLate()
+	base.Advance(time.Second)
+	if now, progress, shown := since(before, c.Now()), since(before, c.Progress()), c.Wall().Sub(wall); now != time.Minute+2*time.Second || progress != 2*time.Second || shown != time.Second {
+		t.Errorf("the clock moved by %v, %v without the suspension, the wall clock by %v", now, progress, shown)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/consensus/wire"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -44,9 +45,15 @@ type Config struct {
 	Resolve  func(node string) (addr string, ok bool)
 	Observer Observer
 	Wall     func() time.Time // the node's wall clock. Default: the machine's
-	Logger   *slog.Logger     // default: silence
-	Limits   fsm.Limits       // lower bounds of the state, for tests
-	Figures  *Figures         // counters that the group adds to. Default: none
+	// Clock is the node's clock. Default: the process's. Behind is called when it has lost time, which
+	// drift (see internal/lease) does not explain, by the clock of another node: before anything is
+	// applied that this node's replica has received since. It must be quick.
+	Clock   func() lease.Instant
+	Drift   float64
+	Behind  func(lost time.Duration, by string)
+	Logger  *slog.Logger // default: silence
+	Limits  fsm.Limits   // lower bounds of the state, for tests
+	Figures *Figures     // counters that the group adds to. Default: none
 
 	tail  *tail        // of Read: collects the end of the log; nil: nobody asks
 	state *fsm.Machine // of Found: the state before the first entry; nil: the empty one
@@ -104,6 +111,13 @@ func (c Config) withDefaults() Config {
 	c.SnapshotKeep = cmp.Or(c.SnapshotKeep, 5_000)
 	if c.Wall == nil {
 		c.Wall = time.Now
+	}
+	if c.Clock == nil {
+		began := time.Now()
+		c.Clock = func() lease.Instant { return lease.Instant(time.Since(began)) }
+	}
+	if c.Behind == nil {
+		c.Behind = func(time.Duration, string) {}
 	}
 	c.Figures = cmp.Or(c.Figures, new(Figures))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))

@@ -47,7 +47,7 @@ func greeted(n int) []byte {
 	if err != nil {
 		panic(err)
 	}
-	hello := binary.LittleEndian.AppendUint64([]byte{4}, deploymentOfTests) // version 4
+	hello := binary.LittleEndian.AppendUint64([]byte{5}, deploymentOfTests) // version 5
 	hello = append(hello, node[:]...)
 	for _, v := range []uint64{1 << RunBits, 0, 0, 0, 0, 0} { // incarnation; life; term, vote and index that it began at; clock
 		hello = binary.LittleEndian.AppendUint64(hello, v)

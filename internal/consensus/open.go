@@ -98,6 +98,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		Node: self.Node, Incarnation: self.Incarnation, Life: cfg.Life, Cluster: cfg.Cluster,
 		Endpoint: cfg.Endpoint, Resolve: cfg.Resolve, Traffic: &cfg.Figures.Traffic, Logger: cfg.Logger,
 		Disk: &g.reached, Recorded: g.machine.incarnation, Expelled: g.expel,
+		Clock: cfg.Clock, Drift: cfg.Drift, Behind: func(lost time.Duration, by fsm.Node) { cfg.Behind(lost, by.String()) },
 		Wall: g.clocks.now, Told: g.clocks.tell, Hold: g.opening.hold,
 	})
 	g.nodes = g.carrier.Nodes

@@ -16,6 +16,8 @@ var (
 	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up.
 	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
+	// ErrClockStopped: the clocks of this machine stood still.
+	ErrClockStopped = errors.New("holdfast: the clocks of this machine stood still")
 	// ErrIncompatible: another process runs or ran later as this node.
 	ErrIncompatible = errors.New("holdfast: incompatible")
 )

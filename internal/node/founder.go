@@ -258,7 +258,7 @@ func (f *founder) startReplica() error {
 	group, err := consensus.Open(consensus.Config{
 		Node: id.NodeID, Incarnation: n.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: n.dir.RaftDir(), FS: n.dir.FS(),
 		Tick: n.cfg.Tick, Heartbeat: n.cfg.Heartbeat, Election: n.cfg.Election,
-		Endpoint: n.endpoint, Resolve: n.gossip.Address, Observer: observer{n, f.replica()}, Wall: n.clock.Wall, Logger: n.log, Limits: n.cfg.Env.Limits,
+		Endpoint: n.endpoint, Resolve: n.gossip.Address, Observer: observer{n, f.replica()}, Wall: n.clock.Wall, Clock: n.clock.Progress, Drift: n.cfg.MaxClockDrift, Behind: n.clockBehind, Logger: n.log, Limits: n.cfg.Env.Limits,
 		SnapshotEntries: n.cfg.Env.SnapshotEvery, SnapshotKeep: n.cfg.Env.SnapshotKeep, Figures: n.cfg.Figures,
 	}, how)
 	if err != nil {

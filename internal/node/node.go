@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/serve"
 	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/internal/sparse"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -42,6 +43,7 @@ type Config struct {
 	MaxTTL                    time.Duration // longest TTL that this process asks for
 	ReplaceAfter              time.Duration
 	Moment                    time.Duration // in which a living replica is heard
+	MaxClockDrift             float64       // of two nodes' clocks, as leases count with it
 
 	TokenFloor func(context.Context) (fence.Token, error) // nil: none
 	Logger     *slog.Logger
@@ -79,6 +81,7 @@ type Node struct {
 	quorum  *quorum
 	clients *serve.Server
 	illness *illness
+	behind  sparse.Lines // of clockBehind
 
 	// Timers of the sessions of the group.
 	times      *expiry.Table
@@ -100,6 +103,7 @@ func New(cfg Config) *Node {
 	n.illness = newIllness(n)
 	n.known = newKnown(n)
 	n.reach = newReach(n)
+	n.behind = sparse.Lines{Most: 1, Period: illPeriod}
 	return n
 }
 
@@ -209,6 +213,16 @@ func (n *Node) openNetwork(ctx context.Context) error {
 		return fmt.Errorf("holdfast: starting gossip: %w", err)
 	}
 	return nil
+}
+
+// clockBehind ends all leases, because this node's clock has lost time by the clock of another node.
+func (n *Node) clockBehind(lost time.Duration, by string) {
+	held := n.cfg.Listener.EndLeases(fmt.Errorf("%w for %v, or are slower than MaxClockDrift allows, by the clock of node %s",
+		ErrClockStopped, lost.Round(time.Millisecond), n.described(by)))
+	if unreported, ok := n.behind.Take(time.Now()); ok {
+		n.log.Error("the clocks of this machine have lost time: its leases end", "lost", lost.String(), "by", n.described(by),
+			"leases", held, "unreported", unreported)
+	}
 }
 
 // gossipChanged is called, coalesced, when gossip has news of a member.

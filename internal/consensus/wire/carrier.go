@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/sparse"
 	"github.com/holdfast-go/holdfast/internal/tally"
 	"github.com/holdfast-go/holdfast/transport"
@@ -37,6 +38,11 @@ type Config struct {
 	Wall        func() time.Duration                                // the node's clock, since 1970
 	Told        func(node string, wall time.Duration, at time.Time) // reports another node's clock at a time
 	Hold        func([]raftpb.Message) (rest []raftpb.Message)      // keeps messages that are not for the engine yet
+	Clock       func() lease.Instant                                // the node's clock
+	Drift       float64                                             // bound of the rates of two nodes' clocks
+	// Behind reports that the node's clock has lost time, by the clock of a node, before the engine
+	// has the messages that came with that.
+	Behind func(lost time.Duration, by fsm.Node)
 }
 
 // diskLog is the part of this replica's log that is on the disk.

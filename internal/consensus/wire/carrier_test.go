@@ -14,6 +14,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/tally"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -40,6 +41,7 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	m := &mailbox{endpoint: endpoint, arrived: make(chan struct{}, 1000)}
 	m.Carrier = New(Config{
 		Node: goodGreeting(n).node, Incarnation: 1 << RunBits, Cluster: testCluster, Endpoint: endpoint,
@@ -47,7 +49,8 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 		Traffic:  new(tally.Traffic),
 		Recorded: func(fsm.Node) (uint64, bool) { return 0, false }, Expelled: func(error) {},
 		Wall: func() time.Duration { return 0 }, Told: func(string, time.Duration, time.Time) {},
-		Hold: func(messages []raftpb.Message) []raftpb.Message { return messages },
+		Hold:  func(messages []raftpb.Message) []raftpb.Message { return messages },
+		Clock: func() lease.Instant { return lease.Instant(time.Since(began)) }, Behind: func(time.Duration, fsm.Node) {},
 	})
 	if err := m.Ready(); err != nil {
 		t.Fatal(err)

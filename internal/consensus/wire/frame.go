@@ -15,6 +15,7 @@ import (
 // first frame is a greeting. The other direction has answers of one byte each.
 const (
 	frameGreeting   byte = 'G' // greeting
+	frameClock      byte = 'T' // see clocks.go
 	frameBatch      byte = 'B' // raftpb.MessageBatch
 	frameChunk      byte = 'C' // raftpb.Chunk of a snapshot
 	frameWithdrawal byte = 'W' // see withdrawal.go
@@ -85,6 +86,8 @@ func (f *frameReader) next() (byte, []byte, error) {
 		limit = greetingMax
 	case f.first:
 		return 0, nil, fmt.Errorf("%w: kind %#x where the greeting is due", errFrame, kind)
+	case kind == uint32(frameClock):
+		limit = clockBytes
 	case kind == uint32(frameBatch):
 		limit = batchBytesMax
 	case kind == uint32(frameChunk):

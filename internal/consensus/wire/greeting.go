@@ -24,7 +24,7 @@ type greeting struct {
 }
 
 const (
-	greetingVersion = 4
+	greetingVersion = 5
 	greetingBytes   = 1 + 8 + 16 + 2*8 + 3*8 + 8 // before the address
 	greetingAddrMax = greetingMax - greetingBytes
 )

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // A replica that has forgotten votes or entries, because an older copy of its directory was put
@@ -83,6 +84,8 @@ type admitted struct {
 	replica     uint64         // in that life
 	promised    store.Position // here, in that life, by any process of the node
 	heard       lastHeard
+	clock       heardFrom  // of the process, 0 before it has sent one
+	peer        lease.Peer // the process, to which the own clock is compared
 }
 
 // Note notes a process of a node, whose Hello is in the log: that bounds their number.
@@ -163,6 +166,7 @@ func (s *knownNode) succeed(g greeting) {
 		s.promised, s.heard = store.Position{}, lastHeard{}
 	}
 	s.incarnation, s.bound = g.incarnation, false
+	s.clock, s.peer = heardFrom{}, lease.Peer{}
 	s.disconnect()
 }
 

@@ -173,6 +173,13 @@ func (c *Carrier) deliver(kind byte, payload []byte, from *inbound) error {
 		c.Nodes.withdraw(from)
 		return net.ErrClosed
 	}
+	if kind == frameClock {
+		clock, err := decodeClock(payload)
+		if err == nil {
+			c.compare(clock, from)
+		}
+		return err
+	}
 	if kind == frameChunk {
 		chunk, err := c.decodeChunk(payload)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 var errUnresolved = errors.New("holdfast: node has no known address")
@@ -31,6 +32,7 @@ type Registry struct {
 	changes uint64            // counts arrivals and departures
 	nodes   map[fsm.Node]*knownNode
 	sent    map[uint64]sent // by replica, as raft leader
+	behind  lease.Instant   // when the own clock was last found to be behind; 0: never
 }
 
 // heardMax bounds the nodes that are remembered. Nodes without a directory are new ones at each

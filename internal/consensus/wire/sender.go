@@ -165,8 +165,12 @@ func (s *sender) send(kind byte, p payload, patience time.Duration) error {
 	if cap(s.buffer) > bufferKept {
 		s.buffer = nil
 	}
-	s.buffer = slices.Grow(s.buffer[:0], frameHeader+size)
-	frame := s.buffer[:frameHeader+size]
+	s.buffer = slices.Grow(s.buffer[:0], frameHeader+clockBytes+frameHeader+size)
+	before := s.buffer
+	if batch, ok := p.(*raftpb.MessageBatch); ok {
+		before = s.carrier.clock(batch.Requests[0].To).appendTo(before)
+	}
+	frame := before[len(before) : len(before)+frameHeader+size]
 	n, err := p.MarshalTo(frame[frameHeader:])
 	if err != nil {
 		return fmt.Errorf("holdfast: encoding: %w", err)
@@ -177,7 +181,7 @@ func (s *sender) send(kind byte, p payload, patience time.Duration) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	_, err = s.conn.Write(frame)
+	_, err = s.conn.Write(before[:len(before)+len(frame)])
 	return err
 }
 
