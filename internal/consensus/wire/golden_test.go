@@ -12,7 +12,7 @@ import (
 // The greeting as earlier versions write and read it. Another format is another greetingVersion.
 func TestTheGreetingIsWrittenAndReadAsItWas(t *testing.T) {
 	t.Parallel()
-	const golden = "0401000000000000000203000000000000000000000000000000000004000000000500000000000000060000000000000007" +
+	const golden = "0501000000000000000203000000000000000000000000000000000004000000000500000000000000060000000000000007" +
 		"000000000000000800000000000000001a71180200000031302e302e302e313a37363433"
 	g := greeting{
 		deployment: 1, node: fsm.Node{2, 3}, incarnation: 4 << RunBits, life: 5, began: store.Position{Term: 6, Vote: 7, Index: 8},
