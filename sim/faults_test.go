@@ -267,6 +267,7 @@ func TestAMachineWhoseClocksStoodStillLosesItsLeasesWithTheFirstMessage(t *testi
 			}
 			other := s.Node((n.Index() + 2) % 3)
 			l := acquire(t, n.Cluster(), "lock")
+			time.Sleep(time.Second) // a clock that has lost time is compared anew: a message each way
 			n.Freeze()
 			next := acquire(t, other.Cluster(), "lock")
 			n.Isolate()
