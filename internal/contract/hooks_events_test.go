@@ -190,7 +190,7 @@ func TestFiguresShowWhatTheNodeDoes(t *testing.T) {
 			"gossip":     f.Gossip.Sent > 0 && f.Gossip.Received > 0,
 			"grants":     f.Granted == 300 && f.Released == 300,
 			"leaders":    f.LeaderChanges >= 1,
-			"every loss": len(f.Lost) == 6 && len(f.Refused) == 12,
+			"every loss": len(f.Lost) == 7 && len(f.Refused) == 12,
 		} {
 			if !ok {
 				t.Errorf("%s: %+v, %+v", what, f, g)

@@ -152,7 +152,7 @@ func calls() []mutant {
 // below are defects of what the node stands on.
 func below() []mutant {
 	return []mutant{
-		{"wall clock for monotonic", "system.Now", `return start + lease.Instant(awake+known.slept)`, `return start + lease.Instant(wall)`, "own"},
+		{"wall clock for monotonic", "system.read", `return awake, known`, `return wall, known`, "own"},
 		{"sleep of the machine does not count", "system.settle", `next.slept = max(next.slept, total-s.asleep)`, `next.slept = max(next.slept, 0*total)`, "own"},
 		{"a vote is not saved", "logStore.merge", `u.Term == s.saved.Term && u.Vote == s.saved.Vote {`, `u.Term == s.saved.Term {`, "NeverKeptBack"},
 		{"the commit of a membership change is kept back", "changesMembers", `return e.Type == raftpb.ConfigChangeEntry`, `return e.Type > raftpb.ConfigChangeEntry+9`, "NeverKeptBack AVoterThatStaysAlone"},
