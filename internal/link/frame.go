@@ -171,11 +171,12 @@ func (w *Writer) Run() error {
 func (w *Writer) flush() error {
 	w.mu.Lock()
 	b := w.frames
-	w.frames = w.spare[:0]
-	w.mu.Unlock()
-	if len(b) == 0 {
+	if len(b) == 0 { // the two buffers stay two: what is being written must not be what Send appends to
+		w.mu.Unlock()
 		return nil
 	}
+	w.frames, w.spare = w.spare[:0], nil
+	w.mu.Unlock()
 	_, err := w.to.Write(b)
 	if cap(b) > bodyKept {
 		b = nil

@@ -160,3 +160,48 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A buffer that is written and appended to at a time would put bytes of one frame into another.
+func TestAFlushOfNothingLeavesTwoBuffers(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	w, frames := NewWriter(near), NewReader(far, RequestMax)
+	send := func(kind Kind) {
+		t.Helper()
+		if err := w.Send(kind, 1, []byte("body")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush := func() chan error {
+		done := make(chan error, 1)
+		go func() { done <- w.flush() }()
+		return done
+	}
+	read := func(done chan error, want Kind) {
+		t.Helper()
+		f, err := frames.Next()
+		if err == nil {
+			err = <-done
+		}
+		if err != nil || f.Kind != want {
+			t.Fatalf("kind %d in the place of %d: %v", f.Kind, want, err)
+		}
+	}
+	send(KindPing)
+	read(flush(), KindPing)
+	if err := w.flush(); err != nil { // of nothing: Send has woken it once too often
+		t.Fatal(err)
+	}
+	send(KindPing)
+	done := flush()
+	var first [1]byte
+	if _, err := far.Read(first[:]); err != nil { // the flush is in the middle of its write
+		t.Fatal(err)
+	}
+	send(KindPong)
+	frames = NewReader(io.MultiReader(bytes.NewReader(first[:]), far), RequestMax)
+	read(done, KindPing)
+	read(flush(), KindPong)
+}
