@@ -82,12 +82,17 @@ func (c *Carrier) welcome(frames *frameReader, pace *pacer) (*inbound, error) {
 	return from, err
 }
 
+// receiveOne delivers a frame, with the clock that stands before it: a clock alone is not acknowledged.
 func (c *Carrier) receiveOne(frames *frameReader, from *inbound) error {
-	kind, payload, err := frames.next()
-	if err != nil {
-		return err
+	for {
+		kind, payload, err := frames.next()
+		if err != nil {
+			return err
+		}
+		if err := c.deliver(kind, payload, from); err != nil || kind != frameClock {
+			return err
+		}
 	}
-	return c.deliver(kind, payload, from)
 }
 
 func reply(conn net.Conn, what byte, now time.Time) error {
