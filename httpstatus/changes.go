@@ -13,7 +13,7 @@ import (
 
 const formMax = 16 << 10 // bytes of a form
 
-// change is something that an operator can do.
+// changeOf is something that an operator can do.
 type changeOf struct {
 	done string // said when it is done
 	page string // where the browser goes then, and the parameter of the form that it shows
@@ -21,23 +21,23 @@ type changeOf struct {
 	do   func(ctx context.Context, form url.Values, reason string) error
 }
 
-// changes are what POST can do, by path.
-func (h *handler) changes() map[string]changeOf {
+// changesOf are what POST can do on a node, by path.
+func changesOf(c *holdfast.Cluster) map[string]changeOf {
 	return map[string]changeOf{
 		"request-release": {"The holder was asked to let go.", "lock", "name", func(ctx context.Context, form url.Values, reason string) error {
-			return onGrant(form, func(name string, token holdfast.Token) error { return h.c.RequestRelease(ctx, name, token, reason) })
+			return onGrant(form, func(name string, token holdfast.Token) error { return c.RequestRelease(ctx, name, token, reason) })
 		}},
 		"force-release": {"The grant is over.", "lock", "name", func(ctx context.Context, form url.Values, reason string) error {
-			return onGrant(form, func(name string, token holdfast.Token) error { return h.c.ForceRelease(ctx, name, token, reason) })
+			return onGrant(form, func(name string, token holdfast.Token) error { return c.ForceRelease(ctx, name, token, reason) })
 		}},
 		"revoke-node": {"The node holds nothing any more.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
-			return h.c.RevokeNode(ctx, form.Get("node"), reason)
+			return c.RevokeNode(ctx, form.Get("node"), reason)
 		}},
 		"remove-node": {"The node is out of the group.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
-			return h.c.RemoveNode(ctx, form.Get("node"), reason)
+			return c.RemoveNode(ctx, form.Get("node"), reason)
 		}},
 		"forget-once": {"The key is forgotten: the next call runs it again.", "once", "key", func(ctx context.Context, form url.Values, _ string) error {
-			return h.c.ForgetOnce(ctx, form.Get("key"))
+			return c.ForgetOnce(ctx, form.Get("key"))
 		}},
 	}
 }
@@ -51,13 +51,10 @@ func onGrant(form url.Values, do func(string, holdfast.Token) error) error {
 	return do(form.Get("name"), holdfast.Token(token))
 }
 
-// notices is the text for a change that is done: an address cannot bring words of its own.
-func notices(path string) string { return (&handler{}).changes()[path].done }
-
 // change carries out a POST.
 func (h *handler) change(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/")
-	what := h.changes()[path]
+	what := h.changes[path]
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", "the request comes from another site", ""})
 		return

@@ -1,6 +1,7 @@
 package httpstatus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,7 +80,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	query := r.URL.Query()
 	news := &batch{}
-	watch := h.c.Watch(ctx, orElse(query.Get("name"), query.Get("prefix")))
+	watch := h.c.Watch(ctx, cmp.Or(query.Get("name"), query.Get("prefix")))
 	reading.Go(func() {
 		for e, err := range watch {
 			switch {

@@ -60,6 +60,7 @@ var assets embed.FS
 type handler struct {
 	c        *holdfast.Cluster
 	opts     Options
+	changes  map[string]changeOf
 	pages    map[string]*template.Template
 	version  string // of the assets
 	reading  time.Duration
@@ -82,7 +83,7 @@ func newHandler(c *holdfast.Cluster, opts Options, reading time.Duration) http.H
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &handler{
-		c: c, opts: opts, pages: templates(), version: hash(), locks: newLockList(c, reading), reading: reading,
+		c: c, opts: opts, changes: changesOf(c), pages: templates(), version: hash(), locks: newLockList(c, reading), reading: reading,
 		requests: make(chan struct{}, requestsMax), streams: make(chan struct{}, streamsMax),
 		stopping: make(map[*http.Server]chan struct{}),
 	}
@@ -109,7 +110,7 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /livez", h.livez)
 	mux.HandleFunc("GET /readyz", h.readyz)
 	mux.HandleFunc("GET /assets/{file}", h.asset)
-	for path := range h.changes() {
+	for path := range h.changes {
 		mux.Handle("POST /"+path, h.bounded(writeTime, h.change))
 	}
 	return mux

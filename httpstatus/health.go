@@ -1,6 +1,7 @@
 package httpstatus
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,7 +44,7 @@ func readiness(st holdfast.Status) []check {
 		leader.ill = "no raft leader is known"
 	}
 	if !st.Ready {
-		serving.ill = orElse(st.Waits, "the node is not ready")
+		serving.ill = cmp.Or(st.Waits, "the node is not ready")
 	}
 	return []check{group, leader, serving}
 }
@@ -76,11 +77,4 @@ func answer(w http.ResponseWriter, r *http.Request, name string, checks []check)
 	default:
 		fmt.Fprint(w, "ok")
 	}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package httpstatus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -151,7 +152,7 @@ func why(v *lockView) (lines []string) {
 
 // Who names a holder for people.
 func (h holderView) Who() string {
-	name := orElse(h.Node, h.NodeID)
+	name := cmp.Or(h.Node, h.NodeID)
 	if h.Label != "" {
 		name += " (" + h.Label + ")"
 	}

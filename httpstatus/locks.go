@@ -82,7 +82,7 @@ type picture struct {
 type lockList struct {
 	c     *holdfast.Cluster
 	limit time.Duration // of one read
-	turn  chan struct{} // has an element while somebody reads, or writes what follows
+	turn  chan struct{} // has an element while a request reads, or writes what follows
 	last  *picture
 	tried time.Time
 }
@@ -91,17 +91,27 @@ func newLockList(c *holdfast.Cluster, limit time.Duration) lockList {
 	return lockList{c: c, limit: limit, turn: make(chan struct{}, 1), last: &picture{}}
 }
 
-// get is the latest picture. A node that is not ready is not asked: what it knew is shown as stale.
-func (l *lockList) get(ctx context.Context) (picture, error) {
+// enter waits for the turn to read. leave ends it.
+func (l *lockList) enter(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
+		return nil
 	case <-ctx.Done():
-		return picture{}, ctx.Err()
+		return ctx.Err()
 	}
+}
+
+func (l *lockList) leave() { <-l.turn }
+
+// get is the latest picture. A node that is not ready is not asked: what it knew is shown as stale.
+func (l *lockList) get(ctx context.Context) (picture, error) {
+	if err := l.enter(ctx); err != nil {
+		return picture{}, err
+	}
+	defer l.leave()
 	if st := l.c.Status(); !st.Ready {
 		stale := *l.last
-		stale.err = errors.New(orElse(st.Waits, "this node is not ready"))
+		stale.err = errors.New(cmp.Or(st.Waits, "this node is not ready"))
 		return stale, nil
 	}
 	if time.Since(l.tried) < listFresh {
@@ -119,12 +129,10 @@ func (l *lockList) get(ctx context.Context) (picture, error) {
 
 // search is the locks whose names begin with prefix, for a group with more locks than a list has.
 func (l *lockList) search(ctx context.Context, prefix string) (picture, error) {
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return picture{}, ctx.Err()
+	if err := l.enter(ctx); err != nil {
+		return picture{}, err
 	}
+	defer l.leave()
 	now, err := l.read(ctx, prefix)
 	if err != nil {
 		return picture{}, err
@@ -185,7 +193,7 @@ func (h *handler) readElections(ctx context.Context, query url.Values) (any, err
 }
 
 func (h *handler) list(ctx context.Context, query url.Values, show string) (locksView, error) {
-	v := locksView{Query: query.Get("q"), Show: orElse(show, "all"), Sort: orElse(query.Get("sort"), "name"), Locks: []lockRow{}}
+	v := locksView{Query: query.Get("q"), Show: cmp.Or(show, "all"), Sort: cmp.Or(query.Get("sort"), "name"), Locks: []lockRow{}}
 	now, err := h.locks.get(ctx)
 	if err != nil {
 		return v, err

@@ -3,6 +3,7 @@ package httpstatus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -244,7 +245,7 @@ func statusOf(err error) int {
 		{holdfast.ErrInvalid, http.StatusBadRequest}, {holdfast.ErrStaleToken, http.StatusConflict}, {holdfast.ErrHeld, http.StatusConflict},
 		{holdfast.ErrNotRemoved, http.StatusConflict}, {holdfast.ErrExhausted, http.StatusTooManyRequests},
 	} {
-		if isErr(err, known.err) {
+		if errors.Is(err, known.err) {
 			return known.code
 		}
 	}

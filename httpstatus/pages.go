@@ -27,8 +27,6 @@ func (e badRequest) Error() string { return string(e) }
 // Is reports whether target is holdfast.ErrInvalid.
 func (e badRequest) Is(target error) bool { return target == holdfast.ErrInvalid }
 
-func isErr(err, target error) bool { return errors.Is(err, target) }
-
 func (h *handler) json(read reader) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r.Context(), r.URL.Query())
@@ -92,7 +90,8 @@ func (h *handler) html(name string, read reader) http.HandlerFunc {
 		if err != nil {
 			code = statusOf(err)
 		}
-		h.render(w, name, code, page{Query: r.URL.Query(), Notice: notices(r.URL.Query().Get("done")), Problem: explain(err), V: v})
+		done := h.changes[r.URL.Query().Get("done")].done // an address cannot bring words of its own
+		h.render(w, name, code, page{Query: r.URL.Query(), Notice: done, Problem: explain(err), V: v})
 	}
 }
 
@@ -152,9 +151,8 @@ func functions() template.FuncMap {
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05") },
 		"dict":   dict,
 		"link":   link,
-		"prev":   func(n int) int { return n - 1 },
-		"next":   func(n int) int { return n + 1 },
 		"dec":    func(n int) int { return n - 1 },
+		"inc":    func(n int) int { return n + 1 },
 		"sorted": sorted,
 		"sub":    func(a, b uint64) uint64 { return a - min(a, b) },
 		"ints":   func(n uint64) string { return group(int(n)) },
