@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,8 +48,6 @@ type record struct {
 	Identity
 	Sum string `json:"crc32c"`
 }
-
-const fileMax = 64 << 10
 
 // mint makes the identity of a new node before its first Open.
 func mint(cluster string) Identity {
@@ -111,12 +107,8 @@ func (id Identity) next() Identity {
 
 // load reads and checks an identity; fs.ErrNotExist if there is none.
 func load(fsys vfs.FS, path string) (Identity, error) {
-	f, err := fsys.Open(path)
+	data, err := readFile(fsys, path)
 	if err != nil {
-		return Identity{}, fmt.Errorf("holdfast: data directory: cannot read %s: %w", path, err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, fileMax+1))
-	if err := errors.Join(err, f.Close()); err != nil {
 		return Identity{}, fmt.Errorf("holdfast: data directory: cannot read %s: %w", path, err)
 	}
 	id, err := decode(data)
@@ -174,14 +166,6 @@ func encode(id Identity) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-func checksum(id Identity) (string, error) {
-	data, err := json.Marshal(id)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))), nil
-}
-
 // store replaces identity.json: after nil the new one survives a power cut, after an error the old
 // or the new one is complete.
 func store(fsys vfs.FS, path string, id Identity) error {
@@ -190,14 +174,6 @@ func store(fsys vfs.FS, path string, id Identity) error {
 		return err
 	}
 	return replace(fsys, path, identityName, data)
-}
-
-func syncDir(fsys vfs.FS, path string) error {
-	d, err := fsys.OpenDir(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // isUUID reports whether s is a UUID in mint's form: uuid.Parse accepts other forms and upper case.

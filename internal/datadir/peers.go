@@ -1,20 +1,9 @@
 package datadir
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"hash/crc32"
-	"io"
+import "encoding/json"
 
-	"github.com/lni/vfs"
-)
-
-// Bounds of the saved peers.
-const (
-	PeersMax     = 64
-	peersFileMax = 64 << 10
-)
+// PeersMax bounds the saved peers.
+const PeersMax = 64
 
 const peersName = "peers.json"
 
@@ -33,13 +22,12 @@ type peersRecord struct {
 }
 
 func (d *dir) Peers() []Peer {
-	f, err := d.fs.Open(d.fs.PathJoin(d.path, peersName))
-	if err != nil {
+	data, err := readFile(d.fs, d.fs.PathJoin(d.path, peersName))
+	var r peersRecord
+	if err != nil || len(data) > fileMax || json.Unmarshal(data, &r) != nil || len(r.Peers) > PeersMax {
 		return nil
 	}
-	data, err := io.ReadAll(io.LimitReader(f, peersFileMax))
-	var r peersRecord
-	if errors.Join(err, f.Close()) != nil || json.Unmarshal(data, &r) != nil || len(r.Peers) > PeersMax || r.Sum != sumOf(r.Peers) {
+	if sum, err := checksum(r.Peers); err != nil || r.Sum != sum {
 		return nil
 	}
 	return r.Peers
@@ -55,40 +43,13 @@ func (d *dir) SavePeers(peers []Peer) error {
 		return ErrClosed
 	}
 	peers = peers[:min(len(peers), PeersMax)]
-	data, err := json.MarshalIndent(peersRecord{peers, sumOf(peers)}, "", "  ")
+	sum, err := checksum(peers)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(peersRecord{peers, sum}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return replace(d.fs, d.path, peersName, append(data, '\n'))
-}
-
-func sumOf(peers []Peer) string {
-	data, err := json.Marshal(peers)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
-}
-
-// replace replaces a file: after nil the new one survives a power cut, after an error the old or the
-// new one is complete.
-func replace(fsys vfs.FS, path, name string, data []byte) error {
-	name = fsys.PathJoin(path, name)
-	temp := name + ".tmp"
-	_ = fsys.Remove(temp) // of a process that died in replace
-	f, err := fsys.Create(temp)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(temp, name); err != nil {
-		return err
-	}
-	return syncDir(fsys, path)
 }

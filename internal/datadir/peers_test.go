@@ -65,7 +65,7 @@ func TestDamagedPeersAreNone(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "{", "null", string(whole[:len(whole)/2]), strings.Replace(string(whole), "10.0.0.1", "10.0.0.9", 1),
-		strings.Repeat("x", peersFileMax+1),
+		strings.Repeat("x", fileMax+1),
 	} {
 		write(fsys, text)
 		if got := openDisk(t, fsys).Peers(); len(got) != 0 {
