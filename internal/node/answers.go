@@ -41,23 +41,24 @@ func (a *answers) seek(n *Node, nodes []string) {
 		return
 	}
 	a.seeking = n.Go(func(ctx context.Context) {
-		now := make(map[process]time.Time)
-		var mu sync.Mutex
-		var all sync.WaitGroup
+		var targets []membership.Member
 		for _, node := range nodes[:min(len(nodes), reachMax)] {
-			m, ok := n.gossip.Member(node)
-			if !ok {
-				continue
+			if m, ok := n.gossip.Member(node); ok {
+				targets = append(targets, m)
 			}
-			all.Go(func() {
-				if n.probe(ctx, m.Addr, m.Node, m.Incarnation) == nil {
-					mu.Lock()
-					defer mu.Unlock()
-					now[processOf(m)] = time.Now()
-				}
-			})
 		}
-		all.Wait()
+		came := together(targets, func(m membership.Member) (at time.Time) {
+			if n.probe(ctx, m.Addr, m.Node, m.Incarnation) == nil {
+				at = time.Now()
+			}
+			return at
+		})
+		now := make(map[process]time.Time)
+		for i, m := range targets {
+			if !came[i].IsZero() {
+				now[processOf(m)] = came[i]
+			}
+		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.at, a.seeking = now, false

@@ -54,6 +54,17 @@ func (n *Node) ask(ctx context.Context, addr, node string, incarnation uint64) (
 	return unreached, nil
 }
 
+// together calls f with each element at once, and returns the results in the order of the elements.
+func together[T, R any](list []T, f func(T) R) []R {
+	results := make([]R, len(list))
+	var all sync.WaitGroup
+	for i, one := range list {
+		all.Go(func() { results[i] = f(one) })
+	}
+	all.Wait()
+	return results
+}
+
 // answerProbes answers every probe with the identity of this process, and with the nodes that it
 // does not reach, until the node stops. It reads nothing.
 func (n *Node) answerProbes() {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -129,21 +128,14 @@ func (q *quorum) missing(group *consensus.Group) (nodes []string, voters int) {
 // look returns in words what this node sees of each other voter, for dialTime at most: a voter that
 // Raft neither hears nor fails to reach is probed where it was last.
 func (q *quorum) look(ctx context.Context, group *consensus.Group) map[string]string {
+	voters := maps.Clone(group.Members().Voters)
+	maps.DeleteFunc(voters, func(_ uint64, node string) bool { return node == q.n.ID() })
+	replicas := slices.Collect(maps.Keys(voters))
+	words := together(replicas, func(replica uint64) string { return q.n.sight(ctx, group, replica, voters[replica]) })
 	sights := make(map[string]string)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for replica, node := range group.Members().Voters {
-		if node == q.n.ID() {
-			continue
-		}
-		all.Go(func() {
-			words := q.n.sight(ctx, group, replica, node)
-			mu.Lock()
-			defer mu.Unlock()
-			sights[node] = words
-		})
+	for i, replica := range replicas {
+		sights[voters[replica]] = words[i]
 	}
-	all.Wait()
 	return sights
 }
 

@@ -92,30 +92,33 @@ func because(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was closed: secrets, certificates or versions may differ"
 	}
-	return strings.Join(strings.Fields(err.Error()), " ")
+	return oneLine(err)
 }
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // poll probes a few newcomers, and notes what came of it.
 func (r *reach) poll(ctx context.Context) (pause time.Duration) {
 	targets := r.targets(time.Now())
-	failed, deaf := make(map[string]lost), []string(nil)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, m := range targets[:min(len(targets), reachMax)] {
-		all.Go(func() {
-			unreached, err := r.n.ask(ctx, m.Addr, m.Node, m.Incarnation)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed[m.Node] = lost{m, err}
-			} else if slices.Contains(unreached, r.n.self.Node) {
-				deaf = append(deaf, nameOf(m))
-			}
-		})
+	targets = targets[:min(len(targets), reachMax)]
+	type answer struct {
+		unreached []fsm.Node
+		err       error
 	}
-	all.Wait()
+	answers := together(targets, func(m membership.Member) (a answer) {
+		a.unreached, a.err = r.n.ask(ctx, m.Addr, m.Node, m.Incarnation)
+		return a
+	})
 	if ctx.Err() != nil {
 		return reachPause
+	}
+	failed, deaf := make(map[string]lost), []string(nil)
+	for i, m := range targets {
+		if err := answers[i].err; err != nil {
+			failed[m.Node] = lost{m, err}
+		} else if slices.Contains(answers[i].unreached, r.n.self.Node) {
+			deaf = append(deaf, nameOf(m))
+		}
 	}
 	slices.Sort(deaf)
 	r.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
@@ -46,7 +45,7 @@ func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []sea
 		}
 		if r.Ill != "" && sights == nil {
 			if err := group.Unreached(replica); err != nil {
-				r.Ill += ": " + strings.Join(strings.Fields(err.Error()), " ")
+				r.Ill += ": " + oneLine(err)
 			}
 		}
 		list = append(list, r)
