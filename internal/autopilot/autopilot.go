@@ -27,8 +27,8 @@
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
 //	P8  A step names the membership that it was decided on, and is void under any other.
 //	P9  Voters are spread over zones, then over hosts, then over nodes with disks. Where no voter is to be replaced, a
-//	    newcomer that would crowd a zone or a host waits for one of another that is on its way. A group that does not serve yet first takes in all that it waits
-//	    for, and then chooses.
+//	    newcomer that would crowd a zone or a host waits for one of another that is on its way. A group that does not serve
+//	    yet first takes in all that it waits for, and then chooses.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //	P11 An operator's order removes a replica that is not heard, at once and whatever for, but not past P1, P3's quorums and
 //	    P6. One that is heard is not removed by order, nor the last voter: Leader.Refusal says so.

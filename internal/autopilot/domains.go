@@ -2,7 +2,6 @@ package autopilot
 
 import (
 	"cmp"
-	"maps"
 	"strings"
 )
 
@@ -22,18 +21,16 @@ func (d domains) add(domain string) {
 // compare orders two domains by the voters that their zones have, then by those that their hosts
 // have. It is 0 for two nodes without a domain.
 func (d domains) compare(a, b string) int {
-	zoneA, _, hostA := strings.Cut(a, "/")
-	zoneB, _, hostB := strings.Cut(b, "/")
-	voters := func(domain string, known bool) int {
-		if !known {
-			return 0
-		}
-		return d[domain]
-	}
-	return cmp.Or(
-		cmp.Compare(d[zoneA], d[zoneB]),
-		cmp.Compare(voters(a, hostA), voters(b, hostB)),
-	)
+	zoneA, hostA := d.voters(a)
+	zoneB, hostB := d.voters(b)
+	return cmp.Or(cmp.Compare(zoneA, zoneB), cmp.Compare(hostA, hostB))
 }
 
-func (d domains) clone() domains { return maps.Clone(d) }
+// voters counts the voters of a domain's zone, and of its host, 0 if it has none.
+func (d domains) voters(domain string) (zone, host int) {
+	name, _, hasHost := strings.Cut(domain, "/")
+	if hasHost {
+		host = d[domain]
+	}
+	return d[name], host
+}

@@ -2,6 +2,7 @@ package autopilot
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -89,7 +90,7 @@ func (v *view) domainComes() bool {
 	if len(v.voters) == 2 || v.failed > 0 || v.leaving > 0 {
 		return false
 	}
-	chosen := v.domains.clone()
+	chosen := maps.Clone(v.domains)
 	for _, next := range v.ready[:min(2, len(v.ready))] {
 		if next.Age >= domainPatience {
 			return false
