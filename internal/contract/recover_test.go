@@ -56,16 +56,8 @@ func TestAGroupThatLostItsMajorityIsRecoveredWithHigherTokensAndOthersJoinIt(t *
 	if report.OldClusterID != former || report.Token < highest || report.Keys != 1 || report.Complete || report.Wait != 0 || len(report.OldVoters) != 3 {
 		t.Errorf("%+v", report)
 	}
-	open := func(dir string, join ...string) *holdfast.Cluster {
-		c, err := holdfast.Open(t.Context(), holdfast.Config{DataDir: dir, Join: join, Bootstrap: -1, Logger: quiet()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	first := open(dirs[0])
-	second := open(dirs[1], first.Addr())
+	first := openIn(t, dirs[0])
+	second := openIn(t, dirs[1], first.Addr())
 	allReady(t, []*holdfast.Cluster{first})
 	if err := second.Ready(within(t, 20*time.Second)); err != nil {
 		t.Fatalf("%v; the recovered node: %v", err, first.Err())
@@ -81,7 +73,7 @@ func TestAGroupThatLostItsMajorityIsRecoveredWithHigherTokensAndOthersJoinIt(t *
 	if err != nil || ran.Ran {
 		t.Errorf("a finished key ran again: %v", err)
 	}
-	old := open(dirs[2], first.Addr()) // an old node that comes back refuses to mix
+	old := openIn(t, dirs[2], first.Addr()) // an old node that comes back refuses to mix
 	if err := old.Ready(within(t, 2*time.Second)); err == nil || old.Status().ClusterID != former {
 		t.Errorf("the old node: %v, group %s", err, old.Status().ClusterID)
 	}
@@ -199,4 +191,15 @@ func TestANodeWithoutAMajorityWritesABackupThatSaysSo(t *testing.T) {
 			t.Errorf("%+v, %v", info, err)
 		}
 	})
+}
+
+// openIn opens a node on a directory, which joins and founds nothing.
+func openIn(t *testing.T, dir string, join ...string) *holdfast.Cluster {
+	t.Helper()
+	c, err := holdfast.Open(t.Context(), holdfast.Config{DataDir: dir, Join: join, Bootstrap: -1, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }

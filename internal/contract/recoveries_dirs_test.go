@@ -105,16 +105,8 @@ func TestTwoRecoveriesOfOneGroupAreTwoGroupsThatRefuseEachOther(t *testing.T) {
 	if older, newer := reports[0], reports[1]; older.ClusterID == newer.ClusterID || older.Commands >= newer.Commands || older.OldClusterID != newer.OldClusterID {
 		t.Fatalf("%+v and %+v", older, newer)
 	}
-	open := func(dir string, join ...string) *holdfast.Cluster {
-		c, err := holdfast.Open(t.Context(), holdfast.Config{DataDir: dir, Join: join, Bootstrap: -1, Logger: quiet()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	first := open(dirs[0])
-	second := open(dirs[1], first.Addr())
+	first := openIn(t, dirs[0])
+	second := openIn(t, dirs[1], first.Addr())
 	polled(t, "that the two refuse each other", func() bool { return foreign(first, second) })
 	allReady(t, []*holdfast.Cluster{first, second})
 	last := acquire(t, first, "lock").Token()
@@ -126,6 +118,6 @@ func TestTwoRecoveriesOfOneGroupAreTwoGroupsThatRefuseEachOther(t *testing.T) {
 	if err != nil || report.Token <= last || report.OldClusterID != reports[0].OldClusterID {
 		t.Errorf("%+v after token %d: %v", report, last, err)
 	}
-	third := open(dirs[2], first.Addr())
+	third := openIn(t, dirs[2], first.Addr())
 	polled(t, "that the third refuses the first", func() bool { return foreign(third, first) })
 }
