@@ -22,7 +22,7 @@ func constants() map[string]any {
 		"NameBytesMax": NameBytesMax, "LabelBytesMax": LabelBytesMax, "ValueBytesMax": ValueBytesMax,
 		"LimitMax": LimitMax, "TTLMax": time.Duration(TTLMax), "TTLMin": TTLMin, "SetMax": SetMax, "ListMax": ListMax,
 		"RenewMax": RenewMax, "WhileMax": WhileMax, "RestMax": time.Duration(RestMax), "KeepMax": time.Duration(KeepMax),
-		"BootBytesMax": BootBytesMax, "TokenMax": uint64(TokenMax), "LocksMax": LocksMax, "WaitersMax": WaitersMax,
+		"BootBytesMax": BootBytesMax, "TokenBits": TokenBits, "TokenMax": uint64(TokenMax), "LocksMax": LocksMax, "WaitersMax": WaitersMax,
 		"HoldersMax": HoldersMax, "SessionsMax": SessionsMax, "NodesMax": NodesMax, "ForgottenMax": ForgottenMax,
 		"SpansMax": SpansMax, "NumbersMax": NumbersMax, "SpansTotalMax": SpansTotalMax, "ValuesBytesMax": ValuesBytesMax,
 		"KeysMax": KeysMax, "PastMax": PastMax, "PastLocksMax": PastLocksMax, "ResizesMax": ResizesMax,

@@ -19,6 +19,7 @@ const (
 	KeepMax       = 87600 * time.Hour // how long a Once key is remembered: ten years
 	BootBytesMax  = 64                // the name of a machine's boot
 	TokenMax      = 1<<53 - 1         // the highest fencing token: JSON and JavaScript hold it exactly
+	TokenBits     = 20                // tokens of a second: a counter begins at unix seconds << TokenBits, and no group grants more
 )
 
 // Bounds on the state as a whole (I7). Each has its code, but for ForgottenMax: the oldest

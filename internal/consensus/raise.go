@@ -18,9 +18,6 @@ import (
 // is granted a lock before its Hello is applied: so none of a restored group is granted one before.
 
 const (
-	// tokenBits are the tokens of one second: a group's first token is the time of its birth
-	// (internal/forming).
-	tokenBits = 20
 	// clocksPatience is how long a raft leader waits for more clocks if the known ones do not
 	// agree.
 	clocksPatience = time.Second
@@ -66,7 +63,7 @@ func (g *Group) raiseAsLeader(changed <-chan struct{}) (done bool) {
 
 // counterAt is the token counter at a time since 1970.
 func counterAt(wall time.Duration) uint64 {
-	return uint64(wall/time.Second)<<tokenBits + uint64(wall%time.Second)<<tokenBits/uint64(time.Second)
+	return uint64(wall/time.Second)<<fsm.TokenBits + uint64(wall%time.Second)<<fsm.TokenBits/uint64(time.Second)
 }
 
 // survey waits until the clocks of most voters are known: until the others make no difference, or,

@@ -70,7 +70,7 @@ func (r *replica) granted(t *testing.T, count int, first, last int64) {
 		for l := range m.Locks("") {
 			for _, h := range l.Holders {
 				count--
-				if at := int64(h.Token >> tokenBits); at < first || at > last {
+				if at := int64(h.Token >> fsm.TokenBits); at < first || at > last {
 					t.Errorf("%s was granted under a token of the time %d, not from %d to %d", l.Name, at, first, last)
 				}
 			}
@@ -146,7 +146,7 @@ func TestTwoVotersThatDisagreeServeByTheLowerClockUntilTheThirdComes(t *testing.
 		time.Sleep(time.Second)
 		counter := uint64(0)
 		group[0].Read(func(m *fsm.Machine) { counter = m.Info().Counter })
-		if at := int64(counter >> tokenBits); at < rightTime+500 || at > rightTime+600 {
+		if at := int64(counter >> fsm.TokenBits); at < rightTime+500 || at > rightTime+600 {
 			t.Errorf("with the clock of the third the tokens are of the time %d", at)
 		}
 		closeAll(t, group)

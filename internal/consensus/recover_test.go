@@ -70,7 +70,7 @@ func TestARecoveredGroupHasAllThatItsReplicaHadAndBringsOthersUp(t *testing.T) {
 		first.propose(t, fsm.Level{Level: 99})
 		second.barrier(t)
 		second.Read(func(m *fsm.Machine) {
-			if i := m.Info(); i.Level != 99 || i.Cluster != identified(t, recoveredCluster) || i.Counter < uint64(time.Now().Add(-time.Hour).Unix())<<tokenBits {
+			if i := m.Info(); i.Level != 99 || i.Cluster != identified(t, recoveredCluster) || i.Counter < uint64(time.Now().Add(-time.Hour).Unix())<<fsm.TokenBits {
 				t.Errorf("a replica that joined has %+v", i)
 			}
 		})

@@ -42,7 +42,7 @@ func TestSingleReplicaServesAndKeepsItsStateOverRestart(t *testing.T) {
 	r.barrier(t)
 	r.propose(t, birth()) // in vain; but whatever gets into the log comes after the tokens were raised, and a read may not
 	r.Read(func(m *fsm.Machine) {
-		if info := m.Info(); !info.Born || info.Counter != 7<<tokenBits {
+		if info := m.Info(); !info.Born || info.Counter != 7<<fsm.TokenBits {
 			t.Errorf("state after restart: %+v", info)
 		}
 	})

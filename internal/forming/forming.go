@@ -28,6 +28,7 @@ package forming
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
@@ -42,7 +43,6 @@ const (
 	votesMax   = 127              // upper bound of the votes needed beyond Bootstrap: half of 256 nodes
 	inboxMax   = 256              // messages kept for a Step; more are dropped
 	unixMax    = 1<<32 - 1        // seconds: a clock beyond 2106 is wrong, and would use up the tokens
-	tokenBits  = 20               // a group's token counter starts at unix seconds << tokenBits
 )
 
 // Config is constant while the process runs.
@@ -268,7 +268,7 @@ func (f *Forming) counter(in Input) uint64 {
 	for _, got := range f.votes {
 		unix = max(unix, got.unix)
 	}
-	return uint64(min(max(unix, 0), unixMax)) << tokenBits
+	return uint64(min(max(unix, 0), unixMax)) << fsm.TokenBits
 }
 
 func (o *Output) send(m Message) { o.Send = append(o.Send, m) }

@@ -35,9 +35,6 @@ var (
 // the clock by as much.
 const clockSlack = time.Minute
 
-// tokenBits are the tokens of one second: no group grants more (see internal/consensus/raise.go).
-const tokenBits = 20
-
 // Config says what is recovered. Dirs or From is required.
 type Config struct {
 	Dirs       []*datadir.Offline // candidates: the furthest is replaced. With From one, which has no identity
@@ -131,9 +128,9 @@ func (s *source) recover(cfg Config) error {
 	now := cfg.Now().Add(clockSlack)
 	granted := s.state.Info().Counter // and since then
 	if since := now.Sub(s.Written); !s.Written.IsZero() && since > 0 {
-		granted += uint64(since/time.Second+1) << tokenBits
+		granted += uint64(since/time.Second+1) << fsm.TokenBits
 	}
-	counter := max(granted, uint64(max(now.Unix(), 0))<<tokenBits, cfg.Floor)
+	counter := max(granted, uint64(max(now.Unix(), 0))<<fsm.TokenBits, cfg.Floor)
 	if err := s.state.Recover(fsm.Recovery{Cluster: [16]byte(cluster), Counter: counter, AllStopped: cfg.AllStopped}); err != nil {
 		return err
 	}
