@@ -162,11 +162,14 @@ func (c *Cluster) Observe(ctx context.Context, name string) iter.Seq2[Leader, er
 			if gap == 0 {
 				continue
 			}
-			missed, err := c.readElection(ctx, seam.Now, name)
-			if err != nil { // the node changes its group, and another gap follows
-				continue
+			s, err = c.readElection(ctx, seam.Now, name)
+			if err != nil && ctx.Err() == nil { // the node is between two replicas: the next one answers
+				s, err = c.readElection(ctx, seam.Committed, name)
 			}
-			s = missed
+			if err != nil {
+				yield(Leader{}, err)
+				return
+			}
 			if now := s.leader(name); !now.same(told) {
 				if told = now; !yield(told, nil) {
 					return
@@ -189,10 +192,14 @@ func (c *Cluster) readElection(ctx context.Context, view seam.View, name string)
 		return electionState{}, err
 	}
 	page, err := seam.Ask(ctx, c.group, view, fsm.QueryLocks{Name: name, Exact: true})
-	if err != nil || len(page.Locks) == 0 {
+	if err != nil {
 		return electionState{}, c.apiError(err)
 	}
-	return electionState{page.At, page.Locks[0].Holders, page.Locks[0].Value}, nil
+	s := electionState{index: page.At}
+	if len(page.Locks) > 0 {
+		s.holders, s.value = page.Locks[0].Holders, page.Locks[0].Value
+	}
+	return s, nil
 }
 
 // apply takes the events of one command and returns the rest.

@@ -22,6 +22,12 @@ const (
 	TokenBits     = 20                // tokens of a second: a counter begins at unix seconds << TokenBits, and no group grants more
 )
 
+// TokensIn is how many tokens a duration of 0 or more has room for: no group grants more in it. Of
+// a time since 1970 it is what a counter begins at.
+func TokensIn(d time.Duration) uint64 {
+	return uint64(d/time.Second)<<TokenBits + uint64(d%time.Second)<<TokenBits/uint64(time.Second)
+}
+
 // Bounds on the state as a whole (I7). Each has its code, but for ForgottenMax: the oldest
 // forgotten node is dropped. A waiter that was queued before its lock has HoldersMax waits on. Part
 // of the replicated machine.

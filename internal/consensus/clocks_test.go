@@ -97,7 +97,7 @@ func TestTokensHaveTheResolutionOfTheClock(t *testing.T) {
 		second + time.Second - 1:        1_700_000_001<<20 - 1,
 		clockMax + 999*time.Millisecond: 1<<52 - 1<<20 + 1047527,
 	} {
-		if got := counterAt(wall); got != want || got > fsm.TokenMax {
+		if got := fsm.TokensIn(wall); got != want || got > fsm.TokenMax {
 			t.Errorf("at %v: %d, not %d", wall, got, want)
 		}
 	}

@@ -46,7 +46,7 @@ func (g *Group) raise() {
 func (g *Group) raiseAsLeader(changed <-chan struct{}) (done bool) {
 	for by := 0; ; {
 		s, ok := g.survey(by, changed)
-		if !ok || !g.raiseTo(counterAt(s.median()), changed) {
+		if !ok || !g.raiseTo(fsm.TokensIn(s.median()), changed) {
 			return false
 		}
 		if s.spread() > clocksAgree {
@@ -59,11 +59,6 @@ func (g *Group) raiseAsLeader(changed <-chan struct{}) (done bool) {
 		}
 		by = len(s.known)
 	}
-}
-
-// counterAt is the token counter at a time since 1970.
-func counterAt(wall time.Duration) uint64 {
-	return uint64(wall/time.Second)<<fsm.TokenBits + uint64(wall%time.Second)<<fsm.TokenBits/uint64(time.Second)
 }
 
 // survey waits until the clocks of most voters are known: until the others make no difference, or,

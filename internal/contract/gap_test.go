@@ -86,6 +86,48 @@ func TestNothingIsLostWithTheEventsThatANodeMisses(t *testing.T) {
 	})
 }
 
+// A node that gets another replica learns of a gap before it can ask the state that came with it.
+// Observe took the failure for the sign of another gap, which did not come: a former leader was
+// observed for as long as the node lived (seen in a run of real processes).
+func TestAnObserverWithNothingToAskInAGapLearnsOfTheLeaderThereafter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, group := onGroup(t, fsm.Limits{})
+		ctx := until(time.Hour)
+		former, latest := get(t, c, "seat"), (*holdfast.Lease)(nil)
+		seen := make(chan holdfast.Leader, 10)
+		go func() {
+			defer close(seen)
+			for l, err := range c.Observe(ctx, "seat") {
+				if err == nil {
+					seen <- l
+				}
+			}
+		}()
+		if first := <-seen; first.Token != former.Token() {
+			t.Fatalf("observed %+v", first)
+		}
+		back := group.Absent()
+		group.Miss(func() {
+			if err := former.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait() // the observer has asked
+		latest = get(t, c, "seat")
+		synctest.Wait()
+		back()
+		synctest.Wait()
+		var last holdfast.Leader
+		for len(seen) > 0 {
+			last = <-seen
+		}
+		if last.Token != latest.Token() {
+			t.Errorf("observed %+v, while the leader has token %d", last, latest.Token())
+		}
+	})
+}
+
 // waiting is the lease of a call that waits for a lock, nil if it fails.
 func waiting(ctx context.Context, c *holdfast.Cluster, name string) <-chan *holdfast.Lease {
 	granted := make(chan *holdfast.Lease, 1)

@@ -127,10 +127,10 @@ func (s *source) recover(cfg Config) error {
 	}
 	now := cfg.Now().Add(clockSlack)
 	granted := s.state.Info().Counter // and since then
-	if since := now.Sub(s.Written); !s.Written.IsZero() && since > 0 {
-		granted += uint64(since/time.Second+1) << fsm.TokenBits
+	if !s.Written.IsZero() {
+		granted += fsm.TokensIn(max(now.Sub(s.Written), 0))
 	}
-	counter := max(granted, uint64(max(now.Unix(), 0))<<fsm.TokenBits, cfg.Floor)
+	counter := max(granted, fsm.TokensIn(max(now.Sub(time.Unix(0, 0)), 0)), cfg.Floor)
 	if err := s.state.Recover(fsm.Recovery{Cluster: [16]byte(cluster), Counter: counter, AllStopped: cfg.AllStopped}); err != nil {
 		return err
 	}

@@ -29,8 +29,9 @@ type Group struct {
 	after    uint64
 	missing  bool // the follower misses what is applied
 
-	mu sync.RWMutex // of m. No other is taken under it
-	m  *fsm.Machine
+	mu     sync.RWMutex // of all below. No other is taken under it
+	m      *fsm.Machine
+	absent chan struct{} // nil while there is a state to ask, else closed when there is one again
 }
 
 // New returns a group that serves. now reads the clock that ends sessions.
@@ -99,7 +100,47 @@ func (g *Group) Miss(f func()) {
 	g.missing = false
 	var last uint64
 	g.read(func(m *fsm.Machine) { last = m.Commands() })
-	g.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) { return g.Ask(context.Background(), seam.Now, q) })
+	g.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) {
+		g.mu.RLock()
+		defer g.mu.RUnlock()
+		return answered(g.m, q)
+	})
+}
+
+// Absent leaves the node without a state to ask until back is called, as a node is between two
+// replicas. What the follower is told goes on.
+func (g *Group) Absent() (back func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	absent := make(chan struct{})
+	g.absent = absent
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.absent = nil
+		close(absent)
+	}
+}
+
+// there waits until there is a state that answers, if the view is one that waits.
+func (g *Group) there(ctx context.Context, view seam.View) error {
+	g.mu.RLock()
+	absent := g.absent
+	g.mu.RUnlock()
+	switch {
+	case ctx.Err() != nil:
+		return &seam.UnreachedError{Ended: ctx.Err()}
+	case absent == nil:
+		return nil
+	case view == seam.Now:
+		return seam.ErrNoGroup
+	}
+	select {
+	case <-absent:
+		return nil
+	case <-ctx.Done():
+		return &seam.UnreachedError{Ended: ctx.Err()}
+	}
 }
 
 // Enter implements seam.Group.
@@ -122,9 +163,9 @@ func (g *Group) Propose(ctx context.Context, _ seam.Class, cmd []byte) (out fsm.
 }
 
 // Ask implements seam.Group.
-func (g *Group) Ask(ctx context.Context, _ seam.View, q fsm.Question) (fsm.Answer, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &seam.UnreachedError{Ended: err}
+func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
+	if err := g.there(ctx, view); err != nil {
+		return nil, err
 	}
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -41,7 +41,7 @@ type fleet struct {
 
 func newFleet(run story.Run, dir string) (*fleet, error) {
 	f := &fleet{run: run, begin: boot(), dir: dir, network: make(chan struct{}, 1), changed: make(chan struct{})}
-	for _, sub := range []string{"data", "resource", "log"} {
+	for _, sub := range []string{"data", resourceDir, "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, err
 		}

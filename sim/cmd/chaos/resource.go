@@ -27,6 +27,7 @@ import (
 // run could have seen it.
 
 const (
+	resourceDir   = "resource" // of the run's directory
 	guardedFile   = "guarded.ledger"
 	unguardedFile = "unguarded.ledger"
 	guardFile     = "guarded.mark"

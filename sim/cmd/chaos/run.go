@@ -95,9 +95,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	reopening.Go(func() { f.reopen(living) })
 	defer reopening.Wait()
 	defer die()
-	faults, end := context.WithTimeout(ctx, f.run.Duration)
-	defer end()
-	inject(faults, f, disks)
+	inject(ctx, f, disks)
 	f.relay.Calm()
 	f.settleIn()
 	f.over()
@@ -230,7 +228,7 @@ func judge(dir string) (v story.Verdict, err error) {
 	}
 	var ledgers [2][]story.Entry
 	for i, name := range []string{guardedFile, unguardedFile} {
-		if ledgers[i], err = readLedger(filepath.Join(dir, "resource", name)); err != nil {
+		if ledgers[i], err = readLedger(filepath.Join(dir, resourceDir, name)); err != nil {
 			return v, err
 		}
 	}

@@ -45,7 +45,7 @@ func (s *slot) plan() plan {
 	p := plan{
 		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, SnapshotEvery: f.run.SnapshotEvery,
 		Long: f.run.Long, Replace: f.run.ReplaceAfter,
-		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Resource: filepath.Join(f.dir, "resource"),
+		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Resource: filepath.Join(f.dir, resourceDir),
 		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
 		Routes: make(map[string]relay.Route),
 	}

@@ -1,0 +1,34 @@
+package recovery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/datadir"
+)
+
+// One group is recovered from an older copy, and a moment later from a newer one. With whole seconds,
+// the second recovery began up to a second below the tokens of the first one.
+func TestALaterRecoveryBeginsAboveAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	begun := time.Unix(1_790_000_000, 900e6) // the raft leader of the former group raised its tokens to the clock
+	counter := func(written, now time.Time) uint64 {
+		s := source{state: fsm.New(), Report: Report{Written: written, Dir: new(datadir.Offline)}}
+		birth := fsm.Birth{Cluster: [16]byte{1}, Counter: fsm.TokensIn(begun.Sub(time.Unix(0, 0))), Bootstrap: 1, Voters: 1}
+		if o, _ := s.state.Apply(1, fsm.ProcessOf(birth), fsm.Encode(birth)); o.Code != fsm.CodeOK {
+			t.Fatal(o.Code)
+		}
+		if err := s.recover(Config{Now: func() time.Time { return now }}); err != nil {
+			t.Fatal(err)
+		}
+		return s.Counter
+	}
+	const between = 10 * time.Millisecond
+	for at := begun.Add(9 * time.Second); at.Before(begun.Add(11 * time.Second)); at = at.Add(70 * time.Millisecond) {
+		older, newer := counter(begun, at), counter(begun.Add(8*time.Second), at.Add(between))
+		if newer < older+fsm.TokensIn(between)-1 {
+			t.Errorf("%v after %v, tokens above %d after those above %d", between, at, newer, older)
+		}
+	}
+}
