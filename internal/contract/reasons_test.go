@@ -62,7 +62,11 @@ func says(t *testing.T, nodes []*holdfast.Cluster, told *lines, c *holdfast.Clus
 		}
 		return named > 0
 	})
-	list := told.of("level=ERROR", "node="+c.ID(), "this node hears no raft leader")
+	var list []string
+	polled(t, "log what keeps it from the others", func() bool { // Status has it a moment earlier
+		list = told.of("level=ERROR", "node="+c.ID(), "this node hears no raft leader")
+		return len(list) > 0
+	})
 	if len(list) != 1 || !strings.Contains(list[0], why) {
 		t.Errorf("it logged %q, want one line with %q", list, why)
 	}
