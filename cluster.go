@@ -92,7 +92,7 @@ func (c *Cluster) newNode(env simenv.Env) error {
 		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
 		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL, Restore: cfg.Restore,
 		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
-		ReplaceAfter: cfg.ReplaceAfter, MaxClockDrift: cfg.MaxClockDrift, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
+		ReplaceAfter: cfg.ReplaceAfter, HoldLevel: cfg.HoldLevel, MaxClockDrift: cfg.MaxClockDrift, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
 		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},
 	})
 	return nil

@@ -101,6 +101,11 @@ type Config struct {
 	// comes back later is the same node, with the leases that it still holds; it votes again when a
 	// voter is missing. Default 30 s, and more if Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
+	// HoldLevel keeps the feature level of the group from rising above it, so that the fleet may go back
+	// to a former version: see Status.Level. Give all nodes the same, since the raft leader's counts; a
+	// level that was reached before does not fall. Default 0: the level rises when all nodes that
+	// belong to the group have known the next one for an hour.
+	HoldLevel uint64
 	// TokenFloor returns the highest token that a resource has seen. The founder of a group calls it,
 	// and the group waits for the answer; each node calls it again when it becomes raft leader for
 	// the first time since Open, and no call waits for that. With it tokens rise even if clocks were

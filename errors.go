@@ -45,6 +45,9 @@ var (
 	// ErrIncompatible: this node does not match its group or its data directory: another version,
 	// or another kind of data.
 	ErrIncompatible = node.ErrIncompatible
+	// ErrLevel: the call needs a higher feature level than that of the group (Status.Level). It has had
+	// no effect, and succeeds once the level has risen.
+	ErrLevel = consensus.ErrLevel
 	// ErrDamaged: the data directory has lost or changed what was written there. Its replica must
 	// never vote again: delete the directory, and the node comes back as a new one.
 	ErrDamaged = datadir.ErrDamaged

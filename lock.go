@@ -294,6 +294,8 @@ func refused(out fsm.Outcome) error {
 		return &ExhaustedError{What: "resized semaphores in use in this group", Limit: fsm.ResizesMax}
 	case fsm.CodeValuesFull:
 		return &ExhaustedError{What: "bytes of values in this group", Limit: fsm.ValuesBytesMax}
+	case fsm.CodeTooOld:
+		return fmt.Errorf("%w: the feature level of the group is above %d, the highest that this version knows: update this node", ErrIncompatible, fsm.LevelKnown)
 	}
 	return fmt.Errorf("holdfast: unexpected outcome %v", out.Code)
 }

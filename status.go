@@ -47,6 +47,7 @@ func name(i uint8, names ...string) string {
 // Member is a node as gossip sees it.
 type Member struct {
 	ID, Name, Addr, Zone, Version string
+	Level                         uint64 // highest feature level that it knows, 0 if it does not say
 	Role                          Role
 	State                         MemberState
 	Local                         bool // this node itself
@@ -68,11 +69,17 @@ type Status struct {
 	Term, Applied uint64
 	Voters        []Replica // as this replica last applied them, by ID
 	Standbys      []Replica
-	Held, Waiting int      // leases and waiting calls of this process
-	Failure       error    // why the node has stopped serving for good, nil otherwise
-	Plan          string   // on the raft leader: what it is about to change in the membership, or waits for, and why
-	Foreign       []string // cluster ids of other groups of this name in sight
-	Metrics       Metrics  // what this node has counted
+	// Level is the feature level of the group, 0 before the node belongs to one, and LevelKnown the
+	// highest that this node knows. A version that knows a higher level serves at the group's, and one
+	// that does not know the group's cannot join. LevelWaits is, on the raft leader, why the group is
+	// not at the next level that the raft leader knows: which nodes do not know it, or are away.
+	Level, LevelKnown uint64
+	LevelWaits        string
+	Held, Waiting     int      // leases and waiting calls of this process
+	Failure           error    // why the node has stopped serving for good, nil otherwise
+	Plan              string   // on the raft leader: what it is about to change in the membership, or waits for, and why
+	Foreign           []string // cluster ids of other groups of this name in sight
+	Metrics           Metrics  // what this node has counted
 }
 
 // Replica is a voter or a standby as this node knows it. The raft leader hears all of them; any other
@@ -99,7 +106,7 @@ func (c *Cluster) Members() []Member {
 	roles := roles(now)
 	for _, m := range now.Members {
 		members = append(members, Member{
-			ID: m.Node, Name: m.Name, Addr: m.Addr, Zone: m.Zone, Version: m.Version,
+			ID: m.Node, Name: m.Name, Addr: m.Addr, Zone: m.Zone, Version: m.Version, Level: m.Level,
 			Role: roles[m.Node], State: memberState(m.State), Local: m.Local,
 		})
 	}
@@ -137,6 +144,7 @@ func (c *Cluster) Status() Status {
 		ID: c.ID(), ClusterID: now.ClusterID, Foreign: now.Foreign, Role: roles(now)[c.ID()],
 		Voters: replicas(now.Voters), Standbys: replicas(now.Standbys), RaftLeader: now.RaftLeader, Term: now.Term, Applied: now.Applied,
 		Plan: now.Plan, Ready: now.Serves, Waits: now.Waits, Failure: c.apiError(now.Failure),
+		Level: now.Level, LevelKnown: now.Knows, LevelWaits: now.Rise,
 	}
 	st.Held, st.Waiting = c.keeper.table.Counts()
 	st.Metrics = c.metrics(st, now)

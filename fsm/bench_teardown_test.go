@@ -21,8 +21,8 @@ func holding(tb testing.TB, n int, waited bool) *bench {
 	}
 	run(Birth{Cluster: [16]byte{1}})
 	run(Serve{})
-	run(Hello{Node{'a'}, 1, "alpha", Place{"boot", 1, 2}})
-	run(Hello{Node{'b'}, 1, "beta", Place{"boot", 1, 2}})
+	run(Hello{Node{'a'}, 1, "alpha", Place{"boot", 1, 2}, 0})
+	run(Hello{Node{'b'}, 1, "beta", Place{"boot", 1, 2}, 0})
 	for i := range n {
 		r := uint64(i + 1)
 		c := Acquire{Session: sessionOf('a', r/sessionLocks+1), TTL: time.Second, Request: r, Acked: 1, Name: scattered(i), Wait: true}
@@ -51,7 +51,7 @@ func benchmarkEnd(b *testing.B, n int, waited bool) {
 		m := holding(b, n, waited).m
 		runtime.GC()
 		b.StartTimer()
-		hello := Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}}
+		hello := Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}, 0}
 		for cmd, by, left := Encode(hello), ProcessOf(hello), true; left; {
 			begin := time.Now()
 			m.Apply(m.Applied()+1, by, cmd)

@@ -31,7 +31,8 @@ type Birth struct {
 // Acquire and SetValue are answered CodeNotServing. CodeInvalid before Birth.
 type Serve struct{}
 
-// Level raises the feature level of the group. It never falls: a lower level changes nothing.
+// Level raises the feature level of the group: see level.go. It never falls: a lower level changes
+// nothing. CodeTooOld while a process that is here, or has sessions, does not know the level.
 type Level struct{ Level uint64 }
 
 // Place is where a process runs: the boot of a kernel, and the lock file that the process has
@@ -49,12 +50,14 @@ func (p Place) proves(former Place) bool { return p.Boot != "" && p == former }
 // earlier processes of the node end at once if Place proves that these are dead, and else with
 // their TTL. Waiters of earlier processes are withdrawn, and these processes neither acquire nor
 // renew any more. An older incarnation, one that said Goodbye, or any of a node that is Gone is
-// answered CodeStaleIncarnation. The name of an incarnation never changes.
+// answered CodeStaleIncarnation, and a process that does not know the level of the group CodeTooOld.
+// The name of an incarnation never changes.
 type Hello struct {
 	Node        Node
 	Incarnation uint64
 	Name        string
 	Place       Place
+	Level       uint64 // highest that the process knows; 0: 1
 }
 
 // Goodbye says that a process has ended its leases and stops: its sessions end. The process cannot

@@ -20,6 +20,7 @@ func (c *Hello) fields(f *codec) {
 	f.uint(2, &c.Incarnation)
 	f.text(3, &c.Name)
 	c.Place.fields(f, 4)
+	f.uint(7, &c.Level)
 }
 
 // fields are three, from number on.

@@ -97,7 +97,7 @@ func (s *scratch) empty(o op) decodable {
 		opResize: (*Resize)(nil),
 	}
 	if others[o] == nil {
-		return nil
+		return added(o)
 	}
 	return reflect.New(reflect.TypeOf(others[o]).Elem()).Interface().(decodable)
 }

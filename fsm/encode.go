@@ -38,7 +38,7 @@ const (
 	opEvict
 	opVia
 	opResize
-	opEnd
+	// level.go and level_next.go have what follows, and opEnd.
 )
 
 // usual is the room for a command without a value.

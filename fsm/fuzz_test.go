@@ -16,7 +16,7 @@ func everyCommand() []Command {
 		Birth{[16]byte{1, 2, 3}, 1 << 40, 5, 3},
 		Serve{},
 		Level{7},
-		Hello{id.Node, 1, "alpha", Place{"3f1c", 1 << 40, 7}},
+		Hello{id.Node, 1, "alpha", Place{"3f1c", 1 << 40, 7}, 0},
 		Goodbye{id.Node, 2, Gone},
 		Remove{id.Node, 1, 12},
 		Revoke{id.Node, 300, "its disk burnt"},
@@ -54,6 +54,7 @@ func everyCommand() []Command {
 		Evict{Node: id.Node, Seen: 12, Reason: "its disk burnt"},
 		Evict{Node: id.Node, Seen: 13, Refusal: ReasonHeard},
 		Resize{"x", 5, 14},
+		Hello{id.Node, 1, "alpha", Place{"3f1c", 1 << 40, 7}, 2},
 	}
 }
 

@@ -27,11 +27,6 @@ func (*Serve) apply(m *Machine) Outcome {
 	return Outcome{}
 }
 
-func (c *Level) apply(m *Machine) Outcome {
-	m.level = max(m.level, c.Level)
-	return Outcome{}
-}
-
 // Raise says that no token up to Counter may be granted any more: an older state of the group may
 // have been restored, and that state does not know the tokens granted since. The counter never
 // falls (I2): a lower Counter changes nothing. CodeInvalid before Birth, and for a Counter that

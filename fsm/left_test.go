@@ -37,7 +37,7 @@ func TestTheAnswerToAnAcquireSaysWhatItHasLeft(t *testing.T) {
 
 // notOfAcquire are the codes that no Acquire is answered.
 var notOfAcquire = map[Code]bool{
-	CodeOK: true, CodeNotHeld: true, CodeStaleToken: true, CodeTooManyNodes: true, CodeUnsupported: true,
+	CodeOK: true, CodeNotHeld: true, CodeStaleToken: true, CodeTooManyNodes: true, CodeTooOld: true, CodeUnsupported: true,
 	CodeForbidden: true, CodeLater: true, CodeTooManyResized: true,
 }
 
@@ -96,12 +96,12 @@ func leaving() map[Code]func(b *bench, again bool) (c Acquire, open bool) {
 		CodeTooManyRequests:  after(acquire(1, "x"), func(b *bench) { b.m.limits.spansTotal = b.m.finished.tree.Len() }),
 		CodeTooManySessions:  after(fresh, func(b *bench) { b.m.limits.sessions = b.m.sessions.Len() }),
 		CodeSessionLost:      after(acquire(1, "x"), func(b *bench) { b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK) }),
-		CodeStaleIncarnation: after(fresh, func(b *bench) { b.must(Hello{Node{'a'}, 2, "alpha", Place{}}, CodeOK) }),
+		CodeStaleIncarnation: after(fresh, func(b *bench) { b.must(Hello{Node{'a'}, 2, "alpha", Place{}, 0}, CodeOK) }),
 		CodeUnknownNode:      after(func() Acquire { c := acquire(1, "x"); c.Session.Incarnation = 2; return c }(), func(*bench) {}),
 		CodeNotServing: after(acquire(1, "x"), func(b *bench) {
 			b.m = New()
 			b.must(Birth{Cluster: [16]byte{1}}, CodeOK)
-			b.must(Hello{Node{'a'}, 1, "alpha", Place{}}, CodeOK)
+			b.must(Hello{Node{'a'}, 1, "alpha", Place{}, 0}, CodeOK)
 		}),
 		CodeInvalid: func(_ *bench, again bool) (Acquire, bool) { return acquire(1, ""), again },
 	}

@@ -108,13 +108,13 @@ func TestNodesAreBoundedAndTheOldestForgottenNodeIsDropped(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.m.limits.nodes, b.m.limits.forgotten = 2, 2
-	b.must(Hello{Node{'c'}, 1, "", Place{}}, CodeTooManyNodes)
-	b.must(Hello{Node{'b'}, 2, "", Place{}}, CodeOK) // a known node may come back
+	b.must(Hello{Node{'c'}, 1, "", Place{}, 0}, CodeTooManyNodes)
+	b.must(Hello{Node{'b'}, 2, "", Place{}, 0}, CodeOK) // a known node may come back
 	for _, n := range []byte("bcd") {
 		b.must(Goodbye{Node{n}, 5, Stays}, CodeOK)
 	}
-	b.must(Hello{Node{'d'}, 5, "", Place{}}, CodeStaleIncarnation)
-	b.must(Hello{Node{'b'}, 5, "", Place{}}, CodeOK) // dropped, so nobody knows
+	b.must(Hello{Node{'d'}, 5, "", Place{}, 0}, CodeStaleIncarnation)
+	b.must(Hello{Node{'b'}, 5, "", Place{}, 0}, CodeOK) // dropped, so nobody knows
 	if i := b.m.Info(); i.Nodes != 2 || b.m.nodes.Len() != 4 {
 		t.Fatalf("%d nodes of %d", i.Nodes, b.m.nodes.Len())
 	}
@@ -141,9 +141,9 @@ func TestAGoodbyeWhoseRecordIsDroppedMeanwhileIsRememberedAnew(t *testing.T) {
 	}
 	other := &bench{t, restored}
 	for _, b := range []*bench{b, other} {
-		b.must(Hello{Node{'a'}, 2, "", Place{}}, CodeStaleIncarnation)
+		b.must(Hello{Node{'a'}, 2, "", Place{}, 0}, CodeStaleIncarnation)
 		b.must(Goodbye{Node{'d'}, 1, Stays}, CodeOK)
-		b.must(Hello{Node{'a'}, 2, "", Place{}}, CodeOK)
+		b.must(Hello{Node{'a'}, 2, "", Place{}, 0}, CodeOK)
 	}
 	if !bytes.Equal(snapshot(b.m), snapshot(other.m)) {
 		t.Fatal("a restored replica has forgotten something else")
@@ -168,7 +168,7 @@ func TestAProcessThatComesBackGoesOnWithItsTeardown(t *testing.T) {
 	if _, known := b.m.process(Node{'a'}, 1); known || b.m.teardowns.Len() != 1 {
 		t.Fatalf("known %v, %d teardowns: this test shows nothing", known, b.m.teardowns.Len())
 	}
-	b.must(Hello{Node{'a'}, 1, "", Place{}}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, "", Place{}, 0}, CodeOK)
 	b.must(acquire(1, "x"), CodeGranted)
 	b.goOn()
 	b.must(acquire(1, "x"), CodeGranted)
@@ -181,7 +181,7 @@ func TestProcessesThatAreOverTakeNoPlaceOfOthers(t *testing.T) {
 	b := newBench(t)
 	b.m.limits.nodes = 2
 	b.must(acquire(1, "x"), CodeGranted)
-	b.must(Hello{Node{'a'}, 2, "", Place{}}, CodeOK)
+	b.must(Hello{Node{'a'}, 2, "", Place{}, 0}, CodeOK)
 	if _, err := readSnapshot(bytes.NewReader(snapshot(b.m)), b.m.limits); err != nil || b.m.nodes.Len() != 3 {
 		t.Fatalf("%d records: %v", b.m.nodes.Len(), err)
 	}
@@ -251,7 +251,7 @@ func TestTokensEndBeforeTheyWrapAndEachWaiterHasOneSetAside(t *testing.T) {
 	b.must(Birth{Cluster: [16]byte{1}, Counter: TokenMax + 1}, CodeInvalid)
 	b.must(Birth{Cluster: [16]byte{1}, Counter: TokenMax - 2}, CodeOK)
 	b.must(Serve{}, CodeOK)
-	b.must(Hello{Node{'a'}, 1, "", Place{}}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, "", Place{}, 0}, CodeOK)
 	first := b.must(acquire(1, "x"), CodeGranted)
 	b.must(acquire(2, "x"), CodeQueued)
 	b.must(acquire(3, "y"), CodeTokensExhausted)
@@ -322,12 +322,12 @@ func TestCommandsOutOfBoundsAreInvalidAndChangeNothing(t *testing.T) {
 		"expire of nobody":       Expire{},
 		"hello of nobody":        Hello{Incarnation: 1},
 		"hello of no run":        Hello{Node: Node{'a'}},
-		"long node name":         Hello{Node{'a'}, 2, long + "n", Place{}},
+		"long node name":         Hello{Node{'a'}, 2, long + "n", Place{}, 0},
 		"good-bye of nobody":     Goodbye{},
 		"removal of nobody":      Remove{},
 		"removal of no record":   Remove{Node{'a'}, 1, 0},
 		"revocation for nothing": Revoke{Node{'a'}, 9, ""},
-		"long name of a boot":    Hello{Node{'a'}, 2, "", Place{Boot: long[:BootBytesMax+1]}},
+		"long name of a boot":    Hello{Node{'a'}, 2, "", Place{Boot: long[:BootBytesMax+1]}, 0},
 		"force without reason":   ForceRelease{Name: "x", Token: 1},
 		"asked without reason":   Ask{Name: "x", Token: 1},
 		"asked at length":        Ask{"x", 1, strings.Repeat("r", LabelBytesMax+1)},

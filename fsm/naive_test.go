@@ -61,6 +61,7 @@ type naiveRun struct {
 	since     uint64 // of its Hello or of its return
 	name      string
 	place     Place
+	level     uint64
 	over      bool // superseded, or it said good-bye
 	departure Departure
 	back      bool // it does not count that it leaves
@@ -183,7 +184,7 @@ func (o *naive) do(c Command) Outcome {
 	case RaiseTTL:
 		o.maxTTL = max(o.maxTTL, c.TTL)
 	case Level:
-		o.level = max(o.level, c.Level)
+		return o.rise(c.Level)
 	case Hello:
 		return o.hello(c)
 	case Goodbye:
@@ -265,54 +266,6 @@ func (o *naive) report(c Command) Outcome {
 func (o *naive) say(e Event) {
 	e.Index = o.number
 	o.events = append(o.events, e)
-}
-
-func (o *naive) hello(c Hello) Outcome {
-	if last := o.latest(c.Node); last != nil {
-		switch {
-		case c.Incarnation < last.Incarnation, last.departure == Gone && c.Incarnation != last.Incarnation, c.Incarnation == last.Incarnation && last.over:
-			return Outcome{Code: CodeStaleIncarnation}
-		case c.Incarnation == last.Incarnation:
-			return Outcome{}
-		}
-	}
-	if last := o.latest(c.Node); (last == nil || last.gone) && o.here() >= o.roomFor(c.Node) {
-		return Outcome{Code: CodeTooManyNodes}
-	}
-	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone && r.Node != client })
-	if last := o.latest(c.Node); nobody && last != nil && last.departure == Leaves {
-		for _, r := range o.runs {
-			r.back = r.back || r.departure == Leaves
-		}
-	}
-	o.succeed(c)
-	o.runs = append(o.runs, &naiveRun{
-		Process: ProcessOf(c), since: o.number, name: c.Name, place: c.Place, used: make(map[uint64]bool),
-		ended: o.lastEnd(ProcessOf(c), false), withdrawn: o.lastEnd(ProcessOf(c), true),
-	})
-	return Outcome{}
-}
-
-// succeed ends what is proved to be dead, and lets the other processes of the node keep what they
-// hold.
-func (o *naive) succeed(c Hello) {
-	for _, r := range o.runs {
-		switch {
-		case r.Node != c.Node:
-		case c.Place.Boot != "" && r.place == c.Place:
-			o.endSessions(r, false, o.number, ending{reason: ReasonIncarnation})
-		default:
-			o.endSessions(r, true, o.number, ending{reason: ReasonSuperseded})
-		}
-	}
-	o.carryOut(o.number)
-	for _, r := range o.runs {
-		if r.Node == c.Node {
-			r.leave(o.number)
-			r.over = true
-		}
-	}
-	o.runs = slices.DeleteFunc(o.runs, func(r *naiveRun) bool { return r.Node == c.Node && o.memory(r) })
 }
 
 func (o *naive) goodbye(c Goodbye) Outcome {
@@ -447,6 +400,8 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 		return nil, CodeTooManySessions
 	case n.gone && o.here() >= o.roomFor(n.Node):
 		return nil, CodeTooManyNodes
+	case n.gone && o.level > max(n.level, 1):
+		return nil, CodeTooOld
 	}
 	n.used[c.Session.Number] = true
 	if n.gone {

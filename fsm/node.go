@@ -22,6 +22,7 @@ type node struct {
 	lasting     bool      // it is gone, and sessions of it are there
 	ended       uint64    // not 0: its sessions that were opened up to this index have ended, a teardown sees to it
 	withdrawn   uint64    // not 0: what it waited for up to this index is withdrawn, a teardown sees to it
+	level       uint64    // highest that its process knows, as its Hello said
 }
 
 // memory reports whether only the memory of it is left, which is dropped when there are too many.
@@ -76,6 +77,8 @@ func (c *Hello) apply(m *Machine) Outcome {
 		return Outcome{Code: CodeStaleIncarnation}
 	case known && c.Incarnation == last.incarnation:
 		return Outcome{}
+	case max(c.Level, 1) < m.Level():
+		return Outcome{Code: CodeTooOld}
 	case (!known || last.gone != 0) && m.here >= m.roomFor(c.Node):
 		return Outcome{Code: CodeTooManyNodes}
 	}
@@ -86,7 +89,7 @@ func (c *Hello) apply(m *Machine) Outcome {
 		m.succeed(c)
 	}
 	n := m.fresh(c.Node, c.Incarnation)
-	n.name, n.place, n.born, n.since = c.Name, c.Place, m.commands, m.commands
+	n.name, n.place, n.level, n.born, n.since = c.Name, c.Place, c.Level, m.commands, m.commands
 	m.nodes.Set(n)
 	m.here++
 	return Outcome{}
@@ -190,8 +193,11 @@ func (m *Machine) comeBack(n node) (node, Code) {
 	if n.gone == 0 {
 		return n, CodeOK
 	}
-	if m.here >= m.roomFor(n.id) {
+	switch {
+	case m.here >= m.roomFor(n.id):
 		return n, CodeTooManyNodes
+	case max(n.level, 1) < m.Level():
+		return n, CodeTooOld
 	}
 	if n.memory() {
 		m.forgotten--

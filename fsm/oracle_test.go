@@ -75,7 +75,7 @@ func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 // not may be repeated.
 func final(out Outcome) bool {
 	switch out.Code {
-	case CodeLater, CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests:
+	case CodeLater, CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests, CodeTooOld:
 		return false
 	}
 	return !slices.ContainsFunc(out.Each, func(o Outcome) bool { return !final(o) || o.Code == CodeForbidden })
@@ -102,7 +102,7 @@ func newWorld(t *rapid.T, l limits) *world {
 	w := &world{T: t, m: New(), o: newNaive()}
 	w.m.limits, w.o.limits = l, l
 	birth := Birth{[16]byte{1}, 0, uint32(rapid.IntRange(2, 3).Draw(t, "bootstrap")), uint32(rapid.IntRange(0, 2).Draw(t, "voters"))}
-	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha", places[1]}, Hello{Node{'b'}, 1, "beta", Place{}}}
+	start := []Command{birth, Serve{}, Hello{Node{'a'}, 1, "alpha", places[1], 3}, Hello{Node{'b'}, 1, "beta", Place{}, 2}}
 	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
 		w.apply(c)
 	}
@@ -196,7 +196,7 @@ func (w *world) seen() (text string) {
 func (w *world) expected() (text string) {
 	o := w.o
 	grants, waiters := o.count()
-	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, o.level, o.counter, o.number, grants, waiters, o.valueBytes(), o.maxTTL)
+	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, max(o.level, 1), o.counter, o.number, grants, waiters, o.valueBytes(), o.maxTTL)
 	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
 		if n := o.latest(id); n != nil && !n.over {
 			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
@@ -341,7 +341,7 @@ func (w *world) direct() Command {
 	case 2:
 		return Level{w.draw("level", 3)}
 	case 3:
-		return Hello{id.Node, w.draw("new incarnation", 4), rapid.SampledFrom([]string{"", "n"}).Draw(t, "name"), rapid.SampledFrom(places).Draw(t, "place")}
+		return Hello{id.Node, w.draw("new incarnation", 4), rapid.SampledFrom([]string{"", "n"}).Draw(t, "name"), rapid.SampledFrom(places).Draw(t, "place"), w.draw("known", 6)}
 	case 4, 17, 18, 19:
 		return w.departure(id)
 	case 5, 14, 15, 16:

@@ -20,8 +20,8 @@ func newBench(t testing.TB) *bench {
 	b := &bench{t, New()}
 	b.must(Birth{Cluster: [16]byte{1}, Bootstrap: 5, Voters: 3}, CodeOK)
 	b.must(Serve{}, CodeOK)
-	b.must(Hello{Node{'a'}, 1, "alpha", Place{"boot", 1, 2}}, CodeOK)
-	b.must(Hello{Node{'b'}, 1, "beta", Place{}}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, "alpha", Place{"boot", 1, 2}, 2}, CodeOK)
+	b.must(Hello{Node{'b'}, 1, "beta", Place{}, 2}, CodeOK)
 	return b
 }
 
@@ -127,7 +127,7 @@ func TestTheEndOfASessionServesEveryLockItHeldAndNoneOfItsOwnWaiters(t *testing.
 		c.Session = sessionOf('b', 1)
 		b.must(c, CodeQueued)
 	}
-	b.must(Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}}, CodeOK)
+	b.must(Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}, 0}, CodeOK)
 	if b.goOn() == 0 {
 		t.Fatal("it took one step")
 	}

@@ -39,6 +39,7 @@ const (
 	CodeTooManyHolders               // HoldersMax
 	CodeLater                        // of a batch that had done so much before: not carried out, to be proposed again
 	CodeTooManyResized               // ResizesMax
+	CodeTooOld                       // a process does not know the level of the group, or the level that it is to rise to
 	codeEnd
 )
 
@@ -49,7 +50,7 @@ func (c Code) String() string {
 		"stale incarnation", "unknown node", "not serving", "limit mismatch", "invalid", "unsupported",
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
-		"deadlock", "forbidden", "too many holders", "later", "too many resized",
+		"deadlock", "forbidden", "too many holders", "later", "too many resized", "too old",
 	)
 }
 

@@ -16,7 +16,7 @@ func (m *Machine) Commands() uint64 { return m.commands }
 // Info is the state in numbers.
 func (m *Machine) Info() Info {
 	return Info{
-		Cluster: m.cluster, Born: m.born, Serving: m.serving, Level: m.level,
+		Cluster: m.cluster, Born: m.born, Serving: m.serving, Level: m.Level(),
 		Counter: m.counter, Applied: m.applied, Commands: m.commands, Bootstrap: m.bootstrap, Voters: m.voters,
 		Locks: m.locks.Len(), Grants: m.grants, Waiters: m.waiters.Len(),
 		Sessions: m.sessions.Len(), Nodes: m.here, ValueBytes: m.values,
@@ -170,7 +170,7 @@ func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 		m.nodes.Scan(func(n node) bool {
 			return n.over || yield(NodeRecord{
 				Node: n.id, Incarnation: n.incarnation, Name: n.name, Place: n.place, Since: n.since, Gone: n.gone != 0,
-				Idle: n.id.Bound() && !m.hasSessions(n),
+				Idle: n.id.Bound() && !m.hasSessions(n), Lasting: n.lasting, Level: max(n.level, 1),
 			})
 		})
 	}

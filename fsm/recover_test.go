@@ -65,7 +65,7 @@ func TestARecoveredGroupHasValuesAndKeysAndNothingOfItsFormerProcesses(t *testin
 		t.Errorf("its past: %+v", past)
 	}
 	b := &bench{t, m}
-	b.must(Hello{Node{'a'}, 1, "alpha", Place{}}, CodeOK)
+	b.must(Hello{Node{'a'}, 1, "alpha", Place{}, 2}, CodeOK)
 	c := acquire(1, "exclusive")
 	b.must(c, CodeNotServing)
 	b.must(Serve{}, CodeOK)

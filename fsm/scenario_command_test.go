@@ -11,7 +11,7 @@ import (
 
 // stage is a machine under a script. The commands:
 //
-//	birth, serve, level N, raise N, raise-ttl D, hello NODE inc=N name=S [place=S], goodbye NODE [inc=N] [departure=N]
+//	birth, serve, level N, raise N, raise-ttl D, hello NODE inc=N name=S [place=S] [knows=N], goodbye NODE [inc=N] [departure=N]
 //	silent NODE for=D seen=N, remove NODE [inc=N] since=N, revoke NODE [upto=N] reason=S,
 //	evict NODE seen=N [reason=S] [refusal=N]
 //	acquire SESSION r=N lock=S [ttl=D] [acked=N] [mode=M] [limit=N] [weight=N] [prio=N] [label=S] [value=S]
@@ -286,7 +286,7 @@ func (s *stage) command(verb string, bare []string, args map[string]string) Comm
 	case "hello":
 		inc := number(args["inc"])
 		s.incarnation[bare[0][0]] = max(inc, s.incarnation[bare[0][0]])
-		return Hello{Node{bare[0][0]}, inc, args["name"], Place{args["place"], 0, 0}}
+		return Hello{Node{bare[0][0]}, inc, args["name"], Place{args["place"], 0, 0}, number(args["knows"])}
 	case "goodbye":
 		return Goodbye{Node{bare[0][0]}, s.session(bare[0]+"/1", args).Incarnation, Departure(number(args["departure"]))}
 	case "remove":

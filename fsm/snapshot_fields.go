@@ -36,6 +36,7 @@ func (n *node) fields(f *codec) {
 	f.bool(13, &n.back)
 	f.uint(14, &n.ended)
 	f.uint(15, &n.withdrawn)
+	f.uint(16, &n.level)
 }
 
 // fields has the length of a span, less one, in the place of its end.

@@ -105,7 +105,7 @@ func TestAForkIsApartFromWhatItWasMadeFrom(t *testing.T) {
 	done := make(chan []byte)
 	go func() { done <- snapshot(fork) }()
 	b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK)
-	b.must(Hello{Node{'b'}, 2, "", Place{"boot", 1, 2}}, CodeOK)
+	b.must(Hello{Node{'b'}, 2, "", Place{"boot", 1, 2}, 2}, CodeOK)
 	if !bytes.Equal(<-done, then) {
 		t.Fatal("the fork changed while it was written")
 	}
@@ -225,20 +225,20 @@ func smallResize(b *bench) {
 // smallEnds adds two ends of which something is left: of c's former process, and of what the one
 // after that waits for.
 func smallEnds(b *bench) {
-	b.must(Hello{Node{'c'}, 1, "gamma", Place{"boot", 1, 3}}, CodeOK)
+	b.must(Hello{Node{'c'}, 1, "gamma", Place{"boot", 1, 3}, 2}, CodeOK)
 	c := acquire(1, "end/1")
 	c.Session = SessionID{Node{'c'}, 1, 1}
 	b.must(c, CodeGranted)
 	c.Session.Number, c.Name = 2, "end/2"
 	b.must(c, CodeGranted)
 	b.m.limits.step = 1
-	b.must(Hello{Node{'c'}, 2, "gamma", Place{"boot", 1, 3}}, CodeOK)
+	b.must(Hello{Node{'c'}, 2, "gamma", Place{"boot", 1, 3}, 2}, CodeOK)
 	c.Session, c.TTL = SessionID{Node{'c'}, 2, 1}, time.Hour
 	for range 3 {
 		b.must(c, CodeQueued)
 		c.Request++
 	}
-	b.must(Hello{Node{'c'}, 3, "gamma", Place{}}, CodeOK)
+	b.must(Hello{Node{'c'}, 3, "gamma", Place{}, 3}, CodeOK)
 	c.Session, c.Request, c.Name, c.Mode = sessionOf('a', 1), 21, "crowd", Shared
 	writer := b.must(acquire(20, "crowd"), CodeGranted).Token
 	for range 3 {

@@ -17,10 +17,10 @@ func TestNoCommandTakesAwayMoreThanItsBound(t *testing.T) {
 		"a session is closed":        CloseSession{Session: sessionOf('a', 1)},
 		"a release closes it":        Release{Session: sessionOf('a', 1), Close: true},
 		"a session expires":          Expire{sessionOf('a', 1), 5},
-		"a successor proves itself":  Hello{Node{'a'}, 2, "alpha", place},
+		"a successor proves itself":  Hello{Node{'a'}, 2, "alpha", place, 0},
 		"a node leaves":              Goodbye{Node{'a'}, 1, Gone},
 		"an operator revokes":        Revoke{Node{'a'}, 1 << 40, "burnt"},
-		"a node is superseded":       Hello{Node{'b'}, 2, "beta", Place{}},
+		"a node is superseded":       Hello{Node{'b'}, 2, "beta", Place{}, 0},
 		"a node is removed":          Remove{Node{'b'}, 1, 4},
 		"a later process is unknown": Goodbye{Node{'b'}, 2, Leaves},
 	} {
@@ -147,7 +147,7 @@ func TestASnapshotBetweenTwoStepsGoesOnWithTheNext(t *testing.T) {
 		c.Session.Number = i%3 + 1
 		b.must(c, CodeGranted)
 	}
-	b.must(Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}}, CodeOK)
+	b.must(Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}, 0}, CodeOK)
 	restored, err := ReadSnapshot(bytes.NewReader(snapshot(b.m)))
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestTheWaitersOfAProcessAreAllWithdrawnThoughASessionEndsBetweenTwoSteps(t 
 			b.must(c, CodeQueued)
 		}
 	}
-	b.must(Hello{Node{'b'}, 2, "beta", Place{}}, CodeOK)
+	b.must(Hello{Node{'b'}, 2, "beta", Place{}, 0}, CodeOK)
 	if first := b.m.anySession(sessionOf('b', 1)); b.m.Info().Waiters == 2*requests {
 		t.Fatal("no step was taken")
 	} else {

@@ -137,6 +137,8 @@ type NodeRecord struct {
 	Since       uint64 // number of its Hello, or of what it asked for first after it was gone
 	Gone        bool   // it was said that the node has no replica, and it has asked for nothing since
 	Idle        bool   // of a client: it has no session
+	Lasting     bool   // it is gone, and has sessions
+	Level       uint64 // highest that the process knows
 }
 
 // Info is the state in numbers.
@@ -144,7 +146,7 @@ type Info struct {
 	Cluster    [16]byte
 	Born       bool
 	Serving    bool
-	Level      uint64 // feature level
+	Level      uint64 // feature level, from 1
 	Counter    uint64 // no token up to it is granted any more
 	Applied    uint64 // log index of the last entry
 	Commands   uint64 // applied so far: the number of the last one

@@ -15,7 +15,7 @@ import (
 func TestAClientSaysWhatACallerMayAndOnlyForItself(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.must(Via{Hello{client, 1, "client", Place{}}}, CodeOK)
+	b.must(Via{Hello{client, 1, "client", Place{}, 0}}, CodeOK)
 	mine := acquire(1, "x")
 	mine.Session.Node = client
 	token := b.must(Via{mine}, CodeGranted).Token
@@ -39,7 +39,7 @@ func TestAClientSaysWhatACallerMayAndOnlyForItself(t *testing.T) {
 	for name, cmd := range map[string]Command{
 		"without its replica":            mine,
 		"the release of a replica's own": Via{Release{Session: sessionOf('a', 1), Grants: []Grant{{"x", token}}}},
-		"the hello of a replica's node":  Via{Hello{Node{'a'}, 9, "alpha", Place{}}},
+		"the hello of a replica's node":  Via{Hello{Node{'a'}, 9, "alpha", Place{}, 0}},
 	} {
 		if o, _ := b.m.Apply(b.m.Applied()+1, Process{Node{'b'}, 1}, Encode(cmd)); o.Code != CodeForbidden {
 			t.Errorf("%s: %v", name, o.Code)
@@ -57,7 +57,7 @@ func TestCommandsOfClientsAndOfTheirReplicaShareAnEntryAndEachHasItsOutcome(t *t
 	b := newBench(t)
 	second := KeyNode([]byte("second"))
 	for _, id := range []Node{client, second} {
-		b.must(Via{Hello{id, 1, "client", Place{}}}, CodeOK)
+		b.must(Via{Hello{id, 1, "client", Place{}, 0}}, CodeOK)
 	}
 	of := func(id Node) Acquire {
 		c := acquire(1, "x")
@@ -101,20 +101,20 @@ func TestClientsLeaveRoomForTheNodesThatMakeTheGroup(t *testing.T) {
 	b := newBench(t)
 	b.m.limits.nodes = 20
 	for i := range byte(16) {
-		b.must(Via{Hello{KeyNode([]byte{i}), 1, "client", Place{}}}, CodeOK)
+		b.must(Via{Hello{KeyNode([]byte{i}), 1, "client", Place{}, 0}}, CodeOK)
 	}
-	b.must(Via{Hello{client, 1, "client", Place{}}}, CodeTooManyNodes)
-	b.must(Hello{Node{'c'}, 1, "gamma", Place{}}, CodeOK)
+	b.must(Via{Hello{client, 1, "client", Place{}, 0}}, CodeTooManyNodes)
+	b.must(Hello{Node{'c'}, 1, "gamma", Place{}, 0}, CodeOK)
 }
 
 // All nodes have left, and one returns: it is the fleet that comes back, whatever clients hang about.
 func TestAClientThatStaysDoesNotKeepAFleetFromComingBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.must(Via{Hello{client, 1, "client", Place{}}}, CodeOK)
+	b.must(Via{Hello{client, 1, "client", Place{}, 0}}, CodeOK)
 	b.must(Goodbye{Node{'a'}, 1, Leaves}, CodeOK)
 	b.must(Goodbye{Node{'b'}, 1, Leaves}, CodeOK)
-	b.must(Hello{Node{'a'}, 2, "alpha", Place{}}, CodeOK)
+	b.must(Hello{Node{'a'}, 2, "alpha", Place{}, 0}, CodeOK)
 	if b.m.Departed(Node{'b'}) != Stays {
 		t.Error("the first that returns would have the other removed")
 	}

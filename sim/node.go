@@ -101,11 +101,14 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 		return nil, err
 	}
 	every := uint64(max(0, n.s.opts.SnapshotEvery))
-	ctx := simenv.With(context.Background(), simenv.Env{
+	env := simenv.Env{
 		Network: n.s.net, Clock: n.clock, Dir: dir, Fleeting: n.s.opts.Diskless,
 		SnapshotEvery: every, SnapshotKeep: every / 8,
-	})
-	c, err := holdfast.Open(ctx, cfg)
+	}
+	if n.s.opts.Env != nil {
+		n.s.opts.Env(n.i, &env)
+	}
+	c, err := holdfast.Open(simenv.With(context.Background(), env), cfg)
 	if err != nil {
 		return nil, err
 	}

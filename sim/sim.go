@@ -54,6 +54,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	_ "github.com/holdfast-go/holdfast/internal/consensus/preinit/pooled" // lets bubbles share the log store's pools
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -67,6 +68,8 @@ type Options struct {
 	// Config may change the configuration of node i; Bind, Join and DataDir are the simulation's
 	// own.
 	Config func(i int, cfg *holdfast.Config)
+	// Env may change what node i runs on, for the tests of this module: no Config says such things.
+	Env func(i int, env *simenv.Env)
 	// Service is what runs on each node beside its Cluster, from each Open on. ctx ends with the
 	// node's process: when it is closed, in good order, before the Cluster is; when it crashes, at
 	// the same moment. Service must return then. An error while the node lives fails the test.

@@ -24,6 +24,9 @@ type Config struct {
 	Patience     time.Duration // see P13
 	ReplaceAfter time.Duration
 	LaterLife    func(node string, known, next uint64) bool // whether the second replica is of a later life of the node
+	Level        uint64                                     // highest feature level that this node knows
+	HoldLevel    uint64                                     // the group does not rise above it; 0: it may
+	LevelPause   time.Duration                              // see LevelPauseDefault
 }
 
 // Heard is what Raft last heard of a replica in the present term.
@@ -54,7 +57,8 @@ type Sighting struct {
 	Cluster    string // the group that it belongs to, or would join
 	Replica    uint64 // its own, or the one that it asks for
 	Phase      Phase
-	Here       bool // gossip sees it, if only in doubt
+	Level      uint64 // highest feature level that its process knows
+	Here       bool   // gossip sees it, if only in doubt
 	Name, Addr string
 	Answers    bool // its process has answered at Addr lately: see Leader.Probes
 }
@@ -105,6 +109,7 @@ type Leader struct {
 	change         uint64                   // the last change of the membership that was seen
 	changed        lease.Instant            // when, or when somebody said that it leaves
 	leaving        map[uint64]bool          // the replicas whose nodes have said so
+	agreed         lease.Instant            // since when all know the next feature level; 0: they do not
 	hurry          bool                     // the group does not serve yet, a node leaves, or this node has just become raft leader
 	unknown        bool                     // whether a change may be under way whose outcome this node does not know
 }
@@ -132,7 +137,7 @@ func (l *Leader) Follow() {
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
 	l.refused = make(map[uint64]lease.Instant)
 	l.fresh, l.probes = make(map[string]bool), nil
-	l.leaving = nil
+	l.leaving, l.agreed = nil, 0
 }
 
 // Note takes what the log says of the replicas of a node: an EventSilent, by a raft leader, or an
@@ -335,7 +340,7 @@ func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 		if v.Members.Has(node) || l.turnedDown(m.Replica, now) {
 			continue
 		}
-		if m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster {
+		if m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster && max(m.Level, 1) >= v.Info.Level {
 			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone})
 			l.asks[node] = m.Replica
 			if _, known := v.hellos[node]; !known {

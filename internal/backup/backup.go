@@ -35,6 +35,7 @@ var (
 type Header struct {
 	Cluster   string    `json:"cluster"`    // the fleet's name
 	ClusterID string    `json:"cluster_id"` // of the group
+	Level     uint64    `json:"level"`      // feature level of the group: an older version refuses the backup
 	Commands  uint64    `json:"commands"`   // number of the last command in the state
 	Written   time.Time `json:"written"`    // by the wall clock of the node
 	Node      string    `json:"node"`       // id of the node that wrote it
@@ -48,7 +49,7 @@ type Header struct {
 // fsm.ErrStopped soon after stop is closed.
 func Write(w io.Writer, h Header, state *fsm.Machine, stop <-chan struct{}) error {
 	info := state.Info()
-	h.ClusterID, h.Commands = fsm.Node(info.Cluster).String(), info.Commands
+	h.ClusterID, h.Level, h.Commands = fsm.Node(info.Cluster).String(), info.Level, info.Commands
 	header, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func Read(r io.Reader) (Header, *fsm.Machine, error) {
 		return Header{}, nil, fmt.Errorf("%w: something comes after its end", ErrDamaged)
 	case !errors.Is(err, io.EOF):
 		return Header{}, nil, err
-	case !info.Born || h.ClusterID != fsm.Node(info.Cluster).String() || h.Commands != info.Commands:
+	case !info.Born || h.ClusterID != fsm.Node(info.Cluster).String() || max(h.Level, 1) != info.Level || h.Commands != info.Commands:
 		return Header{}, nil, fmt.Errorf("%w: its header is that of another state", ErrDamaged)
 	}
 	return h, state, nil
@@ -140,6 +141,9 @@ func readHeader(r io.Reader) (h Header, err error) {
 	}
 	if err := json.Unmarshal(text, &h); err != nil {
 		return h, fmt.Errorf("%w: its header: %w", ErrDamaged, err)
+	}
+	if h.Level > fsm.LevelKnown {
+		return h, fmt.Errorf("%w: its group is at feature level %d, this version knows %d: use the version that wrote it, or a later one", ErrNewer, h.Level, fsm.LevelKnown)
 	}
 	return h, nil
 }

@@ -3,8 +3,10 @@ package backup
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,5 +104,25 @@ func TestTheGoldenBackupIsWrittenAndReadAsItWas(t *testing.T) {
 	}
 	if !bytes.Equal(written(t), golden) {
 		t.Error("the format of backups has changed")
+	}
+}
+
+// A version that is older than the group of a backup would misread its state.
+func TestABackupAboveTheLevelOfThisVersionIsRefusedByItsHeader(t *testing.T) {
+	t.Parallel()
+	m := state(t)
+	hello := fsm.Hello{Node: fsm.Node{'a'}, Incarnation: 2, Level: fsm.LevelKnown + 1}
+	for _, c := range []fsm.Command{hello, fsm.Level{Level: fsm.LevelKnown + 1}} {
+		if o, _ := m.Apply(m.Applied()+1, fsm.ProcessOf(c), fsm.Encode(c)); o.Code != fsm.CodeOK {
+			t.Fatalf("%T: %v", c, o.Code)
+		}
+	}
+	var b bytes.Buffer
+	if err := Write(&b, Header{Cluster: "fleet"}, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("its group is at feature level %d, this version knows %d", fsm.LevelKnown+1, fsm.LevelKnown)
+	if _, _, err := Read(&b); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

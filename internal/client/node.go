@@ -113,7 +113,7 @@ func (n *Node) greet(ctx context.Context) {
 // Hello implements seam.Node.
 func (n *Node) Hello(ctx context.Context) error {
 	id := n.identity.process
-	out, _, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name}))
+	out, _, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name, Level: fsm.LevelKnown}))
 	if err == nil && out.Code != fsm.CodeOK {
 		err = &node.RefusedError{Outcome: out}
 	}
@@ -256,7 +256,7 @@ func (n *Node) Status() seam.Status {
 	own := membership.Member{Meta: membership.Meta{Node: n.identity.process.Node.String(), Name: n.cfg.Name}, Local: true}
 	c, _ := n.group.now()
 	waits := n.Missing()
-	st := seam.Status{Members: []membership.Member{own}, Admission: n.group.Waiting(), Serves: c != nil && waits == "", Waits: waits}
+	st := seam.Status{Members: []membership.Member{own}, Admission: n.group.Waiting(), Serves: c != nil && waits == "", Waits: waits, Knows: fsm.LevelKnown}
 	if id := n.group.id(); id != [16]byte{} {
 		st.ClusterID = fsm.Node(id).String()
 	}

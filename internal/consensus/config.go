@@ -53,6 +53,7 @@ type Config struct {
 	Behind  func(lost time.Duration, by string)
 	Logger  *slog.Logger // default: silence
 	Limits  fsm.Limits   // lower bounds of the state, for tests
+	Level   uint64       // highest feature level that this version knows, for tests. Default: fsm.LevelKnown
 	Figures *Figures     // counters that the group adds to. Default: none
 
 	tail  *tail        // of Read: collects the end of the log; nil: nobody asks
@@ -119,7 +120,7 @@ func (c Config) withDefaults() Config {
 	if c.Behind == nil {
 		c.Behind = func(time.Duration, string) {}
 	}
-	c.Figures = cmp.Or(c.Figures, new(Figures))
+	c.Figures, c.Level = cmp.Or(c.Figures, new(Figures)), cmp.Or(c.Level, fsm.LevelKnown)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

@@ -38,8 +38,11 @@ var (
 	ErrSuperseded, ErrForgetful, ErrAhead = wire.ErrSuperseded, wire.ErrForgetful, wire.ErrAhead
 	// ErrInvariant is the cause when the engine found its own state broken.
 	ErrInvariant = engine.ErrInvariant
-	// ErrUnsupported is the cause when a command in the log is newer than this program.
-	ErrUnsupported = errors.New("holdfast: the log has a command that this version does not know: upgrade this node")
+	// ErrUnsupported is the cause when the group, or a command in its log, is newer than this program.
+	ErrUnsupported = errors.New("holdfast: the group is newer than this version: upgrade this node")
+	// ErrLevel is the error of Propose for a command above the feature level of the group: it is not
+	// in the log, and every attempt ends so until the level has risen.
+	ErrLevel = errors.New("holdfast: the feature level of the group is too low")
 	// ErrAbandoned is the error of Close when the engine did not stop in time. Its goroutines are
 	// parked forever.
 	ErrAbandoned = errors.New("holdfast: the raft engine did not stop in time and was abandoned")

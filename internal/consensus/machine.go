@@ -26,6 +26,7 @@ type machine struct {
 
 	backlog *backlog
 	figures *Figures
+	known   uint64 // highest feature level
 
 	mu     sync.RWMutex
 	state  *fsm.Machine
@@ -37,7 +38,7 @@ type machine struct {
 const eventsKept = 4096
 
 func newMachine(observer Observer, fail func(error)) *machine {
-	return &machine{observer: observer, fail: fail, state: fsm.New(),
+	return &machine{observer: observer, fail: fail, state: fsm.New(), known: fsm.LevelKnown,
 		backlog: newBacklog(math.MaxUint64 / snapshotCommands), figures: new(Figures)}
 }
 
@@ -83,6 +84,9 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 		if outcome.Code == fsm.CodeUnsupported {
 			return nil, fmt.Errorf("%w (index %d)", ErrUnsupported, entries[i].Index)
 		}
+		if err := levelError(m.state, m.known); err != nil {
+			return nil, err
+		}
 		m.events = append(m.events, events...)
 		if by == m.self {
 			entries[i].Result.Value, entries[i].Result.Data = outcome.Pack()
@@ -90,6 +94,15 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 	}
 	m.backlog.add(m.state.Commands()-before, uint64(bytes))
 	return m.events, nil
+}
+
+// levelError is the error of a replica that is older than its group: it knows no level as high. It
+// stops before it carries out anything of that level.
+func levelError(state *fsm.Machine, known uint64) error {
+	if level := state.Level(); level > known {
+		return fmt.Errorf("%w: the group is at feature level %d, this version knows %d", ErrUnsupported, level, known)
+	}
+	return nil
 }
 
 // Lookup is not used: Group.Read reads the state directly.
@@ -127,6 +140,9 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 	m.guarded("reading a snapshot", func() error {
 		began, counted := time.Now(), &sized{Reader: r}
 		state, err := fsm.ReadSnapshot(counted)
+		if err == nil {
+			err = levelError(state, m.known)
+		}
 		if err != nil {
 			return err
 		}
@@ -149,6 +165,11 @@ func (m *machine) Close() error { return nil }
 func (m *machine) incarnation(node fsm.Node) (incarnation uint64, ok bool) {
 	m.read(func(state *fsm.Machine) { incarnation, ok = state.Incarnation(node) })
 	return incarnation, ok
+}
+
+func (m *machine) level() (level uint64) {
+	m.read(func(state *fsm.Machine) { level = state.Level() })
+	return level
 }
 
 func (m *machine) read(fn func(*fsm.Machine)) {

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,7 +41,7 @@ func TestAReplicaWhoseDirectoryWasMovedBringsOthersUpByItsOldSnapshot(t *testing
 	}
 	closeAll(t, []*replica{r, second})
 	read, err := Read(t.Context(), Config{
-		Node: r.node, Incarnation: 100 << RunBits, Cluster: testCluster, Dir: filepath.Join(disk, "is", "raft"), FS: vfs.Default,
+		Node: r.node, Incarnation: 100 << RunBits, Cluster: testCluster, Level: math.MaxUint64, Dir: filepath.Join(disk, "is", "raft"), FS: vfs.Default,
 	})
 	if err != nil || read.State.Info().Level != 39 {
 		t.Errorf("read where it was moved to: %v", err)

@@ -92,7 +92,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	if cfg.state != nil {
 		g.machine.state = cfg.state
 	}
-	g.machine.figures = cfg.Figures
+	g.machine.figures, g.machine.known = cfg.Figures, cfg.Level
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = wire.New(wire.Config{
 		Node: self.Node, Incarnation: self.Incarnation, Life: cfg.Life, Cluster: cfg.Cluster,

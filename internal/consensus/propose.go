@@ -21,7 +21,7 @@ const CommandMax = 8 << 20
 // callers (see fsm.Travels) may share an entry: each has its own outcome, and their attempts
 // succeed or fail together.
 //
-// Errors: ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does
+// Errors: ErrLevel, ErrNotProposed, ErrUnknown, ErrClosed, ErrRemoved, a *FailedError. The end of ctx does
 // not take back a command that is under way: the error is ErrUnknown, wrapping the context's error.
 func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if err := ctx.Err(); err != nil {
@@ -29,6 +29,11 @@ func (g *Group) Propose(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	}
 	if len(cmd) == 0 || len(cmd) > CommandMax {
 		return fsm.Outcome{}, fmt.Errorf("%w: %w: command of %d bytes", ErrNotProposed, ErrInvalid, len(cmd))
+	}
+	if needs := fsm.Needs(cmd); needs > 1 {
+		if level := g.machine.level(); needs > level {
+			return fsm.Outcome{}, fmt.Errorf("%w: the call needs %d, the group is at %d", ErrLevel, needs, level)
+		}
 	}
 	if err := g.admit(ctx); err != nil {
 		return fsm.Outcome{}, err

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func Read(ctx context.Context, cfg Config) (Reading, error) {
 		if by, cmd, ok := wire.Command(e); ok {
 			if out, _ := state.Apply(e.Index, by, cmd); out.Code == fsm.CodeUnsupported {
 				return Reading{}, fmt.Errorf("%w (index %d)", ErrUnsupported, e.Index)
+			}
+			if err := levelError(state, cmp.Or(cfg.Level, fsm.LevelKnown)); err != nil {
+				return Reading{}, err
 			}
 		}
 	}

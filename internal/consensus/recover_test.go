@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestARecoveredGroupHasAllThatItsReplicaHadAndBringsOthersUp(t *testing.T) {
 		disk, node := group[0].fs, group[0].node
 		closeAll(t, group)
 
-		read, err := Read(t.Context(), Config{Node: node, Incarnation: 100 << RunBits, Cluster: testCluster, Dir: "/data/raft", FS: disk})
+		read, err := Read(t.Context(), Config{Node: node, Incarnation: 100 << RunBits, Cluster: testCluster, Level: math.MaxUint64, Dir: "/data/raft", FS: disk})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func TestARecoveredGroupHasAllThatItsReplicaHadAndBringsOthersUp(t *testing.T) {
 		if !slices.Equal(read.Voters, []string{nodeID(1), nodeID(2), nodeID(3)}) {
 			t.Errorf("voters %v", read.Voters)
 		}
-		if again, err := Read(t.Context(), Config{Node: node, Incarnation: 100 << RunBits, Cluster: testCluster, Dir: "/data/raft", FS: disk}); err != nil || again.Index != read.Index {
+		if again, err := Read(t.Context(), Config{Node: node, Incarnation: 100 << RunBits, Cluster: testCluster, Level: math.MaxUint64, Dir: "/data/raft", FS: disk}); err != nil || again.Index != read.Index {
 			t.Errorf("read again: %v", err)
 		}
 		if err := read.State.Recover(fsm.Recovery{Cluster: identified(t, recoveredCluster), AllStopped: true}); err != nil {
@@ -59,7 +60,7 @@ func TestARecoveredGroupHasAllThatItsReplicaHadAndBringsOthersUp(t *testing.T) {
 		}
 
 		one := vfs.NewMem()
-		if err := Found(t.Context(), Config{Node: nodeID(7), Cluster: recoveredCluster, Dir: "/data/raft", FS: one}, read.State); err != nil {
+		if err := Found(t.Context(), Config{Node: nodeID(7), Cluster: recoveredCluster, Level: math.MaxUint64, Dir: "/data/raft", FS: one}, read.State); err != nil {
 			t.Fatal(err)
 		}
 		b = newBench()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,7 @@ func (b *bench) tryIn(n int, fs vfs.FS, dir string, how Start) (*replica, error)
 	cfg := Config{
 		Node: r.node, Incarnation: b.opened.Add(1) << RunBits, Cluster: testCluster, Dir: dir, FS: fs,
 		Endpoint: endpoint, Resolve: b.book.resolve, Observer: r.seen,
+		Level: math.MaxUint64, // a Level is what most tests propose: it needs no Birth, and the state shows it
 	}
 	if b.tune != nil {
 		b.tune(&cfg)

@@ -14,7 +14,8 @@ import (
 )
 
 // Format is the version of identity.json that this package writes, and the newest that it reads. It
-// rises with every new field: an older version would drop the field.
+// rises with every new field: an older version would drop the field. A later version writes it, and
+// the field, only in a group of its own feature level: before that the node may go back.
 const Format = 1
 
 // Identity is the durable identity and memory of a node.
@@ -33,6 +34,7 @@ type Identity struct {
 	Birth       uint64    `json:"birth,omitempty"`      // first token of the group that it founds
 	Shared      bool      `json:"shared,omitempty"`     // the group that it founded has, or may have, other replicas
 	Dropped     bool      `json:"dropped,omitempty"`    // it has given up the group that it founded: Drop removes the data
+	Level       uint64    `json:"level,omitempty"`      // highest feature level of the group that was seen: a version that does not know it must not run
 	Retired     bool      `json:"retired,omitempty"`    // it has left its group for good: the next Open makes a new node
 	Created     time.Time `json:"created"`
 }
@@ -84,7 +86,7 @@ func (id Identity) over() bool { return id.Dropped || id.Removed }
 // after is the identity after Drop.
 func (id Identity) after() Identity {
 	if id.Dropped { // the node belongs to no group
-		id.ClusterID, id.Started, id.Bootstrap, id.Birth, id.Dropped = "", false, 0, 0, false
+		id.ClusterID, id.Started, id.Bootstrap, id.Birth, id.Level, id.Dropped = "", false, 0, 0, 0, false
 		return id
 	}
 	return id.next()

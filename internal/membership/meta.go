@@ -40,6 +40,7 @@ type Meta struct {
 	Applied     uint64 // applied index of its replica, at the last SetMeta
 	Alone       bool   // it founded its group and is the only node that ever joined it
 	Birth       uint64 // first token of that group
+	GroupLevel  uint64 // feature level of its group, as its replica has applied it
 	Settings    Settings
 }
 
@@ -73,6 +74,7 @@ const (
 	fieldHeartbeat
 	fieldElection
 	fieldMaxTTL
+	fieldGroupLevel
 )
 
 // texts lists the string fields with their bounds.
@@ -142,6 +144,7 @@ func (m Meta) encode() []byte {
 	number(fieldHeartbeat, uint64(m.Settings.Heartbeat))
 	number(fieldElection, uint64(m.Settings.Election))
 	number(fieldMaxTTL, uint64(m.Settings.MaxTTL))
+	number(fieldGroupLevel, m.GroupLevel)
 	return b
 }
 
@@ -226,6 +229,8 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 		m.Settings.Election = time.Duration(v)
 	case fieldMaxTTL:
 		m.Settings.MaxTTL = time.Duration(v)
+	case fieldGroupLevel:
+		m.GroupLevel = v
 	}
 }
 

@@ -47,6 +47,7 @@
 //	life.go      the states of the node towards its group, and how they change
 //	rivals.go    other groups of the name, and what the node waits for
 //	floor.go     Config.TokenFloor, and the raising of tokens
+//	level.go     the feature level of the group
 //	observer.go  what the local replica has applied, to the organs and the Proposer
 //	pilot.go     what a raft leader does for the membership: internal/autopilot decides
 //	quorum.go    whether the group has a raft leader

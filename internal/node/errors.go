@@ -18,7 +18,7 @@ var (
 	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
 	// ErrClockStopped: the clocks of this machine stood still.
 	ErrClockStopped = errors.New("holdfast: the clocks of this machine stood still")
-	// ErrIncompatible: another process runs or ran later as this node.
+	// ErrIncompatible: another process runs or ran later as this node, or its group is newer.
 	ErrIncompatible = errors.New("holdfast: incompatible")
 )
 

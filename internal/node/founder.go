@@ -148,6 +148,9 @@ func (f *founder) form(ctx context.Context) error {
 			})
 		}
 		if out.Cluster != wants {
+			if err := f.n.older(out.Cluster); err != nil {
+				return err
+			}
 			wants = out.Cluster
 			f.ask(ctx, wants)
 		}
@@ -258,11 +261,11 @@ func (f *founder) startReplica() error {
 	group, err := consensus.Open(consensus.Config{
 		Node: id.NodeID, Incarnation: n.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: n.dir.RaftDir(), FS: n.dir.FS(),
 		Tick: n.cfg.Tick, Heartbeat: n.cfg.Heartbeat, Election: n.cfg.Election,
-		Endpoint: n.endpoint, Resolve: n.gossip.Address, Observer: observer{n, f.replica()}, Wall: n.clock.Wall, Clock: n.clock.Progress, Drift: n.cfg.MaxClockDrift, Behind: n.clockBehind, Logger: n.log, Limits: n.cfg.Env.Limits,
+		Endpoint: n.endpoint, Resolve: n.gossip.Address, Observer: observer{n, f.replica()}, Wall: n.clock.Wall, Clock: n.clock.Progress, Drift: n.cfg.MaxClockDrift, Behind: n.clockBehind, Logger: n.log, Limits: n.cfg.Env.Limits, Level: n.knows(),
 		SnapshotEntries: n.cfg.Env.SnapshotEvery, SnapshotKeep: n.cfg.Env.SnapshotKeep, Figures: n.cfg.Figures,
 	}, how)
 	if err != nil {
-		return err
+		return n.outdated(err)
 	}
 	if !n.adopt(group) {
 		_ = group.Close()

@@ -41,6 +41,7 @@ type Config struct {
 	Tick, Heartbeat, Election time.Duration
 	Restore                   io.Reader     // a backup, for a node without DataDir; nil: none
 	MaxTTL                    time.Duration // longest TTL that this process asks for
+	HoldLevel                 uint64        // the group does not rise above it while this node is raft leader; 0: it may
 	ReplaceAfter              time.Duration
 	Moment                    time.Duration // in which a living replica is heard
 	MaxClockDrift             float64       // of two nodes' clocks, as leases count with it
@@ -132,6 +133,9 @@ func (n *Node) Open(ctx context.Context) error {
 
 func (n *Node) open(ctx context.Context) error {
 	if err := n.openDir(ctx); err != nil {
+		return err
+	}
+	if err := n.tooOld(); err != nil {
 		return err
 	}
 	n.known.load()

@@ -65,5 +65,5 @@ func (o observer) Failed(err error) {
 	if o.replica != o.n.founder.replica() && !isRefused(err) {
 		return
 	}
-	o.n.fail(err)
+	o.n.fail(o.n.outdated(err))
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/loop"
+	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
 const (
@@ -41,6 +43,8 @@ type pilot struct {
 	plan      atomic.Pointer[autopilot.Plan]     // the last one, nil while this node is not raft leader
 	waits     time.Time                          // since when the plan is to wait; zero: it is not
 	told      bool                               // a line of the log has said so
+	rise      atomic.Pointer[string]             // what the next feature level waits for, as plan
+	levels    sparse.Lines                       // of that
 	recovered lease.Instant                      // since when this node knows that its group was recovered and waits; 0: it does not
 }
 
@@ -59,7 +63,9 @@ func newPilot(n *Node) *pilot {
 	p := &pilot{n: n, news: make(map[newsKey]news), removals: make(map[*removal]bool), ill: make(map[string]bool), leader: autopilot.New(autopilot.Config{
 		Want: n.cfg.Voters, Moment: n.cfg.Moment, Patience: n.patience(), ReplaceAfter: n.cfg.ReplaceAfter,
 		LaterLife: consensus.LaterLife,
+		Level:     n.knows(), HoldLevel: n.cfg.HoldLevel, LevelPause: cmp.Or(n.cfg.Env.LevelPause, autopilot.LevelPauseDefault),
 	})}
+	p.levels = sparse.Lines{Most: 1, Period: levelPeriod}
 	p.Loop = loop.New(p.poll)
 	return p
 }
@@ -98,9 +104,11 @@ func (p *pilot) hear() {
 // poll changes the group while this node is raft leader.
 func (p *pilot) poll(ctx context.Context) (pause time.Duration) {
 	group, _ := p.n.Proposer.Current()
+	p.n.tellLevel(group)
 	if group == nil || !group.IsRaftLeader() {
 		p.leader.Follow()
 		p.plan.Store(nil)
+		p.rise.Store(nil)
 		p.members.Store(nil)
 		clear(p.ill)
 		return pilotPause
@@ -148,6 +156,9 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 		if _, err := group.Propose(ctx, fsm.Encode(*refusal)); err == nil {
 			p.n.log.Warn("refused an operator's order to remove a node", "target", p.n.described(refusal.Node.String()), "because", refusal.Refusal)
 		}
+	}
+	if p.raiseLevel(ctx, group, state, now) {
+		return true
 	}
 	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.n.founder.share() {
 		return false
@@ -211,7 +222,7 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 	}
 	for _, m := range p.n.gossip.Members() {
 		s.Seen = append(s.Seen, autopilot.Sighting{
-			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Here: m.Here(),
+			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Level: m.Level, Here: m.Here(),
 			Name: m.Name, Addr: m.Addr, Answers: p.answers.lately(m),
 		})
 	}

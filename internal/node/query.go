@@ -28,11 +28,14 @@ func (n *Node) Group() seam.Group { return n.Proposer }
 func (n *Node) Status() seam.Status {
 	st := seam.Status{
 		Addr: n.Addr(), ClusterID: n.ClusterID(), Foreign: n.founder.rivals.list(), Members: n.gossip.Members(),
-		Admission: n.Proposer.Waiting(),
+		Admission: n.Proposer.Waiting(), Knows: n.knows(), Level: n.groupLevel(),
 	}
 	st.Sent, st.Received = n.gossip.Traffic()
 	if plan := n.pilot.plan.Load(); plan != nil {
 		st.Plan = plan.String()
+	}
+	if rise := n.pilot.rise.Load(); rise != nil {
+		st.Rise = *rise
 	}
 	failure, closing := n.Failure()
 	st.Failure = failure

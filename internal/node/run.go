@@ -87,7 +87,7 @@ func (n *Node) raiseTTL(ctx context.Context) error {
 // once if that process is proved dead, and else with their TTL.
 func (n *Node) Hello(ctx context.Context) error {
 	out, err := n.insist(ctx, fsm.Hello{
-		Node: n.self.Node, Incarnation: n.self.Incarnation, Name: n.cfg.Name, Place: n.dir.Place(),
+		Node: n.self.Node, Incarnation: n.self.Incarnation, Name: n.cfg.Name, Place: n.dir.Place(), Level: n.knows(),
 	})
 	switch {
 	case err != nil:
@@ -107,6 +107,11 @@ func (n *Node) Hello(ctx context.Context) error {
 			"then delete none, and recover the group from the newest", ErrIncompatible, n.ID())
 		n.fail(err)
 		return err
+	}
+	if out.Code == fsm.CodeTooOld {
+		if err := n.older(n.ClusterID()); err != nil {
+			return err
+		}
 	}
 	return &RefusedError{out}
 }

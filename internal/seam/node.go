@@ -59,6 +59,9 @@ type Status struct {
 	Members   []membership.Member // that gossip sees, this node included
 	Plan      string              // on the raft leader: the next change of the membership, or what it waits for
 	Admission int                 // calls that wait for a turn
+	Knows     uint64              // highest feature level that this process knows
+	Level     uint64              // of the group, 0 before there is one
+	Rise      string              // on the raft leader: what the next level waits for
 	Sent      uint64              // bytes of gossip
 	Received  uint64
 

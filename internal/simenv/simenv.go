@@ -5,6 +5,7 @@ package simenv
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -25,6 +26,10 @@ type Env struct {
 	Node     func(seam.Listener) seam.Node // nothing else of Env matters to it but the Clock
 	Clients  bool                          // the node serves clients: no Config can have one yet
 	Limits   fsm.Limits                    // of the group; the same on all nodes
+	// Level is the feature level that the node says it knows, and LevelPause the time for which all
+	// have known the next before the group rises to it; 0: as ever.
+	Level      uint64
+	LevelPause time.Duration
 	// How many commands lie between two snapshots of the state, and how many are kept behind one
 	// for replicas that lag; 0: as many as ever. A run of minutes meets no snapshot otherwise.
 	SnapshotEvery, SnapshotKeep uint64

@@ -40,6 +40,10 @@ func node() []Metric {
 		{Name: "standbys", Help: "Standbys of the group, as the node last applied them.",
 			Read: func(s Snapshot) []Point { return one(len(s.Status.Standbys)) }},
 		{Name: "members", Labels: []string{"state", "role"}, Help: "Members as gossip sees them, the node itself included.", Read: members},
+		{Name: "level", Help: "Feature level of the group, 0 before the node belongs to one.",
+			Read: func(s Snapshot) []Point { return one(s.Status.Level) }},
+		{Name: "level_known", Help: "Highest feature level that the node knows.",
+			Read: func(s Snapshot) []Point { return one(s.Status.LevelKnown) }},
 		{Name: "foreign_groups", Help: "Other groups of the same cluster name in sight. A lock may be held in each of them.",
 			Read: func(s Snapshot) []Point { return one(len(s.Status.Foreign)) }},
 	}

@@ -81,6 +81,13 @@ func steps() []mutant {
 		{"the last number of a run is forgotten", "spans.contains", `return ok && n <= s.high`, `return ok && n < s.high`, "model own"},
 		{"a batch is carried out up to what is unknown", "Machine.batch", "errors.Is(err, ErrUnsupported) {\n\t\treturn Outcome{Code: CodeUnsupported}\n\t} else if err != nil {", `err != nil && !errors.Is(err, ErrUnsupported) {`, "own"},
 		{"a command is proposed though its caller has given up", "Group.submit", `removed := t.queue.Remove(c)`, `removed := c == nil`, "Travel|GivesUp|ALostAnswer"},
+		{"the level rises over a process that does not know it", "Level.apply", `if n.Lacks(c.Level) {`, `if n.Lacks(c.Level) && n.Gone {`, "own"},
+		{"a process below the level of the group comes in", "Hello.apply", `case max(c.Level, 1) < m.Level():`, `case max(c.Level, 1) < m.Level() && !known:`, "own"},
+		{"a removed process comes back below the level", "Machine.comeBack", `case max(n.level, 1) < m.Level():`, `case max(n.level, 1) < 0*m.Level():`, "own"},
+		{"a command above the level gets into the log", "Group.Propose", `needs > level {`, `needs > level && level > 1 {`, "AboveTheLevel"},
+		{"a replica below the level goes on", "levelError", `level > known {`, `level > known+1 {`, "OlderThanItsGroup"},
+		{"absence does not hold the level", "lacking", `m.Heard > patience`, `m.Heard > 1000*patience`, "own"},
+		{"the pause goes on though somebody went back", "Leader.Rise", "\tl.agreed = 0\n\treturn 0, fmt.Sprintf(", "\treturn 0, fmt.Sprintf(", "own"},
 		{"snapshots go by entries alone", "backlog.isDue", `c.commands.Load() >= c.commandsMax ||`, ``, "ARestartApplies"},
 	}
 }

@@ -1,0 +1,114 @@
+package fsm
+
+import (
+	"errors"
+	"testing"
+)
+
+// What a later version adds is told from what this one writes by one table, whatever it is wrapped in.
+func TestACommandNeedsTheLevelOfWhatIsInIt(t *testing.T) {
+	t.Parallel()
+	all := []addition{{operation: opResize, level: 2}, {operation: opAcquire, field: 16, level: 3}, {operation: opAcquire, field: 18, level: 4}}
+	plain := Acquire{Session: sessionOf('a', 1), Name: "x", Wait: true}
+	refuses, elects := plain, plain
+	refuses.Refuse = true
+	elects.Refuse, elects.Election = true, true
+	for _, tc := range []struct {
+		name  string
+		cmd   []byte
+		level uint64
+	}{
+		{"of level 1", Encode(Serve{}), 1},
+		{"of a later operation", Encode(Resize{"x", 5, 14}), 2},
+		{"with none of the later fields", Encode(plain), 1},
+		{"with a later field", Encode(refuses), 3},
+		{"with two later fields", Encode(elects), 4},
+		{"of a client", Encode(Via{elects}), 4},
+		{"of an operation that is not known", []byte{commandVersion, byte(opEnd)}, LevelKnown + 1},
+		{"of a client, of an operation that is not known", append(AppendVia(nil), commandVersion, byte(opEnd)), LevelKnown + 1},
+		{"of a version that is not known", []byte{commandVersion + 1, 1}, LevelKnown + 1},
+		{"nothing", nil, 1},
+	} {
+		if got := needs(tc.cmd, all); got != tc.level {
+			t.Errorf("a command %s needs level %d, want %d", tc.name, got, tc.level)
+		}
+	}
+}
+
+// The commands of this version are of the levels that it knows, and whatever is above them is in the
+// table: a command of level 1 that was added to it would be refused by a group that has it in its log.
+func TestEveryCommandOfThisVersionIsOfALevelThatItKnows(t *testing.T) {
+	t.Parallel()
+	for _, c := range everyCommand() {
+		if got := Needs(Encode(c)); got != 1 {
+			t.Errorf("%T is of level 1, and needs %d", c, got)
+		}
+	}
+	for o := op(1); o < opEnd; o++ {
+		cmd := []byte{commandVersion, byte(o)}
+		if _, err := Decode(cmd); errors.Is(err, ErrUnsupported) {
+			t.Errorf("operation %d is not read: %v", o, err)
+		}
+		if level := Needs(cmd); level > LevelKnown || o > opResize && level == 1 {
+			t.Errorf("operation %d needs level %d", o, level)
+		}
+	}
+	for _, a := range additions() {
+		if a.level < 2 || a.level > LevelKnown {
+			t.Errorf("%+v is of no level above 1 that this version knows", a)
+		}
+	}
+}
+
+// The level rises over nobody's head, and nobody comes in below it.
+func TestTheLevelOfAGroupIsKnownToAllThatMayAsk(t *testing.T) {
+	t.Parallel()
+	b := &bench{t, New()}
+	b.must(Birth{Cluster: [16]byte{1}}, CodeOK)
+	b.must(Serve{}, CodeOK)
+	hello := func(node byte, incarnation, level uint64) Hello {
+		return Hello{Node: Node{node}, Incarnation: incarnation, Level: level}
+	}
+	if b.m.Level() != 1 || b.m.Info().Level != 1 {
+		t.Fatal("a group begins above level 1")
+	}
+	b.must(hello('a', 1, 0), CodeOK) // of a version that said nothing of levels
+	b.must(hello('b', 1, 2), CodeOK)
+	b.must(Level{2}, CodeTooOld)
+	b.must(hello('a', 2, 3), CodeOK)
+	b.must(Level{3}, CodeTooOld)
+	b.must(Level{2}, CodeOK)
+	b.must(Level{1}, CodeOK)
+	if b.m.Level() != 2 {
+		t.Fatal("the level has fallen")
+	}
+	b.must(hello('b', 1, 2), CodeOK) // again
+	b.must(hello('c', 1, 1), CodeTooOld)
+	b.must(hello('b', 2, 1), CodeTooOld)
+	b.must(hello('c', 1, 2), CodeOK)
+
+	held := b.must(acquireOf('c', "x"), CodeGranted).Token
+	var since uint64
+	for n := range b.m.Nodes() {
+		if n.Node == (Node{'c'}) {
+			since = n.Since
+		}
+	}
+	b.must(Remove{Node{'c'}, 1, since}, CodeOK)
+	b.must(hello('b', 2, 3), CodeOK)
+	b.must(Level{3}, CodeTooOld) // for the sake of a session
+	b.must(Release{Session: sessionOf('c', 1), Grants: []Grant{{"x", held}}, Close: true}, CodeOK)
+	b.must(Level{3}, CodeOK)
+	again := acquireOf('c', "x")
+	again.Session.Number = 2
+	b.must(again, CodeTooOld) // it comes back without a Hello
+	b.must(hello('c', 2, 3), CodeOK)
+	again.Session.Incarnation = 2
+	b.must(again, CodeGranted)
+}
+
+func acquireOf(node byte, name string) Acquire {
+	c := acquire(1, name)
+	c.Session = sessionOf(node, 1)
+	return c
+}

@@ -1,0 +1,77 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
+
+// A command that only some replicas know would stop the others: it gets into the log of no group
+// whose level is below it.
+func TestACommandAboveTheLevelOfTheGroupIsRefusedBeforeTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		group := newBench().trio(t)
+		defer closeAll(t, group)
+		later := fsm.Encode(fsm.Serve{})
+		later[1] = 255 // an operation that this version does not know
+		for _, r := range group {
+			r.barrier(t)
+			commands := commandsOf(r)
+			for _, cmd := range [][]byte{later, append(fsm.AppendVia(nil), later...)} {
+				_, err := r.Propose(t.Context(), cmd)
+				if !errors.Is(err, ErrLevel) || !strings.Contains(err.Error(), fmt.Sprintf("needs %d, the group is at 1", fsm.LevelKnown+1)) {
+					t.Errorf("%s: %v", r.node, err)
+				}
+			}
+			if r.barrier(t); commandsOf(r) != commands {
+				t.Errorf("%s has carried out something", r.node)
+			}
+		}
+	})
+}
+
+func commandsOf(r *replica) (commands uint64) {
+	r.Read(func(m *fsm.Machine) { commands = m.Commands() })
+	return commands
+}
+
+// A version that is older than the group may not know what is in the log, so it stops at the Level,
+// whether that comes from its own log or in a snapshot.
+func TestAReplicaThatIsOlderThanItsGroupStopsAndSaysSo(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
+	for _, snapshot := range []bool{false, true} {
+		b, disk := newBench(), vfs.NewMem()
+		if snapshot {
+			b.tune = func(c *Config) { c.SnapshotEntries, c.SnapshotKeep = 20, 5 }
+		}
+		newer := b.open(t, 1, disk, StartBootstrap)
+		newer.propose(t, birth())
+		newer.propose(t, fsm.Level{Level: 3})
+		for range 60 {
+			newer.propose(t, fsm.Serve{})
+		}
+		newer.close(t)
+		b.tune = func(c *Config) { c.Level = 2 }
+		older, err := b.try(1, disk, StartRestart)
+		if err == nil {
+			older.seen.await(t, "told of the failure", func(seen *recorder) bool { return len(seen.failures) > 0 })
+			err = older.Failure()
+			if _, proposed := older.Propose(context.Background(), fsm.Encode(fsm.Serve{})); proposed == nil {
+				t.Error("it goes on")
+			}
+		}
+		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "the group is at feature level 3, this version knows 2") {
+			t.Errorf("in a snapshot: %v: %v", snapshot, err)
+		}
+	}
+}
