@@ -1,4 +1,4 @@
-.PHONY: lines test race vet lint fuzz bench fleet ci
+.PHONY: lines test race vet lint fuzz bench fleet outsider ci
 
 test:
 	.ci/run test
@@ -14,6 +14,8 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 fleet:
 	.ci/run fleet
+outsider:
+	cd tools && HOLDFAST_OUTSIDER=1 go test -count=1 -timeout 30m -run Outsider ./release
 ci:
 	.ci/run
 lines:

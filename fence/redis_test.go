@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a real server answers is in contrib/fencetest; here is what no good server answers.
+// What a real server answers is in contrib/internal/fencetest; here is what no good server answers.
 func TestRedisAdmitsNothingOnAnAnswerThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []any{nil, "admitted", int64(1), []any{}, []any{nil}, []any{"yes"}, []any{int64(1), "7"},

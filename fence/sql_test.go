@@ -11,7 +11,7 @@ import (
 )
 
 // unreachable is a driver.Connector of a database that is down. What real databases do is tested in
-// contrib/fencetest: a driver is not in the standard library.
+// contrib/internal/fencetest: a driver is not in the standard library.
 type unreachable struct{}
 
 func (unreachable) Connect(context.Context) (driver.Conn, error) { return nil, io.ErrUnexpectedEOF }

@@ -6,7 +6,7 @@ replace github.com/holdfast-go/holdfast => ../..
 
 require (
 	github.com/caddyserver/certmagic v0.25.6
-	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 )

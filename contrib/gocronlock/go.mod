@@ -7,7 +7,7 @@ replace github.com/holdfast-go/holdfast => ../..
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/google/uuid v1.6.0
-	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
 	github.com/jonboulle/clockwork v0.5.0
 	go.uber.org/goleak v1.3.0
 )

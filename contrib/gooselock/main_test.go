@@ -8,16 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
 	"github.com/holdfast-go/holdfast/contrib/internal/migrationtest"
 	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/servers/serverstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

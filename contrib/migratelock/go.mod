@@ -4,17 +4,13 @@ go 1.26.0
 
 replace github.com/holdfast-go/holdfast => ../..
 
-replace github.com/holdfast-go/holdfast/contrib/fencetest => ../fencetest
-
 require (
 	github.com/golang-migrate/migrate/v4 v4.20.1
-	github.com/holdfast-go/holdfast v0.0.0
-	github.com/holdfast-go/holdfast/contrib/fencetest v0.0.0
+	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
 )
 
 require (
-	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/DataDog/zstd v1.5.2 // indirect
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2 // indirect
 	github.com/VictoriaMetrics/metrics v1.35.1 // indirect
@@ -25,7 +21,6 @@ require (
 	github.com/cockroachdb/redact v1.1.5 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/getsentry/sentry-go v0.50.0 // indirect
-	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/snappy v1.0.0 // indirect
 	github.com/google/btree v1.1.3 // indirect

@@ -16,10 +16,10 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
 	"github.com/holdfast-go/holdfast/contrib/internal/migrationtest"
 	"github.com/holdfast-go/holdfast/contrib/internal/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/servers/serverstest"
 )
 
 // golang-migrate leaves behind who reads ahead when a migration fails.

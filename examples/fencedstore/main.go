@@ -26,8 +26,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 // TestMain makes the test binary a process of the service when show starts it as one.

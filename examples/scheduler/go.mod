@@ -3,7 +3,7 @@ module github.com/holdfast-go/holdfast/examples/scheduler
 go 1.26.0
 
 require (
-	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
 	github.com/robfig/cron/v3 v3.0.1
 )
 

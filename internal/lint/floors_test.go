@@ -40,8 +40,10 @@ func rel(path string) string {
 // ten; one in between stands on packages of the floor below it.
 func floor(path string) (int, bool) {
 	floors := map[string]int{
-		"internal/fdreserve": 5, // transport stands on it
-		"internal/tally":     5, "internal/process": 5, "internal/sparse": 5,
+		"internal/fdreserve":           5, // transport stands on it
+		"internal/servers":             5, // databases for tests and examples
+		"internal/servers/serverstest": 6,
+		"internal/tally":               5, "internal/process": 5, "internal/sparse": 5,
 		"fsm": 10, "transport": 10, "fence": 10,
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events
 		"internal/lease":   18, // the others of its floor use its Instant
@@ -190,7 +192,7 @@ func importRules() []importRule {
 		"no production package imports testing",
 		"it would register its flags in the user's program",
 		func(from, to string, _ bool) string {
-			users := []string{"sim", "holdfasttest", "internal/testkit", "contrib/internal/metrics/metricstest", "contrib/internal/migrationtest", "contrib/internal/sqlitetest"}
+			users := []string{"sim", "holdfasttest", "internal/testkit", "internal/servers/serverstest", "contrib/internal/metrics/metricstest", "contrib/internal/migrationtest", "contrib/internal/sqlitetest"}
 			if (to == "testing" || strings.HasPrefix(to, "testing/")) && !slices.ContainsFunc(users, func(u string) bool { return within(from, u) }) {
 				return "only " + strings.Join(users, ", ") + " may, whose users are tests"
 			}

@@ -8,8 +8,8 @@
 //	cd tools && go run ./release -version v0.1.0
 //
 // rewrites the go.mod files of the modules that are released and prints the tags, one for each
-// module. CONTRIBUTING.md has the whole procedure. The tests of this package do the same to a copy,
-// and get and install every module and command from there as an outsider does.
+// module. CONTRIBUTING.md has the whole procedure. The tests of this package are an outsider: they get
+// every module from a bare clone of the tree, before the first release and of one.
 package main
 
 import (

@@ -14,17 +14,14 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// releasedDirs have modules that are for others. The main module is released, too; examples and
-// tools are not.
-func releasedDirs() []string { return []string{"contrib", "sim"} }
-
 type mod struct {
 	dir  string // from the main module's, with slashes; "." is that itself
 	path string
 	file *modfile.File
 }
 
-// find returns the modules that are released, the main one first.
+// find returns the modules that are released: the main one first, and those of contrib. What is
+// internal there is tests, and examples and tools are for this tree alone.
 func find(root string) ([]*mod, error) {
 	var all []*mod
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
@@ -33,7 +30,7 @@ func find(root string) ([]*mod, error) {
 		}
 		if d.IsDir() {
 			first, _, _ := strings.Cut(name, "/")
-			if name != "." && (!slices.Contains(releasedDirs(), first) || d.Name() == "testdata") {
+			if name != "." && (first != "contrib" || d.Name() == "testdata" || d.Name() == "internal") {
 				return fs.SkipDir
 			}
 			return nil

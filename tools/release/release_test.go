@@ -27,20 +27,20 @@ func tree(t *testing.T, mods map[string]string) string {
 	return root
 }
 
-const usesMain = "replace example.com/lock => ../..\n\nrequire (\n\texample.com/lock v0.0.0\n\texample.org/other v1.2.3\n)\n"
+const usesMain = "replace example.com/lock => ../..\n\nrequire (\n\texample.com/lock v0.0.0-00010101000000-000000000000\n\texample.org/other v1.2.3\n)\n"
 
 func TestAReleaseNamesItsVersionAndReplacesNothing(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{
-		".": "", "contrib/a": usesMain, "sim/c": usesMain, "examples/d": usesMain, "contrib/a/testdata/e": usesMain,
-		"contrib/b": usesMain + "replace example.com/lock/contrib/a => ../a\nrequire example.com/lock/contrib/a v0.0.0 // indirect\n",
+		".": "", "contrib/a": usesMain, "contrib/c": usesMain, "contrib/internal/f": usesMain, "sim/g": usesMain, "examples/d": usesMain, "contrib/a/testdata/e": usesMain,
+		"contrib/b": usesMain + "replace example.com/lock/contrib/a => ../a\nrequire example.com/lock/contrib/a v0.0.0-00010101000000-000000000000 // indirect\n",
 	})
 	tags, err := release(root, "v0.3.0")
-	if want := []string{"v0.3.0", "contrib/a/v0.3.0", "contrib/b/v0.3.0", "sim/c/v0.3.0"}; err != nil || !slices.Equal(tags, want) {
+	if want := []string{"v0.3.0", "contrib/a/v0.3.0", "contrib/b/v0.3.0", "contrib/c/v0.3.0"}; err != nil || !slices.Equal(tags, want) {
 		t.Fatalf("%v, %v; want %v", tags, err, want)
 	}
 	for dir, want := range map[string][]string{
-		".": nil, "contrib/a": {"example.com/lock v0.3.0", "example.org/other v1.2.3"}, "sim/c": {"example.com/lock v0.3.0", "example.org/other v1.2.3"},
+		".": nil, "contrib/a": {"example.com/lock v0.3.0", "example.org/other v1.2.3"}, "contrib/c": {"example.com/lock v0.3.0", "example.org/other v1.2.3"},
 		"contrib/b": {"example.com/lock v0.3.0", "example.org/other v1.2.3", "example.com/lock/contrib/a v0.3.0"},
 	} {
 		text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
@@ -59,7 +59,7 @@ func TestAReleaseNamesItsVersionAndReplacesNothing(t *testing.T) {
 			t.Errorf("%s:\n%s", dir, text)
 		}
 	}
-	for _, dir := range []string{"examples/d", "contrib/a/testdata/e"} {
+	for _, dir := range []string{"examples/d", "contrib/internal/f", "sim/g", "contrib/a/testdata/e"} {
 		if text, err := os.ReadFile(filepath.Join(root, dir, "go.mod")); err != nil || !strings.HasSuffix(string(text), usesMain) {
 			t.Errorf("%s is not released, but was changed: %v\n%s", dir, err, text)
 		}
@@ -73,15 +73,15 @@ func TestWhatOutsidersCannotBuildIsNoRelease(t *testing.T) {
 		"half a version":                  {"v0.3", usesMain, ""},
 		"a version of another major":      {"v2.0.0", usesMain, ""},
 		"a replaced module of others":     {"v0.3.0", "replace example.org/other => ../other\nrequire example.org/other v1.2.3\n", ""},
-		"a requirement that stays behind": {"v0.3.0", "require example.com/lock/examples/d v0.0.0\n", ""},
+		"a requirement that stays behind": {"v0.3.0", "require example.com/lock/examples/d v0.0.0-00010101000000-000000000000\n", ""},
 		"a module with another's name":    {"v0.3.0", usesMain, "module example.com/lock/contrib/z\n"},
 	} {
 		root := tree(t, map[string]string{".": "", "contrib/a": c.contrib})
 		if c.other != "" {
-			if err := os.MkdirAll(filepath.Join(root, "sim", "y"), 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Join(root, "contrib", "y"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(root, "sim", "y", "go.mod"), []byte(c.other), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(root, "contrib", "y", "go.mod"), []byte(c.other), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,7 +1,7 @@
 // Command fencevet runs the analyser as a tool of go vet:
 //
-//	go build -o fencevet github.com/holdfast-go/holdfast/contrib/fencevet/cmd/fencevet
-//	go vet -vettool=./fencevet ./...
+//	go install github.com/holdfast-go/holdfast/contrib/fencevet/cmd/fencevet@main
+//	go vet -vettool=$(go env GOPATH)/bin/fencevet ./...
 package main
 
 import (

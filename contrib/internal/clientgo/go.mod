@@ -1,12 +1,12 @@
-module github.com/holdfast-go/holdfast/contrib/clientgo
+module github.com/holdfast-go/holdfast/contrib/internal/clientgo
 
 go 1.26.0
 
-replace github.com/holdfast-go/holdfast => ../..
+replace github.com/holdfast-go/holdfast => ../../..
 
 require (
 	github.com/go-logr/logr v1.4.3
-	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

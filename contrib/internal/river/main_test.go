@@ -18,8 +18,8 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers/serverstest"
+	"github.com/holdfast-go/holdfast/internal/servers"
+	"github.com/holdfast-go/holdfast/internal/servers/serverstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

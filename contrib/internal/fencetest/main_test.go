@@ -9,7 +9,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"   // and the driver "mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"go.uber.org/goleak"
 )
 

@@ -14,9 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
 // Postgres starts a server of PostgreSQL; its database is postgres, its user postgres without a

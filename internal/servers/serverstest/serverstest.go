@@ -8,7 +8,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/contrib/fencetest/servers"
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 // Start starts a server, such as servers.Postgres, for as long as the test runs. It skips the test

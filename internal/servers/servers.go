@@ -6,6 +6,9 @@
 // its starter.
 //
 // They are set for tests: data survives the death of the server's process, not that of the machine.
+//
+// Postgres and MariaDB are asked through database/sql: their starter imports the driver, "pgx" or
+// "mysql", since the main module requires none.
 package servers
 
 import (
