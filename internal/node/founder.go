@@ -258,6 +258,9 @@ func (f *founder) startReplica() error {
 	case id.Bootstrap > 0:
 		how = consensus.StartBootstrap
 	}
+	if id.Alone() && id.Bootstrap == 1 && len(n.cfg.Join) == 0 {
+		n.log.Info("this node has no Config.Join: it is a fleet of its own, until others join it", "cluster", n.cfg.Cluster)
+	}
 	group, err := consensus.Open(consensus.Config{
 		Node: id.NodeID, Incarnation: n.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: n.dir.RaftDir(), FS: n.dir.FS(),
 		Tick: n.cfg.Tick, Heartbeat: n.cfg.Heartbeat, Election: n.cfg.Election,

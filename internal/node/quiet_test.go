@@ -25,20 +25,24 @@ func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
-// wantQuiet fails for a line that speaks of trouble: any but those of changes that were made.
+// alone is the line of a node that is a fleet of its own.
+const alone = `level=INFO msg="this node has no Config.Join: it is a fleet of its own, until others join it"`
+
+// wantQuiet fails for a line that speaks of trouble: any but that one and those of changes that were
+// made.
 func (l *lines) wantQuiet(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.all.String()) {
-		if !strings.Contains(line, `level=INFO msg="changed the membership"`) {
+		if !strings.Contains(line, `level=INFO msg="changed the membership"`) && !strings.Contains(line, alone) {
 			t.Errorf("a healthy start says: %s", line)
 		}
 	}
 }
 
 // An operator who reads of trouble at every start overlooks the one that is real.
-func TestASingleNodeLogsNoTrouble(t *testing.T) {
+func TestASingleNodeLogsOnceThatItIsAloneAndNoTrouble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &lines{}
@@ -49,6 +53,9 @@ func TestASingleNodeLogsNoTrouble(t *testing.T) {
 		n.Close()
 		time.Sleep(time.Minute) // memberlist's goroutines end
 		log.wantQuiet(t)
+		if said := strings.Count(log.all.String(), alone); said != 1 {
+			t.Errorf("it says %d times that it is alone", said)
+		}
 	})
 }
 
@@ -60,6 +67,9 @@ func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
 		ready(t, nodes...)
 		time.Sleep(10 * time.Minute)
 		log.wantQuiet(t)
+		if strings.Contains(log.all.String(), alone) {
+			t.Error("a node that others joined says that it is alone")
+		}
 		if all := log.all.String(); !strings.Contains(all, " name=fleet-") || !strings.Contains(all, " address=10.0.0.") {
 			t.Errorf("the lines do not name their node: %s", all)
 		}
