@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	more := flags.String("dirs", "", "directories of further nodes on this machine, with commas between")
 	from := flags.String("from", "", "file with a backup")
 	join := flags.String("join", "", "addresses of the former nodes, with commas between")
-	secret := flags.String("secret", os.Getenv("HOLDFAST_SECRET"), "secret of the fleet")
+	secret := flags.String("secret", os.Getenv("HOLDFAST_SECRETS"), "secrets of the fleet, with commas between")
 	unseen := flags.Bool("unseen", false, "do not look for the former group")
 	stopped := flags.Bool("all-stopped", false, "no process of the former group runs anywhere: grant locks at once")
 	if err := flags.Parse(args); err != nil {
