@@ -4,8 +4,11 @@ go 1.26.0
 
 replace github.com/holdfast-go/holdfast => ../../..
 
+replace github.com/holdfast-go/holdfast/contrib/pgxfence => ../../pgxfence
+
 require (
 	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
+	github.com/holdfast-go/holdfast/contrib/pgxfence v0.0.0-00010101000000-000000000000
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1

@@ -4,7 +4,6 @@ package river_test
 
 import (
 	"context"
-	"database/sql"
 	"io"
 	"log/slog"
 	"testing"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -27,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is far more than anything here takes.
 const patience = time.Minute
 
-// database starts a server with River's tables. The pools are for all clients of a test.
-func database(t *testing.T) (*pgxpool.Pool, *sql.DB) {
+// database starts a server with River's tables. The pool is for all clients of a test.
+func database(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	s := serverstest.Start(t, servers.Postgres)
 	pool, err := pgxpool.New(t.Context(), s.PostgresDSN("postgres"))
@@ -43,9 +42,7 @@ func database(t *testing.T) (*pgxpool.Pool, *sql.DB) {
 	if _, err := migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil); err != nil {
 		t.Fatal(err)
 	}
-	db := stdlib.OpenDBFromPool(pool)
-	t.Cleanup(func() { db.Close() })
-	return pool, db
+	return pool
 }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

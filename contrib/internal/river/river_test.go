@@ -4,17 +4,19 @@ package river_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/contrib/internal/migrationtest"
+	"github.com/holdfast-go/holdfast/contrib/pgxfence"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
@@ -22,7 +24,7 @@ import (
 // No lock is needed for that: River's clients elect one of themselves.
 func TestOneClientAloneInsertsPeriodicJobs(t *testing.T) {
 	t.Parallel()
-	pool, _ := database(t)
+	pool := database(t)
 	inserted := make(chan int, 10000) // by which client
 	var clients []*river.Client[pgx.Tx]
 	for i := range 3 {
@@ -58,7 +60,8 @@ func TestOneClientAloneInsertsPeriodicJobs(t *testing.T) {
 // exporter works reports one after the other, whichever client each of them has come to.
 type exporter struct {
 	cluster *holdfast.Cluster
-	guard   *fence.SQL
+	pool    *pgxpool.Pool
+	guard   *pgxfence.Guard
 	stopped func(job int) // where a process may be stopped: it has the lock and has written nothing
 	worked  chan<- outcome
 }
@@ -73,8 +76,14 @@ func (e *exporter) work(ctx context.Context, job *river.Job[report]) error {
 	err := e.cluster.Do(ctx, "export", func(_ context.Context, lease *holdfast.Lease) error {
 		e.stopped(job.Args.Number)
 		// The context that tells of a loss is not used: a process that was stopped has not heard.
-		return e.guard.Do(ctx, "export", lease.Token(), func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO exports VALUES ($1, $2)", job.Args.Number, lease.Token())
+		return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+			if err := e.guard.In(tx).Check(ctx, "export", lease.Token()); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "INSERT INTO exports VALUES ($1, $2)", job.Args.Number, lease.Token()); err != nil {
+				return err
+			}
+			_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 			return err
 		})
 	})
@@ -86,11 +95,11 @@ func (e *exporter) work(ctx context.Context, job *river.Job[report]) error {
 // written when the first goes on.
 func TestWorkInDoDoesNotOverlapAndLateWorkIsRolledBack(t *testing.T) {
 	t.Parallel()
-	pool, db := database(t)
-	if _, err := db.ExecContext(t.Context(), "CREATE TABLE exports (job INTEGER, token BIGINT)"); err != nil {
+	pool := database(t)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE exports (job INTEGER, token BIGINT)"); err != nil {
 		t.Fatal(err)
 	}
-	guard, err := fence.NewSQL(db, fence.Postgres, "fence")
+	guard, err := pgxfence.New(t.Context(), pool, "fence")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +117,7 @@ func TestWorkInDoDoesNotOverlapAndLateWorkIsRolledBack(t *testing.T) {
 	}
 	var either *river.Client[pgx.Tx]
 	for _, node := range fleet {
-		e := &exporter{node, guard, stopped, worked}
+		e := &exporter{node, pool, guard, stopped, worked}
 		either = client(t, pool, river.Config{}, e.work)
 	}
 	for job := range 2 {
@@ -138,26 +147,18 @@ func TestWorkInDoDoesNotOverlapAndLateWorkIsRolledBack(t *testing.T) {
 	if got := next(t, worked); got.job != late || got.err != nil { // River tries again
 		t.Errorf("the second attempt: job %d, %v", got.job, got.err)
 	}
-	wantExports(t, db, 1-late, late)
+	wantExports(t, pool, 1-late, late)
 }
 
 // wantExports asserts which jobs have written, in the order of their tokens.
-func wantExports(t *testing.T, db *sql.DB, want ...int) {
+func wantExports(t *testing.T, pool *pgxpool.Pool, want ...int) {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "SELECT job FROM exports ORDER BY token")
+	rows, err := pool.Query(t.Context(), "SELECT job FROM exports ORDER BY token")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	var got []int
-	for rows.Next() {
-		var job int
-		if err := rows.Scan(&job); err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, job)
-	}
-	if rows.Err() != nil || !slices.Equal(got, want) {
-		t.Errorf("jobs %v have written, want %v; %v", got, want, rows.Err())
+	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("jobs %v have written, want %v; %v", got, want, err)
 	}
 }
