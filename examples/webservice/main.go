@@ -6,7 +6,7 @@
 //	GET  /leader        which node runs the job
 //	GET  /livez         whether this process is good for anything
 //	GET  /readyz        whether it has its place in the fleet
-//	GET  /metrics       figures for Prometheus
+//	GET  /metrics       the metrics of contrib/prometheus, which deploy/prometheus has alerts for
 //	GET  /status/       the page of package httpstatus, read only: who has which lock, and why
 //
 // One process at a time runs the job, once a period. On SIGTERM a process finishes its requests and
@@ -28,7 +28,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/holdfast-go/holdfast"
+	nodemetrics "github.com/holdfast-go/holdfast/contrib/prometheus"
 	"github.com/holdfast-go/holdfast/httpstatus"
 )
 
@@ -61,21 +65,23 @@ func main() {
 type service struct {
 	cluster *holdfast.Cluster
 	log     *slog.Logger
+	figures *prometheus.Registry
 	ready   atomic.Bool // Ready has returned once
-	lost    atomic.Int64
 }
 
 // run is the life of the process, until ctx ends or something fails.
 func run(ctx context.Context, cfg config, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &service{log: log}
-	cfg.holdfast.Logger = log
-	cfg.holdfast.Events.LeaseLost = func(string, holdfast.Token, error) { s.lost.Add(1) }
+	s := &service{log: log, figures: prometheus.NewRegistry()}
+	metrics := nodemetrics.New(nodemetrics.Config{})
+	s.figures.MustRegister(metrics)
+	cfg.holdfast.Logger, cfg.holdfast.Events = log, metrics.Events(holdfast.Events{}) // hooks of your own go in here
 	cluster, err := holdfast.Open(ctx, cfg.holdfast)
 	if err != nil {
 		return err
 	}
+	metrics.Attach(cluster)
 	s.cluster = cluster
 	listener, err := net.Listen("tcp", cfg.http)
 	if err != nil {
@@ -154,7 +160,7 @@ func (s *service) routes() http.Handler {
 	mux.HandleFunc("GET /leader", within(answerTime, s.leader))
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
 	// Whoever reaches the page reads the names and values of all locks: put your authentication around it.
 	mux.Handle("GET /status/", http.StripPrefix("/status", httpstatus.Handler(s.cluster, httpstatus.Options{})))
 	return mux
@@ -239,34 +245,4 @@ func (s *service) readyz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
-}
-
-// metrics prints what to watch, in the text format of Prometheus. Status does no I/O.
-func (s *service) metrics(w http.ResponseWriter, _ *http.Request) {
-	st := s.cluster.Status()
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	for _, m := range []struct {
-		name  string
-		value int
-	}{
-		{"holdfast_ready", number(st.Ready)},
-		{"holdfast_raft_leader_known", number(st.RaftLeader != "")},
-		{"holdfast_raft_leader_here", number(st.RaftLeader == st.ID)},
-		{"holdfast_term", int(st.Term)},
-		{"holdfast_voters", len(st.Voters)},
-		{"holdfast_standbys", len(st.Standbys)},
-		{"holdfast_leases_held", st.Held},
-		{"holdfast_calls_waiting", st.Waiting},
-		{"holdfast_foreign_groups", len(st.Foreign)},
-		{"holdfast_leases_lost", int(s.lost.Load())},
-	} {
-		fmt.Fprintf(w, "# TYPE %s gauge\n%s %d\n", m.name, m.name, m.value)
-	}
-}
-
-func number(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
