@@ -5,12 +5,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 // constants are those that decide outcomes.
@@ -33,24 +34,12 @@ func constants() map[string]any {
 // release a change is written here by -rewrite; afterwards it needs a feature level of its own.
 func TestTheConstantsThatDecideOutcomesStayAsTheyWere(t *testing.T) {
 	t.Parallel()
-	const path = "testdata/constants.v1"
 	var lines []string
 	for name, value := range constants() {
 		lines = append(lines, fmt.Sprintf("%s %v\n", name, value))
 	}
 	slices.Sort(lines)
-	if rewriting() {
-		if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(lines, ""); got != string(golden) {
-		t.Errorf("got\n%swant\n%s", got, golden)
-	}
+	frozen.Check(t, "testdata/constants.v1", []byte(strings.Join(lines, "")))
 }
 
 // A constant with a number of its own is in the list above, or decides no outcome.

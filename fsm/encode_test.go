@@ -5,10 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 func TestEveryCommandIsReadAsItWasWritten(t *testing.T) {
@@ -46,26 +48,44 @@ func TestAPointerIsWrittenAsItsValue(t *testing.T) {
 	}
 }
 
+// Every outcome and event, with all fields of its own and without any.
+func TestOutcomesAndEventsKeepTheirEncoding(t *testing.T) {
+	t.Parallel()
+	h := Holder{
+		Session: sessionOf('a', 300), Request: 2, NodeName: "alpha", Token: 3, Granted: 6,
+		Terms: Terms{Label: "l", Mode: Permit, Weight: 4, Limit: 5, Priority: -5, Delay: time.Second, Election: true},
+	}
+	var b strings.Builder
+	pack := func(name string, o Outcome) {
+		value, data := o.Pack()
+		fmt.Fprintf(&b, "outcome %s %x %x\n", name, value, data)
+	}
+	for code := range codeEnd {
+		pack(code.String(), Outcome{Code: code, Token: 7})
+	}
+	pack("with all", Outcome{Code: CodeHeld, Lost: []uint64{1, 300}, Holder: &h, Waiters: 8})
+	pack("of a batch", Outcome{Each: []Outcome{{}, {Code: CodeGranted, Token: TokenMax}, {Code: CodeHeld, Holder: &h, Waiters: 1}}})
+	for kind := EventKind(0); !strings.HasPrefix(kind.String(), "event("); kind++ {
+		fmt.Fprintf(&b, "event %v %x\n", kind, AppendEvents(nil, []Event{{Index: 1, Kind: kind}}))
+	}
+	for reason := range reasonEnd {
+		fmt.Fprintf(&b, "reason %v %x\n", reason, AppendEvents(nil, []Event{{Reason: reason}}))
+	}
+	fmt.Fprintf(&b, "event with all %x\n", AppendEvents(nil, []Event{{
+		Index: 1 << 40, Kind: EventGranted, Session: h.Session, Request: 2, Name: "x", Token: 3, Waited: true, TTL: time.Minute,
+		Reason: ReasonForced, Detail: "why", NodeName: "alpha", Terms: h.Terms, Value: []byte{},
+	}, {}}))
+	frozen.Check(t, "testdata/outcomes.v1", []byte(b.String()))
+}
+
 // The golden file holds the bytes of version 1: they are in the logs of running groups.
 func TestTheEncodingOfCommandsStaysAsItWas(t *testing.T) {
 	t.Parallel()
-	const path = "testdata/commands.v1"
 	var b strings.Builder
 	for _, c := range everyCommand() {
 		fmt.Fprintf(&b, "%T %x\n", c, Encode(c))
 	}
-	if rewriting() {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(golden) {
-		t.Errorf("got\n%swant\n%s", b.String(), golden)
-	}
+	frozen.Check(t, "testdata/commands.v1", []byte(b.String()))
 }
 
 func TestUnknownFieldsAreSkippedAndUnknownOperationsAreNot(t *testing.T) {

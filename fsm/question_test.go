@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 // pages are all pages of a list of so many items each.
@@ -145,19 +146,7 @@ func TestQuestionsAndAnswersKeepTheirEncoding(t *testing.T) {
 			t.Errorf("%+v became %+v: %v", a, again, err)
 		}
 	}
-	const path = "testdata/questions.v1"
-	if rewriting() {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(golden) {
-		t.Errorf("got\n%swant\n%s", b.String(), golden)
-	}
+	frozen.Check(t, "testdata/questions.v1", []byte(b.String()))
 }
 
 func TestAnAnswerThatTravelsSaysWhatTheStateSays(t *testing.T) {

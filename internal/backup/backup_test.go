@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 // state is one with a value, a holder and a Once key.
@@ -95,15 +95,9 @@ func FuzzRead(f *testing.F) {
 // another version, and another file.
 func TestTheGoldenBackupIsWrittenAndReadAsItWas(t *testing.T) {
 	t.Parallel()
-	golden, err := os.ReadFile("testdata/backup.v1")
-	if err != nil {
+	frozen.Check(t, "testdata/backup.v1", written(t))
+	if _, _, err := Read(bytes.NewReader(written(t))); err != nil {
 		t.Fatal(err)
-	}
-	if _, _, err := Read(bytes.NewReader(golden)); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(written(t), golden) {
-		t.Error("the format of backups has changed")
 	}
 }
 

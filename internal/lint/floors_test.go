@@ -68,6 +68,7 @@ func floor(path string) (int, bool) {
 		"examples/internal":          48,
 		"examples":                   50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/lint":                 0,  // imports none
+		"internal/frozen":               0,  // imports none: tests of all floors compare golden files by it
 		"internal/contract":             47, // tests alone, of what the root promises
 		"internal/testkit":              46, // opens fleets, also simulated ones; nothing but tests imports it
 		"sim/internal/history":          10,
@@ -192,7 +193,7 @@ func importRules() []importRule {
 		"no production package imports testing",
 		"it would register its flags in the user's program",
 		func(from, to string, _ bool) string {
-			users := []string{"sim", "holdfasttest", "internal/testkit", "internal/servers/serverstest", "contrib/internal/metrics/metricstest", "contrib/internal/migrationtest", "contrib/internal/sqlitetest"}
+			users := []string{"sim", "holdfasttest", "internal/testkit", "internal/frozen", "internal/servers/serverstest", "contrib/internal/metrics/metricstest", "contrib/internal/migrationtest", "contrib/internal/sqlitetest"}
 			if (to == "testing" || strings.HasPrefix(to, "testing/")) && !slices.ContainsFunc(users, func(u string) bool { return within(from, u) }) {
 				return "only " + strings.Join(users, ", ") + " may, whose users are tests"
 			}

@@ -1,0 +1,26 @@
+package forming
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/frozen"
+)
+
+// Nodes of several versions form a group together, and a raft leader of one speaks to those of another.
+func TestMessagesAreWrittenAndReadAsTheyWere(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	for kind := VoteRequest; kind <= Answer; kind++ {
+		m := Message{
+			Kind: kind, From: "a", To: "b", Ballot: 3, Granted: true, Unix: 1_700_000_000, Cluster: "c", Alone: true,
+			Birth: 1 << 50, Replica: 1 << 60, AfterLeave: true, DuplicateDirectory: true,
+		}
+		fmt.Fprintf(&b, "%d %x\n", kind, m.Encode())
+		if got, err := Decode(m.Encode()); err != nil || got != m {
+			t.Errorf("%+v is read as %+v: %v", m, got, err)
+		}
+	}
+	frozen.Check(t, "testdata/messages.v1", b.Bytes())
+}
