@@ -1,7 +1,9 @@
-.PHONY: lines test race vet lint fuzz bench fleet outsider ci
+.PHONY: quick lines test race vet lint fuzz bench fleet outsider ci
 
 test:
 	.ci/run test
+quick:
+	.ci/run quick
 race:
 	.ci/run race
 vet:
