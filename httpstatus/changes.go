@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/view"
 )
 
 const formMax = 16 << 10 // bytes of a form
@@ -56,20 +57,20 @@ func (h *handler) change(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	what := h.changes[path]
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", "the request comes from another site", ""})
+		h.refuse(w, r, http.StatusForbidden, &view.Problem{Title: "Refused", Text: "the request comes from another site"})
 		return
 	}
 	if h.opts.Authorize == nil {
-		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", "this page is read only", "Options.Authorize permits changes."})
+		h.refuse(w, r, http.StatusForbidden, &view.Problem{Title: "Refused", Text: "this page is read only", Advice: "Options.Authorize permits changes."})
 		return
 	}
 	if err := h.opts.Authorize(r); err != nil {
-		h.refuse(w, r, http.StatusForbidden, &problem{"Refused", err.Error(), ""})
+		h.refuse(w, r, http.StatusForbidden, &view.Problem{Title: "Refused", Text: err.Error()})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, formMax)
 	if err := r.ParseForm(); err != nil {
-		h.refuse(w, r, http.StatusBadRequest, &problem{"The form cannot be read", err.Error(), ""})
+		h.refuse(w, r, http.StatusBadRequest, &view.Problem{Title: "The form cannot be read", Text: err.Error()})
 		return
 	}
 	reason := strings.TrimSpace(r.PostForm.Get("reason"))
@@ -81,7 +82,7 @@ func (h *handler) change(w http.ResponseWriter, r *http.Request) {
 		"token", r.PostForm.Get("token"), "node", r.PostForm.Get("node"), "reason", reason, "from", r.RemoteAddr, "error", err)
 	switch {
 	case err != nil:
-		h.refuse(w, r, statusOf(err), explain(err))
+		h.refuse(w, r, statusOf(err), view.Explain(err))
 	case wantsJSON(r):
 		writeJSON(w, http.StatusOK, map[string]string{"done": path})
 	default:
@@ -99,7 +100,7 @@ func wantsJSON(r *http.Request) bool {
 }
 
 // refuse answers a change that did not happen.
-func (h *handler) refuse(w http.ResponseWriter, r *http.Request, code int, p *problem) {
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, code int, p *view.Problem) {
 	if wantsJSON(r) {
 		writeJSON(w, code, map[string]string{"error": fmt.Sprintf("%s: %s", p.Title, p.Text)})
 		return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/view"
 )
 
 const (
@@ -21,20 +22,11 @@ const (
 	batchMax    = 200                    // events of one flush; further ones are counted
 )
 
-// eventView is one event.
-type eventView struct {
-	Index  uint64 `json:"index"`
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-	holderView
-}
-
 // batch is the events since the last flush, bounded: a browser draws no more, and a slow client
 // must not cost memory.
 type batch struct {
 	mu     sync.Mutex
-	events []eventView
+	events []view.Event
 	missed int
 	err    error // why the watch has ended
 }
@@ -46,7 +38,7 @@ func (b *batch) add(e holdfast.Event) {
 		b.missed++
 		return
 	}
-	b.events = append(b.events, eventView{e.Index, e.Kind.String(), e.Name, e.Reason, viewHolder(e.Holder)})
+	b.events = append(b.events, view.OfEvent(e))
 }
 
 func (b *batch) end(err error) {
@@ -56,7 +48,7 @@ func (b *batch) end(err error) {
 }
 
 // take returns what has come, and begins anew.
-func (b *batch) take() (events []eventView, missed int, err error) {
+func (b *batch) take() (events []view.Event, missed int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events, missed, err = b.events, b.missed, b.err
@@ -139,7 +131,7 @@ func (h *handler) send(ctx context.Context, s *sender, news *batch, closing <-ch
 // state is what a page shows at its head.
 func (h *handler) state() string {
 	st := h.c.Status()
-	text, _ := json.Marshal(map[string]any{"state": stateOf(st), "raft_leader": st.RaftLeader, "term": st.Term, "waits": st.Waits})
+	text, _ := json.Marshal(map[string]any{"state": view.State(st), "raft_leader": st.RaftLeader, "term": st.Term, "waits": st.Waits})
 	return string(text)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/view"
 )
 
 // fleetToFall is three nodes of which all but the first can be closed by fall, which returns when
@@ -26,7 +27,7 @@ func fleetToFall(t *testing.T) (c *holdfast.Cluster, fall func()) {
 				t.Fatal(err)
 			}
 		}
-		testkit.Settles(t, patience, "the loss of the majority", func() bool { return stateOf(fleet[0].Status()) == "no-quorum" })
+		testkit.Settles(t, patience, "the loss of the majority", func() bool { return view.State(fleet[0].Status()) == "no-quorum" })
 	}
 }
 
@@ -92,7 +93,7 @@ func TestTheStateOfANodeIsOneWord(t *testing.T) {
 		"serving": {Ready: true}, "failed": {Ready: true, Failure: errors.New("disk")}, "ill": ill,
 		"no-quorum": {ClusterID: "c", Metrics: ill.Metrics}, "waiting": {},
 	} {
-		if got := stateOf(st); got != want {
+		if got := view.State(st); got != want {
 			t.Errorf("%+v: %s", st, got)
 		}
 	}
@@ -111,7 +112,7 @@ func TestMembersAreWhatGossipSeesAndWhatRaftHears(t *testing.T) {
 		{ID: "b", Name: "basil", Role: holdfast.RoleVoter, State: holdfast.StateSuspect, Zone: "z1"},
 		{ID: "a", Name: "amber", Role: holdfast.RoleVoter, Local: true},
 	}
-	list := viewMembers(st, seen)
+	list := view.OfMembers(st, seen)
 	var order []string
 	for _, m := range list {
 		order = append(order, m.ID)
@@ -128,12 +129,12 @@ func TestMembersAreWhatGossipSeesAndWhatRaftHears(t *testing.T) {
 	if m := list[2]; m.State != "unseen" || m.Role != "voter" || m.Heard != nil || *m.Behind != 70 || m.Ill != "not heard" {
 		t.Errorf("a voter that gossip has never seen: %+v", m)
 	}
-	node := viewNode(st, list)
+	node := view.OfNode(st, list)
 	if node.Heard != 2 || node.Majority != 2 || node.Name != "amber" || node.LeaderName != "amber" || !node.Leads {
 		t.Errorf("%+v", node)
 	}
 	st.ID = "b"
-	if m := viewMembers(st, seen)[0]; m.Behind != nil {
+	if m := view.OfMembers(st, seen)[0]; m.Behind != nil {
 		t.Errorf("only the raft leader knows who is behind: %+v", m)
 	}
 }
@@ -150,7 +151,7 @@ func TestEveryErrorHasACodeAndWordsForPeople(t *testing.T) {
 		if code := statusOf(test.err); code != test.code {
 			t.Errorf("%v: %d", test.err, code)
 		}
-		if p := explain(test.err); p.Title == "" || p.Text == "" {
+		if p := view.Explain(test.err); p.Title == "" || p.Text == "" {
 			t.Errorf("%v: %+v", test.err, p)
 		}
 	}

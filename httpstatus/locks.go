@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/view"
 )
 
 const (
@@ -20,59 +21,9 @@ const (
 	pageMax   = 500
 )
 
-// lockRow is a lock in a list.
-type lockRow struct {
-	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`   // lock, shared, semaphore, election
-	Holder  holderView     `json:"holder"` // the first; its token is 0 where nobody holds the lock
-	Holders int            `json:"holders"`
-	Limit   int            `json:"limit"`
-	Held    float64        `json:"held_seconds"` // by the first holder; 0: longer than this node remembers
-	Waiters int            `json:"waiters"`
-	Delayed int            `json:"delayed"`
-	Last    holdfast.Token `json:"last_token"`
-}
-
-// holderView is a holder or a waiter.
-type holderView struct {
-	NodeID string         `json:"node_id"`
-	Node   string         `json:"node"`
-	Label  string         `json:"label"`
-	Token  holdfast.Token `json:"token"`
-	Shared bool           `json:"shared"`
-	Weight int            `json:"weight"`
-}
-
-func viewHolder(h holdfast.Holder) holderView {
-	return holderView{NodeID: h.NodeID, Node: h.Node, Label: h.Label, Token: h.Token, Shared: h.Shared, Weight: h.Weight}
-}
-
-func viewRow(l holdfast.LockInfo) lockRow {
-	row := lockRow{
-		Name: l.Name, Kind: kindOf(l), Holders: len(l.Holders), Limit: l.Limit, Waiters: len(l.Waiters), Delayed: l.Delayed,
-		Last: l.LastToken, Held: *seconds(l.Held),
-	}
-	if len(l.Holders) > 0 {
-		row.Holder = viewHolder(l.Holders[0])
-	}
-	return row
-}
-
-func kindOf(l holdfast.LockInfo) string {
-	switch {
-	case l.Election:
-		return "election"
-	case l.Limit > 0:
-		return "semaphore"
-	case len(l.Holders) > 0 && l.Holders[0].Shared:
-		return "shared"
-	}
-	return "lock"
-}
-
 // picture is the locks of the group at one moment.
 type picture struct {
-	rows []lockRow
+	rows []view.Row
 	more bool      // there are locks beyond rowsMax
 	at   time.Time // zero: never read
 	err  error     // why it is not newer
@@ -153,21 +104,21 @@ func (l *lockList) read(ctx context.Context, prefix string) (*picture, error) {
 			now.more = true
 			break
 		}
-		now.rows = append(now.rows, viewRow(info))
+		now.rows = append(now.rows, view.OfRow(info))
 	}
 	return now, nil
 }
 
 // locksView is a page of a list of locks.
 type locksView struct {
-	Locks  []lockRow `json:"locks"`
-	Age    float64   `json:"age_seconds"` // of the list
-	Stale  string    `json:"stale"`       // why it is not newer; "" if it is
-	More   bool      `json:"more"`        // the group has more locks than a list has: search by the beginning of a name
-	Counts counts    `json:"counts"`      // of the whole list
-	Query  string    `json:"q"`
-	Show   string    `json:"show"`
-	Sort   string    `json:"sort"`
+	Locks  []view.Row `json:"locks"`
+	Age    float64    `json:"age_seconds"` // of the list
+	Stale  string     `json:"stale"`       // why it is not newer; "" if it is
+	More   bool       `json:"more"`        // the group has more locks than a list has: search by the beginning of a name
+	Counts counts     `json:"counts"`      // of the whole list
+	Query  string     `json:"q"`
+	Show   string     `json:"show"`
+	Sort   string     `json:"sort"`
 	paging
 	never bool // nothing was ever read
 }
@@ -193,7 +144,7 @@ func (h *handler) readElections(ctx context.Context, query url.Values) (any, err
 }
 
 func (h *handler) list(ctx context.Context, query url.Values, show string) (locksView, error) {
-	v := locksView{Query: query.Get("q"), Show: cmp.Or(show, "all"), Sort: cmp.Or(query.Get("sort"), "name"), Locks: []lockRow{}}
+	v := locksView{Query: query.Get("q"), Show: cmp.Or(show, "all"), Sort: cmp.Or(query.Get("sort"), "name"), Locks: []view.Row{}}
 	now, err := h.locks.get(ctx)
 	if err != nil {
 		return v, err
@@ -205,7 +156,7 @@ func (h *handler) list(ctx context.Context, query url.Values, show string) (lock
 		}
 	}
 	if v.never = now.at.IsZero(); !v.never {
-		v.Age = *seconds(time.Since(now.at))
+		v.Age = *view.Seconds(time.Since(now.at))
 	}
 	if now.err != nil {
 		v.Stale = now.err.Error()
@@ -219,7 +170,7 @@ func (h *handler) list(ctx context.Context, query url.Values, show string) (lock
 	return v, nil
 }
 
-func count(rows []lockRow) (c counts) {
+func count(rows []view.Row) (c counts) {
 	c.Locks = len(rows)
 	for i := range rows {
 		c.Waiters += rows[i].Waiters
@@ -237,9 +188,9 @@ func count(rows []lockRow) (c counts) {
 }
 
 // choose copies the rows that a search asks for: in whose name, holder, label or token it is.
-func choose(rows []lockRow, search, show string) []lockRow {
+func choose(rows []view.Row, search, show string) []view.Row {
 	search = strings.ToLower(search)
-	chosen := make([]lockRow, 0, len(rows))
+	chosen := make([]view.Row, 0, len(rows))
 	for _, r := range rows {
 		switch show {
 		case "held":
@@ -266,24 +217,24 @@ func choose(rows []lockRow, search, show string) []lockRow {
 func has(s, lower string) bool { return strings.Contains(strings.ToLower(s), lower) }
 
 // order sorts rows, which come in the order of their names. A minus turns the order round.
-func order(rows []lockRow, key string) error {
+func order(rows []view.Row, key string) error {
 	key, down := strings.CutPrefix(key, "-")
-	var by func(a, b *lockRow) int
+	var by func(a, b *view.Row) int
 	switch key {
 	case "name":
-		by = func(a, b *lockRow) int { return cmp.Compare(a.Name, b.Name) }
+		by = func(a, b *view.Row) int { return cmp.Compare(a.Name, b.Name) }
 	case "holder":
-		by = func(a, b *lockRow) int { return cmp.Compare(a.Holder.Node, b.Holder.Node) }
+		by = func(a, b *view.Row) int { return cmp.Compare(a.Holder.Node, b.Holder.Node) }
 	case "token":
-		by = func(a, b *lockRow) int { return cmp.Compare(a.Last, b.Last) }
+		by = func(a, b *view.Row) int { return cmp.Compare(a.Last, b.Last) }
 	case "held":
-		by = func(a, b *lockRow) int { return cmp.Compare(a.Held, b.Held) }
+		by = func(a, b *view.Row) int { return cmp.Compare(a.Held, b.Held) }
 	case "queue":
-		by = func(a, b *lockRow) int { return cmp.Compare(a.Waiters, b.Waiters) }
+		by = func(a, b *view.Row) int { return cmp.Compare(a.Waiters, b.Waiters) }
 	default:
 		return badRequest("sort is none of name, holder, token, held, queue")
 	}
-	slices.SortStableFunc(rows, func(a, b lockRow) int {
+	slices.SortStableFunc(rows, func(a, b view.Row) int {
 		if down {
 			return by(&b, &a)
 		}

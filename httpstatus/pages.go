@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/view"
 )
 
 // reader answers a GET: the same value is a page and JSON.
@@ -49,22 +48,19 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 // page is what every template gets.
 type page struct {
 	At      string // the page's name
-	Node    nodeView
+	Node    view.Node
 	Now     time.Time
 	Version string
 	Writes  bool
 	Query   url.Values
 	Notice  string
-	Problem *problem
+	Problem *view.Problem
 	V       any
 }
 
-// problem is an error, and what to do.
-type problem struct{ Title, Text, Advice string }
-
 // overview is the first page.
 type overview struct {
-	Members []memberView
+	Members []view.Member
 	Total   int
 	Locks   locksView
 }
@@ -91,7 +87,7 @@ func (h *handler) html(name string, read reader) http.HandlerFunc {
 			code = statusOf(err)
 		}
 		done := h.changes[r.URL.Query().Get("done")].done // an address cannot bring words of its own
-		h.render(w, name, code, page{Query: r.URL.Query(), Notice: done, Problem: explain(err), V: v})
+		h.render(w, name, code, page{Query: r.URL.Query(), Notice: done, Problem: view.Explain(err), V: v})
 	}
 }
 
@@ -108,30 +104,6 @@ func (h *handler) render(w http.ResponseWriter, name string, code int, p page) {
 	_, _ = out.WriteTo(w) // the client may be gone
 }
 
-// explain says what an error means for whoever looks at the page.
-func explain(err error) *problem {
-	if err == nil {
-		return nil
-	}
-	p := &problem{"This did not work", err.Error(), ""}
-	switch {
-	case errors.Is(err, holdfast.ErrInvalid):
-		p.Title = "That cannot be asked"
-	case errors.Is(err, holdfast.ErrStaleToken):
-		p.Title, p.Advice = "The grant is over", "Another grant may hold the lock by now: look at it before you try again."
-	case errors.Is(err, holdfast.ErrNotRemoved):
-		p.Title = "The raft leader refuses"
-	case errors.Is(err, holdfast.ErrClosed):
-		p.Title, p.Advice = "This node is closed", "Ask another node of the fleet."
-	case errors.Is(err, holdfast.ErrUnknownOutcome):
-		p.Title, p.Advice = "The outcome is not known", "It may have happened. It is safe to try again."
-	case errors.Is(err, holdfast.ErrNoQuorum), errors.Is(err, context.DeadlineExceeded):
-		p.Title = "The group did not answer in time"
-		p.Advice = "Nothing can be read or changed without a majority of the voters. The overview shows which of them are missing; leases end at the latest with their TTL."
-	}
-	return p
-}
-
 // templates are those of all pages, by name.
 func templates() map[string]*template.Template {
 	base := template.Must(template.New("layout").Funcs(functions()).ParseFS(assets, "assets/layout.html", "assets/parts.html"))
@@ -145,8 +117,8 @@ func templates() map[string]*template.Template {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"words": words, "group": group, "plural": plural,
-		"ago":    func(s *float64) string { return words(*s) + " ago" },
+		"words": view.Words, "group": view.Count, "plural": view.Plural,
+		"ago":    func(s *float64) string { return view.Words(*s) + " ago" },
 		"short":  func(id string) string { return id[:min(len(id), 8)] },
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05") },
 		"dict":   dict,
@@ -155,7 +127,7 @@ func functions() template.FuncMap {
 		"inc":    func(n int) int { return n + 1 },
 		"sorted": sorted,
 		"sub":    func(a, b uint64) uint64 { return a - min(a, b) },
-		"ints":   func(n uint64) string { return group(int(n)) },
+		"ints":   func(n uint64) string { return view.Count(int(n)) },
 	}
 }
 
@@ -199,17 +171,4 @@ func sorted(now, key string) map[string]string {
 		return map[string]string{"to": key, "aria": "none"}
 	}
 	return map[string]string{"to": "-" + key, "aria": "none"} // the longest first
-}
-
-// group writes a number with separators of thousands.
-func group(n int) string {
-	s := strconv.Itoa(n)
-	var out strings.Builder
-	for i, digit := range s {
-		if i > 0 && (len(s)-i)%3 == 0 {
-			out.WriteByte(',')
-		}
-		out.WriteRune(digit)
-	}
-	return out.String()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/view"
 )
 
 func paths() []string {
@@ -128,7 +129,7 @@ func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 			fmt.Fprintf(&got, "%s %s\n", path, name)
 		}
 	}
-	event, err := json.Marshal(eventView{})
+	event, err := json.Marshal(view.Event{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,10 +241,10 @@ func TestAListIsReadOnceASecondHoweverManyAsk(t *testing.T) {
 
 func TestListsAreSearchedSortedAndCut(t *testing.T) {
 	t.Parallel()
-	rows := []lockRow{
-		{Name: "a", Holders: 1, Holder: holderView{Node: "zebra", Token: 7}, Held: 5, Last: 7},
+	rows := []view.Row{
+		{Name: "a", Holders: 1, Holder: view.Holder{Node: "zebra", Token: 7}, Held: 5, Last: 7},
 		{Name: "b", Last: 3},
-		{Name: "c", Holders: 1, Holder: holderView{Node: "amber", Label: "Import", Token: 9}, Held: 9, Waiters: 4, Last: 9, Kind: "election"},
+		{Name: "c", Holders: 1, Holder: view.Holder{Node: "amber", Label: "Import", Token: 9}, Held: 9, Waiters: 4, Last: 9, Kind: "election"},
 	}
 	for _, test := range []struct{ search, show, key, want string }{
 		{"", "", "name", "abc"}, {"", "", "-name", "cba"}, {"", "held", "holder", "ca"}, {"", "held", "-held", "ca"}, {"", "", "token", "bac"},
@@ -291,12 +292,12 @@ func TestRequestsBeyondTheBoundAreRefused(t *testing.T) {
 func TestTimesAndNumbersAreWrittenForPeople(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[float64]string{0: "0.0 s", 9.94: "9.9 s", 59: "59 s", 61: "1 min 1 s", 3660: "1 h 1 min", 90000: "1 d 1 h"} {
-		if got := words(s); got != want {
+		if got := view.Words(s); got != want {
 			t.Errorf("%v s: %q", s, got)
 		}
 	}
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := group(n); got != want {
+		if got := view.Count(n); got != want {
 			t.Errorf("%d: %q", n, got)
 		}
 	}
@@ -304,9 +305,9 @@ func TestTimesAndNumbersAreWrittenForPeople(t *testing.T) {
 
 func TestAValueIsShownWhereItIsText(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("é", valueMax)
-	for _, test := range []struct{ value, want string }{{"abc", "abc"}, {"\xff", ""}, {"", ""}, {"a" + long, "a" + long[:valueMax-2]}} {
-		v := viewLock(holdfast.LockInfo{Value: []byte(test.value)}, holdfast.Blocked{})
+	long := strings.Repeat("é", view.ValueMax)
+	for _, test := range []struct{ value, want string }{{"abc", "abc"}, {"\xff", ""}, {"", ""}, {"a" + long, "a" + long[:view.ValueMax-2]}} {
+		v := view.OfLock(holdfast.LockInfo{Value: []byte(test.value)}, holdfast.Blocked{})
 		if got := v.Text(); got != test.want {
 			t.Errorf("%.10q: %d bytes, %d expected", test.value, len(got), len(test.want))
 		}

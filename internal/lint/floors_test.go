@@ -65,6 +65,7 @@ func floor(path string) (int, bool) {
 		"sim":                        45, // imports the root
 		"holdfasttest":               45, // likewise
 		"httpstatus":                 45, // likewise: whoever imports the root links no page
+		"internal/view":              42, // what httpstatus and cmd/holdfast show
 		"examples/internal":          48,
 		"examples":                   50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/lint":                 0,  // imports none
