@@ -76,7 +76,7 @@ func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
 		return nil, err
 	}
 	c.closing, c.group = c.node.Closing(), c.node.Group()
-	c.feed = feed.New(c.closing, func(e *fsm.Event) bool { return kindOf(e) != 0 })
+	c.feed = feed.New(c.closing, c.group.Watch)
 	c.group.Follow(0, c.keeper)
 	return c, nil
 }

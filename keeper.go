@@ -173,6 +173,9 @@ func (k *keeper) release(ctx context.Context, l *tenure) error {
 	case session.Unknown:
 		return ErrUnknownOutcome
 	}
+	if err := k.c.stopped(); err != nil { // Close has ended the session before this command came
+		return err
+	}
 	return lost(ErrStaleToken)
 }
 

@@ -3,7 +3,9 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,5 +159,27 @@ func TestALeaseOfAClientThatIsCutOffEndsInTime(t *testing.T) {
 		if _, err := b.Acquire(t.Context(), "x"); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// Found by the contract tests on a client: the Goodbye of Close overtook a Release that was under
+// way, whose caller was told that it had lost its lease (a stale token).
+func TestAReleaseUnderWayWhenItsClientClosesIsNoLoss(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		var all sync.WaitGroup
+		for i := range 64 {
+			l, err := a.Acquire(t.Context(), fmt.Sprint(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				if err := l.Release(context.Background()); err != nil && !errors.Is(err, holdfast.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		a.Close()
+		all.Wait()
 	})
 }

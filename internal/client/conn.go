@@ -204,13 +204,17 @@ func (c *conn) begin(ctx context.Context, kind link.Kind, m link.Call) (pending,
 	if deadline, ok := ctx.Deadline(); ok {
 		m.Millis = uint64(max(time.Until(deadline), 0)/time.Millisecond) + 1
 	}
+	return c.send(kind, m.Append(nil))
+}
+
+func (c *conn) send(kind link.Kind, body []byte) (pending, error) {
 	p := pending{c: c, replies: make(chan link.Reply, 2)} // a page, and the end
 	c.mu.Lock()
 	c.last++
 	p.number = c.last
 	c.calls[p.number] = p.replies
 	c.mu.Unlock()
-	if err := c.out.Send(kind, p.number, m.Append(nil)); err != nil {
+	if err := c.out.Send(kind, p.number, body); err != nil {
 		p.end()
 		return p, err
 	}

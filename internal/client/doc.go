@@ -12,6 +12,4 @@
 //	group.go  the way to the group: seam.Group
 //	news.go   what the replica tells, in the order of the log
 //	conn.go   one connection
-//
-// Not built yet: watches of locks and Observe, which are told of names and not of sessions.
 package client

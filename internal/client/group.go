@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,10 +33,12 @@ type Group struct {
 	conn    *conn         // nil while there is none
 	changed chan struct{} // closed when there is another
 	group   [16]byte      // zero before the first
+	watches map[uint64]link.Watch
+	watched uint64 // the number of the last watch
 }
 
 func newGroup(closed <-chan struct{}) *Group {
-	g := &Group{closed: closed, changed: make(chan struct{})}
+	g := &Group{closed: closed, changed: make(chan struct{}), watches: make(map[uint64]link.Watch)}
 	g.news.wake = make(chan struct{}, 1)
 	for i := range g.turns {
 		g.turns[i] = make(chan struct{}, callsMax)
@@ -49,13 +53,56 @@ func (g *Group) now() (*conn, <-chan struct{}) {
 	return g.conn, g.changed
 }
 
-// show makes c the connection that calls use, nil for none.
-func (g *Group) show(c *conn, group [16]byte) {
+// show makes c the connection that calls use, nil for none, and returns what is watched by now. The
+// replica learns of a later watch by that itself.
+func (g *Group) show(c *conn, group [16]byte) []link.Watch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.conn, g.group = c, group
 	close(g.changed)
 	g.changed = make(chan struct{})
+	return slices.Collect(maps.Values(g.watches))
+}
+
+// begin goes on over a connection: its replica tells of what is watched and of later news, after the
+// command at. Watches begin before their gap is told: the state that is read after that has what was
+// missed.
+func (g *Group) begin(c *conn, group [16]byte, at uint64) error {
+	first := g.id() == [16]byte{}
+	watches := g.show(c, group)
+	for _, w := range watches {
+		if err := c.out.Send(link.KindWatch, 0, w.Append(nil)); err != nil {
+			return err
+		}
+	}
+	return g.news.resume(c, at, first, len(watches) > 0)
+}
+
+// Watch implements seam.Group. It waits for one answer of the replica; without one, the next
+// connection begins with a gap.
+func (g *Group) Watch(ctx context.Context, name string, exact bool) (end func()) {
+	w := link.Watch{Exact: exact, Name: name}
+	g.mu.Lock()
+	g.watched++
+	w.ID = g.watched
+	g.watches[w.ID] = w
+	c := g.conn
+	g.mu.Unlock()
+	if c != nil {
+		if p, err := c.send(link.KindWatch, w.Append(nil)); err == nil {
+			_, _ = p.wait(ctx)
+			p.end()
+		}
+	}
+	return func() {
+		g.mu.Lock()
+		delete(g.watches, w.ID)
+		c := g.conn
+		g.mu.Unlock()
+		if c != nil {
+			_ = c.out.Send(link.KindUnwatch, w.ID, nil)
+		}
+	}
 }
 
 // ID is the id of the group, zero before there is one.
@@ -108,6 +155,20 @@ func (g *Group) Enter(ctx context.Context, class seam.Class) error {
 func (g *Group) Leave(class seam.Class) {
 	if takesTurns(class) {
 		<-g.turns[class]
+	}
+}
+
+// drain lets no call in any more, and waits until those under way have their answers, or ctx ends:
+// the Goodbye that follows would overtake a Release, whose caller would take its lease for lost.
+func (g *Group) drain(ctx context.Context) {
+	for _, turns := range g.turns {
+		for range cap(turns) {
+			select {
+			case turns <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
 	}
 }
 

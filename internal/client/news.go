@@ -13,6 +13,7 @@ import (
 
 const (
 	newsMax = 4096             // frames that wait for the follower; with more the connection ends, and the next begins with a gap
+	newsLen = 16 << 20         // bytes of them, likewise
 	askTime = 10 * time.Second // for one question about a gap
 )
 
@@ -26,6 +27,7 @@ type news struct {
 
 	queueing sync.Mutex
 	queue    []item
+	bytes    int
 
 	mu       sync.Mutex // held while the follower is told
 	follower seam.Follower
@@ -33,18 +35,19 @@ type news struct {
 	from     *conn  // whose news count
 }
 
-// item is events, or a gap.
+// item is events, a gap, or a command up to which there is no further news.
 type item struct {
-	from   *conn
-	events []fsm.Event
-	gap    uint64
+	from    *conn
+	events  []fsm.Event
+	gap, at uint64
+	force   bool // the gap is told though no command of it is new: watches missed some
 }
 
-// push queues news.
-func (n *news) push(i item) error {
+// push queues news that came in so many bytes.
+func (n *news) push(i item, bytes int) error {
 	n.queueing.Lock()
 	defer n.queueing.Unlock()
-	if len(n.queue) >= newsMax {
+	if n.bytes += bytes; len(n.queue) >= newsMax || n.bytes > newsLen {
 		return errBehind
 	}
 	n.queue = append(n.queue, i)
@@ -59,13 +62,13 @@ func (n *news) push(i item) error {
 func (n *news) take(from *conn, f link.Frame) error {
 	switch f.Kind {
 	case link.KindGap:
-		return n.push(item{from: from, gap: f.Call})
+		return n.push(item{from: from, gap: f.Call}, 0)
 	case link.KindEvents:
 		events, err := fsm.DecodeEvents(f.Body)
 		if err != nil {
 			return err
 		}
-		return n.push(item{from: from, events: events})
+		return n.push(item{from: from, events: events}, len(f.Body))
 	}
 	return errUnknownFrame
 }
@@ -82,16 +85,16 @@ func (n *news) cut() (told uint64) {
 }
 
 // resume lets the news of a connection count, which follow the command at. What is between that and
-// what the follower was told of is a gap, unless it was told of nothing yet.
-func (n *news) resume(from *conn, at uint64, first bool) error {
+// what the follower was told of is a gap, unless it was told of nothing yet and watches nothing.
+func (n *news) resume(from *conn, at uint64, first, watches bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.from = from
-	switch {
-	case first:
+	if first {
 		n.told = max(n.told, at)
-	case at > n.told:
-		return n.push(item{from: from, gap: at})
+	}
+	if at > n.told || watches {
+		return n.push(item{from: from, gap: at, force: watches}, 0)
 	}
 	return nil
 }
@@ -106,7 +109,7 @@ func (n *news) run(ctx context.Context) {
 		}
 		n.queueing.Lock()
 		queue := n.queue
-		n.queue = nil
+		n.queue, n.bytes = nil, 0
 		n.queueing.Unlock()
 		for _, i := range queue {
 			n.pass(ctx, i)
@@ -121,7 +124,7 @@ func (n *news) pass(ctx context.Context, i item) {
 	if i.from != n.from || n.follower == nil {
 		return
 	}
-	if i.gap > n.told {
+	if i.gap > n.told || i.force {
 		failed := false
 		n.follower.Gap(i.gap, func(q fsm.Question) (fsm.Answer, error) {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -134,7 +137,10 @@ func (n *news) pass(ctx context.Context, i item) {
 			i.from.end(errGone)
 			return
 		}
-		n.told = i.gap
+		n.told = max(n.told, i.gap)
+	}
+	if i.at > n.told {
+		i.events = []fsm.Event{{Index: i.at}}
 	}
 	for len(i.events) > 0 && i.events[0].Index <= n.told {
 		i.events = i.events[1:]

@@ -23,6 +23,7 @@ import (
 
 const (
 	giveBackTime = time.Second // of Close, to give the leases back
+	drainTime    = giveBackTime / 2
 	greetPause   = time.Second // between two Hellos of a client that the group does not accept
 )
 
@@ -212,6 +213,9 @@ func (n *Node) giveBack() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 	defer cancel()
+	short, done := context.WithTimeout(ctx, drainTime)
+	n.group.drain(short)
+	done()
 	id := n.identity.process
 	cmd := fsm.Encode(fsm.Goodbye{Node: id.Node, Incarnation: id.Incarnation, Departure: fsm.Gone})
 	for attempt := 1; ctx.Err() == nil; attempt++ {

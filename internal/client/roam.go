@@ -72,11 +72,9 @@ func (n *Node) hang(ctx context.Context, addr string) (served bool, err error) {
 		return false, fmt.Errorf("%w: a welcome to another group", link.ErrMalformed)
 	}
 	n.meet(welcome.Peers)
-	if err := n.group.news.resume(c, welcome.At, group == [16]byte{}); err != nil {
-		_ = raw.Close()
-		return false, err
+	if err := n.group.begin(c, welcome.Group, welcome.At); err != nil {
+		c.end(err)
 	}
-	n.group.show(c, welcome.Group)
 	err = c.run(ctx, func(f link.Frame) error { return n.take(c, f) })
 	n.group.show(nil, welcome.Group)
 	return true, err
@@ -86,11 +84,12 @@ func (n *Node) hang(ctx context.Context, addr string) (served bool, err error) {
 func (n *Node) take(c *conn, f link.Frame) error {
 	switch f.Kind {
 	case link.KindPong:
-		peers, err := link.ParsePeers(f.Body)
-		if err == nil {
-			n.meet(peers)
+		pong, err := link.ParsePong(f.Body)
+		if err != nil {
+			return err
 		}
-		return err
+		n.meet(pong.Peers)
+		return n.group.news.push(item{from: c, at: pong.At}, 0)
 	case link.KindRefuse:
 		refusal, err := link.ParseRefuse(f.Body)
 		return errors.Join(err, refusal)

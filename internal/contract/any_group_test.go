@@ -72,6 +72,17 @@ func leftOut() map[string][]string {
 // here, but for those of leftOut.
 func TestTheCallsKeepTheirPromisesOnAnyGroup(t *testing.T) {
 	t.Parallel()
+	everyTest(t)
+}
+
+// A client hangs on a replica by a connection, and has none of its own.
+func TestTheCallsKeepTheirPromisesOnAClient(t *testing.T) {
+	t.Parallel()
+	everyTest(t)
+}
+
+// everyTest runs the tests that are not left out.
+func everyTest(t *testing.T) {
 	left := make(map[string]bool) // and whether there is one of this name
 	for _, names := range leftOut() {
 		for _, name := range names {
@@ -155,42 +166,6 @@ func onGroup(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) (*hol
 		t.Fatal(err)
 	}
 	return c, group
-}
-
-// A client hangs on a replica by a connection, and has none of its own. What it is not told yet
-// (watches, Observe) is not tested here.
-func TestTheCallsKeepTheirPromisesOnAClient(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]func(*testing.T){
-		"ALockHasOneHolder":      TestALockHasOneHolderAndItsTokensRise,
-		"TryAcquire":             TestTryAcquireOfAHeldLockTellsWhoHasIt,
-		"Deadline":               TestADeadlineWhileTheLockIsHeldAnswersTheHolderAndLeavesNothingBehind,
-		"ContextOfAcquire":       TestTheContextOfAcquireGovernsTheWaitingAlone,
-		"Released":               TestAReleasedLeaseIsOverForEveryCall,
-		"ReleaseInTheBackground": TestReleaseWithAnEndedContextFreesTheLockInTheBackground,
-		"DoPanics":               TestDoReleasesAlsoWhenTheFunctionPanics,
-		"Value":                  TestAValueOutlivesItsHolderAndOnlyTheHolderWritesIt,
-		"ForceRelease":           TestForceReleaseFreesALockAndTellsItsHolder,
-		"SharedAndPermits":       TestSharedHoldersAndPermitsKeepTheirLimits,
-		"LocksInOrder":           TestLocksListsByPrefixInOrder,
-		"LocksOnePicture":        TestLocksIsOnePictureHoweverLongItIsRead,
-		"KeyRunsOnce":            TestAKeyRunsOnceAndLaterCallsAreToldWhoRanIt,
-		"KeyStaysOpen":           TestAnErrorOrAPanicLeavesTheKeyOpenForARunWithAHigherToken,
-		"WhileAKeyRuns":          TestWhileAKeyRunsOthersAreToldOrWaitForItsEnd,
-		"RunFinished":            TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen,
-		"RunLost":                TestARunThatWasLostCannotBeFinished,
-		"LeaseReadsValue":        TestALeaseReadsItsLocksValue,
-		"Set":                    TestASetIsHadAsAWholeUnderOneTokenAndGivenBackAsAWhole,
-		"Locker":                 TestALockerExcludesAndCountsUnderSyncLocker,
-		"LimitMismatch":          TestANameInUseAsALockIsNoSemaphoreAndSaysSo,
-		"Resize":                 TestASemaphoreIsResizedWhileBothLimitsAreInUse,
-		"ResizeToFewer":          TestFewerPermitsEndNoLeaseAndRefuseWhoWantsMore,
-		"Spans":                  TestASpanIsToldOfEachPieceOfWorkAndFunctionsRunInIt,
-		"LossOnce":               TestALossThatAFunctionReturnsIsToldOnce,
-		"Lead":                   TestLeadRunsWhileItLeadsAndResignsByReturning,
-	} {
-		t.Run(name, test)
-	}
 }
 
 // nodeOn is a node on a group in memory, or a client of a replica that is one.

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ func TestAManuallyRenewedWaiterKeepsItsPlaceForLongerThanItsTTL(t *testing.T) {
 		const ttl = 2 * time.Second
 		l := get(t, c, "queue")
 		order := make(chan string, 2)
+		var all sync.WaitGroup
 		wait := func(who string, opts ...holdfast.Option) {
 			l, err := c.Acquire(until(time.Minute), "queue", opts...)
 			if err != nil {
@@ -30,9 +32,9 @@ func TestAManuallyRenewedWaiterKeepsItsPlaceForLongerThanItsTTL(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		go wait("manual", holdfast.WithManualRenew(), holdfast.WithTTL(ttl))
+		all.Go(func() { wait("manual", holdfast.WithManualRenew(), holdfast.WithTTL(ttl)) })
 		time.Sleep(time.Second)
-		go wait("automatic")
+		all.Go(func() { wait("automatic") })
 		time.Sleep(5 * ttl)
 		if err := l.Release(until(time.Second)); err != nil {
 			t.Error(err)
@@ -40,6 +42,7 @@ func TestAManuallyRenewedWaiterKeepsItsPlaceForLongerThanItsTTL(t *testing.T) {
 		if first, second := <-order, <-order; first != "manual" {
 			t.Errorf("served %s before %s", first, second)
 		}
+		all.Wait()
 	})
 }
 

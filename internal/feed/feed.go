@@ -1,5 +1,5 @@
-// Package feed passes applied events from the local replica to watches. It has one writer, the
-// goroutine that applies, and one bounded buffer for each watch. It starts no goroutine.
+// Package feed passes applied events from the group's follower to watches. It has one writer, the
+// goroutine that follows, and one bounded buffer for each watch. It starts no goroutine.
 // Invariants:
 //
 //	F1  Publish and Skipped wait for no reader of a buffer
@@ -40,13 +40,16 @@ var (
 
 // Feed is made by New.
 type Feed struct {
-	closed  <-chan struct{}
-	accepts func(*fsm.Event) bool
+	closed <-chan struct{}
+	attend Attend
 
 	count   atomic.Int32
 	mu      sync.Mutex
 	watches map[*Watch]struct{}
 }
+
+// Attend has the group tell of the locks of a watch, and returns what ends that.
+type Attend func(ctx context.Context, name string, exact bool) (end func())
 
 // Watch is the buffer of one reader.
 type Watch struct {
@@ -55,6 +58,7 @@ type Watch struct {
 	exact bool // else name is a prefix
 	wake  chan struct{}
 	stop  func() bool // the end of ctx no longer closes the watch
+	end   func()      // of Attend
 
 	mu     sync.Mutex
 	events []fsm.Event
@@ -62,24 +66,48 @@ type Watch struct {
 	gap    uint64 // command of the last event that did not fit; 0: none
 }
 
-// New returns a feed of the events that accepts selects, until closed is closed.
-func New(closed <-chan struct{}, accepts func(*fsm.Event) bool) *Feed {
-	return &Feed{closed: closed, accepts: accepts, watches: make(map[*Watch]struct{})}
+// New returns a feed until closed is closed.
+func New(closed <-chan struct{}, attend Attend) *Feed {
+	return &Feed{closed: closed, attend: attend, watches: make(map[*Watch]struct{})}
+}
+
+// Watched reports whether a watch of the event's lock yields it.
+func Watched(e *fsm.Event) bool {
+	switch e.Kind {
+	case fsm.EventGranted, fsm.EventReleased, fsm.EventLost, fsm.EventForced, fsm.EventQueued, fsm.EventWithdrawn,
+		fsm.EventValueSet, fsm.EventResized:
+		return true
+	}
+	return false
+}
+
+// OfPrefix reports whether a watch of a prefix yields events of a lock.
+func OfPrefix(name, prefix string) bool {
+	_, once := fsm.OnceKey(name)
+	return !once && strings.HasPrefix(name, prefix)
 }
 
 // Open begins a watch of the lock of this name (exact), or of all locks whose names begin with it,
 // except Once keys. It ends with ctx or Close. The error is ErrFull.
 func (f *Feed) Open(ctx context.Context, name string, exact bool) (*Watch, error) {
 	w := &Watch{feed: f, name: name, exact: exact, wake: make(chan struct{}, 1)}
+	if !f.enter(w) {
+		return nil, ErrFull
+	}
+	w.end = f.attend(ctx, name, exact)        // after enter: its events may come at once
+	w.stop = context.AfterFunc(ctx, w.forget) // also without any call of Next
+	return w, nil
+}
+
+func (f *Feed) enter(w *Watch) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.watches) >= WatchesMax {
-		return nil, ErrFull
+		return false
 	}
 	f.watches[w] = struct{}{}
 	f.count.Add(1)
-	w.stop = context.AfterFunc(ctx, w.forget) // also without any call of Next
-	return w, nil
+	return true
 }
 
 // Close ends the watch. A second call does nothing.
@@ -89,12 +117,19 @@ func (w *Watch) Close() {
 }
 
 func (w *Watch) forget() {
-	w.feed.mu.Lock()
-	defer w.feed.mu.Unlock()
-	if _, open := w.feed.watches[w]; open {
-		delete(w.feed.watches, w)
-		w.feed.count.Add(-1)
+	if w.feed.leave(w) {
+		w.end()
 	}
+}
+
+func (f *Feed) leave(w *Watch) (was bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, was = f.watches[w]; was {
+		delete(f.watches, w)
+		f.count.Add(-1)
+	}
+	return was
 }
 
 // Publish appends the events of some commands to the buffers. It keeps their values, but not the
@@ -158,14 +193,13 @@ func (w *Watch) take(events []fsm.Event) {
 
 // concerns reports whether an event is of a watched lock.
 func (w *Watch) concerns(e *fsm.Event) bool {
-	if !w.feed.accepts(e) {
+	if !Watched(e) {
 		return false
 	}
 	if w.exact {
 		return e.Name == w.name
 	}
-	_, once := fsm.OnceKey(e.Name)
-	return !once && strings.HasPrefix(e.Name, w.name)
+	return OfPrefix(e.Name, w.name)
 }
 
 func (w *Watch) signal() {

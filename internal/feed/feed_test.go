@@ -11,7 +11,7 @@ import (
 
 func watching(t *testing.T, name string) (*Feed, *Watch) {
 	t.Helper()
-	f := New(make(chan struct{}), all)
+	f := New(make(chan struct{}), attended)
 	w, err := f.Open(t.Context(), name, false)
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func watching(t *testing.T, name string) (*Feed, *Watch) {
 	return f, w
 }
 
-func all(*fsm.Event) bool { return true }
+func attended(context.Context, string, bool) func() { return func() {} }
 
 // granted are events of one command each, from index first on.
 func granted(first, n uint64) (events []fsm.Event) {
@@ -71,7 +71,7 @@ func TestAStateThatComesAsAWholeIsToldToThoseWhoWatch(t *testing.T) {
 func TestAFeedServesSoManyWatchesAndForgetsThoseWhoseContextHasEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := New(make(chan struct{}), all)
+		f := New(make(chan struct{}), attended)
 		ctx, cancel := context.WithCancel(t.Context())
 		for range WatchesMax {
 			if _, err := f.Open(ctx, "x", true); err != nil {
@@ -100,7 +100,7 @@ func TestTheEndOfAFeedEndsTheWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		closed := make(chan struct{})
-		f := New(closed, all)
+		f := New(closed, attended)
 		w, err := f.Open(t.Context(), "x", true)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestTheEndOfAFeedEndsTheWaiting(t *testing.T) {
 
 func TestAWatchIsToldOfItsLocksAlone(t *testing.T) {
 	t.Parallel()
-	f := New(make(chan struct{}), func(e *fsm.Event) bool { return e.Kind == fsm.EventGranted })
+	f := New(make(chan struct{}), attended)
 	told := func(name string, exact bool) *Watch {
 		w, err := f.Open(t.Context(), name, exact)
 		if err != nil {

@@ -6,7 +6,8 @@
 //	Challenge (a nonce)         --->
 //	                            <---   Open: who it is, signed with its key; what it has
 //	Welcome, or Refuse          --->
-//	                            <---   Propose, Ask, List, Next, Ready, Cancel, each with the number of a call
+//	                            <---   Propose, Ask, List, Next, Ready, Cancel, Watch, each with the number of a call
+//	                            <---   Unwatch, with the number of a watch
 //	Reply, to each but Cancel   --->
 //	Events, Gap, Pong           --->
 //	                            <---   Ping

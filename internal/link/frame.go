@@ -29,6 +29,8 @@ const (
 	KindGap
 	KindPing
 	KindPong
+	KindWatch
+	KindUnwatch
 )
 
 const (

@@ -62,6 +62,8 @@ func TestMessagesComeOutAsTheyWere(t *testing.T) {
 	r := Reply{Code: ReplyFailed, Unknown: true, Value: 1 << 50, Payload: []byte("data"), Text: "why"}
 	call := Call{Mode: 2, Millis: 70_000, Payload: []byte("command")}
 	refusal := Refuse{Code: RefuseOther, Text: "another group"}
+	pong := Pong{At: 300, Peers: []string{"a:1", "b:2"}}
+	watch := Watch{ID: 300, Exact: true, Name: "x"}
 	check := func(got any, err error, want any) {
 		t.Helper()
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -80,6 +82,10 @@ func TestMessagesComeOutAsTheyWere(t *testing.T) {
 	check(gotCall, err, call)
 	gotRefusal, err := ParseRefuse(refusal.Append(nil))
 	check(gotRefusal, err, refusal)
+	gotPong, err := ParsePong(pong.Append(nil))
+	check(gotPong, err, pong)
+	gotWatch, err := ParseWatch(watch.Append(nil))
+	check(gotWatch, err, watch)
 }
 
 // A length alone must take no memory.
@@ -149,7 +155,8 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = ParseChallenge(b)
 		_, _ = ParseWelcome(b)
-		_, _ = ParsePeers(b)
+		_, _ = ParsePong(b)
+		_, _ = ParseWatch(b)
 		_, _ = ParseRefuse(b)
 		_, _ = ParseCall(b)
 		_, _ = ParseReply(b)

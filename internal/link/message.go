@@ -44,6 +44,12 @@ type Welcome struct {
 	Peers []string
 }
 
+// Pong answers a Ping.
+type Pong struct {
+	At    uint64 // the last command whose news the client has by now
+	Peers []string
+}
+
 // RefuseCode says why a replica refuses a client.
 type RefuseCode uint8
 
@@ -67,6 +73,13 @@ type Call struct {
 	Mode    uint8  // seam.Class or seam.View
 	Millis  uint64 // until its caller gives up; 0: no bound
 	Payload []byte // an encoded command or question. Not to be kept
+}
+
+// Watch asks for the events of the lock of a name (Exact), or of all whose names begin with it.
+type Watch struct {
+	ID    uint64 // Unwatch has it
+	Exact bool
+	Name  string
 }
 
 // ReplyCode says how a call went.
@@ -145,7 +158,7 @@ func ParseOpen(b []byte) (o Open, err error) {
 
 // Append appends the message.
 func (w Welcome) Append(b []byte) []byte {
-	return AppendPeers(binary.AppendUvarint(append(b, w.Group[:]...), w.At), w.Peers)
+	return appendPeers(binary.AppendUvarint(append(b, w.Group[:]...), w.At), w.Peers)
 }
 
 // ParseWelcome reads it.
@@ -157,21 +170,23 @@ func ParseWelcome(b []byte) (w Welcome, err error) {
 	return w, p.done()
 }
 
-// AppendPeers appends addresses of replicas, which a Pong has, too.
-func AppendPeers(b []byte, peers []string) []byte {
+// Append appends the message.
+func (p Pong) Append(b []byte) []byte { return appendPeers(binary.AppendUvarint(b, p.At), p.Peers) }
+
+// ParsePong reads it.
+func ParsePong(b []byte) (pong Pong, err error) {
+	p := parser{rest: b}
+	pong.At, pong.Peers = p.uint(), p.peers()
+	return pong, p.done()
+}
+
+func appendPeers(b []byte, peers []string) []byte {
 	peers = peers[:min(len(peers), peersMax)]
 	b = binary.AppendUvarint(b, uint64(len(peers)))
 	for _, peer := range peers {
 		b = appendBytes(b, []byte(peer))
 	}
 	return b
-}
-
-// ParsePeers reads them.
-func ParsePeers(b []byte) ([]string, error) {
-	p := parser{rest: b}
-	peers := p.peers()
-	return peers, p.done()
 }
 
 // Append appends the message.
@@ -197,6 +212,22 @@ func ParseCall(b []byte) (c Call, err error) {
 	c.Mode, c.Millis = p.byte(), p.uint()
 	c.Payload = p.take(len(p.rest))
 	return c, p.done()
+}
+
+// Append appends the message.
+func (w Watch) Append(b []byte) []byte {
+	exact := byte(0)
+	if w.Exact {
+		exact = 1
+	}
+	return appendBytes(append(binary.AppendUvarint(b, w.ID), exact), []byte(w.Name))
+}
+
+// ParseWatch reads it.
+func ParseWatch(b []byte) (w Watch, err error) {
+	p := parser{rest: b}
+	w.ID, w.Exact, w.Name = p.uint(), p.byte() != 0, string(p.bytes(textMax))
+	return w, p.done()
 }
 
 // Append appends the message.

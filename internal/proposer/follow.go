@@ -1,6 +1,7 @@
 package proposer
 
 import (
+	"context"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -23,6 +24,9 @@ func (p *Proposer[G]) Follow(after uint64, f seam.Follower) {
 	defer p.follow.mu.Unlock()
 	p.follow.follower, p.follow.told = f, after
 }
+
+// Watch implements seam.Group: a replica applies everything.
+func (p *Proposer[G]) Watch(context.Context, string, bool) (end func()) { return func() {} }
 
 // Told is the last command of this group of which the follower has been told.
 func (p *Proposer[G]) Told() uint64 {

@@ -8,7 +8,8 @@
 //	G1  a command that was meant for a group that is given up never goes to the next
 //	G2  an error says whether an attempt may have been, or may still be, carried out; without an error there is an outcome
 //	G3  what Ask and Pages show of Now is at least what the follower has been told of
-//	G4  the follower is told of each command once, in the order of the log, or of a gap
+//	G4  the follower is told of each command once, in the order of the log, or of a gap: of those at least that concern the
+//	    sessions of this process, and the locks that it watches
 //
 // All methods are safe for concurrent use. The end of a context or of the node ends every call.
 // Errors are those of this package, and whatever ended the group for good.
@@ -67,12 +68,17 @@ type Group interface {
 	// Follow tells f what is applied from now on, but for commands up to a number, which it knows.
 	// It is called once, before everything else.
 	Follow(after uint64, f Follower)
+	// Watch has the follower told of the lock of this name (exact), or of all whose names begin with
+	// it, from the call on. It may wait, until ctx ends at the latest; if the group is out of reach, a
+	// gap tells of what was missed meanwhile. end ends it.
+	Watch(ctx context.Context, name string, exact bool) (end func())
 }
 
 // Follower is told what is applied. Its methods are called one after the other, and must be quick:
 // where the group is a replica, commands wait for them.
 type Follower interface {
-	// Applied takes the events of some commands, which are good until it returns.
+	// Applied takes the events of some commands, which are good until it returns. One of no kind says
+	// that there is no news up to its command.
 	Applied(events []fsm.Event)
 	// Gap says that events are missing up to a command, whose state came as a whole, perhaps of
 	// another group; those of later commands follow. ask answers questions of that state or a later

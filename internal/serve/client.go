@@ -23,6 +23,8 @@ const (
 	endTime  = time.Second      // for the last frames of a connection that ends
 	lagTime  = 2 * time.Second  // for a replica to catch up with what a client knows
 	lagPause = 20 * time.Millisecond
+
+	eventsMax = 1 << 20 // bytes of events in a frame, about
 )
 
 // client is a connection of a client.
@@ -40,8 +42,9 @@ type client struct {
 	calls map[uint64]*call
 
 	// Under Server.mu.
-	after uint64 // what is applied later is told
-	news  []fsm.Event
+	after   uint64 // what is applied later is told
+	news    []*fsm.Event
+	watches map[uint64]watched
 }
 
 // call is one that is under way.
@@ -53,7 +56,7 @@ type call struct {
 // serve is the life of a connection.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &client{s: s, conn: conn, cancel: cancel, out: link.NewWriter(conn), calls: make(map[uint64]*call)}
+	c := &client{s: s, conn: conn, cancel: cancel, out: link.NewWriter(conn), calls: make(map[uint64]*call), watches: make(map[uint64]watched)}
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		if err := c.out.Run(); err != nil {
@@ -175,7 +178,7 @@ func fault(format string, args ...any) error {
 func (c *client) take(ctx context.Context, f link.Frame) error {
 	switch f.Kind {
 	case link.KindPing:
-		return c.out.Send(link.KindPong, 0, link.AppendPeers(nil, c.s.cfg.Peers()))
+		return c.pong()
 	case link.KindNext, link.KindCancel:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -191,10 +194,32 @@ func (c *client) take(ctx context.Context, f link.Frame) error {
 			}
 		}
 		return nil
+	case link.KindWatch:
+		w, err := link.ParseWatch(f.Body)
+		if err == nil {
+			err = c.s.watch(c, w)
+		}
+		if err != nil {
+			return err
+		}
+		return c.out.Send(link.KindReply, f.Call, link.Reply{}.Append(nil))
+	case link.KindUnwatch:
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		c.s.unwatch(c, f.Call)
+		return nil
 	case link.KindPropose, link.KindAsk, link.KindList, link.KindReady:
 		return c.begin(ctx, f)
 	}
 	return fmt.Errorf("%w: of unknown kind %d", link.ErrMalformed, f.Kind)
+}
+
+// pong says that the client knows all news of the commands so far.
+func (c *client) pong() error {
+	peers := c.s.cfg.Peers()
+	c.s.mu.Lock() // the news of these commands are before it
+	defer c.s.mu.Unlock()
+	return c.out.Send(link.KindPong, 0, link.Pong{At: c.s.at, Peers: peers}.Append(nil))
 }
 
 // begin starts a call on a goroutine of its own.
@@ -248,17 +273,48 @@ func (c *client) reply(number uint64, r link.Reply) {
 	}
 }
 
+// note notes an event for the client, and reports whether it is the first one. The caller holds
+// Server.mu.
+func (c *client) note(e *fsm.Event) (first bool) {
+	n := len(c.news)
+	if e.Index <= c.after || n > 0 && c.news[n-1] == e {
+		return false
+	}
+	c.news = append(c.news, e)
+	return n == 0
+}
+
 // tell sends the client its news. The caller holds Server.mu.
 func (c *client) tell() {
-	err := link.ErrSlow
-	if !c.out.Full() {
-		err = c.out.Send(link.KindEvents, 0, fsm.AppendEvents(nil, c.news))
+	for news := c.news; len(news) > 0; {
+		n := frameOf(news)
+		events := make([]fsm.Event, n)
+		for i, e := range news[:n] {
+			events[i] = *e
+		}
+		news = news[n:]
+		err := link.ErrSlow
+		if !c.out.Full() {
+			err = c.out.Send(link.KindEvents, 0, fsm.AppendEvents(nil, events))
+		}
+		if errors.Is(err, link.ErrSlow) {
+			c.end(link.ErrSlow)
+		}
 	}
 	clear(c.news)
 	c.news = c.news[:0]
-	if errors.Is(err, link.ErrSlow) {
-		c.end(link.ErrSlow)
+}
+
+// frameOf is how many of some events go into one frame: whole commands.
+func frameOf(news []*fsm.Event) int {
+	size := 0
+	for i, e := range news {
+		if size >= eventsMax && e.Index != news[i-1].Index {
+			return i
+		}
+		size += len(e.Value) + len(e.Name) + len(e.Label)
 	}
+	return len(news)
 }
 
 // skip tells the client of a gap. The caller holds Server.mu.

@@ -35,10 +35,14 @@ type Server struct {
 
 	mu      sync.Mutex // of clients and of what each was told; held while news are queued
 	clients map[fsm.Process]*client
+	watches watches
+	at      uint64 // the last command
 }
 
 // New returns a server without clients.
-func New(cfg Config) *Server { return &Server{cfg: cfg, clients: make(map[fsm.Process]*client)} }
+func New(cfg Config) *Server {
+	return &Server{cfg: cfg, clients: make(map[fsm.Process]*client), watches: newWatches()}
+}
 
 // Run accepts clients until ctx ends or the listener fails, and returns when none is left. It closes
 // the listener.
@@ -66,24 +70,25 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) {
 	}
 }
 
-// Applied tells each client the events that concern its sessions.
+// Applied tells each client the events that concern its sessions, or a lock that it watches.
 func (s *Server) Applied(events []fsm.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.at = events[len(events)-1].Index
 	if len(s.clients) == 0 {
 		return
 	}
 	var concerned []*client
 	for i := range events {
 		e := &events[i]
-		c := s.clients[e.Session.Process()]
-		if c == nil || e.Index <= c.after || !news(e) {
-			continue
-		}
-		if len(c.news) == 0 {
+		if c := s.clients[e.Session.Process()]; c != nil && news(e) && c.note(e) {
 			concerned = append(concerned, c)
 		}
-		c.news = append(c.news, *e)
+		for c := range s.watches.of(e) {
+			if c.note(e) {
+				concerned = append(concerned, c)
+			}
+		}
 	}
 	for _, c := range concerned {
 		c.tell()
@@ -105,6 +110,7 @@ func news(e *fsm.Event) bool {
 func (s *Server) Skipped(last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.at = last
 	for _, c := range s.clients {
 		c.skip(last)
 	}
@@ -148,5 +154,8 @@ func (s *Server) leave(c *client) {
 	defer s.mu.Unlock()
 	if s.clients[c.process] == c {
 		delete(s.clients, c.process)
+	}
+	for id := range c.watches {
+		s.unwatch(c, id)
 	}
 }

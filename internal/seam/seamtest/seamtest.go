@@ -210,3 +210,6 @@ func (g *Group) Follow(after uint64, f seam.Follower) {
 	defer g.order.Unlock()
 	g.follower, g.after = f, after
 }
+
+// Watch implements seam.Group.
+func (g *Group) Watch(context.Context, string, bool) (end func()) { return func() {} }
