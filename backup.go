@@ -16,8 +16,8 @@ import (
 // writes what its own replica has, and marks that in the backup. Recover and Config.Restore make a
 // group of it, on any machine.
 //
-// Errors: that of w; that of ctx; ErrClosed; ErrNoQuorum for a node that belongs to no group. A second
-// call, at the same time or later, writes another backup.
+// Errors: that of w; that of ctx; ErrClosed; ErrNoQuorum for a node that belongs to no group;
+// ErrNeedsReplica on a client. A second call, at the same time or later, writes another backup.
 func (c *Cluster) Backup(ctx context.Context, w io.Writer) error {
 	switch {
 	case ctx == nil:

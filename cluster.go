@@ -3,13 +3,16 @@ package holdfast
 import (
 	"context"
 	"log/slog"
+	"net"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/client"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/feed"
 	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // Cluster is this process's node and its view of the fleet. It is safe for concurrent use.
@@ -30,7 +33,8 @@ type Cluster struct {
 }
 
 // Open starts this process's node and returns as soon as the local node runs: data directory
-// locked, port listening, gossip started. It does not wait for other nodes or a quorum; Ready does.
+// locked, port listening, gossip started; a client has none of these. It does not wait for other
+// nodes or a quorum; Ready does.
 // Cancelling ctx after Open has returned does not close the node. After an error nothing of the
 // node is left.
 //
@@ -70,9 +74,16 @@ func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg, log: cfg.Logger, clock: env.Clock, hooks: newHooks(cfg.Events, cfg.Logger)}
 	c.keeper = newKeeper(c)
-	if env.Node != nil {
+	var err error
+	switch {
+	case env.Node != nil:
 		c.node = env.Node(listener{c})
-	} else if err := c.newNode(env); err != nil {
+	case cfg.ClientOnly:
+		c.node, err = c.newClient(env)
+	default:
+		c.node, err = c.newNode(env)
+	}
+	if err != nil {
 		return nil, err
 	}
 	c.closing, c.group = c.node.Closing(), c.node.Group()
@@ -81,21 +92,42 @@ func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) newNode(env simenv.Env) error {
+func (c *Cluster) newNode(env simenv.Env) (seam.Node, error) {
 	cfg := &c.cfg
 	bind, err := cfg.bind()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.node = node.New(node.Config{
+	return node.New(node.Config{
 		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
 		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
 		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL, Restore: cfg.Restore,
 		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
 		ReplaceAfter: cfg.ReplaceAfter, HoldLevel: cfg.HoldLevel, MaxClockDrift: cfg.MaxClockDrift, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
 		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},
+	}), nil
+}
+
+func (c *Cluster) newClient(env simenv.Env) (seam.Node, error) {
+	cfg := &c.cfg
+	bind, err := cfg.bind()
+	if err != nil {
+		return nil, err
+	}
+	security, _, err := node.Security(cfg.Cluster, cfg.Secrets, cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	if env.Network == nil {
+		env.Network = transport.Dialer()
+	}
+	if env.Names == nil {
+		env.Names = net.DefaultResolver
+	}
+	return client.New(client.Config{
+		Cluster: cfg.Cluster, Name: cfg.Name, Bind: bind, Join: cfg.Join, TLS: security, MaxTTL: cfg.MaxTTL,
+		Network: env.Network, Resolver: env.Names, Logger: cfg.Logger, Listener: listener{c},
 	})
-	return nil
 }
 
 // stopped is nil while calls may begin, then the error that they return.
@@ -113,7 +145,8 @@ func (c *Cluster) joined(ctx context.Context) error { return c.explain(c.node.Jo
 // votes, or the voters are complete without it. A node that replaces a voter that left is ready
 // within seconds. A node that replaces a dead voter is ready some seconds after Config.ReplaceAfter,
 // which counts from the last message of that voter. Without a majority no node is ready. A node
-// whose group is about to yield to another of its name is ready when it belongs to the other.
+// whose group is about to yield to another of its name is ready when it belongs to the other. A
+// client is ready when a replica serves it that is.
 //
 // If ctx ends by its deadline, the error is also ErrNoQuorum, and its text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {
@@ -136,10 +169,11 @@ func (c *Cluster) Err() error {
 	}
 }
 
-// ID returns the node's id, a UUID that was minted with its data directory.
+// ID returns the node's id, a UUID that was minted with its data directory; a client has a new one
+// after each Open.
 func (c *Cluster) ID() string { return c.self.Node.String() }
 
-// Addr returns the address that other nodes reach this one at.
+// Addr returns the address that other nodes reach this one at, "" for a client.
 func (c *Cluster) Addr() string { return c.node.Status().Addr }
 
 // Close stops the node: its leases end at once with ErrLost and ErrClosed, and the node gives them
@@ -165,7 +199,7 @@ func (c *Cluster) Close() error {
 //
 // If ctx or the minute ends first, the node closes all the same, and the group removes it later. The
 // error is then that of the context, and ErrNoQuorum for a deadline. A second call, or one after
-// Close, returns ErrClosed.
+// Close, returns ErrClosed. Leave of a client is Close.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -184,7 +218,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 // *RemoveError (ErrNotRemoved) if Raft hears the node, where Leave of the node itself is the way, or
 // if it is the last voter. If ctx ends first, the error is that of the context, ErrUnknownOutcome,
 // and ErrNoQuorum for a deadline: the raft leader may carry the order out for ten more seconds.
-// Without a majority of the voters nothing can be removed.
+// Without a majority of the voters nothing can be removed. On a client: ErrNeedsReplica.
 func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
 	if ctx == nil {
 		return invalid("context", "is nil")

@@ -79,6 +79,15 @@ type Config struct {
 	TLS *tls.Config
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
 	Insecure bool
+	// ClientOnly makes this node a client: it never holds a replica, and costs the others next to
+	// nothing. All calls work as on any node, but for RemoveNode and Backup (ErrNeedsReplica). A client
+	// keeps one connection to one of the nodes with a replica, under the same Secrets or TLS, and goes to
+	// another if that one is gone: Join leads to the first, which names the others. It listens at no
+	// port, takes no part in gossip, has no DataDir, and is a new node after each Open. One that only
+	// asks questions leaves nothing in the group. Of this Config it uses Cluster, Name, Join, Secrets,
+	// TLS, TTL, MaxTTL, MaxClockDrift, Logger and Events; Restore, DataDir and BackupEvery are
+	// ErrInvalid. Its MaxTTL must not be above that of the other nodes.
+	ClientOnly bool
 	// TTL is the default time that a lease lives without renewal, 100 ms to MaxTTL. Default 15 s, or
 	// MaxTTL if that is shorter.
 	TTL time.Duration
@@ -208,6 +217,9 @@ func (c Config) validate() error {
 			refuse("Config.Join", "entry %q: %v", j, err)
 		}
 	}
+	if c.ClientOnly {
+		errs = append(errs, c.validateClient())
+	}
 	if c.Bootstrap < -1 || c.Bootstrap > nodesMax {
 		refuse("Config.Bootstrap", "%d is not -1 to %d", c.Bootstrap, nodesMax)
 	}
@@ -236,6 +248,21 @@ func (c Config) validate() error {
 			"if the others join this one")
 	}
 	return errors.Join(errs...)
+}
+
+// validateClient names the field that a client cannot have, or must have.
+func (c Config) validateClient() error {
+	switch {
+	case len(c.Join) == 0:
+		return invalid("Config.Join", "is empty, on a client: it leads to the nodes with a replica")
+	case c.DataDir != "":
+		return invalid("Config.DataDir", "is for a node with a replica, and this one is a client (ClientOnly)")
+	case c.Restore != nil:
+		return invalid("Config.Restore", "is for a node with a replica, and this one is a client (ClientOnly)")
+	case c.BackupEvery != 0:
+		return invalid("Config.BackupEvery", "is for a node with a replica, and this one is a client (ClientOnly)")
+	}
+	return nil
 }
 
 // public reports whether nodes of other machines may reach this one, as far as the Config tells. A

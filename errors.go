@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/client"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/feed"
@@ -64,6 +65,8 @@ var (
 	// joins as a new node. A node that the group has replaced while it was away comes back by
 	// itself, as the same node, without an error.
 	ErrRemoved = node.ErrRemoved
+	// ErrNeedsReplica: this node is a client, and one with a replica takes the call.
+	ErrNeedsReplica = client.ErrNeedsReplica
 	// ErrNotRemoved: the raft leader refuses to remove a node. The error is a *RemoveError.
 	ErrNotRemoved = errors.New("holdfast: the node is not removed")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
@@ -208,6 +211,7 @@ func (c *Cluster) apiError(err error) error {
 	var failed *consensus.FailedError
 	var greeting *node.RefusedError
 	var kept *node.KeptError
+	var longer *client.TTLError
 	switch {
 	case errors.As(err, &unknown):
 		return open(true, c.apiError(unknown.Cause))
@@ -225,6 +229,8 @@ func (c *Cluster) apiError(err error) error {
 		return &RemoveError{NodeID: kept.Node, Last: kept.Reason == fsm.ReasonLast}
 	case errors.Is(err, node.ErrUnknownNode):
 		return invalid("nodeID", "the group has never known such a node")
+	case errors.As(err, &longer):
+		return invalid("Config.MaxTTL", "%v, and the longest of the group is %v: a client does not raise it", c.cfg.MaxTTL, longer.Group)
 	case errors.As(err, &greeting):
 		return refused(greeting.Outcome)
 	case errors.Is(err, transport.ErrInvalid): // Bind was validated before

@@ -214,3 +214,24 @@ func ExampleCluster_BeginOnce() {
 	// <nil>
 	// true true <nil>
 }
+
+// A tool, or one of many processes, locks with the fleet without a replica of its own.
+func ExampleConfig_client() {
+	ctx := context.Background()
+	c := open(ctx) // a node of the fleet
+	defer c.Close()
+	tool, err := holdfast.Open(ctx, holdfast.Config{ClientOnly: true, Join: []string{c.Addr()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tool.Close()
+	err = tool.Do(ctx, "backup", func(ctx context.Context, l *holdfast.Lease) error {
+		_, err := c.TryAcquire(ctx, "backup")
+		fmt.Println(errors.Is(err, holdfast.ErrHeld))
+		return nil
+	})
+	fmt.Println(err, tool.Status().Role)
+	// Output:
+	// true
+	// <nil> client
+}

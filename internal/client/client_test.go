@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/client/clienttest"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
@@ -101,7 +104,7 @@ func TestALeaseOutlivesTheReplicaThatItsClientHangsOn(t *testing.T) {
 		for range 5 {
 			r.Stop()
 			time.Sleep(500 * time.Millisecond)
-			if err := r.Start("replica:1"); err != nil {
+			if err := r.Start("10.0.0.1:1"); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(3 * time.Second)
@@ -121,7 +124,7 @@ func TestALeaseOutlivesTheReplicaThatItsClientHangsOn(t *testing.T) {
 		time.Sleep(time.Second)
 		r.Stop()
 		r.Group.Propose(t.Context(), 0, fsm.Encode(fsm.ForceRelease{Name: "x", Token: uint64(forced), Reason: "stuck"}))
-		if err := r.Start("replica:1"); err != nil {
+		if err := r.Start("10.0.0.1:1"); err != nil {
 			t.Fatal(err)
 		}
 		if l := <-granted; l.Token() <= forced {
@@ -153,7 +156,7 @@ func TestALeaseOfAClientThatIsCutOffEndsInTime(t *testing.T) {
 		if _, err := b.TryAcquire(ctx, "y"); !errors.Is(err, holdfast.ErrNoQuorum) {
 			t.Errorf("without a replica: %v", err)
 		}
-		if err := r.Start("replica:1"); err != nil {
+		if err := r.Start("10.0.0.1:1"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Acquire(t.Context(), "x"); err != nil {
@@ -181,5 +184,152 @@ func TestAReleaseUnderWayWhenItsClientClosesIsNoLoss(t *testing.T) {
 		}
 		a.Close()
 		all.Wait()
+	})
+}
+
+func nodes(t *testing.T, r *clienttest.Replica) int {
+	t.Helper()
+	state, err := seam.Ask(t.Context(), r.Group, seam.Now, fsm.QueryGroup{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Nodes
+}
+
+func TestAClientIsKnownToTheGroupFromItsFirstLockToItsEnd(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		if _, err := a.Inspect(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		before := nodes(t, r)
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				if _, err := b.Acquire(t.Context(), fmt.Sprint(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if now := nodes(t, r); now != before+1 {
+			t.Errorf("%d nodes after a question and a lock, %d before", now, before)
+		}
+		if err := b.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if now := nodes(t, r); now != before {
+			t.Errorf("%d nodes after the client has left", now)
+		}
+	})
+}
+
+// The bound that a group is recovered by is raised by nodes with a replica alone.
+func TestAClientIsToldOfAMaxTTLAboveTheGroups(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := clienttest.New(transport.NewMemory(1), seamtest.New(clock.System().Now, fsm.Limits{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		r.MaxTTL = holdfast.TTLMax + 1
+		c := open(t, r, "a")
+		defer c.Close()
+		var field *holdfast.FieldError
+		if _, err := c.Acquire(t.Context(), "x"); !errors.As(err, &field) || field.Field != "Config.MaxTTL" {
+			t.Error(err)
+		}
+		if _, err := c.Inspect(t.Context(), "x"); err != nil {
+			t.Errorf("a question: %v", err)
+		}
+	})
+}
+
+func TestAClientTakesFewGoroutines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := clienttest.New(transport.NewMemory(1), seamtest.New(clock.System().Now, fsm.Limits{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		const clients = 40
+		before := bubbled()
+		for i := range clients {
+			c := open(t, r, fmt.Sprint(i))
+			defer c.Close()
+			if _, err := c.Acquire(t.Context(), fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if each := (bubbled() - before) / clients; each > 20 {
+			t.Errorf("a client and its replica's side of it take %d goroutines", each)
+		} else {
+			t.Logf("%d goroutines", each)
+		}
+	})
+}
+
+// bubbled counts the goroutines under virtual time: other tests have some, too.
+func bubbled() int {
+	all := make([]byte, 4<<20)
+	return strings.Count(string(all[:runtime.Stack(all, true)]), "synctest bubble")
+}
+
+func TestAReplicaThatIsIllSendsItsClientsAway(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		held, err := a.Acquire(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Ill.Store(true)
+		time.Sleep(time.Second)
+		if st := a.Status(); st.Ready || !strings.Contains(st.Waits, "ill") || r.Server.Clients() > 0 {
+			t.Errorf("ready %v, waits: %q, %d clients", st.Ready, st.Waits, r.Server.Clients())
+		}
+		r.Ill.Store(false)
+		time.Sleep(time.Second)
+		if st := a.Status(); !st.Ready || !held.Valid() {
+			t.Errorf("waits: %q, valid: %v", st.Waits, held.Valid())
+		}
+	})
+}
+
+// The fleet was recovered, or restored from a backup: its group is another one.
+func TestAClientGoesOnWithTheGroupThatHasTakenThePlaceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		held, err := a.Acquire(t.Context(), "x", holdfast.WithTTL(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if l, err := b.Acquire(context.Background(), "x"); err != nil || !l.Valid() {
+				t.Errorf("a call that waits over it: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		r.Stop()
+		other, err := clienttest.New(r.Network, seamtest.NewOf([16]byte{2}, clock.System().Now, fsm.Limits{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		if !held.Valid() {
+			t.Errorf("the lease ended at once: %v", held.Err())
+		}
+		<-held.Done()
+		if !errors.Is(held.Err(), holdfast.ErrYielded) {
+			t.Error(held.Err())
+		}
+		all.Wait()
+		if _, err := a.Acquire(t.Context(), "y"); err != nil {
+			t.Error(err)
+		}
+		other.Close()
 	})
 }

@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/client"
-	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -29,23 +26,16 @@ func TestAClientOfAFleetGoesToAnotherReplica(t *testing.T) {
 			Cluster: "test", Name: fmt.Sprint("n", i), Bind: fmt.Sprintf("10.0.0.%d:1", i+1), Bootstrap: 3, Voters: 3, Insecure: true,
 			Join: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Logger: log,
 		}
-		c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: network, Clients: true}), cfg)
+		c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: network}), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
 		nodes = append(nodes, c)
 	}
-	own := func(l seam.Listener) seam.Node {
-		n, err := client.New(client.Config{
-			Cluster: "test", Name: "client", Bind: "client:0", Join: []string{"10.0.0.1:1"}, Network: network, Logger: log, Listener: l,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return n
-	}
-	c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Clock: clock.System(), Node: own}), holdfast.Config{Name: "client", Logger: log})
+	c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: network}), holdfast.Config{
+		Cluster: "test", Name: "client", ClientOnly: true, Join: []string{"10.0.0.1:1"}, Logger: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,8 @@ type Group struct {
 	conn    *conn         // nil while there is none
 	changed chan struct{} // closed when there is another
 	group   [16]byte      // zero before the first
+	lives   int           // groups that were given up
+	maxTTL  time.Duration // of the group, the longest that a client may ask for
 	watches map[uint64]link.Watch
 	watched uint64 // the number of the last watch
 }
@@ -55,10 +57,10 @@ func (g *Group) now() (*conn, <-chan struct{}) {
 
 // show makes c the connection that calls use, nil for none, and returns what is watched by now. The
 // replica learns of a later watch by that itself.
-func (g *Group) show(c *conn, group [16]byte) []link.Watch {
+func (g *Group) show(c *conn, w link.Welcome) []link.Watch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.conn, g.group = c, group
+	g.conn, g.group, g.maxTTL = c, w.Group, w.MaxTTL
 	close(g.changed)
 	g.changed = make(chan struct{})
 	return slices.Collect(maps.Values(g.watches))
@@ -67,15 +69,30 @@ func (g *Group) show(c *conn, group [16]byte) []link.Watch {
 // begin goes on over a connection: its replica tells of what is watched and of later news, after the
 // command at. Watches begin before their gap is told: the state that is read after that has what was
 // missed.
-func (g *Group) begin(c *conn, group [16]byte, at uint64) error {
+func (g *Group) begin(c *conn, welcome link.Welcome) error {
 	first := g.id() == [16]byte{}
-	watches := g.show(c, group)
+	watches := g.show(c, welcome)
 	for _, w := range watches {
 		if err := c.out.Send(link.KindWatch, 0, w.Append(nil)); err != nil {
 			return err
 		}
 	}
-	return g.news.resume(c, at, first, len(watches) > 0)
+	return g.news.resume(c, welcome.At, first, len(watches) > 0)
+}
+
+// forsake gives the group up, if there was one: its calls end, and the next replica is one of another
+// group.
+func (g *Group) forsake() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.group == [16]byte{} {
+		return false
+	}
+	g.group, g.maxTTL = [16]byte{}, 0
+	g.lives++
+	close(g.changed)
+	g.changed = make(chan struct{})
+	return true
 }
 
 // Watch implements seam.Group. It waits for one answer of the replica; without one, the next
@@ -105,7 +122,7 @@ func (g *Group) Watch(ctx context.Context, name string, exact bool) (end func())
 	}
 }
 
-// ID is the id of the group, zero before there is one.
+// id is the id of the group, zero before there is one.
 func (g *Group) id() [16]byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,6 +189,21 @@ func (g *Group) drain(ctx context.Context) {
 	}
 }
 
+// bound is the longest TTL that a client may ask for, 0 before a replica has said it, with a channel
+// that closes when there is another connection.
+func (g *Group) bound() (time.Duration, <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.maxTTL, g.changed
+}
+
+// life is how many groups were given up before the present one.
+func (g *Group) life() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lives
+}
+
 // Waiting is how many calls wait for their turn.
 func (g *Group) Waiting() int {
 	g.mu.Lock()
@@ -203,11 +235,15 @@ func (g *Group) Propose(ctx context.Context, class seam.Class, cmd []byte) (out 
 // insist proposes a command until its outcome is known.
 func (g *Group) insist(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
 	var course retry.Course
+	life := g.life()
 	for {
 		if ctx.Err() != nil {
 			return fsm.Outcome{}, course.Unknown(), &seam.UnreachedError{Ended: ctx.Err()}
 		}
 		c, changed := g.now()
+		if g.life() != life { // what was meant for one group never goes to the next
+			return fsm.Outcome{}, course.Unknown(), seam.ErrSuperseded
+		}
 		result := retry.NotSent
 		if c != nil {
 			out, result, err = g.attempt(ctx, c, class, cmd)

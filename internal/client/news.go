@@ -91,7 +91,7 @@ func (n *news) resume(from *conn, at uint64, first, watches bool) error {
 	defer n.mu.Unlock()
 	n.from = from
 	if first {
-		n.told = max(n.told, at)
+		n.told = at
 	}
 	if at > n.told || watches {
 		return n.push(item{from: from, gap: at, force: watches}, 0)

@@ -24,16 +24,17 @@ import (
 const (
 	giveBackTime = time.Second // of Close, to give the leases back
 	drainTime    = giveBackTime / 2
-	greetPause   = time.Second // between two Hellos of a client that the group does not accept
 )
 
 // Config is what a Node is made with.
 type Config struct {
 	Cluster, Name string
 	Bind          string   // of the endpoint that it dials from
-	Join          []string // addresses of replicas, one at least
+	Join          []string // as that of any node
+	Resolver      membership.Resolver
 	TLS           *tls.Config
 	Network       transport.Network
+	MaxTTL        time.Duration // longest TTL that this process asks for
 	Logger        *slog.Logger
 	Listener      seam.Listener
 }
@@ -46,13 +47,17 @@ type Node struct {
 	group    *Group
 	endpoint transport.Endpoint
 
-	ctx                         context.Context
-	cancel                      context.CancelFunc
-	closing, done, gone, joined chan struct{}
+	ctx                 context.Context
+	cancel              context.CancelFunc
+	closing, done, gone chan struct{}
+	greeting            chan struct{} // has a value while a Hello is under way
+	lost                string        // the address of the replica that was lost last; of roam
 
 	mu      sync.Mutex
 	stopped error // what calls return: set when the node leaves or closes
 	closes  bool
+	hellos  int // that the group has answered
+	known   bool
 	peers   []string
 	waits   string
 	running sync.WaitGroup
@@ -67,7 +72,7 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: cfg.Logger, waits: "no replica was reached yet",
 		identity: identity{cluster: cfg.Cluster, key: key, process: fsm.Process{Node: fsm.KeyNode(public), Incarnation: 1}},
-		closing:  make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), joined: make(chan struct{}),
+		closing:  make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), greeting: make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.group = newGroup(n.closing)
@@ -89,60 +94,77 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	n.cfg.Listener.Identified(fsm.SessionID{Node: id.Node, Incarnation: id.Incarnation}, n.log)
 	n.Go(n.group.news.run)
 	n.Go(n.roam)
-	n.Go(n.greet)
 	return nil
 }
 
-// greet makes this process known to the group, for as long as that takes.
-func (n *Node) greet(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := n.Hello(ctx)
-		if err == nil {
-			close(n.joined)
-			return
-		}
-		if ctx.Err() == nil {
-			n.log.Warn("the group does not accept this client yet", "error", err)
-		}
-		select {
-		case <-time.After(greetPause):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// Hello implements seam.Node.
+// Hello implements seam.Node. A client says it when the group asks for it, by refusing a call that
+// opens a session: one that only asks questions leaves no record. Of many calls at a time one says it.
 func (n *Node) Hello(ctx context.Context) error {
-	id := n.identity.process
-	out, _, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name, Level: fsm.LevelKnown}))
-	if err == nil && out.Code != fsm.CodeOK {
-		err = &node.RefusedError{Outcome: out}
-	}
-	return err
-}
-
-// Joined implements seam.Node.
-func (n *Node) Joined(ctx context.Context) error {
+	before := n.answeredHellos()
 	select {
-	case <-n.joined:
-		return n.Stopped()
-	case <-n.closing:
-		return n.Stopped()
+	case n.greeting <- struct{}{}:
+		defer func() { <-n.greeting }()
 	case <-ctx.Done():
 		return &seam.UnreachedError{Ended: ctx.Err()}
+	case <-n.closing:
+		return n.Stopped()
+	}
+	if n.answeredHellos() != before {
+		return nil
+	}
+	id := n.identity.process
+	out, unknown, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name, Level: fsm.LevelKnown}))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = n.known || unknown || err == nil
+	switch {
+	case err != nil:
+		return err
+	case out.Code != fsm.CodeOK:
+		return &node.RefusedError{Outcome: out}
+	}
+	n.hellos++
+	return nil
+}
+
+func (n *Node) answeredHellos() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hellos
+}
+
+// Joined implements seam.Node: a replica has taken this node in.
+func (n *Node) Joined(ctx context.Context) error {
+	for {
+		if err := n.Stopped(); err != nil {
+			return err
+		}
+		longest, changed := n.group.bound()
+		switch {
+		case longest >= n.cfg.MaxTTL:
+			return nil
+		case longest > 0:
+			return &TTLError{Group: longest}
+		}
+		select {
+		case <-changed:
+		case <-n.closing:
+		case <-ctx.Done():
+			return &seam.UnreachedError{Ended: ctx.Err()}
+		}
 	}
 }
 
 // Ready implements seam.Node: the replica that serves this node is ready.
 func (n *Node) Ready(ctx context.Context) error {
-	if err := n.Joined(ctx); err != nil {
-		return err
-	}
 	for attempt := 1; ; attempt++ {
+		if err := n.Stopped(); err != nil {
+			return err
+		}
 		c, changed := n.group.now()
 		if c != nil {
 			if r, _, err := c.call(ctx, link.KindReady, link.Call{}); err == nil && r.Code == link.ReplyOK {
-				return n.Stopped()
+				return nil
 			}
 		}
 		if err := n.group.again(ctx, seam.Committed, seam.ErrNoGroup, attempt, changed); err != nil {
@@ -206,16 +228,17 @@ func (n *Node) Close() {
 
 // giveBack says good-bye to the group, which ends the sessions of this process.
 func (n *Node) giveBack() bool {
-	select {
-	case <-n.joined:
-	default:
-		return n.cfg.Listener.Empty()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 	defer cancel()
 	short, done := context.WithTimeout(ctx, drainTime)
 	n.group.drain(short)
 	done()
+	n.mu.Lock()
+	known := n.known
+	n.mu.Unlock()
+	if !known {
+		return true
+	}
 	id := n.identity.process
 	cmd := fsm.Encode(fsm.Goodbye{Node: id.Node, Incarnation: id.Incarnation, Departure: fsm.Gone})
 	for attempt := 1; ctx.Err() == nil; attempt++ {
@@ -249,6 +272,16 @@ func (n *Node) Leave(ctx context.Context) error {
 // ErrNeedsReplica: a node with a replica takes this call, and a client does not.
 var ErrNeedsReplica = errors.New("holdfast: this node is a client: a node with a replica takes this call")
 
+// TTLError says that this process may ask for longer TTLs than the group knows of. A client does not
+// raise that bound: a group that is recovered waits for the leases of the former one by it.
+type TTLError struct {
+	Group time.Duration // its longest
+}
+
+func (e *TTLError) Error() string {
+	return fmt.Sprintf("holdfast: the longest TTL of the group is %v, and this client may ask for more", e.Group)
+}
+
 // RemoveNode implements seam.Node. No client may say what is about the members of the group.
 func (n *Node) RemoveNode(context.Context, fsm.Node, string) error { return ErrNeedsReplica }
 
@@ -258,9 +291,8 @@ func (n *Node) Backup(context.Context, io.Writer) error { return ErrNeedsReplica
 // Status implements seam.Node.
 func (n *Node) Status() seam.Status {
 	own := membership.Member{Meta: membership.Meta{Node: n.identity.process.Node.String(), Name: n.cfg.Name}, Local: true}
-	c, _ := n.group.now()
 	waits := n.Missing()
-	st := seam.Status{Members: []membership.Member{own}, Admission: n.group.Waiting(), Serves: c != nil && waits == "", Waits: waits, Knows: fsm.LevelKnown}
+	st := seam.Status{Members: []membership.Member{own}, Admission: n.group.Waiting(), Serves: waits == "" && n.Stopped() == nil, Waits: waits, Knows: fsm.LevelKnown}
 	if id := n.group.id(); id != [16]byte{} {
 		st.ClusterID = fsm.Node(id).String()
 	}
@@ -269,16 +301,8 @@ func (n *Node) Status() seam.Status {
 
 // Missing implements seam.Node.
 func (n *Node) Missing() string {
-	c, _ := n.group.now()
-	select {
-	case <-n.joined:
-		if c != nil {
-			return ""
-		}
-	default:
-		if c != nil {
-			return "the group has not accepted this client yet"
-		}
+	if c, _ := n.group.now(); c != nil {
+		return ""
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -39,9 +40,10 @@ type Open struct {
 
 // Welcome answers an Open.
 type Welcome struct {
-	Group [16]byte
-	At    uint64 // news of later commands follow
-	Peers []string
+	Group  [16]byte
+	At     uint64        // news of later commands follow
+	MaxTTL time.Duration // the longest that a client may ask for, whole milliseconds
+	Peers  []string
 }
 
 // Pong answers a Ping.
@@ -158,7 +160,8 @@ func ParseOpen(b []byte) (o Open, err error) {
 
 // Append appends the message.
 func (w Welcome) Append(b []byte) []byte {
-	return appendPeers(binary.AppendUvarint(append(b, w.Group[:]...), w.At), w.Peers)
+	b = binary.AppendUvarint(append(b, w.Group[:]...), w.At)
+	return appendPeers(binary.AppendUvarint(b, uint64(w.MaxTTL/time.Millisecond)), w.Peers)
 }
 
 // ParseWelcome reads it.
@@ -166,6 +169,7 @@ func ParseWelcome(b []byte) (w Welcome, err error) {
 	p := parser{rest: b}
 	copy(w.Group[:], p.take(len(w.Group)))
 	w.At = p.uint()
+	w.MaxTTL = time.Duration(min(p.uint(), uint64(fsm.TTLMax/time.Millisecond))) * time.Millisecond
 	w.Peers = p.peers()
 	return w, p.done()
 }

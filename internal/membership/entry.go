@@ -98,6 +98,17 @@ func checkHost(host string) error {
 	return nil
 }
 
+// Resolve returns the addresses that join entries lead to, ip:port, and why some of them lead to none.
+func Resolve(ctx context.Context, r Resolver, entries []string) (addrs []string, failed error) {
+	for _, entry := range entries {
+		ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+		found, err := resolve(ctx, r, entry)
+		cancel()
+		addrs, failed = append(addrs, found...), errors.Join(failed, err)
+	}
+	return addrs, failed
+}
+
 // resolve returns the addresses of an entry, ip:port.
 func resolve(ctx context.Context, r Resolver, entry string) ([]string, error) {
 	if err := ParseJoin(entry); err != nil {

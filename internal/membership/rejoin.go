@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -195,14 +194,7 @@ func (g *Gossip) here() map[string]bool {
 // targets resolves the join entries and adds the last addresses of failed members. The error names
 // entries that it could not resolve.
 func (g *Gossip) targets() ([]string, error) {
-	var addrs []string
-	var failed error
-	for _, entry := range g.entries {
-		ctx, cancel := context.WithTimeout(g.rejoining, lookupLimit)
-		found, err := resolve(ctx, g.resolver, entry)
-		cancel()
-		addrs, failed = append(addrs, found...), errors.Join(failed, err)
-	}
+	addrs, failed := Resolve(g.rejoining, g.resolver, g.entries)
 	for _, m := range g.table.list() {
 		if m.State == Failed {
 			addrs = append(addrs, m.Addr)

@@ -6,15 +6,15 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// serveClients lets clients hang on this node's replica, where Env says so: no Config can have a
-// client yet.
+// serveClients lets clients hang on this node's replica.
 func (n *Node) serveClients() {
-	if !n.cfg.Env.Clients {
-		return
-	}
 	listener := n.endpoint.Listener(transport.KindClient)
 	n.Go(func(ctx context.Context) { n.clients.Run(ctx, listener) })
 }
+
+// well reports whether clients are served better here than at no other replica: not by one that is ill,
+// or whose node leaves.
+func (n *Node) well() bool { return n.Stopped() == nil && !n.illness.state.Load().ill }
 
 // addresses are those of the nodes with a replica, as gossip knows them: where clients go
 // when this one is gone.

@@ -15,7 +15,9 @@ func (c *client) work(kind link.Kind, m link.Call) (func(context.Context, uint64
 	switch kind {
 	case link.KindReady:
 		return func(ctx context.Context, _ uint64, _ *call) link.Reply {
-			return failed(c.s.cfg.Ready(ctx), false)
+			err := c.s.cfg.Ready(ctx)
+			_ = c.pong() // a client that is ready knows where the other replicas are
+			return failed(err, false)
 		}, nil
 	case link.KindPropose:
 		cmd, err := c.allowed(m)

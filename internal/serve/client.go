@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,7 +35,6 @@ type client struct {
 	cancel  context.CancelFunc // of all that goes on here
 	out     *link.Writer
 	process fsm.Process
-	group   [16]byte
 	under   atomic.Int32 // calls under way
 	all     sync.WaitGroup
 
@@ -72,7 +72,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	c.all.Wait()
 	writing.Wait()
 	_ = conn.Close()
-	if errors.Is(err, link.ErrMalformed) || errors.As(err, new(link.Refuse)) {
+	refusal, refused := errors.AsType[link.Refuse](err)
+	if errors.Is(err, link.ErrMalformed) || refused && refusal.Code != link.RefuseLater {
 		s.cfg.Logger.Warn("refused a client", "from", conn.RemoteAddr(), "client", c.process.Node, "error", err)
 	}
 }
@@ -131,6 +132,8 @@ func (c *client) open(ctx context.Context, frames *link.Reader) error {
 		return fmt.Errorf("%w: kind %d in the place of an Open", link.ErrMalformed, f.Kind)
 	case o.Version != link.Version:
 		return fault("this replica speaks version %d of the protocol for clients, not %d", link.Version, o.Version)
+	case !c.s.cfg.Well():
+		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
 	case o.Cluster != c.s.cfg.Cluster:
 		return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of cluster %q, not %q", c.s.cfg.Cluster, o.Cluster)}
 	}
@@ -141,8 +144,7 @@ func (c *client) open(ctx context.Context, frames *link.Reader) error {
 	if err != nil {
 		return err
 	}
-	c.group = state.Cluster
-	welcome := link.Welcome{Group: state.Cluster, At: state.Commands, Peers: c.s.cfg.Peers()}
+	welcome := link.Welcome{Group: state.Cluster, At: state.Commands, MaxTTL: cmp.Or(state.MaxTTL, fsm.TTLMax), Peers: c.s.cfg.Peers()}
 	return c.out.Send(link.KindWelcome, 0, welcome.Append(nil))
 }
 
@@ -214,8 +216,12 @@ func (c *client) take(ctx context.Context, f link.Frame) error {
 	return fmt.Errorf("%w: of unknown kind %d", link.ErrMalformed, f.Kind)
 }
 
-// pong says that the client knows all news of the commands so far.
+// pong says that the client knows all news of the commands so far. It ends the connection of a
+// replica that another one would serve better.
 func (c *client) pong() error {
+	if !c.s.cfg.Well() {
+		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
+	}
 	peers := c.s.cfg.Peers()
 	c.s.mu.Lock() // the news of these commands are before it
 	defer c.s.mu.Unlock()

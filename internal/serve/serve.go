@@ -26,6 +26,7 @@ type Config struct {
 	Group   seam.Group  // the way of the replica's own callers
 	Peers   func() []string
 	Ready   func(context.Context) error
+	Well    func() bool // the replica can serve: else its clients go to another
 	Logger  *slog.Logger
 }
 

@@ -29,7 +29,7 @@ type peer struct {
 // meet opens a connection; change spoils its Open.
 func meet(t *testing.T, from transport.Endpoint, change func(*link.Open)) *peer {
 	t.Helper()
-	conn, err := from.Dial(t.Context(), "replica:1", transport.KindClient)
+	conn, err := from.Dial(t.Context(), "10.0.0.1:1", transport.KindClient)
 	if err != nil {
 		t.Fatal(err)
 	}

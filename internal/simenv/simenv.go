@@ -24,7 +24,6 @@ type Env struct {
 	Fleeting bool
 	Names    membership.Resolver
 	Node     func(seam.Listener) seam.Node // nothing else of Env matters to it but the Clock
-	Clients  bool                          // the node serves clients: no Config can have one yet
 	Limits   fsm.Limits                    // of the group; the same on all nodes
 	// Level is the feature level that the node says it knows, and LevelPause the time for which all
 	// have known the next before the group rises to it; 0: as ever.

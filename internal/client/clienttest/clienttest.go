@@ -5,6 +5,7 @@ package clienttest
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,8 @@ type Replica struct {
 	Server  *serve.Server
 	Network *transport.Memory
 	Addr    string
+	MaxTTL  time.Duration // of its clients
+	Ill     atomic.Bool
 
 	serves   atomic.Pointer[serve.Server] // Server, for what the group tells
 	node     seam.Node
@@ -41,7 +44,7 @@ func New(network *transport.Memory, group *seamtest.Group) (*Replica, error) {
 	if err := r.node.Open(context.Background()); err != nil {
 		return nil, err
 	}
-	if err := r.Start("replica:1"); err != nil {
+	if err := r.Start("10.0.0.1:1"); err != nil {
 		return nil, err
 	}
 	r.Group.Follow(0, follower{r})
@@ -56,7 +59,7 @@ func (r *Replica) Start(addr string) (err error) {
 	r.Addr = addr
 	r.Server = serve.New(serve.Config{
 		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: r.Group,
-		Peers: func() []string { return nil }, Ready: r.node.Ready, Logger: slog.New(slog.DiscardHandler),
+		Peers: func() []string { return nil }, Ready: r.node.Ready, Well: func() bool { return !r.Ill.Load() }, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.serves.Store(r.Server)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +76,7 @@ func (r *Replica) Stop() {
 	_ = r.endpoint.Close()
 }
 
-// Close ends the replica.
+// Close ends the replica, also one that was stopped.
 func (r *Replica) Close() {
 	r.Stop()
 	r.node.Close()
@@ -84,6 +87,7 @@ func (r *Replica) Client(name string, log *slog.Logger) func(seam.Listener) seam
 	return func(l seam.Listener) seam.Node {
 		n, err := client.New(client.Config{
 			Cluster: Cluster, Name: name, Bind: name + ":0", Join: []string{r.Addr}, Network: r.Network, Logger: log, Listener: l,
+			Resolver: net.DefaultResolver, MaxTTL: r.MaxTTL,
 		})
 		if err != nil {
 			panic(err)

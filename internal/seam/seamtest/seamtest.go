@@ -35,13 +35,16 @@ type Group struct {
 }
 
 // New returns a group that serves. now reads the clock that ends sessions.
-func New(now func() lease.Instant, l fsm.Limits) *Group {
+func New(now func() lease.Instant, l fsm.Limits) *Group { return NewOf([16]byte{1}, now, l) }
+
+// NewOf is New of a group with an id.
+func NewOf(cluster [16]byte, now func() lease.Instant, l fsm.Limits) *Group {
 	g := &Group{now: now, m: fsm.New()}
 	g.m.Limit(l)
 	g.times = expiry.New(0, func(id fsm.SessionID, late time.Duration) { g.expired(id, late) })
 	g.timekeeper = expiry.NewTimekeeper(g.times, now, func() expiry.Group { return replica{g} },
 		func(f func(context.Context)) bool { f(context.Background()); return true })
-	g.apply(fsm.Encode(fsm.Birth{Cluster: [16]byte{1}}))
+	g.apply(fsm.Encode(fsm.Birth{Cluster: cluster}))
 	g.apply(fsm.Encode(fsm.Serve{}))
 	g.apply(fsm.Encode(fsm.RaiseTTL{TTL: fsm.TTLMax}))
 	return g
