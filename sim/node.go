@@ -96,14 +96,13 @@ func (n *Node) TryOpen() (*holdfast.Cluster, error) {
 	if n.s.opts.Diskless {
 		n.empty()
 	}
-	dir, err := n.storage().openDir(cfg.Cluster)
-	if err != nil {
-		return nil, err
-	}
 	every := uint64(max(0, n.s.opts.SnapshotEvery))
-	env := simenv.Env{
-		Network: n.s.net, Clock: n.clock, Dir: dir, Fleeting: n.s.opts.Diskless,
-		SnapshotEvery: every, SnapshotKeep: every / 8,
+	env := simenv.Env{Network: n.s.net, Clock: n.clock, Fleeting: n.s.opts.Diskless, SnapshotEvery: every, SnapshotKeep: every / 8}
+	if !cfg.ClientOnly {
+		var err error
+		if env.Dir, err = n.storage().openDir(cfg.Cluster); err != nil {
+			return nil, err
+		}
 	}
 	if n.s.opts.Env != nil {
 		n.s.opts.Env(n.i, &env)

@@ -66,7 +66,7 @@ type Options struct {
 	// environment, else 1.
 	Seed uint64
 	// Config may change the configuration of node i; Bind, Join and DataDir are the simulation's
-	// own.
+	// own. A client (holdfast.Config.ClientOnly) is a node, too: let it be one of the last.
 	Config func(i int, cfg *holdfast.Config)
 	// Env may change what node i runs on, for the tests of this module: no Config says such things.
 	Env func(i int, env *simenv.Env)

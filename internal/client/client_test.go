@@ -286,12 +286,12 @@ func TestAReplicaThatIsIllSendsItsClientsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Ill.Store(true)
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		if st := a.Status(); st.Ready || !strings.Contains(st.Waits, "ill") || r.Server.Clients() > 0 {
 			t.Errorf("ready %v, waits: %q, %d clients", st.Ready, st.Waits, r.Server.Clients())
 		}
 		r.Ill.Store(false)
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		if st := a.Status(); !st.Ready || !held.Valid() {
 			t.Errorf("waits: %q, valid: %v", st.Waits, held.Valid())
 		}

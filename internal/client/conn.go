@@ -18,8 +18,8 @@ import (
 
 const (
 	openTime   = 4 * time.Second        // for a connection to be opened: a replica may have to catch up first
-	pingPause  = 300 * time.Millisecond // between two pings
-	silentTime = 900 * time.Millisecond // without a byte of the replica: then another one is looked for
+	pingPause  = 250 * time.Millisecond // between two pings. After two without a frame another replica is looked for
+	idlePause  = time.Second            // the same of a node without a session
 )
 
 // errGone: the connection has ended.
@@ -122,8 +122,8 @@ func (c *conn) end(cause error) {
 }
 
 // run reads and writes until the connection ends; tell takes the frames that answer no call, as
-// they come.
-func (c *conn) run(ctx context.Context, tell func(link.Frame) error) error {
+// they come. While idle says so, it may take longer to find a silent replica.
+func (c *conn) run(ctx context.Context, idle func() bool, tell func(link.Frame) error) error {
 	defer context.AfterFunc(ctx, func() { c.end(ctx.Err()) })()
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -131,7 +131,7 @@ func (c *conn) run(ctx context.Context, tell func(link.Frame) error) error {
 			c.end(err)
 		}
 	})
-	all.Go(c.watch)
+	all.Go(func() { c.watch(idle) })
 	for {
 		f, err := c.frames.Next()
 		if err == nil {
@@ -153,19 +153,21 @@ func (c *conn) run(ctx context.Context, tell func(link.Frame) error) error {
 }
 
 // watch pings the replica, and ends the connection when it is silent.
-func (c *conn) watch() {
-	ticker := time.NewTicker(pingPause)
-	defer ticker.Stop()
-	silent, before := time.Duration(0), int64(0)
+func (c *conn) watch(idle func() bool) {
+	missed, before := 0, int64(0)
 	for {
+		pause := pingPause
+		if idle() {
+			pause = idlePause
+		}
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
 		case <-c.gone:
 			return
 		}
 		if now := c.heard.Load(); now != before {
-			silent, before = 0, now
-		} else if silent += pingPause; silent > silentTime {
+			missed, before = 0, now
+		} else if missed++; missed == 2 {
 			c.end(fmt.Errorf("holdfast: the replica at %s is silent", c.addr))
 			return
 		}

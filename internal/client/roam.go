@@ -186,7 +186,7 @@ func (n *Node) hang(ctx context.Context, m met) error {
 	if err := n.group.begin(m.conn, m.welcome); err != nil {
 		m.conn.end(err)
 	}
-	err := m.conn.run(ctx, func(f link.Frame) error { return n.take(m.conn, f) })
+	err := m.conn.run(ctx, n.cfg.Listener.Empty, func(f link.Frame) error { return n.take(m.conn, f) })
 	n.group.show(nil, m.welcome)
 	return fmt.Errorf("%s: %w", m.conn.addr, err)
 }
