@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	openTime   = 4 * time.Second        // for a connection to be opened: a replica may have to catch up first
-	pingPause  = 250 * time.Millisecond // between two pings. After two without a frame another replica is looked for
-	idlePause  = time.Second            // the same of a node without a session
+	openTime  = 4 * time.Second        // for a connection to be opened: a replica may have to catch up first
+	pingPause = 250 * time.Millisecond // between two pings. After two without a frame another replica is looked for
+	idlePause = time.Second            // the same of a node without a session
 )
 
 // errGone: the connection has ended.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/frozen"
 )
@@ -15,16 +16,17 @@ func TestEveryFrameIsWrittenAndReadAsItWas(t *testing.T) {
 	signed := SignedBytes(c, "fleet", 5, []byte("binding"))
 	bodies := map[Kind][]byte{
 		KindChallenge: c.Append(nil), KindOpen: o.Append(nil),
-		KindWelcome: Welcome{Group: [16]byte{3}, At: 300, Peers: []string{"a:1", "b:2"}}.Append(nil),
+		KindWelcome: Welcome{Group: [16]byte{3}, At: 300, MaxTTL: time.Minute, Peers: []string{"a:1", "b:2"}}.Append(nil),
 		KindRefuse:  Refuse{Code: RefuseLater, Text: "why"}.Append(nil),
 		KindPropose: Call{Mode: 2, Millis: 70_000, Payload: []byte("command")}.Append(nil),
 		KindAsk:     Call{Mode: 1, Payload: []byte("question")}.Append(nil),
 		KindReply:   Reply{Code: ReplyFailed, Unknown: true, Value: 1 << 50, Payload: []byte("data"), Text: "why"}.Append(nil),
-		KindEvents:  []byte("events"), KindPong: AppendPeers(nil, []string{"a:1"}),
+		KindEvents:  []byte("events"), KindPong: Pong{At: 300, Peers: []string{"a:1"}}.Append(nil),
+		KindWatch: Watch{ID: 7, Exact: true, Name: "x"}.Append(nil),
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version %d\nsigned %x\n", Version, signed)
-	for kind := KindChallenge; kind <= KindPong; kind++ {
+	for kind := KindChallenge; kind <= KindUnwatch; kind++ {
 		frame := AppendFrame(nil, kind, 1<<40, bodies[kind])
 		fmt.Fprintf(&b, "frame %d %x\n", kind, frame)
 		f, err := NewReader(bytes.NewReader(frame), ReplyMax).Next()
