@@ -100,6 +100,7 @@ func TestTheLevelRisesWhenTheWholeFleetKnowsItAndAnOlderVersionIsThenRefused(t *
 		if err := c.Ready(until(time.Minute)); !errors.Is(err, holdfast.ErrIncompatible) {
 			t.Errorf("an older version that joins is told %v", err)
 		}
+		<-c.Done() // Ready ends a moment before, and Err is nil until then
 		refusedAsOlder(t, c.Err(), "the group is at level 2, which version ")
 		absent.Close()
 		knows[absent.Index()] = 3
