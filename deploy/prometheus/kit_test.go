@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,23 @@ func node(t *testing.T) *client.Registry {
 	if err := orders.Check(ctx, "order/7", 1); !errors.Is(err, fence.ErrStale) {
 		t.Fatal(err)
 	}
+	for !has(t, registry, "holdfast_hold_seconds") { // a hook is called a moment after what it tells of
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("no hook has told of the end of the lease")
+		}
+	}
 	return registry
+}
+
+func has(t *testing.T, r *client.Registry, name string) bool {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
 }
 
 // exported are the series of a registry by name, as labels with the values of each; those that a
