@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// actFlags are those of what only an operator may do.
+type actFlags struct {
+	reason string
+	token  uint64
+	force  bool
+}
+
+// deed is what a command is about to do.
+type deed struct {
+	question string // asked before; "": nothing is destroyed
+	do       func(context.Context) error
+	said     string // when it is done, to people
+	done     any    // the same, to tools
+}
+
+// act is a command that changes something. The fleet is asked first what is meant, then the
+// operator, who may take time, and then it is done.
+func (a *app) act(use, short, long string, nargs int, register func(*pflag.FlagSet), plan func(context.Context, *holdfast.Cluster, []string) (*deed, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: use, GroupID: groupAct, Short: short, Long: long, Args: cobra.ExactArgs(nargs)}
+	cmd.RunE = a.joined(func(ctx context.Context, c *holdfast.Cluster, args []string) error {
+		bounded, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		d, err := plan(bounded, c, args)
+		if err != nil {
+			return err
+		}
+		if d.question != "" {
+			if err := a.sure(d.question); err != nil {
+				return err
+			}
+		}
+		bounded, cancel = context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		if err := d.do(bounded); err != nil {
+			return err
+		}
+		if a.format != "table" {
+			return a.printJSON(d.done)
+		}
+		a.say("%s", clean(d.said))
+		return nil
+	})
+	if register != nil {
+		register(cmd.Flags())
+	}
+	cmd.Flags().BoolVar(&a.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// deeds as tools see them.
+type (
+	grantDeed struct {
+		Done  string         `json:"done"`
+		Name  string         `json:"name"`
+		Token holdfast.Token `json:"token"`
+	}
+	nodeDeed struct {
+		Done   string `json:"done"`
+		NodeID string `json:"node_id"`
+	}
+	keyDeed struct {
+		Done string `json:"done"`
+		Key  string `json:"key"`
+	}
+	limitDeed struct {
+		Done  string `json:"done"`
+		Name  string `json:"name"`
+		Limit int    `json:"limit"`
+	}
+)
+
+func (f *actFlags) needReason(flags *pflag.FlagSet) {
+	flags.StringVar(&f.reason, "reason", "", "why: the holders, every watch and the logs have it (required)")
+}
+
+func (f *actFlags) onGrant(flags *pflag.FlagSet) {
+	f.needReason(flags)
+	flags.Uint64Var(&f.token, "token", 0, "of the grant, where a lock has several (default: that of the only holder)")
+}
+
+func (f *actFlags) checkReason() error {
+	if strings.TrimSpace(f.reason) == "" {
+		return &exit{codeUsage, errors.New("a reason is missing"), "Say --reason TEXT: whoever loses something by it wants to know why."}
+	}
+	return nil
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	f := &actFlags{}
+	return a.act("release NAME --force --reason TEXT", "End a grant without its holder's consent",
+		`release ends the grant at once. The holder may not have heard of it when the next holder begins: only
+the token keeps its late writes out. request-release asks the holder instead.`, 1,
+		func(flags *pflag.FlagSet) {
+			f.onGrant(flags)
+			flags.BoolVar(&f.force, "force", false, "required: the holder is not asked")
+		},
+		func(ctx context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			if !f.force {
+				return nil, &exit{codeUsage, errors.New("release takes a lock from its holder"), "Say --force, or ask the holder: holdfast request-release."}
+			}
+			name := args[0]
+			h, err := f.grant(ctx, c, name)
+			return &deed{
+				question: fmt.Sprintf("%q is taken from %s (token %d), which may still write.", name, who(h), h.Token),
+				do:       func(ctx context.Context) error { return c.ForceRelease(ctx, name, h.Token, f.reason) },
+				said:     fmt.Sprintf("the grant of %q with token %d is over", name, h.Token),
+				done:     grantDeed{"release", name, h.Token},
+			}, err
+		})
+}
+
+func (a *app) requestReleaseCommand() *cobra.Command {
+	f := &actFlags{}
+	return a.act("request-release NAME --reason TEXT", "Ask the holder of a lock to release it",
+		"request-release closes the holder's Lease.Wanted, with the reason. It ends no grant.", 1, f.onGrant,
+		func(ctx context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			name := args[0]
+			h, err := f.grant(ctx, c, name)
+			return &deed{
+				do:   func(ctx context.Context) error { return c.RequestRelease(ctx, name, h.Token, f.reason) },
+				said: fmt.Sprintf("%s is asked to release %q", who(h), name),
+				done: grantDeed{"request-release", name, h.Token},
+			}, err
+		})
+}
+
+// grant is the grant that is meant: the one with the token, or the only one.
+func (f *actFlags) grant(ctx context.Context, c *holdfast.Cluster, name string) (holdfast.Holder, error) {
+	if err := f.checkReason(); err != nil {
+		return holdfast.Holder{}, err
+	}
+	info, err := c.Inspect(ctx, name)
+	if err != nil {
+		return holdfast.Holder{}, err
+	}
+	holders := info.Holders
+	if f.token != 0 {
+		holders = slices.DeleteFunc(slices.Clone(holders), func(h holdfast.Holder) bool { return uint64(h.Token) != f.token })
+	}
+	switch len(holders) {
+	case 1:
+		return holders[0], nil
+	case 0:
+		return holdfast.Holder{}, &exit{codeFailed, fmt.Errorf("nobody holds %q, or not with that token", name), "See `holdfast lock NAME`."}
+	}
+	return holdfast.Holder{}, &exit{codeUsage, fmt.Errorf("%q has %d holders", name, len(holders)), "Say which one: --token, as `holdfast lock NAME` has it."}
+}
+
+func who(h holdfast.Holder) string {
+	if h.Label != "" {
+		return h.Node + " (" + h.Label + ")"
+	}
+	return h.Node
+}
+
+func (a *app) revokeNodeCommand() *cobra.Command {
+	f := &actFlags{}
+	return a.act("revoke-node NODE --reason TEXT", "End all grants of a node that is dead",
+		`revoke-node states that the node NODE is dead; `+"`holdfast lock`"+` shows the ids of holders. If its process
+lives after all, two holders rely on a lock, and only tokens keep the late writes out.`, 1, f.needReason,
+		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			id, err := args[0], f.checkReason()
+			return &deed{
+				question: fmt.Sprintf("All locks of %s are taken away: is its process dead?", args[0]),
+				do:       func(ctx context.Context) error { return c.RevokeNode(ctx, id, f.reason) },
+				said:     fmt.Sprintf("node %s holds nothing any more", id),
+				done:     nodeDeed{"revoke-node", id},
+			}, err
+		})
+}
+
+func (a *app) forgetOnceCommand() *cobra.Command {
+	return a.act("forget-once KEY", "Forget that a Once key is finished: the next call runs it again", "", 1, nil,
+		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			return &deed{
+				question: fmt.Sprintf("The next call runs %q again.", args[0]),
+				do:       func(ctx context.Context) error { return c.ForgetOnce(ctx, args[0]) },
+				said:     fmt.Sprintf("the key %q is forgotten", args[0]),
+				done:     keyDeed{"forget-once", args[0]},
+			}, nil
+		})
+}
+
+func (a *app) resizeCommand() *cobra.Command {
+	return a.act("resize NAME PERMITS", "Give a semaphore another number of permits",
+		"resize ends no lease. The number before is accepted as well from then on, so that callers can be changed without a pause.", 2, nil,
+		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			permits, err := strconv.Atoi(args[1])
+			if err != nil {
+				return nil, &exit{codeUsage, fmt.Errorf("%q is no number of permits", args[1]), "Say it as in: holdfast resize thumbnails 8"}
+			}
+			return &deed{
+				do:   func(ctx context.Context) error { return c.ResizeLimit(ctx, args[0], permits) },
+				said: fmt.Sprintf("%q has %d permits", args[0], permits),
+				done: limitDeed{"resize", args[0], permits},
+			}, nil
+		})
+}

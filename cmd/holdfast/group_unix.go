@@ -1,0 +1,128 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// group is the process group of a command. Its leader is the guard, a process of this program: it
+// ends the group when we are gone, however we have ended, and while it lives the group's number is
+// nobody else's.
+type group struct {
+	id       int
+	guard    *exec.Cmd
+	lifeline io.WriteCloser // its end tells the guard that we are gone
+	terminal bool           // the command has been given ours
+	done     chan struct{}  // closed when the command has ended
+}
+
+// passedOn are the signals that a command gets from us.
+func passedOn() []os.Signal {
+	return []os.Signal{
+		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	}
+}
+
+// startGroup starts a command in a group of its own.
+func startGroup(cmd *exec.Cmd, grace time.Duration) (g *group, err error) {
+	adopt()
+	g = &group{done: make(chan struct{})}
+	if err := g.startGuard(grace); err != nil {
+		return nil, err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.id}
+	if ours, err := unix.IoctlGetInt(0, unix.TIOCGPGRP); err == nil && ours == unix.Getpgrp() {
+		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty, g.terminal = true, 0, true
+	}
+	if err := cmd.Start(); err != nil {
+		g.dismiss()
+		return nil, err
+	}
+	go func() {
+		defer close(g.done)
+		_ = endOf(cmd)
+	}()
+	return g, nil
+}
+
+// startGuard starts the guard, and waits until no signal but SIGKILL can end it.
+func (g *group) startGuard(grace time.Duration) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	g.guard = exec.Command(self, guardName, grace.String())
+	g.guard.Env = []string{}
+	g.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ready, err := g.guard.StdoutPipe()
+	if err == nil {
+		g.lifeline, err = g.guard.StdinPipe()
+	}
+	if err == nil {
+		err = g.guard.Start()
+	}
+	if err != nil {
+		return err
+	}
+	g.id = g.guard.Process.Pid
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil {
+		g.dismiss()
+		return err
+	}
+	return nil
+}
+
+// signal sends a signal to all of the group. The guard heeds none.
+func (g *group) signal(sig os.Signal) { _ = unix.Kill(-g.id, sig.(syscall.Signal)) }
+
+// end ends the command: SIGTERM, and SIGKILL after grace.
+func (g *group) end(grace time.Duration) {
+	g.signal(syscall.SIGTERM)
+	g.signal(syscall.SIGCONT) // one that is stopped cannot end
+	select {
+	case <-g.done:
+	case <-time.After(grace):
+		g.signal(syscall.SIGKILL)
+		<-g.done
+	}
+}
+
+// clear ends what the command has left behind in its group.
+func (g *group) clear(grace time.Duration) {
+	if g.terminal { // takes the terminal back, which only a process that ignores SIGTTOU may do from behind
+		signal.Ignore(syscall.SIGTTOU)
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+	}
+	g.signal(syscall.SIGTERM)
+	g.signal(syscall.SIGCONT)
+	g.dismiss()
+	for deadline := time.Now().Add(grace); g.left(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			g.signal(syscall.SIGKILL)
+			return
+		}
+	}
+}
+
+// left reports whether the group has a process, after waiting for those that have ended.
+func (g *group) left() bool {
+	for pid := 1; pid > 0; {
+		pid, _ = unix.Wait4(-g.id, nil, unix.WNOHANG, nil)
+	}
+	return unix.Kill(-g.id, 0) == nil
+}
+
+// dismiss ends the guard, and nothing else.
+func (g *group) dismiss() {
+	_, _ = io.WriteString(g.lifeline, guardDismissed)
+	_ = g.lifeline.Close()
+	_ = endOf(g.guard)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/view"
+)
+
+// child is a command to run while leases are valid.
+type child struct {
+	path   string
+	args   []string
+	env    []string
+	grace  time.Duration
+	leases []*holdfast.Lease
+}
+
+// supervise runs the command to its end, and returns its code. The error is an *exit, of a command
+// that could not be started, or whose lease was lost.
+func (a *app) supervise(ch *child, signals *relay) (code int, err error) {
+	cmd := exec.Command(ch.path, ch.args[1:]...)
+	cmd.Args[0] = ch.args[0]
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = ch.env, a.in, a.out, a.err
+	group, err := startGroup(cmd, ch.grace)
+	if err != nil {
+		return 0, &exit{codeNotRunnable, err, "See whether the file is a program of this machine."}
+	}
+	if signals.passTo(group.signal) { // it came before there was somebody to pass it to
+		group.signal(signals.asked())
+	}
+	defer signals.passTo(nil)
+	lost := a.watchOver(ch, group)
+	group.clear(ch.grace)
+	if lost != nil {
+		return 0, lostExit(lost)
+	}
+	return codeOf(cmd.ProcessState), nil
+}
+
+// watchOver waits for the end of the command, and ends it when a lease is lost, which it returns.
+func (a *app) watchOver(ch *child, group *group) (lost error) {
+	first, last := ch.leases[0], ch.leases[len(ch.leases)-1]
+	for {
+		select {
+		case <-group.done:
+			return nil
+		case <-first.Done():
+			lost = first.Err()
+		case <-last.Done():
+			lost = last.Err()
+		case j := <-last.Jeopardy():
+			if j.Safe {
+				a.say("the lease is safe again")
+			} else {
+				a.say("the lease cannot be renewed (%v): the command is ended in %s", j.Cause, view.Words(j.Remaining.Seconds()))
+			}
+			continue
+		}
+		a.say("the lease is lost (%v): the command gets SIGTERM, and SIGKILL after %v", lost, ch.grace)
+		group.end(ch.grace)
+		return lost
+	}
+}
+
+// codeOf is the code of a process that has ended, as the shell says it.
+func codeOf(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return codeSignal + int(status.Signal())
+	}
+	return state.ExitCode()
+}
+
+// endOf waits for a process; only that it could not be waited for is an error.
+func endOf(cmd *exec.Cmd) error {
+	var code *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &code) {
+		return err
+	}
+	return nil
+}
