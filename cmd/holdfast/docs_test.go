@@ -17,8 +17,7 @@ const docsHead = `# The command holdfast
 For whoever operates a fleet: it asks the fleet who holds what and why, runs commands under a lock, and
 does what only an operator may do.
 
-    go install github.com/holdfast-go/holdfast/cmd/holdfast@latest
-    cd cmd/holdfast && go install .        # from a clone
+    cd cmd/holdfast && go install .        # in a clone: it is a module of its own
 
 It joins the fleet as a [client](operations.md#clients): without a replica, a vote or a port of its own,
 over one TCP connection to any node with a replica. One forwarded port is enough.
