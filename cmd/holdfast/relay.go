@@ -55,16 +55,29 @@ func (r *relay) deliver(sig os.Signal) {
 	}
 }
 
-// passTo sends what follows to a command, or with nil to nobody. It reports whether the end was
-// asked for before.
-func (r *relay) passTo(to func(os.Signal)) (ended bool) {
+// passTo starts a command, and sends it what follows. A signal that arrives while the command starts
+// reaches it, too: it waits until the command can be signalled. So does the one that asked for the end
+// before.
+func (r *relay) passTo(start func() (signal func(os.Signal), err error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.to = to
-	if to == nil && r.ended != nil { // the command is over, and so is the waiting for another run of it
+	to, err := start()
+	if err != nil {
+		return err
+	}
+	if r.to = to; r.ended != nil {
+		to(r.ended)
+	}
+	return nil
+}
+
+// over says that the command is over. If its end was asked for, so is the waiting for another run of it.
+func (r *relay) over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.to = nil; r.ended != nil {
 		r.cancel()
 	}
-	return r.ended != nil
 }
 
 // asked is the signal that asked for the end, nil for none.

@@ -26,14 +26,17 @@ func (a *app) supervise(ch *child, signals *relay) (code int, err error) {
 	cmd := exec.Command(ch.path, ch.args[1:]...)
 	cmd.Args[0] = ch.args[0]
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = ch.env, a.in, a.out, a.err
-	group, err := startGroup(cmd, ch.grace)
+	var group *group
+	err = signals.passTo(func() (func(os.Signal), error) {
+		if group, err = startGroup(cmd, ch.grace); err != nil {
+			return nil, err
+		}
+		return group.signal, nil
+	})
 	if err != nil {
 		return 0, &exit{codeNotRunnable, err, "See whether the file is a program of this machine."}
 	}
-	if signals.passTo(group.signal) { // it came before there was somebody to pass it to
-		group.signal(signals.asked())
-	}
-	defer signals.passTo(nil)
+	defer signals.over()
 	lost := a.watchOver(ch, group)
 	group.clear(ch.grace)
 	if lost != nil {
