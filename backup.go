@@ -13,11 +13,12 @@ import (
 // Backup writes the state of the group, as it was at one command: values, finished Once keys, and who
 // held what. It is a stream with a version and a checksum, and other calls go on meanwhile: a slow w
 // costs memory for what changes until it ends. A node that reaches no majority within some seconds
-// writes what its own replica has, and marks that in the backup. Recover and Config.Restore make a
-// group of it, on any machine.
+// writes what its own replica has, and marks that in the backup. On a client the replica that it hangs
+// on writes the backup. Recover and Config.Restore make a group of it, on any machine.
 //
-// Errors: that of w; that of ctx; ErrClosed; ErrNoQuorum for a node that belongs to no group;
-// ErrNeedsReplica on a client. A second call, at the same time or later, writes another backup.
+// Errors: that of w; that of ctx; ErrClosed; ErrNoQuorum for a node that belongs to no group; on a
+// client that of a connection that ended in between. What was written before an error is no backup. A
+// second call, at the same time or later, writes another one.
 func (c *Cluster) Backup(ctx context.Context, w io.Writer) error {
 	switch {
 	case ctx == nil:

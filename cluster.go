@@ -218,7 +218,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 // *RemoveError (ErrNotRemoved) if Raft hears the node, where Leave of the node itself is the way, or
 // if it is the last voter. If ctx ends first, the error is that of the context, ErrUnknownOutcome,
 // and ErrNoQuorum for a deadline: the raft leader may carry the order out for ten more seconds.
-// Without a majority of the voters nothing can be removed. On a client: ErrNeedsReplica.
+// Without a majority of the voters nothing can be removed.
 func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
 	if ctx == nil {
 		return invalid("context", "is nil")

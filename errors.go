@@ -65,8 +65,6 @@ var (
 	// joins as a new node. A node that the group has replaced while it was away comes back by
 	// itself, as the same node, without an error.
 	ErrRemoved = node.ErrRemoved
-	// ErrNeedsReplica: this node is a client, and one with a replica takes the call.
-	ErrNeedsReplica = client.ErrNeedsReplica
 	// ErrNotRemoved: the raft leader refuses to remove a node. The error is a *RemoveError.
 	ErrNotRemoved = errors.New("holdfast: the node is not removed")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
@@ -210,7 +208,7 @@ func (c *Cluster) apiError(err error) error {
 	var unreached *seam.UnreachedError
 	var failed *consensus.FailedError
 	var greeting *node.RefusedError
-	var kept *node.KeptError
+	var kept *seam.KeptError
 	var longer *client.TTLError
 	switch {
 	case errors.As(err, &unknown):
@@ -227,7 +225,7 @@ func (c *Cluster) apiError(err error) error {
 		return dirError(fmt.Errorf("holdfast: the replica has failed: %w", err))
 	case errors.As(err, &kept):
 		return &RemoveError{NodeID: kept.Node, Last: kept.Reason == fsm.ReasonLast}
-	case errors.Is(err, node.ErrUnknownNode):
+	case errors.Is(err, seam.ErrUnknownNode):
 		return invalid("nodeID", "the group has never known such a node")
 	case errors.As(err, &longer):
 		return invalid("Config.MaxTTL", "%v, and the longest of the group is %v: a client does not raise it", c.cfg.MaxTTL, longer.Group)

@@ -99,7 +99,8 @@ func replicas(list []seam.Replica) []Replica {
 	return all
 }
 
-// Members returns what gossip sees now, this node included. It does no I/O.
+// Members returns what gossip sees now, this node included. It does no I/O. On a client it is what
+// its replica saw: see Status.
 func (c *Cluster) Members() []Member {
 	now := c.node.Status()
 	members := make([]Member, 0, len(now.Members))
@@ -137,7 +138,9 @@ func roles(now seam.Status) map[string]Role {
 	return roles
 }
 
-// Status returns a snapshot of this node. It does no I/O.
+// Status returns a snapshot of this node. It does no I/O. A client shows of its fleet (the replicas,
+// the raft leader, Term, Applied, Level, Plan) what its replica told it last. Ready asks the replica;
+// after that a call of Status or Members that finds an answer older than a second asks for the next.
 func (c *Cluster) Status() Status {
 	now := c.node.Status()
 	st := Status{

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,6 +137,46 @@ func TestALeaseOutlivesTheReplicaThatItsClientHangsOn(t *testing.T) {
 		}
 	})
 }
+
+// A backup comes in pieces, and a connection that ends between two would leave one that looks whole.
+func TestABackupWhoseReplicaGoesAwayInBetweenIsAnError(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, _ *holdfast.Cluster) {
+		for i := range 16 { // 1 MiB: four pieces
+			if _, err := a.Acquire(t.Context(), fmt.Sprint("x", i), holdfast.WithValue(make([]byte, 64<<10))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var whole bytes.Buffer
+		if err := a.Backup(t.Context(), &whole); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := holdfast.CheckBackup(&whole); err != nil || info.Names != 16 {
+			t.Fatalf("%+v: %v", info, err)
+		}
+		stop := sync.OnceFunc(r.Stop)
+		cut := writer(func(b []byte) (int, error) {
+			go stop()
+			synctest.Wait()
+			return len(b), nil
+		})
+		if err := a.Backup(t.Context(), cut); err == nil || !strings.Contains(err.Error(), "cut short") {
+			t.Errorf("a backup whose replica was stopped in between: %v", err)
+		}
+		full := errors.New("no space left on device")
+		if err := r.Start("10.0.0.1:1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Backup(t.Context(), writer(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) {
+			t.Errorf("a writer that fails: %v", err)
+		}
+	})
+}
+
+// writer is a function that is an io.Writer.
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // Cut off from all replicas a lease ends in time: not before its validity is over, and not after.
 func TestALeaseOfAClientThatIsCutOffEndsInTime(t *testing.T) {

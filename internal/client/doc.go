@@ -12,4 +12,5 @@
 //	group.go  the way to the group: seam.Group
 //	news.go   what the replica tells, in the order of the log
 //	conn.go   one connection
+//	operate.go  what an operator asks, and orders
 package client

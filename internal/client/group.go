@@ -307,6 +307,8 @@ func replyError(r link.Reply) error {
 		return seam.ErrSuperseded
 	case link.ReplyFailed:
 		return fmt.Errorf("holdfast: at the replica: %s", r.Text)
+	case link.ReplyUnknownNode:
+		return seam.ErrUnknownNode
 	}
 	return seam.ErrNoGroup
 }
@@ -395,7 +397,23 @@ func (g *Group) Pages(ctx context.Context, view seam.View, q fsm.QueryLocks) ite
 // pages yields the pages of one state. begun says whether there was one; without an error the caller
 // has all that it wants.
 func (c *conn) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yield func(fsm.LocksPage, error) bool) (begun bool, err error) {
-	p, err := c.begin(ctx, link.KindList, link.Call{Mode: uint8(view), Payload: fsm.EncodeQuestion(q)})
+	return c.stream(ctx, link.KindList, link.Call{Mode: uint8(view), Payload: fsm.EncodeQuestion(q)}, func(payload []byte) (more bool, err error) {
+		answer, err := fsm.DecodeAnswer(payload)
+		if err != nil {
+			return false, err
+		}
+		page, ok := q.Read(answer)
+		if !ok {
+			return false, fmt.Errorf("%w: no page", link.ErrMalformed)
+		}
+		return yield(page, nil), nil
+	})
+}
+
+// stream is a call with several replies: take has the payload of each, and wants more or not. begun
+// says whether there was one; without an error take has had all that it wants.
+func (c *conn) stream(ctx context.Context, kind link.Kind, m link.Call, take func([]byte) (more bool, err error)) (begun bool, err error) {
+	p, err := c.begin(ctx, kind, m)
 	if err != nil {
 		return false, errGone
 	}
@@ -410,18 +428,10 @@ func (c *conn) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yiel
 		case len(r.Payload) == 0:
 			return begun, nil
 		}
-		answer, err := fsm.DecodeAnswer(r.Payload)
-		if err != nil {
-			return begun, err
-		}
-		page, ok := q.Read(answer)
-		if !ok {
-			return begun, fmt.Errorf("%w: no page", link.ErrMalformed)
-		}
 		begun = true
-		if !yield(page, nil) {
+		if more, err := take(r.Payload); err != nil || !more {
 			_ = c.out.Send(link.KindCancel, p.number, nil)
-			return true, nil
+			return true, err
 		}
 		if err := c.out.Send(link.KindNext, p.number, nil); err != nil {
 			return true, errGone

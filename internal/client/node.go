@@ -5,9 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -60,6 +58,8 @@ type Node struct {
 	known   bool
 	peers   []string
 	waits   string
+	fleet   seam.Fleet // as a replica has told it last
+	looked  time.Time  // when it was asked
 	running sync.WaitGroup
 }
 
@@ -164,6 +164,7 @@ func (n *Node) Ready(ctx context.Context) error {
 		c, changed := n.group.now()
 		if c != nil {
 			if r, _, err := c.call(ctx, link.KindReady, link.Call{}); err == nil && r.Code == link.ReplyOK {
+				n.look(ctx, c)
 				return nil
 			}
 		}
@@ -269,9 +270,6 @@ func (n *Node) Leave(ctx context.Context) error {
 	return err
 }
 
-// ErrNeedsReplica: a node with a replica takes this call, and a client does not.
-var ErrNeedsReplica = errors.New("holdfast: this node is a client: a node with a replica takes this call")
-
 // TTLError says that this process may ask for longer TTLs than the group knows of. A client does not
 // raise that bound: a group that is recovered waits for the leases of the former one by it.
 type TTLError struct {
@@ -280,23 +278,6 @@ type TTLError struct {
 
 func (e *TTLError) Error() string {
 	return fmt.Sprintf("holdfast: the longest TTL of the group is %v, and this client may ask for more", e.Group)
-}
-
-// RemoveNode implements seam.Node. No client may say what is about the members of the group.
-func (n *Node) RemoveNode(context.Context, fsm.Node, string) error { return ErrNeedsReplica }
-
-// Backup implements seam.Node. A client has no state to write.
-func (n *Node) Backup(context.Context, io.Writer) error { return ErrNeedsReplica }
-
-// Status implements seam.Node.
-func (n *Node) Status() seam.Status {
-	own := membership.Member{Meta: membership.Meta{Node: n.identity.process.Node.String(), Name: n.cfg.Name}, Local: true}
-	waits := n.Missing()
-	st := seam.Status{Members: []membership.Member{own}, Admission: n.group.Waiting(), Serves: waits == "" && n.Stopped() == nil, Waits: waits, Knows: fsm.LevelKnown}
-	if id := n.group.id(); id != [16]byte{} {
-		st.ClusterID = fsm.Node(id).String()
-	}
-	return st
 }
 
 // Missing implements seam.Node.

@@ -1,11 +1,14 @@
 package contract_test
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit"
@@ -64,9 +67,56 @@ func TestAClientLocksWithTheNodesOfItsFleetUnderTheirSecrets(t *testing.T) {
 		}
 		release(t, l)
 	}
-	if err := errors.Join(b.RemoveNode(within(t, time.Second), list[0].ID(), "why"), b.Backup(within(t, time.Second), &strings.Builder{})); !errors.Is(err, holdfast.ErrNeedsReplica) {
-		t.Error(err)
+}
+
+// A tool of an operator is a client: what it shows of the fleet is what its replica knows.
+func TestAnOperatorAtAClientSeesTheFleetRemovesADeadNodeAndTakesABackup(t *testing.T) {
+	t.Parallel()
+	list := fleet(t, 3, func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter, cfg.DataDir = time.Hour, t.TempDir() })
+	allReady(t, list)
+	c := clientOf(t, []string{list[0].Addr()})
+	if err := c.Ready(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
 	}
+	st, of := c.Status(), list[0].Status()
+	if len(st.Voters) != 3 || st.RaftLeader != of.RaftLeader || st.Term != of.Term || st.Applied == 0 || st.Level != of.Level || st.Role != holdfast.RoleClient {
+		t.Errorf("a client that is ready shows %+v, its replica %+v", st, of)
+	}
+	voters, own := 0, 0
+	for _, m := range c.Members() {
+		if m.Role == holdfast.RoleVoter && m.Addr != "" && m.State == holdfast.StateAlive && !m.Local {
+			voters++
+		}
+		if m.Local && m.ID == c.ID() && m.Role == holdfast.RoleClient {
+			own++
+		}
+	}
+	if voters != 3 || own != 1 || len(c.Members()) != 4 {
+		t.Errorf("its members are %+v", c.Members())
+	}
+
+	get(t, list[1], "kept", holdfast.WithValue([]byte("v")))
+	var whole bytes.Buffer
+	if err := c.Backup(within(t, 20*time.Second), &whole); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := holdfast.CheckBackup(&whole); err != nil || info.ClusterID != st.ClusterID || info.Names != 1 || info.Unconfirmed {
+		t.Errorf("the backup of a client is %+v: %v", info, err)
+	}
+
+	var kept *holdfast.RemoveError
+	if err := c.RemoveNode(within(t, 20*time.Second), list[1].ID(), "why not"); !errors.As(err, &kept) || kept.Last || kept.NodeID != list[1].ID() {
+		t.Errorf("removing a node that lives: %v", err)
+	}
+	if err := c.RemoveNode(within(t, 20*time.Second), uuid.NewString(), "why not"); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("removing a node that there never was: %v", err)
+	}
+	dead := list[2].ID()
+	list[2].Close()
+	polled(t, "the removal of a dead node", func() bool { // Raft has heard it a moment ago
+		return c.RemoveNode(within(t, 20*time.Second), dead, "its machine burnt") == nil
+	})
+	polled(t, "the client to see two voters", func() bool { return len(c.Status().Voters) == 2 })
 }
 
 func TestAClientWithAnotherSecretIsServedByNobodyAndSaysSo(t *testing.T) {

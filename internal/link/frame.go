@@ -31,6 +31,9 @@ const (
 	KindPong
 	KindWatch
 	KindUnwatch
+	KindFleet
+	KindRemove
+	KindBackup
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
@@ -22,11 +23,12 @@ func TestEveryFrameIsWrittenAndReadAsItWas(t *testing.T) {
 		KindAsk:     Call{Mode: 1, Payload: []byte("question")}.Append(nil),
 		KindReply:   Reply{Code: ReplyFailed, Unknown: true, Value: 1 << 50, Payload: []byte("data"), Text: "why"}.Append(nil),
 		KindEvents:  []byte("events"), KindPong: Pong{At: 300, Peers: []string{"a:1"}}.Append(nil),
-		KindWatch: Watch{ID: 7, Exact: true, Name: "x"}.Append(nil),
+		KindWatch: Watch{ID: 7, Exact: true, Name: "x"}.Append(nil), KindFleet: Call{Millis: 300}.Append(nil),
+		KindRemove: Call{Payload: Order{Node: fsm.Node{7}, Reason: "why"}.Append(nil)}.Append(nil), KindBackup: Call{}.Append(nil),
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version %d\nsigned %x\n", Version, signed)
-	for kind := KindChallenge; kind <= KindUnwatch; kind++ {
+	for kind := KindChallenge; kind <= KindBackup; kind++ {
 		frame := AppendFrame(nil, kind, 1<<40, bodies[kind])
 		fmt.Fprintf(&b, "frame %d %x\n", kind, frame)
 		f, err := NewReader(bytes.NewReader(frame), ReplyMax).Next()

@@ -86,6 +86,9 @@ func TestMessagesComeOutAsTheyWere(t *testing.T) {
 	check(gotPong, err, pong)
 	gotWatch, err := ParseWatch(watch.Append(nil))
 	check(gotWatch, err, watch)
+	order := Order{Node: fsm.Node{1, 2}, Reason: "why"}
+	gotOrder, err := ParseOrder(order.Append(nil))
+	check(gotOrder, err, order)
 }
 
 // A length alone must take no memory.
@@ -157,6 +160,7 @@ func FuzzParse(f *testing.F) {
 		_, _ = ParseWelcome(b)
 		_, _ = ParsePong(b)
 		_, _ = ParseWatch(b)
+		_, _ = ParseOrder(b)
 		_, _ = ParseRefuse(b)
 		_, _ = ParseCall(b)
 		_, _ = ParseReply(b)

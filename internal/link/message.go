@@ -70,11 +70,18 @@ type Refuse struct {
 
 func (r Refuse) Error() string { return "holdfast: refused: " + r.Text }
 
-// Call is a Propose, an Ask or a List.
+// Call is what the replica answers with one reply, or, for a List and a Backup, with one after the
+// other, each when the client wants it (Next), until one without a payload.
 type Call struct {
 	Mode    uint8  // seam.Class or seam.View
 	Millis  uint64 // until its caller gives up; 0: no bound
-	Payload []byte // an encoded command or question. Not to be kept
+	Payload []byte // an encoded command, question or Order. Not to be kept
+}
+
+// Order is what an operator wants to be done about a node.
+type Order struct {
+	Node   fsm.Node
+	Reason string
 }
 
 // Watch asks for the events of the lock of a name (Exact), or of all whose names begin with it.
@@ -89,13 +96,15 @@ type ReplyCode uint8
 
 // Codes of a reply.
 const (
-	ReplyOK         ReplyCode = iota
-	ReplyOverload             // too many calls are under way
-	ReplyEnded                // its time was over
-	ReplyNoGroup              // the replica has no group
-	ReplySuperseded           // its group is given up
-	ReplyGone                 // the replica ends
-	ReplyFailed               // Text
+	ReplyOK          ReplyCode = iota
+	ReplyOverload              // too many calls are under way
+	ReplyEnded                 // its time was over
+	ReplyNoGroup               // the replica has no group
+	ReplySuperseded            // its group is given up
+	ReplyGone                  // the replica ends
+	ReplyFailed                // Text
+	ReplyUnknownNode           // the group has never known the node
+	ReplyKept                  // the raft leader refuses to remove the node; Value is the fsm.Reason
 )
 
 // Reply answers a call.
@@ -103,7 +112,7 @@ type Reply struct {
 	Code    ReplyCode
 	Unknown bool // an attempt without an answer may have been carried out
 	Value   uint64
-	Payload []byte // data of an outcome with Value, or an encoded answer. Not to be kept
+	Payload []byte // data of an outcome with Value, an encoded answer, or a piece of a backup. Not to be kept
 	Text    string
 }
 
@@ -216,6 +225,17 @@ func ParseCall(b []byte) (c Call, err error) {
 	c.Mode, c.Millis = p.byte(), p.uint()
 	c.Payload = p.take(len(p.rest))
 	return c, p.done()
+}
+
+// Append appends the message.
+func (o Order) Append(b []byte) []byte { return append(append(b, o.Node[:]...), o.Reason...) }
+
+// ParseOrder reads it.
+func ParseOrder(b []byte) (o Order, err error) {
+	p := parser{rest: b}
+	copy(o.Node[:], p.take(len(o.Node)))
+	o.Reason = string(p.take(len(p.rest)))
+	return o, p.done()
 }
 
 // Append appends the message.

@@ -27,9 +27,9 @@ func (n *Node) Group() seam.Group { return n.Proposer }
 // Status is what the node knows now of itself, its fleet and its group.
 func (n *Node) Status() seam.Status {
 	st := seam.Status{
-		Addr: n.Addr(), ClusterID: n.ClusterID(), Foreign: n.founder.rivals.list(), Members: n.gossip.Members(),
-		Admission: n.Proposer.Waiting(), Knows: n.knows(), Level: n.groupLevel(),
+		Addr: n.Addr(), ClusterID: n.ClusterID(), Foreign: n.founder.rivals.list(), Admission: n.Proposer.Waiting(), Knows: n.knows(),
 	}
+	st.Members, st.Level = n.members(), n.groupLevel()
 	st.Sent, st.Received = n.gossip.Traffic()
 	if plan := n.pilot.plan.Load(); plan != nil {
 		st.Plan = plan.String()
@@ -54,6 +54,18 @@ func (n *Node) Status() seam.Status {
 	}
 	n.illness.show(&st)
 	return st
+}
+
+// members are those that gossip sees.
+func (n *Node) members() []seam.Member {
+	seen := n.gossip.Members()
+	members := make([]seam.Member, len(seen))
+	for i, m := range seen {
+		members[i] = seam.Member{
+			Node: m.Node, Name: m.Name, Addr: m.Addr, Zone: m.Zone, Version: m.Version, Level: m.Level, State: m.State, Local: m.Local,
+		}
+	}
+	return members
 }
 
 // Joined waits until the group has accepted this process.

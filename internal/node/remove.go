@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -13,19 +11,6 @@ import (
 // orderAgain is when a node repeats its order to remove another: a raft leader forgets an order after
 // ten seconds, and one that restarts, or comes by a snapshot, has never heard it.
 const orderAgain = 3 * time.Second
-
-// ErrUnknownNode: no node of that id has ever belonged to the group, as far as that remembers.
-var ErrUnknownNode = errors.New("holdfast: the group knows no such node")
-
-// KeptError says that the raft leader refuses to remove a node.
-type KeptError struct {
-	Node   string
-	Reason fsm.Reason // ReasonHeard or ReasonLast
-}
-
-func (e *KeptError) Error() string {
-	return fmt.Sprintf("holdfast: the raft leader does not remove node %s: %v", e.Node, e.Reason)
-}
 
 // removal is a call of RemoveNode that waits.
 type removal struct {
@@ -67,7 +52,7 @@ func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) e
 	})
 	switch member := group.Members().Has(id); {
 	case !member && !known:
-		return ErrUnknownNode
+		return seam.ErrUnknownNode
 	case !member:
 		return nil
 	}
@@ -115,7 +100,7 @@ func (n *Node) order(ctx context.Context, r *removal, reason string) error {
 		}
 		select {
 		case e := <-r.kept:
-			return &KeptError{Node: r.node.String(), Reason: e.Reason}
+			return &seam.KeptError{Node: r.node.String(), Reason: e.Reason}
 		case <-ticker.C:
 		case <-n.closing:
 			return n.Stopped()

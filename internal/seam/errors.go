@@ -1,6 +1,11 @@
 package seam
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/fsm"
+)
 
 var (
 	// ErrClosed: the node is being closed, or has failed.
@@ -9,6 +14,8 @@ var (
 	ErrNoGroup = errors.New("holdfast: there is no group now")
 	// ErrSuperseded: the group that the command was meant for was given up.
 	ErrSuperseded = errors.New("holdfast: group was given up")
+	// ErrUnknownNode: no node of that id has ever belonged to the group, as far as that remembers.
+	ErrUnknownNode = errors.New("holdfast: the group knows no such node")
 )
 
 // OverloadError refuses a call because there are too many.
@@ -40,3 +47,13 @@ func (e *UnknownError) Error() string { return "holdfast: outcome unknown: " + e
 
 // Unwrap returns the cause.
 func (e *UnknownError) Unwrap() error { return e.Cause }
+
+// KeptError says that the raft leader refuses to remove a node.
+type KeptError struct {
+	Node   string
+	Reason fsm.Reason // ReasonHeard or ReasonLast
+}
+
+func (e *KeptError) Error() string {
+	return fmt.Sprintf("holdfast: the raft leader does not remove node %s: %v", e.Node, e.Reason)
+}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 // Node is the node that the calls run on: the way to its group, its life, and what it knows of its
@@ -38,10 +37,12 @@ type Node interface {
 	// Leave is Close of a node that does not come back. It closes the node also when it fails.
 	Leave(ctx context.Context) error
 
-	// RemoveNode has the raft leader take the replica of a dead node out of the group.
+	// RemoveNode has the raft leader take the replica of a dead node out of the group. The errors are
+	// ErrUnknownNode and *KeptError, too.
 	RemoveNode(ctx context.Context, target fsm.Node, reason string) error
 
-	// Backup writes a backup of the group: see internal/backup.
+	// Backup writes a backup of the group: see internal/backup. What was written before an error is
+	// none.
 	Backup(ctx context.Context, w io.Writer) error
 
 	// Status is what the node knows now. It does no I/O.
@@ -50,35 +51,20 @@ type Node interface {
 	Missing() string
 }
 
-// Status is a snapshot of a node. What its replica knows is the zero value while it has none.
+// Status is a snapshot of a node.
 type Status struct {
+	Fleet
 	Addr      string // that other nodes reach this one at
 	ClusterID string // of its group, "" before it has one
 	Failure   error  // that has ended the node, nil otherwise
 	Foreign   []string
-	Members   []membership.Member // that gossip sees, this node included
-	Plan      string              // on the raft leader: the next change of the membership, or what it waits for
-	Admission int                 // calls that wait for a turn
-	Knows     uint64              // highest feature level that this process knows
-	Level     uint64              // of the group, 0 before there is one
-	Rise      string              // on the raft leader: what the next level waits for
-	Sent      uint64              // bytes of gossip
+	Admission int    // calls that wait for a turn
+	Knows     uint64 // highest feature level that this process knows
+	Sent      uint64 // bytes of gossip
 	Received  uint64
-
-	Voters, Standbys []Replica // by node
-	RaftLeader       string    // the node that is, "" for none
-	Term, Applied    uint64    // Applied is an index of the log
-	Serves           bool      // the group has a raft leader and serves, and the node has its place there and is not ill
-	Waits            string    // why it does not serve, in words; "" if it does, or knows of nothing
-	Ill              bool      // the process runs, and gets no answer
-}
-
-// Replica is what a node knows of one of its group.
-type Replica struct {
-	Node, Name, Addr string
-	Heard            time.Duration // since Raft heard it here; 0 for the own one, -1: it was not heard in this term
-	Behind           uint64        // on the raft leader: entries that it lacks
-	Ill              string        // why it does not work, as far as this node knows; "": it does
+	Serves    bool   // the group has a raft leader and serves, and the node has its place there and is not ill
+	Waits     string // why it does not serve, in words; "" if it does, or knows of nothing
+	Ill       bool   // the process runs, and gets no answer
 }
 
 // Listener is the API above the node. LeaderChanged and Expired run on goroutines that must not

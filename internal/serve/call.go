@@ -15,10 +15,12 @@ func (c *client) work(kind link.Kind, m link.Call) (func(context.Context, uint64
 	switch kind {
 	case link.KindReady:
 		return func(ctx context.Context, _ uint64, _ *call) link.Reply {
-			err := c.s.cfg.Ready(ctx)
+			err := c.s.cfg.Node.Ready(ctx)
 			_ = c.pong() // a client that is ready knows where the other replicas are
 			return failed(err, false)
 		}, nil
+	case link.KindFleet, link.KindRemove, link.KindBackup:
+		return c.operate(kind, m)
 	case link.KindPropose:
 		cmd, err := c.allowed(m)
 		if err != nil {
@@ -92,21 +94,30 @@ func (c *client) list(ctx context.Context, view seam.View, q fsm.QueryLocks, num
 		if err != nil {
 			return failed(err, false)
 		}
-		c.reply(number, link.Reply{Payload: fsm.EncodeAnswer(page)})
-		select {
-		case <-of.next:
-		case <-ctx.Done():
+		if !c.piece(ctx, fsm.EncodeAnswer(page), number, of) {
 			return link.Reply{Code: link.ReplyEnded}
 		}
 	}
 	return link.Reply{}
 }
 
+// piece answers with one of several replies. It reports whether the client wants another.
+func (c *client) piece(ctx context.Context, payload []byte, number uint64, of *call) bool {
+	c.reply(number, link.Reply{Payload: payload})
+	select {
+	case <-of.next:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // failed is the reply of a call that ended with an error.
 func failed(err error, unknown bool) link.Reply {
-	r := link.Reply{Unknown: unknown}
+	r := link.Reply{Unknown: unknown || errors.As(err, new(*seam.UnknownError))}
 	var full *seam.OverloadError
 	var unreached *seam.UnreachedError
+	var kept *seam.KeptError
 	switch {
 	case err == nil:
 	case errors.As(err, &full):
@@ -119,6 +130,10 @@ func failed(err error, unknown bool) link.Reply {
 		r.Code = link.ReplySuperseded
 	case errors.Is(err, seam.ErrClosed):
 		r.Code = link.ReplyGone
+	case errors.Is(err, seam.ErrUnknownNode):
+		r.Code = link.ReplyUnknownNode
+	case errors.As(err, &kept):
+		r.Code, r.Value = link.ReplyKept, uint64(kept.Reason)
 	default:
 		r.Code, r.Text = link.ReplyFailed, err.Error()
 	}

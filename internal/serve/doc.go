@@ -1,7 +1,7 @@
 // Package serve is the side of a replica to its clients: it takes their connections, proposes their
 // commands with those of its own callers (fsm.Via), answers their questions, and tells each what
-// concerns its sessions, and the locks that it watches, from the replica's apply, in log order. It
-// stands on package seam.
+// concerns its sessions, and the locks that it watches, from the replica's apply, in log order. For
+// an operator it does what the replica's node does (operate.go). It stands on package seam.
 //
 //	V1  a client says what a caller may, and only for the process whose key its connection has proved (S9)
 //	V2  a connection whose client breaks the protocol ends, with the reason, and nothing else is concerned

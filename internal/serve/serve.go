@@ -24,8 +24,8 @@ type Config struct {
 	Cluster string      // the name
 	Self    fsm.Process // of the replica
 	Group   seam.Group  // the way of the replica's own callers
+	Node    seam.Node   // for what a client asks beside that
 	Peers   func() []string
-	Ready   func(context.Context) error
 	Well    func() bool // the replica can serve: else its clients go to another
 	Logger  *slog.Logger
 }

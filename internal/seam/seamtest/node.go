@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/backup"
-	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
@@ -136,16 +135,16 @@ func (n *Node) Leave(context.Context) error {
 // RemoveNode implements seam.Node: it knows of no node but itself, the last voter.
 func (n *Node) RemoveNode(_ context.Context, target fsm.Node, _ string) error {
 	if target == n.self.Node {
-		return &node.KeptError{Node: target.String(), Reason: fsm.ReasonLast}
+		return &seam.KeptError{Node: target.String(), Reason: fsm.ReasonLast}
 	}
-	return node.ErrUnknownNode
+	return seam.ErrUnknownNode
 }
 
 // Status implements seam.Node.
 func (n *Node) Status() seam.Status {
 	id := n.self.Node.String()
-	own := membership.Member{Meta: membership.Meta{Node: id, Name: n.name}, Local: true}
-	st := seam.Status{Members: []membership.Member{own}, Voters: []seam.Replica{{Node: id}}, RaftLeader: id, Serves: n.Stopped() == nil}
+	fleet := seam.Fleet{Members: []seam.Member{{Node: id, Name: n.name, Local: true}}, Voters: []seam.Replica{{Node: id}}, RaftLeader: id}
+	st := seam.Status{Fleet: fleet, Serves: n.Stopped() == nil}
 	n.group.read(func(m *fsm.Machine) { st.Applied = m.Applied() })
 	return st
 }
