@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -224,6 +225,39 @@ func (c *Cluster) InspectOnce(ctx context.Context, key string) (r OnceResult, er
 		r = OnceResult{Token: Token(now.Head.Token), By: holder(now.Head.Holder, nil)}
 	}
 	return r, err
+}
+
+// OnceKey is a key of Once: finished, or run by a call now.
+type OnceKey struct {
+	Key      string
+	Finished bool
+	Token    Token
+	By       Holder // runs it, or has finished it
+}
+
+// OnceKeys lists, in the order of the keys, the keys that begin with prefix and which a call runs, or
+// which are finished and remembered (WithKeepFor). It reads page by page, each linearizable: a key that
+// is there from the call to the end of the list is in it, and of others the list may miss some. An error
+// ends the list.
+func (c *Cluster) OnceKeys(ctx context.Context, prefix string) iter.Seq2[OnceKey, error] {
+	return func(yield func(OnceKey, error) bool) {
+		err := checkPrefix(ctx, prefix)
+		for q := (&fsm.QueryKeys{Prefix: prefix}); err == nil && q != nil; {
+			var page fsm.KeysPage
+			if page, err = read(ctx, c, *q); err != nil {
+				break
+			}
+			for _, k := range page.Keys {
+				if !yield(OnceKey{k.Key, k.Finished, Token(k.By.Token), holder(k.By, nil)}, nil) {
+					return
+				}
+			}
+			q = page.Next
+		}
+		if err != nil {
+			yield(OnceKey{}, err)
+		}
+	}
 }
 
 // Lease is the lease of the run: its context ends when another call may run the key. Give its token to

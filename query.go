@@ -85,16 +85,55 @@ func (c *Cluster) past(grants []fsm.PastGrant) (list []Past) {
 	return list
 }
 
+// checkPrefix checks what a call gives that lists what begins with prefix.
+func checkPrefix(ctx context.Context, prefix string) error {
+	if ctx == nil {
+		return invalid("context", "is nil")
+	}
+	return checkText("prefix", prefix, 0, NameMax)
+}
+
+// Session is what a process has with the group for one TTL: its grants and waiting calls of that TTL
+// hang on it, and end with it. A lease that is renewed by hand has a session of its own.
+type Session struct {
+	NodeID  string
+	Node    string // the node's name, for people
+	Number  uint64 // among the sessions of the process
+	TTL     time.Duration
+	Held    int // calls that hold; a set of AcquireAll is one
+	Waiting int // calls that wait
+}
+
+// Sessions lists the sessions of all processes, ordered by NodeID. It reads page by page, each
+// linearizable: a session that is there from the call to the end of the list is in it, and of others the
+// list may miss some. An error ends the list.
+func (c *Cluster) Sessions(ctx context.Context) iter.Seq2[Session, error] {
+	return func(yield func(Session, error) bool) {
+		err := checkPrefix(ctx, "")
+		for q := (&fsm.QuerySessions{}); err == nil && q != nil; {
+			var page fsm.SessionsPage
+			if page, err = read(ctx, c, *q); err != nil {
+				break
+			}
+			for _, s := range page.Sessions {
+				if !yield(Session{s.ID.Node.String(), s.NodeName, s.ID.Number, s.TTL, s.Grants, s.Waiters}, nil) {
+					return
+				}
+			}
+			q = page.Next
+		}
+		if err != nil {
+			yield(Session{}, err)
+		}
+	}
+}
+
 // Locks lists, in the order of their names, the locks whose name begins with prefix and which have a
 // holder, a waiter or a value: one consistent, linearizable picture, whatever time its reader takes.
 // An error ends the list.
 func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
-		if ctx == nil {
-			yield(LockInfo{}, invalid("context", "is nil"))
-			return
-		}
-		if err := checkText("prefix", prefix, 0, NameMax); err != nil {
+		if err := checkPrefix(ctx, prefix); err != nil {
 			yield(LockInfo{}, err)
 			return
 		}
@@ -181,14 +220,8 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 // the group does not know, RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and
 // those of every call that asks the group.
 func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
-	if ctx == nil {
-		return invalid("context", "is nil")
-	}
-	node, err := fsm.ParseNode(nodeID)
+	node, err := ordered(ctx, nodeID, reason)
 	if err != nil {
-		return invalid("nodeID", "%q is not the id of a node", nodeID)
-	}
-	if err := checkText("reason", reason, 1, reasonMax); err != nil {
 		return err
 	}
 	if err := c.joined(ctx); err != nil {

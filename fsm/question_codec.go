@@ -16,16 +16,22 @@ const (
 	queryName
 	queryLocks
 	queryClaims
+	queryKeys
+	querySessions
 )
 
-func (QueryGroup) query() query  { return queryGroup }
-func (QueryName) query() query   { return queryName }
-func (QueryLocks) query() query  { return queryLocks }
-func (QueryClaims) query() query { return queryClaims }
-func (GroupState) query() query  { return queryGroup }
-func (NameState) query() query   { return queryName }
-func (LocksPage) query() query   { return queryLocks }
-func (ClaimsState) query() query { return queryClaims }
+func (QueryGroup) query() query    { return queryGroup }
+func (QueryName) query() query     { return queryName }
+func (QueryLocks) query() query    { return queryLocks }
+func (QueryClaims) query() query   { return queryClaims }
+func (GroupState) query() query    { return queryGroup }
+func (NameState) query() query     { return queryName }
+func (LocksPage) query() query     { return queryLocks }
+func (ClaimsState) query() query   { return queryClaims }
+func (QueryKeys) query() query     { return queryKeys }
+func (KeysPage) query() query      { return queryKeys }
+func (QuerySessions) query() query { return querySessions }
+func (SessionsPage) query() query  { return querySessions }
 
 // encodable is a question or an answer.
 type encodable interface{ query() query }
@@ -43,6 +49,7 @@ func encode(v encodable) []byte { return appendFields([]byte{queryVersion, byte(
 func DecodeQuestion(b []byte) (Question, error) {
 	return decodeOne[Question](b, "question", []fielded{
 		queryGroup: (*QueryGroup)(nil), queryName: (*QueryName)(nil), queryLocks: (*QueryLocks)(nil), queryClaims: (*QueryClaims)(nil),
+		queryKeys: (*QueryKeys)(nil), querySessions: (*QuerySessions)(nil),
 	})
 }
 
@@ -50,6 +57,7 @@ func DecodeQuestion(b []byte) (Question, error) {
 func DecodeAnswer(b []byte) (Answer, error) {
 	return decodeOne[Answer](b, "answer", []fielded{
 		queryGroup: (*GroupState)(nil), queryName: (*NameState)(nil), queryLocks: (*LocksPage)(nil), queryClaims: (*ClaimsState)(nil),
+		queryKeys: (*KeysPage)(nil), querySessions: (*SessionsPage)(nil),
 	})
 }
 

@@ -195,3 +195,35 @@ func messages[T any](f *codec, n protowire.Number, v *[]T, fields func(*T, *code
 		*v = append(*v, one)
 	}
 }
+
+func (q *QueryKeys) fields(f *codec) {
+	f.text(1, &q.Prefix)
+	f.text(2, &q.After)
+}
+
+func (a *KeysPage) fields(f *codec) {
+	f.uint(1, &a.At)
+	messages(f, 2, &a.Keys, (*KeyState).fields)
+	optional(f, 3, &a.Next, (*QueryKeys).fields)
+}
+
+func (s *KeyState) fields(f *codec) {
+	f.text(1, &s.Key)
+	nested(f, 2, &s.By, (*Holder).fields)
+	f.bool(3, &s.Finished)
+}
+
+func (q *QuerySessions) fields(f *codec) { f.session(1, &q.After) }
+
+func (a *SessionsPage) fields(f *codec) {
+	f.uint(1, &a.At)
+	messages(f, 2, &a.Sessions, (*SessionLoad).fields)
+	optional(f, 3, &a.Next, (*QuerySessions).fields)
+}
+
+func (s *SessionLoad) fields(f *codec) {
+	nested(f, 1, &s.Session, (*Session).fields)
+	f.text(2, &s.NodeName)
+	f.count(3, &s.Grants)
+	f.count(4, &s.Waiters)
+}

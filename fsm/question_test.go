@@ -99,6 +99,8 @@ func everyQuestion() []Question {
 		QueryLocks{Name: "orders/"},
 		QueryLocks{"orders/ä", true, PartWaiters | PartPast | PartSessions | PartCycles, Bookmark{"orders/ä", true, 7, -3, 1 << 40}},
 		QueryClaims{p, []SessionClaims{{1, nil}, {2, []ClaimQuery{{9, Grant{}}, {10, Grant{"x", 101}}}}}},
+		QueryKeys{"jobs/", "jobs/ä"},
+		QuerySessions{SessionID{p.Node, p.Incarnation, 7}},
 	}
 }
 
@@ -127,6 +129,8 @@ func everyAnswer() []Answer {
 			{true, nil},
 			{false, []ClaimState{{}, {State: RequestGranted, Token: 3, Wanted: true, Asked: "maintenance"}, {State: RequestFinished, End: &past}}},
 		}},
+		KeysPage{4, []KeyState{{"jobs/ä", h, true}, {Key: "k"}}, &QueryKeys{"jobs/", "k"}},
+		SessionsPage{5, []SessionLoad{{Session{h.Session, time.Minute, 5}, "alpha", 6, 7}}, &QuerySessions{h.Session}},
 	}
 }
 
@@ -153,7 +157,7 @@ func TestAnAnswerThatTravelsSaysWhatTheStateSays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := run(New(), history(t, 80))
-		questions := []Question{QueryGroup{}, QueryLocks{Parts: PartWaiters | PartPast | PartSessions | PartCycles}}
+		questions := []Question{QueryGroup{}, QueryKeys{}, QuerySessions{}, QueryLocks{Parts: PartWaiters | PartPast | PartSessions | PartCycles}}
 		for l := range m.Locks("") {
 			for _, h := range append(l.Holders, Holder{}) {
 				questions = append(questions, QueryName{l.Name, h.Token})

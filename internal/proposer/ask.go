@@ -14,7 +14,7 @@ func (p *Proposer[G]) Ask(ctx context.Context, at seam.View, q fsm.Question) (fs
 	if err != nil {
 		return nil, err
 	}
-	if list, ok := q.(fsm.QueryLocks); ok && list.Long() {
+	if long, ok := q.(interface{ Long() bool }); ok && long.Long() {
 		return g.Fork().Answer(q), nil
 	}
 	return g.Answer(q), nil
