@@ -220,15 +220,37 @@ func (c *Cluster) Leave(ctx context.Context) error {
 // and ErrNoQuorum for a deadline: the raft leader may carry the order out for ten more seconds.
 // Without a majority of the voters nothing can be removed.
 func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
-	if ctx == nil {
-		return invalid("context", "is nil")
-	}
-	target, err := fsm.ParseNode(nodeID)
+	target, err := ordered(ctx, nodeID, reason)
 	if err != nil {
-		return invalid("nodeID", "%q is not the id of a node", nodeID)
-	}
-	if err := checkText("reason", reason, 1, reasonMax); err != nil {
 		return err
 	}
 	return c.explain(c.node.RemoveNode(ctx, target, reason))
+}
+
+// TransferRaftLeader makes a voter raft leader, as before work on the machine of the present one, and
+// returns when it is. nodeID is Cluster.ID of that node; reason, 1 to 1,024 bytes, is logged. No lease
+// is touched. The group takes no commands for some milliseconds, and for an election timeout
+// (Config.Timing) if the voter does not take over.
+//
+// Errors: ErrInvalid for an empty reason, and for a node that does not vote. ErrNotTransferred if the
+// voter is not raft leader after three election timeouts: it lags behind, is ill, or cannot be reached.
+// If ctx ends first, the error is that of the context, ErrUnknownOutcome, and ErrNoQuorum for a
+// deadline.
+func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string) error {
+	target, err := ordered(ctx, nodeID, reason)
+	if err != nil {
+		return err
+	}
+	return c.explain(c.node.TransferRaftLeader(ctx, target, reason))
+}
+
+// ordered checks what an operator says about a node.
+func ordered(ctx context.Context, nodeID, reason string) (target fsm.Node, err error) {
+	if ctx == nil {
+		return target, invalid("context", "is nil")
+	}
+	if target, err = fsm.ParseNode(nodeID); err != nil {
+		return target, invalid("nodeID", "%q is not the id of a node", nodeID)
+	}
+	return target, checkText("reason", reason, 1, reasonMax)
 }

@@ -67,6 +67,9 @@ var (
 	ErrRemoved = node.ErrRemoved
 	// ErrNotRemoved: the raft leader refuses to remove a node. The error is a *RemoveError.
 	ErrNotRemoved = errors.New("holdfast: the node is not removed")
+	// ErrNotTransferred: a voter was to become raft leader, and has not taken over in time. The former
+	// raft leader goes on.
+	ErrNotTransferred = errors.New("holdfast: the raft leadership is not transferred")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
 	// of its name, which the node joins. Leases end with it; later calls wait for the other group.
 	ErrYielded = node.ErrYielded
@@ -225,6 +228,10 @@ func (c *Cluster) apiError(err error) error {
 		return dirError(fmt.Errorf("holdfast: the replica has failed: %w", err))
 	case errors.As(err, &kept):
 		return &RemoveError{NodeID: kept.Node, Last: kept.Reason == fsm.ReasonLast}
+	case errors.Is(err, seam.ErrNotVoter):
+		return invalid("nodeID", "is of no voter: only a voter can be raft leader")
+	case errors.Is(err, seam.ErrNotTransferred):
+		return fmt.Errorf("%w: %w", ErrNotTransferred, err)
 	case errors.Is(err, seam.ErrUnknownNode):
 		return invalid("nodeID", "the group has never known such a node")
 	case errors.As(err, &longer):

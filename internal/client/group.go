@@ -309,6 +309,10 @@ func replyError(r link.Reply) error {
 		return fmt.Errorf("holdfast: at the replica: %s", r.Text)
 	case link.ReplyUnknownNode:
 		return seam.ErrUnknownNode
+	case link.ReplyNotVoter:
+		return seam.ErrNotVoter
+	case link.ReplyNotTransferred:
+		return seam.ErrNotTransferred
 	}
 	return seam.ErrNoGroup
 }

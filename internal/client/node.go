@@ -163,6 +163,7 @@ func (n *Node) Ready(ctx context.Context) error {
 		}
 		c, changed := n.group.now()
 		if c != nil {
+			n.look(ctx, c) // also where the group is not ready: it is told what is there
 			if r, _, err := c.call(ctx, link.KindReady, link.Call{}); err == nil && r.Code == link.ReplyOK {
 				n.look(ctx, c)
 				return nil

@@ -69,8 +69,18 @@ func (n *Node) look(ctx context.Context, c *conn) {
 	n.fleet, n.looked = fleet, time.Now()
 }
 
-// RemoveNode implements seam.Node: the replica gives the order. If that one is gone, another does.
+// RemoveNode implements seam.Node.
 func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) error {
+	return n.order(ctx, link.KindRemove, target, reason)
+}
+
+// TransferRaftLeader implements seam.Node.
+func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason string) error {
+	return n.order(ctx, link.KindTransfer, target, reason)
+}
+
+// order has the replica give an order. If that one is gone, another does.
+func (n *Node) order(ctx context.Context, kind link.Kind, target fsm.Node, reason string) error {
 	order := link.Call{Payload: link.Order{Node: target, Reason: reason}.Append(nil)}
 	unknown := false
 	for attempt := 1; ; attempt++ {
@@ -79,7 +89,7 @@ func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) e
 		if c != nil {
 			var r link.Reply
 			var sent bool
-			r, sent, err = c.call(ctx, link.KindRemove, order)
+			r, sent, err = c.call(ctx, kind, order)
 			switch {
 			case err != nil && !sent:
 				err = errGone

@@ -104,6 +104,8 @@ func TestAnOperatorAtAClientSeesTheFleetRemovesADeadNodeAndTakesABackup(t *testi
 		t.Errorf("the backup of a client is %+v: %v", info, err)
 	}
 
+	transfers(t, c, list)
+
 	var kept *holdfast.RemoveError
 	if err := c.RemoveNode(within(t, 20*time.Second), list[1].ID(), "why not"); !errors.As(err, &kept) || kept.Last || kept.NodeID != list[1].ID() {
 		t.Errorf("removing a node that lives: %v", err)

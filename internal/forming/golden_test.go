@@ -12,7 +12,7 @@ import (
 func TestMessagesAreWrittenAndReadAsTheyWere(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	for kind := VoteRequest; kind <= Answer; kind++ {
+	for kind := VoteRequest; kind <= TakeOver; kind++ {
 		m := Message{
 			Kind: kind, From: "a", To: "b", Ballot: 3, Granted: true, Unix: 1_700_000_000, Cluster: "c", Alone: true,
 			Birth: 1 << 50, Replica: 1 << 60, AfterLeave: true, DuplicateDirectory: true,

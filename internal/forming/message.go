@@ -24,6 +24,7 @@ const (
 	Removed                     // a raft leader: the group has removed the node's replica, forever
 	Ask                         // a node that is Alone asks for the claim of another group
 	Answer                      // the claim of the sender's group
+	TakeOver                    // an operator, by way of a node that does not vote: the receiver shall be raft leader
 )
 
 // Message goes from one node to another.
@@ -33,7 +34,7 @@ type Message struct {
 	Ballot             uint64
 	Granted            bool   // of VoteReply
 	Unix               int64  // of VoteReply: the voter's wall clock, seconds
-	Cluster            string // of Welcome, Removed and Answer: the group's id
+	Cluster            string // of Welcome, Removed, Answer and TakeOver: the group's id
 	Alone              bool   // of Answer: see Claim
 	Birth              uint64 // of Answer: see Claim
 	Replica            uint64 // of Welcome and Removed: id of the node's replica; a message about another than the present one is late
@@ -164,7 +165,7 @@ func (m Message) valid() bool {
 		return false
 	case m.Kind == Welcome, m.Kind == Removed:
 		return isID(m.Cluster) && m.Replica != 0
-	case m.Kind == Answer:
+	case m.Kind == Answer, m.Kind == TakeOver:
 		return isID(m.Cluster)
 	case m.Kind == Ask:
 		return true

@@ -34,6 +34,7 @@ const (
 	KindFleet
 	KindRemove
 	KindBackup
+	KindTransfer
 )
 
 const (

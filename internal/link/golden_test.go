@@ -25,10 +25,11 @@ func TestEveryFrameIsWrittenAndReadAsItWas(t *testing.T) {
 		KindEvents:  []byte("events"), KindPong: Pong{At: 300, Peers: []string{"a:1"}}.Append(nil),
 		KindWatch: Watch{ID: 7, Exact: true, Name: "x"}.Append(nil), KindFleet: Call{Millis: 300}.Append(nil),
 		KindRemove: Call{Payload: Order{Node: fsm.Node{7}, Reason: "why"}.Append(nil)}.Append(nil), KindBackup: Call{}.Append(nil),
+		KindTransfer: Call{Payload: Order{Node: fsm.Node{8}, Reason: "why"}.Append(nil)}.Append(nil),
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version %d\nsigned %x\n", Version, signed)
-	for kind := KindChallenge; kind <= KindBackup; kind++ {
+	for kind := KindChallenge; kind <= KindTransfer; kind++ {
 		frame := AppendFrame(nil, kind, 1<<40, bodies[kind])
 		fmt.Fprintf(&b, "frame %d %x\n", kind, frame)
 		f, err := NewReader(bytes.NewReader(frame), ReplyMax).Next()

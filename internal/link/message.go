@@ -96,15 +96,17 @@ type ReplyCode uint8
 
 // Codes of a reply.
 const (
-	ReplyOK          ReplyCode = iota
-	ReplyOverload              // too many calls are under way
-	ReplyEnded                 // its time was over
-	ReplyNoGroup               // the replica has no group
-	ReplySuperseded            // its group is given up
-	ReplyGone                  // the replica ends
-	ReplyFailed                // Text
-	ReplyUnknownNode           // the group has never known the node
-	ReplyKept                  // the raft leader refuses to remove the node; Value is the fsm.Reason
+	ReplyOK             ReplyCode = iota
+	ReplyOverload                 // too many calls are under way
+	ReplyEnded                    // its time was over
+	ReplyNoGroup                  // the replica has no group
+	ReplySuperseded               // its group is given up
+	ReplyGone                     // the replica ends
+	ReplyFailed                   // Text
+	ReplyUnknownNode              // the group has never known the node
+	ReplyKept                     // the raft leader refuses to remove the node; Value is the fsm.Reason
+	ReplyNotVoter                 // the node cannot be raft leader
+	ReplyNotTransferred           // the node has not become raft leader in time
 )
 
 // Reply answers a call.

@@ -73,6 +73,11 @@ func (f *founder) message(from string, b []byte) {
 	case m.Kind == forming.Ask, m.Kind == forming.Answer:
 		f.rivals.hear(m)
 		return
+	case m.Kind == forming.TakeOver:
+		if m.Cluster == group {
+			f.n.takeOver(m.From)
+		}
+		return
 	case m.Kind == forming.Removed && group != "":
 		if m.Cluster == group {
 			f.n.Go(func(context.Context) { f.replicaRemoved(m.Replica, m.AfterLeave) })

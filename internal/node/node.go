@@ -77,12 +77,13 @@ type Node struct {
 	replica  atomic.Pointer[consensus.Group] // nil before there is one
 
 	// The node's place in a group.
-	founder *founder
-	pilot   *pilot
-	quorum  *quorum
-	clients *serve.Server
-	illness *illness
-	behind  sparse.Lines // of clockBehind
+	founder   *founder
+	pilot     *pilot
+	quorum    *quorum
+	clients   *serve.Server
+	illness   *illness
+	takesOver atomic.Bool  // an order to become raft leader is under way
+	behind    sparse.Lines // of clockBehind
 
 	// Timers of the sessions of the group.
 	times      *expiry.Table

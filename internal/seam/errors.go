@@ -16,6 +16,10 @@ var (
 	ErrSuperseded = errors.New("holdfast: group was given up")
 	// ErrUnknownNode: no node of that id has ever belonged to the group, as far as that remembers.
 	ErrUnknownNode = errors.New("holdfast: the group knows no such node")
+	// ErrNotVoter: the node cannot be raft leader.
+	ErrNotVoter = errors.New("holdfast: the node is no voter of the group")
+	// ErrNotTransferred: the raft leadership stays where it is.
+	ErrNotTransferred = errors.New("holdfast: the node has not become raft leader in time: it lags behind, is ill, or cannot be reached")
 )
 
 // OverloadError refuses a call because there are too many.

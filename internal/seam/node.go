@@ -41,6 +41,10 @@ type Node interface {
 	// ErrUnknownNode and *KeptError, too.
 	RemoveNode(ctx context.Context, target fsm.Node, reason string) error
 
+	// TransferRaftLeader has a voter become raft leader. The errors are ErrNotVoter and
+	// ErrNotTransferred, too.
+	TransferRaftLeader(ctx context.Context, target fsm.Node, reason string) error
+
 	// Backup writes a backup of the group: see internal/backup. What was written before an error is
 	// none.
 	Backup(ctx context.Context, w io.Writer) error

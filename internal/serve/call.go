@@ -19,7 +19,7 @@ func (c *client) work(kind link.Kind, m link.Call) (func(context.Context, uint64
 			_ = c.pong() // a client that is ready knows where the other replicas are
 			return failed(err, false)
 		}, nil
-	case link.KindFleet, link.KindRemove, link.KindBackup:
+	case link.KindFleet, link.KindRemove, link.KindTransfer, link.KindBackup:
 		return c.operate(kind, m)
 	case link.KindPropose:
 		cmd, err := c.allowed(m)
@@ -132,6 +132,10 @@ func failed(err error, unknown bool) link.Reply {
 		r.Code = link.ReplyGone
 	case errors.Is(err, seam.ErrUnknownNode):
 		r.Code = link.ReplyUnknownNode
+	case errors.Is(err, seam.ErrNotVoter):
+		r.Code = link.ReplyNotVoter
+	case errors.Is(err, seam.ErrNotTransferred):
+		r.Code = link.ReplyNotTransferred
 	case errors.As(err, &kept):
 		r.Code, r.Value = link.ReplyKept, uint64(kept.Reason)
 	default:

@@ -210,7 +210,7 @@ func (c *client) take(ctx context.Context, f link.Frame) error {
 		defer c.s.mu.Unlock()
 		c.s.unwatch(c, f.Call)
 		return nil
-	case link.KindPropose, link.KindAsk, link.KindList, link.KindReady, link.KindFleet, link.KindRemove, link.KindBackup:
+	case link.KindPropose, link.KindAsk, link.KindList, link.KindReady, link.KindFleet, link.KindRemove, link.KindTransfer, link.KindBackup:
 		return c.begin(ctx, f)
 	}
 	return fmt.Errorf("%w: of unknown kind %d", link.ErrMalformed, f.Kind)

@@ -37,8 +37,12 @@ func (c *client) operate(kind link.Kind, m link.Call) (func(context.Context, uin
 	case len(order.Reason) > fsm.LabelBytesMax:
 		return nil, fault("a reason of %d bytes", len(order.Reason))
 	}
+	do := node.RemoveNode
+	if kind == link.KindTransfer {
+		do = node.TransferRaftLeader
+	}
 	return func(ctx context.Context, _ uint64, _ *call) link.Reply {
-		return failed(node.RemoveNode(ctx, order.Node, order.Reason), false)
+		return failed(do(ctx, order.Node, order.Reason), false)
 	}, nil
 }
 

@@ -140,6 +140,14 @@ func (n *Node) RemoveNode(_ context.Context, target fsm.Node, _ string) error {
 	return seam.ErrUnknownNode
 }
 
+// TransferRaftLeader implements seam.Node: it is raft leader, and the only voter.
+func (n *Node) TransferRaftLeader(_ context.Context, target fsm.Node, _ string) error {
+	if target == n.self.Node {
+		return nil
+	}
+	return seam.ErrNotVoter
+}
+
 // Status implements seam.Node.
 func (n *Node) Status() seam.Status {
 	id := n.self.Node.String()
