@@ -37,6 +37,9 @@ func changesOf(c *holdfast.Cluster) map[string]changeOf {
 		"remove-node": {"The node is out of the group.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
 			return c.RemoveNode(ctx, form.Get("node"), reason)
 		}},
+		"transfer-leader": {"The node is raft leader.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
+			return c.TransferRaftLeader(ctx, form.Get("node"), reason)
+		}},
 		"forget-once": {"The key is forgotten: the next call runs it again.", "once", "key", func(ctx context.Context, form url.Values, _ string) error {
 			return c.ForgetOnce(ctx, form.Get("key"))
 		}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func form(pairs ...string) url.Values {
@@ -137,11 +138,22 @@ func TestAnOperatorChangesNodesAndOnceKeys(t *testing.T) {
 		t.Errorf("a node that is heard is removed: %d %s", r.StatusCode, text(t, r))
 	}
 
+	if r := post(t, h, "/transfer-leader", form("node", other.ID(), "reason", "test")); r.Header.Get("Location") != "members?done=transfer-leader" {
+		t.Errorf("%d to %q: %s", r.StatusCode, r.Header.Get("Location"), text(t, r))
+	}
+	testkit.Settles(t, patience, "raft leader", func() bool { return c.Status().RaftLeader == other.ID() })
+
 	if _, err := c.Once(within(t), "k", func(context.Context, *holdfast.Lease) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if v := read(t, h, "/api/once?key=k"); v["state"] != "finished" {
 		t.Errorf("the key is %v", v)
+	}
+	if v := read(t, h, "/api/once?q=k"); v["total"] != 1.0 {
+		t.Errorf("the keys are %v", v)
+	}
+	if _, body := get(t, h, "/once"); !strings.Contains(body, `<a href="once?key=k">`) || !strings.Contains(body, "finished") {
+		t.Errorf("the list has no key: %s", body)
 	}
 	r := post(t, h, "/forget-once", form("key", "k", "reason", "again"), jsonOnly)
 	if body := text(t, r); r.StatusCode != http.StatusOK || !strings.Contains(body, `"done": "forget-once"`) {

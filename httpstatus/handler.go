@@ -8,11 +8,11 @@
 // the middleware of the service around it.
 //
 //	GET  ./                  overview: the members, the raft leader, what the autopilot waits for
-//	GET  ./locks, ./elections, ./lock?name=, ./once?key=, ./leases, ./events, ./members
+//	GET  ./locks, ./elections, ./lock?name=, ./once?q=&key=, ./leases, ./events, ./members
 //	GET  ./api/status        and the same names below api/: JSON
 //	GET  ./api/events        server-sent events; ?prefix= or ?name= selects locks
 //	GET  ./livez, ./readyz   as kube-apiserver's: ?verbose, ?exclude=CHECK
-//	POST ./request-release, ./force-release, ./revoke-node, ./remove-node, ./forget-once
+//	POST ./request-release, ./force-release, ./revoke-node, ./remove-node, ./transfer-leader, ./forget-once
 //
 // Every request has a deadline, and so has every write to a slow client. At most 64 requests and 32
 // streams of events are served at a time; further ones get 503. A list of locks is read from the

@@ -99,7 +99,8 @@ func statusOf(err error) int {
 		code int
 	}{
 		{holdfast.ErrInvalid, http.StatusBadRequest}, {holdfast.ErrStaleToken, http.StatusConflict}, {holdfast.ErrHeld, http.StatusConflict},
-		{holdfast.ErrNotRemoved, http.StatusConflict}, {holdfast.ErrExhausted, http.StatusTooManyRequests},
+		{holdfast.ErrNotRemoved, http.StatusConflict}, {holdfast.ErrNotTransferred, http.StatusConflict},
+		{holdfast.ErrExhausted, http.StatusTooManyRequests},
 	} {
 		if errors.Is(err, known.err) {
 			return known.code

@@ -20,7 +20,7 @@ import (
 )
 
 func paths() []string {
-	return []string{"/", "/members", "/locks", "/elections", "/lock?name=busy", "/once?key=order/1", "/leases", "/events"}
+	return []string{"/", "/members", "/locks", "/elections", "/lock?name=busy", "/once?key=order/1", "/once", "/leases", "/events"}
 }
 
 func TestEveryPageIsWholeAndRelativeAndAllowsNoInlineScript(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEveryPageIsWholeAndRelativeAndAllowsNoInlineScript(t *testing.T) {
 	h := patient(c, Options{Authorize: allow})
 	seen := map[string]string{
 		"/": "import of customers", "/members": "this node", "/locks": "import of customers", "/elections": "candidate",
-		"/lock?name=busy": "at row 17", "/once?key=order/1": "Nobody has run", "/leases": "busy", "/events": "Live events",
+		"/lock?name=busy": "at row 17", "/once?key=order/1": "Nobody has run", "/once": "None runs", "/leases": "busy", "/events": "Live events",
 	}
 	absolute := regexp.MustCompile(`(href|src|action)="(/|\w+:)`)
 	inline := regexp.MustCompile(`<script(>| [^>]*[^"]>)[^<]|<style| style=| on\w+=`)
@@ -124,7 +124,7 @@ func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 	}
 	h := patient(c, Options{})
 	var got strings.Builder
-	for _, path := range []string{"status", "members", "locks", "elections", "lock?name=busy", "lock?name=past", "leases", "once?key=k"} {
+	for _, path := range []string{"status", "members", "locks", "elections", "lock?name=busy", "lock?name=past", "leases", "once?key=k", "once"} {
 		for _, name := range names(read(t, h, "/api/"+path), "") {
 			fmt.Fprintf(&got, "%s %s\n", path, name)
 		}

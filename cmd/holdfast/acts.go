@@ -185,6 +185,37 @@ lives after all, two holders rely on a lock, and only tokens keep the late write
 		})
 }
 
+func (a *app) removeNodeCommand() *cobra.Command {
+	f := &actFlags{}
+	return a.act("remove-node NODE --reason TEXT", "Take a dead node out of the group now",
+		`remove-node states that the node NODE does not come back soon; `+"`holdfast members`"+` shows the ids. It ends none of the
+node's leases (revoke-node does). The raft leader refuses while Raft hears the node, and for the last voter.`, 1, f.needReason,
+		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			id, err := args[0], f.checkReason()
+			return &deed{
+				question: fmt.Sprintf("Node %s is taken out of the group: is its process dead?", args[0]),
+				do:       func(ctx context.Context) error { return c.RemoveNode(ctx, id, f.reason) },
+				said:     fmt.Sprintf("node %s is out of the group", id),
+				done:     nodeDeed{"remove-node", id},
+			}, err
+		})
+}
+
+func (a *app) transferLeaderCommand() *cobra.Command {
+	f := &actFlags{}
+	return a.act("transfer-leader NODE --reason TEXT", "Make a voter raft leader",
+		`transfer-leader makes the voter NODE raft leader, as before work on the machine of the present one. No lease is
+touched, and the group takes no commands for some milliseconds.`, 1, f.needReason,
+		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
+			id, err := args[0], f.checkReason()
+			return &deed{
+				do:   func(ctx context.Context) error { return c.TransferRaftLeader(ctx, id, f.reason) },
+				said: fmt.Sprintf("node %s is raft leader", id),
+				done: nodeDeed{"transfer-leader", id},
+			}, err
+		})
+}
+
 func (a *app) forgetOnceCommand() *cobra.Command {
 	return a.act("forget-once KEY", "Forget that a Once key is finished: the next call runs it again", "", 1, nil,
 		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {

@@ -47,6 +47,10 @@ func TestAnOperatorSeesWhoHoldsALockAndWhy(t *testing.T) {
 		"why":         {[]string{"why", "busy"}, []string{"n0 (import\\u202e) has held it", "1 waiter in the queue"}},
 		"free":        {[]string{"why", "free"}, []string{"Nobody holds it: a caller gets it at once.\n"}},
 		"once":        {[]string{"once", "k"}, []string{"finished: by ", "/holdfast-"}},
+		"keys":        {[]string{"once", "--prefix", "k"}, []string{"KEY  STATE     RUNNER", "\nk    finished  "}},
+		"sessions":    {[]string{"sessions"}, []string{"NAME", "  15 s  1     0\n"}},
+		"members":     {[]string{"members"}, []string{"NAME  ROLE                STATE", "n0    voter, raft leader  alive", f.nodes[0].ID()}},
+		"status":      {[]string{"status"}, []string{"serving", "Raft leader n0, term ", "; 1 voter, 0 standbys; feature level 1"}},
 		"never once":  {[]string{"once", "none"}, []string{"unknown"}},
 	} {
 		out := f.ok(t, test.args...)
@@ -103,7 +107,7 @@ func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 	f, _ := contended(t)
 	var got strings.Builder
 	for _, args := range [][]string{
-		{"locks"}, {"lock", "busy"}, {"lock", "past"}, {"why", "busy"}, {"once", "k"}, {"status"}, {"doctor"}, {"keygen"}, {"version"},
+		{"locks"}, {"lock", "busy"}, {"lock", "past"}, {"why", "busy"}, {"once", "k"}, {"once"}, {"members"}, {"sessions"}, {"status"}, {"doctor"}, {"keygen"}, {"version"},
 		{"release", "busy", "--force", "--reason", "a test", "--yes"},
 	} {
 		for _, name := range names(decode[any](t, f, args...), "") {

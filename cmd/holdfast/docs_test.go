@@ -43,9 +43,7 @@ anything is destroyed holdfast asks; ` + "`--yes`" + ` is the answer where nobod
 | 126, 127 | the command of run or elect cannot be run, is not found |
 | 128+N | ended by signal N |
 
-What a client cannot do is not here: ` + "`Backup`" + ` and ` + "`RemoveNode`" + ` are calls on a node with a replica
-(` + "`Config.BackupEvery`" + ` makes backups by itself), and the members with their roles are on its
-[page](monitoring.md). There is no list of Once keys or sessions.
+What a node with a replica knows alone, as the voters that it hears, is on its [page](monitoring.md).
 `
 
 // Whatever the command can do is in docs/cli.md, in the words of its help.

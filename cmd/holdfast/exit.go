@@ -68,6 +68,8 @@ func asExit(err error) *exit {
 		e.advice = "See `holdfast lock NAME` for its permits, and say the same number with --permits, or none for a lock."
 	case is(holdfast.ErrNotRemoved):
 		e.advice = "Stop its process first, or let the process call Leave. See `holdfast status`."
+	case is(holdfast.ErrNotTransferred):
+		e.advice = "See `holdfast members` for voters that are ill, and choose another one."
 	case is(holdfast.ErrExhausted):
 		e.code, e.advice = codeTemporary, "A limit of the group is reached: see `holdfast locks`, and docs/operations.md#limits."
 	case is(holdfast.ErrIncompatible):

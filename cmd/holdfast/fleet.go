@@ -127,12 +127,7 @@ func (a *app) log() *slog.Logger {
 
 // join joins the fleet, and waits until it answers.
 func (a *app) join(ctx context.Context) (*holdfast.Cluster, error) {
-	cfg, err := a.fleet.config(a.log())
-	if err != nil {
-		return nil, err
-	}
-	cfg.TTL, cfg.MaxTTL = a.ttl, a.ttl // a client must not ask for more than its fleet allows
-	c, err := holdfast.Open(ctx, cfg)
+	c, err := a.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -141,4 +136,14 @@ func (a *app) join(ctx context.Context) (*holdfast.Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// open begins to join the fleet.
+func (a *app) open(ctx context.Context) (*holdfast.Cluster, error) {
+	cfg, err := a.fleet.config(a.log())
+	if err != nil {
+		return nil, err
+	}
+	cfg.TTL, cfg.MaxTTL = a.ttl, a.ttl // a client must not ask for more than its fleet allows
+	return holdfast.Open(ctx, cfg)
 }

@@ -62,16 +62,89 @@ func (a *app) checkBackupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := backupInfo{info.Cluster, info.ClusterID, info.Commands, info.Written.UTC().Format(time.RFC3339), info.Unconfirmed, info.Names, info.Keys}
-			return a.one(v, func(w io.Writer) {
-				fmt.Fprintf(w, "whole: fleet %q, group %s, written %s, %s, %s\n", clean(v.Cluster), v.ClusterID, v.Written,
-					view.Plural(v.Names, "name"), view.Plural(v.Keys, "finished key"))
-				if v.Unconfirmed {
-					fmt.Fprintln(w, "It was written by a node without a majority: it may lack what the group has answered.")
-				}
-			})
+			return a.printBackup(info)
 		}),
 	}
+}
+
+func (a *app) printBackup(info holdfast.BackupInfo) error {
+	v := backupInfo{info.Cluster, info.ClusterID, info.Commands, info.Written.UTC().Format(time.RFC3339), info.Unconfirmed, info.Names, info.Keys}
+	return a.one(v, func(w io.Writer) {
+		fmt.Fprintf(w, "whole: fleet %q, group %s, written %s, %s, %s\n", clean(v.Cluster), v.ClusterID, v.Written,
+			view.Plural(v.Names, "name"), view.Plural(v.Keys, "finished key"))
+		if v.Unconfirmed {
+			fmt.Fprintln(w, "It was written by a node without a majority: it may lack what the group has answered.")
+		}
+	})
+}
+
+// backupCommand writes beside the file, checks what it has written, and only then gives it its name: a
+// backup that was cut short is never taken for one.
+func (a *app) backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "backup FILE", GroupID: groupKeep, Args: cobra.ExactArgs(1),
+		Short: "Write a backup of the group to a file, and check it",
+		Long: "backup writes FILE.part, reads it to its end, and renames it to FILE, which it never overwrites. --timeout bounds\n" +
+			"the joining alone. A fleet without a majority can be backed up as well: the backup says so.",
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if _, err := os.Lstat(args[0]); err == nil {
+				return &exit{codeFailed, fmt.Errorf("%s is there already", args[0]), "Name a file that is not there yet."}
+			}
+			c, err := a.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := a.meets(ctx, c); err != nil {
+				return err
+			}
+			info, err := writeBackup(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.printBackup(info)
+		}),
+	}
+}
+
+// meets waits until a replica has taken this client in, whether the fleet serves or not.
+func (a *app) meets(ctx context.Context, c *holdfast.Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil && len(c.Status().Voters) == 0 {
+		return err
+	}
+	return nil
+}
+
+func writeBackup(ctx context.Context, c *holdfast.Cluster, path string) (info holdfast.BackupInfo, err error) {
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // it has the values of all locks
+	if err != nil {
+		return info, err
+	}
+	defer func() {
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			_ = os.Remove(part)
+			return
+		}
+		err = os.Rename(part, path)
+	}()
+	if err := c.Backup(ctx, f); err != nil {
+		return info, err
+	}
+	if err := f.Sync(); err != nil {
+		return info, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return info, err
+	}
+	return holdfast.CheckBackup(f)
 }
 
 // recovered is the report of a recovery, as JSON.

@@ -170,23 +170,45 @@ func (a *app) describe(w io.Writer, v view.Lock) {
 }
 
 func (a *app) onceCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "once KEY", GroupID: groupAsk, Args: cobra.ExactArgs(1),
-		Short: "Say whether a Once key is running or finished, and where",
-		RunE: a.asks(func(ctx context.Context, c *holdfast.Cluster, args []string) error {
-			result, err := c.InspectOnce(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			v := view.OfOnce(args[0], result)
-			return a.one(v, func(w io.Writer) {
-				switch v.State {
-				case "unknown":
-					fmt.Fprintln(w, "unknown: the next call runs it")
-				default:
-					fmt.Fprintf(w, "%s: by %s, with token %d\n", v.State, clean(v.Runner.Who()), v.Runner.Token)
-				}
-			})
-		}),
+	var prefix string
+	cmd := &cobra.Command{
+		Use: "once [KEY]", GroupID: groupAsk, Args: cobra.MaximumNArgs(1),
+		Short: "Say whether a Once key is running or finished, and where; without KEY, list the keys",
 	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "of the keys in the list")
+	cmd.RunE = a.asks(func(ctx context.Context, c *holdfast.Cluster, args []string) error {
+		if len(args) == 0 {
+			return a.onceKeys(ctx, c, prefix)
+		}
+		result, err := c.InspectOnce(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		v := view.OfOnce(args[0], result)
+		return a.one(v, func(w io.Writer) {
+			switch v.State {
+			case "unknown":
+				fmt.Fprintln(w, "unknown: the next call runs it")
+			default:
+				fmt.Fprintf(w, "%s: by %s, with token %d\n", v.State, clean(v.Runner.Who()), v.Runner.Token)
+			}
+		})
+	})
+	return cmd
+}
+
+func (a *app) onceKeys(ctx context.Context, c *holdfast.Cluster, prefix string) error {
+	rows := func(yield func(view.Once, error) bool) {
+		for k, err := range c.OnceKeys(ctx, prefix) {
+			if !yield(view.OfOnceKey(k), err) {
+				return
+			}
+		}
+	}
+	return list(a, rows, []column[view.Once]{
+		{"KEY", func(r view.Once) string { return r.Key }},
+		{"STATE", func(r view.Once) string { return r.State }},
+		{"RUNNER", func(r view.Once) string { return r.Runner.Who() }},
+		{"TOKEN", func(r view.Once) string { return tokenText(r.Runner.Token) }},
+	})
 }

@@ -59,7 +59,7 @@ func furnish(t *testing.T, s *site) {
 func pages() map[string]string {
 	return map[string]string{
 		"overview": "", "members": "members", "locks": "locks", "elections": "elections", "lock": "lock?name=report/monthly", "past": "lock?name=report/weekly",
-		"semaphore": "lock?name=thumbnails", "once": "once?key=invoice/2026-11", "leases": "leases", "events": "events", "empty": "locks?q=no+such+thing",
+		"semaphore": "lock?name=thumbnails", "once": "once?key=invoice/2026-11", "keys": "once", "leases": "leases", "events": "events", "empty": "locks?q=no+such+thing",
 		"invalid": "lock?name=",
 	}
 }

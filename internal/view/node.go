@@ -108,6 +108,7 @@ func OfMembers(st holdfast.Status, seen []holdfast.Member) []Member {
 		})
 	}
 	leads := st.RaftLeader != "" && st.RaftLeader == st.ID
+	client := st.Role == holdfast.RoleClient // shows what its replica hears
 	for _, r := range slices.Concat(st.Voters, st.Standbys) {
 		i, ok := place[r.ID]
 		if !ok {
@@ -119,7 +120,7 @@ func OfMembers(st holdfast.Status, seen []holdfast.Member) []Member {
 		}
 		m := &list[i]
 		m.Ill = r.Ill
-		if r.Heard >= 0 && r.ID != st.ID && (leads || r.ID == st.RaftLeader) {
+		if r.Heard >= 0 && r.ID != st.ID && (leads || client && r.Heard > 0 || r.ID == st.RaftLeader) {
 			m.Heard = Seconds(r.Heard)
 		}
 		if leads && r.ID != st.ID {

@@ -86,3 +86,8 @@ func OfOnce(key string, r holdfast.OnceResult) Once {
 	}
 	return v
 }
+
+// OfOnceKey is a key in a list.
+func OfOnceKey(k holdfast.OnceKey) Once {
+	return OfOnce(k.Key, holdfast.OnceResult{Finished: k.Finished, Token: k.Token, By: k.By})
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/view"
+)
+
+func TestAnOperatorMovesTheRaftLeaderAndRemovesNoNodeThatLives(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	testkit.AllReady(t, f.nodes)
+	for _, c := range f.nodes {
+		f.ok(t, "transfer-leader", c.ID(), "--reason", "a test")
+		leader := ""
+		for _, m := range decode[[]view.Member](t, f, "members") {
+			if m.RaftLeader {
+				leader = m.ID
+			}
+		}
+		if leader != c.ID() {
+			t.Errorf("the raft leader is %q, not %q", leader, c.ID())
+		}
+	}
+	f.refused(t, 2, "--reason", "transfer-leader", f.nodes[0].ID())
+	f.refused(t, 2, "no voter", "transfer-leader", "00000000-0000-0000-0000-000000000001", "--reason", "a test")
+	f.refused(t, 2, "--yes", "remove-node", f.nodes[0].ID(), "--reason", "a test") // nobody can be asked
+	f.refused(t, 1, "Stop its process first", "remove-node", f.nodes[0].ID(), "--reason", "a test", "--yes")
+}
+
+// Without a majority nothing else says which nodes are missing.
+func TestMembersAndABackupAreThereWithoutAMajority(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, func(_ int, cfg *holdfast.Config) { cfg.DataDir = t.TempDir() })
+	testkit.AllReady(t, f.nodes)
+	path := filepath.Join(t.TempDir(), "backup")
+	if out := f.ok(t, "backup", path); !strings.Contains(out, "whole: ") || strings.Contains(out, "without a majority") {
+		t.Errorf("a backup is %q", out)
+	}
+	if mode, err := os.Stat(path); err != nil || mode.Mode().Perm() != 0o600 {
+		t.Errorf("a backup, which has the values of all locks, can be read by others: %v, %v", mode, err)
+	}
+	f.refused(t, 1, "there already", "backup", path)
+	f.ok(t, "check-backup", path)
+
+	for _, c := range f.nodes[1:] {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := f.run(t, "members", "--timeout", "3s")
+	if r.code != 69 || !strings.Contains(r.out, f.nodes[1].ID()) || !strings.Contains(r.out, "voter") {
+		t.Errorf("members without a majority: code %d: %s%s", r.code, r.out, r.err)
+	}
+	if out := f.ok(t, "backup", path+"2", "--timeout", "3s"); !strings.Contains(out, "without a majority") {
+		t.Errorf("a backup without a majority is %q", out)
+	}
+}
