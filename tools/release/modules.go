@@ -20,8 +20,8 @@ type mod struct {
 	file *modfile.File
 }
 
-// find returns the modules that are released: the main one first, and those of contrib. What is
-// internal there is tests, and examples and tools are for this tree alone.
+// find returns the modules that are released: the main one first, those of cmd, and those of contrib. What
+// is internal there is tests, and examples and tools are for this tree alone.
 func find(root string) ([]*mod, error) {
 	var all []*mod
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
@@ -30,7 +30,7 @@ func find(root string) ([]*mod, error) {
 		}
 		if d.IsDir() {
 			first, _, _ := strings.Cut(name, "/")
-			if name != "." && (first != "contrib" || d.Name() == "testdata" || d.Name() == "internal") {
+			if name != "." && (first != "contrib" && first != "cmd" || d.Name() == "testdata" || d.Name() == "internal") {
 				return fs.SkipDir
 			}
 			return nil

@@ -164,7 +164,13 @@ func TestAnOutsiderGetsEveryModule(t *testing.T) {
 	o := newOutsider(t, bare, all)
 	t.Run("before the first release", func(t *testing.T) {
 		for _, m := range all {
-			t.Run(m.dir, func(t *testing.T) { o.uses(t, m, untagged, o.told(t, root, m)) })
+			t.Run(m.dir, func(t *testing.T) {
+				if strings.HasPrefix(m.dir, "cmd/") {
+					o.clones(t, bare, m)
+					return
+				}
+				o.uses(t, m, untagged, o.told(t, root, m))
+			})
 		}
 	})
 	tag(t, bare)
@@ -199,9 +205,10 @@ func (o *outsider) uses(t *testing.T, m *mod, at string, get []string) {
 	if len(libraries)+len(commands) == 0 {
 		t.Fatal("the module has nothing for others")
 	}
+	whole := os.Getenv(runEnv) != ""
 	if m != o.all[0] { // each command of the main module would link the engine
 		for _, path := range commands {
-			o.run(t, dir, "install", path+"@"+at)
+			o.installs(t, dir, path+"@"+at, whole || !strings.HasPrefix(m.dir, "cmd/"))
 		}
 	}
 	write := func(text string) {
@@ -210,7 +217,7 @@ func (o *outsider) uses(t *testing.T, m *mod, at string, get []string) {
 		}
 	}
 	write(program(libraries, ""))
-	engine, whole := o.builtWith(t, dir, at, commands), os.Getenv(runEnv) != ""
+	engine := o.builtWith(t, dir, at, commands)
 	if engine {
 		write(program(libraries, o.all[0].path))
 	}
@@ -223,6 +230,25 @@ func (o *outsider) uses(t *testing.T, m *mod, at string, get []string) {
 	if said := o.run(t, dir, "run", "-mod=mod", "."); said != "true\n" {
 		t.Errorf("the program says %q", said)
 	}
+}
+
+// installs installs a command. One that links the engine is planned alone, unless the test is whole:
+// what go install refuses it refuses then.
+func (o *outsider) installs(t *testing.T, dir, path string, links bool) {
+	t.Helper()
+	args := []string{"install", "-n", path}
+	if links {
+		args = []string{"install", path}
+	}
+	o.run(t, dir, args...)
+}
+
+// clones installs the commands of a module from a clone: go install refuses its replace directive for
+// the main module, which only a release is without.
+func (o *outsider) clones(t *testing.T, bare string, m *mod) {
+	dir := t.TempDir()
+	git(t, dir, "clone", "-q", bare, ".")
+	o.installs(t, filepath.Join(dir, filepath.FromSlash(m.dir)), ".", os.Getenv(runEnv) != "")
 }
 
 // builtWith finds all packages that a program and commands need, refuses those of ours that are not

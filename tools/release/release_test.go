@@ -32,15 +32,15 @@ const usesMain = "replace example.com/lock => ../..\n\nrequire (\n\texample.com/
 func TestAReleaseNamesItsVersionAndReplacesNothing(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{
-		".": "", "contrib/a": usesMain, "contrib/c": usesMain, "contrib/internal/f": usesMain, "sim/g": usesMain, "examples/d": usesMain, "contrib/a/testdata/e": usesMain,
+		".": "", "contrib/a": usesMain, "contrib/c": usesMain, "contrib/internal/f": usesMain, "sim/g": usesMain, "cmd/h": usesMain, "examples/d": usesMain, "contrib/a/testdata/e": usesMain,
 		"contrib/b": usesMain + "replace example.com/lock/contrib/a => ../a\nrequire example.com/lock/contrib/a v0.0.0-00010101000000-000000000000 // indirect\n",
 	})
 	tags, err := release(root, "v0.3.0")
-	if want := []string{"v0.3.0", "contrib/a/v0.3.0", "contrib/b/v0.3.0", "contrib/c/v0.3.0"}; err != nil || !slices.Equal(tags, want) {
+	if want := []string{"v0.3.0", "cmd/h/v0.3.0", "contrib/a/v0.3.0", "contrib/b/v0.3.0", "contrib/c/v0.3.0"}; err != nil || !slices.Equal(tags, want) {
 		t.Fatalf("%v, %v; want %v", tags, err, want)
 	}
 	for dir, want := range map[string][]string{
-		".": nil, "contrib/a": {"example.com/lock v0.3.0", "example.org/other v1.2.3"}, "contrib/c": {"example.com/lock v0.3.0", "example.org/other v1.2.3"},
+		".": nil, "cmd/h": {"example.com/lock v0.3.0", "example.org/other v1.2.3"}, "contrib/a": {"example.com/lock v0.3.0", "example.org/other v1.2.3"}, "contrib/c": {"example.com/lock v0.3.0", "example.org/other v1.2.3"},
 		"contrib/b": {"example.com/lock v0.3.0", "example.org/other v1.2.3", "example.com/lock/contrib/a v0.3.0"},
 	} {
 		text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
