@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -57,11 +58,16 @@ func (l *Lease) Set(ctx context.Context, value []byte) error {
 }
 
 // Value returns the lock's value: what it was at the grant, or what a holder has set since. It is
-// read from this node's own replica, without I/O, and nil once the group has ended the grant. For
-// AcquireAll it is the first name's.
+// read from this node's own replica, without I/O; a client asks its replica. A node that is between two
+// replicas waits for the next one, until the lease ends at the latest: nil is that there is no value,
+// or that the grant is over. For AcquireAll it is the first name's.
 func (l *Lease) Value() []byte {
-	now := l.c.look(l.grant.Name(), l.grant.Token())
-	if !now.Current || now.Head == nil {
+	q := fsm.QueryName{Name: l.grant.Name(), Token: l.grant.Token()}
+	now, err := seam.Ask(context.Background(), l.c.group, seam.Now, q)
+	if errors.Is(err, seam.ErrNoGroup) {
+		now, err = seam.Ask(l.Context(), l.c.group, seam.Committed, q)
+	}
+	if err != nil || !now.Current || now.Head == nil {
 		return nil
 	}
 	return now.Head.Value

@@ -128,6 +128,32 @@ func TestAnObserverWithNothingToAskInAGapLearnsOfTheLeaderThereafter(t *testing.
 	})
 }
 
+// A holder that counts in the value of its lock would begin anew where it took "not known now" for "there
+// is none": a client whose replica was replaced did.
+func TestAHolderBetweenTwoReplicasWaitsForTheValue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, group := onGroup(t, fsm.Limits{})
+		l := get(t, c, "count", holdfast.WithValue([]byte("41")))
+		read := make(chan string, 2)
+		back := group.Absent()
+		go func() { read <- string(l.Value()) }()
+		synctest.Wait()
+		back()
+		if v := <-read; v != "41" {
+			t.Errorf("the value is %q", v)
+		}
+		back = group.Absent()
+		defer back()
+		go func() { read <- string(l.Value()) }()
+		synctest.Wait()
+		release(t, l)
+		if v := <-read; v != "" {
+			t.Errorf("a lease that is over has the value %q", v)
+		}
+	})
+}
+
 // waiting is the lease of a call that waits for a lock, nil if it fails.
 func waiting(ctx context.Context, c *holdfast.Cluster, name string) <-chan *holdfast.Lease {
 	granted := make(chan *holdfast.Lease, 1)
