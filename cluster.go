@@ -125,7 +125,7 @@ func (c *Cluster) newClient(env simenv.Env) (seam.Node, error) {
 		env.Names = net.DefaultResolver
 	}
 	return client.New(client.Config{
-		Cluster: cfg.Cluster, Name: cfg.Name, Bind: bind, Join: cfg.Join, TLS: security, MaxTTL: cfg.MaxTTL,
+		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, Bind: bind, Join: cfg.Join, TLS: security, MaxTTL: cfg.MaxTTL,
 		Network: env.Network, Resolver: env.Names, Logger: cfg.Logger, Listener: listener{c},
 	})
 }

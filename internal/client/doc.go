@@ -13,4 +13,5 @@
 //	news.go   what the replica tells, in the order of the log
 //	conn.go   one connection
 //	operate.go  what an operator asks, and orders
+//	zone.go   which replica is near
 package client

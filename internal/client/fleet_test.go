@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,4 +78,87 @@ func TestAClientOfAFleetGoesToAnotherReplica(t *testing.T) {
 	if _, err := c.Acquire(ctx, "x"); err != nil {
 		t.Error(err)
 	}
+}
+
+// A client that joined by a node of another zone moves to the replica in its own: with the links to all
+// others cut, it is still served at once, and keeps what it held.
+func TestAClientHangsOnTheReplicaOfItsZone(t *testing.T) {
+	t.Parallel()
+	network := transport.NewMemory(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	open := func(cfg holdfast.Config) *holdfast.Cluster {
+		cfg.Cluster = "test"
+		if cfg.Logger == nil {
+			cfg.Logger = slog.New(slog.DiscardHandler)
+		}
+		c, err := holdfast.Open(simenv.With(ctx, simenv.Env{Network: network}), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	var nodes []*holdfast.Cluster
+	for i, zone := range []string{"a/1", "b/2", "c/3"} {
+		nodes = append(nodes, open(holdfast.Config{
+			Name: zone, Zone: zone, Bind: fmt.Sprintf("10.0.0.%d:1", i+1), Bootstrap: 3, Insecure: true, Join: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"},
+		}))
+	}
+	for _, n := range nodes {
+		if err := n.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ends transcript // of connections
+	c := open(holdfast.Config{
+		Name: "client", Zone: "b/7", ClientOnly: true, Join: []string{"10.0.0.1:1"}, Logger: slog.New(slog.NewTextHandler(&ends, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	held, err := c.Acquire(ctx, "x", holdfast.WithTTL(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ready(ctx); err != nil { // it has met a replica that told it of the others
+		t.Fatal(err)
+	}
+	for _, other := range []string{"10.0.0.1", "10.0.0.3"} {
+		network.Cut("127.0.0.1", other)
+		network.Cut(other, "127.0.0.1")
+	}
+	for range 3 {
+		if err := c.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		l, err := c.TryAcquire(ctx, "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !held.Valid() {
+		t.Errorf("the lease ended with the move: %v", held.Err())
+	}
+	if said := ends.String(); strings.Count(said, "no replica serves") != 1 || !strings.Contains(said, "in the zone of this client") {
+		t.Errorf("its connections ended otherwise than by one move:\n%s", said)
+	}
+}
+
+// transcript is what was logged, also while more is.
+type transcript struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *transcript) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(line)
+}
+
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }

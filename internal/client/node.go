@@ -27,6 +27,7 @@ const (
 // Config is what a Node is made with.
 type Config struct {
 	Cluster, Name string
+	Zone          string   // a replica there is preferred
 	Bind          string   // of the endpoint that it dials from
 	Join          []string // as that of any node
 	Resolver      membership.Resolver
@@ -60,6 +61,7 @@ type Node struct {
 	waits   string
 	fleet   seam.Fleet // as a replica has told it last
 	looked  time.Time  // when it was asked
+	moved   time.Time  // to a nearer replica
 	running sync.WaitGroup
 }
 

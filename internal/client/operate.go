@@ -51,7 +51,7 @@ func (n *Node) Status() seam.Status {
 }
 
 // look asks the replica what it knows of the fleet. Without an answer it stays what it was: a replica
-// that does not answer is found out by the pings.
+// that does not answer is found out by the pings. The answer may name a nearer replica.
 func (n *Node) look(ctx context.Context, c *conn) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -65,8 +65,11 @@ func (n *Node) look(ctx context.Context, c *conn) {
 		return
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.fleet, n.looked = fleet, time.Now()
+	n.mu.Unlock()
+	if n.cfg.Zone != "" && n.moves(c.addr, time.Now()) {
+		c.end(errNearer)
+	}
 }
 
 // RemoveNode implements seam.Node.

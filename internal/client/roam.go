@@ -138,6 +138,7 @@ func (n *Node) addresses(ctx context.Context) func(yield func(string, error) boo
 		tried := map[string]bool{n.lost: true}
 		shuffled := func(addrs []string) bool {
 			rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+			n.nearest(addrs)
 			for _, addr := range addrs {
 				if !tried[addr] && !yield(addr, nil) {
 					return false
@@ -185,6 +186,9 @@ func (n *Node) hang(ctx context.Context, m met) error {
 	n.meet(m.welcome.Peers)
 	if err := n.group.begin(m.conn, m.welcome); err != nil {
 		m.conn.end(err)
+	}
+	if n.cfg.Zone != "" {
+		n.Go(func(ctx context.Context) { n.look(ctx, m.conn) })
 	}
 	err := m.conn.run(ctx, n.cfg.Listener.Empty, func(f link.Frame) error { return n.take(m.conn, f) })
 	n.group.show(nil, m.welcome)

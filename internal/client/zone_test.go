@@ -1,0 +1,67 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/seam"
+)
+
+func TestAClientKnowsHowNearAReplicaIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		own, other string
+		want       int
+	}{
+		{"a", "a", 1}, {"a", "b", 0}, {"a", "", 0}, {"", "", 0}, {"", "a", 0}, {"a/h", "a", 1}, {"a", "a/h", 1}, {"a/h", "a/h", 2},
+		{"a/h", "a/i", 1}, {"a/h", "b/h", 0}, {"/h", "/h", 2}, {"/h", "/i", 0}, {"/h", "a/h", 0},
+	} {
+		if got := nearness(c.own, c.other); got != c.want {
+			t.Errorf("from %q to %q: %d, not %d", c.own, c.other, got, c.want)
+		}
+	}
+}
+
+// A near replica that refuses this node must not have it come and go, and one that is ill or away is
+// no reason to move.
+func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1e9, 0)
+	fleet := func(change func(*seam.Fleet)) *Node {
+		f := seam.Fleet{
+			Members: []seam.Member{
+				{Node: "1", Addr: "far:1", Zone: "a/x", State: membership.Alive}, {Node: "2", Addr: "near:1", Zone: "b/y", State: membership.Alive},
+				{Node: "3", Addr: "alone:1", Zone: "b/z", State: membership.Alive}, // without a replica
+			},
+			Voters: []seam.Replica{{Node: "1"}, {Node: "2"}},
+		}
+		change(&f)
+		return &Node{cfg: Config{Zone: "b/z"}, fleet: f}
+	}
+	n := fleet(func(*seam.Fleet) {})
+	addrs := []string{"far:1", "other:1", "near:1"}
+	if n.nearest(addrs); addrs[0] != "near:1" || addrs[1] != "far:1" {
+		t.Errorf("the order is %v", addrs)
+	}
+	for _, step := range []struct {
+		addr  string
+		after time.Duration
+		want  bool
+	}{
+		{"near:1", 0, false}, {"forwarded:1", 0, false}, {"far:1", 0, true}, {"far:1", time.Minute - 1, false}, {"far:1", time.Minute, true},
+	} {
+		if got := n.moves(step.addr, begin.Add(step.after)); got != step.want {
+			t.Errorf("at %s after %v: %v", step.addr, step.after, got)
+		}
+	}
+	for name, change := range map[string]func(*seam.Fleet){
+		"ill":       func(f *seam.Fleet) { f.Voters[1].Ill = "its disk hangs" },
+		"away":      func(f *seam.Fleet) { f.Members[1].State = membership.Suspect },
+		"elsewhere": func(f *seam.Fleet) { f.Members[1].Zone = "c" },
+	} {
+		if fleet(change).moves("far:1", begin) {
+			t.Errorf("it moves to a replica that is %s", name)
+		}
+	}
+}
