@@ -40,8 +40,8 @@ func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason s
 		return nil
 	case ctx.Err() != nil:
 		return &seam.UnknownError{Cause: unreached(ctx)}
-	case errors.Is(err, consensus.ErrUnknown):
-		return seam.ErrNotTransferred
+	case errors.Is(err, consensus.ErrUnknown), errors.Is(err, consensus.ErrNotProposed): // it votes no more, or the engine is busy
+		return fmt.Errorf("%w: %w", seam.ErrNotTransferred, err)
 	}
 	return err
 }
