@@ -76,7 +76,7 @@ const (
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.runCommand(), a.electCommand(), guardCommand(),
-		a.locksCommand(), a.lockCommand(), a.whyCommand(), a.watchCommand(), a.onceCommand(), a.membersCommand(), a.sessionsCommand(), a.statusCommand(), a.doctorCommand(),
+		a.locksCommand(), a.lockCommand(), a.whyCommand(), a.watchCommand(), a.onceCommand(), a.membersCommand(), a.sessionsCommand(), a.statusCommand(), a.doctorCommand(), a.uiCommand(),
 		a.releaseCommand(), a.requestReleaseCommand(), a.revokeNodeCommand(), a.removeNodeCommand(), a.transferLeaderCommand(), a.forgetOnceCommand(), a.resizeCommand(),
 		a.keygenCommand(), a.backupCommand(), a.checkBackupCommand(), a.restoreCommand(), a.recoverCommand(), a.versionCommand(),
 	}
