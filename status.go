@@ -78,6 +78,7 @@ type Status struct {
 	Held, Waiting     int      // leases and waiting calls of this process
 	Failure           error    // why the node has stopped serving for good, nil otherwise
 	Plan              string   // on the raft leader: what it is about to change in the membership, or waits for, and why
+	Drift             string   // which nodes have another Voters, Timing or MaxTTL than this one, as gossip has it, and what they have
 	Foreign           []string // cluster ids of other groups of this name in sight
 	Metrics           Metrics  // what this node has counted
 }
@@ -146,7 +147,7 @@ func (c *Cluster) Status() Status {
 	st := Status{
 		ID: c.ID(), ClusterID: now.ClusterID, Foreign: now.Foreign, Role: roles(now)[c.ID()],
 		Voters: replicas(now.Voters), Standbys: replicas(now.Standbys), RaftLeader: now.RaftLeader, Term: now.Term, Applied: now.Applied,
-		Plan: now.Plan, Ready: now.Serves, Waits: now.Waits, Failure: c.apiError(now.Failure),
+		Plan: now.Plan, Drift: now.Drift, Ready: now.Serves, Waits: now.Waits, Failure: c.apiError(now.Failure),
 		Level: now.Level, LevelKnown: now.Knows, LevelWaits: now.Rise,
 	}
 	st.Held, st.Waiting = c.keeper.table.Counts()

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -35,6 +39,7 @@ do:
   tcp     the addresses can be connected to
   seal    secrets or certificates, and the name of the fleet, are those of the nodes
   fleet   a client is served, and how long a linearizable read takes
+  members no replica is ill, and the nodes have one version and one configuration
   clock   the clock of this machine is kept in time, and did not step meanwhile
 
 With --data-dir, on the machine of a node, also what a client does not need:
@@ -98,7 +103,7 @@ func (a *app) examine(ctx context.Context, dir string) []finding {
 	reached, ports := a.examinePorts(ctx, addrs)
 	found = append(found, ports...)
 	if len(reached) > 0 {
-		found = append(found, a.examineSeal(ctx, reached[0]), a.examineFleet(ctx))
+		found = append(append(found, a.examineSeal(ctx, reached[0])), a.examineFleet(ctx)...)
 	}
 	if dir != "" {
 		for _, addr := range reached {
@@ -111,26 +116,52 @@ func (a *app) examine(ctx context.Context, dir string) []finding {
 }
 
 // examineFleet joins as any command does, and asks.
-func (a *app) examineFleet(ctx context.Context) finding {
+func (a *app) examineFleet(ctx context.Context) []finding {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	c, err := a.join(ctx)
 	if err != nil {
-		return failed("fleet", firstLine(err), "If the steps before are well, the fleet has no majority: start the missing voters, and see docs/operations.md.")
+		return []finding{failed("fleet", firstLine(err), "If the steps before are well, the fleet has no majority: start the missing voters: `holdfast members` names them. See docs/operations.md.")}
 	}
 	defer c.Close()
 	joined := time.Since(began)
 	began = time.Now()
 	if _, err := c.InspectOnce(ctx, "holdfast doctor"); err != nil {
-		return failed("fleet", firstLine(err), "A replica answers, and no majority: see the log of its node, and docs/operations.md.")
+		return []finding{failed("fleet", firstLine(err), "A replica answers, and no majority: see the log of its node, and docs/operations.md.")}
 	}
 	read := time.Since(began)
 	detail := fmt.Sprintf("group %s serves: joined in %v, a linearizable read took %v", c.Status().ClusterID, joined.Round(time.Millisecond), read.Round(100*time.Microsecond))
 	if read > readSlow {
-		return warning("fleet", detail, "The network or the disks of the voters are slow: run doctor --data-dir on their machines.")
+		return []finding{warning("fleet", detail, "The network or the disks of the voters are slow: run doctor --data-dir on their machines."), examineMembers(c.Status(), c.Members())}
 	}
-	return finding{"fleet", "ok", detail, ""}
+	return []finding{{"fleet", "ok", detail, ""}, examineMembers(c.Status(), c.Members())}
+}
+
+// examineMembers looks for nodes that are ill, and for what differs between nodes and should not.
+func examineMembers(st holdfast.Status, seen []holdfast.Member) finding {
+	var ill []string
+	versions := make(map[string]bool)
+	for _, r := range slices.Concat(st.Voters, st.Standbys) {
+		if r.Ill != "" {
+			ill = append(ill, fmt.Sprintf("%s (%s): %s", cmp.Or(r.Name, "a node"), r.ID, r.Ill))
+		}
+	}
+	for _, m := range seen {
+		if !m.Local && m.State == holdfast.StateAlive {
+			versions[m.Version] = true
+		}
+	}
+	switch {
+	case len(ill) > 0:
+		return warning("members", "replicas are ill: "+strings.Join(ill, "; "), "See the disk and the network of those machines, and the logs of their nodes.")
+	case st.Drift != "":
+		return warning("members", "nodes are configured otherwise than the one that answers: "+st.Drift, "Give all nodes one configuration: what the fleet does changes with its raft leader.")
+	case len(versions) > 1:
+		return warning("members", "nodes run several versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", "), "That is as it should be while the fleet is updated. Else update the rest.")
+	}
+	return finding{"members", "ok", fmt.Sprintf("%s and %s, none is ill, and their configurations agree",
+		view.Plural(len(st.Voters), "voter"), view.Plural(len(st.Standbys), "standby")), ""}
 }
 
 const readSlow = 250 * time.Millisecond

@@ -124,7 +124,7 @@ func TestTheDoctorSaysWhichStepFails(t *testing.T) {
 		env  []string
 		want map[string]string
 	}{
-		"well":          {nil, map[string]string{"config": "ok", "names": "ok", "tcp": "ok", "udp": "ok", "seal": "ok", "fleet": "ok"}},
+		"well":          {nil, map[string]string{"config": "ok", "names": "ok", "tcp": "ok", "udp": "ok", "seal": "ok", "fleet": "ok", "members": "ok"}},
 		"a closed port": {[]string{"HOLDFAST_JOIN=127.0.0.1:1"}, map[string]string{"names": "ok", "tcp": "failed"}},
 		"a wrong name":  {[]string{"HOLDFAST_JOIN=dns+no.such.host.invalid:1"}, map[string]string{"names": "failed"}},
 		"other secrets": {[]string{"HOLDFAST_SECRETS=another-secret-of-the-same-length"}, map[string]string{"tcp": "ok", "seal": "failed", "fleet": "failed"}},

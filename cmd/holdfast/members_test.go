@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit"
@@ -59,5 +60,23 @@ func TestMembersAndABackupAreThereWithoutAMajority(t *testing.T) {
 	}
 	if out := f.ok(t, "backup", path+"2", "--timeout", "3s"); !strings.Contains(out, "without a majority") {
 		t.Errorf("a backup without a majority is %q", out)
+	}
+}
+
+// What the fleet does changes with its raft leader where nodes are configured otherwise.
+func TestTheDoctorNamesNodesThatAreConfiguredOtherwise(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2, func(i int, cfg *holdfast.Config) { cfg.MaxTTL = time.Duration(i+5) * time.Minute })
+	var members finding
+	testkit.Polled(t, "gossip to tell it", func() bool {
+		for _, s := range decode[[]finding](t, f, "doctor") {
+			if s.Check == "members" {
+				members = s
+			}
+		}
+		return members.State == "warning"
+	})
+	if !strings.Contains(members.Detail, "n1") || !strings.Contains(members.Detail, "MaxTTL 6m0s, not 5m0s") {
+		t.Errorf("%+v", members)
 	}
 }

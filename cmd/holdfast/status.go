@@ -98,7 +98,7 @@ func (a *app) membersCommand() *cobra.Command {
 			if len(members) == 0 && unready != nil {
 				return unready
 			}
-			err = list(a, each(members), []column[view.Member]{
+			err = list(a, valuesOf(members), []column[view.Member]{
 				{"NAME", func(m view.Member) string { return orDash(m.Name) }},
 				{"ROLE", roleText},
 				{"STATE", stateText},
@@ -135,17 +135,6 @@ func heardAgo(m view.Member) string {
 		return "-"
 	}
 	return view.Words(*m.Heard) + " ago"
-}
-
-// each is a list that is there as a whole.
-func each[T any](all []T) func(yield func(T, error) bool) {
-	return func(yield func(T, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
 }
 
 // sessionRow is a session, as JSON.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -29,7 +30,8 @@ func (n *Node) Status() seam.Status {
 	st := seam.Status{
 		Addr: n.Addr(), ClusterID: n.ClusterID(), Foreign: n.founder.rivals.list(), Admission: n.Proposer.Waiting(), Knows: n.knows(),
 	}
-	st.Members, st.Level = n.members(), n.groupLevel()
+	seen := n.gossip.Members()
+	st.Members, st.Drift, st.Level = members(seen), differences(seen), n.groupLevel()
 	st.Sent, st.Received = n.gossip.Traffic()
 	if plan := n.pilot.plan.Load(); plan != nil {
 		st.Plan = plan.String()
@@ -56,9 +58,8 @@ func (n *Node) Status() seam.Status {
 	return st
 }
 
-// members are those that gossip sees.
-func (n *Node) members() []seam.Member {
-	seen := n.gossip.Members()
+// members are what the seam has of those that gossip sees.
+func members(seen []membership.Member) []seam.Member {
 	members := make([]seam.Member, len(seen))
 	for i, m := range seen {
 		members[i] = seam.Member{

@@ -21,6 +21,7 @@ type Fleet struct {
 	Level      uint64    `json:"level,omitempty"`   // feature level of the group, 0 before there is one
 	Plan       string    `json:"plan,omitempty"`    // on the raft leader: the next change of the membership, or what it waits for
 	Rise       string    `json:"rise,omitempty"`    // on the raft leader: what the next level waits for
+	Drift      string    `json:"drift,omitempty"`   // which nodes are configured otherwise than the one that tells, and in what
 }
 
 // Member is a node as gossip sees it.
