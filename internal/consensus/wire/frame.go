@@ -21,6 +21,11 @@ const (
 	frameWithdrawal byte = 'W' // see withdrawal.go
 )
 
+// later reports whether a frame is one that a later version may send unasked, with a digit for its
+// kind: a version that does not know it skips it, and does not acknowledge it. Any other unknown kind
+// ends the connection. A digit differs from each kind above in two bits at least.
+func later(kind uint32) bool { return kind >= '0' && kind <= '9' }
+
 const (
 	answerReceived   byte = 1 // an acknowledgement
 	answerSuperseded byte = 2 // ErrSuperseded
@@ -33,6 +38,7 @@ const (
 	batchBytesMax = 80 << 20 // the engine's own bound of a message is 64 MiB
 	chunkBytesMax = 16 << 20 // the engine's own bound of a chunk is 2 MiB; each names all replicas ever removed, in 15 bytes
 	greetingMax   = 256      // later versions may say more
+	laterMax      = 256      // of a frame of a later version
 	bufferKept    = 1 << 20  // a larger buffer is freed after use
 	bufferFree    = 64 << 10 // a connection's buffer up to this is not counted
 )
@@ -94,6 +100,8 @@ func (f *frameReader) next() (byte, []byte, error) {
 		limit = chunkBytesMax
 	case kind == uint32(frameWithdrawal):
 		limit = withdrawalBytes
+	case later(kind):
+		limit = laterMax
 	default:
 		return 0, nil, fmt.Errorf("%w: kind %#x", errFrame, kind)
 	}

@@ -28,13 +28,14 @@ func (c *Carrier) receive(conn net.Conn) {
 	}
 	var answered time.Time
 	for err == nil {
-		if err = c.receiveOne(&frames, from); err != nil {
+		var answers bool
+		if answers, err = c.receiveOne(&frames, from); err != nil {
 			break
 		}
 		if err = pace.ended(); err != nil {
 			break
 		}
-		if now := time.Now(); now.Sub(answered) >= ackEvery {
+		if now := time.Now(); answers && now.Sub(answered) >= ackEvery {
 			answered = now
 			if err = c.Nodes.current(from.node, from.incarnation); err == nil {
 				err = reply(conn, answerReceived, now)
@@ -83,14 +84,15 @@ func (c *Carrier) welcome(frames *frameReader, pace *pacer) (*inbound, error) {
 }
 
 // receiveOne delivers a frame, with the clock that stands before it: a clock alone is not acknowledged.
-func (c *Carrier) receiveOne(frames *frameReader, from *inbound) error {
+// It skips what a later version says, which gets no answer.
+func (c *Carrier) receiveOne(frames *frameReader, from *inbound) (answers bool, err error) {
 	for {
 		kind, payload, err := frames.next()
-		if err != nil {
-			return err
+		if err != nil || later(uint32(kind)) {
+			return false, err
 		}
 		if err := c.deliver(kind, payload, from); err != nil || kind != frameClock {
-			return err
+			return true, err
 		}
 	}
 }

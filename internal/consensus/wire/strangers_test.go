@@ -94,6 +94,58 @@ func TestConnectionMayBeQuietBetweenFrames(t *testing.T) {
 	})
 }
 
+// What a later version says beside what this one knows must not cost it the connection: two versions
+// would not be in one group. It is bounded like all else, and no greeting.
+func TestAFrameOfALaterVersionIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewMemory(1)
+		to := newMailbox(t, network, 1, func() {})
+		defer to.end(t)
+		said := func(kind byte, size int) []byte {
+			frame := make([]byte, frameHeader+size)
+			putHeader(frame, kind)
+			return frame
+		}
+		batch := goodBatch(nil)
+		conn := dialRaft(t, network, to.endpoint.Addr(), 2)
+		for _, kind := range []byte("0919") {
+			if _, err := conn.Write(slices.Concat(said(kind, 1), said(kind, laterMax), framed(t, frameBatch, &batch))); err != nil {
+				t.Fatal(err)
+			}
+			<-to.arrived
+			answer := make([]byte, 1)
+			if _, err := io.ReadFull(conn, answer); err != nil || answer[0] != answerReceived { // of the batch alone
+				t.Fatal(answer, err)
+			}
+			if _, err := conn.Write(said(kind, 5)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour) // the connection may be quiet after it, too
+		}
+		refused := to.refused.Load()
+		damaged := said('3', 9)
+		damaged[frameHeader]++
+		for name, frame := range map[string][]byte{
+			"too long": said('3', laterMax+1), "empty": said('3', 0), "damaged": damaged, "of another kind": said('b', 9),
+		} {
+			conn := dialRaft(t, network, to.endpoint.Addr(), 3)
+			if _, err := conn.Write(frame); err != nil {
+				t.Fatal(err)
+			}
+			ended(t, conn)
+			if refused++; to.refused.Load() != refused {
+				t.Errorf("%s: not refused", name)
+			}
+		}
+		first := dialRaft(t, network, to.endpoint.Addr(), 0)
+		if _, err := first.Write(said('3', 9)); err != nil {
+			t.Fatal(err)
+		}
+		ended(t, first)
+	})
+}
+
 func TestFramesOfAllConnectionsTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
