@@ -115,6 +115,9 @@ func TestAnObserverThatDoesNotKeepUpIsToldTheLatestAllTheSame(t *testing.T) {
 	b := acquire(t, c, "seat", holdfast.WithValue([]byte("b")))
 	for last := holdfast.Token(0); last != b.Token(); {
 		l := tell()
+		if l.NodeID == "" { // the vacancy between a and b, told where the news come late: on a client
+			continue
+		}
 		if l.Token < last {
 			t.Fatalf("token %d after %d", l.Token, last)
 		}
