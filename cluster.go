@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/client"
@@ -207,50 +208,73 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	return c.apiError(c.node.Leave(ctx))
 }
 
-// RemoveNode takes a dead node out of the group's membership now, instead of after
-// Config.ReplaceAfter, or where the planner would keep it since nothing replaces it: by it an
-// operator states that the node does not come back soon. nodeID is Cluster.ID of that node; reason,
-// 1 to 1,024 bytes, is logged. RemoveNode returns nil when the node is out, or was before. It ends
-// no session: the node's leases stay until their TTL (RevokeNode ends them). A removed node that
-// comes back asks for a new replica, as one that was replaced.
-//
-// Errors: ErrInvalid for an empty reason, and for a node that the group has never known. A
-// *RemoveError (ErrNotRemoved) if Raft hears the node, where Leave of the node itself is the way, or
-// if it is the last voter. If ctx ends first, the error is that of the context, ErrUnknownOutcome,
-// and ErrNoQuorum for a deadline: the raft leader may carry the order out for ten more seconds.
-// Without a majority of the voters nothing can be removed.
-func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
-	target, err := ordered(ctx, nodeID, reason)
-	if err != nil {
-		return err
-	}
-	return c.explain(c.node.RemoveNode(ctx, target, reason))
+// listener takes what the node tells to whatever of the API is concerned: sessions, watches, hooks
+// and counters. See seam.Listener.
+type listener struct{ c *Cluster }
+
+// Identified gives the sessions and the log their node.
+func (l listener) Identified(self fsm.SessionID, log *slog.Logger) {
+	l.c.self, l.c.log = self, log
+	l.c.keeper.table.Identify(self.Process())
 }
 
-// TransferRaftLeader makes a voter raft leader, as before work on the machine of the present one, and
-// returns when it is. nodeID is Cluster.ID of that node; reason, 1 to 1,024 bytes, is logged. No lease
-// is touched. The group takes no commands for some milliseconds, and for an election timeout
-// (Config.Timing) if the voter does not take over.
-//
-// Errors: ErrInvalid for an empty reason, and for a node that does not vote. ErrNotTransferred if the
-// voter is not raft leader after three election timeouts: it lags behind, is ill, or cannot be reached.
-// If ctx ends first, the error is that of the context, ErrUnknownOutcome, and ErrNoQuorum for a
-// deadline.
-func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string) error {
-	target, err := ordered(ctx, nodeID, reason)
-	if err != nil {
-		return err
+// LeaderChanged counts and reports another raft leader.
+func (l listener) LeaderChanged(leader string) {
+	if l.c.hooks.raftLeader(leader) && leader != "" {
+		l.c.counters.leaderChanges.Add(1)
 	}
-	return c.explain(c.node.TransferRaftLeader(ctx, target, reason))
 }
 
-// ordered checks what an operator says about a node.
-func ordered(ctx context.Context, nodeID, reason string) (target fsm.Node, err error) {
-	if ctx == nil {
-		return target, invalid("context", "is nil")
+// Expired counts and reports the end of a session that was not renewed.
+func (l listener) Expired(id fsm.SessionID, late time.Duration) {
+	l.c.counters.expiries.Observe(late)
+	l.c.hooks.sessionExpired(id.Node.String(), late)
+}
+
+// Quorum reports the loss of the majority, or its return.
+func (l listener) Quorum(ok bool, missing []string) { l.c.hooks.quorum(ok, missing) }
+
+// Ill counts and reports illnesses.
+func (l listener) Ill(ill bool, why string) {
+	if ill {
+		l.c.counters.illnesses.Add(1)
 	}
-	if target, err = fsm.ParseNode(nodeID); err != nil {
-		return target, invalid("nodeID", "%q is not the id of a node", nodeID)
+	l.c.hooks.ill(ill, why)
+}
+
+// Foreign reports a change in another group of this name.
+func (l listener) Foreign(cluster string, nodes []string) { l.c.hooks.foreign(cluster, nodes) }
+
+// GroupYielded ends the leases with their group.
+func (l listener) GroupYielded() { l.c.keeper.table.Forsake(ErrYielded) }
+
+// ReplicaReplaced lets every session go on by itself.
+func (l listener) ReplicaReplaced() { l.c.keeper.table.UnshareAll() }
+
+// EndLeases ends all leases.
+func (l listener) EndLeases(cause error) (held int) {
+	held, _ = l.c.keeper.table.Counts()
+	l.c.keeper.loseAll(l.c.apiError(cause))
+	return held
+}
+
+// Empty reports whether no session is left.
+func (l listener) Empty() bool { return l.c.keeper.table.Empty() }
+
+// Stopping has the hooks that wait called, and Failed if the node has failed.
+func (l listener) Stopping(failure error) {
+	failure = l.c.apiError(failure)
+	if failure != nil {
+		l.c.log.Error("the node has stopped serving", "error", failure)
 	}
-	return target, checkText("reason", reason, 1, reasonMax)
+	l.c.hooks.end(failure)
+}
+
+// Stopped waits for the hook that runs. A hook that does not return is left behind.
+func (l listener) Stopped() {
+	select {
+	case <-l.c.hooks.ended:
+	case <-time.After(hooksLast):
+		l.c.log.Warn("this node closed while an event hook was still running")
+	}
 }
