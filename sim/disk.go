@@ -32,6 +32,7 @@ type disk struct {
 	boots uint64      // of its machine: a power cut is the end of one
 	delay time.Duration
 	stuck chan struct{} // not nil: syncs of the log wait until it is closed
+	why   stuckBy       // what it is stuck by
 	full  bool
 }
 
@@ -71,18 +72,28 @@ func (d *disk) slow(delay time.Duration) {
 	d.delay = delay
 }
 
-func (d *disk) stick() {
+// stuckBy is a set of what may make a disk stick.
+type stuckBy uint8
+
+const (
+	stuckByPause stuckBy = 1 << iota
+	stuckByHang
+)
+
+func (d *disk) stick(why stuckBy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.why |= why
 	if d.stuck == nil {
 		d.stuck = make(chan struct{})
 	}
 }
 
-func (d *disk) unstick() {
+func (d *disk) unstick(why stuckBy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.stuck != nil {
+	d.why &^= why
+	if d.why == 0 && d.stuck != nil {
 		close(d.stuck)
 		d.stuck = nil
 	}

@@ -178,6 +178,38 @@ func TestASlowDiskMakesProposalsSlow(t *testing.T) {
 	})
 }
 
+func TestANodeWhoseDiskHangsIsConnectedAndServesAgain(t *testing.T) {
+	fleet(t, 3, func(s *sim.Sim) {
+		n := s.RaftLeader()
+		rest := make([]*sim.Node, 0, 2)
+		for _, o := range s.Nodes() {
+			if o != n {
+				rest = append(rest, o)
+			}
+		}
+		n.HangDisk(true)
+		n.Pause() // whose end does not mend the disk
+		n.Resume()
+		written := func(n *sim.Node, d time.Duration) error { // reads need no disk
+			l, err := n.Cluster().Acquire(until(d), "written")
+			if err == nil {
+				release(t, l)
+			}
+			return err
+		}
+		if err := written(rest[0], 20*time.Second); err != nil {
+			t.Errorf("the others: %v", err)
+		}
+		if err := written(n, 5*time.Second); err == nil {
+			t.Error("the node serves without its disk")
+		}
+		n.HangDisk(false)
+		if err := written(n, 20*time.Second); err != nil {
+			t.Errorf("its disk writes again: %v", err)
+		}
+	})
+}
+
 // A failed engine leaves goroutines, which the bubble takes for a deadlock: what matters is told
 // before.
 func TestANodeWhoseDiskIsFullStopsServing(t *testing.T) {
@@ -248,7 +280,7 @@ func TestTheNemesisDoesEveryKindOfFaultAndHealsTheFleet(t *testing.T) {
 					release(t, acquire(t, n.Cluster(), "lock"))
 				}
 			})
-			deadly := kind >= sim.FaultKill && kind <= sim.FaultRestart || kind >= sim.FaultMove && kind < sim.FaultRevoke
+			deadly := kind >= sim.FaultKill && kind <= sim.FaultRestart || kind >= sim.FaultMove && kind < sim.FaultHungDisk
 			deadly = deadly && !(diskless && kind == sim.FaultMove)
 			if died := lives.Load() > 3; died != deadly {
 				t.Errorf("%d processes were started on 3 nodes", lives.Load())

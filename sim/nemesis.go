@@ -34,6 +34,8 @@ const (
 	FaultReimage                    // a machine is made anew at its address, and opened at once
 	FaultLeave                      // some nodes leave at one moment, perhaps all
 	FaultRoll                       // a rolling update in batches, each of which leaves at one moment; the next waits for Ready
+	FaultHungDisk                   // what a node writes to its log waits
+	FaultLarge                      // what a node sends and is sent is lost above 600 bytes
 	FaultRevoke                     // an operator revokes a node, which lives and may go on for a while: only tokens stop it
 	FaultFreeze                     // a node stops with all of its clocks: a lease outlives its TTL, until the first message
 )
@@ -43,13 +45,16 @@ func (f Fault) String() string {
 	names := []string{
 		"partition", "one-way cut", "bad network", "pause", "kill", "crash", "blackout", "wipe", "restart", "slow disk",
 		"clock drift", "gossip cut off", "raft cut off", "disk moved", "replacement", "machine made anew",
-		"leave", "rolling update", "revocation", "freeze",
+		"leave", "rolling update", "hung disk", "large packets lost", "revocation", "freeze",
 	}
 	if i := int(f) - 1; i >= 0 && i < len(names) {
 		return names[i]
 	}
 	return "unknown"
 }
+
+// largeMax is how many bytes still pass where what is large is lost.
+const largeMax = 600
 
 // allFaults are what Nemesis chooses from.
 func allFaults() []Fault {
@@ -89,6 +94,7 @@ func (s *Sim) Nemesis(d time.Duration, kinds ...Fault) {
 	s.Heal()
 	for _, n := range s.nodes {
 		n.SlowDisk(0)
+		n.HangDisk(false)
 		n.Drift(1)
 	}
 	s.settle()
@@ -153,7 +159,7 @@ func (s *Sim) lasts(r *rand.Rand, what Fault, n *Node) time.Duration {
 // inject does one fault, from its beginning to its end, but for drift, which stays.
 func (s *Sim) inject(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 	switch what {
-	case FaultPartition, FaultCut, FaultNetwork:
+	case FaultPartition, FaultCut, FaultNetwork, FaultLarge:
 		s.breakNetwork(r, what, n)
 		time.Sleep(d)
 		s.Heal()
@@ -183,6 +189,10 @@ func (s *Sim) inject(r *rand.Rand, what Fault, n *Node, d time.Duration) {
 		n.SlowDisk(upTo(r, 500*time.Millisecond))
 		time.Sleep(d)
 		n.SlowDisk(0)
+	case FaultHungDisk:
+		n.HangDisk(true)
+		time.Sleep(d)
+		n.HangDisk(false)
 	case FaultDrift:
 		n.mu.Lock()
 		bound := n.drift / 2 // of two clocks
@@ -251,10 +261,13 @@ func (s *Sim) breakNetwork(r *rand.Rand, what Fault, n *Node) {
 				s.Cut(n.i, i)
 			}
 		}
-	case FaultNetwork:
-		f := transport.Faults{
-			Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
-			Delay: upTo(r, 100*time.Millisecond), Jitter: upTo(r, 300*time.Millisecond),
+	case FaultNetwork, FaultLarge:
+		f := transport.Faults{Large: largeMax}
+		if what == FaultNetwork {
+			f = transport.Faults{
+				Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
+				Delay: upTo(r, 100*time.Millisecond), Jitter: upTo(r, 300*time.Millisecond),
+			}
 		}
 		for _, i := range others {
 			s.Faults(n.i, i, f)

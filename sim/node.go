@@ -138,9 +138,10 @@ func (n *Node) take() *life {
 }
 
 // Close closes what runs on the node, in good order: first the service, then the Cluster. It ends a
-// pause.
+// pause, and a disk hangs no more.
 func (n *Node) Close() {
 	n.Resume()
+	n.storage().unstick(stuckByHang)
 	if l := n.take(); l != nil {
 		n.s.fault("node %d is closed", n.i)
 		l.end()
@@ -174,6 +175,7 @@ func (n *Node) die(how string, written bool) {
 	n.s.change(func() { n.dying, l.dead = true, true })
 	restore := n.storage().lose(written)
 	n.wake()
+	n.storage().unstick(stuckByHang)
 	l.cancel()
 	_ = l.cluster.Close()
 	l.end()
@@ -222,6 +224,17 @@ func (n *Node) SlowDisk(d time.Duration) {
 	n.storage().slow(d)
 }
 
+// HangDisk makes every sync of the node's Raft log wait until it is called with false, as a volume
+// does whose storage stands still. The node is connected and its clock goes on. A crash ends it.
+func (n *Node) HangDisk(hangs bool) {
+	n.s.fault("node %d: its disk hangs: %v", n.i, hangs)
+	if hangs {
+		n.storage().stick(stuckByHang)
+	} else {
+		n.storage().unstick(stuckByHang)
+	}
+}
+
 // FullDisk makes every write to the node's disk fail for want of room, until it is called with
 // false. A node that meets it stops serving for good (see holdfast.Cluster.Done) and may only be
 // closed: it leaves goroutines behind, which testing/synctest reports as a deadlock at the end of
@@ -258,7 +271,7 @@ func (n *Node) stop(clocks bool) {
 		n.frozen = n.frozen || clocks
 	})
 	n.clock.Freeze()
-	n.storage().stick()
+	n.storage().stick(stuckByPause)
 }
 
 // Resume ends Pause, and the node's clock shows at once how long it was, or Freeze.
@@ -280,7 +293,7 @@ func (n *Node) wake() (paused bool) {
 			n.paused = nil
 		}
 	})
-	n.storage().unstick()
+	n.storage().unstick(stuckByPause)
 	return paused
 }
 

@@ -18,10 +18,10 @@
 // # Faults
 //
 // Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss,
-// duplicates, reordering, resets), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its
+// duplicates, reordering, resets, loss of what is large), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its
 // clock goes on), [Node.Freeze] (its clocks do not), [Node.Kill] (the process ends), [Node.Crash] (the power fails), [Node.Wipe] (the
-// disk is lost), [Node.Restart], [Node.SlowDisk], [Node.FullDisk], [Node.Drift] (of the clock),
-// [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by
+// disk is lost), [Node.Restart], [Node.SlowDisk], [Node.HangDisk], [Node.FullDisk], [Node.Drift] (of
+// the clock), [Node.Suspend] (of the machine), [Node.CopyDisk] (opened elsewhere). [Sim.Nemesis] does them by
 // the seed, and, if asked, an operator's revocation or a freeze. By the test alone: [Node.Backup] and
 // [Node.Restore] of the disk, [Node.WallClock].
 //
@@ -184,6 +184,7 @@ func (s *Sim) close() {
 	var services sync.WaitGroup // they end while all nodes are there
 	for _, n := range s.nodes {
 		n.SlowDisk(0)
+		n.HangDisk(false)
 		n.Resume()
 		if l := n.running(); l != nil {
 			services.Go(l.end)

@@ -300,6 +300,9 @@ func (x *nemesis) spoil(r *rand.Rand, touched []int) {
 }
 
 func (x *nemesis) lossy(r *rand.Rand) transport.Faults {
+	if workload.Chance(r, 25) {
+		return transport.Faults{Large: 600}
+	}
 	f := transport.Faults{
 		Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
 		Delay: time.Duration(r.IntN(100)) * time.Millisecond, Jitter: time.Duration(r.IntN(300)) * time.Millisecond,
@@ -480,6 +483,12 @@ func (x *nemesis) pauses(r *rand.Rand, i int) {
 }
 
 func (x *nemesis) slowDisk(r *rand.Rand, i int) {
+	if workload.Chance(r, 50) {
+		x.s.Node(i).HangDisk(true)
+		x.wait(x.lasts(r))
+		x.s.Node(i).HangDisk(false)
+		return
+	}
 	x.s.Node(i).SlowDisk(time.Duration(r.IntN(500)) * time.Millisecond)
 	x.wait(x.lasts(r))
 	x.s.Node(i).SlowDisk(0)

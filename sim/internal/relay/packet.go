@@ -31,7 +31,7 @@ func (p *port) carry(b []byte) {
 	f, _ := p.r.faultsOf(p.from, p.to)
 	p.r.packets.Add(1)
 	p.r.keepPacket(p.to, b)
-	if cut(f, p.kind) || p.r.happens(f.Drop) {
+	if cut(f, p.kind, len(b)) || p.r.happens(f.Drop) {
 		p.r.dropped.Add(1)
 		return
 	}

@@ -1,8 +1,8 @@
 // Package relay carries the TCP connections and UDP packets between the processes of a fleet on one
-// machine, and breaks them: cuts of one direction or both, of everything or of one kind
-// alone, delay, loss, duplicates, reordering, resets. Every directed pair of processes has ports of
-// its own, one for each kind of connection, so that the relay knows who sends what to whom, though
-// all of it is encrypted.
+// machine, and breaks them: cuts of one direction or both, of everything or of one kind alone, loss
+// of what is large, delay, loss, duplicates, reordering, resets. Every directed pair of processes
+// has ports of its own, one for each kind of connection, so that the relay knows who sends what to
+// whom, though all of it is encrypted.
 //
 //	relay.go   the ports and the faults of each direction
 //	stream.go  TCP
@@ -64,8 +64,9 @@ func kinds() []transport.Kind {
 	return []transport.Kind{transport.KindGossip, transport.KindRaft, transport.KindProbe}
 }
 
-func cut(f transport.Faults, kind transport.Kind) bool {
-	return f.Cut || kind == transport.KindGossip && f.CutGossip || kind == transport.KindRaft && f.CutRaft
+// cut reports whether so many bytes of a kind do not pass. 0 is what opens a connection.
+func cut(f transport.Faults, kind transport.Kind, size int) bool {
+	return f.Cut || f.Large > 0 && size > f.Large || kind == transport.KindGossip && f.CutGossip || kind == transport.KindRaft && f.CutRaft
 }
 
 // New opens the ports between that many processes, on loopback. The seed decides which packets are

@@ -358,6 +358,30 @@ func TestADetourLeadsThroughTheRelayAndNowhereElse(t *testing.T) {
 	}
 }
 
+func TestWhatIsLargeIsLostAndWhatIsSmallPasses(t *testing.T) {
+	t.Parallel()
+	r, all := fleet(t, 2)
+	client, server := connect(t, r, all, 0, 1)
+	const most = 600
+	r.Set(0, 1, transport.Faults{Large: most})
+	large, small := strings.Repeat("x", most+1), strings.Repeat("y", most)
+	all[0].send(t, r.Route(0, 1).Gossip, large)
+	all[0].send(t, r.Route(0, 1).Gossip, small)
+	if text, _ := all[1].hear(t, patience); text != small {
+		t.Fatalf("a packet of %d bytes passes", len(text))
+	}
+	say(t, client, "small")
+	expect(t, server, "small")
+	say(t, server, large)
+	expect(t, client, large) // the other direction
+	say(t, client, large)
+	expectNothing(t, server)
+	say(t, client, "after it")
+	expectNothing(t, server) // a stream is in order
+	r.Calm()
+	expect(t, server, large+"after it")
+}
+
 func TestGossipAndRaftAreCutApart(t *testing.T) {
 	t.Parallel()
 	r, all := fleet(t, 2)

@@ -78,7 +78,7 @@ func (s *stream) run() {
 		r.mu.Unlock()
 	}()
 	// The handshake needs both directions.
-	if !s.passes(s.p.from, s.p.to) || !s.passes(s.p.to, s.p.from) {
+	if !s.passes(s.p.from, s.p.to, 0) || !s.passes(s.p.to, s.p.from, 0) {
 		return
 	}
 	conn, err := net.DialTimeout("tcp", r.target(s.p.to), dialLimit)
@@ -102,11 +102,12 @@ func (s *stream) run() {
 	both.Wait()
 }
 
-// passes waits until a direction is not cut; false: the connection is broken.
-func (s *stream) passes(from, to int) bool {
+// passes waits until so many bytes pass in a direction; false: the connection is broken. What is
+// larger than the network carries is sent again and again, and what comes after it waits.
+func (s *stream) passes(from, to, size int) bool {
 	for {
 		f, changed := s.p.r.faultsOf(from, to)
-		if !cut(f, s.p.kind) {
+		if !cut(f, s.p.kind, size) {
 			return true
 		}
 		select {
@@ -125,7 +126,7 @@ func (s *stream) pump(src, dst *net.TCPConn, from, to int) {
 		s.read(src, queue, from, to)
 	})
 	for c := range queue {
-		if !passed(time.Until(c.due), s.broken) || !s.passes(from, to) {
+		if !passed(time.Until(c.due), s.broken) || !s.passes(from, to, len(c.data)) {
 			break
 		}
 		if c.end {
