@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type order struct {
 type answer struct {
 	Err     string
 	Role    string
+	Addr    string // of its port
 	Term    uint64
 	Took    time.Duration   // "load": the time of all; "opened": from before Open to Ready
 	Times   []time.Duration // of each operation
@@ -44,6 +46,7 @@ type answer struct {
 type usage struct {
 	CPU                     time.Duration // user and system since its start
 	Goroutines, Descriptors int           // more than before its contestant was started
+	Sockets, Engine         int           // descriptors and goroutines among those: of the network, and of the Raft engine
 	Resident, Heap          int64         // bytes; Heap only after a collection
 }
 
@@ -97,12 +100,17 @@ func (w *worker) do(o order) (a answer) {
 		w.opened <- a.Took
 	case "role":
 		a.Role, a.Term = w.c.role()
+		if n, ok := w.c.(*node); ok {
+			a.Addr = n.Addr()
+		}
 	case "load":
 		a.Took, a.Times, a.Stamps, err = w.load(ctx, o)
 	case "usage":
 		a.Figures = measure(o.What == "collect")
 		a.Figures.Goroutines -= w.before.Goroutines + 1 // and the one that measures
 		a.Figures.Descriptors -= w.before.Descriptors
+		a.Figures.Sockets -= w.before.Sockets
+		a.Figures.Engine -= w.before.Engine
 	case "admit":
 		err = w.c.(*engine).admit(ctx, uint64(o.Count), o.Addr)
 	case "garbage":
@@ -195,8 +203,19 @@ func measure(collect bool) usage {
 	}
 	u.CPU = process.CPU()
 	u.Goroutines = runtime.NumGoroutine()
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "/dragonboat/") || strings.Contains(stack, "/pebble") {
+			u.Engine++
+		}
+	}
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
 		u.Descriptors = len(open)
+		for _, fd := range open {
+			if of, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(of, "socket:") {
+				u.Sockets++
+			}
+		}
 	}
 	var pages, resident int64
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {

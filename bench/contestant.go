@@ -17,11 +17,14 @@ import (
 // Contestants.
 const (
 	kindHoldfast = "holdfast"
-	kindEngine   = "engine" // dragonboat alone: an empty state machine, the same settings, one fsync for each commit
+	kindEngine   = "engine"  // dragonboat alone: an empty state machine, the same settings, one fsync for each commit
+	kindClient   = "client"  // a node of Holdfast without a replica
+	kindNothing  = "nothing" // a program that links Holdfast, and does not use it
 )
 
 // startup says how a child begins. Peers is a file that a fleet of Holdfast joins through; Addrs
-// are the raft addresses of the engine's replicas, of which this is number Index.
+// are the raft addresses of the engine's replicas, of which this is number Index, or the address that
+// a client joins at.
 type startup struct {
 	Kind, DataDir, Peers string
 	Addrs                []string
@@ -58,8 +61,24 @@ func start(s startup) (contestant, error) {
 		return startHoldfast(context.Background(), s)
 	case kindEngine:
 		return startEngine(s)
+	case kindClient:
+		c, err := holdfast.Open(context.Background(), holdfast.Config{ClientOnly: true, Join: s.Addrs, Logger: quiet()})
+		return &node{Cluster: c}, err
+	case kindNothing:
+		return nothing{}, nil
 	}
 	return nil, fmt.Errorf("no contestant %q", s.Kind)
+}
+
+// nothing is a contestant that does nothing.
+type nothing struct{}
+
+func (nothing) ready(context.Context) error { return nil }
+func (nothing) role() (string, uint64)      { return "", 0 }
+func (nothing) Close() error                { return nil }
+
+func (nothing) operation(what string, _ int) (func(context.Context) error, error) {
+	return nil, fmt.Errorf("nothing does no %s", what)
 }
 
 type node struct {

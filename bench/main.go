@@ -108,6 +108,7 @@ func sections() []section {
 		{"memory", func(ctx context.Context, s settings, out *lines) error { return measureLoad(ctx, s, out, false) }},
 		{"disk", func(ctx context.Context, s settings, out *lines) error { return measureLoad(ctx, s, out, true) }},
 		{"idle", measureIdle},
+		{"client", measureClient},
 		{"traffic", measureTraffic},
 		{"failover", measureFailover},
 	}

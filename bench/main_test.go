@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,10 +49,27 @@ func TestEverySectionPrintsLinesOfTheBenchmarkFormat(t *testing.T) {
 	}
 	for _, name := range []string{
 		"OpenToReady", "Pair", "Verify", "HandOver", "Callers", "CallersOnThreeNodes", "AmongGarbage", "LeadersLost", "Idle", "Held",
-		"TrafficIdle", "TrafficPair", "Killed",
+		"TrafficIdle", "TrafficPair", "Killed", "ClientIdle", "ClientPair", "ClientPairRatio", "ClientHandOver", "ClientHandOverRatio",
 	} {
 		if !seen[name] {
 			t.Errorf("no figure %s", name)
+		}
+	}
+	clientsAreSmall(t, text.String())
+}
+
+// clientsAreSmall checks what of a client's cost does not depend on the machine.
+func clientsAreSmall(t *testing.T, text string) {
+	t.Helper()
+	found := regexp.MustCompile(`ClientIdle.* cores\t(\d+) goroutines\t(\d+) engine-goroutines\t(-?\d+) connections\t(\S+) resident-B`).FindAllStringSubmatch(text, -1)
+	if len(found) != 2 {
+		t.Fatalf("%d lines of clients at rest", len(found))
+	}
+	for _, f := range found {
+		goroutines, _ := strconv.Atoi(f[1])
+		resident, err := strconv.ParseFloat(f[4], 64)
+		if goroutines > 20 || f[2] != "0" || f[3] != "1" || resident > 8<<20 || err != nil {
+			t.Errorf("a client takes %s goroutines, %s of the engine, %s connections, %s bytes", f[1], f[2], f[3], f[4])
 		}
 	}
 }
