@@ -7,13 +7,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/link"
 	"github.com/holdfast-go/holdfast/internal/membership"
-	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/transport"
@@ -42,26 +41,22 @@ type Config struct {
 type Node struct {
 	cfg      Config
 	log      *slog.Logger
-	identity identity
-	group    *Group
+	key      ed25519.PrivateKey
+	process  fsm.Process
+	roamer   *Roamer
+	group    *Group // of roamer
 	endpoint transport.Endpoint
 
 	ctx                 context.Context
 	cancel              context.CancelFunc
 	closing, done, gone chan struct{}
 	greeting            chan struct{} // has a value while a Hello is under way
-	lost                string        // the address of the replica that was lost last; of roam
 
 	mu      sync.Mutex
 	stopped error // what calls return: set when the node leaves or closes
 	closes  bool
 	hellos  int // that the group has answered
 	known   bool
-	peers   []string
-	waits   string
-	fleet   seam.Fleet // as a replica has told it last
-	looked  time.Time  // when it was asked
-	moved   time.Time  // to a nearer replica
 	running sync.WaitGroup
 }
 
@@ -72,12 +67,12 @@ func New(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("holdfast: drawing the key of a client: %w", err)
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Logger, waits: "no replica was reached yet",
-		identity: identity{cluster: cfg.Cluster, key: key, process: fsm.Process{Node: fsm.KeyNode(public), Incarnation: 1}},
-		closing:  make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), greeting: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, key: key, process: fsm.Process{Node: fsm.KeyNode(public), Incarnation: 1},
+		closing: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), greeting: make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.group = newGroup(n.closing)
+	n.roamer = NewRoamer(n.closing)
+	n.group = n.roamer.group
 	return n, nil
 }
 
@@ -91,11 +86,20 @@ func (n *Node) Open(ctx context.Context) (err error) {
 		n.cancel()
 		return err
 	}
-	id := n.identity.process
+	id := n.process
 	n.log = n.cfg.Logger.With("node", id.Node.String(), "name", n.cfg.Name)
 	n.cfg.Listener.Identified(fsm.SessionID{Node: id.Node, Incarnation: id.Incarnation}, n.log)
-	n.Go(n.group.news.run)
-	n.Go(n.roam)
+	roaming := Roaming{
+		Cluster: n.cfg.Cluster, Key: n.key, Process: n.process, Zone: n.cfg.Zone, Logger: n.log, Go: n.Go,
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			return n.endpoint.Dial(ctx, addr, transport.KindClient)
+		},
+		Find: func(ctx context.Context) ([]string, error) {
+			return membership.Resolve(ctx, n.cfg.Resolver, n.cfg.Join)
+		},
+		Idle: n.cfg.Listener.Empty, Yielded: n.cfg.Listener.GroupYielded,
+	}
+	n.Go(func(ctx context.Context) { n.roamer.Run(ctx, roaming) })
 	return nil
 }
 
@@ -114,7 +118,7 @@ func (n *Node) Hello(ctx context.Context) error {
 	if n.answeredHellos() != before {
 		return nil
 	}
-	id := n.identity.process
+	id := n.process
 	out, unknown, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name, Level: fsm.LevelKnown}))
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +127,7 @@ func (n *Node) Hello(ctx context.Context) error {
 	case err != nil:
 		return err
 	case out.Code != fsm.CodeOK:
-		return &node.RefusedError{Outcome: out}
+		return &seam.RefusedError{Outcome: out}
 	}
 	n.hellos++
 	return nil
@@ -158,24 +162,7 @@ func (n *Node) Joined(ctx context.Context) error {
 }
 
 // Ready implements seam.Node: the replica that serves this node is ready.
-func (n *Node) Ready(ctx context.Context) error {
-	for attempt := 1; ; attempt++ {
-		if err := n.Stopped(); err != nil {
-			return err
-		}
-		c, changed := n.group.now()
-		if c != nil {
-			n.look(ctx, c) // also where the group is not ready: it is told what is there
-			if r, _, err := c.call(ctx, link.KindReady, link.Call{}); err == nil && r.Code == link.ReplyOK {
-				n.look(ctx, c)
-				return nil
-			}
-		}
-		if err := n.group.again(ctx, seam.Committed, seam.ErrNoGroup, attempt, changed); err != nil {
-			return err
-		}
-	}
-}
+func (n *Node) Ready(ctx context.Context) error { return n.roamer.Ready(ctx, n.Stopped) }
 
 // Go implements seam.Node.
 func (n *Node) Go(f func(context.Context)) bool {
@@ -206,14 +193,14 @@ func (n *Node) Done() <-chan struct{} { return n.done }
 func (n *Node) Close() {
 	n.mu.Lock()
 	first := !n.closes
-	n.closes, n.stopped = true, node.ErrClosed
+	n.closes, n.stopped = true, seam.ErrEnded
 	n.mu.Unlock()
 	if !first {
 		<-n.gone
 		return
 	}
 	close(n.closing)
-	held := n.cfg.Listener.EndLeases(node.ErrClosed)
+	held := n.cfg.Listener.EndLeases(seam.ErrEnded)
 	close(n.done)
 	if !n.giveBack() && held > 0 {
 		n.log.Warn("this client closed before the group had its leases back: they end with their TTL", "leases", held)
@@ -243,7 +230,7 @@ func (n *Node) giveBack() bool {
 	if !known {
 		return true
 	}
-	id := n.identity.process
+	id := n.process
 	cmd := fsm.Encode(fsm.Goodbye{Node: id.Node, Incarnation: id.Incarnation, Departure: fsm.Gone})
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		c, changed := n.group.now()
@@ -265,7 +252,7 @@ func (n *Node) giveBack() bool {
 func (n *Node) Leave(ctx context.Context) error {
 	n.mu.Lock()
 	err := n.stopped
-	n.stopped = node.ErrClosed
+	n.stopped = seam.ErrEnded
 	n.mu.Unlock()
 	if err == nil {
 		n.Close()
@@ -284,14 +271,7 @@ func (e *TTLError) Error() string {
 }
 
 // Missing implements seam.Node.
-func (n *Node) Missing() string {
-	if c, _ := n.group.now(); c != nil {
-		return ""
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.waits
-}
+func (n *Node) Missing() string { return n.roamer.Missing() }
 
 // A client implements all that the API asks of its node.
 var (

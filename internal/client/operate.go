@@ -28,85 +28,105 @@ func (n *Node) Status() seam.Status {
 	if id := n.group.id(); id != [16]byte{} {
 		st.ClusterID = fsm.Node(id).String()
 	}
-	c, _ := n.group.now()
-	n.mu.Lock()
-	st.Fleet = n.fleet
-	asks := c != nil && time.Since(n.looked) > fleetAge
-	if asks {
-		n.looked = time.Now()
-	}
-	n.mu.Unlock()
-	if asks {
-		n.Go(func(ctx context.Context) { n.look(ctx, c) })
-	}
-	switch {
-	case n.Stopped() != nil:
+	st.Fleet = n.roamer.Fleet()
+	if n.Stopped() != nil {
 		st.Fleet = seam.Fleet{}
-	case c == nil:
-		st.RaftLeader, st.Plan, st.Rise = "", "", ""
 	}
-	own := seam.Member{Node: n.identity.process.Node.String(), Name: n.cfg.Name, Level: fsm.LevelKnown, State: membership.Alive, Local: true}
+	own := seam.Member{Node: n.process.Node.String(), Name: n.cfg.Name, Level: fsm.LevelKnown, State: membership.Alive, Local: true}
 	st.Members = append(slices.Clip(st.Members), own)
 	return st
 }
 
+// Fleet is what a replica told last of the fleet, without what only a raft leader knows while the node
+// has no replica. If it is older than a second, the replica is asked for the next call.
+func (r *Roamer) Fleet() seam.Fleet {
+	c, _ := r.group.now()
+	r.mu.Lock()
+	fleet := r.fleet
+	asks := c != nil && time.Since(r.looked) > fleetAge
+	if asks {
+		r.looked = time.Now()
+	}
+	r.mu.Unlock()
+	if asks {
+		r.cfg.Go(func(ctx context.Context) { r.look(ctx, c) })
+	}
+	if c == nil {
+		fleet.RaftLeader, fleet.Plan, fleet.Rise = "", "", ""
+	}
+	return fleet
+}
+
 // look asks the replica what it knows of the fleet. Without an answer it stays what it was: a replica
 // that does not answer is found out by the pings. The answer may name a nearer replica.
-func (n *Node) look(ctx context.Context, c *conn) {
+func (r *Roamer) look(ctx context.Context, c *conn) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	r, _, err := c.call(ctx, link.KindFleet, link.Call{})
-	if err != nil || r.Code != link.ReplyOK {
+	reply, _, err := c.call(ctx, link.KindFleet, link.Call{})
+	if err != nil || reply.Code != link.ReplyOK {
 		return
 	}
-	fleet, err := seam.ParseFleet(r.Payload)
+	fleet, err := seam.ParseFleet(reply.Payload)
 	if err != nil {
 		c.end(err)
 		return
 	}
-	n.mu.Lock()
-	n.fleet, n.looked = fleet, time.Now()
-	n.mu.Unlock()
-	if n.cfg.Zone != "" && n.moves(c.addr, time.Now()) {
+	r.mu.Lock()
+	r.fleet, r.looked = fleet, time.Now()
+	r.mu.Unlock()
+	if r.cfg.Zone != "" && r.moves(c.addr, time.Now()) {
 		c.end(errNearer)
 	}
 }
 
 // RemoveNode implements seam.Node.
 func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) error {
-	return n.order(ctx, link.KindRemove, target, reason)
+	return n.roamer.RemoveNode(ctx, target, reason)
 }
 
 // TransferRaftLeader implements seam.Node.
 func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason string) error {
-	return n.order(ctx, link.KindTransfer, target, reason)
+	return n.roamer.TransferRaftLeader(ctx, target, reason)
+}
+
+// Backup implements seam.Node.
+func (n *Node) Backup(ctx context.Context, w io.Writer) error { return n.roamer.Backup(ctx, w) }
+
+// RemoveNode has the replica remove a node: see seam.Node.
+func (r *Roamer) RemoveNode(ctx context.Context, target fsm.Node, reason string) error {
+	return r.order(ctx, link.KindRemove, target, reason)
+}
+
+// TransferRaftLeader has the replica transfer the raft leadership: see seam.Node.
+func (r *Roamer) TransferRaftLeader(ctx context.Context, target fsm.Node, reason string) error {
+	return r.order(ctx, link.KindTransfer, target, reason)
 }
 
 // order has the replica give an order. If that one is gone, another does.
-func (n *Node) order(ctx context.Context, kind link.Kind, target fsm.Node, reason string) error {
+func (r *Roamer) order(ctx context.Context, kind link.Kind, target fsm.Node, reason string) error {
 	order := link.Call{Payload: link.Order{Node: target, Reason: reason}.Append(nil)}
 	unknown := false
 	for attempt := 1; ; attempt++ {
-		c, changed := n.group.now()
+		c, changed := r.group.now()
 		err := error(seam.ErrNoGroup)
 		if c != nil {
-			var r link.Reply
+			var reply link.Reply
 			var sent bool
-			r, sent, err = c.call(ctx, kind, order)
+			reply, sent, err = c.call(ctx, kind, order)
 			switch {
 			case err != nil && !sent:
 				err = errGone
 			case err != nil:
 				unknown = true
-			case r.Code == link.ReplyOK:
+			case reply.Code == link.ReplyOK:
 				return nil
-			case r.Code == link.ReplyKept:
-				return &seam.KeptError{Node: target.String(), Reason: fsm.Reason(r.Value)}
+			case reply.Code == link.ReplyKept:
+				return &seam.KeptError{Node: target.String(), Reason: fsm.Reason(reply.Value)}
 			default:
-				unknown, err = unknown || r.Unknown, replyError(r)
+				unknown, err = unknown || reply.Unknown, replyError(reply)
 			}
 		}
-		if err := n.group.again(ctx, seam.Committed, err, attempt, changed); err != nil {
+		if err := r.group.again(ctx, seam.Committed, err, attempt, changed); err != nil {
 			if unknown {
 				err = &seam.UnknownError{Cause: err}
 			}
@@ -115,11 +135,11 @@ func (n *Node) order(ctx context.Context, kind link.Kind, target fsm.Node, reaso
 	}
 }
 
-// Backup implements seam.Node: the replica writes it. If that one goes away in between, the backup
+// Backup has the replica write a backup. If that one goes away in between, the backup
 // ends with an error: another one would begin with another state.
-func (n *Node) Backup(ctx context.Context, w io.Writer) error {
+func (r *Roamer) Backup(ctx context.Context, w io.Writer) error {
 	for attempt := 1; ; attempt++ {
-		c, changed := n.group.now()
+		c, changed := r.group.now()
 		err, begun := error(seam.ErrNoGroup), false
 		if c != nil {
 			begun, err = c.stream(ctx, link.KindBackup, link.Call{}, func(piece []byte) (more bool, err error) {
@@ -135,7 +155,7 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 		case begun:
 			return fmt.Errorf("holdfast: the backup was cut short: %w", err)
 		}
-		if err := n.group.again(ctx, seam.Committed, err, attempt, changed); err != nil {
+		if err := r.group.again(ctx, seam.Committed, err, attempt, changed); err != nil {
 			return err
 		}
 	}

@@ -2,17 +2,20 @@ package client
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/link"
-	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/retry"
-	"github.com/holdfast-go/holdfast/transport"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 const (
@@ -22,26 +25,65 @@ const (
 	forsakeMin = 30 * time.Second       // without a replica, while there are some of another group
 )
 
-// roam keeps the node on a replica: on another when one is gone.
-func (n *Node) roam(ctx context.Context) {
+// Roaming is what a Roamer is made with.
+type Roaming struct {
+	Cluster string // the name
+	Key     ed25519.PrivateKey
+	Process fsm.Process // of the key
+	Zone    string      // a replica there is preferred
+	Dial    func(ctx context.Context, addr string) (net.Conn, error)
+	Find    func(ctx context.Context) ([]string, error) // addresses beside those that replicas name
+	Idle    func() bool                                 // the node has no session
+	Yielded func()                                      // the group is given up
+	Go      func(func(context.Context)) bool            // as seam.Node.Go
+	Logger  *slog.Logger
+}
+
+// Roamer keeps a node without a replica on one of its fleet, and asks that one for what the node
+// wants to know of its fleet. Its Group goes over the connection.
+type Roamer struct {
+	cfg   Roaming
+	group *Group
+	lost  string // the address of the replica that was lost last; of Run
+
+	mu     sync.Mutex
+	peers  []string
+	waits  string
+	fleet  seam.Fleet // as a replica has told it last
+	looked time.Time  // when it was asked
+	moved  time.Time  // to a nearer replica
+}
+
+// NewRoamer returns a Roamer that runs later. closed ends all calls.
+func NewRoamer(closed <-chan struct{}) *Roamer {
+	return &Roamer{group: newGroup(closed), waits: "no replica was reached yet"}
+}
+
+// Run keeps the node on a replica until ctx ends: on another when one is gone.
+func (r *Roamer) Run(ctx context.Context, cfg Roaming) {
+	r.cfg = cfg
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { r.group.news.run(ctx) })
+
 	served := time.Now()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		m, err := n.meetOne(ctx)
+		m, err := r.meetOne(ctx)
 		if err == nil {
 			attempt = 0
-			n.lost = m.conn.addr
-			err = n.hang(ctx, m)
+			r.lost = m.conn.addr
+			err = r.hang(ctx, m)
 			served = time.Now()
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		n.note(err)
+		r.note(err)
 		if attempt == 0 {
 			continue
 		}
 		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code == link.RefuseOther && time.Since(served) > forsakeMin {
-			n.forsake()
+			r.forsake()
 		}
 		select {
 		case <-time.After(retry.Pause(attempt, rand.Float64())):
@@ -51,10 +93,10 @@ func (n *Node) roam(ctx context.Context) {
 }
 
 // forsake gives the group up: the fleet has another one, of a backup or because the former yielded.
-func (n *Node) forsake() {
-	if n.group.forsake() {
-		n.log.Warn("the replicas that this client reaches are of another group: its leases end, and it goes on with that group")
-		n.cfg.Listener.GroupYielded()
+func (r *Roamer) forsake() {
+	if r.group.forsake() {
+		r.cfg.Logger.Warn("the replicas that this client reaches are of another group: its leases end, and it goes on with that group")
+		r.cfg.Yielded()
 	}
 }
 
@@ -67,13 +109,13 @@ type met struct {
 
 // meetOne tries the addresses, and returns the first replica that takes this node in. An address that
 // is slow to answer, as that of a dead machine, holds up the next one for nextTime.
-func (n *Node) meetOne(ctx context.Context) (first met, err error) {
+func (r *Roamer) meetOne(ctx context.Context) (first met, err error) {
 	trying, cancel := context.WithCancel(ctx)
 	answers := make(chan met)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	told, group, under := n.group.news.cut(), n.group.id(), 0
+	told, group, under := r.group.news.cut(), r.group.id(), 0
 	answer := func(m met) (taken bool) {
 		if under--; m.err != nil && (err == nil || errors.As(m.err, new(link.Refuse))) {
 			err = m.err
@@ -81,14 +123,14 @@ func (n *Node) meetOne(ctx context.Context) (first met, err error) {
 		first = m
 		return m.err == nil
 	}
-	for addr, failed := range n.addresses(trying) {
+	for addr, failed := range r.addresses(trying) {
 		if failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
 		under++
 		all.Go(func() {
-			m := n.try(trying, addr, group, told)
+			m := r.try(trying, addr, group, told)
 			select {
 			case answers <- m:
 			case <-trying.Done():
@@ -130,15 +172,15 @@ func (n *Node) meetOne(ctx context.Context) (first met, err error) {
 
 // addresses yields those to try: of replicas that were named last, then those that Config.Join leads
 // to, and why an entry of that leads to none. The one that was lost last comes last.
-func (n *Node) addresses(ctx context.Context) func(yield func(string, error) bool) {
-	n.mu.Lock()
-	peers := slices.Clone(n.peers)
-	n.mu.Unlock()
+func (r *Roamer) addresses(ctx context.Context) func(yield func(string, error) bool) {
+	r.mu.Lock()
+	peers := slices.Clone(r.peers)
+	r.mu.Unlock()
 	return func(yield func(string, error) bool) {
-		tried := map[string]bool{n.lost: true}
+		tried := map[string]bool{r.lost: true}
 		shuffled := func(addrs []string) bool {
 			rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-			n.nearest(addrs)
+			r.nearest(addrs)
 			for _, addr := range addrs {
 				if !tried[addr] && !yield(addr, nil) {
 					return false
@@ -150,23 +192,23 @@ func (n *Node) addresses(ctx context.Context) func(yield func(string, error) boo
 		if !shuffled(peers) {
 			return
 		}
-		found, err := membership.Resolve(ctx, n.cfg.Resolver, n.cfg.Join)
+		found, err := r.cfg.Find(ctx)
 		if !shuffled(found) || err != nil && !yield("", err) {
 			return
 		}
-		if slices.Contains(peers, n.lost) || slices.Contains(found, n.lost) {
-			yield(n.lost, nil)
+		if slices.Contains(peers, r.lost) || slices.Contains(found, r.lost) {
+			yield(r.lost, nil)
 		}
 	}
 }
 
 // try connects to the replica at an address.
-func (n *Node) try(ctx context.Context, addr string, group [16]byte, told uint64) (m met) {
+func (r *Roamer) try(ctx context.Context, addr string, group [16]byte, told uint64) (m met) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
-	raw, err := n.endpoint.Dial(dialing, addr, transport.KindClient)
+	raw, err := r.cfg.Dial(dialing, addr)
 	cancel()
 	if err == nil {
-		m.conn, m.welcome, err = open(ctx, raw, addr, n.identity, group, told)
+		m.conn, m.welcome, err = open(ctx, raw, addr, identity{r.cfg.Cluster, r.cfg.Key, r.cfg.Process}, group, told)
 	}
 	if err == nil && group != [16]byte{} && m.welcome.Group != group {
 		_ = raw.Close()
@@ -175,56 +217,86 @@ func (n *Node) try(ctx context.Context, addr string, group [16]byte, told uint64
 	if err != nil {
 		m.err = fmt.Errorf("%s: %w", addr, err)
 		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code != link.RefuseLater {
-			n.log.Warn("a replica has refused this client", "at", addr, "error", err)
+			r.cfg.Logger.Warn("a replica has refused this client", "at", addr, "error", err)
 		}
 	}
 	return m
 }
 
 // hang stays on a replica, and returns why that is over.
-func (n *Node) hang(ctx context.Context, m met) error {
-	n.meet(m.welcome.Peers)
-	if err := n.group.begin(m.conn, m.welcome); err != nil {
+func (r *Roamer) hang(ctx context.Context, m met) error {
+	r.meet(m.welcome.Peers)
+	if err := r.group.begin(m.conn, m.welcome); err != nil {
 		m.conn.end(err)
 	}
-	if n.cfg.Zone != "" {
-		n.Go(func(ctx context.Context) { n.look(ctx, m.conn) })
+	if r.cfg.Zone != "" {
+		r.cfg.Go(func(ctx context.Context) { r.look(ctx, m.conn) })
 	}
-	err := m.conn.run(ctx, n.cfg.Listener.Empty, func(f link.Frame) error { return n.take(m.conn, f) })
-	n.group.show(nil, m.welcome)
+	err := m.conn.run(ctx, r.cfg.Idle, func(f link.Frame) error { return r.take(m.conn, f) })
+	r.group.show(nil, m.welcome)
 	return fmt.Errorf("%s: %w", m.conn.addr, err)
 }
 
 // take takes a frame of the replica that answers no call.
-func (n *Node) take(c *conn, f link.Frame) error {
+func (r *Roamer) take(c *conn, f link.Frame) error {
 	switch f.Kind {
 	case link.KindPong:
 		pong, err := link.ParsePong(f.Body)
 		if err != nil {
 			return err
 		}
-		n.meet(pong.Peers)
-		return n.group.news.push(item{from: c, at: pong.At}, 0)
+		r.meet(pong.Peers)
+		return r.group.news.push(item{from: c, at: pong.At}, 0)
 	case link.KindRefuse:
 		refusal, err := link.ParseRefuse(f.Body)
 		return errors.Join(err, refusal)
 	}
-	return n.group.news.take(c, f)
+	return r.group.news.take(c, f)
 }
 
 // meet remembers the addresses of replicas.
-func (n *Node) meet(peers []string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (r *Roamer) meet(peers []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(peers) > 0 {
-		n.peers = peers
+		r.peers = peers
 	}
 }
 
 // note notes why no replica serves this node.
-func (n *Node) note(err error) {
-	n.mu.Lock()
-	n.waits = fmt.Sprintf("no replica serves this client: %v", err)
-	n.mu.Unlock()
-	n.log.Debug("no replica serves this client", "error", err)
+func (r *Roamer) note(err error) {
+	r.mu.Lock()
+	r.waits = fmt.Sprintf("no replica serves this client: %v", err)
+	r.mu.Unlock()
+	r.cfg.Logger.Debug("no replica serves this client", "error", err)
+}
+
+// Ready waits until the replica that serves this node is ready, or stopped has an error.
+func (r *Roamer) Ready(ctx context.Context, stopped func() error) error {
+	for attempt := 1; ; attempt++ {
+		if err := stopped(); err != nil {
+			return err
+		}
+		c, changed := r.group.now()
+		if c != nil {
+			r.look(ctx, c) // also where the group is not ready: it is told what is there
+			if reply, _, err := c.call(ctx, link.KindReady, link.Call{}); err == nil && reply.Code == link.ReplyOK {
+				r.look(ctx, c)
+				return nil
+			}
+		}
+		if err := r.group.again(ctx, seam.Committed, seam.ErrNoGroup, attempt, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// Missing says why no replica serves this node, "" if one does.
+func (r *Roamer) Missing() string {
+	if c, _ := r.group.now(); c != nil {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits
 }

@@ -48,26 +48,26 @@ func distances(own string, fleet seam.Fleet) map[string]int {
 }
 
 // nearest sorts addresses, the nearest first; those that are equally near stay in their order.
-func (n *Node) nearest(addrs []string) {
-	if n.cfg.Zone == "" {
+func (r *Roamer) nearest(addrs []string) {
+	if r.cfg.Zone == "" {
 		return
 	}
-	n.mu.Lock()
-	near := distances(n.cfg.Zone, n.fleet)
-	n.mu.Unlock()
+	r.mu.Lock()
+	near := distances(r.cfg.Zone, r.fleet)
+	r.mu.Unlock()
 	slices.SortStableFunc(addrs, func(a, b string) int { return cmp.Compare(near[b], near[a]) })
 }
 
 // moves reports whether this node leaves the replica at an address for one that is nearer. An address
 // that gossip does not know may be a forwarded port, and the only way there is: it stays.
-func (n *Node) moves(addr string, now time.Time) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	near := distances(n.cfg.Zone, n.fleet)
+func (r *Roamer) moves(addr string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	near := distances(r.cfg.Zone, r.fleet)
 	own, known := near[addr]
-	if !known || now.Sub(n.moved) < nearerEvery || slices.Max(slices.Collect(maps.Values(near))) <= own {
+	if !known || now.Sub(r.moved) < nearerEvery || slices.Max(slices.Collect(maps.Values(near))) <= own {
 		return false
 	}
-	n.moved = now
+	r.moved = now
 	return true
 }

@@ -28,7 +28,7 @@ func TestAClientKnowsHowNearAReplicaIs(t *testing.T) {
 func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1e9, 0)
-	fleet := func(change func(*seam.Fleet)) *Node {
+	fleet := func(change func(*seam.Fleet)) *Roamer {
 		f := seam.Fleet{
 			Members: []seam.Member{
 				{Node: "1", Addr: "far:1", Zone: "a/x", State: membership.Alive}, {Node: "2", Addr: "near:1", Zone: "b/y", State: membership.Alive},
@@ -37,7 +37,7 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 			Voters: []seam.Replica{{Node: "1"}, {Node: "2"}},
 		}
 		change(&f)
-		return &Node{cfg: Config{Zone: "b/z"}, fleet: f}
+		return &Roamer{cfg: Roaming{Zone: "b/z"}, fleet: f}
 	}
 	n := fleet(func(*seam.Fleet) {})
 	addrs := []string{"far:1", "other:1", "near:1"}

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // How a node ends, beside the errors of its parts. The API has the same values.
 var (
 	// ErrClosed: the node was closed, or leaves.
-	ErrClosed = errors.New("holdfast: closed")
+	ErrClosed = seam.ErrEnded
 	// ErrRemoved: this node has said that it leaves, and the group has let it go.
 	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up.
@@ -26,11 +25,7 @@ var (
 var errOut = errors.New("holdfast: the replica was removed")
 
 // RefusedError is what the group answered to a Hello that it did not accept.
-type RefusedError struct{ Outcome fsm.Outcome }
-
-func (e *RefusedError) Error() string {
-	return "holdfast: the group does not accept this process: " + e.Outcome.Code.String()
-}
+type RefusedError = seam.RefusedError
 
 // unreached is the error of an operation whose context ended before its outcome was known.
 func unreached(ctx context.Context) error { return &seam.UnreachedError{Ended: ctx.Err()} }

@@ -78,7 +78,7 @@ func (n *Node) raiseTTL(ctx context.Context) error {
 	}
 	out, err := n.insist(ctx, fsm.RaiseTTL{TTL: n.cfg.MaxTTL.Truncate(time.Millisecond)})
 	if err == nil && out.Code != fsm.CodeOK {
-		return &RefusedError{out}
+		return &RefusedError{Outcome: out}
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (n *Node) Hello(ctx context.Context) error {
 			return err
 		}
 	}
-	return &RefusedError{out}
+	return &RefusedError{Outcome: out}
 }
 
 // adopt makes group the node's replica, unless the node is closing.

@@ -10,6 +10,8 @@ import (
 var (
 	// ErrClosed: the node is being closed, or has failed.
 	ErrClosed = errors.New("holdfast: the way to the group is closed")
+	// ErrEnded: the node was closed, or leaves.
+	ErrEnded = errors.New("holdfast: closed")
 	// ErrNoGroup: the node has no group to ask now.
 	ErrNoGroup = errors.New("holdfast: there is no group now")
 	// ErrSuperseded: the group that the command was meant for was given up.
@@ -60,4 +62,11 @@ type KeptError struct {
 
 func (e *KeptError) Error() string {
 	return fmt.Sprintf("holdfast: the raft leader does not remove node %s: %v", e.Node, e.Reason)
+}
+
+// RefusedError is what the group answered to a Hello that it did not accept.
+type RefusedError struct{ Outcome fsm.Outcome }
+
+func (e *RefusedError) Error() string {
+	return "holdfast: the group does not accept this process: " + e.Outcome.Code.String()
 }
