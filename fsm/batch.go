@@ -68,15 +68,19 @@ const EntryCost = stepsOfEntry * stepMax
 const othersField = 13
 
 // Cost estimates how many claims an encoded command takes or gives, without decoding it: the names
-// of an Acquire, and one for any other command. A Release of a set counts as one, since it names
-// the first lock alone. A batch whose commands cost more than EntryCost is answered CodeLater in
-// part.
+// of an Acquire, and one for any other command. It is 0 for a Release, which names the first lock
+// of a set alone: see Machine.Cost. A batch whose commands cost more than EntryCost is answered
+// CodeLater in part.
 func Cost(cmd []byte) int {
 	cmd, _ = cutVia(cmd)
-	if len(cmd) < 2 || op(cmd[1]) != opAcquire {
-		return 1
+	switch {
+	case len(cmd) < 2:
+	case op(cmd[1]) == opAcquire:
+		return 1 + count(cmd[2:], othersField)
+	case op(cmd[1]) == opRelease:
+		return 0
 	}
-	return 1 + count(cmd[2:], othersField)
+	return 1
 }
 
 // Known says of an encoded command, or of a batch of them, whether a replica of this version can

@@ -187,3 +187,30 @@ func TestAFullBatchAllocatesLittleMoreThanItsCommands(t *testing.T) {
 		t.Errorf("%.1f allocations for a pair", perPair)
 	}
 }
+
+// A Release names the first lock of a set alone, so the state tells what it costs.
+func TestTheStateTellsWhatAReleaseCosts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	set := acquire(1, "set")
+	set.Others = []string{"b", "c", "d", "e", "f"}
+	one, all := b.must(acquire(2, "one"), CodeGranted), b.must(set, CodeGranted)
+	both := Release{Session: set.Session, Grants: []Grant{{"set", all.Token}, {"one", one.Token}}}
+	for _, c := range []struct {
+		cmd  []byte
+		want int
+	}{
+		{Encode(both), 7},
+		{append(AppendVia(nil), Encode(both)...), 7},
+		{Encode(Release{Session: set.Session, Grants: []Grant{{"set", one.Token}}}), 1},
+		{Encode(Release{Session: set.Session}), 1},
+		{Encode(set), 6},
+		{Encode(CloseSession{Session: set.Session}), 1},
+		{Encode(both)[:9], 1},
+		{nil, 1},
+	} {
+		if got := b.m.Cost(c.cmd); got != c.want {
+			t.Errorf("%x costs %d, not %d", c.cmd, got, c.want)
+		}
+	}
+}

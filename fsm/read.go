@@ -97,6 +97,24 @@ func (m *Machine) grantOf(name string, token uint64) *claim {
 	return c
 }
 
+// Cost is how many claims an encoded Release gives back, as far as this state tells, at least one; of
+// any other command it is what Cost says.
+func (m *Machine) Cost(cmd []byte) (claims int) {
+	if cost := Cost(cmd); cost > 0 {
+		return cost
+	}
+	cmd, _ = cutVia(cmd)
+	var release Release
+	_ = read(cmd[2:], &release) // Apply looks at its form
+	for _, g := range release.Grants {
+		if c := m.grantOf(g.Name, g.Token); c != nil && !c.alone() {
+			claims += len(c.more.set.claims) - 1
+		}
+		claims++
+	}
+	return max(claims, 1)
+}
+
 // SessionEnded says whether a session has ended, or can never be opened.
 func (m *Machine) SessionEnded(id SessionID) bool {
 	if _, open := m.look(id); open {

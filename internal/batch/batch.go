@@ -25,6 +25,13 @@ const (
 	CommandsMax = 512
 	BytesMax    = 1 << 20
 	CostMax     = fsm.EntryCost
+	// LargeMin is the cost from which on a command waits in the line of the large ones.
+	LargeMin = 5
+	// LargeMax bounds the cost of the large commands that are under way while small ones come, too:
+	// a small one waits for at most so much, a millisecond of work. One large command always goes.
+	LargeMax = CostMax / 5
+	// quietMin entries without a small command are enough to fill the next with large ones.
+	quietMin = 16
 	// WaitingMax bounds the queue. Admission lets in far fewer commands.
 	WaitingMax = 1 << 16
 	// overhead is the size of a command in an entry beside its own bytes.
@@ -34,12 +41,16 @@ const (
 // Queue has the commands of a node that wait for an entry, and counts the entries under way. The
 // zero Queue is empty. A command waits only while an entry is under way. Beside fewer entries than
 // Most it waits only if they have more than FewMax commands, and fewer than ManyMin wait.
+//
+// Small and large commands wait in a line each, and an entry takes from both, the small ones first:
+// a lock does not wait for all the sets that came before it. Each line is in the order of arrival.
 type Queue[T any] struct {
-	Most        int // entries under way, for tests; 0: UnderwayMax
-	underway    int
-	commands    int // in them
-	waiting     int
-	first, last *Call[T]
+	Most         int // entries under way, for tests; 0: UnderwayMax
+	underway     int
+	commands     int // in them
+	largeCost    int // of the large commands in them
+	small, large line[T]
+	quiet        int // entries since a small command came
 }
 
 // Call is a command that waits, and its caller.
@@ -52,31 +63,52 @@ type Call[T any] struct {
 	waits      bool
 }
 
-// Begin reports whether a command may start at once, alone. It is under way then, until End.
+// Entry is the commands of one entry.
+type Entry[T any] struct {
+	Calls     []*Call[T]
+	largeCost int
+}
+
+// Begin reports whether a command may start at once, alone. It is under way then, until Alone ends.
 func (q *Queue[T]) Begin() bool {
-	if !q.free() || q.waiting > 0 {
+	if !q.free() || q.Len() > 0 {
 		return false
 	}
 	q.underway++
 	q.commands++
+	q.quiet = 0
 	return true
+}
+
+// Alone counts an entry that Begin has started as answered.
+func (q *Queue[T]) Alone() {
+	q.underway--
+	q.commands--
 }
 
 // Push adds a command that may not start at once. It returns false if the queue is full.
 func (q *Queue[T]) Push(c *Call[T]) bool {
-	if q.waiting >= WaitingMax {
+	if q.Len() >= WaitingMax {
 		return false
 	}
-	q.insert(c, q.last, nil)
+	l := q.line(c)
+	if l == &q.small {
+		q.quiet = 0
+	}
+	l.insert(c, l.last, nil)
 	return true
 }
 
-// Return puts commands of one entry that were not carried out before all others, in their order.
-// Commands whose callers have given up meanwhile are dropped.
-func (q *Queue[T]) Return(calls []*Call[T]) {
-	for _, c := range slices.Backward(calls) {
+// End counts an entry as answered. Those of its commands that were not carried out (later) go before
+// all others of their line, in their order, but for those whose callers have given up meanwhile.
+func (q *Queue[T]) End(e Entry[T], later []*Call[T]) {
+	q.underway--
+	q.commands -= len(e.Calls)
+	q.largeCost -= e.largeCost
+	for _, c := range slices.Backward(later) {
 		if c.Cmd != nil {
-			q.insert(c, nil, q.first)
+			l := q.line(c)
+			l.insert(c, nil, l.first)
 		}
 	}
 }
@@ -88,72 +120,64 @@ func (q *Queue[T]) Remove(c *Call[T]) bool {
 	if !c.waits {
 		return false
 	}
-	q.remove(c)
+	q.line(c).remove(c)
 	return true
 }
 
 // free reports whether an entry may start.
 func (q *Queue[T]) free() bool {
-	return q.underway == 0 || q.underway < cmp.Or(q.Most, UnderwayMax) && (q.commands <= FewMax || q.waiting >= ManyMin)
+	return q.underway == 0 || q.underway < cmp.Or(q.Most, UnderwayMax) && (q.commands <= FewMax || q.Len() >= ManyMin)
 }
 
-// End counts an entry of so many commands as answered.
-func (q *Queue[T]) End(commands int) {
-	q.underway--
-	q.commands -= commands
-}
-
-// Next returns the commands of the next entry in the order of arrival, after End and Push; none if
-// no command waits or no entry may start. They are under way then.
-func (q *Queue[T]) Next() (entry []*Call[T]) {
-	if !q.free() {
-		return nil
+// Next returns the next entry, after End and Push; one without commands if none waits or no entry
+// may start. It is under way then.
+func (q *Queue[T]) Next() (e Entry[T]) {
+	if !q.free() || q.Len() == 0 {
+		return e
 	}
-	bytes, cost := 0, 0
-	for c := q.first; c != nil && len(entry) < CommandsMax; c = q.first {
-		bytes, cost = bytes+len(c.Cmd)+overhead, cost+c.Cost
-		if (bytes > BytesMax || cost > CostMax) && len(entry) > 0 {
-			break
-		}
-		if entry == nil {
-			entry = make([]*Call[T], 0, min(q.waiting, CommandsMax))
-		}
-		q.remove(c)
-		entry = append(entry, c)
+	room := room{commands: CommandsMax, bytes: BytesMax, cost: CostMax}
+	large := q.large.take(q.largeRoom())
+	for _, c := range large {
+		room.fill(c.size(), c.Cost)
+		e.largeCost += c.Cost
 	}
-	if len(entry) > 0 {
+	room.must = len(large) == 0
+	e.Calls = append(q.small.take(room), large...)
+	if len(e.Calls) > 0 {
 		q.underway++
-		q.commands += len(entry)
+		q.commands += len(e.Calls)
+		q.largeCost += e.largeCost
+		q.quiet++
 	}
-	return entry
+	return e
+}
+
+// largeRoom is what large commands may take of the next entry. Half of its bytes are for small ones.
+func (q *Queue[T]) largeRoom() room {
+	if q.small.len == 0 && q.quiet >= quietMin {
+		return room{commands: CommandsMax, bytes: BytesMax, cost: CostMax, must: true}
+	}
+	return room{commands: CommandsMax / 2, bytes: BytesMax / 2, cost: LargeMax - q.largeCost, must: q.largeCost == 0}
 }
 
 // Len is how many commands wait.
-func (q *Queue[T]) Len() int { return q.waiting }
+func (q *Queue[T]) Len() int { return q.small.len + q.large.len }
 
-func (q *Queue[T]) insert(c, prev, next *Call[T]) {
-	c.waits, c.prev, c.next = true, prev, next
-	q.join(prev, c)
-	q.join(c, next)
-	q.waiting++
+func (q *Queue[T]) line(c *Call[T]) *line[T] {
+	if c.Cost >= LargeMin {
+		return &q.large
+	}
+	return &q.small
 }
 
-func (q *Queue[T]) remove(c *Call[T]) {
-	q.join(c.prev, c.next)
-	c.waits, c.prev, c.next = false, nil, nil
-	q.waiting--
+func (c *Call[T]) size() int { return len(c.Cmd) + overhead }
+
+// room is what may still come into an entry. must says that the first command comes in any case.
+type room struct {
+	commands, bytes, cost int
+	must                  bool
 }
 
-// join makes two calls neighbours; nil is the end of the queue.
-func (q *Queue[T]) join(prev, next *Call[T]) {
-	if prev == nil {
-		q.first = next
-	} else {
-		prev.next = next
-	}
-	if next == nil {
-		q.last = prev
-	} else {
-		next.prev = prev
-	}
+func (r *room) fill(bytes, cost int) {
+	r.commands, r.bytes, r.cost = r.commands-1, r.bytes-bytes, r.cost-cost
 }

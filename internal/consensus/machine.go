@@ -172,6 +172,14 @@ func (m *machine) level() (level uint64) {
 	return level
 }
 
+// cost is what a command costs an entry. Of a Release the state tells it.
+func (m *machine) cost(cmd []byte) (cost int) {
+	if cost = fsm.Cost(cmd); cost == 0 {
+		m.read(func(state *fsm.Machine) { cost = state.Cost(cmd) })
+	}
+	return cost
+}
+
 func (m *machine) read(fn func(*fsm.Machine)) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

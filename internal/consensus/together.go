@@ -31,7 +31,7 @@ type answered struct {
 // entryBatch is an entry under construction, and the calls whose commands are in it.
 type entryBatch struct {
 	entry *[]byte
-	calls []*call
+	batch.Entry[chan answered]
 }
 
 // submit proposes a command that may share an entry.
@@ -41,14 +41,17 @@ func (g *Group) submit(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	if t.queue.Begin() {
 		t.mu.Unlock()
 		outcome, err := g.propose(ctx, cmd)
-		g.start(g.complete(1))
+		g.start(g.alone())
 		return outcome, err
 	}
+	t.mu.Unlock()
+	cost := g.machine.cost(cmd)
+	t.mu.Lock()
 	c, ok := t.calls.Get().(*call)
 	if !ok {
 		c = &call{Of: make(chan answered, 1)}
 	}
-	c.Cmd, c.Cost = cmd, fsm.Cost(cmd)
+	c.Cmd, c.Cost = cmd, cost
 	room := t.queue.Push(c)
 	next := g.next()
 	t.mu.Unlock()
@@ -72,14 +75,22 @@ func (g *Group) submit(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 	return fsm.Outcome{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 }
 
-// complete ends an entry of so many commands and returns the next one. Commands of it that were not
-// carried out (later) go before all that arrived after them.
-func (g *Group) complete(commands int, later ...*call) entryBatch {
+// alone ends an entry with the command of one caller and returns the next entry.
+func (g *Group) alone() entryBatch {
 	t := &g.together
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue.End(commands)
-	t.queue.Return(later)
+	t.queue.Alone()
+	return g.next()
+}
+
+// complete ends an entry and returns the next one. Commands of it that were not carried out (later)
+// go before all that arrived after them.
+func (g *Group) complete(b entryBatch, later ...*call) entryBatch {
+	t := &g.together
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue.End(b.Entry, later)
 	return g.next()
 }
 
@@ -87,17 +98,17 @@ func (g *Group) complete(commands int, later ...*call) entryBatch {
 // together.mu: a caller that gives up, which Remove notes under it, reuses the memory of its
 // command.
 func (g *Group) next() (b entryBatch) {
-	b.calls = g.together.queue.Next()
-	if len(b.calls) == 0 {
+	b.Entry = g.together.queue.Next()
+	if len(b.Calls) == 0 {
 		return b
 	}
 	b.entry = g.newEntry()
-	if len(b.calls) == 1 {
-		*b.entry = append(*b.entry, b.calls[0].Cmd...)
+	if len(b.Calls) == 1 {
+		*b.entry = append(*b.entry, b.Calls[0].Cmd...)
 		return b
 	}
 	*b.entry = fsm.AppendBatch(*b.entry)
-	for _, c := range b.calls {
+	for _, c := range b.Calls {
 		*b.entry = fsm.AppendToBatch(*b.entry, c.Cmd)
 	}
 	return b
@@ -105,7 +116,7 @@ func (g *Group) next() (b entryBatch) {
 
 // start runs a batch on a goroutine of the group's.
 func (g *Group) start(b entryBatch) {
-	if len(b.calls) == 0 {
+	if len(b.Calls) == 0 {
 		return
 	}
 	if !g.carrier.Run(func() { g.run(b) }) {
@@ -116,11 +127,11 @@ func (g *Group) start(b entryBatch) {
 // run proposes a batch, answers each of its calls, and continues with the next batch until the
 // queue is empty. A call that was put off has no answer yet.
 func (g *Group) run(b entryBatch) {
-	for len(b.calls) > 0 {
+	for len(b.Calls) > 0 {
 		outcome, err := g.proposeBatch(b.entry)
 		var later []*call
-		for i, c := range b.calls {
-			a := part(outcome, err, i, len(b.calls))
+		for i, c := range b.Calls {
+			a := part(outcome, err, i, len(b.Calls))
 			if a.err == nil && a.outcome.Code == fsm.CodeLater {
 				later = append(later, c)
 				continue
@@ -128,7 +139,7 @@ func (g *Group) run(b entryBatch) {
 			c.Of <- a // never blocks: a call is answered once
 		}
 		runtime.Gosched() // most callers propose again at once: those commands share an entry
-		b = g.complete(len(b.calls), later...)
+		b = g.complete(b, later...)
 	}
 }
 

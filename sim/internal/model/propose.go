@@ -165,27 +165,24 @@ func (x *insistence) try() {
 	}
 	if fsm.Travels(x.cmd) {
 		if !x.n.queue.Begin() {
-			x.call = &batch.Call[*insistence]{Cmd: x.cmd, Cost: fsm.Cost(x.cmd), Of: x}
+			x.call = &batch.Call[*insistence]{Cmd: x.cmd, Cost: x.n.machine.Cost(x.cmd), Of: x}
 			x.n.queue.Push(x.call)
 			x.n.startNext()
 			return
 		}
-		x.n.propose(x.cmd, []*insistence{x}, x.n.complete)
+		x.n.propose(x.cmd, []*insistence{x}, func([]*batch.Call[*insistence]) {
+			x.n.queue.Alone()
+			x.n.startNext()
+		})
 		return
 	}
-	x.n.propose(x.cmd, []*insistence{x}, func(int, ...*batch.Call[*insistence]) {})
-}
-
-// complete is Group.complete of internal/consensus.
-func (n *node) complete(commands int, later ...*batch.Call[*insistence]) {
-	n.queue.End(commands)
-	n.queue.Return(later)
-	n.startNext()
+	x.n.propose(x.cmd, []*insistence{x}, func([]*batch.Call[*insistence]) {})
 }
 
 // startNext is Group.next of internal/consensus: commands that wait share an entry, if it may start.
 func (n *node) startNext() {
-	calls := n.queue.Next()
+	e := n.queue.Next()
+	calls := e.Calls
 	if len(calls) == 0 {
 		return
 	}
@@ -196,12 +193,15 @@ func (n *node) startNext() {
 	if len(calls) == 1 {
 		cmd = calls[0].Cmd
 	}
-	n.propose(cmd, all, n.complete)
+	n.propose(cmd, all, func(later []*batch.Call[*insistence]) {
+		n.queue.End(e, later)
+		n.startNext()
+	})
 }
 
 // propose proposes an entry with the commands of all of these, once. Then each has its answer, tries
 // again, or goes before all that wait.
-func (n *node) propose(cmd []byte, all []*insistence, completed func(commands int, later ...*batch.Call[*insistence])) {
+func (n *node) propose(cmd []byte, all []*insistence, completed func(later []*batch.Call[*insistence])) {
 	for _, x := range all {
 		x.underway = true // from here on it may be applied without an answer
 	}
@@ -222,7 +222,7 @@ func (n *node) propose(cmd []byte, all []*insistence, completed func(commands in
 			}
 			x.take(result, own)
 		}
-		completed(len(all), later...)
+		completed(later)
 	})
 	if sent {
 		return
@@ -230,7 +230,7 @@ func (n *node) propose(cmd []byte, all []*insistence, completed func(commands in
 	for _, x := range all {
 		x.take(retry.NotSent, fsm.Outcome{})
 	}
-	completed(len(all))
+	completed(nil)
 }
 
 func (x *insistence) take(result retry.Result, out fsm.Outcome) {
