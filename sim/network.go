@@ -11,13 +11,14 @@ import (
 type networkFaults struct {
 	faults map[[2]int]transport.Faults
 	cuts   map[[2]int]bool
+	refuse map[[2]int]bool
 	gossip map[int]bool // nodes whose gossip is cut off
 	raft   map[int]bool // nodes whose Raft is
 }
 
 func newNetworkFaults() networkFaults {
 	return networkFaults{
-		faults: make(map[[2]int]transport.Faults), cuts: make(map[[2]int]bool),
+		faults: make(map[[2]int]transport.Faults), cuts: make(map[[2]int]bool), refuse: make(map[[2]int]bool),
 		gossip: make(map[int]bool), raft: make(map[int]bool),
 	}
 }
@@ -66,6 +67,20 @@ func (s *Sim) FaultsEverywhere(f transport.Faults) {
 			}
 		}
 	})
+}
+
+// Refuse ends the connections between nodes i and j, and refuses those that i dials until it is called
+// with false, although the process of j lives: as a proxy between them that is restarted. Heal ends
+// it, too.
+func (s *Sim) Refuse(i, j int, refuses bool) {
+	s.fault("node %d is refused what it dials to node %d: %v", i, j, refuses)
+	s.change(func() { s.network.refuse[[2]int{i, j}] = refuses })
+	if refuses {
+		s.mu.Lock()
+		from, to := s.nodes[i].host, s.nodes[j].host
+		s.mu.Unlock()
+		s.net.Break(from, to)
+	}
 }
 
 // Heal ends all cuts and other faults of the network. A paused node stays cut off until it is
@@ -129,8 +144,32 @@ func (s *Sim) change(edit func()) {
 			f.Cut = f.Cut || s.network.cuts[[2]int{i, j}] || from.unreachable() || to.unreachable()
 			f.CutGossip = f.CutGossip || s.network.gossip[i] || s.network.gossip[j]
 			f.CutRaft = f.CutRaft || s.network.raft[i] || s.network.raft[j]
+			f.Refuse = f.Refuse || s.network.refuse[[2]int{i, j}] || to.killed && s.reaches(to, from)
 			s.net.SetFaults(from.host, to.host, f)
 		}
+	}
+}
+
+// reaches reports whether the kernel of a node reaches another node, whatever becomes of the first
+// one's process. The caller holds Sim.mu.
+func (s *Sim) reaches(from, to *Node) bool {
+	cut := s.network.cuts[[2]int{from.i, to.i}] || s.network.cuts[[2]int{to.i, from.i}] || s.network.raft[from.i] || s.network.raft[to.i]
+	return !cut && !from.isolated && !to.unreachable()
+}
+
+// hangUp ends the connections of a node whose process was killed, as its kernel does: at once, with
+// the nodes that it reaches.
+func (s *Sim) hangUp(n *Node) {
+	s.mu.Lock()
+	var hosts []string
+	for _, o := range s.nodes {
+		if o != n && s.reaches(n, o) {
+			hosts = append(hosts, o.host)
+		}
+	}
+	s.mu.Unlock()
+	for _, host := range hosts {
+		s.net.Break(n.host, host)
 	}
 }
 

@@ -40,6 +40,7 @@ type Node struct {
 	// Under Sim.mu:
 	isolated bool
 	dying    bool
+	killed   bool          // dying, and its kernel answers
 	paused   chan struct{} // not nil: closed when the node is resumed
 	frozen   bool          // paused, and its clocks with it
 }
@@ -163,7 +164,7 @@ func (n *Node) Restart() *holdfast.Cluster {
 func (n *Node) Crash() { n.die("crashes: its power fails", false) }
 
 // Kill ends what runs on the node as SIGKILL does: like Crash, but the disk keeps all that was
-// written.
+// written, and the kernel lives. It ends the connections at once, and refuses dials.
 func (n *Node) Kill() { n.die("is killed", true) }
 
 func (n *Node) die(how string, written bool) {
@@ -172,7 +173,10 @@ func (n *Node) die(how string, written bool) {
 		return
 	}
 	n.s.fault("node %d %s", n.i, how)
-	n.s.change(func() { n.dying, l.dead = true, true })
+	n.s.change(func() { n.dying, n.killed, l.dead = true, written, true })
+	if written {
+		n.s.hangUp(n)
+	}
 	restore := n.storage().lose(written)
 	n.wake()
 	n.storage().unstick(stuckByHang)
@@ -181,7 +185,7 @@ func (n *Node) die(how string, written bool) {
 	l.end()
 	n.s.net.Break(n.host, "*") // or what its zombie wrote meanwhile would arrive when the cut ends
 	restore()
-	n.s.change(func() { n.dying = false })
+	n.s.change(func() { n.dying, n.killed = false, false })
 }
 
 func (n *Node) storage() *disk {

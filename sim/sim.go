@@ -17,7 +17,7 @@
 //
 // # Faults
 //
-// Of the network: [Sim.Partition], [Sim.Cut] (one way), [Node.Isolate], [Sim.Faults] (delay, loss,
+// Of the network: [Sim.Partition], [Sim.Cut] (one way), [Sim.Refuse], [Node.Isolate], [Sim.Faults] (delay, loss,
 // duplicates, reordering, resets, loss of what is large), [Node.CutGossip], [Node.CutRaft]. Of a node: [Node.Pause] (its
 // clock goes on), [Node.Freeze] (its clocks do not), [Node.Kill] (the process ends), [Node.Crash] (the power fails), [Node.Wipe] (the
 // disk is lost), [Node.Restart], [Node.SlowDisk], [Node.HangDisk], [Node.FullDisk], [Node.Drift] (of

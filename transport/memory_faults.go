@@ -28,6 +28,9 @@ type Faults struct {
 	// CutGossip and CutRaft cut that traffic alone, like a firewall or different secrets. Packets
 	// are gossip's.
 	CutGossip, CutRaft bool
+	// Refuse refuses dials at once, as the kernel does where nothing listens, also while the link is
+	// cut. What is connected stays so: see Break.
+	Refuse bool
 }
 
 // loses reports whether so many bytes are lost for their number.

@@ -95,6 +95,22 @@ func TestMemoryGivesPortsPerHostAndDoesNotReuseThemAtOnce(t *testing.T) {
 	wantEcho(t, second, v6, KindRaft)
 }
 
+func TestMemoryRefusesDialsOfADirectionAlsoBehindACut(t *testing.T) {
+	t.Parallel()
+	m := NewMemory(1)
+	a, b := listenAt(t, m, "10.0.0.7:0", Options{}), listenAt(t, m, "10.0.0.8:0", Options{})
+	echo(a, KindRaft)
+	echo(b, KindRaft)
+	m.SetFaults(a.Addr(), b.Addr(), Faults{Refuse: true, Cut: true})
+	if _, err := a.Dial(t.Context(), b.Addr(), KindRaft); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a dial that is refused: %v", err)
+	}
+	m.Heal()
+	wantEcho(t, b, a, KindRaft)
+	m.Calm()
+	wantEcho(t, a, b, KindRaft)
+}
+
 func TestClosedEndpointsLeaveNothingInTheMemoryNetwork(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(1)

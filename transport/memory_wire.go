@@ -94,7 +94,7 @@ func (w *memoryWire) arrive(p Packet) {
 }
 
 // Dial opens a stream to the endpoint at addr. While either direction is cut it waits, like a SYN
-// without an answer.
+// without an answer, unless it is refused.
 func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error) {
 	host, port, err := splitAddr(addr)
 	if err != nil {
@@ -142,6 +142,9 @@ func (w *memoryWire) open(to place, kind Kind) (*stream, *memoryWire) {
 // handshake takes a round trip.
 func (w *memoryWire) handshake(ctx context.Context, to place, kind Kind) error {
 	delay := w.roundTrip(to, kind)
+	if w.net.rules.Load().of(w.at, to, kind).Refuse {
+		return refused(to)
+	}
 	for {
 		there, changed := w.net.cut(w.at, to, kind)
 		back, _ := w.net.cut(to, w.at, kind)
