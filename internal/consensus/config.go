@@ -161,8 +161,8 @@ func (c Config) validate(how Start) error {
 // attempt bounds one attempt: time enough for a new raft leader if the old one was lost.
 func (c Config) attempt() time.Duration { return 3 * c.Election }
 
-// settling is how long after a change of the raft leader an answer may still come: the new one
-// commits its log at once.
+// settling is how long after a change of the raft leader an answer may still come, at the longest:
+// the new one commits its log at once.
 func (c Config) settling() time.Duration { return c.Heartbeat }
 
 // RunBits of an incarnation, the lowest, are random: see the wire.

@@ -36,6 +36,7 @@ type Group struct {
 	timers  sync.Pool   // of *time.Timer, stopped
 
 	together together
+	failover failover
 
 	gate               gate
 	host               atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
@@ -45,6 +46,7 @@ type Group struct {
 	broken             chan struct{} // closed when no file may be written any more, either
 	halting            sync.Once
 	reached            store.Depth
+	turns              store.Turns
 	writing            *tally.Waiting // for a write of the log
 	answers            *tally.Waiting // for the first answer to what the engine was given
 

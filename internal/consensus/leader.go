@@ -16,6 +16,7 @@ import (
 // leaders has the raft leader that the engine reports (raftio.IRaftEventListener).
 type leaders struct {
 	observer Observer
+	began    func(*leaderView) // called with each view; must be quick
 	view     atomic.Pointer[leaderView]
 }
 
@@ -26,18 +27,24 @@ type leaderView struct {
 	leader
 	since   time.Time
 	changed chan struct{} // closed when there is another view
+	settled chan struct{} // closed when no answer by an earlier raft leader will come: see settle
 }
 
-func newLeaders(observer Observer) *leaders {
-	l := &leaders{observer: observer}
-	l.view.Store(&leaderView{since: time.Now(), changed: make(chan struct{})})
+func newLeaders(observer Observer, began func(*leaderView)) *leaders {
+	l := &leaders{observer: observer, began: began}
+	l.view.Store(newView(leader{}))
 	return l
+}
+
+func newView(of leader) *leaderView {
+	return &leaderView{leader: of, since: time.Now(), changed: make(chan struct{}), settled: make(chan struct{})}
 }
 
 // LeaderUpdated is called by the engine, from one goroutine.
 func (l *leaders) LeaderUpdated(info raftio.LeaderInfo) {
-	next := &leaderView{leader{info.LeaderID, info.Term}, time.Now(), make(chan struct{})}
+	next := newView(leader{info.LeaderID, info.Term})
 	close(l.view.Swap(next).changed)
+	l.began(next)
 	l.observer.LeaderChanged()
 }
 

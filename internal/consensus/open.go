@@ -93,6 +93,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		g.machine.state = cfg.state
 	}
 	g.machine.figures, g.machine.known = cfg.Figures, cfg.Level
+	g.failover = failover{alarm: alarm{self: cfg.Replica}, news: make(chan struct{}, 1)}
 	g.clocks, g.opening = newClocks(cfg.Wall), newOpening()
 	g.carrier = wire.New(wire.Config{
 		Node: self.Node, Incarnation: self.Incarnation, Life: cfg.Life, Cluster: cfg.Cluster,
@@ -100,20 +101,21 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		Disk: &g.reached, Recorded: g.machine.incarnation, Expelled: g.expel,
 		Clock: cfg.Clock, Drift: cfg.Drift, Behind: func(lost time.Duration, by fsm.Node) { cfg.Behind(lost, by.String()) },
 		Wall: g.clocks.now, Told: g.clocks.tell, Hold: g.opening.hold,
+		Ended: g.ended, Risen: g.risen, Word: g.word,
 	})
 	g.nodes = g.carrier.Nodes
 	g.machine.restored = g.nodes.Reset
 	if cfg.FS == vfs.Default { // others have no descriptors
 		g.spares = fdreserve.NewSet(sparesMax, fdreserve.Null)
 	}
-	g.leaders = newLeaders(cfg.Observer)
+	g.leaders = newLeaders(cfg.Observer, g.settle)
 	return g
 }
 
 // startReplica starts the engine and the replica.
 func (g *Group) startReplica(d vfs.FS, how Start) error {
 	g.store = store.New(store.Config{
-		FS: d, Dir: g.cfg.Dir, Replica: g.cfg.Replica, Reached: &g.reached,
+		FS: d, Dir: g.cfg.Dir, Replica: g.cfg.Replica, Reached: &g.reached, Turns: &g.turns,
 		Committed: &g.cfg.Figures.Committed, Fsync: &g.cfg.Figures.Fsync, Writing: g.writing, Fail: g.fail,
 	})
 	host, err := dragonboat.NewNodeHost(g.cfg.hostConfig(d, g.carrier, g.nodes, g.store, g.leaders))

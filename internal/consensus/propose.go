@@ -110,6 +110,7 @@ type ask func(host *dragonboat.NodeHost, patience time.Duration) (*dragonboat.Re
 func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte, err error) {
 	var state *dragonboat.RequestState
 	_, changed := g.leaders.now()
+	var settled <-chan struct{}
 	err = g.call(func(host *dragonboat.NodeHost) (err error) {
 		state, err = ask(host, g.cfg.attempt()+2*g.cfg.Tick)
 		return err
@@ -130,11 +131,13 @@ func (g *Group) request(ctx context.Context, ask ask) (value uint64, data []byte
 			state.Release() // only one that was answered may be used again
 			return value, data, err
 		case <-changed:
-			var now leader
-			if now, changed = g.leaders.now(); now.replica != 0 {
-				changed = nil
-				timer.Reset(g.cfg.settling())
+			if view := g.leaders.view.Load(); view.replica == 0 {
+				changed = view.changed
+			} else {
+				changed, settled = nil, view.settled
 			}
+		case <-settled:
+			return 0, nil, fmt.Errorf("%w: lost with the raft leader", ErrUnknown)
 		case <-timer.C:
 			return 0, nil, fmt.Errorf("%w: no answer in time", ErrUnknown)
 		case <-ctx.Done():

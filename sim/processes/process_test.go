@@ -37,6 +37,7 @@ type processConfig struct {
 	Bind          string        // "": a port of the system's choice
 	ReplaceAfter  time.Duration // 0: as by default
 	MaxTTL        time.Duration // 0: the longest
+	Election      time.Duration // 0: as by default
 	Restore       string        // file with a backup
 }
 
@@ -92,6 +93,7 @@ func member() int {
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Name:   cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
 		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: cmp.Or(cfg.MaxTTL, holdfast.TTLMax), Restore: backup,
+		Timing: holdfast.Timing{Election: cfg.Election},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -47,6 +47,7 @@ type Config struct {
 	Dir       string
 	Replica   uint64
 	Reached   *Depth
+	Turns     *Turns
 	Committed *atomic.Uint64   // index of the last entry that this replica knows to be committed
 	Fsync     *tally.Histogram // a write of the log, until it is on the disk
 	Writing   *tally.Waiting   // a write of the log that has not returned
@@ -153,6 +154,7 @@ func (s *logStore) merge(u raftpb.Update) (raftpb.Update, bool) {
 	}
 	if n := len(u.EntriesToSave); n > 0 {
 		s.last = u.EntriesToSave[n-1].Index
+		s.Turns.note(u.EntriesToSave)
 	}
 	return u, true
 }

@@ -40,6 +40,9 @@ type Config struct {
 	Hold        func([]raftpb.Message) (rest []raftpb.Message)      // keeps messages that are not for the engine yet
 	Clock       func() lease.Instant                                // the node's clock
 	Drift       float64                                             // bound of the rates of two nodes' clocks
+	Ended       func(Ending)                                        // reports that a process has no connection here any more; must not block
+	Risen       func()                                              // reports that the process of Await was heard; must not block
+	Word        func(from uint64, w Word)                           // brings the word of a replica; must not block
 	// Behind reports that the node's clock has lost time, by the clock of a node, before the engine
 	// has the messages that came with that.
 	Behind func(lost time.Duration, by fsm.Node)
@@ -79,6 +82,7 @@ type Carrier struct {
 	warnings sparse.Lines  // about strangers, which must not fill the log
 	reach    reach
 	memory   memoryBudget
+	awaited  atomic.Pointer[process] // nil: none
 }
 
 // New makes the connections of a replica, which the engine starts.

@@ -19,6 +19,7 @@ const (
 	frameBatch      byte = 'B' // raftpb.MessageBatch
 	frameChunk      byte = 'C' // raftpb.Chunk of a snapshot
 	frameWithdrawal byte = 'W' // see withdrawal.go
+	frameWord       byte = '1' // see word.go
 )
 
 // later reports whether a frame is one that a later version may send unasked, with a digit for its
@@ -100,7 +101,7 @@ func (f *frameReader) next() (byte, []byte, error) {
 		limit = chunkBytesMax
 	case kind == uint32(frameWithdrawal):
 		limit = withdrawalBytes
-	case later(kind):
+	case later(kind): // and frameWord, of which a later version may say more
 		limit = laterMax
 	default:
 		return 0, nil, fmt.Errorf("%w: kind %#x", errFrame, kind)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -60,7 +61,8 @@ type inbound struct {
 	replica     uint64
 	incarnation uint64
 	close       func()
-	gone        bool // a later process, or a later life, of the node was admitted
+	follows     Ending // of an earlier process of the node, if this is its first connection
+	gone        bool   // a later process, or a later life, of the node was admitted
 }
 
 // knownNode is the Registry's entry of a node.
@@ -84,6 +86,7 @@ type admitted struct {
 	replica     uint64         // in that life
 	promised    store.Position // here, in that life, by any process of the node
 	heard       lastHeard
+	offered     offer
 	clock       heardFrom  // of the process, 0 before it has sent one
 	peer        lease.Peer // the process, to which the own clock is compared
 }
@@ -127,10 +130,12 @@ func (r *Registry) admit(g greeting, closeConn func()) (*inbound, error) {
 	if err := s.forgotten(g); err != nil {
 		return nil, err
 	}
+	follows := s.ending(g.node)
+	follows.Succeeded = s.incarnation != 0 && s.incarnation != g.incarnation
 	if s.incarnation != g.incarnation || s.life != g.life {
 		s.succeed(g)
 	}
-	in := &inbound{node: g.node, replica: s.replica, incarnation: g.incarnation, close: closeConn}
+	in := &inbound{node: g.node, replica: s.replica, incarnation: g.incarnation, close: closeConn, follows: follows}
 	s.inbound[in] = struct{}{}
 	s.addr, s.at = g.addr, time.Now()
 	if g.addr != "" && !gossiped {
@@ -163,7 +168,7 @@ func (s *knownNode) succeed(g greeting) {
 	s.before = s.admitted
 	if s.life != g.life {
 		s.life, s.replica, s.speaks = g.life, ReplicaOf(g.node.String(), g.life), false
-		s.promised, s.heard = store.Position{}, lastHeard{}
+		s.promised, s.heard, s.offered = store.Position{}, lastHeard{}, offer{}
 	}
 	s.incarnation, s.bound = g.incarnation, false
 	s.clock, s.peer = heardFrom{}, lease.Peer{}
@@ -179,13 +184,41 @@ func (s *knownNode) disconnect() {
 	clear(s.inbound)
 }
 
-// leave forgets a connection.
-func (r *Registry) leave(in *inbound) {
+// leave forgets a connection. It returns its process, and whether that has no other here.
+func (r *Registry) leave(in *inbound) (e Ending, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !in.gone {
-		delete(r.entry(in.node).inbound, in)
+	if in.gone {
+		return e, false
 	}
+	s := r.entry(in.node)
+	delete(s.inbound, in)
+	return s.ending(in.node), len(s.inbound) == 0
+}
+
+// ending is the end of the process that counts.
+func (s *knownNode) ending(node fsm.Node) Ending {
+	return Ending{Node: node, Replica: s.replica, Incarnation: s.incarnation, Addr: cmp.Or(s.addr, s.last), Offered: s.offered.index, Term: s.offered.term}
+}
+
+// superseded reports whether a later process of the node was admitted.
+func (r *Registry) superseded(in *inbound) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return in.gone
+}
+
+// offer is the last entry that a raft leader has sent here in a term.
+type offer struct{ term, index uint64 }
+
+func (o *offer) message(m *raftpb.Message) {
+	if m.Type != raftpb.Replicate || m.Term < o.term {
+		return
+	}
+	if m.Term > o.term {
+		*o = offer{term: m.Term}
+	}
+	o.index = max(o.index, m.LogIndex+uint64(len(m.Entries)))
 }
 
 // accept remembers a sender's promises and answers before its messages are delivered. A sender that
@@ -203,6 +236,7 @@ func (r *Registry) accept(in *inbound, messages []raftpb.Message) error {
 			return err
 		}
 		s.heard.message(&messages[i], now)
+		s.offered.message(&messages[i])
 		if p, ok := promises(&messages[i], r.self); ok {
 			s.promised, s.bound = s.promised.Advance(p), true
 		}

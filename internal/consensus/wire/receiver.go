@@ -24,7 +24,7 @@ func (c *Carrier) receive(conn net.Conn) {
 	defer frames.close()
 	from, err := c.welcome(&frames, &pace)
 	if err == nil {
-		defer c.Nodes.leave(from)
+		defer func() { c.ended(from, err) }()
 	}
 	var answered time.Time
 	for err == nil {
@@ -77,6 +77,10 @@ func (c *Carrier) welcome(frames *frameReader, pace *pacer) (*inbound, error) {
 	from, err := c.Nodes.admit(hello, func() { pace.conn.Close() })
 	if err == nil {
 		c.cfg.Told(hello.node.String(), hello.wall, came)
+		c.risen(from)
+		if from.follows.Succeeded {
+			c.cfg.Ended(from.follows)
+		}
 		pace.buffered = bufio.NewReaderSize(pace.conn, 64<<10)
 		frames.r = pace.buffered
 	}
@@ -88,8 +92,13 @@ func (c *Carrier) welcome(frames *frameReader, pace *pacer) (*inbound, error) {
 func (c *Carrier) receiveOne(frames *frameReader, from *inbound) (answers bool, err error) {
 	for {
 		kind, payload, err := frames.next()
-		if err != nil || later(uint32(kind)) {
+		switch {
+		case err != nil:
 			return false, err
+		case kind == frameWord:
+			return false, c.told(payload, from)
+		case later(uint32(kind)):
+			return false, nil
 		}
 		if err := c.deliver(kind, payload, from); err != nil || kind != frameClock {
 			return true, err
@@ -213,6 +222,7 @@ func (c *Carrier) deliver(kind byte, payload []byte, from *inbound) error {
 	if err := c.Nodes.accept(from, batch.Requests); err != nil {
 		return err
 	}
+	c.risen(from)
 	batch.Requests = ownProposals(batch.Requests, fsm.Process{Node: from.node, Incarnation: from.incarnation})
 	if len(batch.Requests) == 0 {
 		return nil

@@ -109,7 +109,7 @@ func TestAFrameOfALaterVersionIsSkipped(t *testing.T) {
 		}
 		batch := goodBatch(nil)
 		conn := dialRaft(t, network, to.endpoint.Addr(), 2)
-		for _, kind := range []byte("0919") {
+		for _, kind := range []byte("0929") {
 			if _, err := conn.Write(slices.Concat(said(kind, 1), said(kind, laterMax), framed(t, frameBatch, &batch))); err != nil {
 				t.Fatal(err)
 			}
