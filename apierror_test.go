@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence"
-	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/feed"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -67,9 +67,9 @@ func TestTheFailureOfAReplicaIsAnErrorOfTheAPIWhoeverMeetsIt(t *testing.T) {
 	t.Parallel()
 	c := unopened(t)
 	for cause, want := range map[error]error{
-		consensus.ErrForgetful: ErrIncompatible, consensus.ErrAhead: ErrIncompatible, consensus.ErrSuperseded: ErrIncompatible, consensus.ErrDamaged: ErrDamaged,
+		report.ErrForgetful: ErrIncompatible, report.ErrAhead: ErrIncompatible, report.ErrSuperseded: ErrIncompatible, report.ErrDamaged: ErrDamaged,
 	} {
-		failed := &consensus.FailedError{Cause: cause}
+		failed := &report.FailedError{Cause: cause}
 		if got := c.apiError(failed); !errors.Is(got, want) || !errors.Is(got, cause) {
 			t.Errorf("%v becomes %v", failed, got)
 		}

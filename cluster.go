@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/client"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/feed"
-	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
@@ -93,29 +92,13 @@ func newCluster(cfg Config, env simenv.Env) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) newNode(env simenv.Env) (seam.Node, error) {
-	cfg := &c.cfg
-	bind, err := cfg.bind()
-	if err != nil {
-		return nil, err
-	}
-	return node.New(node.Config{
-		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
-		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
-		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL, Restore: cfg.Restore,
-		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
-		ReplaceAfter: cfg.ReplaceAfter, HoldLevel: cfg.HoldLevel, MaxClockDrift: cfg.MaxClockDrift, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,
-		Logger: cfg.Logger, Figures: &c.counters.raft, Env: env, Listener: listener{c},
-	}), nil
-}
-
 func (c *Cluster) newClient(env simenv.Env) (seam.Node, error) {
 	cfg := &c.cfg
 	bind, err := cfg.bind()
 	if err != nil {
 		return nil, err
 	}
-	security, _, err := node.Security(cfg.Cluster, cfg.Secrets, cfg.TLS)
+	security, _, err := transport.Security(cfg.Cluster, cfg.Secrets, cfg.TLS)
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
-	"github.com/holdfast-go/holdfast/internal/consensus"
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 // Token is a fencing token: strictly increasing per lock name forever, below 1<<53.
@@ -144,7 +144,7 @@ type Timing struct {
 const (
 	clusterMax = 64
 	nameMax    = 128
-	zoneMax    = membership.ZoneMax
+	zoneMax    = member.ZoneMax
 	secretsMax = 16
 	votersMax  = 7
 	nodesMax   = 1000 // nodes to wait for at bootstrap
@@ -184,7 +184,7 @@ func (c Config) withDefaults() Config {
 		c.MaxClockDrift = 0.01
 	}
 	t := &c.Timing
-	t.Tick, t.Heartbeat, t.Election = consensus.Pace(t.Tick, t.Heartbeat, t.Election)
+	t.Tick, t.Heartbeat, t.Election = report.Pace(t.Tick, t.Heartbeat, t.Election)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -212,7 +212,7 @@ func (c Config) validate() error {
 		refuse("Config.DataDir", "contains a NUL byte")
 	}
 	for _, j := range c.Join {
-		if err := membership.ParseJoin(j); err != nil {
+		if err := member.ParseJoin(j); err != nil {
 			refuse("Config.Join", "entry %q: %v", j, err)
 		}
 	}
@@ -304,7 +304,7 @@ func (c Config) validateSecurity() error {
 	if c.Advertise != "" {
 		host, port, err := net.SplitHostPort(c.Advertise)
 		_, noPort := strconv.ParseUint(port, 10, 16)
-		if err != nil || noPort != nil || strings.Contains(host, "+") || membership.ParseJoin(net.JoinHostPort(host, "1")) != nil {
+		if err != nil || noPort != nil || strings.Contains(host, "+") || member.ParseJoin(net.JoinHostPort(host, "1")) != nil {
 			return invalid("Config.Advertise", "%q is not host:port", c.Advertise)
 		}
 	}

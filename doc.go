@@ -80,5 +80,5 @@ package holdfast
 // Where to begin reading this directory: cluster.go opens a node; lock.go has the road of one call,
 // lease.go what the caller gets by it, and keeper.go what keeps it alive; errors.go has what a call
 // may return. election.go, once.go, every.go, value.go, watch.go, query.go, operate.go and locker.go are further
-// calls; options.go, events.go, metrics.go, status.go and recover.go what surrounds them. What all of them promise is
-// tested in internal/contract.
+// calls; options.go, events.go and status.go what surrounds them. replica.go has all that links the Raft engine, and
+// clientonly.go is in its place in a program of clients. What all of them promise is tested in internal/contract.

@@ -8,10 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/client"
-	"github.com/holdfast-go/holdfast/internal/consensus"
-	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/feed"
-	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/proposer"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -35,7 +33,7 @@ var (
 	// ErrUnknownOutcome: the operation may or may not have happened; it is safe to repeat.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrClosed: the cluster was closed.
-	ErrClosed = node.ErrClosed
+	ErrClosed = seam.ErrEnded
 	// ErrInvalid: an argument or a configuration field is not acceptable. The error is a
 	// *FieldError. It is fence.ErrInvalid.
 	ErrInvalid = fence.ErrInvalid
@@ -45,15 +43,15 @@ var (
 	ErrLimitMismatch = errors.New("holdfast: the name is in use with another limit")
 	// ErrIncompatible: this node does not match its group or its data directory: another version,
 	// or another kind of data.
-	ErrIncompatible = node.ErrIncompatible
+	ErrIncompatible = seam.ErrIncompatible
 	// ErrLevel: the call needs a higher feature level than that of the group (Status.Level). It has had
 	// no effect, and succeeds once the level has risen.
-	ErrLevel = consensus.ErrLevel
+	ErrLevel = report.ErrLevel
 	// ErrDamaged: the data directory has lost or changed what was written there. Its replica must
 	// never vote again: delete the directory, and the node comes back as a new one.
-	ErrDamaged = datadir.ErrDamaged
+	ErrDamaged = seam.ErrDirDamaged
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
-	ErrDirInUse = datadir.ErrInUse
+	ErrDirInUse = seam.ErrDirInUse
 	// ErrExhausted: a bound of the group or of this node is reached. The error is a
 	// *ExhaustedError.
 	ErrExhausted = errors.New("holdfast: limit reached")
@@ -64,7 +62,7 @@ var (
 	// ErrRemoved: this node has left, and the group has removed it. Open its directory again, and it
 	// joins as a new node. A node that the group has replaced while it was away comes back by
 	// itself, as the same node, without an error.
-	ErrRemoved = node.ErrRemoved
+	ErrRemoved = seam.ErrRemoved
 	// ErrNotRemoved: the raft leader refuses to remove a node. The error is a *RemoveError.
 	ErrNotRemoved = errors.New("holdfast: the node is not removed")
 	// ErrNotTransferred: a voter was to become raft leader, and has not taken over in time. The former
@@ -72,10 +70,10 @@ var (
 	ErrNotTransferred = errors.New("holdfast: the raft leadership is not transferred")
 	// ErrYielded: the group of this node, which no other node ever joined, was given up for another
 	// of its name, which the node joins. Leases end with it; later calls wait for the other group.
-	ErrYielded = node.ErrYielded
+	ErrYielded = seam.ErrYielded
 	// ErrClockStopped: the lease ended because the clocks of this machine stood still, as those of a
 	// virtual machine that its hypervisor pauses, or are slower than Config.MaxClockDrift allows.
-	ErrClockStopped = node.ErrClockStopped
+	ErrClockStopped = seam.ErrClockStopped
 	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait
 	// for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
@@ -209,8 +207,8 @@ func (c *Cluster) apiError(err error) error {
 	var unknown *seam.UnknownError
 	var full *seam.OverloadError
 	var unreached *seam.UnreachedError
-	var failed *consensus.FailedError
-	var greeting *node.RefusedError
+	var failed *report.FailedError
+	var greeting *seam.RefusedError
 	var kept *seam.KeptError
 	var longer *client.TTLError
 	switch {
@@ -292,19 +290,19 @@ const anew = "delete the directory, and the node comes back as a new one with wh
 func dirError(err error) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case is(datadir.ErrIncompatible):
+	case is(seam.ErrDirIncompatible):
 		return fmt.Errorf("%w: %w", ErrIncompatible, err)
-	case is(consensus.ErrDamaged), is(consensus.ErrNoReplica):
+	case is(report.ErrDamaged), is(report.ErrNoReplica):
 		return fmt.Errorf("%w: %w: %s", ErrDamaged, err, anew)
-	case is(consensus.ErrSuperseded), is(consensus.ErrForgetful):
+	case is(report.ErrSuperseded), is(report.ErrForgetful):
 		return fmt.Errorf("%w: this data directory is an older copy of its node's, or the node also runs on a copy of it: "+
 			"of the two, run the one that others have heard last, and no other: %s: %w", ErrIncompatible, anew, err)
-	case is(consensus.ErrAhead):
+	case is(report.ErrAhead):
 		return fmt.Errorf("%w: %w: either give up what this directory alone has: %s; or stop all nodes, and recover the group from this directory",
 			ErrIncompatible, err, anew)
-	case is(consensus.ErrForeign), is(consensus.ErrOtherStart):
+	case is(report.ErrForeign), is(report.ErrOtherStart):
 		return fmt.Errorf("%w: %w: put the right directory in its place, or %s", ErrIncompatible, err, anew)
-	case is(consensus.ErrUnsupported):
+	case is(report.ErrUnsupported):
 		return fmt.Errorf("%w: %w", ErrIncompatible, err)
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 	"github.com/lni/vfs"
 
-	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/tally"
 )
@@ -36,7 +36,7 @@ const (
 )
 
 func startEngine(s startup) (*engine, error) {
-	tick, heartbeat, election := consensus.Pace(s.Timing.Tick, s.Timing.Heartbeat, s.Timing.Election)
+	tick, heartbeat, election := report.Pace(s.Timing.Tick, s.Timing.Heartbeat, s.Timing.Election)
 	log.SetOutput(io.Discard) // the store's complaints about the file system in memory
 	for _, name := range []string{"dragonboat", "raft", "raftpb", "rsm", "transport", "logdb", "tan", "config"} {
 		logger.GetLogger(name).SetLevel(logger.ERROR)

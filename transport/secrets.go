@@ -55,6 +55,20 @@ func GossipKeys(cluster string, secrets []string) ([][]byte, error) {
 	return derive(cluster, secrets, "holdfast v1 gossip key", 32)
 }
 
+// Security makes the keys of connections and of gossip from the secrets and certificates of a fleet.
+// Certificates of its own seal the connections instead of the secrets; without secrets gossip has no
+// key.
+func Security(cluster string, secrets []string, own *tls.Config) (connections *tls.Config, gossip [][]byte, err error) {
+	if len(secrets) == 0 {
+		return own, nil, nil
+	}
+	if gossip, err = GossipKeys(cluster, secrets); err != nil || own != nil {
+		return own, gossip, err
+	}
+	connections, err = FromSecrets(cluster, secrets)
+	return connections, gossip, err
+}
+
 func derive(cluster string, secrets []string, purpose string, size int) ([][]byte, error) {
 	if len(secrets) == 0 {
 		return nil, fmt.Errorf("%w: no secrets", ErrInvalid)

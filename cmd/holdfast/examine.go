@@ -13,8 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/membership"
-	"github.com/holdfast-go/holdfast/internal/node"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -78,7 +77,7 @@ func (a *app) examineNames(ctx context.Context) (addrs []string, found []finding
 		return nil, []finding{failed("names", "no node of a fleet is named", "Say --join HOST:PORT, or set HOLDFAST_JOIN.")}
 	}
 	for _, entry := range seeds {
-		led, err := membership.Resolve(ctx, net.DefaultResolver, []string{entry})
+		led, err := member.Resolve(ctx, net.DefaultResolver, []string{entry})
 		switch {
 		case err != nil:
 			found = append(found, failed("names", firstLine(err), "Mend the entry or the name service: "+entry))
@@ -139,7 +138,7 @@ func (a *app) examineSeal(ctx context.Context, addr string) finding {
 	if cfg.Cluster == "" {
 		cfg.Cluster = clusterDefault
 	}
-	security, _, err := node.Security(cfg.Cluster, cfg.Secrets, cfg.TLS)
+	security, _, err := transport.Security(cfg.Cluster, cfg.Secrets, cfg.TLS)
 	if err != nil {
 		return failed("seal", firstLine(err), "Mend the secrets or the certificates.")
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/transport"
@@ -29,7 +29,7 @@ type Config struct {
 	Zone          string   // a replica there is preferred
 	Bind          string   // of the endpoint that it dials from
 	Join          []string // as that of any node
-	Resolver      membership.Resolver
+	Resolver      member.Resolver
 	TLS           *tls.Config
 	Network       transport.Network
 	MaxTTL        time.Duration // longest TTL that this process asks for
@@ -95,7 +95,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 			return n.endpoint.Dial(ctx, addr, transport.KindClient)
 		},
 		Find: func(ctx context.Context) ([]string, error) {
-			return membership.Resolve(ctx, n.cfg.Resolver, n.cfg.Join)
+			return member.Resolve(ctx, n.cfg.Resolver, n.cfg.Join)
 		},
 		Idle: n.cfg.Listener.Empty, Yielded: n.cfg.Listener.GroupYielded,
 	}

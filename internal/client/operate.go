@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/link"
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -32,7 +32,7 @@ func (n *Node) Status() seam.Status {
 	if n.Stopped() != nil {
 		st.Fleet = seam.Fleet{}
 	}
-	own := seam.Member{Node: n.process.Node.String(), Name: n.cfg.Name, Level: fsm.LevelKnown, State: membership.Alive, Local: true}
+	own := seam.Member{Node: n.process.Node.String(), Name: n.cfg.Name, Level: fsm.LevelKnown, State: member.Alive, Local: true}
 	st.Members = append(slices.Clip(st.Members), own)
 	return st
 }

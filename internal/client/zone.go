@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -40,7 +40,7 @@ func distances(own string, fleet seam.Fleet) map[string]int {
 	near := make(map[string]int)
 	for _, m := range fleet.Members {
 		replica := func(r seam.Replica) bool { return r.Node == m.Node && r.Ill == "" }
-		if m.State == membership.Alive && (slices.ContainsFunc(fleet.Voters, replica) || slices.ContainsFunc(fleet.Standbys, replica)) {
+		if m.State == member.Alive && (slices.ContainsFunc(fleet.Voters, replica) || slices.ContainsFunc(fleet.Standbys, replica)) {
 			near[m.Addr] = nearness(own, m.Zone)
 		}
 	}

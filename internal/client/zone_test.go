@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -31,8 +31,8 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 	fleet := func(change func(*seam.Fleet)) *Roamer {
 		f := seam.Fleet{
 			Members: []seam.Member{
-				{Node: "1", Addr: "far:1", Zone: "a/x", State: membership.Alive}, {Node: "2", Addr: "near:1", Zone: "b/y", State: membership.Alive},
-				{Node: "3", Addr: "alone:1", Zone: "b/z", State: membership.Alive}, // without a replica
+				{Node: "1", Addr: "far:1", Zone: "a/x", State: member.Alive}, {Node: "2", Addr: "near:1", Zone: "b/y", State: member.Alive},
+				{Node: "3", Addr: "alone:1", Zone: "b/z", State: member.Alive}, // without a replica
 			},
 			Voters: []seam.Replica{{Node: "1"}, {Node: "2"}},
 		}
@@ -57,7 +57,7 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 	}
 	for name, change := range map[string]func(*seam.Fleet){
 		"ill":       func(f *seam.Fleet) { f.Voters[1].Ill = "its disk hangs" },
-		"away":      func(f *seam.Fleet) { f.Members[1].State = membership.Suspect },
+		"away":      func(f *seam.Fleet) { f.Members[1].State = member.Suspect },
 		"elsewhere": func(f *seam.Fleet) { f.Members[1].Zone = "c" },
 	} {
 		if fleet(change).moves("far:1", begin) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/consensus/wire"
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -98,16 +99,9 @@ func (s Start) String() string {
 	return fmt.Sprintf("start(%d)", uint8(s))
 }
 
-// Pace returns the timing of a group, with defaults for zeros: see docs/internals/benchmarks.md.
-func Pace(tick, heartbeat, election time.Duration) (_, _, _ time.Duration) {
-	tick = cmp.Or(tick, 20*time.Millisecond)
-	heartbeat = cmp.Or(heartbeat, 2*tick)
-	return tick, heartbeat, cmp.Or(election, 5*heartbeat)
-}
-
 func (c Config) withDefaults() Config {
 	c.Replica = cmp.Or(c.Replica, ReplicaOf(c.Node, c.Life))
-	c.Tick, c.Heartbeat, c.Election = Pace(c.Tick, c.Heartbeat, c.Election)
+	c.Tick, c.Heartbeat, c.Election = report.Pace(c.Tick, c.Heartbeat, c.Election)
 	c.SnapshotEntries = cmp.Or(c.SnapshotEntries, 20_000)
 	c.SnapshotKeep = cmp.Or(c.SnapshotKeep, 5_000)
 	if c.Wall == nil {

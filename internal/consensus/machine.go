@@ -6,14 +6,12 @@ import (
 	"io"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
-	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
 // machine is the fsm.Machine as a statemachine.IConcurrentStateMachine. The engine never calls
@@ -196,16 +194,6 @@ func (m *machine) fork() *fsm.Machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Fork()
-}
-
-// Figures count for the replicas of a node, one after the other.
-type Figures struct {
-	Committed atomic.Uint64   // index of the last entry that this replica knows to be committed
-	Fsync     tally.Histogram // a write of the log, until it is on the disk
-	Commit    tally.Histogram // an entry proposed here, until it was carried out here
-	Taken     tally.Transfers // snapshots that were written
-	Installed tally.Transfers // snapshots that were read
-	Traffic   tally.Traffic
 }
 
 // sized counts the bytes of a snapshot.

@@ -23,18 +23,11 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
-// ErrInUse is in the error of Open when another node, in this or another process, has the directory
-// open.
-var ErrInUse = errors.New("holdfast: data directory in use")
-
-// ErrDamaged is in the error of Open when the content of the directory cannot be trusted.
-var ErrDamaged = errors.New("holdfast: data directory damaged")
-
-// ErrIncompatible is in the error of Open when a newer version of Holdfast wrote the directory, or
-// a node of another cluster name.
-var ErrIncompatible = errors.New("holdfast: data directory incompatible")
+// Errors of Open, which a caller of the API branches on.
+var ErrInUse, ErrDamaged, ErrIncompatible = seam.ErrDirInUse, seam.ErrDirDamaged, seam.ErrDirIncompatible
 
 // ErrClosed answers Save after Close.
 var ErrClosed = errors.New("holdfast: data directory closed")

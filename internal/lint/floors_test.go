@@ -50,12 +50,13 @@ func floor(path string) (int, bool) {
 		"internal/forming": 20, "internal/autopilot": 22, "internal/session": 20, "internal/batch": 20,
 		"internal/retry": 20, "internal/health": 20, "internal/expiry": 20, // its table is passive, and run by internal/model
 		"internal/consensus": 30, "internal/membership": 30, "internal/clock": 30, "internal/datadir": 30,
-		"internal/seam": 32, // what crosses is fsm's, and the members that gossip sees
+		"internal/member": 10, "internal/seam": 25, // what crosses is fsm's, the members that gossip sees, and errors
 		// The rooms of the group, each on those before it.
+		"internal/consensus/report":  25, // what the group tells: those without a replica import it, too
 		"internal/consensus/preinit": 26, "internal/consensus/engine": 27, "internal/consensus/store": 28, "internal/consensus/wire": 29,
 		"internal/backup":   15,                                              // of fsm's state
 		"internal/recovery": 37,                                              // offline: reads a directory and makes another
-		"internal/proposer": 35,                                              // knows the errors of internal/consensus
+		"internal/proposer": 35,                                              // knows the report of internal/consensus
 		"internal/simenv":   35,                                              // carries a clock and a data directory
 		"internal/node":     38,                                              // stands on all of these, and knows nothing of the API
 		"internal/link":     12, "internal/serve": 36, "internal/client": 39, // a node without a replica
@@ -159,10 +160,10 @@ func importRules() []importRule {
 		only("github.com/lni/dragonboat", "internal/consensus"), [2]string{".", "github.com/lni/dragonboat/v4"},
 	}, {
 		"only internal/consensus imports its rooms",
-		"callers see a group, and none of what it is kept by; a simulation alone prepares the engine's pools",
+		"callers see a group and its report, and none of what it is kept by; a simulation alone prepares the engine's pools",
 		func(from, to string, _ bool) string {
 			const group = "internal/consensus"
-			if to = rel(to); !within(to, group) || to == group || within(from, group) || from == "sim" && to == group+"/preinit/pooled" {
+			if to = rel(to); !within(to, group) || to == group || to == group+"/report" || within(from, group) || from == "sim" && to == group+"/preinit/pooled" {
 				return ""
 			}
 			return "only the group and other rooms may"

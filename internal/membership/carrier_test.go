@@ -64,7 +64,7 @@ func TestStrangersCannotHarmAMember(t *testing.T) {
 		}
 		// Nothing was lost, and nobody joined who is not one of us.
 		together(t, 20*time.Second, a, b, c)
-		for _, m := range []*member{a, b, c} {
+		for _, m := range []*peer{a, b, c} {
 			if n := len(m.Members()); n != 3 {
 				t.Errorf("%d members, want 3", n)
 			}
@@ -111,7 +111,7 @@ func TestIdleStreamsOfStrangersAreBoundedAndKeepNobodyOut(t *testing.T) {
 }
 
 // streams counts the open ones.
-func (m *member) streams() int {
+func (m *peer) streams() int {
 	c := m.carrier
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +170,7 @@ func label(cluster string) []byte {
 func TestMembersOverRealSocketsWithSecrets(t *testing.T) {
 	t.Parallel()
 	secrets := []string{"correct horse battery staple", "an older secret of the fleet"}
-	start := func(node string, secrets []string, changed chan struct{}, join ...string) *member {
+	start := func(node string, secrets []string, changed chan struct{}, join ...string) *peer {
 		tls, err := transport.FromSecrets("orders", secrets)
 		if err != nil {
 			t.Fatal(err)

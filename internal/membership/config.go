@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-sockaddr"
 	"github.com/hashicorp/memberlist"
 
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -23,10 +24,10 @@ type Config struct {
 	Advertise string             // host:port, host, or empty: the bound address
 	Keys      [][]byte           // 16, 24 or 32 bytes each; the first encrypts, all decrypt; none: packets are plain
 	Streams   bool               // streams alone: TLS protects them, and no Keys protect packets
-	Join      []string           // see ParseJoin; may be empty
+	Join      []string           // see member.ParseJoin; may be empty
 	Known     func() []string    // addresses to try when Join leads to no node; may be nil
 	Logger    *slog.Logger       // default: discards
-	Resolver  Resolver           // default: net.DefaultResolver
+	Resolver  member.Resolver    // default: net.DefaultResolver
 
 	// OnMessage receives the messages of other nodes. OnChange is called after a change in Members
 	// (calls merge). One goroutine calls both: a slow one delays the other, up to 256 messages
@@ -43,7 +44,7 @@ func (c Config) validate() error {
 		return errors.New("holdfast: gossip: Endpoint is missing")
 	}
 	for _, entry := range c.Join {
-		if err := ParseJoin(entry); err != nil {
+		if err := member.ParseJoin(entry); err != nil {
 			return err
 		}
 	}
@@ -79,10 +80,10 @@ func advertised(ctx context.Context, cfg Config) (net.IP, int, error) {
 			port = int(n)
 		}
 	}
-	if err := checkHost(host); err != nil {
+	if err := member.CheckHost(host); err != nil {
 		return nil, 0, fmt.Errorf("holdfast: Advertise %q: %w", cfg.Advertise, err)
 	}
-	addrs, err := resolveHost(ctx, cfg.Resolver, host, uint16(port))
+	addrs, err := member.ResolveHost(ctx, cfg.Resolver, host, uint16(port))
 	if err != nil {
 		return nil, 0, fmt.Errorf("holdfast: Advertise %q: %w", cfg.Advertise, err)
 	}

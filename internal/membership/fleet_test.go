@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -29,8 +30,8 @@ func newFleet(t *testing.T) *fleet {
 	return &fleet{t: t, network: transport.NewMemory(1), names: &names{}}
 }
 
-// member is one life of a node.
-type member struct {
+// peer is one life of a node.
+type peer struct {
 	*Gossip
 	endpoint transport.Endpoint
 	log      *logbook
@@ -38,7 +39,7 @@ type member struct {
 }
 
 // start opens a node; change may alter its config.
-func (f *fleet) start(node string, incarnation uint64, addr string, change func(*Config), join ...string) *member {
+func (f *fleet) start(node string, incarnation uint64, addr string, change func(*Config), join ...string) *peer {
 	f.t.Helper()
 	endpoint, err := f.network.Listen(context.Background(), addr, transport.Options{})
 	if err != nil {
@@ -47,9 +48,9 @@ func (f *fleet) start(node string, incarnation uint64, addr string, change func(
 	return open(f.t, endpoint, f.names, node, incarnation, change, join...)
 }
 
-func open(t *testing.T, endpoint transport.Endpoint, r Resolver, node string, incarnation uint64, change func(*Config), join ...string) *member {
+func open(t *testing.T, endpoint transport.Endpoint, r member.Resolver, node string, incarnation uint64, change func(*Config), join ...string) *peer {
 	t.Helper()
-	m := &member{endpoint: endpoint, log: &logbook{}, messages: make(chan string, 100)}
+	m := &peer{endpoint: endpoint, log: &logbook{}, messages: make(chan string, 100)}
 	cfg := Config{
 		Cluster:  "orders",
 		Meta:     Meta{Node: node, Incarnation: incarnation, Name: "name of " + node, Phase: autopilot.PhaseRunning},
@@ -74,13 +75,13 @@ func open(t *testing.T, endpoint transport.Endpoint, r Resolver, node string, in
 }
 
 // crash takes the node off the network without a word.
-func (m *member) crash() {
+func (m *peer) crash() {
 	_ = m.Close()
 	_ = m.endpoint.Close()
 }
 
 // sees tells whether m holds the node for one in the given state.
-func (m *member) sees(node string, want State) bool {
+func (m *peer) sees(node string, want State) bool {
 	got, ok := m.Member(node)
 	return ok && got.State == want
 }
@@ -99,7 +100,7 @@ func within(t *testing.T, limit time.Duration, what string, cond func() bool) ti
 }
 
 // together waits until every member sees every other one alive.
-func together(t *testing.T, limit time.Duration, members ...*member) {
+func together(t *testing.T, limit time.Duration, members ...*peer) {
 	t.Helper()
 	within(t, limit, "all see all alive", func() bool {
 		for _, m := range members {
@@ -114,7 +115,7 @@ func together(t *testing.T, limit time.Duration, members ...*member) {
 }
 
 // trio starts three nodes that know each other.
-func (f *fleet) trio() (a, b, c *member) {
+func (f *fleet) trio() (a, b, c *peer) {
 	a = f.start("a", 1, "10.0.0.1:7643", nil)
 	b = f.start("b", 1, "10.0.0.2:7643", nil, "10.0.0.1:7643")
 	c = f.start("c", 1, "10.0.0.3:7643", nil, "10.0.0.1:7643")
@@ -172,11 +173,4 @@ func (l *logbook) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return bytes.Count(l.buf.Bytes(), []byte(text))
-}
-
-// anyName resolves every name.
-type anyName struct{ Resolver }
-
-func (anyName) LookupHost(context.Context, string) ([]string, error) {
-	return []string{"10.0.0.1", "fd00::1", "fe80::1%eth0", "nonsense"}, nil
 }

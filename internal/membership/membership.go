@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 const (
@@ -35,7 +36,7 @@ type Gossip struct {
 	self     Meta
 	entries  []string
 	known    func() []string
-	resolver Resolver
+	resolver member.Resolver
 	table    *table
 	delegate *delegate
 	log      *logFilter

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 // MessageMax bounds a message in bytes.
@@ -65,7 +67,7 @@ func decodeEnvelope(b []byte) (envelope, error) {
 			e.meta = append([]byte{}, v...)
 		}
 	}, func(protowire.Number, uint64) {})
-	if !ok || e.from == "" || len(e.from) > NodeMax || !printable(e.from) || len(e.to) > NodeMax || len(e.body) > MessageMax {
+	if !ok || e.from == "" || len(e.from) > NodeMax || !member.Printable(e.from) || len(e.to) > NodeMax || len(e.body) > MessageMax {
 		return envelope{}, errEnvelope
 	}
 	return e, nil

@@ -6,12 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 // Bounds of a Meta's strings in bytes. A Meta with all strings at their bounds fits MetaMax.
@@ -19,7 +18,7 @@ const (
 	NodeMax      = 36 // a UUID, as that of a group
 	ClusterIDMax = 36
 	NameMax      = 128
-	ZoneMax      = 128
+	ZoneMax      = member.ZoneMax
 	VersionMax   = 32
 	MetaMax      = 512
 )
@@ -101,7 +100,7 @@ func (m Meta) validate() error {
 		if len(*t.value) > t.limit {
 			return fmt.Errorf("holdfast: gossip meta: %s is longer than %d bytes", t.name, t.limit)
 		}
-		if !printable(*t.value) {
+		if !member.Printable(*t.value) {
 			return fmt.Errorf("holdfast: gossip meta: %s has unprintable bytes", t.name)
 		}
 	}
@@ -109,11 +108,6 @@ func (m Meta) validate() error {
 		return fmt.Errorf("holdfast: gossip meta: Node %q is not a node id", m.Node)
 	}
 	return nil
-}
-
-// printable keeps control characters of strangers out of logs and terminals.
-func printable(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
 // encode returns the wire form, which fits MetaMax if m is valid.

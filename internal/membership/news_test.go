@@ -19,7 +19,7 @@ func TestNewsReachEverybodySoon(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
-				var all []*member
+				var all []*peer
 				for i := range nodes {
 					all = append(all, f.start(fmt.Sprint(i), 1, fmt.Sprintf("10.0.0.%d:7643", i+1), nil, "10.0.0.1:7643"))
 				}
@@ -40,7 +40,7 @@ func TestNewsReachEverybodySoon(t *testing.T) {
 }
 
 // informed reports whether all see of all what they said in a round.
-func informed(all []*member, round uint64) bool {
+func informed(all []*peer, round uint64) bool {
 	for _, m := range all {
 		for _, other := range all {
 			if seen, ok := m.Member(other.self.Node); !ok || seen.Applied != round {

@@ -102,7 +102,7 @@ func TestHalvesThatStartedApartMeetSoonAfterThePartition(t *testing.T) {
 		f := newFleet(t)
 		all := []string{"10.0.0.1:7643", "10.0.0.2:7643", "10.0.0.3:7643", "10.0.0.4:7643"}
 		f.network.Partition(all[:2], all[2:])
-		var members []*member
+		var members []*peer
 		for i, addr := range all {
 			members = append(members, f.start(string(rune('a'+i)), 1, addr, nil, all...))
 		}

@@ -40,7 +40,7 @@ func TestACutThatHealsSoonIsNoWarning(t *testing.T) {
 	})
 }
 
-func quiet(t *testing.T, members ...*member) {
+func quiet(t *testing.T, members ...*peer) {
 	t.Helper()
 	for _, m := range members {
 		if m.log.count("level=WARN")+m.log.count("level=ERROR") > 0 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 const (
@@ -15,7 +17,6 @@ const (
 	rejoinMax     = 15 * time.Second       // its last pause
 	rejoinEvery   = time.Minute            // pause while no member is missing
 	rejoinMissing = 8 * time.Second        // pause while a member is missing and another is here
-	lookupLimit   = 5 * time.Second        // for all lookups of one entry
 	addrsMax      = 256                    // addresses tried in one round
 	knownMax      = 4 * dialsMax           // of those known before
 	dialsMax      = 4                      // at once
@@ -194,7 +195,7 @@ func (g *Gossip) here() map[string]bool {
 // targets resolves the join entries and adds the last addresses of failed members. The error names
 // entries that it could not resolve.
 func (g *Gossip) targets() ([]string, error) {
-	addrs, failed := Resolve(g.rejoining, g.resolver, g.entries)
+	addrs, failed := member.Resolve(g.rejoining, g.resolver, g.entries)
 	for _, m := range g.table.list() {
 		if m.State == Failed {
 			addrs = append(addrs, m.Addr)

@@ -23,7 +23,7 @@ func TestNewsTravelWithoutUDPToo(t *testing.T) {
 			if err := b.SetMeta(meta); err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range []*member{a, c} {
+			for _, m := range []*peer{a, c} {
 				within(t, 3*streamEvery, "the news of b", func() bool {
 					got, _ := m.Member("b")
 					return got.Level == level+1
@@ -75,7 +75,7 @@ func TestWithUDPNothingIsExchangedByStreamBesides(t *testing.T) {
 		f := newFleet(t)
 		a, b, c := f.trio()
 		time.Sleep(10 * time.Minute)
-		for _, m := range []*member{a, b, c} {
+		for _, m := range []*peer{a, b, c} {
 			if n := len(m.delegate.deafest(10)); n > 0 {
 				t.Errorf("%d members are taken for deaf", n)
 			}

@@ -8,33 +8,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
-// State is gossip's opinion of a member: a Failed one may be alive behind a cut network.
-type State uint8
+// State is member.State.
+type State = member.State
 
 // The states of a member.
 const (
-	Alive   State = iota + 1 // answers
-	Suspect                  // this node's last probe had no answer; not given up yet
-	Failed                   // given up by the others, without a farewell
-	Left                     // announced that it leaves
+	Alive   = member.Alive
+	Suspect = member.Suspect
+	Failed  = member.Failed
+	Left    = member.Left
 )
-
-// String returns the state in lower case.
-func (s State) String() string {
-	switch s {
-	case Alive:
-		return "alive"
-	case Suspect:
-		return "suspect"
-	case Failed:
-		return "failed"
-	case Left:
-		return "left"
-	}
-	return "unknown"
-}
 
 // Member is a node as gossip sees it. Meta and Addr outlive the member.
 type Member struct {

@@ -239,7 +239,7 @@ func TestMembersWithTheLargestMetaExchangeTheirState(t *testing.T) {
 			c.Meta.Incarnation, c.Meta.Replica, c.Meta.Applied, c.Meta.Level = 1<<63, 1<<63, 1<<63, 1<<63
 		}
 		first := f.start(strings.Repeat("a", NodeMax), 1<<63, "10.0.0.1:7643", full)
-		members := []*member{first}
+		members := []*peer{first}
 		for _, n := range []string{"b", "c", "d"} {
 			members = append(members, f.start(strings.Repeat(n, NodeMax), 1<<63, "10.0.0."+n[:0]+string(rune('2'+n[0]-'b'))+":7643", full, "10.0.0.1"))
 		}

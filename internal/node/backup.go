@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/backup"
 	"github.com/holdfast-go/holdfast/internal/recovery"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // backupPatience is how long a backup waits for a majority, and four elections at least.
@@ -45,7 +46,7 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 	if errors.Is(err, fsm.ErrStopped) && ctx.Err() != nil {
 		return ctx.Err()
 	} else if errors.Is(err, fsm.ErrStopped) {
-		return ErrClosed
+		return seam.ErrEnded
 	}
 	return err
 }

@@ -24,19 +24,19 @@ const (
 )
 
 // Close ends the node, and returns when nothing of it is left: no goroutine, descriptor or port.
-// The leases end first, with ErrClosed; the node gives them back if it reaches the group within a
+// The leases end first, with seam.ErrEnded; the node gives them back if it reaches the group within a
 // second. A voter whose directory ends with the process then waits until another replica votes in
 // its place, for five seconds at most. Close is idempotent, safe from several goroutines, and
 // bounded in time even after a disk failure.
 func (n *Node) Close() {
-	n.beginShutdown(ErrClosed)
+	n.beginShutdown(seam.ErrEnded)
 	<-n.gone
 }
 
 // fail stops the node for good because of err.
 func (n *Node) fail(err error) {
 	if errors.Is(err, seam.ErrClosed) {
-		err = ErrClosed
+		err = seam.ErrEnded
 	}
 	n.beginShutdown(err)
 }
@@ -54,7 +54,7 @@ func (n *Node) shutdown(cause error) {
 	<-n.opened
 	held := n.cfg.Listener.EndLeases(cause)
 	close(n.done)
-	if errors.Is(cause, ErrClosed) {
+	if errors.Is(cause, seam.ErrEnded) {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 		switch given := n.giveBack(ctx); {
 		case given:
@@ -169,7 +169,7 @@ func (n *Node) logClose(what string, err error) {
 // Leave ends the node for good, and closes it: it gives the leases back, waits until the group has
 // removed the replica, or no replica stays that could, and says good-bye in gossip. It takes a
 // minute at most. The node closes also if ctx ends first. A second call, or one after Close, returns
-// ErrClosed.
+// seam.ErrEnded.
 func (n *Node) Leave(ctx context.Context) error {
 	if err := n.BeginLeave(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	defer n.Close()
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
-	n.cfg.Listener.EndLeases(ErrClosed)
+	n.cfg.Listener.EndLeases(seam.ErrEnded)
 	n.giveBack(ctx)
 	err := n.depart(ctx)
 	if ctx.Err() != nil { // the other members must learn of it all the same

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/forming"
 	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
@@ -277,7 +278,7 @@ func (f *founder) startReplica() error {
 	}
 	if !n.adopt(group) {
 		_ = group.Close()
-		return ErrClosed
+		return seam.ErrEnded
 	}
 	if !id.Started {
 		return f.save(func(id *datadir.Identity) { id.Started = true })

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // levelPeriod is the time between two lines of the log about what the next level waits for.
@@ -34,7 +35,7 @@ func (n *Node) groupLevel() (level uint64) {
 func (n *Node) tooOld() error {
 	if id := n.dir.Identity(); id.Level > n.knows() {
 		return fmt.Errorf("%w: version %s of this node knows feature level %d, and its group was at level %d when a later version ran on %s: run that version",
-			ErrIncompatible, shortened(version()), n.knows(), id.Level, cmp.Or(n.cfg.DataDir, "its data"))
+			seam.ErrIncompatible, shortened(version()), n.knows(), id.Level, cmp.Or(n.cfg.DataDir, "its data"))
 	}
 	return nil
 }
@@ -62,7 +63,7 @@ func (n *Node) older(cluster string) error {
 	for _, m := range n.gossip.Members() {
 		if m.Here() && m.ClusterID == cluster && m.Phase.Runs() && m.GroupLevel > n.knows() {
 			return fmt.Errorf("%w: version %s of this node knows feature level %d, and the group is at level %d, which version %s of node %s knows: update this node",
-				ErrIncompatible, shortened(version()), n.knows(), m.GroupLevel, m.Version, n.described(m.Node))
+				seam.ErrIncompatible, shortened(version()), n.knows(), m.GroupLevel, m.Version, n.described(m.Node))
 		}
 	}
 	return nil

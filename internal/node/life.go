@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // The states of a node towards its group, as its directory records them (datadir.Identity). The id
@@ -69,7 +70,7 @@ func (f *founder) replicaRemoved(replica uint64, left bool) {
 		if err := f.save(func(id *datadir.Identity) { id.Retired = true }); err != nil {
 			f.n.log.Error("this node has left its group, but could not retire its data directory", "error", err)
 		}
-		f.n.fail(ErrRemoved)
+		f.n.fail(seam.ErrRemoved)
 		return
 	}
 	select {

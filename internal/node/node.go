@@ -166,7 +166,7 @@ func (n *Node) openDir(ctx context.Context) (err error) {
 	case n.cfg.Restore != nil:
 		return n.restore(ctx)
 	case n.cfg.Env.Dir != nil:
-		n.dir = n.cfg.Env.Dir
+		n.dir = n.cfg.Env.Dir.(datadir.Dir)
 	case n.cfg.DataDir == "":
 		n.dir, n.fleeting = datadir.Memory(), true
 	default:
@@ -182,7 +182,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 			n.log.Warn("a secret of this node is short enough to be guessed: use random ones", "number", i, "advised bytes", transport.SecretAdvised)
 		}
 	}
-	security, keys, err := n.cfg.security()
+	security, keys, err := transport.Security(n.cfg.Cluster, n.cfg.Secrets, n.cfg.TLS)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 // clockBehind ends all leases, because this node's clock has lost time by the clock of another node.
 func (n *Node) clockBehind(lost time.Duration, by string) {
 	held := n.cfg.Listener.EndLeases(fmt.Errorf("%w for %v, or are slower than MaxClockDrift allows, by the clock of node %s",
-		ErrClockStopped, lost.Round(time.Millisecond), n.described(by)))
+		seam.ErrClockStopped, lost.Round(time.Millisecond), n.described(by)))
 	if unreported, ok := n.behind.Take(time.Now()); ok {
 		n.log.Error("the clocks of this machine have lost time: its leases end", "lost", lost.String(), "by", n.described(by),
 			"leases", held, "unreported", unreported)
@@ -234,30 +234,6 @@ func (n *Node) clockBehind(lost time.Duration, by string) {
 func (n *Node) gossipChanged() {
 	n.founder.wake()
 	n.pilot.Wake()
-}
-
-// security makes the keys of connections and of gossip from Secrets and TLS.
-func (c *Config) security() (*tls.Config, [][]byte, error) {
-	return Security(c.Cluster, c.Secrets, c.TLS)
-}
-
-// Security makes the keys of connections and of gossip from the secrets and certificates of a fleet.
-func Security(cluster string, secrets []string, own *tls.Config) (*tls.Config, [][]byte, error) {
-	if len(secrets) == 0 {
-		return own, nil, nil
-	}
-	keys, err := transport.GossipKeys(cluster, secrets)
-	if err != nil {
-		return nil, nil, fmt.Errorf("holdfast: deriving keys: %w", err)
-	}
-	if own != nil {
-		return own, keys, nil
-	}
-	config, err := transport.FromSecrets(cluster, secrets)
-	if err != nil {
-		return nil, nil, fmt.Errorf("holdfast: deriving keys: %w", err)
-	}
-	return config, keys, nil
 }
 
 // insist proposes a command of the node's own, which waits behind no caller.

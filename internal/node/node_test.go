@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -159,10 +160,10 @@ func TestANodeFormsAGroupAloneAndEndsInOrder(t *testing.T) {
 		if end := told[len(told)-3:]; !slices.Equal(end, []string{"EndLeases", "Stopping <nil>", "Stopped"}) {
 			t.Errorf("it ended with %q", end)
 		}
-		if !slices.Equal(h.causes, []error{ErrClosed}) {
+		if !slices.Equal(h.causes, []error{seam.ErrEnded}) {
 			t.Errorf("its leases ended with %v", h.causes)
 		}
-		if err := n.Ready(t.Context()); !errors.Is(err, ErrClosed) {
+		if err := n.Ready(t.Context()); !errors.Is(err, seam.ErrEnded) {
 			t.Errorf("after Close Ready returns %v", err)
 		}
 	})
@@ -186,7 +187,7 @@ func TestThreeNodesFormOneGroupWhichOneLeaves(t *testing.T) {
 		if group.Members().Has(nodes[2].ID()) {
 			t.Error("the group still has the replica of the node that left")
 		}
-		if err := nodes[2].Leave(ctx); !errors.Is(err, ErrClosed) {
+		if err := nodes[2].Leave(ctx); !errors.Is(err, seam.ErrEnded) {
 			t.Errorf("a second Leave returns %v", err)
 		}
 		for _, n := range nodes {

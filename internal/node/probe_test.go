@@ -66,7 +66,7 @@ func TestAProbeOfWhoSaysNothingOrAnythingEndsInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			probed(t, func(t *testing.T, network *transport.Memory, c *Node) {
-				security, _, err := c.cfg.security()
+				security, _, err := transport.Security(c.cfg.Cluster, c.cfg.Secrets, c.cfg.TLS)
 				if err != nil {
 					t.Fatal(err)
 				}

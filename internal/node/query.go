@@ -75,7 +75,7 @@ func (n *Node) Joined(ctx context.Context) error {
 		greeted, changed := n.Proposer.Accepted()
 		if greeted {
 			if n.leaving() {
-				return ErrClosed
+				return seam.ErrEnded
 			}
 			return nil
 		}

@@ -95,7 +95,7 @@ func (n *Node) order(ctx context.Context, r *removal, reason string) error {
 			case out.Code == fsm.CodeOK:
 				next = time.Now().Add(orderAgain)
 			case out.Code != fsm.CodeFinished: // another order came first
-				return &RefusedError{Outcome: out}
+				return &seam.RefusedError{Outcome: out}
 			}
 		}
 		select {

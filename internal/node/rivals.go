@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 const (
@@ -96,7 +97,7 @@ func (r *rivals) hear(m forming.Message) {
 	}
 }
 
-// watch runs serve, and watches other groups meanwhile. It returns serve's error, ErrYielded when the
+// watch runs serve, and watches other groups meanwhile. It returns serve's error, seam.ErrYielded when the
 // own group yields, or errOut when it has removed this node's replica.
 func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
@@ -113,9 +114,9 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 			return ctx.Err()
 		case other := <-r.answers:
 			if claimOf(r.n.dir.Identity()).YieldsTo(other) && !r.n.leaving() {
-				end(ErrYielded)
+				end(seam.ErrYielded)
 				<-served
-				return ErrYielded
+				return seam.ErrYielded
 			}
 			continue
 		case <-r.n.founder.removal:

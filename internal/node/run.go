@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // runMembership brings the node into a group and keeps it there: into another group if the first
@@ -25,7 +26,7 @@ func (n *Node) runMembership(ctx context.Context) {
 			err = n.founder.rivals.watch(ctx, func(ctx context.Context) error { return n.serveGroup(ctx, background) })
 		}
 		switch {
-		case errors.Is(err, ErrYielded):
+		case errors.Is(err, seam.ErrYielded):
 			err = n.founder.yield(ctx)
 		case errors.Is(err, errOut):
 			err = n.founder.comeBack(ctx)
@@ -78,7 +79,7 @@ func (n *Node) raiseTTL(ctx context.Context) error {
 	}
 	out, err := n.insist(ctx, fsm.RaiseTTL{TTL: n.cfg.MaxTTL.Truncate(time.Millisecond)})
 	if err == nil && out.Code != fsm.CodeOK {
-		return &RefusedError{Outcome: out}
+		return &seam.RefusedError{Outcome: out}
 	}
 	return err
 }
@@ -104,7 +105,7 @@ func (n *Node) Hello(ctx context.Context) error {
 	case out.Code == fsm.CodeStaleIncarnation:
 		err := fmt.Errorf("%w: another process runs or ran later as node %s: its data directory was copied or restored; "+
 			"delete this directory, and the node comes back as a new one; unless a majority of the voters is told this: "+
-			"then delete none, and recover the group from the newest", ErrIncompatible, n.ID())
+			"then delete none, and recover the group from the newest", seam.ErrIncompatible, n.ID())
 		n.fail(err)
 		return err
 	}
@@ -113,7 +114,7 @@ func (n *Node) Hello(ctx context.Context) error {
 			return err
 		}
 	}
-	return &RefusedError{Outcome: out}
+	return &seam.RefusedError{Outcome: out}
 }
 
 // adopt makes group the node's replica, unless the node is closing.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // lifecycle is the life of a node, from New until nothing of it is left. It goes forward only, as
@@ -35,7 +37,7 @@ type lifecycle struct {
 
 	mu      sync.Mutex
 	cause   error // of closing
-	failure error // cause, unless it is ErrClosed
+	failure error // cause, unless it is seam.ErrEnded
 	running sync.WaitGroup
 }
 
@@ -55,7 +57,7 @@ func (l *lifecycle) BeginLeave() error {
 	case l.cause != nil:
 		return l.cause
 	case !l.leaves.CompareAndSwap(false, true):
-		return ErrClosed
+		return seam.ErrEnded
 	}
 	return nil
 }
@@ -71,7 +73,7 @@ func (l *lifecycle) beginClosing(cause error) bool {
 		return false
 	}
 	l.cause = cause
-	if !errors.Is(cause, ErrClosed) {
+	if !errors.Is(cause, seam.ErrEnded) {
 		l.failure = cause
 	}
 	close(l.closing)
@@ -89,7 +91,7 @@ func (l *lifecycle) Stopped() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause == nil && l.leaving() {
-		return ErrClosed
+		return seam.ErrEnded
 	}
 	return l.cause
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // A failure that is told as another one, or as a Close, sends an operator to the wrong place.
@@ -13,8 +15,8 @@ func TestTheFirstThatEndsANodeIsWhatItsCallsReturn(t *testing.T) {
 	for _, story := range []struct {
 		first, second, failure error
 	}{
-		{disk, ErrClosed, disk},
-		{ErrClosed, disk, nil},
+		{disk, seam.ErrEnded, disk},
+		{seam.ErrEnded, disk, nil},
 	} {
 		l := newLifecycle()
 		if err := l.Stopped(); err != nil {
@@ -42,10 +44,10 @@ func TestANodeThatLeavesRefusesCallsAndRunsOn(t *testing.T) {
 	if err := l.BeginLeave(); err != nil || !l.leaving() {
 		t.Fatalf("it leaves: %v, %v", l.leaving(), err)
 	}
-	if err := l.BeginLeave(); !errors.Is(err, ErrClosed) {
+	if err := l.BeginLeave(); !errors.Is(err, seam.ErrEnded) {
 		t.Errorf("the second Leave returns %v", err)
 	}
-	if err := l.Stopped(); !errors.Is(err, ErrClosed) {
+	if err := l.Stopped(); !errors.Is(err, seam.ErrEnded) {
 		t.Errorf("calls return %v", err)
 	}
 	if _, closing := l.Failure(); closing || !l.Go(func(context.Context) {}) {

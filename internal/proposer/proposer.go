@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
@@ -151,7 +151,7 @@ func (p *Proposer[G]) attempt(ctx context.Context, cmd []byte) (out fsm.Outcome,
 		return fsm.Outcome{}, false, seam.ErrNoGroup
 	}
 	out, err = view.group.Propose(ctx, cmd)
-	return out, errors.Is(err, consensus.ErrUnknown), err
+	return out, errors.Is(err, report.ErrUnknown), err
 }
 
 // Waiting is how many calls wait for their turn.
@@ -197,9 +197,9 @@ func (p *Proposer[G]) result(view *view[G], err error) retry.Result {
 	switch {
 	case err == nil:
 		return retry.Answered
-	case errors.Is(err, consensus.ErrUnknown):
+	case errors.Is(err, report.ErrUnknown):
 		return retry.Unknown
-	case errors.Is(err, consensus.ErrNotProposed), p.over(view, err):
+	case errors.Is(err, report.ErrNotProposed), p.over(view, err):
 		return retry.NotSent
 	}
 	return retry.Failed
@@ -248,7 +248,7 @@ func (p *Proposer[G]) Barrier(ctx context.Context) (G, error) {
 // over reports whether the replica of a view has answered err because there is to be another one:
 // the group was given up since, or has removed the replica.
 func (p *Proposer[G]) over(v *view[G], err error) bool {
-	if errors.Is(err, consensus.ErrRemoved) {
+	if errors.Is(err, report.ErrRemoved) {
 		p.removed(v.group)
 		return true
 	}
@@ -263,7 +263,7 @@ func (p *Proposer[G]) Stopped(err error) error {
 		return seam.ErrClosed
 	default:
 	}
-	if errors.Is(err, consensus.ErrClosed) {
+	if errors.Is(err, report.ErrClosed) {
 		return seam.ErrClosed
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -27,7 +27,7 @@ func (r *replica) answer(ctx context.Context) error {
 	select {
 	case <-time.After(r.takes):
 	case <-ctx.Done():
-		return consensus.ErrUnknown
+		return report.ErrUnknown
 	}
 	err := r.results[0]
 	if len(r.results) > 1 {
@@ -69,12 +69,12 @@ func TestACommandIsRepeatedUntilItsOutcomeIsKnownAndItsErrorSaysWhetherItMayHave
 		err      error
 	}{
 		{[]error{nil}, 1, false, nil},
-		{[]error{consensus.ErrNotProposed, consensus.ErrNotProposed, nil}, 3, false, nil},
-		{[]error{consensus.ErrNotProposed, consensus.ErrUnknown, nil}, 3, true, nil},
-		{[]error{consensus.ErrRemoved, nil}, 2, false, nil},
+		{[]error{report.ErrNotProposed, report.ErrNotProposed, nil}, 3, false, nil},
+		{[]error{report.ErrNotProposed, report.ErrUnknown, nil}, 3, true, nil},
+		{[]error{report.ErrRemoved, nil}, 2, false, nil},
 		{[]error{broken}, 1, false, broken},
-		{[]error{consensus.ErrUnknown, broken}, 2, true, broken},
-		{[]error{consensus.ErrClosed}, 1, false, seam.ErrClosed},
+		{[]error{report.ErrUnknown, broken}, 2, true, broken},
+		{[]error{report.ErrClosed}, 1, false, seam.ErrClosed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, r := newProposer(), &replica{results: c.results}
@@ -89,7 +89,7 @@ func TestACommandIsRepeatedUntilItsOutcomeIsKnownAndItsErrorSaysWhetherItMayHave
 
 func TestTheEndOfAContextOrOfTheNodeEndsACommandAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, results := range map[string][]error{"reached": {consensus.ErrUnknown}, "not reached": {consensus.ErrNotProposed}} {
+	for name, results := range map[string][]error{"reached": {report.ErrUnknown}, "not reached": {report.ErrNotProposed}} {
 		synctest.Test(t, func(t *testing.T) {
 			closed := make(chan struct{})
 			p, r := New(time.Second, closed, func(*replica) {}), &replica{results: results, takes: time.Second}
@@ -125,7 +125,7 @@ func TestTheEndOfAContextOrOfTheNodeEndsACommandAtOnce(t *testing.T) {
 func TestACommandGoesOnAtOnceWhenTheRaftLeaderChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, r := newProposer(), &replica{results: slices.Repeat([]error{consensus.ErrNotProposed}, 20)}
+		p, r := newProposer(), &replica{results: slices.Repeat([]error{report.ErrNotProposed}, 20)}
 		p.Start(r)
 		go func() { _, _, _ = p.Insist(t.Context(), []byte("command")) }()
 		time.Sleep(3 * time.Second)
@@ -148,7 +148,7 @@ func TestACommandUnderWayToAReplicaThatIsOverGoesOnAtTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []*replica
 		p := New(time.Second, make(chan struct{}), func(r *replica) { told = append(told, r) })
-		first, second := &replica{results: []error{consensus.ErrRemoved}}, &replica{results: []error{nil}}
+		first, second := &replica{results: []error{report.ErrRemoved}}, &replica{results: []error{nil}}
 		p.Start(first)
 		ended := make(chan error, 1)
 		go func() {
@@ -193,7 +193,7 @@ func TestNobodyIsLetThroughBetweenTwoGroups(t *testing.T) {
 	t.Parallel()
 	p := newProposer()
 	p.Greet()
-	before, err := p.view.Load(), consensus.ErrClosed
+	before, err := p.view.Load(), report.ErrClosed
 	p.GiveUp()
 	if v := p.view.Load(); v.greeted || v.here || !p.over(before, err) || p.over(v, err) {
 		t.Errorf("after a group was given up: %+v", v)

@@ -12,6 +12,21 @@ var (
 	ErrClosed = errors.New("holdfast: the way to the group is closed")
 	// ErrEnded: the node was closed, or leaves.
 	ErrEnded = errors.New("holdfast: closed")
+	// ErrRemoved: this node has said that it leaves, and the group has let it go.
+	ErrRemoved = errors.New("holdfast: this node has left its group: open it again to join as a new one")
+	// ErrYielded: the group of this node, which no other node ever joined, was given up.
+	ErrYielded = errors.New("holdfast: this node's own group has yielded to another of its name")
+	// ErrClockStopped: the clocks of this machine stood still.
+	ErrClockStopped = errors.New("holdfast: the clocks of this machine stood still")
+	// ErrIncompatible: another process runs or ran later as this node, or its group is newer.
+	ErrIncompatible = errors.New("holdfast: incompatible")
+	// ErrDirInUse: another node, in this or another process, has the data directory open.
+	ErrDirInUse = errors.New("holdfast: data directory in use")
+	// ErrDirDamaged: the content of the data directory cannot be trusted.
+	ErrDirDamaged = errors.New("holdfast: data directory damaged")
+	// ErrDirIncompatible: a newer version of Holdfast wrote the data directory, or a node of another
+	// cluster name.
+	ErrDirIncompatible = errors.New("holdfast: data directory incompatible")
 	// ErrNoGroup: the node has no group to ask now.
 	ErrNoGroup = errors.New("holdfast: there is no group now")
 	// ErrSuperseded: the group that the command was meant for was given up.

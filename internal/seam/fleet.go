@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 // Fleet is what a node with a replica knows of its fleet: of its group the zero value while it has
@@ -26,14 +26,14 @@ type Fleet struct {
 
 // Member is a node as gossip sees it.
 type Member struct {
-	Node    string           `json:"node"`
-	Name    string           `json:"name,omitempty"`
-	Addr    string           `json:"addr,omitempty"`
-	Zone    string           `json:"zone,omitempty"`
-	Version string           `json:"version,omitempty"`
-	Level   uint64           `json:"level,omitempty"` // highest feature level that it knows
-	State   membership.State `json:"state"`
-	Local   bool             `json:"-"` // the node that tells
+	Node    string       `json:"node"`
+	Name    string       `json:"name,omitempty"`
+	Addr    string       `json:"addr,omitempty"`
+	Zone    string       `json:"zone,omitempty"`
+	Version string       `json:"version,omitempty"`
+	Level   uint64       `json:"level,omitempty"` // highest feature level that it knows
+	State   member.State `json:"state"`
+	Local   bool         `json:"-"` // the node that tells
 }
 
 // Replica is what a node knows of one of its group.

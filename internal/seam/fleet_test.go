@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/frozen"
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 // Clients and replicas of several versions are connected to each other: names stay, and a field of a
@@ -14,7 +14,7 @@ import (
 func TestWhatAReplicaTellsOfItsFleetIsWrittenAndReadAsItWas(t *testing.T) {
 	t.Parallel()
 	f := Fleet{
-		Members:    []Member{{Node: "1", Name: "a", Addr: "h:1", Zone: "z/h", Version: "v", Level: 1, State: membership.Alive}},
+		Members:    []Member{{Node: "1", Name: "a", Addr: "h:1", Zone: "z/h", Version: "v", Level: 1, State: member.Alive}},
 		Voters:     []Replica{{Node: "1", Name: "a", Addr: "h:1", Heard: time.Second, Behind: 3, Ill: "why"}},
 		Standbys:   []Replica{{Node: "2", Heard: -1}},
 		RaftLeader: "1", Term: 2, Applied: 300, Level: 1, Plan: "plan", Rise: "rise", Drift: "drift",

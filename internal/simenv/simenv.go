@@ -5,12 +5,12 @@ package simenv
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/datadir"
-	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/internal/member"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -19,10 +19,10 @@ import (
 type Env struct {
 	Network transport.Network
 	Clock   clock.Clock
-	Dir     datadir.Dir // nil: as Config.DataDir says. The node closes it
+	Dir     io.Closer // a datadir.Dir, which a client must not link; nil: as Config.DataDir says
 	// Fleeting says that Dir ends with the process, as memory does.
 	Fleeting bool
-	Names    membership.Resolver
+	Names    member.Resolver
 	Node     func(seam.Listener) seam.Node // nothing else of Env matters to it but the Clock
 	Limits   fsm.Limits                    // of the group; the same on all nodes
 	// Level is the feature level that the node says it knows, and LevelPause the time for which all

@@ -1,12 +1,13 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 )
 
 // ErrInvariant is the cause when the engine found its own state broken.
-var ErrInvariant = errors.New("holdfast: raft invariant broken")
+var ErrInvariant = report.ErrInvariant
 
 // Shard is the engine's id of the group.
 const Shard = 1

@@ -13,6 +13,7 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
@@ -37,12 +38,8 @@ type disk struct {
 var (
 	// ErrDisk is wrapped in the cause when a call of the disk has failed.
 	ErrDisk = errors.New("disk")
-	// ErrForeign is the error for a directory that another node, another cluster or a newer version
-	// has written.
-	ErrForeign = errors.New("holdfast: the raft directory is not this node's")
-	// ErrDamaged is the error for a directory that has lost or changed data. It must not be used
-	// any more: its replica would forget votes and entries.
-	ErrDamaged = errors.New("holdfast: raft directory damaged")
+	// ErrForeign and ErrDamaged are errors about a directory.
+	ErrForeign, ErrDamaged = report.ErrForeign, report.ErrDamaged
 )
 
 // errParked never reaches the engine: the goroutine that would return it is parked.

@@ -2,13 +2,13 @@ package wire
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/consensus/store"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
@@ -43,17 +43,8 @@ import (
 // Then the copy and a voter that lacks the entry are a majority without it. Three voters that
 // survive the loss of one do not survive one that forgets and another that is away.
 
-var (
-	// ErrSuperseded is the cause when the group knows another process of this node that began later
-	// than this one, or as late: one of the two runs on an older copy of the directory.
-	ErrSuperseded = errors.New("holdfast: superseded by another process of this node")
-	// ErrForgetful is the cause when this process began with less in its directory than its node
-	// has promised to others: an older copy was put back.
-	ErrForgetful = errors.New("holdfast: the directory is older than what its node has promised to others")
-	// ErrAhead is the cause when this replica has acknowledged to the raft leader what that never
-	// sent: the others have forgotten entries that this one knows to be committed.
-	ErrAhead = errors.New("holdfast: the directory has committed entries that the other voters have forgotten: older copies of theirs were put back")
-)
+// ErrSuperseded, ErrForgetful and ErrAhead are the causes when other replicas refuse this one.
+var ErrSuperseded, ErrForgetful, ErrAhead = report.ErrSuperseded, report.ErrForgetful, report.ErrAhead
 
 // inbound is an incoming connection and its sender.
 type inbound struct {

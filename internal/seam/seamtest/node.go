@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/backup"
-	"github.com/holdfast-go/holdfast/internal/node"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -101,14 +100,14 @@ func (n *Node) Done() <-chan struct{} { return n.done }
 func (n *Node) Close() {
 	n.mu.Lock()
 	first := !n.closes
-	n.closes, n.stopped = true, node.ErrClosed
+	n.closes, n.stopped = true, seam.ErrEnded
 	n.mu.Unlock()
 	if !first {
 		<-n.gone
 		return
 	}
 	close(n.closing)
-	n.listener.EndLeases(node.ErrClosed)
+	n.listener.EndLeases(seam.ErrEnded)
 	close(n.done)
 	n.group.apply(fsm.Encode(fsm.Goodbye{Node: n.self.Node, Incarnation: n.self.Incarnation}))
 	n.mu.Lock()
@@ -124,7 +123,7 @@ func (n *Node) Close() {
 func (n *Node) Leave(context.Context) error {
 	n.mu.Lock()
 	err := n.stopped
-	n.stopped = node.ErrClosed
+	n.stopped = seam.ErrEnded
 	n.mu.Unlock()
 	if err == nil {
 		n.Close()

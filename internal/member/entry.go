@@ -1,4 +1,4 @@
-package membership
+package member
 
 import (
 	"bufio"
@@ -11,6 +11,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // PortDefault is the port of a join entry without one.
@@ -18,6 +21,9 @@ const PortDefault = 7643
 
 // entryFileMax bounds the bytes read from the file of a file+ entry.
 const entryFileMax = 1 << 20
+
+// lookupLimit is for all lookups of one entry.
+const lookupLimit = 5 * time.Second
 
 // Resolver resolves names; *net.Resolver is one.
 type Resolver interface {
@@ -50,7 +56,7 @@ func parseEntry(entry string) error {
 		return nil
 	}
 	if name, ok := strings.CutPrefix(entry, prefixSRV); ok {
-		return checkHost(name)
+		return CheckHost(name)
 	}
 	_, _, err := splitEntry(strings.TrimPrefix(entry, prefixDNS))
 	return err
@@ -63,23 +69,24 @@ func splitEntry(entry string) (host string, port uint16, err error) {
 		bare = strings.TrimSuffix(inner, "]")
 	}
 	if _, err := netip.ParseAddr(bare); err == nil && (bare == entry || "["+bare+"]" == entry) {
-		return bare, PortDefault, checkHost(bare)
+		return bare, PortDefault, CheckHost(bare)
 	}
 	host, digits, err := net.SplitHostPort(entry)
 	if err != nil {
 		if strings.Contains(entry, ":") {
 			return "", 0, errors.New("neither host:port nor a host")
 		}
-		return entry, PortDefault, checkHost(entry)
+		return entry, PortDefault, CheckHost(entry)
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil || n == 0 {
 		return "", 0, fmt.Errorf("port %q is not between 1 and 65535", digits)
 	}
-	return host, uint16(n), checkHost(host)
+	return host, uint16(n), CheckHost(host)
 }
 
-func checkHost(host string) error {
+// CheckHost returns the error of a host that no node can be reached at.
+func CheckHost(host string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		switch {
 		case addr.Zone() != "":
@@ -92,7 +99,7 @@ func checkHost(host string) error {
 	if host == "" {
 		return errors.New("the host is missing")
 	}
-	if len(host) > 253 || strings.ContainsAny(host, "/+[]@:?#,; \t") || !printable(host) {
+	if len(host) > 253 || strings.ContainsAny(host, "/+[]@:?#,; \t") || !Printable(host) {
 		return errors.New("not a host name")
 	}
 	return nil
@@ -124,10 +131,11 @@ func resolve(ctx context.Context, r Resolver, entry string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resolveHost(ctx, r, host, port)
+	return ResolveHost(ctx, r, host, port)
 }
 
-func resolveHost(ctx context.Context, r Resolver, host string, port uint16) ([]string, error) {
+// ResolveHost returns the addresses of a host, ip:port.
+func ResolveHost(ctx context.Context, r Resolver, host string, port uint16) ([]string, error) {
 	hosts := []string{host}
 	if _, err := netip.ParseAddr(host); err != nil {
 		if hosts, err = r.LookupHost(ctx, host); err != nil {
@@ -152,7 +160,7 @@ func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) 
 	var addrs []string
 	var failed error
 	for _, record := range records {
-		found, err := resolveHost(ctx, r, strings.TrimSuffix(record.Target, "."), record.Port)
+		found, err := ResolveHost(ctx, r, strings.TrimSuffix(record.Target, "."), record.Port)
 		addrs, failed = append(addrs, found...), errors.Join(failed, err)
 	}
 	if len(addrs) > 0 {
@@ -184,4 +192,9 @@ func resolveFile(ctx context.Context, r Resolver, path string) ([]string, error)
 		addrs, failed = append(addrs, found...), errors.Join(failed, err)
 	}
 	return addrs, errors.Join(failed, lines.Err())
+}
+
+// Printable keeps control characters of strangers out of logs and terminals.
+func Printable(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }

@@ -1,6 +1,9 @@
-package membership
+package member
 
 import (
+	"context"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -42,15 +45,25 @@ func FuzzParseJoin(f *testing.F) {
 			return
 		}
 		// What is accepted can be resolved, once the names are known.
-		r := &names{}
-		addrs, err := resolve(t.Context(), anyName{r}, entry)
+		addrs, err := resolve(t.Context(), anyName{net.DefaultResolver}, entry)
 		if err != nil && !strings.HasPrefix(entry, prefixSRV) {
 			t.Errorf("%q: %v", entry, err)
 		}
 		for _, addr := range addrs {
-			if _, _, err := splitAddr(addr); err != nil {
+			if _, err := netip.ParseAddrPort(addr); err != nil {
 				t.Errorf("%q: %v", entry, err)
 			}
 		}
 	})
+}
+
+// anyName resolves every name.
+type anyName struct{ Resolver }
+
+func (anyName) LookupHost(context.Context, string) ([]string, error) {
+	return []string{"10.0.0.1", "fd00::1", "fe80::1%eth0", "nonsense"}, nil
+}
+
+func (anyName) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	return "", nil, &net.DNSError{Err: "no such host", IsNotFound: true}
 }
