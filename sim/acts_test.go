@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -211,4 +212,28 @@ func works(ctx context.Context, n *sim.Node, c *holdfast.Cluster) error {
 		_ = l.Release(ctx)
 	}
 	return nil
+}
+
+// The environment of a simulation said that a directory ends with the process, and no node asked: a
+// simulated node without a disk closed as one that comes back, and kept its vote. Two such restarts
+// within seconds could leave a fleet of three without a majority.
+func TestANodeWithoutADiskHandsItsVoteOverAsItCloses(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 4, Diskless: true}, func(s *sim.Sim) {
+		leader := s.RaftLeader()
+		for _, n := range s.Nodes() {
+			voters := leader.Cluster().Status().Voters
+			old := n.Cluster().ID()
+			if n == leader || !slices.ContainsFunc(voters, func(r holdfast.Replica) bool { return r.ID == old }) {
+				continue
+			}
+			n.Close()
+			if voters = leader.Cluster().Status().Voters; slices.ContainsFunc(voters, func(r holdfast.Replica) bool { return r.ID == old }) {
+				t.Errorf("it is closed, and the voters are still %v", voters)
+			}
+			n.Open()
+			return
+		}
+		t.Error("the raft leader is the only voter")
+	})
 }

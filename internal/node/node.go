@@ -166,7 +166,7 @@ func (n *Node) openDir(ctx context.Context) (err error) {
 	case n.cfg.Restore != nil:
 		return n.restore(ctx)
 	case n.cfg.Env.Dir != nil:
-		n.dir = n.cfg.Env.Dir.(datadir.Dir)
+		n.dir, n.fleeting = n.cfg.Env.Dir.(datadir.Dir), n.cfg.Env.Fleeting
 	case n.cfg.DataDir == "":
 		n.dir, n.fleeting = datadir.Memory(), true
 	default:
