@@ -89,3 +89,50 @@ func BenchmarkWorstApplyOfABatchOfSets(b *testing.B) {
 	b.ReportMetric(float64(slices.Max(took).Microseconds())/1000, "ms-worst")
 	b.ReportMetric(float64(len(took))/float64(b.N), "entries")
 }
+
+// What a command, or a batch, costs at most that forgets numbers alone: of requests whose answers a
+// client has heard, and of the sessions of a process that is over. A snapshot shares the state.
+func BenchmarkWorstApplyOfForgetting(b *testing.B) {
+	for name, full := range map[string]func(testing.TB) (*Machine, Command){
+		"answers": func(tb testing.TB) (*Machine, Command) {
+			m := newBench(tb).m
+			heard := times(stepsOfEntry+1, func(n uint64) Command {
+				id := sessionOf('a', n)
+				apart(m, Acquire{Session: id, TTL: time.Hour, Request: 1, Name: "x", Terms: Terms{Mode: Shared}})
+				for i := range uint64(SpansMax / ListMax) {
+					apart(m, Withdraw{Session: id, Requests: times(ListMax, func(j uint64) uint64 { return 1 + 2*(ListMax*i+j) })})
+				}
+				return Withdraw{Session: id, Acked: 1 << 30}
+			})
+			return m, Batch{heard}
+		},
+		"sessions": func(tb testing.TB) (*Machine, Command) {
+			m := newBench(tb).m
+			for i := range uint64(NumbersMax) {
+				apart(m, CloseSession{Session: sessionOf('a', 2*i+2)})
+			}
+			return m, Hello{Node{'a'}, 2, "alpha", Place{"boot", 1, 2}, 0}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			m, cmd := full(b)
+			before, encoded := m.finished.tree.Len()+m.numbers.tree.Len(), Encode(cmd)
+			var took []time.Duration
+			for b.Loop() {
+				fork := m.Fork()
+				begin := time.Now()
+				fork.Apply(fork.Applied()+1, ProcessOf(cmd), encoded)
+				took = append(took, time.Since(begin))
+				if left := fork.finished.tree.Len() + fork.numbers.tree.Len(); before-left < NumbersMax {
+					b.Fatalf("%d of %d runs are left", left, before)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
+			b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-worst")
+		})
+	}
+}
+
+// apart carries out a command that leaves runs of numbers.
+func apart(m *Machine, c Command) { m.Apply(m.Applied()+1, ProcessOf(c), Encode(c)) }

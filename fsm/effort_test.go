@@ -148,7 +148,7 @@ func (b *bench) inEntries(cmds []Command, last int) (entries int) {
 	return entries
 }
 
-func times(n uint64, make func(i uint64) Command) (all []Command) {
+func times[T any](n uint64, make func(i uint64) T) (all []T) {
 	for i := range n {
 		all = append(all, make(i+1))
 	}
