@@ -5,7 +5,7 @@ import "slices"
 // mutants are the defects, by what they are defects of. Where several break one decision of a
 // function, the one that is hardest to notice stands here alone.
 func mutants() []mutant {
-	return slices.Concat(locks(), setsRestsOnce(), sessions(), steps(), validities(), sides(), calls(), below(), membership())
+	return slices.Concat(locks(), setsRestsOnce(), sessions(), steps(), validities(), sides(), calls(), below(), membership(), batches())
 }
 
 func locks() []mutant {
@@ -190,5 +190,28 @@ func membership() []mutant {
 		{"what is applied after the election is not news", "silences.take", "\t\tif h.over[node] {", "\t\tif h.over[node] && known && last == 0 {", "own"},
 		{"who leaves is let go on the word of one that died a moment ago", "Leader.input", `if !before[replica] {`, `if !before[replica] && now < 0 {`, "own"},
 		{"who was removed while away is not told", "Leader.News", `m.Phase.Runs() && !in, now)`, `m.Phase == PhaseFresh && !in, now)`, "model own"},
+	}
+}
+
+// batches are defects of what many callers share: entries, places, steps, and news.
+func batches() []mutant {
+	return []mutant{
+		{"an answer goes to another caller", "Group.submit", "\treturn fsm.Outcome{}, fmt.Errorf(\"%w: %w\", ErrUnknown, ctx.Err())\n", "\tt.calls.Put(c)\n\treturn fsm.Outcome{}, fmt.Errorf(\"%w: %w\", ErrUnknown, ctx.Err())\n", "NoAnswerGoes"},
+		{"locks wait behind sets", "Queue.line", `if c.Cost >= LargeMin {`, `if c.Cost > CostMax {`, "own"},
+		{"an entry ends as if it had had one command", "Queue.End", `q.commands -= len(e.Calls)`, `q.commands--`, "own"},
+		{"a command that arrives overtakes those that wait", "Queue.Begin", `!q.free() || q.Len() > 0`, `!q.free()`, "own"},
+		{"a caller that is let in as it leaves keeps its place", "Admission.leaveQueue", "\t\tif in {\n", "\t\tif !in {\n", "own"},
+		{"a teardown ends sessions that were opened after its range", "Machine.tearProcess", ` && s.opened <= t.upto`, ``, "own"},
+		{"a withdrawal in steps goes on at the request of a session that has gone", "Machine.tearWaits", "\tt.at, t.after = s.id.Number, 0\n\t\t}\n\t\tm.claims", "\tt.at = s.id.Number\n\t\t}\n\t\tm.claims", "own"},
+		{"a withdrawal that was refused is proposed again without a pause", "Debt.withdrawn", `if full && len(batch) > 1 {`, `if full {`, "own"},
+		{"the planner is not told that the membership has changed", "Leader.input", `l.change, l.changed = members.Change, now`, `l.change = members.Change`, "own"},
+		{"a raft leader hands over to the follower that has the least", "view.handOver", `m.Behind < to.Behind`, `m.Behind > to.Behind`, "own"},
+		{"a raft leader publishes its own silence", "silences.report", `node != self && d >= silentAfter`, `d >= silentAfter`, "own"},
+		{"a silence is from the future", "silences.take", `min(one.At, now)`, `one.At`, "own"},
+		{"a state that came as a whole is not told of", "Proposer.Restored", `m.Commands() <= f.told`, `m.Commands() > 0`, "own"},
+		{"a keeper does not look at a state that came as a whole", "keeper.Gap", `err := k.table.Restore(func(`, `err := func(func(fsm.QueryClaims) (fsm.ClaimsState, error)) error { return nil }(func(`, "own NothingIsLostWithTheEvents"},
+		{"what was told of a group that is given up counts for the next", "Proposer.followAnother", `f.told = g.Answer(fsm.QueryGroup{}).State()`, `f.told = max(f.told, g.Answer(fsm.QueryGroup{}).State())`, "own"},
+		{"what was told is one behind", "Proposer.Applied", `f.told = last`, `f.told = last - 1`, "own"},
+		{"what was told is one ahead", "Proposer.Applied", `f.told = last`, `f.told = last + 1`, "own"},
 	}
 }
