@@ -388,9 +388,14 @@ func (c *Cluster) readLock(ctx context.Context, name string, parts fsm.Parts) (f
 	return l, c.apiError(err)
 }
 
+// lookTime bounds a look: a client asks its replica, and the call whose error says more by it has ended.
+const lookTime = 250 * time.Millisecond
+
 // look returns what this node knows of a name now, the zero value while it has no group.
 func (c *Cluster) look(name string, token uint64) fsm.NameState {
-	known, err := seam.Ask(context.Background(), c.group, seam.Now, fsm.QueryName{Name: name, Token: token})
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	known, err := seam.Ask(ctx, c.group, seam.Now, fsm.QueryName{Name: name, Token: token})
 	if err != nil {
 		return fsm.NameState{}
 	}

@@ -32,6 +32,7 @@ type conn struct {
 	frames *link.Reader
 	out    *link.Writer
 	heard  atomic.Int64 // frames
+	awaits bool         // the first pong: the gap up to that has all news before. Of the reader
 	gone   chan struct{}
 	once   sync.Once
 	cause  error // set before gone is closed

@@ -8,7 +8,7 @@
 // recognises it; what the node was told of tells that replica whether there is a gap.
 //
 //	node.go   its life: Open, Hello, Close
-//	roam.go   Roamer: from one replica to the next; internal/node has one, too
+//	roam.go   Roamer: from one replica to the next
 //	group.go  the way to the group: seam.Group
 //	news.go   what the replica tells, in the order of the log
 //	conn.go   one connection

@@ -67,8 +67,8 @@ func (g *Group) show(c *conn, w link.Welcome) []link.Watch {
 }
 
 // begin goes on over a connection: its replica tells of what is watched and of later news, after the
-// command at. Watches begin before their gap is told: the state that is read after that has what was
-// missed.
+// command at. Where something is watched, the gap is up to the first pong, which comes after all watches
+// have begun: what was applied in between is missing, too.
 func (g *Group) begin(c *conn, welcome link.Welcome) error {
 	first := g.id() == [16]byte{}
 	watches := g.show(c, welcome)
@@ -77,7 +77,12 @@ func (g *Group) begin(c *conn, welcome link.Welcome) error {
 			return err
 		}
 	}
-	return g.news.resume(c, welcome.At, first, len(watches) > 0)
+	if c.awaits = len(watches) > 0; c.awaits {
+		if err := c.out.Send(link.KindPing, 0, nil); err != nil {
+			return err
+		}
+	}
+	return g.news.resume(c, welcome.At, first, c.awaits)
 }
 
 // forsake gives the group up, if there was one: its calls end, and the next replica is one of another

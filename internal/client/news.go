@@ -85,7 +85,8 @@ func (n *news) cut() (told uint64) {
 }
 
 // resume lets the news of a connection count, which follow the command at. What is between that and
-// what the follower was told of is a gap, unless it was told of nothing yet and watches nothing.
+// what the follower was told of is a gap, unless it was told of nothing yet. Where it watches something the
+// gap comes with the first pong.
 func (n *news) resume(from *conn, at uint64, first, watches bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,8 +94,8 @@ func (n *news) resume(from *conn, at uint64, first, watches bool) error {
 	if first {
 		n.told = at
 	}
-	if at > n.told || watches {
-		return n.push(item{from: from, gap: at, force: watches}, 0)
+	if at > n.told && !watches {
+		return n.push(item{from: from, gap: at}, 0)
 	}
 	return nil
 }

@@ -246,10 +246,17 @@ func (r *Roamer) take(c *conn, f link.Frame) error {
 			return err
 		}
 		r.meet(pong.Peers)
+		if c.awaits {
+			c.awaits = false
+			return r.group.news.push(item{from: c, gap: pong.At, force: true}, 0)
+		}
 		return r.group.news.push(item{from: c, at: pong.At}, 0)
 	case link.KindRefuse:
 		refusal, err := link.ParseRefuse(f.Body)
 		return errors.Join(err, refusal)
+	}
+	if c.awaits && (f.Kind == link.KindEvents || f.Kind == link.KindGap) {
+		return nil
 	}
 	return r.group.news.take(c, f)
 }
