@@ -88,7 +88,7 @@ func startEngine(s startup) (*engine, error) {
 func oneSync(s startup) store.Factory {
 	return store.New(store.Config{
 		FS: vfs.Default, Dir: s.DataDir, Replica: uint64(s.Index + 1),
-		Reached: &store.Depth{}, Committed: &atomic.Uint64{}, Fsync: &tally.Histogram{}, Writing: tally.NewWaiting(),
+		Reached: &store.Depth{}, Turns: &store.Turns{}, Committed: &atomic.Uint64{}, Fsync: &tally.Histogram{}, Writing: tally.NewWaiting(),
 		Fail: func(err error) { panic(err) },
 	})
 }
