@@ -57,7 +57,7 @@ func TestInAStormOfCallersThatGiveUpEachAnswerGoesToItsCall(t *testing.T) {
 	leader, n := list[at], list[(at+1)%3]
 	var mu sync.Mutex
 	tokens := make(map[holdfast.Token]int)
-	mild := func() bool { // on a slow machine most calls give up
+	granted := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(tokens) >= locks
@@ -66,11 +66,13 @@ func TestInAStormOfCallersThatGiveUpEachAnswerGoesToItsCall(t *testing.T) {
 	for i := range callers {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		all.Go(func() {
-			for call := 0; call < calls || !mild(); call++ {
+			for call := 0; call < calls || !granted(); call++ {
 				if i == 0 && call == calls/2 {
 					closed(t, leader)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(20_000))*time.Microsecond)
+				// Callers of the same patience give up all their calls on a slow machine: it doubles.
+				patience := 20 * time.Millisecond << min(call/calls, 9)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.Int64N(int64(patience))))
 				l, err := n.Acquire(ctx, fmt.Sprint("lock ", r.IntN(locks)))
 				cancel()
 				if err != nil {
