@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,7 +132,7 @@ func TestOnlyARefusedDialOrALaterProcessSaysThatAProcessIsGone(t *testing.T) {
 		}
 		defer there.Close()
 		check("each connection is closed", false)
-		var answer fsm.Process
+		var answer atomic.Pointer[fsm.Process]
 		listener := there.Listener(transport.KindProbe)
 		go func() {
 			for {
@@ -139,7 +140,7 @@ func TestOnlyARefusedDialOrALaterProcessSaysThatAProcessIsGone(t *testing.T) {
 				if err != nil {
 					return
 				}
-				_, _ = conn.Write(answer.AppendTo(nil))
+				_, _ = conn.Write(answer.Load().AppendTo(nil))
 				conn.Close()
 			}
 		}()
@@ -151,7 +152,7 @@ func TestOnlyARefusedDialOrALaterProcessSaysThatAProcessIsGone(t *testing.T) {
 			{e.Node, e.Incarnation, false}, {e.Node, e.Incarnation + 1<<RunBits, true}, {e.Node, e.Incarnation - 1<<RunBits, false},
 			{goodGreeting(3).node, e.Incarnation + 1<<RunBits, false},
 		} {
-			answer = fsm.Process{Node: c.node, Incarnation: c.incarnation}
+			answer.Store(&fsm.Process{Node: c.node, Incarnation: c.incarnation})
 			check(fmt.Sprintf("%+v", c), c.want)
 		}
 		network.Isolate("10.0.0.2")
