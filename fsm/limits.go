@@ -97,6 +97,7 @@ type limits struct {
 	keys, past, pastLocks, resizes  int
 	token                           uint64
 	step                            int // claims that one command takes away
+	prune                           int // runs of finished numbers that one command forgets
 }
 
 func defaultLimits() limits {
@@ -104,6 +105,6 @@ func defaultLimits() limits {
 		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
 		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
 		spans: SpansMax, spansTotal: SpansTotalMax, numbers: NumbersMax,
-		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, resizes: ResizesMax, step: stepMax,
+		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, resizes: ResizesMax, step: stepMax, prune: pruneMax,
 	}
 }

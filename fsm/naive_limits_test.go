@@ -17,6 +17,7 @@ func drawLimits(t *rapid.T, forget bool) limits {
 		small []int
 	}{
 		{"step bound", &l.step, []int{1, 1, 2, 3}},
+		{"runs forgotten", &l.prune, []int{1, 2, 3}},
 		{"locks", &l.locks, []int{1, 2, 3}},
 		{"grants", &l.grants, []int{1, 2, 4}},
 		{"waiters", &l.waiters, []int{1, 2, 4}},
@@ -60,23 +61,41 @@ func runs(used map[uint64]bool, lowest uint64) (n int) {
 	return n
 }
 
+// finish remembers that a request is over, if its answer was not heard yet.
+func (s *naiveSession) finish(request uint64) {
+	if request >= s.acked {
+		s.over[request] = true
+	}
+}
+
+// runs is how many runs of requests a session remembers.
+func (s *naiveSession) runs() int { return runs(s.over, 0) }
+
 // finished says whether a request that is not live is over.
 func (s *naiveSession) finished(request uint64) bool { return request < s.acked || s.over[request] }
 
-// ack forgets the requests whose answers were heard, each run of them for a price.
+// ack forgets the requests whose answers were heard, each run of them for a price. One command
+// forgets some runs, the next one goes on.
 func (o *naive) ack(s *naiveSession, acked uint64) {
-	before := runs(s.over, s.acked)
 	s.acked = max(s.acked, acked)
-	o.work += before - runs(s.over, s.acked)
+	before, last := s.runs(), uint64(0)
+	for _, n := range slices.Sorted(maps.Keys(s.over)) {
+		if n >= s.acked || n != last+1 && before-s.runs() == o.limits.prune {
+			break
+		}
+		delete(s.over, n)
+		last = n
+	}
+	o.work += before - s.runs()
 }
 
 // room says whether one more request of a session can be remembered.
 func (o *naive) room(s *naiveSession) bool {
 	all := 0
 	for _, s := range o.sessions {
-		all += runs(s.over, s.acked)
+		all += s.runs()
 	}
-	return runs(s.over, s.acked) < o.limits.spans && all < o.limits.spansTotal
+	return s.runs() < o.limits.spans && all < o.limits.spansTotal
 }
 
 // here is how many processes are not gone.

@@ -37,7 +37,7 @@ func (o *naive) doLock(c Command) Outcome {
 	case ForceRelease:
 		for _, x := range o.holders(c.Name) {
 			if x.token == c.Token && !o.gone(x) {
-				x.s.over[x.Request] = true
+				x.s.finish(x.Request)
 				o.finish(x, EventForced, ReasonForced, 0)
 				for i, e := range o.events {
 					if e.Kind == EventForced {
@@ -148,7 +148,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 	x := &naiveClaim{Acquire: c, s: s, arrived: o.number, index: o.number}
 	taken, out := o.refuse(x)
 	if out.Code != CodeOK {
-		s.over[c.Request] = true
+		s.finish(c.Request)
 		return out
 	}
 	x.queued = taken != ""
@@ -271,7 +271,9 @@ func (o *naive) serve(name string) (granted []*naiveClaim) {
 		}
 		o.charge(16 * len(c.names()))
 		if done {
-			c.s.over[c.Request] = !o.ended(c.s)
+			if !o.ended(c.s) {
+				c.s.finish(c.Request)
+			}
 			o.remove(c, ending{kind: EventWithdrawn, reason: ReasonFinished})
 			continue
 		}
@@ -393,10 +395,10 @@ func (o *naive) withdraw(c Withdraw) Outcome {
 			out.Code = CodeTooManyRequests
 			continue
 		case x == nil:
-			s.over[r] = true
+			s.finish(r)
 			continue
 		}
-		s.over[r] = true
+		s.finish(r)
 		kind := EventReleased
 		if x.token == 0 {
 			kind = EventWithdrawn
@@ -428,7 +430,7 @@ func (o *naive) release(c Release) Outcome {
 			out.Code = CodeNotHeld
 			continue
 		}
-		s.over[x.Request] = true
+		s.finish(x.Request)
 		o.finish(x, EventReleased, ReasonReleased, c.Rest)
 	}
 	if c.Close {
@@ -463,7 +465,7 @@ func (o *naive) setValue(c SetValue) Outcome {
 	if grows := len(c.Value) - len(o.values[c.Name]); grows > 0 && o.valueBytes()+grows > int(o.limits.values) {
 		return Outcome{Code: CodeValuesFull}
 	}
-	s.over[c.Request] = true
+	s.finish(c.Request)
 	o.write(x, c.Name, c.Value)
 	return Outcome{}
 }

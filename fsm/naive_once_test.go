@@ -66,7 +66,7 @@ func (o *naive) finishKey(c Finish) Outcome {
 		}
 		return Outcome{Code: CodeNotHeld}
 	}
-	s.over[x.Request] = true
+	s.finish(x.Request)
 	o.remove(x, ending{kind: EventReleased, reason: ReasonFinished})
 	delete(o.values, c.Name)
 	h := o.view(x)

@@ -101,7 +101,9 @@ func (o *naive) sift(name string) bool {
 		}
 	}
 	for _, c := range heavy {
-		c.s.over[c.Request] = !o.ended(c.s)
+		if !o.ended(c.s) {
+			c.s.finish(c.Request)
+		}
 		o.remove(c, ending{kind: EventWithdrawn, reason: ReasonResized})
 	}
 	if o.sifting[name] = at; done {

@@ -169,7 +169,7 @@ func (o *naive) part(e *naiveEnd, names *[]string) (cost int, done bool) {
 			if c.token != 0 || !inside(c.arrived) {
 				return 1, false
 			}
-			s.over[c.Request] = true
+			s.finish(c.Request)
 			return 1 + 16*o.drop(c, e.how, names), false
 		}
 	case !e.waits && !rest[0].ended && inside(rest[0].opened):
@@ -183,7 +183,7 @@ func (o *naive) part(e *naiveEnd, names *[]string) (cost int, done bool) {
 
 // forget forgets the first run of a session's finished requests; false if there is none.
 func (s *naiveSession) forget() bool {
-	numbers := slices.DeleteFunc(slices.Sorted(maps.Keys(s.over)), func(n uint64) bool { return n < s.acked })
+	numbers := slices.Sorted(maps.Keys(s.over))
 	for i, n := range numbers {
 		if n != numbers[0]+uint64(i) {
 			break

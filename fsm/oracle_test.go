@@ -42,6 +42,42 @@ func TestRandomCommandsDoWhatTheNaiveMachineDoes(t *testing.T) {
 	})
 }
 
+// The requests of one session are over in no order, and its client hears of many at once: what one
+// command does not forget, the next ones do, and each run that is forgotten is counted as work.
+func TestNumbersThatWereHeardAreForgottenSomeAtATime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := defaultLimits()
+		l.prune = rapid.SampledFrom([]int{1, 2, 3, pruneMax}).Draw(t, "runs forgotten")
+		l.step = rapid.SampledFrom([]int{1, stepMax}).Draw(t, "step bound")
+		l.spans = rapid.SampledFrom([]int{4, SpansMax}).Draw(t, "spans")
+		w := newWorld(t, l)
+		id, highest := SessionID{Node{'a'}, 1, 1}, 30
+		withdraw := func() Command {
+			c := Withdraw{Session: id, Requests: []uint64{w.draw("request", highest)}}
+			for range rapid.IntRange(0, 4).Draw(t, "more") {
+				c.Requests = append(c.Requests, w.draw("request", highest))
+			}
+			if rapid.IntRange(0, 2).Draw(t, "heard") == 0 {
+				c.Acked = w.draw("acked", highest)
+			}
+			return c
+		}
+		for range rapid.IntRange(5, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 11).Draw(t, "step") {
+			case 0:
+				w.reload()
+			case 1, 2:
+				w.apply(Acquire{Session: id, TTL: time.Second, Request: w.draw("request", highest), Name: "x", Terms: Terms{Mode: Shared}})
+			case 3:
+				w.apply(Batch{[]Command{withdraw(), withdraw(), withdraw(), withdraw()}})
+			default:
+				w.apply(withdraw())
+			}
+		}
+	})
+}
+
 // Whatever was carried out, or refused for good, changes nothing when it comes again, however late.
 func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -172,7 +208,7 @@ func (w *world) seen() (text string) {
 		text += fmt.Sprint(w.m.Departed(id), " ")
 	}
 	for s := range w.m.Sessions() {
-		text += fmt.Sprintln(s)
+		text += fmt.Sprintln(s, w.m.anySession(s.ID).spans)
 		for r := range requests + w.next + 2 {
 			state, token := w.m.Request(s.ID, r+1)
 			text += fmt.Sprint(state, token, w.m.Asked(s.ID, r+1), " ")
@@ -215,7 +251,7 @@ func (w *world) expected() (text string) {
 		if o.ended(s) {
 			continue
 		}
-		text += fmt.Sprintln(s.Session)
+		text += fmt.Sprintln(s.Session, s.runs())
 		for r := range requests + w.next + 2 {
 			text += o.fate(s, r+1)
 		}
@@ -347,16 +383,16 @@ func (w *world) direct() Command {
 	case 5, 14, 15, 16:
 		if len(w.o.claims) > 0 && rapid.Bool().Draw(t, "live") {
 			c := rapid.SampledFrom(w.o.claims).Draw(t, "claim")
-			return Withdraw{c.Session, w.draw("acked", 2), []uint64{c.Request}}
+			return Withdraw{c.Session, w.acked(), []uint64{c.Request}}
 		}
-		return Withdraw{id, w.draw("acked", 4), []uint64{w.draw("request", requests), w.draw("request", requests)}}
+		return Withdraw{id, w.acked(), []uint64{w.draw("request", requests), w.draw("request", requests)}}
 	case 6, 7, 8:
 		rest := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "rest")
-		return Release{id, w.draw("acked", 4), []Grant{w.grant(), w.grant()}, rest, w.draw("close", 3) == 3}
+		return Release{id, w.acked(), []Grant{w.grant(), w.grant()}, rest, w.draw("close", 3) == 3}
 	case 9:
 		value := rapid.SampledFrom([][]byte{nil, {}, []byte("new")}).Draw(t, "value")
 		g := w.grant()
-		return SetValue{id, w.request(), w.draw("acked", 4), g.Name, g.Token, value}
+		return SetValue{id, w.request(), w.acked(), g.Name, g.Token, value}
 	case 10:
 		if rapid.Bool().Draw(t, "timed") {
 			return Keep{id.Node, id.Incarnation, w.draw("seq", 5), 0, []uint64{id.Number}, time.Duration(w.draw("ttl", 3)) * time.Second}
@@ -384,7 +420,7 @@ func (w *world) acquire(id SessionID) Acquire {
 	t := w.T
 	c := Acquire{
 		Session: id, TTL: rapid.SampledFrom([]time.Duration{time.Second, time.Second, time.Second, 0}).Draw(t, "ttl"),
-		Request: w.request(), Acked: w.draw("acked", 3) - 1, Name: w.name(),
+		Request: w.request(), Acked: w.acked(), Name: w.name(),
 		Wait: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "wait"),
 	}
 	c.Priority = int32(rapid.IntRange(-1, 1).Draw(t, "priority"))
@@ -430,7 +466,7 @@ func (w *world) kind(id SessionID) Command {
 		if c := w.o.holders(g.Name); len(c) > 0 && rapid.IntRange(0, 3).Draw(t, "owner") > 0 {
 			id = c[0].Session
 		}
-		return Finish{id, w.draw("acked", 2), g.Name, g.Token, keep}
+		return Finish{id, w.acked(), g.Name, g.Token, keep}
 	case 3:
 		if all := w.o.classes(); len(all) > 0 {
 			k := rapid.SampledFrom(all).Draw(t, "class")
@@ -451,6 +487,14 @@ func (w *world) kind(id SessionID) Command {
 
 func (w *world) draw(what string, highest int) uint64 {
 	return uint64(rapid.IntRange(1, highest).Draw(w.T, what))
+}
+
+// acked is mostly low, so that requests come again which the client has not heard of.
+func (w *world) acked() uint64 {
+	if rapid.IntRange(0, 4).Draw(w.T, "heard") == 0 {
+		return w.draw("acked", requests+int(w.next)+1)
+	}
+	return w.draw("acked", 4) - 1
 }
 
 func (w *world) node() Node {

@@ -131,9 +131,9 @@ func (m *Machine) ack(s *session, acked uint64) {
 		return
 	}
 	s.acked = max(s.acked, acked)
-	gone := m.finished.prune(s.opened, s.acked, pruneMax)
+	gone := m.finished.prune(s.opened, s.acked, m.limits.prune)
 	s.spans -= gone
-	s.heard = gone == pruneMax && m.finished.startsBelow(s.opened, s.acked)
+	s.heard = gone == m.limits.prune && m.finished.startsBelow(s.opened, s.acked)
 	m.work += costOfLook * gone
 }
 
