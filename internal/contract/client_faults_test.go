@@ -1,7 +1,9 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,53 @@ func TestALeaseOfAClientOutlivesTheNodeThatItHangsOnAndTheRaftLeader(t *testing.
 		if next := <-waiting; next.Token() <= short.Token() {
 			t.Errorf("token %d after %d", next.Token(), short.Token())
 		}
+	})
+}
+
+// A replica without the others answers every ping of its client, and can neither renew a lease nor
+// tell of one: the client leaves it for another. When no replica has a raft leader, the client stays
+// with one of them.
+func TestAClientLeavesAReplicaThatHearsNoRaftLeader(t *testing.T) {
+	withClients(t, func(s *sim.Sim, a, b *holdfast.Cluster) {
+		held := get(t, a, "x", holdfast.WithTTL(4*time.Second))
+		granted := make(chan holdfast.Token, 10)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			for e, err := range a.Watch(ctx, "y") {
+				if err == nil && e.Kind == holdfast.EventGranted {
+					granted <- e.Holder.Token
+				}
+			}
+		}()
+		for i := range 3 {
+			s.Partition([]int{i}, []int{(i + 1) % 3, (i + 2) % 3})
+			time.Sleep(10 * time.Second)
+			if !held.Valid() {
+				t.Fatalf("node %d: %v", i, held.Err())
+			}
+			of := get(t, b, "y")
+			if told := <-granted; told != of.Token() {
+				t.Errorf("node %d: told of token %d, not %d", i, told, of.Token())
+			}
+			give(t, of)
+			s.Heal()
+			time.Sleep(5 * time.Second)
+		}
+		s.Partition([]int{0}, []int{1}, []int{2})
+		<-held.Done()
+		served := 0
+		for range 100 {
+			time.Sleep(101 * time.Millisecond)
+			if !strings.Contains(a.Status().Waits, "no replica serves") {
+				served++
+			}
+		}
+		if served < 90 {
+			t.Errorf("without a majority a replica served the client %d times of 100", served)
+		}
+		s.Heal()
+		give(t, get(t, a, "x"))
 	})
 }
 

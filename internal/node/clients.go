@@ -16,6 +16,16 @@ func (n *Node) serveClients() {
 // or whose node leaves.
 func (n *Node) well() bool { return n.Stopped() == nil && !n.illness.state.Load().ill }
 
+// led reports whether the replica hears a raft leader.
+func (n *Node) led() bool {
+	group, _ := n.Proposer.Current()
+	if group == nil {
+		return false
+	}
+	_, _, ok := n.raftLeader(group)
+	return ok
+}
+
 // addresses are those of the nodes with a replica, as gossip knows them: where clients go
 // when this one is gone.
 func (n *Node) addresses() (addresses []string) {

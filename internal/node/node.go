@@ -198,7 +198,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 		return fmt.Errorf("holdfast: listening at %s: %w", n.cfg.Bind, err)
 	}
 	n.clients = serve.New(serve.Config{
-		Cluster: n.cfg.Cluster, Self: n.self.Process(), Group: n.Proposer, Node: n, Peers: n.addresses, Well: n.well, Logger: n.log,
+		Cluster: n.cfg.Cluster, Self: n.self.Process(), Group: n.Proposer, Node: n, Peers: n.addresses, Well: n.well, Led: n.led, Logger: n.log,
 	})
 	address := n.endpoint.Addr()
 	if n.cfg.Advertise != "" && !strings.HasSuffix(n.cfg.Advertise, ":0") {

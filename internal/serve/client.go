@@ -25,6 +25,8 @@ const (
 	lagTime  = 2 * time.Second  // for a replica to catch up with what a client knows
 	lagPause = 20 * time.Millisecond
 
+	unledStay = 3 * time.Second // at a replica without a raft leader: perhaps no replica has one
+
 	eventsMax = 1 << 20 // bytes of events in a frame, about
 )
 
@@ -35,6 +37,7 @@ type client struct {
 	cancel  context.CancelFunc // of all that goes on here
 	out     *link.Writer
 	process fsm.Process
+	since   time.Time
 	under   atomic.Int32 // calls under way
 	all     sync.WaitGroup
 
@@ -56,7 +59,7 @@ type call struct {
 // serve is the life of a connection.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &client{s: s, conn: conn, cancel: cancel, out: link.NewWriter(conn), calls: make(map[uint64]*call), watches: make(map[uint64]watched)}
+	c := &client{s: s, conn: conn, since: time.Now(), cancel: cancel, out: link.NewWriter(conn), calls: make(map[uint64]*call), watches: make(map[uint64]watched)}
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		if err := c.out.Run(); err != nil {
@@ -221,6 +224,9 @@ func (c *client) take(ctx context.Context, f link.Frame) error {
 func (c *client) pong() error {
 	if !c.s.cfg.Well() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
+	}
+	if time.Since(c.since) > unledStay && !c.s.cfg.Led() {
+		return link.Refuse{Code: link.RefuseLater, Text: "this replica hears no raft leader"}
 	}
 	peers := c.s.cfg.Peers()
 	c.s.mu.Lock() // the news of these commands are before it

@@ -27,6 +27,7 @@ type Config struct {
 	Node    seam.Node   // for what a client asks beside that
 	Peers   func() []string
 	Well    func() bool // the replica can serve: else its clients go to another
+	Led     func() bool // it hears a raft leader: else those that have been here for unledStay do
 	Logger  *slog.Logger
 }
 

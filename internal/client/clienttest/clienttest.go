@@ -59,7 +59,7 @@ func (r *Replica) Start(addr string) (err error) {
 	r.Addr = addr
 	r.Server = serve.New(serve.Config{
 		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: r.Group, Node: r.node,
-		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Logger: slog.New(slog.DiscardHandler),
+		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.serves.Store(r.Server)
 	ctx, cancel := context.WithCancel(context.Background())
