@@ -13,7 +13,16 @@ const (
 	gapAhead = 500 * time.Millisecond
 )
 
-// measureFailover kills processes that hold a lock: raft leaders and followers in turn. The gap is
+// ends are the ways in which a process ends.
+var ends = []struct {
+	name string
+	of   func(*proc)
+}{
+	{"Killed", func(p *proc) { p.Kill() }},
+	{"Closed", (*proc).stop}, // as planned: Cluster.Close
+}
+
+// measureFailover ends processes that hold a lock: raft leaders and followers in turn. The gap is
 // the longest time without an answer that one caller on a survivor saw.
 func measureFailover(ctx context.Context, s settings, out *lines) error {
 	f, err := newFleet(ctx, s, kindHoldfast, true)
@@ -23,20 +32,22 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 	defer f.stop()
 	for round := range s.failures {
 		for _, role := range []string{roleLeader, roleFollower} {
-			gap, over, err := strike(ctx, f, role, fmt.Sprintf("bench/killed/%d/%s", round, role))
-			if err != nil {
-				return err
+			for _, end := range ends {
+				gap, over, err := strike(ctx, f, role, fmt.Sprintf("bench/%s/%d/%s", end.name, round, role), end.of)
+				if err != nil {
+					return err
+				}
+				out.add(end.name+"/role="+role, 1, figure{gap.Seconds(), "gap-sec"}, figure{over.Seconds(), "past-ttl-sec"})
 			}
-			out.add("Killed/role="+role, 1, figure{gap.Seconds(), "gap-sec"}, figure{over.Seconds(), "past-ttl-sec"})
 		}
 	}
 	return nil
 }
 
-// strike kills the process of a role, which holds a lock, and starts it again. It returns the gap
-// and how long after a TTL from the kill a waiter had the dead holder's lock: never later than that
+// strike ends the process of a role, which holds a lock, and starts it again. It returns the gap
+// and how long after a TTL from the end a waiter had the holder's lock: never later than that
 // after its expiry.
-func strike(ctx context.Context, f *fleet, role, name string) (gap, late time.Duration, err error) {
+func strike(ctx context.Context, f *fleet, role, name string, end func(*proc)) (gap, late time.Duration, err error) {
 	victim, err := f.find(ctx, role)
 	if err != nil {
 		return 0, 0, err
@@ -59,7 +70,7 @@ func strike(ctx context.Context, f *fleet, role, name string) (gap, late time.Du
 		return 0, 0, ctx.Err()
 	}
 	killed := time.Now().UnixNano()
-	victim.Kill()
+	end(victim)
 	granted, err := waiter()
 	if err != nil {
 		return 0, 0, err

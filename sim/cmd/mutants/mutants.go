@@ -211,7 +211,7 @@ func batches() []mutant {
 		{"a raft leader publishes its own silence", "silences.report", `node != self && d >= silentAfter`, `d >= silentAfter`, "own"},
 		{"a silence is from the future", "silences.take", `min(one.At, now)`, `one.At`, "own"},
 		{"a state that came as a whole is not told of", "Proposer.Restored", `m.Commands() <= f.told`, `m.Commands() > 0`, "own"},
-		{"a keeper does not look at a state that came as a whole", "keeper.Gap", `err := k.table.Restore(func(`, `err := func(func(fsm.QueryClaims) (fsm.ClaimsState, error)) error { return nil }(func(`, "own NothingIsLostWithTheEvents"},
+		{"a keeper does not look at a state that came as a whole", "keeper.Gap", `err := k.table.Restore(func(`, `err := func(func(fsm.QueryClaims) (fsm.ClaimsState, error)) error { return nil }(func(`, "NothingIsLostWithTheEvents"},
 		{"what was told of a group that is given up counts for the next", "Proposer.followAnother", `f.told = g.Answer(fsm.QueryGroup{}).State()`, `f.told = max(f.told, g.Answer(fsm.QueryGroup{}).State())`, "own"},
 		{"a client stays at a replica that hears no raft leader", "client.pong", `!c.s.cfg.Led()`, `c.s.cfg.Led == nil`, "ClientLeavesAReplica"},
 		{"what was told is one behind", "Proposer.Applied", `f.told = last`, `f.told = last - 1`, "own"},
