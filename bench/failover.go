@@ -13,23 +13,19 @@ const (
 	gapAhead = 500 * time.Millisecond
 )
 
-// ends are the ways in which a process ends.
-var ends = []struct {
-	name string
-	of   func(*proc)
-}{
-	{"Killed", func(p *proc) { p.Kill() }},
-	{"Closed", (*proc).stop}, // as planned: Cluster.Close
-}
-
-// measureFailover ends processes that hold a lock: raft leaders and followers in turn. The gap is
-// the longest time without an answer that one caller on a survivor saw.
+// measureFailover ends processes that hold a lock, by SIGKILL and as planned by Cluster.Close: raft
+// leaders and followers in turn. The gap is the longest time without an answer that one caller on a
+// survivor saw.
 func measureFailover(ctx context.Context, s settings, out *lines) error {
 	f, err := newFleet(ctx, s, kindHoldfast, true)
 	if err != nil {
 		return err
 	}
 	defer f.stop()
+	ends := []struct {
+		name string
+		of   func(*proc)
+	}{{"Killed", func(p *proc) { p.Kill() }}, {"Closed", (*proc).stop}}
 	for round := range s.failures {
 		for _, role := range []string{roleLeader, roleFollower} {
 			for _, end := range ends {

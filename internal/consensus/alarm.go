@@ -66,12 +66,12 @@ func (a *alarm) lost(of leader, last uint64, now time.Time) bool {
 	return true
 }
 
-// risen notes that the process that was gone is heard.
-func (a *alarm) risen(now time.Time) {
-	switch {
-	case a.own.Leader != 0:
+// risen notes that a process that was gone is heard, by its replica.
+func (a *alarm) risen(replica uint64, now time.Time) {
+	switch replica {
+	case a.own.Leader:
 		a.own = wire.Word{}
-	case a.former.replica != 0:
+	case a.former.replica:
 		a.denied = wire.Word{Term: a.former.term, Leader: a.former.replica, Lives: true}
 		a.former = leader{}
 		a.rest, a.lives = now.Add(alarmRest), now.Add(wordFresh)
@@ -89,6 +89,9 @@ func (a *alarm) word(from uint64, w wire.Word, now time.Time) {
 	case w.Lives:
 		delete(a.words, from)
 		a.own, a.rest = wire.Word{}, now.Add(alarmRest)
+		if a.former.replica == w.Leader {
+			a.former = leader{} // or this voter would say so, too, when it hears that one, and rest again
+		}
 		return
 	case a.words == nil:
 		a.words = make(map[uint64]freshWord)

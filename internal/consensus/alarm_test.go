@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -135,10 +136,12 @@ func (w *ward) disturb() {
 			w.alarms[id].lost(w.leader[id], w.rand.Uint64N(4), w.now)
 		}
 	case 4, 5:
-		if deposed := w.alarms[id].own.Leader == 0 && w.alarms[id].former.replica != 0; deposed {
+		a := w.alarms[id]
+		of := cmp.Or(a.own.Leader, a.former.replica)
+		if a.own.Leader != of && of != 0 {
 			w.resting[id] = w.now
 		}
-		w.alarms[id].risen(w.now)
+		a.risen(of, w.now)
 	case 6, 7:
 		for term, who := range w.campaigns {
 			for candidate := range who {
@@ -252,7 +255,7 @@ func TestADeposedLeaderThatLivesSilencesAllForTenSeconds(t *testing.T) {
 	}
 	w.lead(leader{3, 2}, 1)
 	w.tick(t)
-	w.alarms[3].risen(w.now) // the new one hears the old one
+	w.alarms[3].risen(1, w.now) // the new one hears the old one
 	for range 20 {
 		w.tick(t)
 	}
@@ -268,12 +271,32 @@ func TestADeposedLeaderThatLivesSilencesAllForTenSeconds(t *testing.T) {
 	}
 }
 
+// A voter that had the same word hears the deposed process much later, for followers do not talk: it
+// rested again then, in the middle of the next alarm, and told all others to.
+func TestAVoterThatWasToldThatAProcessLivesDoesNotRestAgainWhenItHearsThat(t *testing.T) {
+	t.Parallel()
+	a, now := alarm{self: 2}, time.Unix(1, 0)
+	voters := map[uint64]string{1: "a", 2: "b", 3: "c"}
+	a.lost(leader{1, 1}, 5, now)
+	a.step(leader{3, 2}, voters, now)
+	a.word(3, wire.Word{Term: 1, Leader: 1, Lives: true}, now)
+	now = now.Add(alarmRest)
+	a.risen(1, now)
+	if !a.lost(leader{3, 2}, 5, now) {
+		t.Fatal("it rests again")
+	}
+	a.risen(1, now)
+	if v := a.step(leader{3, 2}, voters, now); v.say.Leader != 3 || v.say.Lives {
+		t.Errorf("its word about another raft leader is gone: %+v", v)
+	}
+}
+
 func TestAWordThatWasWrongEndsBeforeTheCampaign(t *testing.T) {
 	t.Parallel()
 	a, now := alarm{self: 2}, time.Unix(1, 0)
 	voters := map[uint64]string{1: "a", 2: "b", 3: "c"}
 	a.lost(leader{1, 1}, 5, now)
-	a.risen(now)
+	a.risen(1, now)
 	a.word(3, wire.Word{Term: 1, Leader: 1, Last: 5, Pick: 2}, now)
 	if v := a.step(leader{1, 1}, voters, now); !v.idle {
 		t.Errorf("it goes on: %+v", v)

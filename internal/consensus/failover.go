@@ -69,7 +69,9 @@ func (g *Group) append(index uint64) {
 }
 
 // risen notes that a process that was said to be gone was heard.
-func (g *Group) risen() { g.alarmed((*alarm).risen) }
+func (g *Group) risen(replica uint64) {
+	g.alarmed(func(a *alarm, now time.Time) { a.risen(replica, now) })
+}
 
 // word takes the word of another replica.
 func (g *Group) word(from uint64, w wire.Word) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +244,49 @@ func TestTransferMovesRaftLeadership(t *testing.T) {
 		}
 		if leader := leaderOf(t, group); leader == old {
 			t.Error("raft leadership stayed")
+		}
+	})
+}
+
+// slow is a replica that carries out no commands before a channel is closed, if there is one.
+type slow struct {
+	Observer
+	until atomic.Value
+}
+
+func (s *slow) Applied(events []fsm.Event) {
+	if until, ok := s.until.Load().(chan struct{}); ok {
+		<-until
+	}
+	s.Observer.Applied(events)
+}
+
+// The engine ignores the order to campaign while committed entries are not applied, as under load, and
+// the raft leader gives it once: a planned Close stopped service for an election timeout.
+func TestATransferToAVoterThatHasNotAppliedItsEntriesWaitsForThoseAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		var slows []*slow
+		b.tune = func(c *Config) {
+			unhurried(c)
+			slows = append(slows, &slow{Observer: c.Observer})
+			c.Observer = slows[len(slows)-1]
+		}
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		old := leaderOf(t, group)
+		next := others(group, old)[0]
+		until := make(chan struct{})
+		slows[slices.Index(group, next)].until.Store(until)
+		old.greet(t)
+		done := make(chan error)
+		go func() { done <- old.Transfer(t.Context(), next.node) }()
+		time.Sleep(100 * time.Millisecond)
+		close(until)
+		from := time.Now()
+		if err := <-done; err != nil || time.Since(from) > 50*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(from), err)
 		}
 	})
 }

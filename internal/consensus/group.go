@@ -38,6 +38,8 @@ type Group struct {
 	together together
 	failover failover
 
+	succeeding atomic.Bool // a raft leader that transfers the leadership
+
 	gate               gate
 	host               atomic.Pointer[dragonboat.NodeHost] // nil before the engine runs
 	expelling, failing sync.Once

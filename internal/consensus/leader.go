@@ -180,3 +180,37 @@ func (g *Group) handOver() {
 	case <-g.failed:
 	}
 }
+
+// chosen succeeds the raft leader of a term, which has transferred the leadership to this replica. The
+// engine ignores its TimeoutNow if it has not applied all committed entries, as under load, and the
+// raft leader, which takes no commands meanwhile, says it once. So it is repeated for half of the
+// time after which the raft leader gives up.
+func (g *Group) chosen(term uint64) {
+	if !g.succeeding.CompareAndSwap(false, true) {
+		return
+	}
+	running := g.carrier.Run(func() {
+		defer g.succeeding.Store(false)
+		pause := time.NewTicker(campaignEvery)
+		defer pause.Stop()
+		for end := time.Now().Add(g.cfg.Election / 2); time.Now().Before(end); {
+			leader, changed := g.leaders.now()
+			if leader.term != term || leader.replica == 0 || leader.replica == g.cfg.Replica {
+				return
+			}
+			select {
+			case <-pause.C:
+			case <-changed:
+				continue
+			case <-g.carrier.Context().Done():
+				return
+			}
+			if !g.campaign(leader) {
+				return
+			}
+		}
+	})
+	if !running {
+		g.succeeding.Store(false)
+	}
+}

@@ -231,6 +231,10 @@ func (c *Carrier) deliver(kind byte, payload []byte, from *inbound) error {
 	if batch.Requests = c.cfg.Hold(batch.Requests); len(batch.Requests) == 0 {
 		return nil
 	}
+	i := slices.IndexFunc(batch.Requests, func(m raftpb.Message) bool { return m.Type == raftpb.TimeoutNow })
+	if i >= 0 {
+		defer c.cfg.Chosen(batch.Requests[i].Term)
+	}
 	return engine.Guard(func() error {
 		c.messages(batch)
 		return nil

@@ -136,7 +136,7 @@ func (c *Carrier) Await(replica, incarnation uint64) {
 func (c *Carrier) risen(from *inbound) {
 	p := c.awaited.Load()
 	if p != nil && *p == (process{from.replica, from.incarnation}) && c.awaited.CompareAndSwap(p, nil) {
-		c.cfg.Risen()
+		c.cfg.Risen(p.replica)
 	}
 }
 

@@ -41,7 +41,7 @@ func watch(t *testing.T, network transport.Network, n int) *watched {
 	w := &watched{mailbox: newMailbox(t, network, n, func() {})}
 	w.cfg.Ended = func(e Ending) { w.endings = append(w.endings, e) }
 	w.cfg.Word = func(_ uint64, word Word) { w.words = append(w.words, word) }
-	w.cfg.Risen = func() { w.risen++ }
+	w.cfg.Risen = func(uint64) { w.risen++ }
 	return w
 }
 
