@@ -39,6 +39,7 @@ func TestTheErrorsOfAllOrgansAreTurnedIntoThoseOfTheAPI(t *testing.T) {
 		{session.ErrBusy, []error{ErrExhausted}, ErrClosed},
 		{seam.ErrClosed, []error{ErrClosed}, ErrUnknownOutcome},
 		{seam.ErrSuperseded, []error{ErrLost, ErrYielded}, ErrUnknownOutcome},
+		{seam.ErrCut, []error{ErrNoQuorum}, context.DeadlineExceeded},
 		{&seam.OverloadError{}, []error{ErrExhausted}, context.DeadlineExceeded},
 		{&seam.OverloadError{Ended: context.Canceled}, []error{ErrExhausted, context.Canceled}, ErrNoQuorum},
 		{ended, []error{ErrNoQuorum, context.DeadlineExceeded}, ErrUnknownOutcome},

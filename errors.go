@@ -238,6 +238,8 @@ func (c *Cluster) apiError(err error) error {
 		return refused(greeting.Outcome)
 	case errors.Is(err, transport.ErrInvalid): // Bind was validated before
 		return invalid("Config.TLS", "%v", err)
+	case errors.Is(err, seam.ErrCut):
+		return fmt.Errorf("%w: the replica that was read from is gone", ErrNoQuorum)
 	case errors.Is(err, seam.ErrSuperseded):
 		return lost(ErrYielded)
 	case errors.Is(err, seam.ErrClosed), errors.Is(err, feed.ErrClosed):

@@ -389,7 +389,7 @@ func (c *Cluster) readLock(ctx context.Context, name string, parts fsm.Parts) (f
 }
 
 // lookTime bounds a look: a client asks its replica, and the call whose error says more by it has ended.
-const lookTime = 250 * time.Millisecond
+const lookTime = 50 * time.Millisecond
 
 // look returns what this node knows of a name now, the zero value while it has no group.
 func (c *Cluster) look(name string, token uint64) fsm.NameState {

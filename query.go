@@ -130,7 +130,7 @@ func (c *Cluster) Sessions(ctx context.Context) iter.Seq2[Session, error] {
 
 // Locks lists, in the order of their names, the locks whose name begins with prefix and which have a
 // holder, a waiter or a value: one consistent, linearizable picture, whatever time its reader takes.
-// An error ends the list.
+// An error ends the list; ErrNoQuorum also at a client whose replica is gone in the middle.
 func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		if err := checkPrefix(ctx, prefix); err != nil {

@@ -173,6 +173,36 @@ func TestABackupWhoseReplicaGoesAwayInBetweenIsAnError(t *testing.T) {
 	})
 }
 
+// The pages of a list are of one state, which the replica keeps: there is no other half of it elsewhere.
+func TestAListWhoseReplicaGoesAwayInBetweenEndsWithErrNoQuorum(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, _ *holdfast.Cluster) {
+		for i := range 2 * fsm.PageItems {
+			if _, err := a.Acquire(t.Context(), fmt.Sprint("x", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := 0
+		for _, err := range a.Locks(t.Context(), "") {
+			if err != nil {
+				if !errors.Is(err, holdfast.ErrNoQuorum) {
+					t.Error(err)
+				}
+				break
+			}
+			if seen++; seen == 1 {
+				r.Stop()
+			}
+		}
+		if seen == 0 || seen == 2*fsm.PageItems {
+			t.Errorf("%d locks were listed", seen)
+		}
+		if err := r.Start("10.0.0.1:1"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // writer is a function that is an io.Writer.
 type writer func([]byte) (int, error)
 

@@ -339,14 +339,18 @@ func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.An
 	}
 }
 
+// lost reports whether a replica is gone, or does not know its group.
+func lost(err error) bool {
+	return errors.Is(err, errGone) || errors.Is(err, seam.ErrNoGroup) || errors.Is(err, seam.ErrSuperseded)
+}
+
 // again returns nil, after a pause, if a question is to be asked again after err.
 func (g *Group) again(ctx context.Context, view seam.View, err error, n int, changed <-chan struct{}) error {
 	if ctx.Err() != nil {
 		return &seam.UnreachedError{Ended: ctx.Err()}
 	}
-	lost := errors.Is(err, errGone) || errors.Is(err, seam.ErrNoGroup) || errors.Is(err, seam.ErrSuperseded)
 	switch {
-	case !lost:
+	case !lost(err):
 		return err
 	case view == seam.Now:
 		return seam.ErrNoGroup
@@ -396,6 +400,8 @@ func (g *Group) Pages(ctx context.Context, view seam.View, q fsm.QueryLocks) ite
 				}
 			} else if ctx.Err() != nil {
 				err = ctx.Err()
+			} else if lost(err) {
+				err = seam.ErrCut
 			}
 			yield(fsm.LocksPage{}, err)
 			return

@@ -29,6 +29,8 @@ var (
 	ErrDirIncompatible = errors.New("holdfast: data directory incompatible")
 	// ErrNoGroup: the node has no group to ask now.
 	ErrNoGroup = errors.New("holdfast: there is no group now")
+	// ErrCut: the replica that kept the state of earlier pages is gone.
+	ErrCut = errors.New("holdfast: the replica is gone, and with it the state of which this was a part")
 	// ErrSuperseded: the group that the command was meant for was given up.
 	ErrSuperseded = errors.New("holdfast: group was given up")
 	// ErrUnknownNode: no node of that id has ever belonged to the group, as far as that remembers.

@@ -17,6 +17,7 @@ package seam
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -62,7 +63,7 @@ type Group interface {
 	// at once where there is no group to ask, and Committed waits for one until ctx ends.
 	Ask(ctx context.Context, view View, q fsm.Question) (fsm.Answer, error)
 	// Pages answers with all pages, which are of one state however long the caller takes to read
-	// them. An error ends them.
+	// them. An error ends them: ErrCut if there were some, and the state is gone.
 	Pages(ctx context.Context, view View, q fsm.QueryLocks) iter.Seq2[fsm.LocksPage, error]
 
 	// Follow tells f what is applied from now on, but for commands up to a number, which it knows.
@@ -113,7 +114,16 @@ func Locks(ctx context.Context, g Group, view View, q fsm.QueryLocks) iter.Seq2[
 // Lock is the lock of an exact QueryLocks, as a whole.
 func Lock(ctx context.Context, g Group, view View, q fsm.QueryLocks) (fsm.LockState, error) {
 	q.Exact = true
-	for l, err := range Locks(ctx, g, view, q) {
+	for {
+		l, err := first(Locks(ctx, g, view, q))
+		if !errors.Is(err, ErrCut) || ctx.Err() != nil {
+			return l, err
+		}
+	}
+}
+
+func first(locks iter.Seq2[fsm.LockState, error]) (fsm.LockState, error) {
+	for l, err := range locks {
 		return l, err
 	}
 	return fsm.LockState{}, nil

@@ -120,9 +120,9 @@ func failed(err error, unknown bool) link.Reply {
 	var kept *seam.KeptError
 	switch {
 	case err == nil:
-	case errors.As(err, &full):
+	case errors.As(err, &full) && full.Ended == nil:
 		r.Code = link.ReplyOverload
-	case errors.As(err, &unreached):
+	case errors.As(err, &full), errors.As(err, &unreached):
 		r.Code = link.ReplyEnded
 	case errors.Is(err, seam.ErrNoGroup):
 		r.Code = link.ReplyNoGroup

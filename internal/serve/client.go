@@ -39,6 +39,7 @@ type client struct {
 	process fsm.Process
 	since   time.Time
 	under   atomic.Int32 // calls under way
+	streams atomic.Int32 // of them, those with several replies, which are of a state that this replica keeps
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -225,7 +226,7 @@ func (c *client) pong() error {
 	if !c.s.cfg.Well() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
 	}
-	if time.Since(c.since) > unledStay && !c.s.cfg.Led() {
+	if time.Since(c.since) > unledStay && c.streams.Load() == 0 && !c.s.cfg.Led() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica hears no raft leader"}
 	}
 	peers := c.s.cfg.Peers()
@@ -261,9 +262,14 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 		cancel()
 		return fmt.Errorf("%w: a second call of number %d", link.ErrMalformed, f.Call)
 	}
-	number := f.Call
+	number, streams := f.Call, int32(0)
+	if f.Kind == link.KindList || f.Kind == link.KindBackup {
+		streams = 1
+	}
+	c.streams.Add(streams)
 	c.all.Go(func() {
 		defer c.under.Add(-1)
+		defer c.streams.Add(-streams)
 		defer cancel()
 		reply := do(ctx, number, of)
 		c.mu.Lock()

@@ -99,7 +99,7 @@ func (x *nemesis) one(r *rand.Rand) {
 		x.allDie(r)
 	case what < 86:
 		x.onNode(i, func() { x.pauses(r, i) })
-	case what < 91:
+	case what < 91 && !x.client(i):
 		x.onNode(i, func() { x.moves(r, i) })
 	case what < 94:
 		x.leaves(r, i)
@@ -174,7 +174,7 @@ func (x *nemesis) majority() bool {
 	views := 0
 	for i, n := range x.s.Nodes() {
 		c := n.Cluster()
-		if !x.well[i] || c == nil {
+		if !x.well[i] || c == nil || x.client(i) {
 			continue
 		}
 		views++
@@ -376,7 +376,7 @@ func (x *nemesis) open(i int) {
 // dies ends the node's process or cuts its power, and sometimes takes its disk away.
 func (x *nemesis) dies(r *rand.Rand, i int) {
 	n := x.s.Node(i)
-	wipe := workload.Chance(r, 25) && x.spare(i)
+	wipe := workload.Chance(r, 25) && !x.client(i) && x.spare(i)
 	if workload.Chance(r, 50) {
 		x.kill(i)
 	} else {
@@ -396,7 +396,7 @@ func (x *nemesis) died(i int, proof bool) {
 	x.rec.Add(history.Event{Kind: history.Dies, Node: i})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.proof[i] = proof
+	x.proof[i] = proof && !x.client(i)
 }
 
 // kill ends the process of a node.
@@ -411,7 +411,7 @@ func (x *nemesis) closes(i int) {
 	x.s.Node(i).Close()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.proof[i] = true
+	x.proof[i] = !x.client(i)
 }
 
 // wipe takes the disk of a node away.
@@ -433,7 +433,7 @@ func (x *nemesis) restarts(r *rand.Rand, i int) {
 func (x *nemesis) spare(i int) bool {
 	for j, n := range x.s.Nodes() {
 		c := n.Cluster()
-		if j == i || c == nil || c.Ready(testkit.Until(time.Second)) != nil {
+		if j == i || c == nil || x.client(j) || c.Ready(testkit.Until(time.Second)) != nil {
 			continue
 		}
 		voters := testkit.IDs(c.Status().Voters)

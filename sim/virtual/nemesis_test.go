@@ -104,6 +104,8 @@ type nemesis struct {
 	work  *workload.Workload
 	users []*workload.Node // of each node
 
+	machines int // for nodes with a replica, on the last of which nothing runs at first; what follows are clients
+
 	stop     chan struct{} // of the faults
 	healing  sync.WaitGroup
 	watching sync.WaitGroup
@@ -143,7 +145,8 @@ func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *totals)
 	long := p.longs[r.IntN(len(p.longs))]
 	x.timed = p.timing(r)
 	x.late = testkit.LateMax + slower(x.timed)
-	opts := sim.Options{Nodes: 1 + []int{3, 4, 5}[r.IntN(3)], Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
+	x.machines = 1 + []int{3, 4, 5}[r.IntN(3)]
+	opts := sim.Options{Nodes: x.machines + r.IntN(3), Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
 	if name := os.Getenv(logVar); name != "" {
 		f, err := os.Create(fmt.Sprint(name, ".", seed))
 		if err != nil {
@@ -182,7 +185,7 @@ func (x *nemesis) write(w io.Writer) error {
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
 	c.TTL, c.MaxTTL, c.MaxClockDrift, c.Timing = x.ttl, holdfast.TTLMax, driftMax, x.timed
-	if x.formed.Load() { // three new nodes that meet in one part of the network would be another group
+	if c.ClientOnly = x.client(i); !c.ClientOnly && x.formed.Load() { // three new nodes that meet in one part of the network would be another group
 		c.Bootstrap = -1
 	}
 	c.Events.RaftLeader = func(id string) {
@@ -192,13 +195,16 @@ func (x *nemesis) config(i int, c *holdfast.Config) {
 	}
 }
 
+// client reports whether a node has no replica. It has no disk, and each of its processes is a new node.
+func (x *nemesis) client(i int) bool { return i >= x.machines }
+
 // run opens the fleet, lets callers and faults loose, ends the faults, and demands service.
 func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	x.calm()
 	for i := range x.s.Nodes() {
 		x.ill[i] = 1
 		x.drift(r, i)
-		if x.vacant[i] = i == len(x.s.Nodes())-1; x.vacant[i] {
+		if x.vacant[i] = i == x.machines-1; x.vacant[i] {
 			continue
 		}
 		x.open(i)
@@ -262,10 +268,10 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals
 	f := history.Measure(h)
 	f.Leaders = int(x.leaders.Load())
 	all.add(f)
-	return fmt.Sprintf("seed %d: %s, %d nodes, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
+	return fmt.Sprintf("seed %d: %s, %d nodes of which %d are clients, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
 		"%d verified, %d looks, %d values, %d jobs, "+
 		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d restores, %d left, %d changes of raft leader, %d violations",
-		seed, x.pace.name, nodes, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
+		seed, x.pace.name, nodes, nodes-x.machines, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
 		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), x.restores.Load(), x.left.Load(), f.Leaders, len(found))
 }
 

@@ -12,7 +12,7 @@ type observer struct{ *hearer }
 // well all the time: a leader, an end, a vacancy. What it reads first is looked at by
 // ReadsAreCurrent.
 func Observers(h []Event, b Bounds) (found []Violation) {
-	all, x := grants(h), healthOf(h)
+	all, x, missed := grants(h), healthOf(h), gaps(h)
 	var of = make(map[string][]*grant)
 	for _, g := range all {
 		if g.exclusive() {
@@ -29,7 +29,7 @@ func Observers(h []Event, b Bounds) (found []Violation) {
 		found = append(found, o.order(h)...)
 		found = append(found, o.truth(h, of[o.Lock])...)
 		if len(o.told) > 0 {
-			found = append(found, o.hears(h, b, x, of[o.Lock])...)
+			found = append(found, o.hears(h, b, x, missed[o.Node], of[o.Lock])...)
 		}
 	}
 	return found
@@ -86,9 +86,29 @@ func (o observer) at(h []Event, token uint64, later bool) int {
 	return -1
 }
 
-// hears demands that leaders are told of, and that they are not any more, in time.
-func (o observer) hears(h []Event, b Bounds, x health, of []*grant) (found []Violation) {
+// gaps are the times at which watchers that keep up were told of a gap, by node: a client has come to
+// another replica, of which it learns the latest alone.
+func gaps(h []Event) map[int][]time.Duration {
+	all := make(map[int][]time.Duration)
+	for _, w := range watchers(h) {
+		for _, i := range w.told {
+			if h[i].Change == ChangeResync && h[w.begun].Pause == 0 {
+				all[w.Node] = append(all[w.Node], h[i].At)
+			}
+		}
+	}
+	return all
+}
+
+// hears demands that leaders are told of, and that they are not any more, in time. One who led only
+// while something was missed may be left out.
+func (o observer) hears(h []Event, b Bounds, x health, missed []time.Duration, of []*grant) (found []Violation) {
 	begun := o.told[0]
+	left := func(g *grant, due time.Duration) bool {
+		n := o.at(h, g.Token, true)
+		return n >= 0 && h[o.told[n]].At <= due &&
+			slices.ContainsFunc(missed, func(at time.Duration) bool { return h[g.asked].At <= at && at <= due })
+	}
 	late := func(g *grant, n int, since time.Duration, what string) {
 		due := since + b.Late
 		if due > o.until || !x.fine(o.Node, h[g.asked].At, due) || n >= 0 && h[o.told[n]].At <= due {
@@ -101,7 +121,9 @@ func (o observer) hears(h []Event, b Bounds, x health, of []*grant) (found []Vio
 		if g.asked < begun {
 			continue
 		}
-		late(g, o.at(h, g.Token, false), h[g.granted].At, "the grant")
+		if !left(g, h[g.granted].At+b.Late) {
+			late(g, o.at(h, g.Token, false), h[g.granted].At, "the grant")
+		}
 		if g.over() >= 0 {
 			late(g, o.at(h, g.Token, true), h[g.over()].At, "the end")
 		} else if g.ended >= 0 {
@@ -113,7 +135,7 @@ func (o observer) hears(h []Event, b Bounds, x health, of []*grant) (found []Vio
 		}
 		next := of[k+1]
 		n := o.at(h, next.Token, false)
-		if n > 0 && h[o.told[n-1]].Token == g.Token && x.fine(o.Node, h[g.asked].At, h[o.told[n]].At) {
+		if n > 0 && h[o.told[n-1]].Token == g.Token && x.fine(o.Node, h[g.asked].At, h[o.told[n]].At) && !left(g, h[o.told[n]].At) {
 			found = append(found, broken("an observer is told of vacancies", h[o.told[n]].At, o.Lock,
 				"op %d on node %d was told of token %d right after %d, which had been over before", o.Op, o.Node, next.Token, g.Token))
 		}
