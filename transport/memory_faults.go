@@ -23,7 +23,8 @@ type Faults struct {
 	// Cut drops packets and delays the bytes and the end of streams until it is healed. A dial waits
 	// while either direction is cut.
 	Cut bool
-	// Large, above 0, loses packets of more bytes, and whole writes of more bytes to a stream.
+	// Large, above 0, loses packets of more bytes, and whole writes of more bytes to a stream. A
+	// stream of KindClient holds these, and what comes after them, until the fault ends.
 	Large int
 	// CutGossip and CutRaft cut that traffic alone, like a firewall or different secrets. Packets
 	// are gossip's.

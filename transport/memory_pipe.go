@@ -33,8 +33,9 @@ type pipe struct {
 
 // segment is the bytes of one write.
 type segment struct {
-	data []byte
-	due  time.Time // zero: at once
+	data  []byte
+	due   time.Time // zero: at once
+	wrote int       // bytes of the whole write
 }
 
 func newPipe(s *stream, from, to place) *pipe {
@@ -88,7 +89,7 @@ func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 		return 0, nil, nil
 	}
 	cut, superseded := p.stream.net.cut(p.from, p.to, p.stream.kind)
-	if cut {
+	if cut || p.holds() {
 		return 0, &waiting{p.watch(), superseded, p.readBy}, nil
 	}
 	if n := p.take(b, now); n > 0 {
@@ -104,9 +105,14 @@ func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 	return 0, &waiting{p.watch(), nil, next}, nil
 }
 
+// holds reports whether the next bytes are of a write that is too large for now.
+func (p *pipe) holds() bool {
+	return p.stream.kind == KindClient && len(p.segments) > 0 && p.faults().loses(p.segments[0].wrote)
+}
+
 // take moves bytes that have arrived into b.
 func (p *pipe) take(b []byte, now time.Time) (n int) {
-	for n < len(b) && len(p.segments) > 0 && !p.segments[0].due.After(now) {
+	for n < len(b) && len(p.segments) > 0 && !p.holds() && !p.segments[0].due.After(now) {
 		first := &p.segments[0]
 		moved := copy(b[n:], first.data)
 		n += moved
@@ -126,12 +132,12 @@ func (p *pipe) write(b []byte) (int, error) {
 	if reset {
 		p.stream.reset()
 	}
-	if p.faults().loses(len(b)) {
+	if p.stream.kind != KindClient && p.faults().loses(len(b)) {
 		return len(b), nil
 	}
 	written := 0
 	for {
-		n, w, err := p.tryWrite(b[written:], delay)
+		n, w, err := p.tryWrite(b[written:], len(b), delay)
 		written += n
 		if err != nil || w == nil && written == len(b) {
 			return written, err
@@ -156,9 +162,9 @@ func (p *pipe) lots() (time.Duration, bool) {
 	return p.link.stream(faults)
 }
 
-// tryWrite writes the part of b for which there is room, fails, or returns the wait before the next
-// try.
-func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
+// tryWrite writes the part of b, of a write of so many bytes, for which there is room, fails, or
+// returns the wait before the next try.
+func (p *pipe) tryWrite(b []byte, wrote int, delay time.Duration) (int, *waiting, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -190,7 +196,7 @@ func (p *pipe) tryWrite(b []byte, delay time.Duration) (int, *waiting, error) {
 			due = now.Add(delay)
 		}
 		p.size += len(b)
-		p.segments = append(p.segments, segment{slices.Clone(b), due})
+		p.segments = append(p.segments, segment{slices.Clone(b), due, wrote})
 		p.notify()
 	}
 	return len(b), nil, nil

@@ -2,8 +2,10 @@ package transport
 
 import (
 	"errors"
+	"io"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -139,4 +141,38 @@ func TestLargePacketsAndWritesAreLost(t *testing.T) {
 	if f.loses(600) || !f.loses(601) || (Faults{}).loses(1<<20) {
 		t.Error("not what is larger, and only that, is lost")
 	}
+}
+
+// What follows a large packet on a connection of TCP waits for it.
+func TestAStreamOfAClientHoldsWhatComesAfterALargeWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(1)
+		a, b := listenAt(t, m, "10.0.0.1:1", Options{}), listenAt(t, m, "10.0.0.2:1", Options{})
+		defer a.Close()
+		defer b.Close()
+		from, err := a.Dial(t.Context(), b.Addr(), KindClient)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := b.Listener(KindClient).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetFaults("*", "*", Faults{Large: 600})
+		for _, size := range []int{1, 601, 2} {
+			if _, err := from.Write(make([]byte, size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = to.SetReadDeadline(time.Now().Add(time.Minute))
+		if n, err := io.ReadFull(to, make([]byte, 2)); n != 1 || err == nil {
+			t.Errorf("%d bytes came: %v", n, err)
+		}
+		m.SetFaults("*", "*", Faults{})
+		_ = to.SetReadDeadline(time.Now().Add(time.Minute))
+		if n, err := io.ReadFull(to, make([]byte, 603)); err != nil {
+			t.Errorf("%d bytes came after the fault: %v", n, err)
+		}
+	})
 }

@@ -43,6 +43,7 @@ type Admission struct {
 	cut     time.Time     // when the window was last made smaller
 	service time.Duration // what a call takes, on average
 	heard   time.Time     // the last answer
+	resumed time.Time     // the last answer after a silence
 	gap     time.Duration // between two answers while many are under way, on average
 	since   time.Time     // since when answers are counted for that; zero: few are under way
 	answers int
@@ -120,14 +121,18 @@ func (a *Admission) leave(began time.Time, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
+	if answered && a.silent(now) {
+		a.resumed, a.service = now, min(a.service, a.good)
+	}
 	took := now.Sub(began)
 	switch {
+	case began.Before(a.resumed): // how long the group was out of reach tells nothing of how it serves now
 	case answered && took <= a.good && 2*a.under > int(a.window):
 		a.window = min(CallsMax, a.window+16/a.window)
 	case took > a.good && now.Sub(a.cut) > a.good:
 		a.window, a.cut = max(proposalsMin, a.window*3/4), now
 	}
-	if answered || took > a.service {
+	if !began.Before(a.resumed) && (answered || took > a.service) {
 		a.service += (took - a.service) / 16
 	}
 	if answered {

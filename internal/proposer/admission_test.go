@@ -168,6 +168,36 @@ func TestWhileTheGroupIsOutOfReachAFewTryAndTheOthersAreToldSo(t *testing.T) {
 	})
 }
 
+// The answers to what waited while the group was out of reach took as long as that. Whoever called at
+// that moment was refused, and whoever had waited longest, though the group was as quick as ever.
+func TestHowLongTheGroupWasOutOfReachIsNotHowLongACallTakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(time.Millisecond)
+		var all sync.WaitGroup
+		call := func(patience time.Duration) {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if err := g.ask(ctx); err != nil {
+					t.Errorf("with a patience of %v: %v", patience, err)
+				}
+			})
+		}
+		call(time.Second)
+		all.Wait()
+		g.stall(10 * time.Second)
+		for range 40 {
+			call(15 * time.Second)
+		}
+		time.Sleep(10*time.Second + 8*time.Millisecond)
+		for range 20 {
+			call(500 * time.Millisecond)
+		}
+		all.Wait()
+	})
+}
+
 func TestCallsWithoutADeadlineAreServedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

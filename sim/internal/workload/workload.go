@@ -210,9 +210,10 @@ func (n *Node) add(e history.Event) {
 }
 
 // Understand complains about errors that no caller expects when processes die, disks move and
-// networks break.
+// networks break. ErrExhausted: a node whose clients' calls are under way beside its own refuses a
+// call for which the group is too slow.
 func (n *Node) Understand(c *holdfast.Cluster, what string, err error, also ...error) {
-	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, holdfast.ErrIncompatible, context.Canceled, context.DeadlineExceeded) {
+	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrExhausted, holdfast.ErrClosed, holdfast.ErrRemoved, holdfast.ErrIncompatible, context.Canceled, context.DeadlineExceeded) {
 		if errors.Is(err, allowed) {
 			return
 		}
