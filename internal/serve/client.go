@@ -232,7 +232,8 @@ func (c *client) pong() error {
 	peers := c.s.cfg.Peers()
 	c.s.mu.Lock() // the news of these commands are before it
 	defer c.s.mu.Unlock()
-	return c.out.Send(link.KindPong, 0, link.Pong{At: c.s.at, Peers: peers}.Append(nil))
+	// The state that the client began with may have commands of which the server is told only now.
+	return c.out.Send(link.KindPong, 0, link.Pong{At: max(c.s.at, c.after), Peers: peers}.Append(nil))
 }
 
 // begin starts a call on a goroutine of its own.

@@ -118,6 +118,30 @@ func serving(t *testing.T, f func(t *testing.T, r *clienttest.Replica, from tran
 	})
 }
 
+// The first pong says up to where a watch has missed something: a client that is told of less believes
+// that it knows the commands between that and its Welcome, which nobody tells it.
+func TestNoPongIsBehindTheWelcome(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		r.Stop() // the next server has been told of nothing
+		if err := r.Start("10.0.0.1:1"); err != nil {
+			t.Fatal(err)
+		}
+		p := meet(t, from, func(*link.Open) {})
+		defer p.conn.Close()
+		f, refusal := p.next(t, link.KindWelcome)
+		welcome, err := link.ParseWelcome(f.Body)
+		if err != nil || refusal != "" || welcome.At == 0 {
+			t.Fatalf("%+v, %q: %v", welcome, refusal, err)
+		}
+		p.send(t, link.KindPing, 0, nil)
+		f, refusal = p.next(t, link.KindPong)
+		if pong, err := link.ParsePong(f.Body); err != nil || pong.At < welcome.At {
+			t.Errorf("welcome at %d, pong at %d, %q: %v", welcome.At, pong.At, refusal, err)
+		}
+	})
+}
+
 // Each of these ends its own connection with the reason, and that of another client goes on.
 func TestAClientThatBreaksTheProtocolIsToldWhyAndHarmsNobody(t *testing.T) {
 	t.Parallel()
