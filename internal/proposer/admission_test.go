@@ -168,8 +168,8 @@ func TestWhileTheGroupIsOutOfReachAFewTryAndTheOthersAreToldSo(t *testing.T) {
 	})
 }
 
-// The answers to what waited while the group was out of reach took as long as that. Whoever called at
-// that moment was refused, and whoever had waited longest, though the group was as quick as ever.
+// The answers to calls that waited while the group was out of reach took as long as that. New calls
+// were refused at that moment, and the oldest ones, too, though the group was as quick as ever.
 func TestHowLongTheGroupWasOutOfReachIsNotHowLongACallTakes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
