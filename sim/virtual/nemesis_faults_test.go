@@ -154,7 +154,7 @@ func (x *nemesis) change(edit func()) {
 	defer x.mu.Unlock()
 	edit()
 	for i, n := range x.ill {
-		if well := n == 0; well != x.well[i] {
+		if well := n == 0 && (!x.client(i) || x.servesWell()); well != x.well[i] {
 			x.well[i] = well
 			kind := history.Ill
 			if well {
@@ -167,6 +167,17 @@ func (x *nemesis) change(edit func()) {
 		x.quorum = q
 		x.rec.Add(history.Event{Kind: history.Quorum, OK: q})
 	}
+}
+
+// servesWell reports whether a client has a replica that is well, whichever that is: for its promises in
+// time it is as ill as that. The caller holds x.mu.
+func (x *nemesis) servesWell() bool {
+	for i, n := range x.ill[:x.machines] {
+		if n > 0 && !x.vacant[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // majority reports whether the well nodes have a majority of the voters, as each of them sees it.
