@@ -44,9 +44,11 @@ func TestAClientLocksWithTheNodesOfItsFleetUnderTheirSecrets(t *testing.T) {
 	for _, c := range []*holdfast.Cluster{a, b} {
 		serves(t, within(t, 20*time.Second), c)
 	}
-	if st := a.Status(); st.Role != holdfast.RoleClient || !st.Ready || st.ClusterID != list[0].Status().ClusterID || a.Addr() != "" {
+	if st := a.Status(); st.Role != holdfast.RoleClient || st.ClusterID != list[0].Status().ClusterID || a.Addr() != "" {
 		t.Errorf("%+v at %q", st, a.Addr())
 	}
+	// On a busy machine a replica may be silent for as long as makes its client look for another.
+	testkit.Polled(t, "a client to say that it is ready", func() bool { return a.Status().Ready })
 	held := get(t, a, "x")
 	next := make(chan *holdfast.Lease)
 	for _, c := range []*holdfast.Cluster{list[0], b} {
