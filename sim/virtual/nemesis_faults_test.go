@@ -169,17 +169,6 @@ func (x *nemesis) change(edit func()) {
 	}
 }
 
-// servesWell reports whether a client has a replica that is well, whichever that is: for its promises in
-// time it is as ill as that. The caller holds x.mu.
-func (x *nemesis) servesWell() bool {
-	for i, n := range x.ill[:x.machines] {
-		if n > 0 && !x.vacant[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // majority reports whether the well nodes have a majority of the voters, as each of them sees it.
 func (x *nemesis) majority() bool {
 	views := 0

@@ -190,3 +190,14 @@ func (x *nemesis) leave(i int, patience time.Duration) {
 	defer x.mu.Unlock()
 	x.ids[i], x.proof[i] = "", false
 }
+
+// servesWell reports whether a client has a replica that is well, whichever that is: for its promises in
+// time it is as ill as that. The caller holds x.mu.
+func (x *nemesis) servesWell() bool {
+	for i, n := range x.ill[:x.machines] {
+		if n > 0 && !x.vacant[i] {
+			return false
+		}
+	}
+	return true
+}
