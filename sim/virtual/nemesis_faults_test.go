@@ -323,7 +323,7 @@ func (x *nemesis) calm() {
 // elsewhere.
 func (x *nemesis) open(i int) {
 	x.mu.Lock()
-	proof := x.proof[i]
+	proof := x.proof[i] && !x.client(i)
 	x.proof[i] = false
 	x.mu.Unlock()
 	x.rec.Add(history.Event{Kind: history.Opens, Node: i, OK: proof})
@@ -396,7 +396,7 @@ func (x *nemesis) died(i int, proof bool) {
 	x.rec.Add(history.Event{Kind: history.Dies, Node: i})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.proof[i] = proof && !x.client(i)
+	x.proof[i] = proof
 }
 
 // kill ends the process of a node.
@@ -411,7 +411,7 @@ func (x *nemesis) closes(i int) {
 	x.s.Node(i).Close()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.proof[i] = !x.client(i)
+	x.proof[i] = true
 }
 
 // wipe takes the disk of a node away.

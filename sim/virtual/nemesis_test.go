@@ -200,6 +200,8 @@ func (x *nemesis) config(i int, c *holdfast.Config) {
 // client reports whether a node has no replica. It has no disk, and each of its processes is a new node.
 func (x *nemesis) client(i int) bool { return i >= x.machines }
 
+func (x *nemesis) clients() int { return len(x.s.Nodes()) - x.machines }
+
 // run opens the fleet, lets callers and faults loose, ends the faults, and demands service.
 func (x *nemesis) run(r *rand.Rand, d time.Duration) {
 	x.calm()
@@ -257,7 +259,7 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals
 			x.t.Error(err)
 		}
 	}
-	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: x.late, Answer: 100 * time.Millisecond, Resume: resumeMax + slower(x.timed), Drift: driftMax})
+	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: x.late, Answer: 100 * time.Millisecond, Resume: resumeMax + slower(x.timed), Drift: driftMax, Client: x.client})
 	found = append(found, workload.Checkpoints(h)...)
 	for i, v := range found {
 		x.t.Errorf("%s=%d: %v", sim.SeedVar, seed, v)
@@ -273,7 +275,7 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals
 	return fmt.Sprintf("seed %d: %s, %d nodes of which %d are clients, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
 		"%d verified, %d looks, %d values, %d jobs, "+
 		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d restores, %d left, %d changes of raft leader, %d violations",
-		seed, x.pace.name, nodes, nodes-x.machines, took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
+		seed, x.pace.name, nodes, x.clients(), took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
 		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), x.restores.Load(), x.left.Load(), f.Leaders, len(found))
 }
 

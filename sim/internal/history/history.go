@@ -174,6 +174,8 @@ type Bounds struct {
 	Resume time.Duration // all nodes serve again this long after all faults have ended
 	Drift  float64       // two clocks differ by this part at most: what no holder times may end so much early
 	Clock  time.Duration // all nodes read one clock, and two readings differ by this at most; 0: each has its own
+
+	Client func(node int) bool // reports whether a node has no replica; nil: each has one
 }
 
 // Violation is a broken promise.

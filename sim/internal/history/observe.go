@@ -12,7 +12,7 @@ type observer struct{ *hearer }
 // well all the time: a leader, an end, a vacancy. What it reads first is looked at by
 // ReadsAreCurrent.
 func Observers(h []Event, b Bounds) (found []Violation) {
-	all, x, missed := grants(h), healthOf(h), gaps(h)
+	all, x, missed := grants(h), healthOf(h), gaps(h, b)
 	var of = make(map[string][]*grant)
 	for _, g := range all {
 		if g.exclusive() {
@@ -86,13 +86,16 @@ func (o observer) at(h []Event, token uint64, later bool) int {
 	return -1
 }
 
-// gaps are the times at which watchers that keep up were told of a gap, by node: a client has come to
-// another replica, of which it learns the latest alone.
-func gaps(h []Event) map[int][]time.Duration {
+// gaps are the times at which watchers on clients that keep up were told of a gap, by node: the client
+// has come to another replica, of which it learns the latest alone.
+func gaps(h []Event, b Bounds) map[int][]time.Duration {
 	all := make(map[int][]time.Duration)
 	for _, w := range watchers(h) {
+		if b.Client == nil || !b.Client(w.Node) || h[w.begun].Pause > 0 {
+			continue
+		}
 		for _, i := range w.told {
-			if h[i].Change == ChangeResync && h[w.begun].Pause == 0 {
+			if h[i].Change == ChangeResync {
 				all[w.Node] = append(all[w.Node], h[i].At)
 			}
 		}

@@ -65,6 +65,7 @@ type Terms struct {
 	Late      time.Duration // a dead holder's lock can be had after its TTL and this
 	WaitMax   time.Duration // the longest TTL whose end Drain waits for: an operator frees what is held for longer
 	Failing   time.Duration // for so long a call may fail in any way before its node says that it has failed: disks are full in processes alone
+	Crowded   bool          // the calls of clients are under way at nodes beside their own: a node that is overloaded may refuse one
 	Pace      Pace
 	Locks     []Kind // beside those of every workload
 }
@@ -210,10 +211,12 @@ func (n *Node) add(e history.Event) {
 }
 
 // Understand complains about errors that no caller expects when processes die, disks move and
-// networks break. ErrExhausted: a node whose clients' calls are under way beside its own refuses a
-// call for which the group is too slow.
+// networks break.
 func (n *Node) Understand(c *holdfast.Cluster, what string, err error, also ...error) {
-	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrExhausted, holdfast.ErrClosed, holdfast.ErrRemoved, holdfast.ErrIncompatible, context.Canceled, context.DeadlineExceeded) {
+	if n.terms.Crowded {
+		also = append(also, holdfast.ErrExhausted)
+	}
+	for _, allowed := range append(also, holdfast.ErrNoQuorum, holdfast.ErrClosed, holdfast.ErrRemoved, holdfast.ErrIncompatible, context.Canceled, context.DeadlineExceeded) {
 		if errors.Is(err, allowed) {
 			return
 		}
