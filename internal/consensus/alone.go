@@ -40,11 +40,18 @@ const campaignEvery = 2 * time.Millisecond
 // campaignNow makes the only voter raft leader, in a later term than term. It gives up after an
 // election timeout, when the engine campaigns by itself.
 func (g *Group) campaignNow(term uint64) {
+	g.insist(g.cfg.Election, func(of leader) bool {
+		return (of.replica == 0 || of.term <= term) && g.tell(raftpb.Message{Type: raftpb.TimeoutNow})
+	})
+}
+
+// insist calls f with the present raft leader again and again, for so long, until it returns false.
+func (g *Group) insist(limit time.Duration, f func(leader) bool) {
 	pause := time.NewTicker(campaignEvery)
 	defer pause.Stop()
-	for end := time.Now().Add(g.cfg.Election); time.Now().Before(end); {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
 		leader, changed := g.leaders.now()
-		if leader.replica != 0 && leader.term > term || !g.tell(raftpb.Message{Type: raftpb.TimeoutNow}) {
+		if !f(leader) {
 			return
 		}
 		select {

@@ -191,24 +191,9 @@ func (g *Group) chosen(term uint64) {
 	}
 	running := g.carrier.Run(func() {
 		defer g.succeeding.Store(false)
-		pause := time.NewTicker(campaignEvery)
-		defer pause.Stop()
-		for end := time.Now().Add(g.cfg.Election / 2); time.Now().Before(end); {
-			leader, changed := g.leaders.now()
-			if leader.term != term || leader.replica == 0 || leader.replica == g.cfg.Replica {
-				return
-			}
-			select {
-			case <-pause.C:
-			case <-changed:
-				continue
-			case <-g.carrier.Context().Done():
-				return
-			}
-			if !g.campaign(leader) {
-				return
-			}
-		}
+		g.insist(g.cfg.Election/2, func(of leader) bool {
+			return of.term == term && of.replica != 0 && of.replica != g.cfg.Replica && g.campaign(of)
+		})
 	})
 	if !running {
 		g.succeeding.Store(false)

@@ -124,22 +124,27 @@ func (a *Admission) leave(began time.Time, answered bool) {
 	if answered && a.silent(now) {
 		a.resumed, a.service = now, min(a.service, a.good)
 	}
-	took := now.Sub(began)
-	switch {
-	case began.Before(a.resumed): // how long the group was out of reach tells nothing of how it serves now
-	case answered && took <= a.good && 2*a.under > int(a.window):
-		a.window = min(CallsMax, a.window+16/a.window)
-	case took > a.good && now.Sub(a.cut) > a.good:
-		a.window, a.cut = max(proposalsMin, a.window*3/4), now
-	}
-	if !began.Before(a.resumed) && (answered || took > a.service) {
-		a.service += (took - a.service) / 16
+	if !began.Before(a.resumed) { // how long the group was out of reach tells nothing of how it serves now
+		a.learn(now, now.Sub(began), answered)
 	}
 	if answered {
 		a.heard = now
 		a.count(now)
 	}
 	a.end(now)
+}
+
+// learn adapts the window, and what a call takes. The caller holds a.mu.
+func (a *Admission) learn(now time.Time, took time.Duration, answered bool) {
+	switch {
+	case answered && took <= a.good && 2*a.under > int(a.window):
+		a.window = min(CallsMax, a.window+16/a.window)
+	case took > a.good && now.Sub(a.cut) > a.good:
+		a.window, a.cut = max(proposalsMin, a.window*3/4), now
+	}
+	if answered || took > a.service {
+		a.service += (took - a.service) / 16
+	}
 }
 
 // count notes an answer for the pace. The caller holds a.mu.

@@ -39,7 +39,6 @@ type client struct {
 	process fsm.Process
 	since   time.Time
 	under   atomic.Int32 // calls under way
-	streams atomic.Int32 // of them, those with several replies, which are of a state that this replica keeps
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -55,6 +54,7 @@ type client struct {
 type call struct {
 	cancel context.CancelFunc
 	next   chan struct{} // of a List: the client wants another page
+	stream bool          // several replies, of a state that this replica keeps
 }
 
 // serve is the life of a connection.
@@ -226,7 +226,7 @@ func (c *client) pong() error {
 	if !c.s.cfg.Well() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
 	}
-	if time.Since(c.since) > unledStay && c.streams.Load() == 0 && !c.s.cfg.Led() {
+	if time.Since(c.since) > unledStay && !c.s.cfg.Led() && !c.streams() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica hears no raft leader"}
 	}
 	peers := c.s.cfg.Peers()
@@ -234,6 +234,18 @@ func (c *client) pong() error {
 	defer c.s.mu.Unlock()
 	// The state that the client began with may have commands of which the server is told only now.
 	return c.out.Send(link.KindPong, 0, link.Pong{At: max(c.s.at, c.after), Peers: peers}.Append(nil))
+}
+
+// streams reports whether a list or a backup is under way.
+func (c *client) streams() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range c.calls {
+		if of.stream {
+			return true
+		}
+	}
+	return false
 }
 
 // begin starts a call on a goroutine of its own.
@@ -254,7 +266,7 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 	if m.Millis > 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(min(m.Millis, 1<<40))*time.Millisecond)
 	}
-	of := &call{cancel: cancel, next: make(chan struct{}, 1)}
+	of := &call{cancel: cancel, next: make(chan struct{}, 1), stream: f.Kind == link.KindList || f.Kind == link.KindBackup}
 	c.mu.Lock()
 	_, twice := c.calls[f.Call]
 	c.calls[f.Call] = of
@@ -263,14 +275,9 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 		cancel()
 		return fmt.Errorf("%w: a second call of number %d", link.ErrMalformed, f.Call)
 	}
-	number, streams := f.Call, int32(0)
-	if f.Kind == link.KindList || f.Kind == link.KindBackup {
-		streams = 1
-	}
-	c.streams.Add(streams)
+	number := f.Call
 	c.all.Go(func() {
 		defer c.under.Add(-1)
-		defer c.streams.Add(-streams)
 		defer cancel()
 		reply := do(ctx, number, of)
 		c.mu.Lock()
