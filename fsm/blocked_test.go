@@ -56,3 +56,24 @@ func TestWhoWaitsBehindAWaiterThatNobodyCanServeIsInItsCycle(t *testing.T) {
 	c.While, c.Refuse = []uint64{lock}, true
 	b.must(c, CodeDeadlock)
 }
+
+// A holder that wants more of its semaphore waits for itself where a resize left too few permits
+// for both. The oracle once counted with the limit of the time of the grant, and queued it.
+func TestAHolderWaitsForItselfByTheLimitAfterAResize(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	permit := func(request uint64, weight uint32) Acquire {
+		c := acquire(request, "permits")
+		c.Mode, c.Limit, c.Weight = Permit, 3, weight
+		return c
+	}
+	held := b.must(permit(1, 1), CodeGranted).Token
+	b.must(Resize{"permits", 2, b.m.Commands()}, CodeOK)
+	more := permit(2, 2)
+	more.While, more.Wait, more.Refuse = []uint64{held}, true, true
+	b.must(more, CodeDeadlock)
+	b.must(Resize{"permits", 4, b.m.Commands()}, CodeOK)
+	more = permit(3, 2)
+	more.Limit, more.While, more.Wait, more.Refuse = 4, []uint64{held}, true, true
+	b.must(more, CodeGranted)
+}

@@ -188,7 +188,7 @@ func (o *naive) waitsFor(c *naiveClaim, stuck map[*naiveClaim]bool) bool {
 				continue
 			}
 			kept += h.Weight
-			if h.Mode != Permit || kept > h.Limit {
+			if h.Mode != Permit || kept > o.limit(name) {
 				return true
 			}
 		}
