@@ -80,12 +80,13 @@ type Config struct {
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
 	Insecure bool
 	// ClientOnly makes this node a client: it never holds a replica, and costs the others next to
-	// nothing. All calls work as on any node. A client keeps one connection to one of the nodes with a replica, under the same Secrets or TLS, and goes to
-	// another if that one is gone: Join leads to the first, which names the others. It listens at no
-	// port, takes no part in gossip, has no DataDir, and is a new node after each Open. One that only
-	// asks questions leaves nothing in the group. Of this Config it uses Cluster, Name, Zone, Join, Secrets,
-	// TLS, TTL, MaxTTL, MaxClockDrift, Logger and Events; Restore, DataDir and BackupEvery are
-	// ErrInvalid. Its MaxTTL must not be above that of the other nodes.
+	// nothing. All calls work as on any node. A client keeps one connection to one of the nodes with
+	// a replica, under the same Secrets or TLS, and goes to another if that one is gone: Join leads
+	// to the first, which names the others. It listens at no port, takes no part in gossip, has no
+	// DataDir, and is a new node after each Open. One that only asks questions leaves nothing in the
+	// group. Of this Config it uses Cluster, Name, Zone, Join, Secrets, TLS, TTL, MaxTTL,
+	// MaxClockDrift, Logger and Events; Restore, DataDir and BackupEvery are ErrInvalid. Its MaxTTL
+	// must not be above that of the other nodes.
 	ClientOnly bool
 	// TTL is the default time that a lease lives without renewal, 100 ms to MaxTTL. Default 15 s, or
 	// MaxTTL if that is shorter.

@@ -297,7 +297,7 @@ func (k *Campaign) Lease() *Lease {
 	return l
 }
 
-// Resign gives the leadership up, as Lease.Release does, and stands again behind those who wait. It
+// Resign gives the leadership up, as Lease.Release does, and stands again behind the candidates. It
 // returns nil where this node does not lead.
 func (k *Campaign) Resign(ctx context.Context) error {
 	if ctx == nil {

@@ -268,12 +268,12 @@ func WithShared() Option {
 	return option{withShared, func(o *options) error { o.shared = true; return nil }}
 }
 
-// WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All who use a name at one time
-// give the same limit; a call with another limit, or with none, returns ErrLimitMismatch at once.
-// ResizeLimit changes it, and accepts the limit before it as well. A name is in use while somebody
-// holds it or waits for it, or while a place stays taken under WithMinHold or WithLockDelay. A value
-// alone does not count. At most 10,000 hold it at a time, whatever is left of n: the next one gets
-// ErrExhausted.
+// WithLimit makes the lock a semaphore of n permits, 1 to 1,048,576. All users of a name at one
+// time give the same limit; a call with another limit, or with none, returns ErrLimitMismatch at
+// once. ResizeLimit changes it, and accepts the limit before it as well. A name is in use while a
+// caller holds it or waits for it, or while a place stays taken under WithMinHold or WithLockDelay.
+// A value alone does not count. At most 10,000 hold it at a time, whatever is left of n: the next
+// one gets ErrExhausted.
 func WithLimit(n int) Option {
 	return option{withLimit, func(o *options) error {
 		if n < 1 || n > LimitMax {

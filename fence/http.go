@@ -35,7 +35,6 @@ type Problem struct {
 // token with FromContext. The other answers are a Problem: 428 without a token, 400 with several
 // tokens or an invalid one, 412 with a stale one, 503 if g fails or the request ends first. A nil
 // resource is the path of the URL.
-// path of the URL.
 //
 // Handler trusts the token of a client: authenticate and authorize requests before it, or any
 // client can shut out the holder. Pass only existing resources on, since g keeps a mark for each
