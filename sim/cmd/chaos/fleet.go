@@ -58,7 +58,11 @@ func newFleet(run story.Run, dir string) (*fleet, error) {
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			return nil, errors.Join(err, f.relay.Close(), f.file.Close())
 		}
-		f.slots = append(f.slots, &slot{f: f, i: i, data: data, busy: make(chan struct{}, 1), vacant: i >= run.Nodes-run.Spares})
+		client := run.Client(i)
+		f.slots = append(f.slots, &slot{
+			f: f, i: i, data: data, busy: make(chan struct{}, 1),
+			client: client, vacant: !client && i >= run.Nodes-run.Clients-run.Spares,
+		})
 	}
 	return f, nil
 }

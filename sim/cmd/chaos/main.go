@@ -38,7 +38,7 @@ func main() {
 	}
 	var run story.Run
 	flag.Uint64Var(&run.Seed, "seed", uint64(time.Now().UnixNano()%1e9), "decides the faults and what the callers do; the scheduler has a say too")
-	flag.IntVar(&run.Nodes, "nodes", 5, "how many processes, 3 to 9")
+	flag.IntVar(&run.Nodes, "nodes", 5, "how many replicas, 3 to 9; the seed decides how many clients there are besides")
 	flag.DurationVar(&run.Duration, "duration", time.Minute, "how long there are faults, 10s at least")
 	flag.DurationVar(&run.TTL, "ttl", 2*time.Second, "how long a lease lives without renewal")
 	flag.BoolVar(&run.Diskless, "diskless", false, "without disks, whatever the seed says")

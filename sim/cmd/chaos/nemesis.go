@@ -120,6 +120,11 @@ func (x *nemesis) kinds() []faultKind[func(context.Context)] {
 		{"revoke", 6, x.revokeDead},
 		{"revoke living", 3, x.revokeLiving},
 	}
+	if x.f.run.Clients > 0 {
+		all = append(all, faultKind[func(context.Context)]{"kill client", 5, func(ctx context.Context) { x.one(ctx, "kill client", x.client(), x.kill) }},
+			faultKind[func(context.Context)]{"stop client", 5, func(ctx context.Context) { x.one(ctx, "stop client", x.client(), x.stop) }},
+			faultKind[func(context.Context)]{"restart client", 3, func(ctx context.Context) { x.one(ctx, "restart client", x.client(), x.restart) }})
+	}
 	if !x.f.run.Diskless { // what it does ends a group that has no disks
 		all = append(all, faultKind[func(context.Context)]{"kill all", 4, x.killAll},
 			faultKind[func(context.Context)]{"down", 4, x.down}, faultKind[func(context.Context)]{"move", 10, x.move})
@@ -165,18 +170,23 @@ func (x *nemesis) lives(ctx context.Context) {
 
 func (x *nemesis) any() int { return x.f.living(x.r) }
 
-// living is a machine on which something runs, or ran until a moment ago.
+// client is a node without a replica.
+func (x *nemesis) client() int {
+	return x.f.run.Nodes - 1 - x.r.IntN(x.f.run.Clients)
+}
+
+// living is a machine on which a replica runs, or ran until a moment ago.
 func (f *fleet) living(r *rand.Rand) int {
 	all := f.inhabited()
 	return all[r.IntN(len(all))]
 }
 
-// inhabited are the machines on which something runs, or ran until a moment ago.
+// inhabited are the machines on which a replica runs, or ran until a moment ago.
 func (f *fleet) inhabited() (all []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.slots {
-		if !s.vacant {
+		if !s.vacant && !s.client {
 			all = append(all, s.i)
 		}
 	}
@@ -202,7 +212,7 @@ func (x *nemesis) one(ctx context.Context, name string, i int, do func(context.C
 		return
 	}
 	defer s.unclaim()
-	if x.f.run.Diskless && name != "stop" && !x.spared(ctx) {
+	if x.f.run.Diskless && name != "stop" && !s.client && !x.spared(ctx) {
 		return
 	}
 	x.f.fault(name, "", []int{i}, func() { do(ctx, s) })
@@ -357,7 +367,7 @@ func (f *fleet) spare() bool {
 	recent := f.now() - 5*statusEvery
 	var ids, voters []string
 	for _, s := range f.slots {
-		if s.vacant {
+		if s.vacant || s.client {
 			continue
 		}
 		if !s.ready(recent) {

@@ -63,19 +63,19 @@ func TestNothingEndsAFleetWithoutDisksAtOnce(t *testing.T) {
 // sees replacements all the same.
 func TestSeedsChooseFleetsOfEveryKind(t *testing.T) {
 	t.Parallel()
-	diskless, after, long := make(map[bool]bool), make(map[time.Duration]bool), make(map[time.Duration]bool)
+	diskless, after, long, clients := make(map[bool]bool), make(map[time.Duration]bool), make(map[time.Duration]bool), make(map[int]bool)
 	for seed := range uint64(200) {
 		run := chosen(story.Run{Seed: seed, Nodes: 5, Duration: 2 * time.Minute})
-		diskless[run.Diskless], after[run.ReplaceAfter], long[run.Long] = true, true, true
-		if run.Nodes != 6 || run.Spares != 1 || run.Long < 2*time.Minute {
+		diskless[run.Diskless], after[run.ReplaceAfter], long[run.Long], clients[run.Clients] = true, true, true, true
+		if run.Nodes-run.Clients != 6 || run.Spares != 1 || run.Long < 2*time.Minute {
 			t.Fatalf("%+v", run)
 		}
 		if short := chosen(story.Run{Seed: seed, Nodes: 5, Duration: 20 * time.Second}); short.ReplaceAfter == 0 || short.ReplaceAfter > 10*time.Second {
 			t.Fatalf("%v: nothing is replaced in so short a run", short.ReplaceAfter)
 		}
 	}
-	if len(diskless) != 2 || len(after) != 4 || len(long) != 3 {
-		t.Errorf("%v %v %v", diskless, after, long)
+	if len(diskless) != 2 || len(after) != 4 || len(long) != 3 || len(clients) != 3 {
+		t.Errorf("%v %v %v %v", diskless, after, long, clients)
 	}
 	if run := chosen(story.Run{Seed: 1, Diskless: true, ReplaceAfter: time.Minute}); !run.Diskless || run.ReplaceAfter != time.Minute {
 		t.Errorf("%+v is not what was asked for", run)

@@ -46,10 +46,13 @@ const (
 	orderLeave  = "leave"  // leave the group, and end
 	orderClose  = "close"  // close, and end
 	orderRevoke = "revoke" // and the id of a node: free all that it holds
+	orderWrite  = "write"  // to the guarded ledger, once; story.LateWrite answers
 )
 
 type plan struct {
 	Node, Life, Nodes    int
+	Client, Crowded      bool // without a replica; beside clients
+	Recovers             bool // recovers its directory, as an operator who is too early does
 	Seed                 uint64
 	Begin                int64 // of the run, on the machine's clock
 	TTL                  time.Duration
@@ -84,7 +87,11 @@ func runProcess() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	if err := p.run(); err != nil {
+	life := p.run
+	if p.plan.Recovers {
+		life = p.recovered
+	}
+	if err := life(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos process:", err)
 		return 1
 	}
@@ -110,7 +117,7 @@ func (p *process) run() error {
 	})
 	ctx := simenv.With(context.Background(), simenv.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
 	c, err := holdfast.Open(ctx, holdfast.Config{
-		Cluster: "chaos", Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
+		Cluster: "chaos", ClientOnly: p.plan.Client, Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
 		ReplaceAfter: p.plan.Replace, MaxTTL: max(p.plan.TTL, p.plan.Long),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
@@ -169,6 +176,8 @@ func (p *process) obey() bool {
 					p.note(story.Settled)
 				}
 			}()
+		case orderWrite:
+			go p.writeLate()
 		case orderLeave:
 			return true
 		case orderClose:

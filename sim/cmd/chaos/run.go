@@ -71,7 +71,8 @@ func chosen(run story.Run) story.Run {
 	if run.ReplaceAfter == 0 && run.Duration < healFrom { // else nothing would be replaced
 		run.ReplaceAfter = 6 * time.Second
 	}
-	run.Nodes, run.Spares = run.Nodes+1, 1
+	run.Spares, run.Clients = 1, int(run.Seed/4%3)
+	run.Nodes += run.Spares + run.Clients
 	return run
 }
 
@@ -103,6 +104,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	f.rest(ctx)
 	f.drain(ctx)
 	f.settle(ctx)
+	f.recoverEarly(ctx)
 	return nil
 }
 

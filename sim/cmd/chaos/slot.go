@@ -24,6 +24,8 @@ type slot struct {
 	data string
 	busy chan struct{} // taken by whoever changes the life of the process
 
+	client bool // its node has no replica, and no disk
+
 	// Under fleet.mu:
 	life     int
 	up       bool // a process runs, or is stopped
@@ -49,11 +51,12 @@ func (s *slot) plan() plan {
 		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
 		Routes: make(map[string]relay.Route),
 	}
-	if f.run.Diskless {
+	p.Client, p.Crowded = s.client, f.run.Clients > 0
+	if f.run.Diskless || s.client {
 		p.Data = ""
 	}
-	for j := range f.slots {
-		if j != s.i {
+	for j, other := range f.slots {
+		if j != s.i && !other.client {
 			p.Join = append(p.Join, advertised(j))
 			p.Routes[advertised(j)] = f.relay.Route(s.i, j)
 		}
@@ -86,7 +89,7 @@ func (s *slot) start() error {
 	s.up, s.expected, s.failed, s.vacant, s.ended = true, false, false, false, make(chan struct{})
 	s.status, s.asked = story.Status{}, 0
 	l := story.Line{Kind: story.KindStart, Node: s.i, Life: s.life, From: from, To: f.now(), Proof: s.proof}
-	s.proof = !f.run.Diskless
+	s.proof = !f.run.Diskless && !s.client
 	if text, err := json.Marshal(l); err == nil {
 		f.note(l, append(text, '\n'))
 	}

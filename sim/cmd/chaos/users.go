@@ -22,7 +22,7 @@ func (p *process) employ() {
 	ledger := workload.Plain(story.LedgerLock)
 	ledger.Work = p.useResource
 	p.users = workload.New(workload.Terms{
-		TTL: p.plan.TTL, Long: p.plan.Long, MinHold: restTime, LockDelay: restTime, Late: story.LateMax + time.Second,
+		Crowded: p.plan.Crowded, TTL: p.plan.TTL, Long: p.plan.Long, MinHold: restTime, LockDelay: restTime, Late: story.LateMax + time.Second,
 		WaitMax: p.plan.TTL, Failing: 5 * time.Second, Locks: []workload.Kind{ledger},
 		Pace: workload.Pace{
 			Call: 250 * time.Millisecond, Keep: 3 * time.Second, Lead: 4 * p.plan.TTL, Look: time.Second, Job: 1500 * time.Millisecond,

@@ -23,8 +23,8 @@ func Text(v story.Verdict) string {
 		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "%s\n", Headline(v))
-	line("run", "seed %d, %d processes, %d spare machines, %d voters, TTL %v and %v, faults for %v, %v in all",
-		v.Run.Seed, v.Run.Nodes-v.Run.Spares, v.Run.Spares, v.Run.Voters, v.Run.TTL, v.Run.Long, v.Run.Duration, f.Took.Round(time.Second))
+	line("run", "seed %d, %d replicas, %d spare machines, %d clients, %d voters, TTL %v and %v, faults for %v, %v in all",
+		v.Run.Seed, v.Run.Nodes-v.Run.Spares-v.Run.Clients, v.Run.Spares, v.Run.Clients, v.Run.Voters, v.Run.TTL, v.Run.Long, v.Run.Duration, f.Took.Round(time.Second))
 	line("members", "%s", members(v.Run))
 	if n := v.Run.SnapshotEvery; n > 0 {
 		line("snapshots", "every %d commands", n)
@@ -45,6 +45,7 @@ func Text(v story.Verdict) string {
 	line("told", "%d changes to those who watch, %d times that some are missing, %d leaders and vacancies to those who observe", n.Told-n.Resyncs, n.Resyncs, n.Observed)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)
+	line("recovered", "beside the group that lived on: %d of its holders were shut out by their tokens", f.ShutOut)
 	line("lateness", "%d grants after a lost lease, with a majority or without: %s", n.Late.Count, n.Late.String())
 	for i := range v.Run.Nodes {
 		if d, ok := v.Recovery[i]; ok {

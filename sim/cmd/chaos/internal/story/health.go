@@ -12,7 +12,8 @@ import (
 // group has answered it since then. It is well while the group goes on answering it. The fit nodes
 // are a majority when each of them, as far as it knows the voters, counts one, and no storm is
 // about their raft leader: a cut makes them elect another, and that must be quick, but a slow one
-// may stay in office and serve badly. The history says who was well and when those were a majority,
+// may stay in office and serve badly. A client is as ill as the replicas together: it may hang on
+// any of them. The history says who was well and when those were a majority,
 // because a node that is not served loses its sessions in time, by right. That fit nodes are not
 // served for long is a violation of its own.
 
@@ -30,12 +31,19 @@ type point struct {
 
 func points(lines []Line) []point {
 	var all []point
-	nodes := 0
+	var run Run
 	faults := make(map[int]*Fault)
 	ended := make(map[int]bool)
 	touch := func(at time.Duration, add int, touched ...int) {
 		for _, n := range touched {
 			all = append(all, point{at: at, node: n, add: add})
+		}
+	}
+	shared := func(at time.Duration, add int, touched ...int) {
+		if slices.ContainsFunc(touched, func(n int) bool { return !run.Client(n) }) {
+			for n := run.Nodes - run.Clients; n < run.Nodes; n++ {
+				touch(at, add, n)
+			}
 		}
 	}
 	strike := func(at time.Duration, add int, f *Fault) {
@@ -46,12 +54,13 @@ func points(lines []Line) []point {
 			}
 			all = append(all, p)
 		}
+		shared(at, add, f.Nodes...)
 	}
 	for _, l := range lines {
 		switch l.Kind {
 		case KindRun:
-			nodes = l.Run.Nodes
-			for i := range nodes {
+			run = *l.Run
+			for i := range run.Nodes {
 				touch(0, 1, i) // it has not been started
 			}
 		case KindStart:
@@ -74,6 +83,8 @@ func points(lines []Line) []point {
 		for _, s := range spans {
 			touch(s.from, 1, node)
 			touch(s.to, -1, node)
+			shared(s.from, 1, node)
+			shared(s.to, -1, node)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b point) int {

@@ -89,6 +89,29 @@ func TestANodeIsWellOnceItHasServedAfterItsFault(t *testing.T) {
 	}
 }
 
+// A client may hang on the replica that something is done to. What is done to a client is its own.
+func TestAClientIsAsIllAsTheReplicas(t *testing.T) {
+	t.Parallel()
+	lines := join(begun(), fault(1, 2*time.Second, 4*time.Second, "kill", 0), fault(2, 3*time.Second, 6*time.Second, "stop", 1),
+		one(status(2, 5*time.Second, 5*time.Second, "a", true)), one(status(2, 7*time.Second, 7*time.Second, "a", true)),
+		one(kindSpan(1, 8*time.Second, 9*time.Second, story.KindStall)), one(status(2, 10*time.Second, 10*time.Second, "a", true)),
+		fault(3, 11*time.Second, 12*time.Second, "kill client", 2), one(status(1, 13*time.Second, 13*time.Second, "a", true)))
+	for i := range lines {
+		if r := lines[i].Run; r != nil {
+			of := *r
+			of.Clients, lines[i].Run = 1, &of
+		}
+	}
+	for node, want := range map[int]string{
+		2: "well at 1s ill at 2s well at 7s ill at 8s well at 10s ill at 11s ",
+		1: "well at 1s ill at 3s well at 13s ",
+	} {
+		if well, _ := health(lines, node); well != want {
+			t.Errorf("node %d: %s, want %s", node, well, want)
+		}
+	}
+}
+
 func TestAFitMajorityHasToServe(t *testing.T) {
 	t.Parallel()
 	silent := func(until time.Duration, faults ...story.Line) []story.Line {

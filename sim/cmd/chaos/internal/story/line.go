@@ -62,6 +62,7 @@ type Run struct {
 	Seed          uint64
 	Nodes         int // seats for processes, with the spare ones
 	Spares        int // machines on which nothing runs at first, until a disk or a new node comes there
+	Clients       int // nodes without a replica: the last ones
 	Voters        int
 	Diskless      bool          // nothing outlives a process
 	ReplaceAfter  time.Duration // Config.ReplaceAfter; 0: the default
@@ -72,6 +73,9 @@ type Run struct {
 	Faults        []string      `json:",omitempty"` // these kinds alone; empty: all
 	Skipped       []string      // what the machine does not allow
 }
+
+// Client reports whether a node has no replica.
+func (r *Run) Client(node int) bool { return node >= r.Nodes-r.Clients }
 
 // Status is what a node says about itself.
 type Status struct {

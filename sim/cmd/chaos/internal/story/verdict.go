@@ -53,6 +53,7 @@ type Figures struct {
 	Stalled                           time.Duration // of all processes together, by SIGSTOP or for want of processor and disk
 	Fenced, Unfenced                  int           // writes to the two ledgers
 	FencedLost, UnfencedLost, Refused int
+	ShutOut                           int // holders whose writes were refused beside a recovered group
 }
 
 // FaultsTotal is the number of faults.
@@ -80,7 +81,7 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	}
 	v.History = Merge(lines)
 	v.Violations = history.Check(v.History, history.Bounds{
-		TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax, Drift: driftMax, Clock: clockMax,
+		TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax, Drift: driftMax, Clock: clockMax, Client: v.Run.Client,
 	})
 	v.Violations = append(v.Violations, fenced(guarded)...)
 	v.Violations = append(v.Violations, workload.Checkpoints(v.History)...)
@@ -150,6 +151,8 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 			f.Deaths++
 		case l.Kind == KindWrite && l.Text == Stale:
 			f.Refused++
+		case strings.HasPrefix(l.Text, LateStale):
+			f.ShutOut++
 		}
 	}
 	for _, spans := range stops(v.Lines) {
@@ -187,6 +190,14 @@ const Settled = "settled"
 
 // Stale is the text of a write that the guard refused.
 const Stale = "stale"
+
+// The notes of processes that were told to write to the ledger once a group was recovered beside
+// theirs begin with LateWrite. A token follows.
+const (
+	LateWrite   = "late write: "
+	LateWritten = LateWrite + "written"
+	LateStale   = LateWrite + Stale + ", and the lease is valid"
+)
 
 func (v *Verdict) shares() (well, quorum float64) {
 	since := make(map[int]time.Duration)
@@ -249,6 +260,9 @@ func (v *Verdict) vacuous() (why []string) {
 	want("stale writes refused", f.Refused, 1)
 	want("per cent of the time in which well nodes were a majority", int(100*f.QuorumShare), majorityMin)
 	want("nodes that served after the faults", len(v.Recovery), v.Run.Nodes)
+	if !v.Run.Diskless {
+		want("nodes that were shut out beside a recovered group", f.ShutOut, v.Run.Nodes)
+	}
 	return why
 }
 
