@@ -20,6 +20,12 @@ import (
 // childVar makes this program run as one process of a fleet; its value is the startup as JSON.
 const childVar = "HOLDFAST_BENCH_CHILD"
 
+// Orders to end at once, with all connections open.
+const (
+	opPanic = "panic"
+	opExit  = "exit"
+)
+
 type order struct {
 	Op      string
 	What    string        // operation, file or lock name
@@ -122,6 +128,11 @@ func (w *worker) do(o order) (a answer) {
 	case "take":
 		_, err = w.c.(*node).Acquire(ctx, o.What, holdfast.WithTTL(o.Span))
 		a.At = time.Now().UnixNano()
+	case opPanic:
+		_ = os.Stderr.Close() // where the trace would go
+		panic("as was ordered")
+	case opExit:
+		os.Exit(1)
 	default:
 		err = fmt.Errorf("no order %q", o.Op)
 	}

@@ -13,9 +13,9 @@ const (
 	gapAhead = 500 * time.Millisecond
 )
 
-// measureFailover ends processes that hold a lock, by SIGKILL and as planned by Cluster.Close: raft
-// leaders and followers in turn. The gap is the longest time without an answer that one caller on a
-// survivor saw.
+// measureFailover ends processes that hold a lock, raft leaders and followers in turn: by SIGKILL (as
+// the kernel does when memory is short), by a panic, by os.Exit, and as planned by Cluster.Close. The
+// gap is the longest time without an answer that one caller on a survivor saw.
 func measureFailover(ctx context.Context, s settings, out *lines) error {
 	f, err := newFleet(ctx, s, kindHoldfast, true)
 	if err != nil {
@@ -25,7 +25,7 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 	ends := []struct {
 		name string
 		of   func(*proc)
-	}{{"Killed", func(p *proc) { p.Kill() }}, {"Closed", (*proc).stop}}
+	}{{"Killed", func(p *proc) { p.Kill() }}, {"Panicked", dies(ctx, opPanic)}, {"Exited", dies(ctx, opExit)}, {"Closed", (*proc).stop}}
 	for round := range s.failures {
 		for _, role := range []string{roleLeader, roleFollower} {
 			for _, end := range ends {
@@ -38,6 +38,14 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 		}
 	}
 	return nil
+}
+
+// dies ends a process from within, and waits for its end.
+func dies(ctx context.Context, op string) func(*proc) {
+	return func(p *proc) {
+		_, _ = p.ask(ctx, order{Op: op}) // it answers no more
+		<-p.Done()
+	}
 }
 
 // strike ends the process of a role, which holds a lock, and starts it again. It returns the gap
