@@ -54,8 +54,8 @@ func (a *IndexTimes) Restore(number uint64, now lease.Instant) {
 	a.samples, a.gap, a.began = []indexSample{{number, now}}, 0, now
 }
 
-// At is when a command was applied at the latest. It is false for what is older than this node's
-// memory.
+// At is when a command was applied at the latest, and never after now, which the caller may have read
+// before a later command moved its sample. It is false for what is older than this node's memory.
 func (a *IndexTimes) At(number uint64, now lease.Instant) (lease.Instant, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *IndexTimes) At(number uint64, now lease.Instant) (lease.Instant, bool) 
 	if i == len(a.samples) {
 		return now, true
 	}
-	return a.samples[i].at, true
+	return min(a.samples[i].at, now), true
 }
 
 // Between is about how long after one command another was applied, 0 if that is not known.

@@ -35,6 +35,10 @@ func TestTheAgeOfACommandIsKnownRoughlyAndInBoundedMemory(t *testing.T) {
 	if d := a.Between(commands/2, commands, at(commands)); (d - commands/2*gap).Abs() > commands*gap/500 {
 		t.Errorf("between the middle and the end lie %v", d)
 	}
+	a.Note(commands+1, at(commands)+2)
+	if got, _ := a.At(commands+1, at(commands)+1); got != at(commands)+1 {
+		t.Error("a command was applied after the moment at which one looks: what remains would be more than the whole")
+	}
 	a.Restore(5, noon)
 	if _, known := a.At(4, noon); known {
 		t.Error("the age of what came as a whole is known")
