@@ -29,7 +29,7 @@ import (
 //	HOLDFAST_SEEDS=100    runs that many seeds
 //	HOLDFAST_MINUTES=30   of virtual time for each. Default 2
 //	HOLDFAST_PACE=sparse  few calls, long TTLs and faults up to hours. Default dense; then of 240 minutes
-//	HOLDFAST_CLIENTS=2    of nodes without a replica, beside the others. Default none
+//	HOLDFAST_CLIENTS=2    of nodes without a replica, beside the others. Default none, one or two
 //	HOLDFAST_LOG=file     file.seed takes what the nodes log, and the history
 //	HOLDFAST_HISTORY=dir  dir takes the history, for sim/porcupine
 //
@@ -148,7 +148,7 @@ func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *totals)
 	x.timed = p.timing(r)
 	x.late = testkit.LateMax + slower(x.timed)
 	x.machines = 1 + []int{3, 4, 5}[r.IntN(3)]
-	opts := sim.Options{Nodes: x.machines + fromEnv(t, clientsVar, 0), Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
+	opts := sim.Options{Nodes: x.machines + fromEnv(t, clientsVar, int(seed/3%3)), Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
 	if name := os.Getenv(logVar); name != "" {
 		f, err := os.Create(fmt.Sprint(name, ".", seed))
 		if err != nil {
