@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
@@ -45,6 +46,7 @@ const (
 	driftMax     = 0.04
 	longWait     = 2 * time.Minute // the longest TTL whose end is waited for when all is over
 	resumeMax    = 20 * time.Second
+	levelOfAll   = 2 // above that of the product by one
 )
 
 func TestRandomFaultsBreakNoPromise(t *testing.T) {
@@ -149,6 +151,9 @@ func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *totals)
 	x.late = testkit.LateMax + slower(x.timed)
 	x.machines = 1 + []int{3, 4, 5}[r.IntN(3)]
 	opts := sim.Options{Nodes: x.machines + fromEnv(t, clientsVar, int(seed/3%3)), Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
+	if seed%2 == 0 {
+		opts.Env = versions
+	}
 	if name := os.Getenv(logVar); name != "" {
 		f, err := os.Create(fmt.Sprint(name, ".", seed))
 		if err != nil {
@@ -186,7 +191,7 @@ func (x *nemesis) write(w io.Writer) error {
 }
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
-	c.TTL, c.MaxTTL, c.MaxClockDrift, c.Timing = x.ttl, holdfast.TTLMax, driftMax, x.timed
+	c.TTL, c.MaxTTL, c.MaxClockDrift, c.Timing, c.HoldLevel = x.ttl, holdfast.TTLMax, driftMax, x.timed, levelOfAll
 	if c.ClientOnly = x.client(i); !c.ClientOnly && x.formed.Load() { // three new nodes that meet in one part of the network would be another group
 		c.Bootstrap = -1
 	}
@@ -195,6 +200,12 @@ func (x *nemesis) config(i int, c *holdfast.Config) {
 			x.leaders.Add(1)
 		}
 	}
+}
+
+// versions makes a fleet of two versions, of which one knows a level more. The group rises to the level
+// that both know in the middle of the faults, if all nodes are there for a second, and stays there.
+func versions(i int, env *simenv.Env) {
+	env.Level, env.LevelPause = levelOfAll+uint64(i%2), time.Second
 }
 
 // client reports whether a node has no replica. It has no disk, and each of its processes is a new node.
@@ -272,11 +283,21 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals
 	f := history.Measure(h)
 	f.Leaders = int(x.leaders.Load())
 	all.add(f)
-	return fmt.Sprintf("seed %d: %s, %d nodes of which %d are clients, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
+	return fmt.Sprintf("seed %d: %s, %d nodes of which %d are clients, at level %d, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
 		"%d verified, %d looks, %d values, %d jobs, "+
 		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d restores, %d left, %d changes of raft leader, %d violations",
-		seed, x.pace.name, nodes, x.clients(), took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
+		seed, x.pace.name, nodes, x.clients(), x.level(), took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
 		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), x.restores.Load(), x.left.Load(), f.Leaders, len(found))
+}
+
+// level is that of the group, as far as its nodes know.
+func (x *nemesis) level() (highest uint64) {
+	for _, n := range x.s.Nodes() {
+		if c := n.Cluster(); c != nil {
+			highest = max(highest, c.Status().Level)
+		}
+	}
+	return highest
 }
 
 // survey looks again and again whether a majority is well: nobody says when that changes with who
