@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// metric is one column of the tables.
+type metric struct {
+	key   string
+	title string
+	unit  string
+}
+
+// Keys of metrics.
+const (
+	keyP50     = "p50"
+	keyP99     = "p99"
+	keyShared  = "shared"
+	keyGap     = "gap"
+	keyFirst   = "first"
+	keyRestCPU = "rest-cpu"
+	keyRSS     = "rss"
+	keyPSS     = "pss"
+	keyPairCPU = "pair-cpu"
+)
+
+func keyPairs(callers int) string    { return fmt.Sprint("pairs-", callers) }
+func keyPairsP99(callers int) string { return fmt.Sprint("pairs-p99-", callers) }
+
+// crowds are the numbers of callers with a lock each.
+func crowds() []int { return []int{64, 256, 1024} }
+
+// group is one table.
+type group struct {
+	name    string // of its plot's file
+	title   string
+	metrics []metric
+}
+
+func groups() []group {
+	many := group{name: "many", title: "Many callers, each with a lock of its own"}
+	for _, n := range crowds() {
+		many.metrics = append(many.metrics, metric{keyPairs(n), fmt.Sprintf("%d callers", n), "pairs/s"})
+	}
+	tails := group{name: "tails", title: "The same: the slowest hundredth"}
+	for _, n := range crowds() {
+		tails.metrics = append(tails.metrics, metric{keyPairsP99(n), fmt.Sprintf("%d callers, p99", n), "ms"})
+	}
+	tails.metrics = append(tails.metrics, metric{keyPairCPU, "processor time of a pair at 64", "µs"})
+	return []group{
+		{"one", "One caller: acquire and release", []metric{{keyP50, "p50", "ms"}, {keyP99, "p99", "ms"}}},
+		many,
+		tails,
+		{"shared", "One lock that 64 callers want", []metric{{keyShared, "grants", "1/s"}}},
+		{"killed", "The leader is killed: the longest time without a grant", []metric{{keyGap, "gap", "ms"}}},
+		{"rest", "All servers together, at rest", []metric{
+			{keyFirst, "start to the first lock", "ms"}, {keyRestCPU, "processor", "% of a core"},
+			{keyRSS, "RSS", "MB"}, {keyPSS, "PSS", "MB"},
+		}},
+	}
+}
+
+// quantile is of a sorted list; of an empty one it is zero.
+func quantile[T cmp.Ordered](sorted []T, q float64) T {
+	var zero T
+	if len(sorted) == 0 {
+		return zero
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// median is the middle of a list, or the mean of the two there.
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	switch {
+	case n == 0:
+		return 0
+	case n%2 == 1:
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+// summary is a metric of a system over all rounds.
+type summary struct {
+	Value    float64 `json:"value"` // median
+	Ratio    float64 `json:"ratio"` // median of the ratios to the baseline of the same round; 0: none
+	Lowest   float64 `json:"lowest"`
+	Highest  float64 `json:"highest"`
+	Rounds   int     `json:"rounds"`
+	Compared int     `json:"compared"` // rounds in which both have the figure
+}
+
+// summarize sums up one metric of one system; false is that there is no figure.
+func summarize(results []result, system, key string) (s summary, ok bool) {
+	base := make(map[int]float64)
+	for _, r := range results {
+		if v, ok := r.Figures[key]; ok && r.System == baseline {
+			base[r.Round] = v
+		}
+	}
+	var values, ratios []float64
+	for _, r := range results {
+		v, ok := r.Figures[key]
+		if r.System != system || !ok {
+			continue
+		}
+		values = append(values, v)
+		if b := base[r.Round]; b > 0 {
+			ratios = append(ratios, v/b)
+		}
+	}
+	if len(values) == 0 {
+		return s, false
+	}
+	s = summary{Value: median(values), Rounds: len(values), Compared: len(ratios)}
+	if len(ratios) > 0 {
+		s.Ratio, s.Lowest, s.Highest = median(ratios), slices.Min(ratios), slices.Max(ratios)
+	}
+	return s, true
+}
+
+// number has three digits, or all before the point.
+func number(v float64) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// cell is a figure with its ratio to the baseline and the ratios' spread.
+func (s summary) cell(system string) string {
+	switch {
+	case system == baseline || s.Compared == 0:
+		return number(s.Value)
+	case s.Compared == 1:
+		return fmt.Sprintf("%s (%s×)", number(s.Value), number(s.Ratio))
+	}
+	return fmt.Sprintf("%s (%s×, %s–%s)", number(s.Value), number(s.Ratio), number(s.Lowest), number(s.Highest))
+}

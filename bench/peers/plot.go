@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strings"
+)
+
+// plot is a chart of bars, some for each system.
+type plot struct {
+	title, unit string
+	series      []string // names of a row's bars
+	rows        []bars
+}
+
+// bars are those of one system; 0 is no figure.
+type bars struct {
+	label  string
+	values []float64
+}
+
+const (
+	plotWidth = 760
+	plotLeft  = 220 // of the bars: labels are before
+	plotRight = 90  // beyond the longest bar: for its figure
+	barHeight = 16
+	rowGap    = 12
+)
+
+// shades are the bars' colours, readable on white and on black.
+func shades() []string { return []string{"#2f81f7", "#8957e5", "#d29922"} }
+
+// svg draws the plot without a background: the text follows the reader's colour scheme.
+func (p plot) svg() string {
+	top := 44
+	if len(p.series) > 1 {
+		top += 24
+	}
+	highest, rowHeight := 0.0, len(p.series)*barHeight+rowGap
+	for _, r := range p.rows {
+		for _, v := range r.values {
+			highest = math.Max(highest, v)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
+		`font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="%s">`+"\n",
+		plotWidth, top+len(p.rows)*rowHeight, html.EscapeString(p.title))
+	b.WriteString("<style>text{fill:#24292f}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}</style>\n")
+	fmt.Fprintf(&b, `<text x="8" y="24" font-size="16" font-weight="600">%s, %s</text>`+"\n", html.EscapeString(p.title), html.EscapeString(p.unit))
+	if len(p.series) > 1 {
+		for i, name := range p.series {
+			x := plotLeft + i*150
+			fmt.Fprintf(&b, `<rect x="%d" y="38" width="12" height="12" fill="%s"/><text x="%d" y="49">%s</text>`+"\n",
+				x, shade(i), x+18, html.EscapeString(name))
+		}
+	}
+	for i, r := range p.rows {
+		y := top + i*rowHeight
+		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n",
+			plotLeft-10, y+len(p.series)*barHeight/2+5, html.EscapeString(r.label))
+		for k, v := range r.values {
+			bar(&b, y+k*barHeight, v, highest, shade(k))
+		}
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+func shade(i int) string { return shades()[i%len(shades())] }
+
+// bar draws one bar and its figure.
+func bar(b *strings.Builder, y int, v, highest float64, fill string) {
+	if v <= 0 {
+		fmt.Fprintf(b, `<text x="%d" y="%d">–</text>`+"\n", plotLeft+4, y+12)
+		return
+	}
+	width := math.Max(1, v/highest*(plotWidth-plotLeft-plotRight))
+	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/><text x="%.1f" y="%d">%s</text>`+"\n",
+		plotLeft, y, width, barHeight-2, fill, plotLeft+width+6, y+12, number(v))
+}
