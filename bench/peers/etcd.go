@@ -75,7 +75,9 @@ func (e *etcdSystem) leader(ctx context.Context, c *cluster) (int, error) {
 }
 
 func etcdClient(addrs []string) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: time.Second, Logger: zap.NewNop()})
+	return clientv3.New(clientv3.Config{
+		Endpoints: addrs, DialTimeout: time.Second, Logger: zap.NewNop(),
+	})
 }
 
 // etcdLocks are the mutexes of one client. Callers of locks of their own have one session together,

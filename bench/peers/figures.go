@@ -43,19 +43,22 @@ type group struct {
 func groups() []group {
 	many := group{name: "many", title: "Many callers, each with a lock of its own"}
 	for _, n := range crowds() {
-		many.metrics = append(many.metrics, metric{keyPairs(n), fmt.Sprintf("%d callers", n), "pairs/s"})
+		title := fmt.Sprintf("%d callers", n)
+		many.metrics = append(many.metrics, metric{keyPairs(n), title, "pairs/s"})
 	}
 	tails := group{name: "tails", title: "The same: the slowest hundredth"}
 	for _, n := range crowds() {
-		tails.metrics = append(tails.metrics, metric{keyPairsP99(n), fmt.Sprintf("%d callers, p99", n), "ms"})
+		title := fmt.Sprintf("%d callers, p99", n)
+		tails.metrics = append(tails.metrics, metric{keyPairsP99(n), title, "ms"})
 	}
 	tails.metrics = append(tails.metrics, metric{keyPairCPU, "processor time of a pair at 64", "µs"})
+	latency := []metric{{keyP50, "p50", "ms"}, {keyP99, "p99", "ms"}}
 	return []group{
-		{"one", "One caller: acquire and release", []metric{{keyP50, "p50", "ms"}, {keyP99, "p99", "ms"}}},
+		{"one", "One caller: acquire and release", latency},
 		many,
 		tails,
 		{"shared", "One lock that 64 callers want", []metric{{keyShared, "grants", "1/s"}}},
-		{"killed", "The leader is killed: the longest time without a grant", []metric{{keyGap, "gap", "ms"}}},
+		{"killed", "The leader is killed: longest time without a grant", []metric{{keyGap, "gap", "ms"}}},
 		{"rest", "All servers together, at rest", []metric{
 			{keyFirst, "start to the first lock", "ms"}, {keyRestCPU, "processor", "% of a core"},
 			{keyRSS, "RSS", "MB"}, {keyPSS, "PSS", "MB"},
@@ -88,7 +91,7 @@ func median(list []float64) float64 {
 // summary is a metric of a system over all rounds.
 type summary struct {
 	Value    float64 `json:"value"` // median
-	Ratio    float64 `json:"ratio"` // median of the ratios to the baseline of the same round; 0: none
+	Ratio    float64 `json:"ratio"` // median of those to the baseline of the same round; 0: none
 	Lowest   float64 `json:"lowest"`
 	Highest  float64 `json:"highest"`
 	Rounds   int     `json:"rounds"`
@@ -143,5 +146,6 @@ func (s summary) cell(system string) string {
 	case s.Compared == 1:
 		return fmt.Sprintf("%s (%s×)", number(s.Value), number(s.Ratio))
 	}
-	return fmt.Sprintf("%s (%s×, %s–%s)", number(s.Value), number(s.Ratio), number(s.Lowest), number(s.Highest))
+	return fmt.Sprintf("%s (%s×, %s–%s)",
+		number(s.Value), number(s.Ratio), number(s.Lowest), number(s.Highest))
 }

@@ -14,14 +14,17 @@ import (
 
 func example() *report {
 	of := func(system string, round int, p50 float64) result {
-		return result{System: system, Round: round, Figures: map[string]float64{keyP50: p50, keyPairs(64): 100 * p50}}
+		figures := map[string]float64{keyP50: p50, keyPairs(64): 100 * p50}
+		return result{System: system, Round: round, Figures: figures}
 	}
+	alone := result{System: "zookeeper", Round: 4, Figures: map[string]float64{keyP50: 7}}
+	alone.Failed, alone.Error, alone.Others = 2, "no <quorum>", 0.5
 	all := contestants()
 	return &report{
 		Command: "go run . -rounds 3", Machine: "2 cores", systems: all[:3],
 		Results: []result{
-			of("holdfast", 1, 1), of("etcd", 1, 3), of("holdfast", 2, 2), of("etcd", 2, 4), of("holdfast", 3, 1), of("etcd", 3, 1.5),
-			{System: "zookeeper", Round: 4, Figures: map[string]float64{keyP50: 7}, Failed: 2, Error: "no <quorum>", Others: 0.5},
+			of("holdfast", 1, 1), of("etcd", 1, 3), of("holdfast", 2, 2), of("etcd", 2, 4),
+			of("holdfast", 3, 1), of("etcd", 3, 1.5), alone,
 		},
 		Absent: []absence{{"NATS", 0, "not on this machine"}, {"Postgres", 2, "start: no"}},
 	}
@@ -31,7 +34,8 @@ func TestRatiosAreToTheBaselineOfTheSameRound(t *testing.T) {
 	t.Parallel()
 	results := example().Results
 	got, ok := summarize(results, "etcd", keyP50)
-	if want := (summary{Value: 3, Ratio: 2, Lowest: 1.5, Highest: 3, Rounds: 3, Compared: 3}); !ok || got != want {
+	want := summary{Value: 3, Ratio: 2, Lowest: 1.5, Highest: 3, Rounds: 3, Compared: 3}
+	if !ok || got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if cell := got.cell("etcd"); cell != "3.00 (2.00×, 1.50–3.00)" {
@@ -83,7 +87,8 @@ func TestTheReportIsMarkdownWithARowForEachSystem(t *testing.T) {
 	}
 	for _, want := range []string{
 		"`go run . -rounds 3`", "2 cores",
-		"| system | calls in | p50, ms | p99, ms |\n|---|---|---|---|\n| holdfast ×3, disk | raft leader | 1.00 | – |\n",
+		"| system | calls in | p50, ms | p99, ms |\n|---|---|---|---|\n",
+		"| holdfast ×3, disk | raft leader | 1.00 | – |\n",
 		"| etcd ×3, Mutex | client | 3.00 (2.00×, 1.50–3.00) | – |\n",
 		"ZooKeeper ×3, Lock: 2 pairs failed", "others took up to 0.5 processors",
 		"Left out: NATS: not on this machine.", "Left out in round 2: Postgres: start: no.",

@@ -37,7 +37,9 @@ func find(name string, places ...string) (string, bool) {
 }
 
 // installed finds what a package of Debian has. Root installs the package if it is missing.
-func (s *store) installed(ctx context.Context, name string, places []string, pkg string) (string, error) {
+func (s *store) installed(
+	ctx context.Context, name string, places []string, pkg string,
+) (string, error) {
 	if path, ok := find(name, places...); ok {
 		return path, nil
 	}

@@ -61,11 +61,12 @@ func openHashiraft(s startup) (locks, error) {
 	config.LocalID = raft.ServerID(s.Addrs[s.Index])
 	config.HeartbeatTimeout, config.ElectionTimeout = 500*time.Millisecond, 500*time.Millisecond
 	config.LeaderLeaseTimeout = 250 * time.Millisecond
-	config.BatchApplyCh, config.MaxAppendEntries = true, 512 // large batches, as its documents advise for load
+	config.BatchApplyCh, config.MaxAppendEntries = true, 512 // large batches, for its rate under load
 	config.Logger = hclog.NewNullLogger()
 	var all raft.Configuration
 	for _, addr := range s.Addrs {
-		all.Servers = append(all.Servers, raft.Server{ID: raft.ServerID(addr), Address: raft.ServerAddress(addr)})
+		one := raft.Server{ID: raft.ServerID(addr), Address: raft.ServerAddress(addr)}
+		all.Servers = append(all.Servers, one)
 	}
 	if err := raft.BootstrapCluster(config, logs, logs, snapshots, wire, all); err != nil {
 		return nil, err
@@ -84,9 +85,10 @@ func (h *hashiraftLocks) Close() error {
 func (h *hashiraftLocks) caller(context.Context, bool) (caller, error) {
 	who := h.id + "-" + strconv.FormatUint(h.last.Add(1), 10)
 	return func(ctx context.Context, name string) (func(context.Context) error, error) {
-		granted := h.table.want(who)
-		defer h.table.forget(who)
-		if err := h.apply(ctx, tableAcquire+" "+who+" "+name); err != nil {
+		what := who + " " + name
+		granted := h.table.want(what)
+		defer h.table.forget(what)
+		if err := h.apply(ctx, tableAcquire+" "+what); err != nil {
 			return nil, err
 		}
 		select {
@@ -94,7 +96,7 @@ func (h *hashiraftLocks) caller(context.Context, bool) (caller, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		return func(ctx context.Context) error { return h.apply(ctx, tableRelease+" "+who+" "+name) }, nil
+		return func(ctx context.Context) error { return h.apply(ctx, tableRelease+" "+what) }, nil
 	}, nil
 }
 

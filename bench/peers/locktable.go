@@ -16,7 +16,7 @@ import (
 type lockTable struct {
 	mu     sync.Mutex
 	queues map[string][]string
-	wanted map[string]chan struct{} // by caller: closed when it is granted, in the leader's process
+	wanted map[string]chan struct{} // by caller and name: closed at the grant, in the caller's process
 }
 
 func newLockTable() *lockTable {
@@ -51,26 +51,28 @@ func (t *lockTable) Apply(l *raft.Log) any {
 		return false
 	}
 	t.queues[name] = queue
-	if granted := t.wanted[queue[0]]; granted != nil {
+	first := queue[0] + " " + name
+	if granted := t.wanted[first]; granted != nil {
 		close(granted)
-		delete(t.wanted, queue[0])
+		delete(t.wanted, first)
 	}
 	return queue[0] == who
 }
 
-// want announces a caller of this process. The channel is closed when the caller is granted.
-func (t *lockTable) want(who string) <-chan struct{} {
+// want announces a caller of this process and the lock that it wants. The channel is closed at the
+// grant.
+func (t *lockTable) want(what string) <-chan struct{} {
 	granted := make(chan struct{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wanted[who] = granted
+	t.wanted[what] = granted
 	return granted
 }
 
-func (t *lockTable) forget(who string) {
+func (t *lockTable) forget(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.wanted, who)
+	delete(t.wanted, what)
 }
 
 // Snapshot copies the table.

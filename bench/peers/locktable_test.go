@@ -12,7 +12,7 @@ func TestTheLockTableGrantsInOrder(t *testing.T) {
 	t.Parallel()
 	table := newLockTable()
 	do := func(command string) bool { return table.Apply(&raft.Log{Data: []byte(command)}).(bool) }
-	second := table.want("second")
+	second := table.want("second lock")
 	if !do("a first lock") || do("a second lock") || do("a third lock") || !do("a third other") {
 		t.Error("a lock went to another than the first that asked")
 	}

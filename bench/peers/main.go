@@ -48,12 +48,14 @@ type flags struct {
 func parseFlags(args []string, to io.Writer) (f flags, err error) {
 	set := flag.NewFlagSet("peers", flag.ContinueOnError)
 	set.SetOutput(to)
-	set.StringVar(&f.only, "only", "", "systems, by comma: "+strings.Join(names(contestants()), ", ")+"; "+baseline+" always runs")
+	set.StringVar(&f.only, "only", "",
+		"systems, by comma: "+strings.Join(names(contestants()), ", ")+"; "+baseline+" always runs")
 	set.StringVar(&f.json, "json", "", "file for all figures")
 	set.StringVar(&f.svg, "svg", "", "directory for plots")
 	set.StringVar(&f.data, "data", "", "directory for the servers' data; default: a temporary one")
 	set.BoolVar(&f.quick, "quick", false, "one round of short measures")
-	set.BoolVar(&f.install, "install", true, "build servers that are missing, and as root install their packages")
+	set.BoolVar(&f.install, "install", true,
+		"build servers that are missing, and as root install their packages")
 	set.IntVar(&f.rounds, "rounds", 3, "rounds; what counts is the median")
 	set.DurationVar(&f.span, "for", 25*time.Minute, "the most time that all may take")
 	err = set.Parse(args)
@@ -88,11 +90,16 @@ func command(ctx context.Context, args []string, out, progress io.Writer) (err e
 	if err := os.Chmod(dir, 0o711); err != nil { // a server may run as another user
 		return err
 	}
-	b := &bench{settings: thorough(), dir: dir, rounds: f.rounds, deadline: time.Now().Add(f.span), progress: progress}
+	b := &bench{
+		settings: thorough(), dir: dir, rounds: f.rounds,
+		deadline: time.Now().Add(f.span), progress: progress,
+	}
 	if f.quick {
 		b.settings, b.rounds = quick(), 1
 	}
-	b.store = &store{cache: filepath.Join(cache, "holdfast-peers"), dir: dir, install: f.install, tell: b.say}
+	b.store = &store{
+		cache: filepath.Join(cache, "holdfast-peers"), dir: dir, install: f.install, tell: b.say,
+	}
 	b.report.Command = strings.Join(append([]string{"go run ."}, args...), " ")
 	b.report.Began = time.Now()
 	if b.report.Machine, err = machine(dir); err != nil {

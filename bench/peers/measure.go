@@ -19,11 +19,17 @@ type settings struct {
 }
 
 func thorough() settings {
-	return settings{500 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Second, 4 * time.Second}
+	return settings{
+		warm: 500 * time.Millisecond, span: 2 * time.Second, rest: 5 * time.Second,
+		gapAhead: time.Second, gapSpan: 4 * time.Second,
+	}
 }
 
 func quick() settings {
-	return settings{200 * time.Millisecond, 500 * time.Millisecond, time.Second, 500 * time.Millisecond, 3 * time.Second}
+	return settings{
+		warm: 200 * time.Millisecond, span: 500 * time.Millisecond, rest: time.Second,
+		gapAhead: 500 * time.Millisecond, gapSpan: 3 * time.Second,
+	}
 }
 
 const (
@@ -52,7 +58,9 @@ type trial struct {
 }
 
 // try measures one system on a fresh cluster, and ends all of it.
-func try(ctx context.Context, s settings, c contestant, dir string, tell func(string, ...any)) (_ result, err error) {
+func try(
+	ctx context.Context, s settings, c contestant, dir string, tell func(string, ...any),
+) (_ result, err error) {
 	t := &trial{settings: s, contestant: c, tell: tell}
 	t.System, t.Figures = c.name, make(map[string]float64)
 	dir, err = os.MkdirTemp(dir, c.name+"-")
@@ -161,7 +169,9 @@ func (t *trial) loads(ctx context.Context) error {
 }
 
 // load lets callers do pairs; cpu is what servers and client took for it.
-func (t *trial) load(ctx context.Context, callers int, shared bool) (a answer, cpu time.Duration, err error) {
+func (t *trial) load(
+	ctx context.Context, callers int, shared bool,
+) (a answer, cpu time.Duration, err error) {
 	what := "a lock each"
 	if shared {
 		what = "one lock"
@@ -172,7 +182,9 @@ func (t *trial) load(ctx context.Context, callers int, shared bool) (a answer, c
 		return a, 0, err
 	}
 	before, _ := measureUsage(t.pids(true)) // without /proc the figure is left out
-	a, err = seat.ask(ctx, order{Op: opLoad, Callers: callers, Shared: shared, Warm: t.warm, Span: t.span})
+	a, err = seat.ask(ctx, order{
+		Op: opLoad, Callers: callers, Shared: shared, Warm: t.warm, Span: t.span,
+	})
 	if err != nil {
 		return a, 0, err
 	}
@@ -182,7 +194,8 @@ func (t *trial) load(ctx context.Context, callers int, shared bool) (a answer, c
 		t.Error = a.FirstErr
 	}
 	if a.Grants == 0 {
-		return a, 0, fmt.Errorf("%d callers with %s: no grant, %d failed: %s", callers, what, a.Failed, a.FirstErr)
+		return a, 0, fmt.Errorf("%d callers with %s: no grant, %d failed: %s",
+			callers, what, a.Failed, a.FirstErr)
 	}
 	return a, after.cpu - before.cpu, nil
 }
@@ -204,7 +217,9 @@ func (t *trial) failover(ctx context.Context) error {
 	survivors := t.survivors(victim)
 	var answers []func() (answer, error)
 	for _, s := range t.seats {
-		get := s.begin(ctx, order{Op: opLoad, Callers: gapCallers / len(t.seats), Stamps: true, Span: span, Patience: gapPatient})
+		get := s.begin(ctx, order{
+			Op: opLoad, Callers: gapCallers / len(t.seats), Stamps: true, Span: span, Patience: gapPatient,
+		})
 		if slices.Contains(survivors, s) {
 			answers = append(answers, get)
 		}

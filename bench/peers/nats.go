@@ -44,7 +44,8 @@ func (n *natsSystem) start(_ context.Context, dir string) (*cluster, error) {
 	c := &cluster{addrs: addrs[:3], goodbye: syscall.SIGTERM}
 	for i := range 3 {
 		config := filepath.Join(dir, fmt.Sprintf("nats-%d.conf", i))
-		text := fmt.Sprintf("server_name: s%d\nlisten: %q\njetstream { store_dir: %q, sync_interval: always }\n"+
+		text := fmt.Sprintf("server_name: s%d\nlisten: %q\n"+
+			"jetstream { store_dir: %q, sync_interval: always }\n"+
 			"cluster { name: peers, listen: %q, routes: [ %s ] }\n",
 			i, addrs[i], filepath.Join(dir, fmt.Sprint(i)), addrs[3+i], strings.Join(routes, ", "))
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

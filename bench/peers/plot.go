@@ -47,12 +47,15 @@ func (p plot) svg() string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
 		`font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="%s">`+"\n",
 		plotWidth, top+len(p.rows)*rowHeight, html.EscapeString(p.title))
-	b.WriteString("<style>text{fill:#24292f}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}</style>\n")
-	fmt.Fprintf(&b, `<text x="8" y="24" font-size="16" font-weight="600">%s, %s</text>`+"\n", html.EscapeString(p.title), html.EscapeString(p.unit))
+	b.WriteString("<style>text{fill:#24292f}" +
+		"@media(prefers-color-scheme:dark){text{fill:#e6edf3}}</style>\n")
+	fmt.Fprintf(&b, `<text x="8" y="24" font-size="16" font-weight="600">%s, %s</text>`+"\n",
+		html.EscapeString(p.title), html.EscapeString(p.unit))
 	if len(p.series) > 1 {
 		for i, name := range p.series {
 			x := plotLeft + i*150
-			fmt.Fprintf(&b, `<rect x="%d" y="38" width="12" height="12" fill="%s"/><text x="%d" y="49">%s</text>`+"\n",
+			fmt.Fprintf(&b, `<rect x="%d" y="38" width="12" height="12" fill="%s"/>`+
+				`<text x="%d" y="49">%s</text>`+"\n",
 				x, shade(i), x+18, html.EscapeString(name))
 		}
 	}
@@ -77,6 +80,7 @@ func bar(b *strings.Builder, y int, v, highest float64, fill string) {
 		return
 	}
 	width := math.Max(1, v/highest*(plotWidth-plotLeft-plotRight))
-	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/><text x="%.1f" y="%d">%s</text>`+"\n",
+	fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`+
+		`<text x="%.1f" y="%d">%s</text>`+"\n",
 		plotLeft, y, width, barHeight-2, fill, plotLeft+width+6, y+12, number(v))
 }

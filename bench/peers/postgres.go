@@ -45,12 +45,14 @@ func (p *postgresSystem) start(ctx context.Context, dir string) (*cluster, error
 		return nil, err
 	}
 	data := filepath.Join(home, "data")
-	initdb := exec.Command(p.initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	initdb := exec.Command(p.initdb, "-D", data, "-U", "postgres", "-A", "trust",
+		"-E", "UTF8", "--no-locale", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = home, &syscall.SysProcAttr{Credential: as}
 	if err := run(ctx, initdb, dir); err != nil {
 		return nil, err
 	}
-	c := &cluster{addrs: addrs, goodbye: syscall.SIGQUIT} // it ends at once, and frees its shared memory
+	// SIGQUIT ends it at once, and it frees its shared memory.
+	c := &cluster{addrs: addrs, goodbye: syscall.SIGQUIT}
 	cmd := exec.Command(p.program, "-D", data, "-p", port(addrs[0]), "-h", "127.0.0.1", "-k", home,
 		"-c", "max_connections=100", "-c", "autovacuum=off")
 	cmd.Dir, cmd.SysProcAttr = home, &syscall.SysProcAttr{Credential: as}
@@ -82,7 +84,8 @@ func dialPostgres(addrs []string) (locks, error) {
 
 func (p *postgresLocks) leads() bool { return true }
 
-func (p *postgresLocks) Close() error { return nil } // the process ends, and its connections with it
+// Close leaves the connections to the end of the process.
+func (p *postgresLocks) Close() error { return nil }
 
 func (p *postgresLocks) caller(context.Context, bool) (caller, error) {
 	c := &p.conns[(p.next.Add(1)-1)%postgresConns]
@@ -91,7 +94,9 @@ func (p *postgresLocks) caller(context.Context, bool) (caller, error) {
 		_, _ = h.Write([]byte(name)) // it never fails
 		key := int64(h.Sum64())
 		err := c.do(ctx, p.dsn, "SELECT pg_advisory_lock($1)", key)
-		return func(ctx context.Context) error { return c.do(ctx, p.dsn, "SELECT pg_advisory_unlock($1)", key) }, err
+		return func(ctx context.Context) error {
+			return c.do(ctx, p.dsn, "SELECT pg_advisory_unlock($1)", key)
+		}, err
 	}, nil
 }
 

@@ -72,7 +72,9 @@ func dialRedis(addrs []string) (locks, error) {
 	var pools []redsyncredis.Pool
 	for _, addr := range addrs {
 		// A connection for each of up to 256 callers; the others wait for one.
-		c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 256, MaxRetries: -1, PoolTimeout: callMax})
+		c := redis.NewClient(&redis.Options{
+			Addr: addr, PoolSize: 256, MaxRetries: -1, PoolTimeout: callMax,
+		})
 		r.clients = append(r.clients, c)
 		pools = append(pools, goredis.NewPool(c))
 	}
@@ -102,7 +104,9 @@ func (r *redisLocks) caller(context.Context, bool) (caller, error) {
 
 // obtain acquires by redislock, whose waiters poll.
 func (r *redisLocks) obtain(ctx context.Context, name string) (func(context.Context) error, error) {
-	l, err := r.one.Obtain(ctx, name, redisTTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(pollWait)})
+	l, err := r.one.Obtain(ctx, name, redisTTL, &redislock.Options{
+		RetryStrategy: redislock.LinearBackoff(pollWait),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +115,8 @@ func (r *redisLocks) obtain(ctx context.Context, name string) (func(context.Cont
 
 // redlock acquires by redsync, whose waiters poll.
 func (r *redisLocks) redlock(ctx context.Context, name string) (func(context.Context) error, error) {
-	m := r.several.NewMutex(name, redsync.WithExpiry(redisTTL), redsync.WithTries(int(callMax/pollWait)),
-		redsync.WithRetryDelay(pollWait))
+	m := r.several.NewMutex(name, redsync.WithExpiry(redisTTL),
+		redsync.WithTries(int(callMax/pollWait)), redsync.WithRetryDelay(pollWait))
 	if err := m.LockContext(ctx); err != nil {
 		return nil, err
 	}

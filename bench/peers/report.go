@@ -39,15 +39,17 @@ func machine(dir string) (string, error) {
 	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		kernel = strings.TrimSpace(string(text))
 	}
-	return fmt.Sprintf("%d cores, %s/%s, kernel %s, %s, fsync p50 %s ms", runtime.NumCPU(), runtime.GOOS,
-		runtime.GOARCH, kernel, runtime.Version(), number(milliseconds(fsync))), nil
+	return fmt.Sprintf("%d cores, %s/%s, kernel %s, %s, fsync p50 %s ms",
+		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, kernel, runtime.Version(),
+		number(milliseconds(fsync))), nil
 }
 
 // markdown prints the tables.
 func (r *report) markdown(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "`%s`, %s: %s.\n\nA figure is the median of the rounds. In brackets is the median of its ratios to %s "+
-		"in the same round, and their lowest and highest.\n", r.Command, r.Began.Format(time.DateOnly), r.Machine, baseline)
+	fmt.Fprintf(&text, "`%s`, %s: %s.\n\n", r.Command, r.Began.Format(time.DateOnly), r.Machine)
+	fmt.Fprintf(&text, "A figure is the median of the rounds. In brackets is the median of its "+
+		"ratios to %s in the same round, and their lowest and highest.\n", baseline)
 	for _, g := range groups() {
 		r.table(&text, g)
 	}

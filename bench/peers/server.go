@@ -74,6 +74,9 @@ func (s *server) end(sig os.Signal) {
 // printed is the end of what the server has printed.
 func (s *server) printed() string {
 	const end = 1500
+	if s.output == "" {
+		return ""
+	}
 	text, err := os.ReadFile(s.output)
 	if err != nil {
 		return err.Error()

@@ -68,7 +68,8 @@ func choose(all []contestant, only string) ([]contestant, error) {
 		}
 		wanted[name] = true
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(c contestant) bool { return !wanted[c.name] }), nil
+	unwanted := func(c contestant) bool { return !wanted[c.name] }
+	return slices.DeleteFunc(slices.Clone(all), unwanted), nil
 }
 
 func names(all []contestant) (list []string) {
@@ -145,7 +146,11 @@ func (c *cluster) seat(ctx context.Context) (found *seat, err error) {
 func (c *cluster) seatOfLeader(ctx context.Context) (at int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
-	err = await(ctx, c.servers, func(ctx context.Context) error {
+	processes := slices.Clone(c.servers)
+	for _, s := range c.seats {
+		processes = append(processes, &server{Process: s.Process})
+	}
+	err = await(ctx, processes, func(ctx context.Context) error {
 		at = -1
 		for i, s := range c.seats {
 			a, err := s.ask(ctx, order{Op: opLeads})

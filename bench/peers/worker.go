@@ -151,7 +151,8 @@ func (w *worker) load(ctx context.Context, o order, a *answer) error {
 		}
 	}
 	from := time.Now().Add(o.Warm)
-	l := &window{order: o, from: from, to: from.Add(o.Span), prefix: strconv.FormatInt(from.UnixNano(), 36)}
+	prefix := strconv.FormatInt(from.UnixNano(), 36)
+	l := &window{order: o, from: from, to: from.Add(o.Span), prefix: prefix}
 	var all sync.WaitGroup
 	for i, call := range calls {
 		all.Go(func() { l.callFor(ctx, i, call) })
@@ -222,7 +223,9 @@ func (l *window) name(i, failures int) string {
 }
 
 // pair acquires and releases a lock; granted is zero if it was not.
-func (l *window) pair(ctx context.Context, call caller, name string) (granted time.Time, err error) {
+func (l *window) pair(
+	ctx context.Context, call caller, name string,
+) (granted time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.Patience, callMax))
 	defer cancel()
 	release, err := call(ctx, name)

@@ -48,7 +48,8 @@ func (z *zookeeperSystem) start(_ context.Context, dir string) (*cluster, error)
 		}
 		config := filepath.Join(data, "zoo.cfg")
 		text := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=4\nadmin.enableServer=false\n"+
-			"4lw.commands.whitelist=srvr\nmaxClientCnxns=0\ndataDir=%s\nclientPortAddress=127.0.0.1\nclientPort=%s\n%s",
+			"4lw.commands.whitelist=srvr\nmaxClientCnxns=0\ndataDir=%s\n"+
+			"clientPortAddress=127.0.0.1\nclientPort=%s\n%s",
 			data, port(addrs[i]), members.String())
 		err := errors.Join(os.WriteFile(config, []byte(text), 0o600),
 			os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600))
@@ -105,7 +106,8 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 func dialZookeeper(addrs []string) (locks, error) {
-	conn, events, err := zk.Connect(addrs, 4*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	conn, events, err := zk.Connect(addrs, 4*time.Second,
+		zk.WithLogger(silent{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}
