@@ -110,10 +110,21 @@ func command(ctx context.Context, args []string, out, progress io.Writer) (err e
 	if err = b.obtain(limited, chosen); err == nil {
 		err = b.run(limited)
 	}
+	switch {
+	case ctx.Err() != nil:
+		err = errors.New("interrupted")
+	case limited.Err() != nil:
+		err = fmt.Errorf("not all was measured within %v", f.span)
+	}
 	if err != nil && len(b.report.Results) == 0 {
 		return err
 	}
-	err = errors.Join(err, b.report.markdown(out))
+	return errors.Join(err, b.write(f, out))
+}
+
+// write prints the report and writes its files.
+func (b *bench) write(f flags, out io.Writer) error {
+	err := b.report.markdown(out)
 	if f.json != "" {
 		err = errors.Join(err, b.report.writeJSON(f.json))
 	}

@@ -53,7 +53,7 @@ func (p *postgresSystem) start(ctx context.Context, dir string) (*cluster, error
 	}
 	// SIGQUIT ends it at once, and it frees its shared memory.
 	c := &cluster{addrs: addrs, goodbye: syscall.SIGQUIT}
-	cmd := exec.Command(p.program, "-D", data, "-p", port(addrs[0]), "-h", "127.0.0.1", "-k", home,
+	cmd := exec.Command(p.program, "-D", data, "-p", port(addrs[0]), "-h", "127.0.0.1", "-k", "",
 		"-c", "max_connections=100", "-c", "autovacuum=off")
 	cmd.Dir, cmd.SysProcAttr = home, &syscall.SysProcAttr{Credential: as}
 	s, err := launch(cmd, dir)

@@ -28,7 +28,19 @@ func (z *zookeeperSystem) obtain(ctx context.Context, s *store) (err error) {
 	if _, err = s.installed(ctx, "zookeeper.jar", []string{place}, "libzookeeper-java"); err != nil {
 		return err
 	}
-	z.classes = place + "/*"
+	// Not all of the directory: two of its libraries for logging refuse to be loaded together.
+	var jars []string
+	for _, name := range []string{
+		"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "metrics-core", "netty-*",
+		"snappy-java", "commons-io", "commons-cli",
+	} {
+		found, err := filepath.Glob(filepath.Join(place, name+".jar"))
+		if err != nil {
+			return err
+		}
+		jars = append(jars, found...)
+	}
+	z.classes = strings.Join(jars, string(filepath.ListSeparator))
 	return nil
 }
 
@@ -56,7 +68,7 @@ func (z *zookeeperSystem) start(_ context.Context, dir string) (*cluster, error)
 		if err != nil {
 			return c, err
 		}
-		s, err := launch(exec.Command(z.java, "-Xmx512m", "-cp", z.classes,
+		s, err := launch(exec.Command(z.java, "-Xmx512m", "-Dzookeeper.jmx.log4j.disable=true", "-cp", z.classes,
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", config), dir)
 		if err != nil {
 			return c, err
