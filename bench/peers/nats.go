@@ -134,6 +134,14 @@ func (n *natsLocks) bucket(ctx context.Context) (kv jetstream.KeyValue, err erro
 	return n.kv, err
 }
 
+// natsTaken reports whether a key is there. Its client knows one of the two codes for that.
+func natsTaken(err error) bool {
+	const wrongLastSequence = 10164
+	var answer *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) ||
+		errors.As(err, &answer) && answer.ErrorCode == wrongLastSequence
+}
+
 // caller creates a key and deletes it, as the documents of NATS advise. Waiters poll.
 func (n *natsLocks) caller(ctx context.Context, _ bool) (caller, error) {
 	kv, err := n.bucket(ctx)
@@ -148,7 +156,7 @@ func (n *natsLocks) caller(ctx context.Context, _ bool) (caller, error) {
 					return kv.Delete(ctx, name, jetstream.LastRevision(revision))
 				}, nil
 			}
-			if !errors.Is(err, jetstream.ErrKeyExists) {
+			if !natsTaken(err) {
 				return nil, err
 			}
 			select {

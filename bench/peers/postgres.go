@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -52,7 +53,7 @@ func (p *postgresSystem) start(ctx context.Context, dir string) (*cluster, error
 		return nil, err
 	}
 	// SIGQUIT ends it at once, and it frees its shared memory.
-	c := &cluster{addrs: addrs, goodbye: syscall.SIGQUIT}
+	c := &cluster{addrs: addrs, goodbye: syscall.SIGQUIT, began: time.Now()}
 	cmd := exec.Command(p.program, "-D", data, "-p", port(addrs[0]), "-h", "127.0.0.1", "-k", "",
 		"-c", "max_connections=100", "-c", "autovacuum=off")
 	cmd.Dir, cmd.SysProcAttr = home, &syscall.SysProcAttr{Credential: as}

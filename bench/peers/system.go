@@ -107,6 +107,7 @@ type cluster struct {
 	seats    []*seat
 	embedded bool
 	addrs    []string
+	began    time.Time      // after what is done once for all starts; zero: there was nothing of that
 	goodbye  syscall.Signal // ends a server in good order; 0 is SIGKILL
 }
 

@@ -141,7 +141,8 @@ func (w *worker) first(ctx context.Context) error {
 	}
 }
 
-// load lets callers acquire and release for a while. What ends in the window counts.
+// load lets callers acquire and release for a while. What ends in the window counts. Each caller
+// makes a pair before the window is opened, as its first makes connections and parents of names.
 func (w *worker) load(ctx context.Context, o order, a *answer) error {
 	calls := make([]caller, o.Callers)
 	for i := range calls {
@@ -150,14 +151,13 @@ func (w *worker) load(ctx context.Context, o order, a *answer) error {
 			return err
 		}
 	}
-	from := time.Now().Add(o.Warm)
-	prefix := strconv.FormatInt(from.UnixNano(), 36)
-	l := &window{order: o, from: from, to: from.Add(o.Span), prefix: prefix}
-	var all sync.WaitGroup
-	for i, call := range calls {
-		all.Go(func() { l.callFor(ctx, i, call) })
+	l := &window{order: o, prefix: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	if !o.Stamps { // the parent knows when it began
+		l.each(calls, func(i int, call caller) { _, _ = l.pair(ctx, call, l.name(i, 0)) })
 	}
-	all.Wait()
+	l.from = time.Now().Add(o.Warm)
+	l.to = l.from.Add(o.Span)
+	l.each(calls, func(i int, call caller) { l.callFor(ctx, i, call) })
 	slices.Sort(l.times)
 	a.Grants, a.Failed, a.GrantedAt = l.grants, l.failed, l.stamps
 	if l.first != nil {
@@ -181,13 +181,22 @@ type window struct {
 	first  error
 }
 
+// each lets all callers do something at once, and waits for them.
+func (l *window) each(calls []caller, do func(int, caller)) {
+	var all sync.WaitGroup
+	for i, call := range calls {
+		all.Go(func() { do(i, call) })
+	}
+	all.Wait()
+}
+
 // callFor is one caller. After a failure, which may have left its lock held, it goes on with
 // another.
 func (l *window) callFor(ctx context.Context, i int, call caller) {
 	var times []time.Duration
 	var stamps []int64
 	grants, failed := 0, 0
-	name := l.name(i, failed)
+	name := l.name(i, 0)
 	var first error
 	for began := time.Now(); began.Before(l.to) && ctx.Err() == nil; began = time.Now() {
 		granted, err := l.pair(ctx, call, name)
@@ -268,7 +277,7 @@ func sit(s startup) (*seat, error) {
 // begin gives an order. The function that it returns waits for the answer.
 func (s *seat) begin(ctx context.Context, o order) func() (answer, error) {
 	if o.Limit == 0 {
-		o.Limit = o.Warm + o.Span + 2*callMax
+		o.Limit = o.Warm + o.Span + 3*callMax
 	}
 	answered := s.Begin(o)
 	return func() (answer, error) {
