@@ -23,7 +23,7 @@ const (
 	keyFirst   = "first"
 	keyRestCPU = "rest-cpu"
 	keyRSS     = "rss"
-	keyPSS     = "pss"
+	keyOwn     = "own"
 	keyPairCPU = "pair-cpu"
 )
 
@@ -61,7 +61,7 @@ func groups() []group {
 		{"killed", "The leader is killed: longest time without a grant", []metric{{keyGap, "gap", "ms"}}},
 		{"rest", "All servers together, at rest", []metric{
 			{keyFirst, "start to the first lock", "ms"}, {keyRestCPU, "processor", "% of a core"},
-			{keyRSS, "RSS", "MB"}, {keyPSS, "PSS", "MB"},
+			{keyRSS, "RSS", "MB"}, {keyOwn, "memory without programs", "MB"},
 		}},
 	}
 }

@@ -18,7 +18,7 @@ func example() *report {
 		return result{System: system, Round: round, Figures: figures}
 	}
 	alone := result{System: "zookeeper", Round: 4, Figures: map[string]float64{keyP50: 7}}
-	alone.Failed, alone.Error, alone.Others = 2, "no <quorum>", 0.5
+	alone.Failed, alone.Error, alone.Others, alone.Down = 2, "no <quorum>", 0.5, true
 	all := contestants()
 	return &report{
 		Command: "go run . -rounds 3", Machine: "2 cores", systems: all[:3],
@@ -90,7 +90,7 @@ func TestTheReportIsMarkdownWithARowForEachSystem(t *testing.T) {
 		"| system | calls in | p50, ms | p99, ms |\n|---|---|---|---|\n",
 		"| holdfast ×3, disk | raft leader | 1.00 | – |\n",
 		"| etcd ×3, Mutex | client | 3.00 (2.00×, 1.50–3.00) | – |\n",
-		"ZooKeeper ×3, Lock: 2 pairs failed", "others took up to 0.5 processors",
+		"ZooKeeper ×3, Lock: 2 pairs failed", "for as long as was measured, in 1 of the rounds", "others took up to 0.5 processors",
 		"Left out: NATS: not on this machine.", "Left out in round 2: Postgres: start: no.",
 	} {
 		if !strings.Contains(text.String(), want) {

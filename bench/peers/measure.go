@@ -45,6 +45,7 @@ type result struct {
 	Figures map[string]float64 `json:"figures"`          // by a metric's key, in its unit
 	Failed  int                `json:"failed,omitempty"` // pairs, in all loads but that of fail-over
 	Error   string             `json:"error,omitempty"`  // the first of those
+	Down    bool               `json:"down,omitempty"`   // no grant from the kill to the measure's end
 	Others  float64            `json:"others"`           // processors that others took while it rested
 }
 
@@ -142,7 +143,7 @@ func (t *trial) atRest(ctx context.Context) error {
 	t.Others = max(0, (allAfter-allBefore-used).Seconds()/t.rest.Seconds())
 	t.Figures[keyRestCPU] = 100 * used.Seconds() / t.rest.Seconds()
 	t.Figures[keyRSS] = float64(after.resident) / (1 << 20)
-	t.Figures[keyPSS] = float64(after.share) / (1 << 20)
+	t.Figures[keyOwn] = float64(after.own) / (1 << 20)
 	return errors.Join(err, err1)
 }
 
@@ -243,8 +244,9 @@ func (t *trial) failover(ctx context.Context) error {
 		}
 		grants = append(grants, a.GrantedAt...)
 	}
-	gap := longestGap(grants, killed.UnixNano(), began.Add(span).UnixNano())
-	t.Figures[keyGap] = milliseconds(gap)
+	end := began.Add(span)
+	gap := longestGap(grants, killed.UnixNano(), end.UnixNano())
+	t.Figures[keyGap], t.Down = milliseconds(gap), gap >= end.Sub(killed)
 	return nil
 }
 

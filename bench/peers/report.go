@@ -54,10 +54,13 @@ func (r *report) markdown(to io.Writer) error {
 		r.table(&text, g)
 	}
 	for _, c := range r.systems {
-		failed, first, others := 0, "", 0.0
+		failed, first, others, down := 0, "", 0.0, 0
 		for _, x := range r.Results {
 			if x.System == c.name {
 				failed, others = failed+x.Failed, max(others, x.Others)
+				if x.Down {
+					down++
+				}
 				if first == "" {
 					first = x.Error
 				}
@@ -65,6 +68,10 @@ func (r *report) markdown(to io.Writer) error {
 		}
 		if failed > 0 {
 			fmt.Fprintf(&text, "\n%s: %d pairs failed, the first with %q.\n", c.title, failed, first)
+		}
+		if down > 0 {
+			fmt.Fprintf(&text, "\n%s: no grant after the kill, for as long as was measured, in %d of the rounds.\n",
+				c.title, down)
 		}
 		if others > 0.2 {
 			fmt.Fprintf(&text, "\n%s: others took up to %.1f processors meanwhile.\n", c.title, others)

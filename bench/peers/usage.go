@@ -13,7 +13,7 @@ import (
 type usage struct {
 	cpu      time.Duration // user and system
 	resident int64         // bytes; pages that several have count for each
-	share    int64         // bytes; pages that several have are divided among them
+	own      int64         // bytes without those of files, such as programs; divided among sharers
 }
 
 // tick is the unit of processor time in /proc, the same on all systems that Go runs on.
@@ -44,8 +44,8 @@ func measureUsage(roots []int) (u usage, err error) {
 		for p := pid; p > 1; p = parents[p] {
 			if wanted[p] {
 				u.cpu += times[pid]
-				resident, share := memory(pid)
-				u.resident, u.share = u.resident+resident, u.share+share
+				resident, own := memory(pid)
+				u.resident, u.own = u.resident+resident, u.own+own
 				break
 			}
 		}
@@ -72,8 +72,8 @@ func parseStat(text string) (pid, parent int, cpu time.Duration, ok bool) {
 	return pid, parent, time.Duration(user+system) * tick, ok
 }
 
-// memory is the resident memory of a process, and its share of it.
-func memory(pid int) (resident, share int64) {
+// memory is the resident memory of a process, and what of it is no page of a file.
+func memory(pid int) (resident, own int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
 		return 0, 0
@@ -84,12 +84,13 @@ func memory(pid int) (resident, share int64) {
 		case strings.HasPrefix(line, "Rss:"):
 			_, _ = fmt.Sscan(line[4:], &kilobytes)
 			resident = kilobytes << 10
-		case strings.HasPrefix(line, "Pss:"):
-			_, _ = fmt.Sscan(line[4:], &kilobytes)
-			share = kilobytes << 10
+		case strings.HasPrefix(line, "Pss_Anon:"), strings.HasPrefix(line, "Pss_Shmem:"):
+			_, rest, _ := strings.Cut(line, ":")
+			_, _ = fmt.Sscan(rest, &kilobytes)
+			own += kilobytes << 10
 		}
 	}
-	return resident, share
+	return resident, own
 }
 
 // busy is the processor time that the machine has spent on anything, over all cores.
