@@ -84,10 +84,10 @@ func (f *fleet) demand(ctx context.Context, node int, order func(string), want s
 	mark := f.mark()
 	order(orderWrite)
 	l, ok := f.seen(ctx, mark, func(l story.Line) bool { return l.Node == node && strings.HasPrefix(l.Text, story.LateWrite) })
-	got, text, _ := strings.Cut(l.Text, "; token ")
-	if !ok || got != want {
+	if !ok || !strings.HasPrefix(l.Text, want) {
 		f.wrong(node, "a write beside a recovered group: %q, want %q", l.Text, want)
 	}
+	_, text, _ := strings.Cut(l.Text, "; token ")
 	_, _ = fmt.Sscan(text, &token)
 	return token
 }
@@ -153,7 +153,7 @@ func (p *process) writeLate() {
 		p.note(story.LateWrite + err.Error())
 		return
 	}
-	err = p.resource.guardedly(workload.Within(resourceLimit), l.Token(), func() error {
+	err = p.resource.guardedly(workload.Within(earlyLimit), l.Token(), func() error {
 		n, err := last(p.resource.guarded)
 		if err != nil {
 			return err
@@ -164,6 +164,8 @@ func (p *process) writeLate() {
 	text := story.LateWritten
 	switch {
 	case errors.Is(err, fence.ErrStale) && l.Valid():
+		text = story.LateValid
+	case errors.Is(err, fence.ErrStale):
 		text = story.LateStale
 	case err != nil:
 		text = story.LateWrite + err.Error()

@@ -45,7 +45,7 @@ func Text(v story.Verdict) string {
 	line("told", "%d changes to those who watch, %d times that some are missing, %d leaders and vacancies to those who observe", n.Told-n.Resyncs, n.Resyncs, n.Observed)
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)
-	line("recovered", "beside the group that lived on: %d of its holders were shut out by their tokens", f.ShutOut)
+	line("recovered", "beside the group that lived on: %d of its holders had valid leases, and were shut out by their tokens", f.ShutOut)
 	line("lateness", "%d grants after a lost lease, with a majority or without: %s", n.Late.Count, n.Late.String())
 	for i := range v.Run.Nodes {
 		if d, ok := v.Recovery[i]; ok {
