@@ -53,7 +53,8 @@ type RecoverConfig struct {
 	From io.Reader
 	// AllStopped says that no process of the former group runs, wherever it is: the recovered group
 	// grants locks at once. Default: it grants none until the longest lease of the former group
-	// (Config.MaxTTL) has ended, counted from the opening of its first node; a restart counts anew.
+	// (Config.MaxTTL, as the source has it or the nodes that open it, whichever is longer) has ended,
+	// counted from the opening of its first node; a restart counts anew.
 	AllStopped bool
 	// TokenFloor is the highest token that a resource has seen. Tokens are above it, above the
 	// counter of the former group, and above this machine's clock. Optional.
@@ -86,7 +87,7 @@ type RecoverReport struct {
 	Complete     bool          // nothing that the former group has acknowledged is missing
 	Unconfirmed  bool          // the backup was written by a node without a majority
 	Token        Token         // every token of the recovered group is higher
-	Wait         time.Duration // after the opening of the first node, before the first grant
+	Wait         time.Duration // after the opening of the first node, before the first grant; Config.MaxTTL there, if that is longer
 	Names        int           // locks that have a value or rest
 	Keys         int           // finished Once keys
 }

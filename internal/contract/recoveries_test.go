@@ -16,6 +16,7 @@ import (
 type outlived struct {
 	*sim.Sim
 	holder *holdfast.Lease // of "lock", on node 0
+	bound  time.Duration   // Config.MaxTTL of what is opened next
 	backup bytes.Buffer
 }
 
@@ -23,9 +24,9 @@ const longest = time.Minute // of the TTLs
 
 func outlive(t *testing.T, f func(t *testing.T, o *outlived)) {
 	t.Helper()
-	o := new(outlived)
+	o := &outlived{bound: longest}
 	config := func(i int, cfg *holdfast.Config) {
-		cfg.MaxTTL = longest
+		cfg.MaxTTL = o.bound
 		if i == 3 {
 			cfg.Restore, cfg.Bootstrap = &o.backup, 1
 		}
@@ -120,6 +121,29 @@ func TestARecoveryTooEarlyGrantsNothingWhileAFormerHolderIsValid(t *testing.T) {
 		}
 		if got := get(t, o.Node(3).Cluster(), "long"); got.Token() <= l.Token() {
 			t.Errorf("token %d after %d", got.Token(), l.Token())
+		}
+	})
+}
+
+// The fleet was given a longer MaxTTL after the backup was written, which knows nothing of that: a lease
+// of the former group may outlive the bound in the backup. The node that opens it has the present
+// configuration, and the group waited for the shorter time all the same: two holders were valid.
+func TestARecoveryFromBeforeALongerMaxTTLWaitsForTheLongerOne(t *testing.T) {
+	t.Parallel()
+	outlive(t, func(t *testing.T, o *outlived) {
+		o.bound = 10 * longest
+		for _, n := range o.Nodes() {
+			n.Restart()
+			n.Ready()
+		}
+		l := get(t, o.Node(0).Cluster(), "long", holdfast.WithTTL(o.bound))
+		o.Node(1).Kill()
+		o.Node(2).Kill()
+		n := o.Add()
+		n.Open()
+		got, err := n.Cluster().Acquire(until(2*o.bound), "long")
+		if err != nil || l.Valid() || got.Token() <= l.Token() {
+			t.Errorf("granted %v, %v, while the former lease has %v left", got, err, l.Remaining())
 		}
 	})
 }

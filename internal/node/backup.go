@@ -74,15 +74,17 @@ func (n *Node) restore(ctx context.Context) error {
 }
 
 // waited reports whether the leases of the group that this one was recovered from have ended: this
-// node has known the recovered group for so long.
+// node has known the recovered group for so long. What it was recovered from may be older than a
+// longer MaxTTL, which the nodes know that open it: the longest counts.
 func (p *pilot) waited(state *autopilot.State) bool {
 	if state.Info.Wait == 0 {
 		return true
 	}
+	wait := max(state.Info.Wait, state.Info.MaxTTL, p.n.cfg.MaxTTL)
 	now := p.n.clock.Now()
 	if p.recovered == 0 {
 		p.recovered = now
-		p.n.log.Warn("the group was recovered: it grants no lock before the leases of the former group have ended", "wait", state.Info.Wait.String())
+		p.n.log.Warn("the group was recovered: it grants no lock before the leases of the former group have ended", "wait", wait.String())
 	}
-	return time.Duration(now-p.recovered) >= state.Info.Wait
+	return time.Duration(now-p.recovered) >= wait
 }
