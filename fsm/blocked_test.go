@@ -37,22 +37,24 @@ func TestACallerIsRefusedOnlyIfNoPermitCanComeBack(t *testing.T) {
 	}
 }
 
+// permit asks for some permits of a semaphore.
+func permit(request uint64, limit, weight uint32) Acquire {
+	c := acquire(request, "permits")
+	c.Mode, c.Limit, c.Weight = Permit, limit, weight
+	return c
+}
+
 // Behind a waiter that takes more than can come back nobody is served, however little it wants.
 func TestWhoWaitsBehindAWaiterThatNobodyCanServeIsInItsCycle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	permit := func(request uint64, weight uint32) Acquire {
-		c := acquire(request, "permits")
-		c.Mode, c.Limit, c.Weight = Permit, 2, weight
-		return c
-	}
 	lock := b.must(acquire(1, "lock"), CodeGranted).Token
-	held := b.must(permit(2, 1), CodeGranted).Token
+	held := b.must(permit(2, 2, 1), CodeGranted).Token
 	inner := acquire(3, "lock")
 	inner.While = []uint64{held}
 	b.must(inner, CodeQueued)
-	b.must(permit(4, 2), CodeQueued)
-	c := permit(5, 1)
+	b.must(permit(4, 2, 2), CodeQueued)
+	c := permit(5, 2, 1)
 	c.While, c.Refuse = []uint64{lock}, true
 	b.must(c, CodeDeadlock)
 }
@@ -62,18 +64,13 @@ func TestWhoWaitsBehindAWaiterThatNobodyCanServeIsInItsCycle(t *testing.T) {
 func TestAHolderWaitsForItselfByTheLimitAfterAResize(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	permit := func(request uint64, weight uint32) Acquire {
-		c := acquire(request, "permits")
-		c.Mode, c.Limit, c.Weight = Permit, 3, weight
-		return c
-	}
-	held := b.must(permit(1, 1), CodeGranted).Token
+	held := b.must(permit(1, 3, 1), CodeGranted).Token
 	b.must(Resize{"permits", 2, b.m.Commands()}, CodeOK)
-	more := permit(2, 2)
+	more := permit(2, 3, 2)
 	more.While, more.Wait, more.Refuse = []uint64{held}, true, true
 	b.must(more, CodeDeadlock)
 	b.must(Resize{"permits", 4, b.m.Commands()}, CodeOK)
-	more = permit(3, 2)
-	more.Limit, more.While, more.Wait, more.Refuse = 4, []uint64{held}, true, true
+	more = permit(3, 4, 2)
+	more.While, more.Wait, more.Refuse = []uint64{held}, true, true
 	b.must(more, CodeGranted)
 }
