@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -78,7 +77,7 @@ func newFleet(ctx context.Context, s settings, kind string, onDisk bool) (_ *fle
 		f.dir = dir
 	}
 	if kind == kindEngine {
-		if f.base.Addrs, err = freePorts(votersOfFleet + 1); err != nil {
+		if f.base.Addrs, err = process.FreeAddrs(votersOfFleet + 1); err != nil {
 			return nil, err
 		}
 	}
@@ -130,18 +129,6 @@ func (f *fleet) cpu(ctx context.Context) (total time.Duration, err error) {
 		total, err = total+a.Figures.CPU, errors.Join(err, e)
 	}
 	return total, err
-}
-
-func freePorts(n int) (addrs []string, err error) {
-	for range n {
-		l, e := net.Listen("tcp", "127.0.0.1:0")
-		if e != nil {
-			return nil, e
-		}
-		defer func() { err = errors.Join(err, l.Close()) }()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 func (f *fleet) ready(ctx context.Context) error {

@@ -14,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 const (
@@ -31,7 +33,7 @@ func (e *etcdSystem) obtain(ctx context.Context, s *store) (err error) {
 }
 
 func (e *etcdSystem) start(_ context.Context, dir string) (*cluster, error) {
-	addrs, err := freeAddrs(6)
+	addrs, err := process.FreeAddrs(6)
 	if err != nil {
 		return nil, err
 	}

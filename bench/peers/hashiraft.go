@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // hashiraftSystem is three processes with hashicorp/raft and a small lock table. raft-boltdb syncs
@@ -22,7 +24,7 @@ type hashiraftSystem struct{}
 func (hashiraftSystem) obtain(context.Context, *store) error { return nil }
 
 func (hashiraftSystem) start(_ context.Context, dir string) (*cluster, error) {
-	addrs, err := freeAddrs(3)
+	addrs, err := process.FreeAddrs(3)
 	if err != nil {
 		return nil, err
 	}

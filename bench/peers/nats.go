@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 const (
@@ -33,7 +35,7 @@ func (n *natsSystem) obtain(ctx context.Context, s *store) (err error) {
 }
 
 func (n *natsSystem) start(_ context.Context, dir string) (*cluster, error) {
-	addrs, err := freeAddrs(6)
+	addrs, err := process.FreeAddrs(6)
 	if err != nil {
 		return nil, err
 	}

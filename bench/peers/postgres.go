@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/process"
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 // postgresConns are the connections of the client. A caller of a shared lock has one alone, as a
@@ -33,7 +36,7 @@ func (p *postgresSystem) obtain(ctx context.Context, s *store) (err error) {
 }
 
 func (p *postgresSystem) start(ctx context.Context, dir string) (*cluster, error) {
-	addrs, err := freeAddrs(1)
+	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +44,7 @@ func (p *postgresSystem) start(ctx context.Context, dir string) (*cluster, error
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return nil, err
 	}
-	as, err := runAs("postgres", home)
+	as, err := servers.RunAs(home, "postgres")
 	if err != nil {
 		return nil, err
 	}

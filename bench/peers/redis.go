@@ -14,6 +14,8 @@ import (
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // redisTTL is that of a lock, which nothing renews here: a pair is much shorter.
@@ -32,7 +34,7 @@ func (r *redisSystem) obtain(ctx context.Context, s *store) (err error) {
 }
 
 func (r *redisSystem) start(_ context.Context, dir string) (*cluster, error) {
-	addrs, err := freeAddrs(r.servers)
+	addrs, err := process.FreeAddrs(r.servers)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -127,20 +125,6 @@ func await(ctx context.Context, servers []*server, ask func(context.Context) err
 	}
 }
 
-// freeAddrs are addresses on which nothing listens. Another process may take one before its user
-// does.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, e := net.Listen("tcp", "127.0.0.1:0")
-		if e != nil {
-			return nil, e
-		}
-		defer func() { err = errors.Join(err, l.Close()) }()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
-}
-
 // port is that of an address.
 func port(addr string) string {
 	_, p, err := net.SplitHostPort(addr)
@@ -148,25 +132,4 @@ func port(addr string) string {
 		return addr
 	}
 	return p
-}
-
-// runAs makes a command run as the user that a package has installed, and gives that user a
-// directory. Servers such as Postgres refuse to run as root. Without root nothing changes.
-func runAs(name, dir string) (*syscall.Credential, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		u, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return nil, err
-	}
-	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	if err := errors.Join(err1, err2, os.Chown(dir, int(uid), int(gid))); err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // zookeeperSystem is three servers of ZooKeeper, which sync every commit.
@@ -45,7 +47,7 @@ func (z *zookeeperSystem) obtain(ctx context.Context, s *store) (err error) {
 }
 
 func (z *zookeeperSystem) start(_ context.Context, dir string) (*cluster, error) {
-	addrs, err := freeAddrs(9)
+	addrs, err := process.FreeAddrs(9)
 	if err != nil {
 		return nil, err
 	}

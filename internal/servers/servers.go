@@ -56,8 +56,17 @@ func newServer(name string, users ...string) (*Server, error) {
 	if s.dir, err = os.MkdirTemp("", "holdfast-"+name+"-"); err != nil {
 		return nil, err
 	}
+	if s.as, err = RunAs(s.dir, users...); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+// RunAs gives a directory to the first of the users that exists, "nobody" after all of them, and
+// returns whom to run as, if this process is root. Else it returns nil, and changes nothing.
+func RunAs(dir string, users ...string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
-		return s, nil
+		return nil, nil
 	}
 	for _, candidate := range append(users, "nobody") {
 		u, err := user.Lookup(candidate)
@@ -66,13 +75,12 @@ func newServer(name string, users ...string) (*Server, error) {
 		}
 		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
 		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-		if err := errors.Join(err1, err2, os.Chown(s.dir, int(uid), int(gid))); err != nil {
-			return nil, errors.Join(err, os.RemoveAll(s.dir))
+		if err := errors.Join(err1, err2, os.Chown(dir, int(uid), int(gid))); err != nil {
+			return nil, err
 		}
-		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		return s, nil
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
-	return nil, errors.Join(errors.New("no user to run as"), os.RemoveAll(s.dir))
+	return nil, errors.New("no user to run as")
 }
 
 // find answers where a program is.
