@@ -101,6 +101,7 @@ type Leader struct {
 	healthySince   map[uint64]lease.Instant // since when a replica has been heard and caught up
 	unseen         map[uint64]lease.Instant // since when gossip has not seen it
 	gone           map[string]lease.Instant // since when a known node has had no replica
+	had            map[string]bool          // the known nodes that have, or may have had, a replica
 	unknownRunning map[uint64]lease.Instant // since when a replica that runs has been no member
 	refused        map[uint64]lease.Instant // when the group refused to take a replica in
 	asks           map[string]uint64        // the replicas that candidates would have
@@ -137,7 +138,7 @@ func (l *Leader) Follow() {
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
 	l.refused = make(map[uint64]lease.Instant)
 	l.fresh, l.probes = make(map[string]bool), nil
-	l.leaving, l.agreed = nil, 0
+	l.leaving, l.agreed, l.had = nil, 0, make(map[string]bool)
 }
 
 // Note takes what the log says of the replicas of a node: an EventSilent, by a raft leader, or an
@@ -197,11 +198,11 @@ func (l *Leader) Report(s State, plan Plan, now lease.Instant) *fsm.Silent {
 // Complete reports whether the group may serve its first lock: as many nodes have met in it as its
 // founder wanted, and as many of them vote. It is the group's to say, not the Config of the node
 // that happens to be raft leader. Of two, one votes: there the other must have said Hello, and so
-// belong to this group and no other. Clients do not count: they are of no Bootstrap.
+// belong to this group and no other. A node without a replica does not count for that.
 func (s State) Complete() bool {
 	known := 0
 	for _, n := range s.Known {
-		if !n.Node.Bound() {
+		if s.Members.Has(n.Node.String()) {
 			known++
 		}
 	}
@@ -211,16 +212,25 @@ func (s State) Complete() bool {
 
 // Withdrawal is the command that withdraws the waiters of a node that has no replica any more: the
 // node may not be there to take a grant. Its grants stay until their TTL, since nothing proves that
-// its process is dead. It is for one node; false: for none now. A client never has a replica: its
-// waiters end with their session, and it is counted no more when it has had none for long. The
-// group knows it until it comes back.
+// its process is dead. It is for one node; false: for none now. A node that may be a client needs no
+// replica: its waiters end with their session. Without one it is counted no more, at once if it had a
+// replica and gossip does not see it, else when it has had none for long. The group knows it until it
+// comes back.
 func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
+	here, had := make(map[string]bool), make(map[string]bool)
+	for _, m := range s.Seen {
+		here[m.Node] = m.Here
+	}
 	for _, n := range s.Known {
-		node, absent, patience := n.Node.String(), false, goneTime
-		if n.Node.Bound() {
-			absent, patience = n.Idle, idleTime
-		} else {
-			absent = !s.Members.Has(node)
+		node := n.Node.String()
+		had[node] = s.Members.Has(node) || l.had[node] || n.Place != (fsm.Place{})
+	}
+	l.had = had
+	for _, n := range s.Known {
+		node, patience := n.Node.String(), goneTime
+		absent := !s.Members.Has(node) && (n.Idle || !n.Node.Bound())
+		if n.Node.Bound() && (here[node] || !had[node]) {
+			patience = idleTime
 		}
 		if since(l.gone, node, absent && !n.Gone, now) >= patience {
 			return fsm.Remove{Node: n.Node, Incarnation: n.Incarnation, Since: n.Since}, true

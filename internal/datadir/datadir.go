@@ -1,8 +1,8 @@
 // Package datadir owns a node's data directory: it admits one process at a time, and keeps the
 // node's identity.
 //
-// The directory holds lock (the file lock), identity.json, peers.json (where other nodes were last),
-// and raft/ and files with that prefix (of internal/consensus); after a recovery also
+// The directory holds lock (the file lock), identity.json, node.key (the key that the node's id is
+// made of), peers.json (where other nodes were last), and raft/ and files with that prefix (of internal/consensus); after a recovery also
 // before-recovery/, with what was there before. Open raises the node's incarnation on disk before
 // anything else, so that the group can distinguish this process from earlier ones of the node.
 //
@@ -12,6 +12,7 @@
 package datadir
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,9 @@ var ErrClosed = errors.New("holdfast: data directory closed")
 type Dir interface {
 	// Identity is the last saved identity.
 	Identity() Identity
+	// Key is the key that the node's id is made of (fsm.KeyNode), by which the node proves its id as a
+	// client. nil where there is none: an earlier version made the node, or a recovery.
+	Key() ed25519.PrivateKey
 	// Save makes id the identity. After nil it survives a power cut; after an error the old or the
 	// new one is on disk, Identity returns the old one and Save may be repeated. Cluster, NodeID,
 	// Incarnation and Created never change, nor a ClusterID, nor Life except by Drop. A caller that
@@ -110,6 +114,7 @@ func Memory() Dir {
 const (
 	lockName     = "lock"
 	identityName = "identity.json"
+	keyName      = "node.key"
 	raftName     = "raft"
 )
 
@@ -117,6 +122,7 @@ type dir struct {
 	fs    vfs.FS
 	path  string
 	place fsm.Place
+	key   ed25519.PrivateKey
 
 	mu     sync.Mutex
 	id     Identity
@@ -137,7 +143,9 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 			return nil, fmt.Errorf("%w: %s is missing but %s holds Raft data of its node: restore the file, "+
 				"or delete the whole directory to start as a new node", ErrDamaged, d.identityPath(), raft)
 		}
-		id = mint(cluster)
+		if id, err = d.mint(cluster); err != nil {
+			return nil, err
+		}
 	case err != nil:
 		return nil, err
 	case id.Cluster != cluster:
@@ -149,7 +157,9 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 		if err := d.clear(); err != nil {
 			return nil, err
 		}
-		id = mint(cluster)
+		if id, err = d.mint(cluster); err != nil {
+			return nil, err
+		}
 	case id.over(): // the process died during Drop
 		if err := d.clear(); err != nil {
 			return nil, err
@@ -164,8 +174,11 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 		return nil, err
 	}
 	d.id = id
+	d.key = loadKey(fsys, path, id.NodeID)
 	return d, nil
 }
+
+func (d *dir) Key() ed25519.PrivateKey { return d.key }
 
 func (d *dir) Identity() Identity {
 	d.mu.Lock()

@@ -58,8 +58,8 @@ func TestWhatWasSavedIsThereAfterARestart(t *testing.T) {
 	path := t.TempDir()
 	d := mustOpen(t, path, "fleet")
 	want := d.Identity()
-	want.ClusterID = mint("").NodeID
-	want.Vote = Vote{Candidate: mint("").NodeID, Ballot: 1 << 63}
+	want.ClusterID = NewID()
+	want.Vote = Vote{Candidate: NewID(), Ballot: 1 << 63}
 	want.Started, want.Bootstrap = true, 3
 	if err := d.Save(want); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestARetiredDirectoryBeginsAsANewNodeWithoutTheOldData(t *testing.T) {
 	path := t.TempDir()
 	d := mustOpen(t, path, "fleet")
 	old := d.Identity()
-	old.ClusterID, old.Started, old.Retired = mint("").NodeID, true, true
+	old.ClusterID, old.Started, old.Retired = NewID(), true, true
 	if err := d.Save(old); err != nil {
 		t.Fatal(err)
 	}
@@ -100,16 +100,16 @@ func TestSaveChangesNoNodeIntoAnother(t *testing.T) {
 	t.Parallel()
 	d := Memory()
 	old := d.Identity()
-	old.ClusterID = mint("").NodeID
+	old.ClusterID = NewID()
 	if err := d.Save(old); err != nil {
 		t.Fatal(err)
 	}
 	for name, edit := range map[string]func(*Identity){
 		"cluster":       func(id *Identity) { id.Cluster = "other" },
-		"node":          func(id *Identity) { id.NodeID = mint("").NodeID },
+		"node":          func(id *Identity) { id.NodeID = NewID() },
 		"incarnation":   func(id *Identity) { id.Incarnation-- },
 		"created":       func(id *Identity) { id.Created = id.Created.Add(time.Hour) },
-		"group":         func(id *Identity) { id.ClusterID = mint("").NodeID },
+		"group":         func(id *Identity) { id.ClusterID = NewID() },
 		"no group":      func(id *Identity) { id.ClusterID = "" },
 		"zero identity": func(id *Identity) { *id = Identity{} },
 	} {
@@ -144,7 +144,7 @@ func TestEachNodeInMemoryIsANewOne(t *testing.T) {
 // A node that takes a new identity where it had one votes twice and forgets what it acknowledged.
 func TestADamagedIdentityIsNeverReplaced(t *testing.T) {
 	t.Parallel()
-	whole, err := encode(Identity{Format: Format, Cluster: "fleet", NodeID: mint("").NodeID, Incarnation: 7})
+	whole, err := encode(Identity{Format: Format, Cluster: "fleet", NodeID: NewID(), Incarnation: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestOpenSaysWhatIsWrongWithThePath(t *testing.T) {
 }
 
 func FuzzIdentity(f *testing.F) {
-	whole, err := encode(Identity{Format: Format, Cluster: "fleet", NodeID: mint("").NodeID, Incarnation: 7})
+	whole, err := encode(Identity{Format: Format, Cluster: "fleet", NodeID: NewID(), Incarnation: 7})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func FuzzIdentity(f *testing.F) {
 
 func TestAnIdIsAUUIDInTheFormThatIsMinted(t *testing.T) {
 	t.Parallel()
-	if id := mint("fleet").NodeID; !isUUID(id) {
+	if id := NewID(); !isUUID(id) {
 		t.Errorf("%q is minted and refused", id)
 	}
 	for _, id := range []string{

@@ -10,7 +10,7 @@ import (
 func found(t *testing.T, d Dir) Identity {
 	t.Helper()
 	id := d.Identity()
-	id.ClusterID, id.Bootstrap, id.Birth, id.Started = mint("").NodeID, 1, 7, true
+	id.ClusterID, id.Bootstrap, id.Birth, id.Started = NewID(), 1, 7, true
 	if err := d.Save(id); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestANodeThatDroppedItsGroupJoinsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := d.Identity()
-	next.ClusterID = mint("").NodeID
+	next.ClusterID = NewID()
 	if err := d.Save(next); err != nil {
 		t.Errorf("joining another group: %v", err)
 	}

@@ -25,7 +25,7 @@ type Identity struct {
 	NodeID      string    `json:"node_id"`              // UUID, lower case; a new directory is a new node
 	ClusterID   string    `json:"cluster_id,omitempty"` // UUID of the group; "" before the node belongs to one
 	Life        uint64    `json:"life,omitempty"`       // the node's present life as a replica; see next
-	Asks        bool      `json:"asks,omitempty"`       // it is not the first life, and the group may not have added it yet
+	Asks        bool      `json:"asks,omitempty"`       // the group may not have added the replica of this life yet
 	Removed     bool      `json:"removed,omitempty"`    // the group has ended this life: Drop removes its data, and the next begins
 	Incarnation uint64    `json:"incarnation"`          // count of Opens of the directory
 	Vote        Vote      `json:"vote"`                 // the last vote for a founder
@@ -52,8 +52,8 @@ type record struct {
 }
 
 // mint makes the identity of a new node before its first Open.
-func mint(cluster string) Identity {
-	return Identity{Format: Format, Cluster: cluster, NodeID: uuid.NewString(), Created: time.Now().UTC().Truncate(time.Second)}
+func mint(cluster, node string) Identity {
+	return Identity{Format: Format, Cluster: cluster, NodeID: node, Created: time.Now().UTC().Truncate(time.Second)}
 }
 
 // succeeds returns an error unless next may follow id.
@@ -68,7 +68,7 @@ func (id Identity) succeeds(next Identity) error {
 		return fmt.Errorf("holdfast: identity: cluster id %q is not a UUID", next.ClusterID)
 	case id.Shared && !next.Shared, id.Dropped && !next.Dropped, id.Removed && !next.Removed:
 		return errors.New("holdfast: identity: Shared, Dropped and Removed are never reset")
-	case next.Life != id.Life, next.Asks && !id.Asks:
+	case next.Life != id.Life, next.Asks && !id.Asks && id.ClusterID != "":
 		return errors.New("holdfast: identity: only Drop begins a life")
 	case next.Dropped && !(id.Alone() && next.Alone()):
 		return errors.New("holdfast: identity: only a founder that no other node ever joined can give its group up")

@@ -117,8 +117,8 @@ func (o *Offline) Discard() error { return remove(o.fs, o.fs.PathJoin(o.path, bu
 // content of this directory. After nil that survives a power cut; after an error the directory is
 // as it was before, or Open completes the replacement.
 func (o *Offline) Replace(node, clusterID, cluster string) error {
-	id := mint(cluster)
-	id.NodeID, id.ClusterID, id.Incarnation, id.Started = node, clusterID, 1, true
+	id := mint(cluster, node)
+	id.ClusterID, id.Incarnation, id.Started = clusterID, 1, true
 	build := o.fs.PathJoin(o.path, buildName)
 	if err := store(o.fs, build, id); err != nil {
 		return errors.Join(unwritable(build, err), o.Discard())
