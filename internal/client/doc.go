@@ -10,6 +10,7 @@
 //	node.go   its life: Open, Hello, Close
 //	roam.go   Roamer: from one replica to the next
 //	group.go  the way to the group: seam.Group
+//	ask.go    its questions
 //	news.go   what the replica tells, in the order of the log
 //	conn.go   one connection
 //	operate.go  what an operator asks, and orders

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -220,11 +219,7 @@ func (g *Group) Waiting() int {
 func (g *Group) Propose(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
 	defer g.Leave(class)
 	if class == seam.Attempt {
-		c, _ := g.now()
-		if c == nil {
-			return out, false, seam.ErrNoGroup
-		}
-		out, result, err := g.attempt(ctx, c, class, cmd)
+		out, result, err := g.Try(ctx, class, cmd)
 		if result == retry.Answered {
 			return out, err != nil, nil
 		}
@@ -235,6 +230,22 @@ func (g *Group) Propose(ctx context.Context, class seam.Class, cmd []byte) (out 
 		err = &seam.UnknownError{Cause: err}
 	}
 	return out, unknown, err
+}
+
+// Try proposes a command once, at the replica that serves this node now. An outcome may come with an
+// error: then an attempt of that replica before it may have been carried out, too.
+func (g *Group) Try(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, result retry.Result, err error) {
+	c, _ := g.now()
+	if c == nil {
+		return out, retry.NotSent, seam.ErrNoGroup
+	}
+	return g.attempt(ctx, c, class, cmd)
+}
+
+// Reached reports whether a replica serves this node.
+func (g *Group) Reached() bool {
+	c, _ := g.now()
+	return c != nil
 }
 
 // insist proposes a command until its outcome is known.
@@ -320,138 +331,6 @@ func replyError(r link.Reply) error {
 		return seam.ErrNotTransferred
 	}
 	return seam.ErrNoGroup
-}
-
-// Ask implements seam.Group.
-func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
-	for n := 1; ; n++ {
-		c, changed := g.now()
-		err := error(seam.ErrNoGroup)
-		if c != nil {
-			var answer fsm.Answer
-			if answer, err = c.ask(ctx, view, q); err == nil {
-				return answer, nil
-			}
-		}
-		if err := g.again(ctx, view, err, n, changed); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// lost reports whether a replica is gone, or does not know its group.
-func lost(err error) bool {
-	return errors.Is(err, errGone) || errors.Is(err, seam.ErrNoGroup) || errors.Is(err, seam.ErrSuperseded)
-}
-
-// again returns nil, after a pause, if a question is to be asked again after err.
-func (g *Group) again(ctx context.Context, view seam.View, err error, n int, changed <-chan struct{}) error {
-	if ctx.Err() != nil {
-		return &seam.UnreachedError{Ended: ctx.Err()}
-	}
-	switch {
-	case !lost(err):
-		return err
-	case view == seam.Now:
-		return seam.ErrNoGroup
-	}
-	timer := time.NewTimer(retry.Pause(n, rand.Float64()))
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-timer.C:
-	case <-ctx.Done():
-		return &seam.UnreachedError{Ended: ctx.Err()}
-	case <-g.closed:
-		return seam.ErrClosed
-	}
-	return nil
-}
-
-// ask asks the replica once.
-func (c *conn) ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
-	r, sent, err := c.call(ctx, link.KindAsk, link.Call{Mode: uint8(view), Payload: fsm.EncodeQuestion(q)})
-	switch {
-	case err != nil && !sent:
-		return nil, errGone
-	case err != nil:
-		return nil, err
-	case r.Code != link.ReplyOK:
-		return nil, replyError(r)
-	}
-	return fsm.DecodeAnswer(r.Payload)
-}
-
-// Pages implements seam.Group. The replica keeps the state of the first page until the last. If the
-// replica is gone in between, the pages end with an error: another one has no such state.
-func (g *Group) Pages(ctx context.Context, view seam.View, q fsm.QueryLocks) iter.Seq2[fsm.LocksPage, error] {
-	return func(yield func(fsm.LocksPage, error) bool) {
-		for n := 1; ; n++ {
-			c, changed := g.now()
-			err, begun := error(seam.ErrNoGroup), false
-			if c != nil {
-				if begun, err = c.pages(ctx, view, q, yield); err == nil {
-					return
-				}
-			}
-			if !begun {
-				if err = g.again(ctx, view, err, n, changed); err == nil {
-					continue
-				}
-			} else if ctx.Err() != nil {
-				err = ctx.Err()
-			} else if lost(err) {
-				err = seam.ErrCut
-			}
-			yield(fsm.LocksPage{}, err)
-			return
-		}
-	}
-}
-
-// pages yields the pages of one state. begun says whether there was one; without an error the caller
-// has all that it wants.
-func (c *conn) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yield func(fsm.LocksPage, error) bool) (begun bool, err error) {
-	return c.stream(ctx, link.KindList, link.Call{Mode: uint8(view), Payload: fsm.EncodeQuestion(q)}, func(payload []byte) (more bool, err error) {
-		answer, err := fsm.DecodeAnswer(payload)
-		if err != nil {
-			return false, err
-		}
-		page, ok := q.Read(answer)
-		if !ok {
-			return false, fmt.Errorf("%w: no page", link.ErrMalformed)
-		}
-		return yield(page, nil), nil
-	})
-}
-
-// stream is a call with several replies: take has the payload of each, and wants more or not. begun
-// says whether there was one; without an error take has had all that it wants.
-func (c *conn) stream(ctx context.Context, kind link.Kind, m link.Call, take func([]byte) (more bool, err error)) (begun bool, err error) {
-	p, err := c.begin(ctx, kind, m)
-	if err != nil {
-		return false, errGone
-	}
-	defer p.end()
-	for {
-		r, err := p.wait(ctx)
-		switch {
-		case err != nil:
-			return begun, err
-		case r.Code != link.ReplyOK:
-			return begun, replyError(r)
-		case len(r.Payload) == 0:
-			return begun, nil
-		}
-		begun = true
-		if more, err := take(r.Payload); err != nil || !more {
-			_ = c.out.Send(link.KindCancel, p.number, nil)
-			return true, err
-		}
-		if err := c.out.Send(link.KindNext, p.number, nil); err != nil {
-			return true, errGone
-		}
-	}
 }
 
 // Follow implements seam.Group.

@@ -89,7 +89,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	id := n.process
 	n.log = n.cfg.Logger.With("node", id.Node.String(), "name", n.cfg.Name)
 	n.cfg.Listener.Identified(fsm.SessionID{Node: id.Node, Incarnation: id.Incarnation}, n.log)
-	roaming := Roaming{
+	n.roamer.Configure(Roaming{
 		Cluster: n.cfg.Cluster, Key: n.key, Process: n.process, Zone: n.cfg.Zone, Logger: n.log, Go: n.Go,
 		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 			return n.endpoint.Dial(ctx, addr, transport.KindClient)
@@ -98,8 +98,8 @@ func (n *Node) Open(ctx context.Context) (err error) {
 			return member.Resolve(ctx, n.cfg.Resolver, n.cfg.Join)
 		},
 		Idle: n.cfg.Listener.Empty, Yielded: n.cfg.Listener.GroupYielded,
-	}
-	n.Go(func(ctx context.Context) { n.roamer.Run(ctx, roaming) })
+	})
+	n.Go(n.roamer.Run)
 	return nil
 }
 

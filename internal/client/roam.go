@@ -34,7 +34,8 @@ type Roaming struct {
 	Dial    func(ctx context.Context, addr string) (net.Conn, error)
 	Find    func(ctx context.Context) ([]string, error) // addresses beside those that replicas name
 	Idle    func() bool                                 // the node has no session
-	Yielded func()                                      // the group is given up
+	Yielded func()                                      // the group is given up; nil: it never is
+	Changed func()                                      // another replica serves this node, or none does; nil: nobody asks
 	Go      func(func(context.Context)) bool            // as seam.Node.Go
 	Logger  *slog.Logger
 }
@@ -54,15 +55,37 @@ type Roamer struct {
 	moved  time.Time  // to a nearer replica
 }
 
-// NewRoamer returns a Roamer that runs later. closed ends all calls.
+// NewRoamer returns a Roamer that runs after Configure. closed ends all calls.
 func NewRoamer(closed <-chan struct{}) *Roamer {
 	return &Roamer{group: newGroup(closed), waits: "no replica was reached yet"}
 }
 
-// Run keeps the node on a replica until ctx ends: on another when one is gone.
-func (r *Roamer) Run(ctx context.Context, cfg Roaming) {
-	r.cfg = cfg
+// Configure comes before everything else but Group, once.
+func (r *Roamer) Configure(cfg Roaming) { r.cfg = cfg }
+
+// Group is the way to the group, the same whether the Roamer runs or not.
+func (r *Roamer) Group() *Group { return r.group }
+
+// Resume says before a Run which group the node belongs to, and the last command that its follower
+// was told of: the replica tells what is missing since.
+func (r *Roamer) Resume(group [16]byte, told uint64) {
+	r.group.mu.Lock()
+	same := r.group.group == group
+	r.group.group = group
+	r.group.mu.Unlock()
+	news := &r.group.news
+	news.mu.Lock()
+	defer news.mu.Unlock()
+	if !same || told > news.told {
+		news.told = told
+	}
+}
+
+// Run keeps the node on a replica until ctx ends: on another when one is gone. It may run again
+// when it has returned.
+func (r *Roamer) Run(ctx context.Context) {
 	var all sync.WaitGroup
+	defer r.group.news.cut()
 	defer all.Wait()
 	all.Go(func() { r.group.news.run(ctx) })
 
@@ -82,7 +105,7 @@ func (r *Roamer) Run(ctx context.Context, cfg Roaming) {
 		if attempt == 0 {
 			continue
 		}
-		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code == link.RefuseOther && time.Since(served) > forsakeMin {
+		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code == link.RefuseOther && r.cfg.Yielded != nil && time.Since(served) > forsakeMin {
 			r.forsake()
 		}
 		select {
@@ -232,9 +255,17 @@ func (r *Roamer) hang(ctx context.Context, m met) error {
 	if r.cfg.Zone != "" {
 		r.cfg.Go(func(ctx context.Context) { r.look(ctx, m.conn) })
 	}
+	r.changed()
 	err := m.conn.run(ctx, r.cfg.Idle, func(f link.Frame) error { return r.take(m.conn, f) })
 	r.group.show(nil, m.welcome)
+	r.changed()
 	return fmt.Errorf("%s: %w", m.conn.addr, err)
+}
+
+func (r *Roamer) changed() {
+	if r.cfg.Changed != nil {
+		r.cfg.Changed()
+	}
 }
 
 // take takes a frame of the replica that answers no call.
@@ -284,18 +315,29 @@ func (r *Roamer) Ready(ctx context.Context, stopped func() error) error {
 		if err := stopped(); err != nil {
 			return err
 		}
-		c, changed := r.group.now()
-		if c != nil {
-			r.look(ctx, c) // also where the group is not ready: it is told what is there
-			if reply, _, err := c.call(ctx, link.KindReady, link.Call{}); err == nil && reply.Code == link.ReplyOK {
-				r.look(ctx, c)
-				return nil
-			}
+		_, changed := r.group.now()
+		if r.ReadyOnce(ctx) {
+			return nil
 		}
 		if err := r.group.again(ctx, seam.Committed, seam.ErrNoGroup, attempt, changed); err != nil {
 			return err
 		}
 	}
+}
+
+// ReadyOnce asks the replica that serves this node whether it is ready.
+func (r *Roamer) ReadyOnce(ctx context.Context) bool {
+	c, _ := r.group.now()
+	if c == nil {
+		return false
+	}
+	r.look(ctx, c) // also where the group is not ready: it is told what is there
+	reply, _, err := c.call(ctx, link.KindReady, link.Call{})
+	if err != nil || reply.Code != link.ReplyOK {
+		return false
+	}
+	r.look(ctx, c)
+	return true
 }
 
 // Missing says why no replica serves this node, "" if one does.

@@ -25,8 +25,14 @@ func (p *Proposer[G]) Follow(after uint64, f seam.Follower) {
 	p.follow.follower, p.follow.told = f, after
 }
 
-// Watch implements seam.Group: a replica applies everything.
-func (p *Proposer[G]) Watch(context.Context, string, bool) (end func()) { return func() {} }
+// Watch implements seam.Group: a replica of this node applies everything, one of another node tells
+// what is watched.
+func (p *Proposer[G]) Watch(ctx context.Context, name string, exact bool) (end func()) {
+	if p.far == nil {
+		return func() {}
+	}
+	return p.far.Watch(ctx, name, exact)
+}
 
 // Told is the last command of this group of which the follower has been told.
 func (p *Proposer[G]) Told() uint64 {
@@ -37,6 +43,19 @@ func (p *Proposer[G]) Told() uint64 {
 		return 0
 	}
 	return f.told
+}
+
+// Gap takes a gap in what another node's replica tells: Proposer is a seam.Follower of that, too. A
+// replica of this node that begins meanwhile may have told more.
+func (p *Proposer[G]) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) {
+	f := &p.follow
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.follower == nil || f.number != p.GivenUp() || last < f.told {
+		return
+	}
+	f.told = last
+	f.follower.Gap(last, ask)
 }
 
 // Applied takes the events of a batch of commands, at least one, as the replica applies them.

@@ -3,6 +3,7 @@ package proposer
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -23,9 +24,27 @@ type Group interface {
 	Fork() *fsm.Machine
 }
 
+// Far is the way to the group through the replica of another node (internal/client). It is used while
+// this node has no replica.
+type Far interface {
+	// Reached reports whether a replica of another node serves this one.
+	Reached() bool
+	// Try proposes a command once. An outcome with an error says that an earlier attempt of that replica
+	// may have been carried out, too.
+	Try(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, result retry.Result, err error)
+	// AskOnce and PagesOnce are Ask and Pages of seam.Group that fail with seam.ErrNoGroup where the
+	// replica is gone, whatever the view.
+	AskOnce(ctx context.Context, at seam.View, q fsm.Question) (fsm.Answer, error)
+	PagesOnce(ctx context.Context, at seam.View, q fsm.QueryLocks) iter.Seq2[fsm.LocksPage, error]
+	// Watch is that of seam.Group. While no replica is reached it returns at once.
+	Watch(ctx context.Context, name string, exact bool) (end func())
+}
+
 // Proposer is made by New. Callers propose from their own goroutines.
 type Proposer[G Group] struct {
 	requests, holders *Admission // by class of the commands
+
+	far Far // nil: there is none
 
 	closed  <-chan struct{}
 	removed func(G)
@@ -51,6 +70,18 @@ func New[G Group](good time.Duration, closed <-chan struct{}, removed func(G)) *
 	p := &Proposer[G]{requests: newAdmission(good), holders: newAdmission(good), closed: closed, removed: removed}
 	p.view.Store(&view[G]{changed: make(chan struct{})})
 	return p
+}
+
+// Lend gives the Proposer a way through other replicas. It comes before everything else; Wake follows
+// when another replica, or none, is reached.
+func (p *Proposer[G]) Lend(far Far) { p.far = far }
+
+// farNow is the way through another replica if that is the way to go: this node has none.
+func (p *Proposer[G]) farNow(v *view[G]) Far {
+	if v.here || p.far == nil || !p.far.Reached() {
+		return nil
+	}
+	return p.far
 }
 
 // Start lets proposals through to g.
@@ -137,7 +168,7 @@ func (p *Proposer[G]) Propose(ctx context.Context, class seam.Class, cmd []byte)
 		return p.attempt(ctx, cmd)
 	}
 	queue, began := p.queue(class), time.Now()
-	out, unknown, err = p.Insist(ctx, cmd)
+	out, unknown, err = p.insist(ctx, class, cmd)
 	if queue != nil {
 		queue.leave(began, err == nil)
 	}
@@ -147,6 +178,13 @@ func (p *Proposer[G]) Propose(ctx context.Context, class seam.Class, cmd []byte)
 // attempt proposes a command once.
 func (p *Proposer[G]) attempt(ctx context.Context, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
 	view := p.view.Load()
+	if far := p.farNow(view); far != nil {
+		out, result, err := far.Try(ctx, seam.Attempt, cmd)
+		if result == retry.Answered {
+			return out, err != nil, nil
+		}
+		return out, result == retry.Unknown, err
+	}
 	if !view.here {
 		return fsm.Outcome{}, false, seam.ErrNoGroup
 	}
@@ -165,6 +203,10 @@ func (p *Proposer[G]) Drain(ctx context.Context) {
 
 // Insist proposes a command until its outcome is known, without admission.
 func (p *Proposer[G]) Insist(ctx context.Context, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
+	return p.insist(ctx, seam.Urgent, cmd)
+}
+
+func (p *Proposer[G]) insist(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, unknown bool, err error) {
 	var course retry.Course
 	number := p.view.Load().number
 	for {
@@ -176,7 +218,12 @@ func (p *Proposer[G]) Insist(ctx context.Context, cmd []byte) (out fsm.Outcome, 
 			return fsm.Outcome{}, course.Unknown(), seam.ErrSuperseded
 		}
 		result := retry.NotSent
-		if view.here {
+		if far := p.farNow(view); far != nil {
+			if out, result, err = far.Try(ctx, class, cmd); result == retry.Answered && err != nil {
+				course.After(retry.Unknown, 0)
+				err = nil
+			}
+		} else if view.here {
 			out, err = view.group.Propose(ctx, cmd)
 			result = p.result(view, err)
 		}
@@ -225,7 +272,7 @@ func (p *Proposer[G]) pause(ctx context.Context, d time.Duration, changed <-chan
 }
 
 // Barrier returns the group when the local replica has applied everything that was committed before
-// the call.
+// the call. It is seam.ErrNoGroup while the replica of another node serves this one.
 func (p *Proposer[G]) Barrier(ctx context.Context) (G, error) {
 	var none G
 	for n := 1; ; n++ {
@@ -238,6 +285,8 @@ func (p *Proposer[G]) Barrier(ctx context.Context) (G, error) {
 			if p.result(view, err) == retry.Failed && ctx.Err() == nil {
 				return none, p.Stopped(err)
 			}
+		} else if p.farNow(view) != nil {
+			return none, seam.ErrNoGroup
 		}
 		if err := p.Pause(ctx, n, view.changed); err != nil {
 			return none, err
