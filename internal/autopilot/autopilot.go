@@ -28,7 +28,8 @@
 //	P8  A step names the membership that it was decided on, and is void under any other.
 //	P9  Voters are spread over zones, then over hosts, then over nodes with disks. Where no voter is to be replaced, a
 //	    newcomer that would crowd a zone or a host waits for one of another that is on its way. A group that does not serve
-//	    yet first takes in all that it waits for, and then chooses.
+//	    yet first takes in all that it waits for, and then chooses. Standbys are spread alike, over the zones and hosts of
+//	    all replicas.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //	P11 An operator's order removes a replica that is not heard, at once and whatever for, but not past P1, P3's quorums and
 //	    P6. One that is heard is not removed by order, nor the last voter: Leader.Refusal says so.
@@ -37,6 +38,11 @@
 //	P13 A voter whose host was wiped counts as not heard for ReplaceAfter as soon as it was not heard for Patience and
 //	    its heir is ready: the node whose process answers at its address, under its name, and that asked to come in
 //	    when the group did not know it. No process of the voter's own node is in sight elsewhere.
+//	P14 Want and Standbys together are how many replicas follow. One that was not heard for ReplaceAfter is none of them:
+//	    a candidate makes up for it. A candidate that can do nothing without a replica is given one however many
+//	    follow, before all others. Where too many follow, and every voter stays and is heard and they are as many
+//	    as wanted, one standby is removed that is heard and whose node works as a client without it: rather one that
+//	    could not vote now, then one of the most crowded zone or host.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
@@ -104,6 +110,7 @@ type Member struct {
 	Ordered   string        // the words of an operator who has ordered its removal, "" for none
 	Heir      string        // the node that has its host now, "" for none: P13
 	Succeeded bool          // its node says in gossip that this replica is over, and asks to come in as another one
+	Able      bool          // gossip sees its node, which can do without a replica: it works as a client meanwhile
 }
 
 // Input is all that Next goes by. The order of Members does not matter.
@@ -114,7 +121,7 @@ type Input struct {
 	Unknown      bool          // the outcome of the last change is unknown, or this raft leader has passed no barrier yet
 	Listening    time.Duration // for how long this raft leader has been raft leader
 	Want         int           // how many shall vote: 1, 3, 5 or 7
-	Standbys     int           // how many shall follow besides; 0: every candidate
+	Standbys     int           // how many shall follow besides: P14; 0: every candidate
 	StableAfter  time.Duration // a standby must be of this Age to be promoted
 	ReplaceAfter time.Duration // a voter not heard for so long is replaced; 0: ReplaceAfterDefault
 	Patience     time.Duration // after which a voter not heard may have an heir; at least Moment

@@ -16,10 +16,10 @@ func TestAClientKeepsItsWaitersAndMakesNoGroupComplete(t *testing.T) {
 	s := State{Members: Members{Voters: map[uint64]string{1: voter.String()}, Standbys: map[uint64]string{2: "b"}}}
 	s.Info.Bootstrap, s.Info.Voters = 2, 2
 	s.Known = []fsm.NodeRecord{{Node: voter, Incarnation: 1, Since: 1}, {Node: client, Incarnation: 1, Since: 2}}
-	if s.Complete() {
+	l := New(Config{})
+	if l.Complete(s) {
 		t.Error("a group of two serves with one of its nodes and a client")
 	}
-	l := New(Config{})
 	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
 	for d := time.Duration(0); d < 2*idleTime; d += time.Minute {
 		if cmd, ok := l.Withdrawal(s, at(d)); ok {

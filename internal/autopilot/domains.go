@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// domains counts voters by failure domain: by zone, and by host where a node's domain is
+// domains counts replicas by failure domain: by zone, and by host where a node's domain is
 // "zone/host".
 type domains map[string]int
 
-// add counts a voter of this domain.
+// add counts a replica of this domain.
 func (d domains) add(domain string) {
 	zone, _, hasHost := strings.Cut(domain, "/")
 	d[zone]++
@@ -18,16 +18,16 @@ func (d domains) add(domain string) {
 	}
 }
 
-// compare orders two domains by the voters that their zones have, then by those that their hosts
+// compare orders two domains by the replicas that their zones have, then by those that their hosts
 // have. It is 0 for two nodes without a domain.
 func (d domains) compare(a, b string) int {
-	zoneA, hostA := d.voters(a)
-	zoneB, hostB := d.voters(b)
+	zoneA, hostA := d.replicas(a)
+	zoneB, hostB := d.replicas(b)
 	return cmp.Or(cmp.Compare(zoneA, zoneB), cmp.Compare(hostA, hostB))
 }
 
-// voters counts the voters of a domain's zone, and of its host, 0 if it has none.
-func (d domains) voters(domain string) (zone, host int) {
+// replicas counts the replicas of a domain's zone, and of its host, 0 if it has none.
+func (d domains) replicas(domain string) (zone, host int) {
 	name, _, hasHost := strings.Cut(domain, "/")
 	if hasHost {
 		host = d[domain]

@@ -38,10 +38,60 @@ func (w *world) judge(p autopilot.Plan, want int) error {
 		case at == voterWell || at == voterFresh || at == voterSilent:
 			return errors.New("P3: a voter that stays is removed before ReplaceAfter")
 		case at == standbyNew || at == standbyReady || at == standbyFresh:
-			return errors.New("P7: a standby that stays is removed")
+			return w.judgeExcess(slotOf(p.Node), want)
 		case at == voterLong && seeming == 0 && staying < want && n[leaverWell]+n[leaverFresh] == 0 &&
 			(all-n[voterLong]-n[leaverLong])/2 == all/2:
 			return errors.New("P4: a silent voter loses its place for nothing")
+		}
+	case autopilot.AddStandby:
+		if w.full(want) && !w.is(slotOf(p.Node), unable) {
+			return errors.New("P14: a node is given a replica that nobody needs")
+		}
+	}
+	return nil
+}
+
+// follow counts the replicas that stay, as far as the raft leader knows.
+func (w *world) follow() int {
+	n := w.census()
+	return n[voterWell] + n[voterFresh] + n[voterSilent] + n[standbyNew] + n[standbyReady] + n[standbyFresh]
+}
+
+// full reports whether as many replicas follow as shall.
+func (w *world) full(want int) bool { return w.standbys > 0 && w.follow() >= want+int(w.standbys) }
+
+// judgeExcess objects to the removal of a standby that stays, unless it is P14's.
+func (w *world) judgeExcess(i, want int) error {
+	n := w.census()
+	all, _ := w.voters()
+	seeming := n[voterWell] + n[voterFresh] // those look well
+	switch {
+	case !w.full(want) || w.follow() == want+int(w.standbys):
+		return errors.New("P7: a standby that stays is removed")
+	case w.is(i, unable):
+		return errors.New("P14: a node loses its replica that can do nothing without")
+	case seeming < all || seeming < want:
+		return errors.New("P14: a standby is removed while the voters are not well")
+	}
+	for other := range w.slot {
+		if w.at(i) != standbyNew && w.at(other) == standbyNew && !w.is(other, unable) {
+			return errors.New("P14: a standby is removed that is ready, and one stays that is not")
+		}
+	}
+	return nil
+}
+
+// shapeOfExcess objects to standbys and candidates that are still there in a world at rest.
+func (w *world) shapeOfExcess(want int) error {
+	all, _ := w.voters()
+	well := w.census()[voterWell]
+	for i := range w.slot {
+		able := !w.is(i, unable)
+		switch at := w.at(i); {
+		case at == candidate && !(able && w.full(want)):
+			return errors.New("P14: a replica is wanted, and a candidate gets none")
+		case at == standbyReady && able && well == all && well >= want && w.follow() > want+int(w.standbys):
+			return errors.New("P14: one standby too many stays")
 		}
 	}
 	return nil
@@ -126,6 +176,12 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 	dead, leaving := n[voterLong], n[leaverWell]
 	others := n[standbyReady] // nodes that could vote
 	stay := n[voterWell] + n[voterFresh] + n[voterSilent] + n[voterLong] + n[standbyNew] + n[standbyReady] + n[standbyFresh] + n[standbyDead]
+	if w.standbys > 0 {
+		if err := w.shapeOfExcess(want); err != nil {
+			return err
+		}
+		n[candidate], n[standbyDead] = 0, 0 // they may remain
+	}
 	switch {
 	case n[candidate]+n[standbyDead] > 0, n[standbyLeaves] > 0 && stay > 0:
 		return errors.New("who joins, leaves or died without a vote is still there")
@@ -145,16 +201,18 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 	return nil
 }
 
+// zoneOf is the zone and host of a node: three zones of two hosts each.
+func zoneOf(i int) string { return []string{"x/a", "y/a", "z/a", "x/b", "y/b", "z/b"}[i%6] }
+
 // zoned gives the nodes of the world three zones of two hosts each, and objects if another zone than
 // the emptiest gets a voter, or another host than its emptiest.
 func zoned(in autopilot.Input) (autopilot.Plan, error) {
 	zones, hosts := make(map[string]int), make(map[string]int)
-	zoneOf := func(m autopilot.Member) string { return m.Zone[:1] }
 	for i := range in.Members {
 		m := &in.Members[i]
-		m.Zone = []string{"x/a", "y/a", "z/a", "x/b", "y/b", "z/b"}[slotOf(m.Node)%6]
+		m.Zone = zoneOf(slotOf(m.Node))
 		if m.Role == autopilot.Voter && m.Departure == fsm.Stays && m.Heard < autopilot.ReplaceAfterDefault {
-			zones[zoneOf(*m)]++
+			zones[m.Zone[:1]]++
 			hosts[m.Zone]++
 		}
 	}
@@ -165,7 +223,7 @@ func zoned(in autopilot.Input) (autopilot.Plan, error) {
 	chosen := in.Members[slices.IndexFunc(in.Members, func(m autopilot.Member) bool { return m.Node == p.Node })]
 	for _, m := range in.Members {
 		ready := m.Role == autopilot.Standby && m.Departure == fsm.Stays && m.Running && m.Heard == 0
-		here, there := zones[zoneOf(m)], zones[zoneOf(chosen)]
+		here, there := zones[m.Zone[:1]], zones[chosen.Zone[:1]]
 		if ready && (here < there || here == there && hosts[m.Zone] < hosts[chosen.Zone]) {
 			return p, fmt.Errorf("P9: %s of %s is promoted before %s of %s", p.Node, chosen.Zone, m.Node, m.Zone)
 		}

@@ -20,6 +20,7 @@ const (
 // Config is what a Leader is made with.
 type Config struct {
 	Want         int // how many shall vote
+	Standbys     int // how many shall follow besides: P14; 0: every node
 	Moment       time.Duration
 	Patience     time.Duration // see P13
 	ReplaceAfter time.Duration
@@ -61,6 +62,7 @@ type Sighting struct {
 	Here       bool   // gossip sees it, if only in doubt
 	Name, Addr string
 	Answers    bool // its process has answered at Addr lately: see Leader.Probes
+	Able       bool // it can do without a replica: it works as a client meanwhile
 }
 
 // State is what there is to see now.
@@ -198,16 +200,37 @@ func (l *Leader) Report(s State, plan Plan, now lease.Instant) *fsm.Silent {
 // Complete reports whether the group may serve its first lock: as many nodes have met in it as its
 // founder wanted, and as many of them vote. It is the group's to say, not the Config of the node
 // that happens to be raft leader. Of two, one votes: there the other must have said Hello, and so
-// belong to this group and no other. A node without a replica does not count for that.
-func (s State) Complete() bool {
-	known := 0
+// belong to this group and no other. Where fewer replicas than those nodes shall follow, the others
+// must have said Hello: each has written down by then that it belongs to this group. How many shall
+// follow is the Config's to say: it decides on no lock. Clients that ask for no replica do not count:
+// they are of no Bootstrap.
+func (l *Leader) Complete(s State) bool {
+	members := len(s.Members.Voters) + len(s.Members.Standbys)
+	said, without := 0, 0
 	for _, n := range s.Known {
-		if s.Members.Has(n.Node.String()) {
-			known++
+		node := n.Node.String()
+		switch {
+		case s.Members.Has(node):
+			said++
+		case slices.ContainsFunc(s.Seen, func(m Sighting) bool { return m.Node == node && m.Able && m.asks(s.Cluster) }):
+			without++
 		}
 	}
-	return (len(s.Members.Voters) >= int(s.Info.Voters) || s.Info.Voters == 2 && known >= 2) &&
-		len(s.Members.Voters)+len(s.Members.Standbys) >= int(s.Info.Bootstrap)
+	return (len(s.Members.Voters) >= int(s.Info.Voters) || s.Info.Voters == 2 && said >= 2) &&
+		members >= l.expected(s) && members+without >= int(s.Info.Bootstrap)
+}
+
+// expected is how many of the nodes that meet in a group are to have a replica before it serves.
+func (l *Leader) expected(s State) int {
+	if l.cfg.Standbys == 0 {
+		return int(s.Info.Bootstrap)
+	}
+	return min(int(s.Info.Bootstrap), max(l.cfg.Want, int(s.Info.Voters))+l.cfg.Standbys)
+}
+
+// asks reports whether a node that gossip sees asks a group for a replica.
+func (m Sighting) asks(cluster string) bool {
+	return m.Here && m.Phase == PhaseJoining && m.Cluster == cluster
 }
 
 // Withdrawal is the command that withdraws the waiters of a node that has no replica any more: the
@@ -269,14 +292,14 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 		l.change, l.changed = members.Change, now
 	}
 	in := Input{
-		Self: s.Self, Want: l.cfg.Want, Index: members.Change, Unknown: l.unknown,
+		Self: s.Self, Want: l.cfg.Want, Standbys: l.cfg.Standbys, Index: members.Change, Unknown: l.unknown,
 		Listening: l.silences.listening(now), Moment: l.cfg.Moment, Patience: l.cfg.Patience,
 		ReplaceAfter: l.cfg.ReplaceAfter,
 	}
 	if s.Info.Serving {
 		in.StableAfter = stableAfter
 	} else { // there is nothing to lose yet
-		in.Want, in.Listening, in.Expected = max(in.Want, int(s.Info.Voters)), in.Moment, int(s.Info.Bootstrap)
+		in.Want, in.Listening, in.Expected = max(in.Want, int(s.Info.Voters)), in.Moment, l.expected(s)
 	}
 	l.silences.take(l.progress(s, now), members, now)
 	for _, begun := range []map[uint64]lease.Instant{l.healthySince, l.unseen, l.lagging} {
@@ -350,8 +373,8 @@ func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 		if v.Members.Has(node) || l.turnedDown(m.Replica, now) {
 			continue
 		}
-		if m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster && max(m.Level, 1) >= v.Info.Level {
-			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone})
+		if m.asks(v.Cluster) && max(m.Level, 1) >= v.Info.Level {
+			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone, Able: m.Able, Disk: v.hasDisk(node)})
 			l.asks[node] = m.Replica
 			if _, known := v.hellos[node]; !known {
 				l.fresh[node] = true
@@ -378,17 +401,20 @@ type snapshot struct {
 	hellos map[string]fsm.NodeRecord // nodes whose Hello the group has carried out
 }
 
+func (v *snapshot) hasDisk(node string) bool { return v.hellos[node].Place != (fsm.Place{}) }
+
 // replica describes one replica to the autopilot and notes since when it has been so.
 func (l *Leader) replica(v *snapshot, role Role, replica uint64, node string, now lease.Instant) Member {
 	m := v.seen[node]
 	r := Member{
-		Node: node, Zone: m.Zone, Role: role, Departure: v.Departed(node), Disk: v.hellos[node].Place != (fsm.Place{}),
+		Node: node, Zone: m.Zone, Role: role, Departure: v.Departed(node), Disk: v.hasDisk(node),
 		Heard: l.silences.since(replica, now), Seen: since(l.unseen, replica, !m.Here || m.Replica != replica, now),
 	}
 	if o := l.orders[node]; now-o.at <= lease.Instant(orderTime) {
 		r.Ordered = o.words
 	}
-	r.Succeeded = m.Here && m.Phase == PhaseJoining && m.Cluster == v.Cluster && m.Replica != replica
+	r.Succeeded = m.asks(v.Cluster) && m.Replica != replica
+	r.Able = m.Here && m.Able
 	r.Stuck = l.stuck[replica] > 0
 	match := v.Heard[replica].Match
 	if match < v.Info.Applied {

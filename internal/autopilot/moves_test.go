@@ -79,6 +79,12 @@ func (w world) nodeMoves(i int, yield func(string, world, error)) {
 	switch p := w.at(i); p {
 	case empty:
 		to("joins", candidate)
+		if w.mixed {
+			n := w
+			n.slot[i] |= unable
+			n.put(i, candidate)
+			yield("joins, unable", n, nil)
+		}
 	case standbyNew, standbyReady:
 		if p == standbyNew {
 			to("has caught up", standbyReady)

@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,7 +29,7 @@ func (v *view) next() Plan {
 		return p
 	}
 	for _, rule := range []func() Plan{
-		v.removeGone, v.removeOrdered, v.removeReplaced, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.addStandby,
+		v.removeGone, v.removeOrdered, v.removeReplaced, v.promote, v.removeFailed, v.removeLeaving, v.handOver, v.removeStandby, v.removeSucceeded, v.removeExcess, v.addStandby,
 	} {
 		if p := rule(); p.Kind != None {
 			return p
@@ -239,31 +240,58 @@ func (v *view) removeSucceeded() Plan {
 	})
 }
 
-// addStandby gives a candidate a replica, as long as fewer follow than shall.
-func (v *view) addStandby() Plan {
-	replicas := 0
-	for _, m := range v.Members {
-		if m.Role != Candidate && m.Departure == fsm.Stays && min(m.Heard, m.Seen) < v.ReplaceAfter {
-			replicas++
-		}
-	}
-	if v.Standbys > 0 && replicas >= v.Want+v.Standbys {
+// removeExcess is P14: the node of the standby goes on as a client.
+func (v *view) removeExcess() Plan {
+	if !v.isFull() || v.follow == v.Want+v.Standbys || v.staying < v.Want || v.staying < len(v.voters) || v.heard < len(v.voters) {
 		return Plan{}
 	}
-	return v.pick(AddStandby, func(m Member) string {
-		if m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment {
+	worse := func(a, b Member) int {
+		return cmp.Or(one(v.isReady(a))-one(v.isReady(b)), v.spread.better(b, a))
+	}
+	return v.first(worse, Remove, func(m Member) string {
+		if m.Role == Standby && m.Able && v.hears(m) {
+			return fmt.Sprintf("%d replicas follow, %d shall: it goes on as a client", v.follow, v.Want+v.Standbys)
+		}
+		return ""
+	})
+}
+
+// addStandby gives a candidate a replica: P14.
+func (v *view) addStandby() Plan {
+	return v.first(v.sooner, AddStandby, func(m Member) string {
+		if m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment && !(m.Able && v.isFull()) {
 			return "it joins"
 		}
 		return ""
 	})
 }
 
+// isFull reports whether no further replica is needed: P14.
+func (v *view) isFull() bool { return v.Standbys > 0 && v.follow >= v.Want+v.Standbys }
+
+// sooner orders candidates: those first that get a replica however many follow. One that could work
+// as a client would else lose its replica as soon as those have theirs.
+func (v *view) sooner(a, b Member) int {
+	return cmp.Or(one(a.Able)-one(b.Able), v.spread.better(a, b))
+}
+
+// one is 1 for true, and 0 for false.
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // pick plans a step for the best of the members that why returns a reason for.
-func (v *view) pick(kind Kind, why func(Member) string) Plan {
+func (v *view) pick(kind Kind, why func(Member) string) Plan { return v.first(v.better, kind, why) }
+
+// first plans a step for the first, in an order, of the members that why returns a reason for.
+func (v *view) first(order func(a, b Member) int, kind Kind, why func(Member) string) Plan {
 	var best Member
 	reason := ""
 	for _, m := range v.Members {
-		if r := why(m); r != "" && (reason == "" || v.better(m, best) < 0) {
+		if r := why(m); r != "" && (reason == "" || order(m, best) < 0) {
 			best, reason = m, r
 		}
 	}

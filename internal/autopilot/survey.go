@@ -19,6 +19,8 @@ type view struct {
 	failed   int      // voters silent for ReplaceAfter
 	leaving  int      // voters heard that leave
 	domains  domains  // of the voters that stay
+	follow   int      // replicas that stay and were heard within ReplaceAfter: P14
+	spread   domains  // of those
 }
 
 func survey(in Input) view {
@@ -28,13 +30,17 @@ func survey(in Input) view {
 	if in.Moment <= 0 {
 		in.Moment = MomentDefault
 	}
-	v := view{Input: in, domains: make(domains)}
+	v := view{Input: in, domains: make(domains), spread: make(domains)}
 	for _, m := range in.Members {
 		if m.Node == in.Self {
 			m.Heard = 0
 		}
 		if m.Role != Candidate {
 			v.replicas++
+			if m.Departure == fsm.Stays && m.Heard < v.ReplaceAfter {
+				v.follow++
+				v.spread.add(m.Zone)
+			}
 		}
 		switch {
 		case m.Role == Voter:
@@ -70,9 +76,12 @@ func (v *view) count(m Member) {
 }
 
 // better orders nodes by how good a voter each is: P9.
-func (v *view) better(a, b Member) int {
+func (v *view) better(a, b Member) int { return v.domains.better(a, b) }
+
+// better orders nodes by how good one is as a further replica beside those of the domains.
+func (d domains) better(a, b Member) int {
 	return cmp.Or(
-		v.domains.compare(a.Zone, b.Zone),
+		d.compare(a.Zone, b.Zone),
 		cmp.Compare(a.rank(), b.rank()),
 		cmp.Compare(b.Age, a.Age),
 		cmp.Compare(a.Node, b.Node),

@@ -12,6 +12,9 @@ import (
 func (p Plan) String() string {
 	switch p.Kind {
 	case None:
+		if p.Reason != "" {
+			return "the membership is as wanted: " + p.Reason
+		}
 		return "the membership is as wanted"
 	case Wait:
 		return p.Reason
@@ -41,7 +44,21 @@ func (v *view) waiting() Plan {
 			return v.silent(m)
 		}
 	}
-	return Plan{}
+	return Plan{Reason: v.full()}
+}
+
+// full says why nodes that ask for a replica are given none, "" if no node does.
+func (v *view) full() string {
+	clients := 0
+	for _, m := range v.Members {
+		if m.Role == Candidate && m.Able {
+			clients++
+		}
+	}
+	if clients == 0 || !v.isFull() {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d wanted replicas follow; clients that would take one: %d", v.follow, v.Want+v.Standbys, clients)
 }
 
 // stuck says why a voter that leaves is still there.

@@ -55,6 +55,7 @@ const (
 	astray                      // a change of it that somebody has given up is still under way
 	flags     = leader | newcomer | asked | astray
 	successor = 1 << 8 // it was promoted: repair_test.go alone asks
+	unable    = 1 << 9 // it can do nothing without a replica; a voter's ability is never asked
 )
 
 // What the world has beside its slots.
@@ -72,8 +73,11 @@ const (
 // All changes under way name the present membership: as soon as one is applied, the others are void
 // (P8).
 type world struct {
-	slot [slots]uint16
-	bits uint8
+	slot     [slots]uint16
+	bits     uint8
+	standbys uint8 // how many shall follow besides those that vote; 0: every node
+	mixed    bool  // some newcomers can do nothing without a replica
+	zones    bool  // as zoned gives them
 }
 
 // change is one under way.
@@ -99,12 +103,13 @@ func (w *world) set(bit uint8, on bool) {
 	}
 }
 
-// key is the same for worlds that differ in nothing but names. It holds seven nodes.
+// key is the same for worlds of one exploration that differ in nothing but names. It holds six
+// nodes.
 func (w world) key() uint64 {
 	slices.Sort(w.slot[:])
 	k := uint64(0)
 	for _, s := range w.slot {
-		k = k<<8 | uint64(s&255)
+		k = k<<9 | uint64(s&255) | uint64(s&unable)>>1
 	}
 	return k<<7 | uint64(w.bits)
 }
@@ -146,12 +151,15 @@ func (w *world) apply(i int, c change) (excused bool) {
 	case c.removes:
 		excused = c.hit && p.lives()
 		w.slot[i] = 0
+		if w.standbys > 0 && (p == standbyNew || p == standbyReady) { // it asks again
+			w.put(i, candidate)
+		}
 	case p == candidate:
 		w.put(i, standbyNew)
 	case p.follows():
 		excused = (c.hit || before == 1) && !p.lives()
 		w.put(i, map[place]place{standbyNew: voterWell, standbyReady: voterWell, standbyFresh: voterFresh, standbyDead: voterSilent, standbyLeaves: leaverWell}[p])
-		w.slot[i] |= newcomer | successor
+		w.slot[i] = w.slot[i]&^unable | newcomer | successor
 		w.set(newcomerHit, c.hit || before == 1)
 	}
 	return excused
@@ -214,7 +222,7 @@ func (w *world) moment() {
 // input is what the raft leader knows. One that has not listened yet has older knowledge, the worst
 // there can be.
 func (w *world) input(want int) autopilot.Input {
-	in := autopilot.Input{Want: want, Index: index, Unknown: w.bits&unknown != 0, Members: make([]autopilot.Member, 0, slots)}
+	in := autopilot.Input{Want: want, Standbys: int(w.standbys), Index: index, Unknown: w.bits&unknown != 0, Members: make([]autopilot.Member, 0, slots)}
 	if w.bits&listening != 0 {
 		in.Listening = time.Minute
 	}
@@ -223,7 +231,7 @@ func (w *world) input(want int) autopilot.Input {
 		if p == empty {
 			continue
 		}
-		m := autopilot.Member{Node: names[i], Age: time.Minute, Running: p != standbyNew}
+		m := autopilot.Member{Node: names[i], Age: time.Minute, Running: p != standbyNew, Able: w.standbys > 0 && !w.is(i, unable)}
 		switch {
 		case p.votes():
 			m.Role = autopilot.Voter
@@ -236,6 +244,9 @@ func (w *world) input(want int) autopilot.Input {
 		switch p {
 		case standbyDead:
 			m.Heard, m.Seen = time.Hour, time.Hour
+			if w.standbys > 0 { // its node may come back
+				m.Heard, m.Seen = time.Minute, time.Minute
+			}
 		case voterSilent, leaverSilent:
 			m.Heard = 10 * time.Second
 		case voterLong, leaverLong:
@@ -251,6 +262,9 @@ func (w *world) input(want int) autopilot.Input {
 			in.Self = m.Node
 		} else if w.bits&listening == 0 {
 			m.Heard = time.Minute - m.Heard
+		}
+		if w.zones {
+			m.Zone = zoneOf(i)
 		}
 		in.Members = append(in.Members, m)
 	}
@@ -273,7 +287,7 @@ func (w world) String() string {
 	var list []string
 	for i := range w.slot {
 		s := words[w.at(i)]
-		for f, word := range map[int]string{leader: " (raft leader)", newcomer: " (new)", successor: " (successor)", asked: " (asked)", astray: " (astray)"} {
+		for f, word := range map[int]string{leader: " (raft leader)", newcomer: " (new)", successor: " (successor)", unable: " (unable)", asked: " (asked)", astray: " (astray)"} {
 			if w.is(i, f) {
 				s += word
 			}

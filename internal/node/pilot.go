@@ -131,7 +131,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	defer cancel()
 	state, now := p.state(group), p.n.clock.Now()
 	p.hear()
-	if state.Info.Born && !state.Info.Serving && state.Complete() && p.waited(&state) {
+	if state.Info.Born && !state.Info.Serving && p.leader.Complete(state) && p.waited(&state) {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}

@@ -1,0 +1,122 @@
+package autopilot_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+)
+
+func able(m *autopilot.Member) { m.Able = true }
+
+// client is a node that works without a replica, and asks for one.
+func client(node string, with ...func(*autopilot.Member)) autopilot.Member {
+	return joins(node, append(with, able)...)
+}
+
+// spare is a standby whose node could work as a client.
+func spare(node string, with ...func(*autopilot.Member)) autopilot.Member {
+	return standby(node, append(with, able)...)
+}
+
+// bounded is an input where so many shall follow besides those that vote.
+func bounded(standbys int, in autopilot.Input) autopilot.Input {
+	in.Standbys = standbys
+	return in
+}
+
+// with adds members to three voters that are well.
+func with(list ...autopilot.Member) autopilot.Input {
+	return bounded(1, of(3, append(members{voter("a"), voter("b"), voter("c")}, list...)...))
+}
+
+func TestAsManyFollowAsShall(t *testing.T) {
+	t.Parallel()
+	const rests = "; 4 of 4 wanted replicas follow; clients that would take one: "
+	check(t, []planned{
+		{"of six nodes", bounded(1, of(3, voter("a"), client("b"), client("c"), client("d"), client("e"), client("f"), client("g", seen(time.Minute)), client("h", leaves))),
+			"add standby b, add standby c, promote b, promote c, add standby d" + rests + "4"},
+		{"all, where there is no bound", bounded(0, of(3, voter("a"), client("b"), client("c"), client("d"), client("e"), client("f"))),
+			"add standby b, add standby c, promote b, promote c, add standby d, add standby e, add standby f; "},
+		{"whoever can do nothing without, however many they are", with(client("d"), joins("e"), joins("f")),
+			"add standby e, add standby f; 5 of 4 wanted replicas follow; clients that would take one: 1"},
+		{"in the place of a standby that leaves", with(spare("d", leaves), client("e")), "remove d, add standby e; "},
+		{"in the place of a silent one, whatever gossip says of it", with(spare("d", heard(dead)), client("e"), client("f")),
+			"add standby e" + rests + "1"},
+		{"not before ReplaceAfter", with(spare("d", heard(29*time.Second)), client("e")), rests + "1"},
+		{"beside a dead voter that a standby that hangs cannot replace", bounded(1, of(3, voter("a"), voter("b"), voter("c", heard(dead)), spare("d", heard(dead), stuck), client("e"))),
+			"add standby e, remove c, promote e; "},
+	})
+}
+
+func TestAStandbyTooManyGoesOnAsAClient(t *testing.T) {
+	t.Parallel()
+	const rests = "; 4 of 4 wanted replicas follow; clients that would take one: "
+	check(t, []planned{
+		{"the younger", with(spare("d"), spare("e", fresh)), "remove e" + rests + "1"},
+		{"one that has not caught up", with(spare("d", behind(1e6)), spare("e", fresh)), "remove d" + rests + "1"},
+		{"one of the zone with the most replicas", bounded(1, of(3, voter("a", zone("x")), voter("b", zone("y")), voter("c", zone("y")),
+			spare("d", zone("y")), spare("e", zone("z"), fresh))), "remove d" + rests + "1"},
+		{"of the zone with the most replicas, though it has as many voters as the others", bounded(2, of(3, voter("a", zone("x")), voter("b", zone("y")), voter("c", zone("z")),
+			spare("d", zone("x")), spare("e", zone("x")), spare("f", zone("y"), fresh))),
+			"remove e; 5 of 5 wanted replicas follow; clients that would take one: 1"},
+		{"one by one", with(spare("d"), spare("e"), spare("f")), "remove f, remove e" + rests + "2"},
+		{"one whose node can, for those that cannot", with(standby("d", fresh), standby("e", fresh), spare("f")),
+			"remove f; 5 of 4 wanted replicas follow; clients that would take one: 1"},
+		{"none whose node cannot", with(standby("d"), standby("e")), "; "},
+		{"none that is not heard", with(spare("d", heard(2*time.Second)), standby("e")), "; "},
+		{"none beside a voter that is not heard", bounded(1, of(3, voter("a"), voter("b"), voter("c", heard(2*time.Second)), spare("d"), spare("e"))),
+			"; voter c has not been heard for 2s: it is given up after 30s"},
+		{"none before one has taken the place of a voter that leaves", bounded(1, of(3, voter("a"), voter("b"), voter("c", leaves), spare("d"), spare("e"))),
+			"promote d, remove c; "},
+		{"none before all vote that shall", bounded(1, of(3, voter("a"), voter("b"), spare("d", behind(1e6)), spare("e", behind(1e6)), spare("f", behind(1e6)))),
+			"; 2 of 3 wanted voters stay: waits until a standby has caught up"},
+		{"beside more voters than shall vote", bounded(1, of(3, voter("a"), voter("b"), voter("c"), voter("d"), voter("e"), spare("f"))),
+			"remove f; 5 of 4 wanted replicas follow; clients that would take one: 1"},
+		{"none where there is no bound", bounded(0, with(spare("d"), spare("e"))), "; "},
+	})
+}
+
+// A voter that leaves may be let go only when the others have been heard since it said so.
+func TestNoStandbyIsRemovedBesideAVoterThatLeaves(t *testing.T) {
+	t.Parallel()
+	in := with(voter("d", leaves), spare("e"), spare("f"))
+	in.Members[1].Heard, in.Members[2].Heard, in.Changed = 700*time.Millisecond, 700*time.Millisecond, 10*time.Millisecond
+	if p := autopilot.Next(in); p.Kind != autopilot.Wait {
+		t.Errorf("%v", p)
+	}
+}
+
+func TestAStandbyIsOneOfAZoneAndHostThatTheReplicasDoNotHave(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		in   autopilot.Input
+		want string
+	}{
+		{"a zone without a standby, though voters have it alike", bounded(3, of(3, voter("a", zone("x")), voter("b", zone("y")), voter("c", zone("z")),
+			spare("d", zone("x")), client("e", zone("x")), client("f", zone("y")))), "f"},
+		{"a host without a replica", bounded(3, of(3, voter("a", zone("x/1")), voter("b", zone("x/2")), voter("c", zone("x/3")),
+			spare("d", zone("x/4")), client("e", zone("x/4")), client("f", zone("x/5")))), "f"},
+		{"the zone of a standby that is silent for long", bounded(3, of(3, voter("a", zone("x")), voter("b", zone("y")), voter("c", zone("z")),
+			spare("d", zone("y"), heard(dead)), spare("e", zone("x")), client("f", zone("x")), client("g", zone("y")))), "g"},
+		{"the node with a disk", with(client("e"), client("f", disk)), "f"},
+	} {
+		if p := autopilot.Next(c.in); p.Kind != autopilot.AddStandby || p.Node != c.want {
+			t.Errorf("%s: %v %s, want %s", c.name, p.Kind, p.Node, c.want)
+		}
+	}
+}
+
+func TestThePlanSaysThatClientsWait(t *testing.T) {
+	t.Parallel()
+	for want, in := range map[string]autopilot.Input{
+		"the membership is as wanted": with(spare("d")),
+		"the membership is as wanted: 4 of 4 wanted replicas follow; clients that would take one: 1": with(spare("d"), client("e")),
+		"remove e: 5 replicas follow, 4 shall: it goes on as a client":                               with(spare("d"), spare("e")),
+	} {
+		if got := autopilot.Next(in).String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
