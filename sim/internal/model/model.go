@@ -72,6 +72,7 @@ type Stats struct {
 	Restarts   uint64
 	Removed    uint64 // voters that were silent for long, and that the planner removed
 	Promoted   uint64 // standbys that it made voters
+	Excess     uint64 // standbys that it removed since more replicas followed than should
 	LetGo      uint64 // nodes that it removed as they left
 	Void       uint64 // changes of the membership that came when it was another
 	Returned   uint64 // nodes that came back in another life as a replica, and caught up
@@ -137,6 +138,7 @@ func (s *Stats) Shortfall() string {
 		{"disks opened elsewhere", s.Moved, s.Runs / 4}, {"leases of processes whose disk was opened elsewhere", s.Outlived, 1 + s.Runs/20},
 		{"sessions of processes that are proved dead", s.Proven, s.Runs / 4}, {"sessions that an operator revoked", s.Revoked, 1 + s.Runs/20},
 		{"silent voters removed", s.Removed, 1 + s.Runs/20}, {"standbys promoted", s.Promoted, 1 + s.Runs/20}, {"nodes let go", s.LetGo, 1 + s.Runs/40},
+		{"standbys too many removed", s.Excess, 1 + s.Runs/40},
 		{"nodes back in another life", s.Returned, 1 + s.Runs/40}, {"dead nodes replaced", s.Replaced, 1 + s.Runs/40},
 		{"times gossip and Raft were cut apart", s.Parted, s.Runs / 2}, {"changes of the membership that were void", s.Void, 1},
 		{"updates lost by the unfenced resource", s.LostWrites, 1}, {"stale writes refused", s.Refused, 1},

@@ -101,8 +101,12 @@ func (w *world) gossips(a, b int) bool {
 	return there.cut+there.hushed+back.cut+back.hushed == 0
 }
 
+// says is what gossip shows of a node. A node without a replica waits, as its connection to one is
+// not modelled. When the faults are over each must serve, so then none can do without.
 func (n *node) says() autopilot.Sighting {
-	s := autopilot.Sighting{Node: n.id.String(), Cluster: "group", Replica: n.raft.replicaID().replica(), Phase: autopilot.PhaseRunning, Here: true}
+	s := autopilot.Sighting{
+		Node: n.id.String(), Cluster: "group", Replica: n.raft.replicaID().replica(), Phase: autopilot.PhaseRunning, Here: true, Able: !n.w.healed,
+	}
 	switch {
 	case n.leaving:
 		s.Phase = autopilot.PhaseLeaving

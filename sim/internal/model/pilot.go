@@ -37,7 +37,7 @@ func replicaIDOf(replica uint64) replicaID { return replicaID{int(replica&0xff) 
 func (p *pilot) begin(n *node) {
 	w := n.w
 	*p = pilot{n: n, taken: make([]time.Duration, w.plan.Nodes), leader: autopilot.New(autopilot.Config{
-		Want: w.plan.Voters, Moment: autopilot.MomentDefault, ReplaceAfter: w.plan.ReplaceAfter,
+		Want: w.plan.Voters, Standbys: w.plan.Standbys, Moment: autopilot.MomentDefault, ReplaceAfter: w.plan.ReplaceAfter,
 		LaterLife: func(_ string, known, next uint64) bool { return next>>8 > known>>8 },
 	})}
 	if w.plan.Planned {

@@ -34,6 +34,7 @@ type Plan struct {
 	Operators    bool          // force locks free
 	Planned      bool          `json:",omitempty"` // the product's planner changes the membership
 	ReplaceAfter time.Duration `json:",omitempty"` // the product's, of a plan that is Planned
+	Standbys     int           `json:",omitempty"` // how many follow besides the voters, of a plan that is Planned; 0: every node
 	Frail        bool          `json:",omitempty"` // some newcomers die as they are promoted
 	Clumsy       bool          `json:",omitempty"` // changes of the membership come late, twice, or without an answer
 	Nowhere      bool          `json:",omitempty"` // the nodes do not know where they run, as on some systems

@@ -61,6 +61,9 @@ func Random(seed uint64) Plan {
 	}
 	p.Steps = pick(r, 0, 1, 1, 2)
 	p.Nowhere = chance(r, 10)
+	if p.Planned && p.Nodes > 4 && seed%3 == 0 { // by no draw: the plans of the other seeds are as they were
+		p.Voters, p.Standbys = 3, 1
+	}
 	return p
 }
 

@@ -21,7 +21,8 @@ const deathsApart = 2 * time.Second
 // not leave is removed only if the raft leader had not heard it for long when it decided so, and the
 // log had not said by then that another one had. The replica may be heard again before the commit:
 // no raft leader takes a change back. A raft leader that heard the replica and lost its office before
-// it looked, or before it could tell anybody, does not count.
+// it looked, or before it could tell anybody, does not count. Where there are more replicas than shall
+// follow, any standby may go.
 func (w *world) reshaped(n *node, ch *change, made bool) {
 	if !made {
 		w.stats.Void++
@@ -39,6 +40,10 @@ func (w *world) reshaped(n *node, ch *change, made bool) {
 	}
 	if ch.lets {
 		w.stats.LetGo++
+		return
+	}
+	if n := bits.OnesCount64(was.voters | was.standbys); w.plan.Standbys > 0 && !was.votes(ch.who.node) && n > w.plan.Voters+w.plan.Standbys {
+		w.stats.Excess++
 		return
 	}
 	if was.votes(ch.who.node) {

@@ -68,6 +68,7 @@ func (s *shrinker) calm() {
 		func(p *Plan) { p.Snapshot = 1 << 30 },
 		func(p *Plan) { p.Nowhere = false },
 		func(p *Plan) { p.Clumsy, p.Frail = false, false },
+		func(p *Plan) { p.Standbys = 0 },
 		func(p *Plan) { p.Voters = min(p.Voters, 3) },
 		func(p *Plan) { p.fewer(3) },
 		func(p *Plan) { p.fewer(4) },
