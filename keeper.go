@@ -167,7 +167,7 @@ func (k *keeper) release(ctx context.Context, l *tenure) error {
 		return err
 	}
 	defer k.attend()
-	switch l.grant.ReleaseAnswered(out, unknown, func() *fsm.PastGrant { return k.c.look(l.grant.Name(), l.grant.Token()).End }) {
+	switch l.grant.ReleaseAnswered(out, unknown, func() *fsm.PastGrant { return k.c.endOf(ctx, l.grant.Name(), l.grant.Token()) }) {
 	case session.Done:
 		return nil
 	case session.Unknown:

@@ -401,3 +401,13 @@ func (c *Cluster) look(name string, token uint64) fsm.NameState {
 	}
 	return known
 }
+
+// endOf returns how a grant ended, nil if the group does not remember. A call asks whose answer was
+// lost: its replica may be gone, and the next one knows.
+func (c *Cluster) endOf(ctx context.Context, name string, token uint64) *fsm.PastGrant {
+	now, err := seam.Ask(ctx, c.group, seam.Committed, fsm.QueryName{Name: name, Token: token})
+	if err != nil {
+		return nil
+	}
+	return now.End
+}

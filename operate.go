@@ -31,14 +31,15 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	if err != nil || out.Code == fsm.CodeOK {
 		return err
 	}
-	now := c.look(name, uint64(token))
-	switch end := now.End; {
-	case unknown && end == nil:
-		return ErrUnknownOutcome
-	case unknown && end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
-		return nil
+	if unknown {
+		switch end := c.endOf(ctx, name, uint64(token)); {
+		case end == nil:
+			return ErrUnknownOutcome
+		case end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
+			return nil
+		}
 	}
-	return staleToken(name, token, now.Head)
+	return staleToken(name, token, c.look(name, 0).Head)
 }
 
 // RequestRelease asks the holder with this token to release: it closes the holder's Lease.Wanted and

@@ -404,3 +404,44 @@ func TestAClientGoesOnWithTheGroupThatHasTakenThePlaceOfItsOwn(t *testing.T) {
 		other.Close()
 	})
 }
+
+// Found by the contract tests on a client whose replicas die: the group knew how the grant had ended,
+// and the caller was told that nobody does.
+func TestAReleaseWhoseAnswersAreLostTwiceIsARelease(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, r *clienttest.Replica, a, b *holdfast.Cluster) {
+		for _, what := range []struct {
+			name string
+			end  func(*holdfast.Lease) error
+		}{
+			{"released", func(l *holdfast.Lease) error { return l.Release(t.Context()) }},
+			{"forced", func(l *holdfast.Lease) error {
+				return b.ForceRelease(t.Context(), l.Name(), l.Token(), "stuck")
+			}},
+		} {
+			l, err := a.Acquire(t.Context(), what.name, holdfast.WithTTL(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			commands, questions := 0, 0
+			r.Die(func(call any) (before, after bool) {
+				switch call := call.(type) {
+				case fsm.Via: // the command that ends it
+					_, release := call.Command.(fsm.Release)
+					_, force := call.Command.(fsm.ForceRelease)
+					if release || force {
+						commands++
+						return false, commands == 1
+					}
+				case fsm.QueryName: // how it has ended
+					questions++
+					return questions <= 2, false
+				}
+				return false, false
+			})
+			if err := what.end(l); err != nil || commands != 2 || questions != 3 {
+				t.Errorf("%s by %d commands and %d questions: %v", what.name, commands, questions, err)
+			}
+		}
+	})
+}

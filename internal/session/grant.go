@@ -206,11 +206,13 @@ func (g *Grant) ReleaseAnswered(out fsm.Outcome, unknown bool, end func() *fsm.P
 	if out.Code == fsm.CodeOK {
 		return Done
 	}
-	past := end()
-	switch {
-	case unknown && past == nil:
+	if !unknown {
+		return Stale
+	}
+	switch past := end(); {
+	case past == nil:
 		return Unknown
-	case unknown && past.Reason == fsm.ReasonReleased:
+	case past.Reason == fsm.ReasonReleased:
 		return Done
 	}
 	return Stale

@@ -30,6 +30,7 @@ type Replica struct {
 	MaxTTL  time.Duration // of its clients
 	Ill     atomic.Bool
 
+	deaths   deaths
 	serves   atomic.Pointer[serve.Server] // Server, for what the group tells
 	node     seam.Node
 	endpoint transport.Endpoint
@@ -37,14 +38,20 @@ type Replica struct {
 	running  sync.WaitGroup
 }
 
+// addrs are where replicas serve.
+func addrs() []string { return []string{"10.0.0.1:1", "10.0.0.2:1"} }
+
 // New starts a replica of a group on a network.
 func New(network *transport.Memory, group *seamtest.Group) (*Replica, error) {
-	r := &Replica{Group: group, Network: network}
+	return start(&Replica{Group: group, Network: network})
+}
+
+func start(r *Replica) (*Replica, error) {
 	r.node = seamtest.NewNode(r.Group, "replica", slog.New(slog.DiscardHandler))(nobody{})
 	if err := r.node.Open(context.Background()); err != nil {
 		return nil, err
 	}
-	if err := r.Start("10.0.0.1:1"); err != nil {
+	if err := r.Start(addrs()[0]); err != nil {
 		return nil, err
 	}
 	r.Group.Follow(0, follower{r})
@@ -58,14 +65,14 @@ func (r *Replica) Start(addr string) (err error) {
 	}
 	r.Addr = addr
 	r.Server = serve.New(serve.Config{
-		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: r.Group, Node: r.node,
+		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: mortal{r.Group, r}, Node: r.node,
 		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.serves.Store(r.Server)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	listener := r.endpoint.Listener(transport.KindClient)
-	r.running.Go(func() { r.Server.Run(ctx, listener) })
+	server, listener := r.Server, r.endpoint.Listener(transport.KindClient)
+	r.running.Go(func() { server.Run(ctx, listener) })
 	return nil
 }
 
@@ -78,6 +85,7 @@ func (r *Replica) Stop() {
 
 // Close ends the replica, also one that was stopped.
 func (r *Replica) Close() {
+	r.deaths.end()
 	r.Stop()
 	r.node.Close()
 }
@@ -86,7 +94,7 @@ func (r *Replica) Close() {
 func (r *Replica) Client(name string, log *slog.Logger) func(seam.Listener) seam.Node {
 	return func(l seam.Listener) seam.Node {
 		n, err := client.New(client.Config{
-			Cluster: Cluster, Name: name, Bind: name + ":0", Join: []string{r.Addr}, Network: r.Network, Logger: log, Listener: l,
+			Cluster: Cluster, Name: name, Bind: name + ":0", Join: addrs(), Network: r.Network, Logger: log, Listener: l,
 			Resolver: net.DefaultResolver, MaxTTL: r.MaxTTL,
 		})
 		if err != nil {
