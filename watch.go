@@ -53,7 +53,8 @@ func (k EventKind) String() string {
 //
 // A consumer that keeps up misses nothing. For a slower one at most 4,096 events or 4 MiB of values
 // wait; the node drops further ones, and an EventResync, whose name is prefix, takes their place.
-// The same happens when this node has caught up by a snapshot. Then read the state with Locks, and
+// The same happens when this node has caught up by a snapshot, and when a client has gone to another
+// replica. Then read the state with Locks, and
 // go on with the events that follow. To begin with a state, call Locks after Watch: a change in
 // between is then in the list and among the events, with the same token. A node that was just
 // opened yields again what it applies from its own log: call Ready before Watch.

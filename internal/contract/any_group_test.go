@@ -1,29 +1,19 @@
 package contract_test
 
 import (
-	"errors"
 	"path/filepath"
 	"reflect"
 	"runtime"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
-
-	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/client/clienttest"
-	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/seam"
-	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
-	"github.com/holdfast-go/holdfast/internal/simenv"
-	"github.com/holdfast-go/holdfast/transport"
 )
 
 const (
-	anyGroup = "TestTheCallsKeepTheirPromisesOnAnyGroup"
-	onClient = "TestTheCallsKeepTheirPromisesOnAClient"
+	anyGroup  = "TestTheCallsKeepTheirPromisesOnAnyGroup"
+	onClient  = "TestTheCallsKeepTheirPromisesOnAClient"
+	onMortal  = "TestTheCallsKeepTheirPromisesOnAClientWhoseReplicasDie"
+	onStandby = "TestTheCallsKeepTheirPromisesOnAStandby"
 )
 
 // leftOut are the files and the tests that do not run on any group, by what they need.
@@ -62,7 +52,7 @@ func leftOut() map[string][]string {
 		"no node": {
 			"TestABadConfigIsRefusedWithTheNameOfItsField", "TestAllMistakesOfAConfigAreToldAtOnce",
 			"TestALimitErrorSaysWhatItsNodeDoesNotKnow", "TestSlotRoundsToTheNearestMultipleOfTheInterval",
-			anyGroup, onClient,
+			anyGroup, onClient, onMortal, onStandby,
 		},
 	}
 }
@@ -72,25 +62,70 @@ func leftOut() map[string][]string {
 // here, but for those of leftOut.
 func TestTheCallsKeepTheirPromisesOnAnyGroup(t *testing.T) {
 	t.Parallel()
-	everyTest(t)
+	everyTest(t, nil)
 }
 
-// A client hangs on a replica by a connection, and has none of its own. It stays on none that has
-// nothing to answer with.
+// A client hangs on a replica by a connection, and has none of its own.
 func TestTheCallsKeepTheirPromisesOnAClient(t *testing.T) {
 	t.Parallel()
-	everyTest(t, "TestAnObserverWithNothingToAskInAGapLearnsOfTheLeaderThereafter")
+	everyTest(t, map[string][]string{
+		"it stays on no replica without a group": {"TestAnObserverWithNothingToAskInAGapLearnsOfTheLeaderThereafter"},
+	})
 }
 
-// everyTest runs the tests that are not left out.
-func everyTest(t *testing.T, but ...string) {
-	left := make(map[string]bool) // and whether there is one of this name
-	for _, name := range but {
-		left[name] = false
+// The replica that a client hangs on is killed in the middle of each test, time and again: with the
+// answer to a call on its way, or before the call is carried out.
+func TestTheCallsKeepTheirPromisesOnAClientWhoseReplicasDie(t *testing.T) {
+	t.Parallel()
+	everyTest(t, notWhileReplicasDie())
+}
+
+// notWhileReplicasDie are the tests of what a client does not promise when its replica is killed, by
+// what is promised in its place.
+func notWhileReplicasDie() map[string][]string {
+	return map[string][]string{
+		"a watch is told to read anew: EventResync, and an observer has the latest leader alone": {
+			"TestAWatchOfEverythingTellsNothingOfOnceKeys", "TestAWatchTellsOfANewLimit", "TestObserveTellsEveryLeaderEveryValueAndEveryVacancyInOrder",
+			"TestAWatcherThatDoesNotKeepUpIsToldToReadAnewAndHoldsUpNobody", "TestWatchTellsWhoLeadsAnElectionAndWhenNobodyDoes",
+			"TestWatchTellsEveryChangeOfItsPrefixInLogOrderWithHolderTokenAndReason",
+		},
+		"a gap is where the replica was killed":                            {"gap_test.go"},
+		"a list ends with ErrNoQuorum: the next replica has no such state": {"TestLocksIsOnePictureHoweverLongItIsRead"},
+		"ErrUnknownOutcome of an end that the group does not remember: of a token that no grant had, of a run, of one of many grants": {
+			"TestForceReleaseFreesALockAndTellsItsHolder", "TestManyKeysAreForgottenALittleAtATime", "TestTenThousandWaitersDrainInOrder",
+			"TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen",
+		},
+		"for how long a lock was held before the change is unknown": {"TestLocksTellsWhatAnElectionIsAndForHowLongALockIsHeld"},
+		"a LimitError that says what its node does not know": {
+			"TestANameInUseAsALockIsNoSemaphoreAndSaysSo", "TestFewerPermitsEndNoLeaseAndRefuseWhoWantsMore",
+		},
+		"it asks the group for less than two calls": {
+			"TestALockerHasAPolicyForLoss", "TestAnElectionHasOneLeader", "TestBadArgumentsAreRefusedWithTheirName",
+			"TestOptionsThatACallDoesNotHonourAreRefused",
+		},
 	}
-	for _, names := range leftOut() {
-		for _, name := range names {
-			left[name] = false
+}
+
+// A standby has a replica that never votes: what it applies and all that it proposes comes and goes
+// by another node.
+func TestTheCallsKeepTheirPromisesOnAStandby(t *testing.T) {
+	t.Parallel()
+	everyTest(t, map[string][]string{
+		"its group makes no gap when a test wants one": {"gap_test.go"},
+		"so many calls take minutes under the race detector": {
+			"TestTenThousandWaitersDrainInOrder", "TestListsHaveEveryOnceKeyAndEverySession", "TestThousandsOfManualLeasesLiveByTheirRenewals",
+		},
+	})
+}
+
+// everyTest runs the tests that neither leftOut nor but, a table like it, has.
+func everyTest(t *testing.T, but map[string][]string) {
+	left := make(map[string]bool) // and whether there is one of this name
+	for _, table := range []map[string][]string{leftOut(), but} {
+		for _, names := range table {
+			for _, name := range names {
+				left[name] = false
+			}
 		}
 	}
 	for _, test := range allTests {
@@ -107,8 +142,14 @@ func everyTest(t *testing.T, but ...string) {
 		}
 		t.Run(test.Name, func(t *testing.T) {
 			t.Cleanup(func() {
-				if _, ok := asked.LoadAndDelete(t.Name()); !ok && !t.Skipped() {
-					t.Error("it asks neither single nor virtual for its node: name it in leftOut")
+				of, ok := asked.LoadAndDelete(t.Name())
+				if t.Skipped() {
+					return
+				}
+				if !ok {
+					t.Error("it asks for none of the nodes of elsewhere: name it in leftOut")
+				} else if n := of.(*atomic.Int64).Load(); n == 0 && under(t) == onMortal {
+					t.Error("no replica was killed")
 				}
 			})
 			test.F(t)
@@ -128,60 +169,4 @@ var allTests []testing.InternalTest
 func know(m *testing.M) {
 	field := reflect.ValueOf(m).Elem().FieldByName("tests")
 	allTests = *(*[]testing.InternalTest)(unsafe.Pointer(field.UnsafeAddr()))
-}
-
-var asked sync.Map // names of tests that had a node on memory
-
-func onAnyGroup(t testing.TB) bool {
-	return strings.HasPrefix(t.Name(), anyGroup+"/") || strings.HasPrefix(t.Name(), onClient+"/")
-}
-
-// onMemory is a node that is no member of any fleet, on a group that is no replica.
-func onMemory(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) *holdfast.Cluster {
-	t.Helper()
-	c, _ := onGroup(t, l, change...)
-	return c
-}
-
-// onGroup is onMemory with its group.
-func onGroup(t testing.TB, l fsm.Limits, change ...func(*holdfast.Config)) (*holdfast.Cluster, *seamtest.Group) {
-	t.Helper()
-	asked.Store(strings.Join(strings.SplitN(t.Name(), "/", 3)[:2], "/"), true)
-	cfg := holdfast.Config{Name: "alone", Logger: quiet(), MaxTTL: holdfast.TTLMax}
-	for _, f := range change {
-		f(&cfg)
-	}
-	own := clock.System()
-	group := seamtest.New(own.Now, l)
-	if cfg.TokenFloor != nil {
-		floor, err := cfg.TokenFloor(t.Context())
-		_, _, err2 := group.Propose(t.Context(), seam.Urgent, fsm.Encode(fsm.Raise{Counter: uint64(floor)}))
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
-	}
-	node := nodeOn(t, group, cfg)
-	c, err := holdfast.Open(simenv.With(t.Context(), simenv.Env{Clock: own, Node: node}), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	if err := c.Ready(within(t, 10*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	return c, group
-}
-
-// nodeOn is a node on a group in memory, or a client of a replica that is one.
-func nodeOn(t testing.TB, group *seamtest.Group, cfg holdfast.Config) func(seam.Listener) seam.Node {
-	t.Helper()
-	if !strings.HasPrefix(t.Name(), onClient+"/") {
-		return seamtest.NewNode(group, cfg.Name, cfg.Logger)
-	}
-	r, err := clienttest.New(transport.NewMemory(1), group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
-	return r.Client(cfg.Name, cfg.Logger)
 }

@@ -34,8 +34,8 @@ func alonely(t *testing.T, l fsm.Limits, change ...func(*holdfast.Config)) *hold
 	for _, f := range change {
 		f(&cfg)
 	}
-	if onAnyGroup(t) {
-		return onMemory(t, l, change...)
+	if c := elsewhere(t, l, change...); c != nil {
+		return c
 	}
 	c := limited(t, l, cfg)
 	if err := c.Ready(within(t, 10*time.Second)); err != nil {

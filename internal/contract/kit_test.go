@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -31,11 +30,11 @@ func others(s *sim.Sim, but ...*sim.Node) []*sim.Node             { return testk
 func follower(s *sim.Sim, role holdfast.Role) *sim.Node           { return testkit.Follower(s, role) }
 func stateOf(c *holdfast.Cluster, id string) holdfast.MemberState { return testkit.StateOf(c, id) }
 
-// single is a node alone, which any group will do for: TestTheCallsKeepTheirPromisesOnAnyGroup.
+// single is a node alone, or another for which the same holds (elsewhere_test.go).
 func single(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	if onAnyGroup(t) {
-		return onMemory(t, fsm.Limits{}, change...)
+	if c := elsewhere(t, fsm.Limits{}, change...); c != nil {
+		return c
 	}
 	return testkit.Single(t, change...)
 }
@@ -43,8 +42,7 @@ func single(t testing.TB, change ...func(*holdfast.Config)) *holdfast.Cluster {
 // virtual is single under virtual time.
 func virtual(t *testing.T, f func(c *holdfast.Cluster)) {
 	t.Helper()
-	if onAnyGroup(t) {
-		synctest.Test(t, func(t *testing.T) { f(onMemory(t, fsm.Limits{})) })
+	if virtualElsewhere(t, f) {
 		return
 	}
 	sim.Run(t, sim.Options{}, func(s *sim.Sim) { f(s.Node(0).Cluster()) })
