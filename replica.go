@@ -32,7 +32,7 @@ func (c *Cluster) newNode(env simenv.Env) (seam.Node, error) {
 	}
 	return node.New(node.Config{
 		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, DataDir: cfg.DataDir,
-		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters,
+		Bind: bind, Advertise: cfg.Advertise, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Voters: cfg.Voters, Replicas: cfg.Replicas,
 		Secrets: cfg.Secrets, TLS: cfg.TLS, MaxTTL: cfg.MaxTTL, Restore: cfg.Restore,
 		Tick: cfg.Timing.Tick, Heartbeat: cfg.Timing.Heartbeat, Election: cfg.Timing.Election,
 		ReplaceAfter: cfg.ReplaceAfter, HoldLevel: cfg.HoldLevel, MaxClockDrift: cfg.MaxClockDrift, Moment: cfg.Timing.moment(), TokenFloor: cfg.TokenFloor,

@@ -159,5 +159,6 @@ type Plan struct {
 	Node   string // that the step is about
 	Reason string // why, in words for an operator
 	Index  uint64 // the membership that it was decided on: it must be carried out under this index only
+	Full   bool   // as many replicas follow as shall
 	Bears  int    // how many of the voters heard may die before the group has no majority; -1: it has none
 }

@@ -61,6 +61,7 @@ type Sighting struct {
 	Level      uint64 // highest feature level that its process knows
 	Here       bool   // gossip sees it, if only in doubt
 	Name, Addr string
+	Client     bool // it does without a replica already
 	Answers    bool // its process has answered at Addr lately: see Leader.Probes
 	Able       bool // it can do without a replica: it works as a client meanwhile
 }

@@ -41,6 +41,20 @@ func (l *Leader) News(s State, now lease.Instant) (news []forming.Message) {
 	return news
 }
 
+// Clients returns the messages to nodes that ask for a replica, and can do without, where as many
+// follow as shall. They repeat until gossip shows that the nodes are clients.
+func (l *Leader) Clients(s State, plan Plan) (news []forming.Message) {
+	if !plan.Full {
+		return nil
+	}
+	for _, m := range s.Seen {
+		if m.asks(s.Cluster) && m.Able && !m.Client && !s.Members.Has(m.Node) {
+			news = append(news, forming.Message{From: s.Self, To: m.Node, Cluster: s.Cluster, Replica: m.Replica, Kind: forming.Client})
+		}
+	}
+	return news
+}
+
 // duplicate reports whether a node that asks for a replica does not know of its present one: its
 // life is no earlier. A node begins a life after the former one has ended, and records that, so
 // this one runs on a copy of its directory. It would wait for as long as its double lives.

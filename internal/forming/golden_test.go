@@ -11,8 +11,14 @@ import (
 // Nodes of several versions form a group together, and a raft leader of one speaks to those of another.
 func TestMessagesAreWrittenAndReadAsTheyWere(t *testing.T) {
 	t.Parallel()
+	written(t, "testdata/messages.v1", VoteRequest, TakeOver)
+	written(t, "testdata/client.v1", Client, Client)
+}
+
+// written checks the messages of some kinds.
+func written(t *testing.T, path string, from, upto Kind) {
 	var b bytes.Buffer
-	for kind := VoteRequest; kind <= TakeOver; kind++ {
+	for kind := from; kind <= upto; kind++ {
 		m := Message{
 			Kind: kind, From: "a", To: "b", Ballot: 3, Granted: true, Unix: 1_700_000_000, Cluster: "c", Alone: true,
 			Birth: 1 << 50, Replica: 1 << 60, AfterLeave: true, DuplicateDirectory: true,
@@ -22,5 +28,5 @@ func TestMessagesAreWrittenAndReadAsTheyWere(t *testing.T) {
 			t.Errorf("%+v is read as %+v: %v", m, got, err)
 		}
 	}
-	frozen.Check(t, "testdata/messages.v1", b.Bytes())
+	frozen.Check(t, path, b.Bytes())
 }

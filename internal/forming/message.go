@@ -25,6 +25,7 @@ const (
 	Ask                         // a node that is Alone asks for the claim of another group
 	Answer                      // the claim of the sender's group
 	TakeOver                    // an operator, by way of a node that does not vote: the receiver shall be raft leader
+	Client                      // a raft leader: the group has its replicas, and the node is a client until it is given one
 )
 
 // Message goes from one node to another.
@@ -34,10 +35,10 @@ type Message struct {
 	Ballot             uint64
 	Granted            bool   // of VoteReply
 	Unix               int64  // of VoteReply: the voter's wall clock, seconds
-	Cluster            string // of Welcome, Removed, Answer and TakeOver: the group's id
+	Cluster            string // of Welcome, Removed, Answer, TakeOver and Client: the group's id
 	Alone              bool   // of Answer: see Claim
 	Birth              uint64 // of Answer: see Claim
-	Replica            uint64 // of Welcome and Removed: id of the node's replica; a message about another than the present one is late
+	Replica            uint64 // of Welcome, Removed and Client: id of the node's replica; a message about another than the present one is late
 	AfterLeave         bool   // of Removed: the node's farewell has committed
 	DuplicateDirectory bool   // of Removed: the group has a replica of the node in a life unknown to this process
 }
@@ -163,7 +164,7 @@ func (m Message) valid() bool {
 	switch {
 	case !isID(m.From), !isID(m.To):
 		return false
-	case m.Kind == Welcome, m.Kind == Removed:
+	case m.Kind == Welcome, m.Kind == Removed, m.Kind == Client:
 		return isID(m.Cluster) && m.Replica != 0
 	case m.Kind == Answer, m.Kind == TakeOver:
 		return isID(m.Cluster)

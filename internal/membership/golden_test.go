@@ -17,7 +17,12 @@ func TestMetaAndEnvelopesAreWrittenAndReadAsTheyWere(t *testing.T) {
 		Node: "a0000000-0000-4000-8000-000000000001", Incarnation: 2, ClusterID: "c0000000-0000-4000-8000-000000000001",
 		Name: "alpha", Zone: "east", Version: "v0.1.0", Replica: 3, Phase: autopilot.PhaseLeaving, Voter: true, Level: 1,
 		Applied: 4, Alone: true, Birth: 5, GroupLevel: 7,
-		Settings: Settings{3, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond, time.Minute},
+		Settings: Settings{3, 0, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond, time.Minute},
+	}
+	client := Meta{Node: m.Node, Phase: autopilot.PhaseJoining, Able: true, Client: true, Settings: Settings{Replicas: 5}}
+	frozen.Check(t, "testdata/client.v1", fmt.Appendf(nil, "meta %x\n", client.encode()))
+	if got, err := decodeMeta(client.encode()); err != nil || got != client {
+		t.Errorf("%+v, %v", got, err)
 	}
 	body, meta := envelope{from: m.Node, to: m.ClusterID, body: []byte("body")}, envelope{from: m.Node, to: m.ClusterID, meta: []byte("meta")}
 	frozen.Check(t, "testdata/gossip.v1", fmt.Appendf(nil, "meta %x\nbody %x\nannouncement %x\n", m.encode(), body.encode(), meta.encode()))

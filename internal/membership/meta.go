@@ -40,13 +40,15 @@ type Meta struct {
 	Alone       bool   // it founded its group and is the only node that ever joined it
 	Birth       uint64 // first token of that group
 	GroupLevel  uint64 // feature level of its group, as its replica has applied it
+	Able        bool   // it can be a client
+	Client      bool   // it is one: it asks for a replica, and does without meanwhile
 	Settings    Settings
 }
 
 // Settings are the parts of a node's configuration that are to be the same on all nodes. The zero
 // value is of a version that does not tell them.
 type Settings struct {
-	Voters                            int
+	Voters, Replicas                  int
 	Tick, Heartbeat, Election, MaxTTL time.Duration
 }
 
@@ -74,6 +76,9 @@ const (
 	fieldElection
 	fieldMaxTTL
 	fieldGroupLevel
+	fieldAble
+	fieldClient
+	fieldReplicas
 )
 
 // texts lists the string fields with their bounds.
@@ -139,6 +144,9 @@ func (m Meta) encode() []byte {
 	number(fieldElection, uint64(m.Settings.Election))
 	number(fieldMaxTTL, uint64(m.Settings.MaxTTL))
 	number(fieldGroupLevel, m.GroupLevel)
+	number(fieldAble, protowire.EncodeBool(m.Able))
+	number(fieldClient, protowire.EncodeBool(m.Client))
+	number(fieldReplicas, uint64(m.Settings.Replicas))
 	return b
 }
 
@@ -225,6 +233,12 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 		m.Settings.MaxTTL = time.Duration(v)
 	case fieldGroupLevel:
 		m.GroupLevel = v
+	case fieldAble:
+		m.Able = protowire.DecodeBool(v)
+	case fieldClient:
+		m.Client = protowire.DecodeBool(v)
+	case fieldReplicas:
+		m.Settings.Replicas = int(v)
 	}
 }
 

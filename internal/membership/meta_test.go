@@ -17,7 +17,7 @@ func full() Meta {
 		Name: strings.Repeat("m", NameMax), Zone: strings.Repeat("z", ZoneMax), Version: strings.Repeat("v", VersionMax),
 		Replica: math.MaxUint64, Phase: 255, Voter: true, Level: math.MaxUint64, Applied: math.MaxUint64,
 		Alone: true, Birth: math.MaxUint64,
-		Settings: Settings{Voters: -1, Tick: -1, Heartbeat: -1, Election: -1, MaxTTL: -1}, // the longest, from a stranger
+		Settings: Settings{Voters: -1, Replicas: -1, Tick: -1, Heartbeat: -1, Election: -1, MaxTTL: -1}, // the longest, from a stranger
 	}
 }
 

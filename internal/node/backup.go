@@ -19,6 +19,9 @@ const backupPatience = 3 * time.Second
 
 // Backup writes the state of the group. Without a majority it is what the local replica has, and says so.
 func (n *Node) Backup(ctx context.Context, w io.Writer) error {
+	if n.asClient.serves() {
+		return n.asClient.roamer.Backup(ctx, w)
+	}
 	within, cancel := context.WithTimeout(ctx, max(backupPatience, 4*n.cfg.Election))
 	_, err := n.Proposer.Barrier(within)
 	cancel()

@@ -12,9 +12,12 @@ func (n *Node) serveClients() {
 	n.Go(func(ctx context.Context) { n.clients.Run(ctx, listener) })
 }
 
-// well reports whether clients are served better here than at no other replica: not by one that is ill,
-// or whose node leaves.
-func (n *Node) well() bool { return n.Stopped() == nil && !n.illness.state.Load().ill }
+// well reports whether clients are served here: by a replica that is not ill, and whose node does not
+// leave.
+func (n *Node) well() bool {
+	group, _ := n.Proposer.Current()
+	return group != nil && n.Stopped() == nil && !n.illness.state.Load().ill
+}
 
 // led reports whether the replica hears a raft leader.
 func (n *Node) led() bool {

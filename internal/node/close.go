@@ -81,7 +81,7 @@ func (n *Node) shutdown(cause error) {
 func (n *Node) giveBack(ctx context.Context) bool {
 	group, _ := n.Proposer.Current()
 	if group == nil { // the node had none yet, or is about to come back as another replica
-		return n.cfg.Listener.Empty()
+		return n.asClient.giveBack(ctx) || n.cfg.Listener.Empty()
 	}
 	if n.given.Load() || n.fleeting && last(group) {
 		return true

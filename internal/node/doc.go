@@ -60,6 +60,7 @@
 //	answers.go   which processes have answered a raft leader that asks for heirs
 //	reach.go     whether newcomers are at the addresses that they advertise
 //	clients.go   clients of the replica: internal/serve
+//	asclient.go  the node as a client, while it has no replica: internal/client
 //	query.go     what the API asks
 //	close.go     the end: Close, a failure, Leave
 package node

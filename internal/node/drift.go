@@ -50,10 +50,12 @@ func differences(members []membership.Member) string {
 	}
 	own, others := members[local], []string(nil)
 	for _, m := range members {
-		if m.Local || !m.Here() || m.ClusterID != own.ClusterID || m.Settings == (membership.Settings{}) || m.Settings == own.Settings {
+		if m.Local || !m.Here() || m.ClusterID != own.ClusterID || m.Settings == (membership.Settings{}) {
 			continue
 		}
-		others = append(others, fmt.Sprintf("%s (%s): %s", m.Name, m.Node, unlike(m.Settings, own.Settings)))
+		if in := unlike(m.Settings, own.Settings); in != "" {
+			others = append(others, fmt.Sprintf("%s (%s): %s", m.Name, m.Node, in))
+		}
 	}
 	slices.Sort(others)
 	if more := len(others) - driftNodes; more > 0 {
@@ -71,6 +73,9 @@ func unlike(its, own membership.Settings) string {
 		}
 	}
 	add("Voters", its.Voters, own.Voters)
+	if its.Replicas > 0 { // an earlier version has none
+		add("Replicas", its.Replicas, own.Replicas)
+	}
 	add("Timing.Tick", its.Tick, own.Tick)
 	add("Timing.Heartbeat", its.Heartbeat, own.Heartbeat)
 	add("Timing.Election", its.Election, own.Election)

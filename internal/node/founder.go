@@ -84,7 +84,10 @@ func (f *founder) message(from string, b []byte) {
 			f.n.Go(func(context.Context) { f.replicaRemoved(m.Replica, m.AfterLeave) })
 		}
 		return
-	case m.Kind == forming.Welcome && group != "": // a repetition
+	case (m.Kind == forming.Welcome || m.Kind == forming.Client) && group != "":
+		if m.Cluster == group {
+			f.n.asClient.hear(m)
+		}
 		return
 	}
 	select {
@@ -97,6 +100,9 @@ func (f *founder) message(from string, b []byte) {
 func (f *founder) begin(ctx context.Context) error {
 	f.tell(ctx, f.n.meta(f.n.firstPhase()))
 	if f.n.dir.Identity().Asks {
+		if err := f.n.asClient.stay(ctx); err != nil {
+			return err
+		}
 		if err := f.catchUp(ctx); err != nil {
 			return err
 		}
@@ -128,6 +134,9 @@ func (f *founder) form(ctx context.Context) error {
 			switch {
 			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Welcome:
 				return f.start(func(id *datadir.Identity) { id.ClusterID = m.Cluster })
+			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Client:
+				f.n.asClient.hear(m)
+				return f.save(func(id *datadir.Identity) { id.ClusterID, id.Asks = m.Cluster, true })
 			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Removed:
 				if err := f.nextLife(); err != nil { // the group added the replica and removed it, and the Welcome was lost
 					return err

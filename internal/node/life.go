@@ -96,6 +96,9 @@ func (f *founder) comeBack(ctx context.Context) error {
 	if ctx.Err() != nil { // the directory is about to be closed
 		return ctx.Err()
 	}
+	if n.asClient.waits() {
+		return nil
+	}
 	return f.startReplica()
 }
 
@@ -134,6 +137,8 @@ func (f *founder) catchUp(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		err := group.Barrier(ctx)
 		switch {
+		case err == nil && n.asClient.end(): // another replica may have told of more since
+			continue
 		case err == nil:
 			n.Proposer.Start(group)
 			return nil

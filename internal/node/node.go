@@ -35,6 +35,7 @@ type Config struct {
 	Bind, Advertise     string // Bind has its template filled in
 	Join                []string
 	Bootstrap, Voters   int
+	Replicas            int // 0: every node has one
 	Secrets             []string
 	TLS                 *tls.Config
 
@@ -81,6 +82,7 @@ type Node struct {
 	pilot     *pilot
 	quorum    *quorum
 	clients   *serve.Server
+	asClient  *asClient
 	illness   *illness
 	takesOver atomic.Bool  // an order to become raft leader is under way
 	behind    sparse.Lines // of clockBehind
@@ -103,6 +105,7 @@ func New(cfg Config) *Node {
 	n.pilot = newPilot(n)
 	n.quorum = newQuorum(n)
 	n.illness = newIllness(n)
+	n.asClient = newAsClient(n)
 	n.known = newKnown(n)
 	n.reach = newReach(n)
 	n.behind = sparse.Lines{Most: 1, Period: illPeriod}
@@ -153,7 +156,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openNetwork(ctx); err != nil {
 		return err
 	}
-	if id.ClusterID != "" {
+	if id.ClusterID != "" && !n.asClient.waits() {
 		if err := n.founder.startReplica(); err != nil {
 			return err
 		}
@@ -217,6 +220,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("holdfast: starting gossip: %w", err)
 	}
+	n.asClient.configure()
 	return nil
 }
 

@@ -61,7 +61,7 @@ type newsKey struct {
 
 func newPilot(n *Node) *pilot {
 	p := &pilot{n: n, news: make(map[newsKey]news), removals: make(map[*removal]bool), ill: make(map[string]bool), leader: autopilot.New(autopilot.Config{
-		Want: n.cfg.Voters, Moment: n.cfg.Moment, Patience: n.patience(), ReplaceAfter: n.cfg.ReplaceAfter,
+		Want: n.cfg.Voters, Standbys: max(n.cfg.Replicas-n.cfg.Voters, 0), Moment: n.cfg.Moment, Patience: n.patience(), ReplaceAfter: n.cfg.ReplaceAfter,
 		LaterLife: consensus.LaterLife,
 		Level:     n.knows(), HoldLevel: n.cfg.HoldLevel, LevelPause: cmp.Or(n.cfg.Env.LevelPause, autopilot.LevelPauseDefault),
 	})}
@@ -143,6 +143,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	}
 	plan := p.leader.Plan(state, now)
 	p.plan.Store(&plan)
+	p.n.founder.send(p.leader.Clients(state, plan))
 	p.answers.seek(p.n, p.leader.Probes())
 	members := p.leader.Members()
 	p.members.Store(&members)
@@ -157,7 +158,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 			p.n.log.Warn("refused an operator's order to remove a node", "target", p.n.described(refusal.Node.String()), "because", refusal.Refusal)
 		}
 	}
-	if p.raiseLevel(ctx, group, state, now) {
+	if p.raiseLevel(ctx, group, state, now) || p.raiseTTL(ctx, group, state) {
 		return true
 	}
 	if plan.Kind <= autopilot.Wait || plan.Kind == autopilot.AddStandby && !p.n.founder.share() {
@@ -223,10 +224,26 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 	for _, m := range p.n.gossip.Members() {
 		s.Seen = append(s.Seen, autopilot.Sighting{
 			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Level: m.Level, Here: m.Here(),
-			Name: m.Name, Addr: m.Addr, Answers: p.answers.lately(m),
+			Able: m.Able, Client: m.Client, Name: m.Name, Addr: m.Addr, Answers: p.answers.lately(m),
 		})
 	}
 	return s
+}
+
+// raiseTTL raises the group's bound on TTLs to what the nodes that are its clients may ask for, as they
+// cannot, and reports whether it did.
+func (p *pilot) raiseTTL(ctx context.Context, group *consensus.Group, state autopilot.State) bool {
+	longest := state.Info.MaxTTL
+	for _, m := range p.n.gossip.Members() {
+		if m.Client && m.Here() && m.ClusterID == state.Cluster {
+			longest = max(longest, min(m.Settings.MaxTTL, fsm.TTLMax))
+		}
+	}
+	if state.Info.MaxTTL == 0 || longest == state.Info.MaxTTL {
+		return false
+	}
+	out, err := group.Propose(ctx, fsm.Encode(fsm.RaiseTTL{TTL: longest.Truncate(time.Millisecond)}))
+	return err == nil && out.Code == fsm.CodeOK
 }
 
 func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, plan autopilot.Plan) error {

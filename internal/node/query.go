@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/membership"
@@ -43,6 +44,7 @@ func (n *Node) Status() seam.Status {
 	st.Failure = failure
 	group, _ := n.Proposer.Current()
 	if group == nil {
+		n.asClient.show(&st)
 		n.illness.show(&st)
 		return st
 	}
@@ -91,7 +93,7 @@ func (n *Node) Joined(ctx context.Context) error {
 
 // Ready waits until the node can serve: it belongs to a group that has its voters, the local
 // replica has caught up, and a raft leader answers. The first time it also waits until all voters
-// that gossip sees answer a probe.
+// that gossip sees answer a probe. As a client it is ready when the replica is that serves it.
 func (n *Node) Ready(ctx context.Context) error {
 	if err := n.Joined(ctx); err != nil {
 		return err
@@ -101,10 +103,15 @@ func (n *Node) Ready(ctx context.Context) error {
 			return err
 		}
 		group, err := n.Proposer.Barrier(ctx)
-		if err != nil {
+		switch {
+		case errors.Is(err, seam.ErrNoGroup):
+			if n.asClient.roamer.ReadyOnce(ctx) {
+				n.founder.placed.Store(true)
+				return nil
+			}
+		case err != nil:
 			return err
-		}
-		if n.serves(group) && !n.illness.state.Load().ill && (n.founder.placed.Load() || n.answered(ctx, group)) {
+		case n.serves(group) && !n.illness.state.Load().ill && (n.founder.placed.Load() || n.answered(ctx, group)):
 			n.founder.placed.Store(true)
 			return nil
 		}

@@ -40,6 +40,9 @@ func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) e
 	if err := n.Joined(ctx); err != nil {
 		return err
 	}
+	if n.asClient.serves() {
+		return n.asClient.roamer.RemoveNode(ctx, target, reason)
+	}
 	group, err := n.Proposer.Barrier(ctx)
 	if err != nil {
 		return err

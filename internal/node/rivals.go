@@ -213,8 +213,12 @@ func (n *Node) Missing() string {
 		parts = append(parts, "the node waits for group "+groups[0].Cluster+" to add its replica")
 	case id.ClusterID == "":
 		parts = append(parts, n.founder.unmet())
+	case n.asClient.hangs.Load():
+		if why := n.asClient.roamer.Missing(); why != "" {
+			parts = append(parts, why)
+		}
 	case id.Asks:
-		parts = append(parts, "the node waits for its group to add a new replica: the group removed the former one")
+		parts = append(parts, "the node waits for its group to add a replica, or to let it be a client")
 	case len(rivals.asks()) > 0:
 		parts = append(parts, "its own group is about to yield to "+groups[0].Cluster)
 	case group != nil:

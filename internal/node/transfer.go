@@ -19,6 +19,9 @@ func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason s
 	if err := n.Joined(ctx); err != nil {
 		return err
 	}
+	if n.asClient.serves() {
+		return n.asClient.roamer.TransferRaftLeader(ctx, target, reason)
+	}
 	group, err := n.Proposer.Barrier(ctx)
 	if err != nil {
 		return err

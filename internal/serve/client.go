@@ -137,7 +137,7 @@ func (c *client) open(ctx context.Context, frames *link.Reader) error {
 	case o.Version != link.Version:
 		return fault("this replica speaks version %d of the protocol for clients, not %d", link.Version, o.Version)
 	case !c.s.cfg.Well():
-		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
+		return link.Refuse{Code: link.RefuseLater, Text: "this node has no replica, is ill, or leaves"}
 	case o.Cluster != c.s.cfg.Cluster:
 		return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of cluster %q, not %q", c.s.cfg.Cluster, o.Cluster)}
 	}

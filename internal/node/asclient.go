@@ -1,0 +1,211 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/client"
+	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/retry"
+	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/transport"
+)
+
+const (
+	wordsMax   = 4                      // words of the raft leader that wait
+	boundPause = 100 * time.Millisecond // between two looks of a client at the longest TTL of its group
+)
+
+// asClient keeps the node a client of its group while it has no replica there: a raft leader has said
+// that the group has as many as it shall have. The node asks for one all the time. When the raft
+// leader has added it, the node starts it, and goes over to it when it has caught up. Sessions,
+// waiting calls and watches live on in both directions, since the node's id is the same.
+type asClient struct {
+	n      *Node
+	roamer *client.Roamer
+	words  chan forming.Message // of raft leaders: Welcome and Client
+	hangs  atomic.Bool          // the roamer runs, or is about to
+
+	// Of the goroutine of runMembership.
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newAsClient(n *Node) *asClient {
+	a := &asClient{n: n, roamer: client.NewRoamer(n.closing), words: make(chan forming.Message, wordsMax)}
+	n.Proposer.Lend(a.roamer.Group())
+	a.roamer.Group().Follow(0, n.Proposer)
+	return a
+}
+
+// able reports whether the node can be a client: it can prove its id.
+func (a *asClient) able() bool { return a.n.dir.Key() != nil }
+
+// waits reports whether the replica of the present life does not start before a raft leader has said
+// that the group has added it.
+func (a *asClient) waits() bool {
+	id := a.n.dir.Identity()
+	return id.Asks && !id.Started && a.able()
+}
+
+// serves reports whether another node's replica serves this node.
+func (a *asClient) serves() bool { return a.hangs.Load() && a.roamer.Group().Reached() }
+
+// configure is called when the port and gossip are open.
+func (a *asClient) configure() {
+	n := a.n
+	a.roamer.Configure(client.Roaming{
+		Cluster: n.cfg.Cluster, Key: n.dir.Key(), Process: n.self.Process(), Zone: n.cfg.Zone, Logger: n.log, Go: n.Go,
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			return n.endpoint.Dial(ctx, addr, transport.KindClient)
+		},
+		Find: func(context.Context) ([]string, error) { return n.replicasHere(), nil },
+		Idle: n.cfg.Listener.Empty, Changed: n.Proposer.Wake,
+	})
+}
+
+// replicasHere are the addresses of the other nodes that have a replica of this node's group, by what
+// gossip says of them.
+func (n *Node) replicasHere() (addresses []string) {
+	group := n.ClusterID()
+	for _, m := range n.gossip.Members() {
+		if !m.Local && m.Here() && m.Phase.Runs() && m.ClusterID == group {
+			addresses = append(addresses, m.Addr)
+		}
+	}
+	return addresses
+}
+
+// hear takes a word of a raft leader about this node's replica. It is repeated until gossip shows that
+// it has arrived.
+func (a *asClient) hear(m forming.Message) {
+	select {
+	case a.words <- m:
+	default:
+	}
+}
+
+// stay returns when the replica of this life runs: at once, or when the group has added it. Until then
+// the node is a client as soon as the raft leader says that it may.
+func (a *asClient) stay(ctx context.Context) error {
+	n := a.n
+	if n.replica.Load() != nil {
+		return nil
+	}
+	for {
+		select {
+		case m := <-a.words:
+			switch {
+			case m.Replica != n.founder.replica(): // of a former life
+			case m.Kind == forming.Welcome:
+				return n.founder.startReplica()
+			case m.Kind == forming.Client:
+				a.begin(ctx)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// begin makes the node a client, unless it is.
+func (a *asClient) begin(ctx context.Context) {
+	n := a.n
+	group, err := fsm.ParseNode(n.ClusterID())
+	if err != nil || a.cancel != nil {
+		return
+	}
+	n.log.Info("the group has all replicas that it shall have: this node is a client until it is given one")
+	a.roamer.Resume(group, n.Proposer.Told())
+	within, cancel := context.WithCancel(n.ctx)
+	a.cancel, a.done = cancel, make(chan struct{})
+	a.hangs.Store(true)
+	done := a.done
+	if !n.Go(func(context.Context) { defer close(done); a.roamer.Run(within) }) {
+		close(done)
+		return
+	}
+	n.founder.tell(ctx, n.meta(autopilot.PhaseJoining))
+	n.Go(func(context.Context) {
+		if err := a.greet(within); err != nil && within.Err() == nil {
+			n.fail(err)
+		}
+	})
+}
+
+// end ends the life of a client, and reports whether there was one. What the node was told is told.
+func (a *asClient) end() bool {
+	if a.cancel == nil {
+		return false
+	}
+	a.hangs.Store(false)
+	a.cancel()
+	<-a.done
+	a.cancel, a.done = nil, nil
+	return true
+}
+
+// greet makes this process known to the group when that grants TTLs as long as this process may ask
+// for: a raft leader raises the bound for it.
+func (a *asClient) greet(ctx context.Context) error {
+	n := a.n
+	for {
+		state, err := seam.Ask(ctx, n.Proposer, seam.Committed, fsm.QueryGroup{})
+		if err != nil {
+			return err
+		}
+		if cmp.Or(state.MaxTTL, fsm.TTLMax) >= n.cfg.MaxTTL {
+			break
+		}
+		if err := sleep(ctx, boundPause); err != nil {
+			return err
+		}
+	}
+	if err := n.Hello(ctx); err != nil {
+		return err
+	}
+	n.Proposer.Greet()
+	return nil
+}
+
+// show adds to a status what the replica that serves this node has told of the fleet.
+func (a *asClient) show(st *seam.Status) {
+	if !a.hangs.Load() {
+		return
+	}
+	told := a.roamer.Fleet()
+	told.Members, told.Drift = st.Members, st.Drift
+	st.Fleet = told
+	greeted, _ := a.n.Proposer.Accepted()
+	st.Serves = greeted && a.serves() && a.n.Stopped() == nil
+}
+
+// giveBack says good-bye to the group through another node's replica, and reports whether the group
+// has heard it, or knows of nothing to give back.
+func (a *asClient) giveBack(ctx context.Context) bool {
+	n := a.n
+	departure := fsm.Stays
+	if n.leaving() || n.fleeting {
+		departure = fsm.Gone
+	}
+	if greeted, _ := n.Proposer.Accepted(); !greeted || departure == fsm.Stays && n.cfg.Listener.Empty() {
+		return n.cfg.Listener.Empty()
+	}
+	short, cancel := context.WithTimeout(ctx, drainTime)
+	n.Proposer.Drain(short)
+	cancel()
+	cmd := fsm.Encode(fsm.Goodbye{Node: n.self.Node, Incarnation: n.self.Incarnation, Departure: departure})
+	for ctx.Err() == nil {
+		if _, result, _ := a.roamer.Group().Try(ctx, seam.Urgent, cmd); result == retry.Answered {
+			n.given.Store(true)
+			return true
+		}
+		_ = sleep(ctx, giveBackPause)
+	}
+	return false
+}
