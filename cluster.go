@@ -229,7 +229,10 @@ func (l listener) Ill(ill bool, why string) {
 func (l listener) Foreign(cluster string, nodes []string) { l.c.hooks.foreign(cluster, nodes) }
 
 // GroupYielded ends the leases with their group.
-func (l listener) GroupYielded() { l.c.keeper.table.Forsake(ErrYielded) }
+func (l listener) GroupYielded() {
+	l.c.keeper.table.Forsake(ErrYielded)
+	l.c.keeper.times.Forget() // of commands that another group has, too, by their numbers
+}
 
 // ReplicaReplaced lets every session go on by itself.
 func (l listener) ReplicaReplaced() { l.c.keeper.table.UnshareAll() }

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -251,3 +252,6 @@ func (k *keeper) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) {
 	k.attend()
 	k.c.feed.Skipped(max(last, 1))
 }
+
+// Ages implements seam.Follower.
+func (k *keeper) Ages(ages iter.Seq2[uint64, time.Duration]) { k.times.Learn(ages, k.c.clock.Now()) }

@@ -32,7 +32,7 @@ type LockInfo struct {
 	Limit     int           // permits of the semaphore, also of one out of use that the group remembers as resized; 0: a lock
 	Before    int           // the limit before ResizeLimit, which is accepted as well; 0: it was not resized
 	Election  bool          // its holders and waiters are candidates: Lead, Campaign, Every
-	Held      time.Duration // of the first holder, approximately, by this node's clock; zero if the grant began before this node remembers
+	Held      time.Duration // of the first holder, approximately, by this node's clock; zero if the grant began before this node, or a client's replica, remembers
 	Delayed   int           // places that stay taken after the end of their grant: WithMinHold, WithLockDelay
 	Past      []Past        // from Inspect: the last grants that have ended, the latest first
 }

@@ -67,7 +67,8 @@ func (g *Group) show(c *conn, w link.Welcome) []link.Watch {
 
 // begin goes on over a connection: its replica tells of what is watched and of later news, after the
 // command at. Where something is watched, the gap is up to the first pong, which comes after all watches
-// have begun: what was applied in between is missing, too.
+// have begun: what was applied in between is missing, too. The ages come after it: a gap ends what the
+// follower knew of them.
 func (g *Group) begin(c *conn, welcome link.Welcome) error {
 	first := g.id() == [16]byte{}
 	watches := g.show(c, welcome)
@@ -76,10 +77,9 @@ func (g *Group) begin(c *conn, welcome link.Welcome) error {
 			return err
 		}
 	}
-	if c.awaits = len(watches) > 0; c.awaits {
-		if err := c.out.Send(link.KindPing, 0, nil); err != nil {
-			return err
-		}
+	c.awaits = len(watches) > 0
+	if err := c.out.Send(link.KindPing, 0, []byte{link.AskAges}); err != nil {
+		return err
 	}
 	return g.news.resume(c, welcome.At, first, c.awaits)
 }

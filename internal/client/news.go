@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
@@ -35,11 +36,12 @@ type news struct {
 	from     *conn  // whose news count
 }
 
-// item is events, a gap, or a command up to which there is no further news.
+// item is events, a gap, ages, or a command up to which there is no further news.
 type item struct {
 	from    *conn
 	events  []fsm.Event
 	gap, at uint64
+	ages    iter.Seq2[uint64, time.Duration]
 	force   bool // the gap is told though no command of it is new: watches missed some
 }
 
@@ -63,6 +65,12 @@ func (n *news) take(from *conn, f link.Frame) error {
 	switch f.Kind {
 	case link.KindGap:
 		return n.push(item{from: from, gap: f.Call}, 0)
+	case link.KindAges:
+		ages, err := link.ParseAges(f.Body)
+		if err != nil {
+			return err
+		}
+		return n.push(item{from: from, ages: ages}, len(f.Body))
 	case link.KindEvents:
 		events, err := fsm.DecodeEvents(f.Body)
 		if err != nil {
@@ -124,6 +132,9 @@ func (n *news) pass(ctx context.Context, i item) {
 	defer n.mu.Unlock()
 	if i.from != n.from || n.follower == nil {
 		return
+	}
+	if i.ages != nil {
+		n.follower.Ages(i.ages)
 	}
 	if i.gap > n.told || i.force {
 		failed := false

@@ -95,7 +95,6 @@ func notWhileReplicasDie() map[string][]string {
 			"TestForceReleaseFreesALockAndTellsItsHolder", "TestManyKeysAreForgottenALittleAtATime", "TestTenThousandWaitersDrainInOrder",
 			"TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen",
 		},
-		"for how long a lock was held before the change is unknown": {"TestLocksTellsWhatAnElectionIsAndForHowLongALockIsHeld"},
 		"a LimitError that says what its node does not know": {
 			"TestANameInUseAsALockIsNoSemaphoreAndSaysSo", "TestFewerPermitsEndNoLeaseAndRefuseWhoWantsMore",
 		},

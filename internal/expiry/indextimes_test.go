@@ -44,3 +44,85 @@ func TestTheAgeOfACommandIsKnownRoughlyAndInBoundedMemory(t *testing.T) {
 		t.Error("the age of what came as a whole is known")
 	}
 }
+
+// A client learns what its replica remembers: for what was before its own memory, and for the state
+// that it was given as a whole.
+func TestWhatAnotherNodeRemembersIsLearntAndNeverMoreThanThat(t *testing.T) {
+	t.Parallel()
+	const s = lease.Instant(time.Second)
+	var other IndexTimes
+	other.Restore(10, noon) // it remembers nothing before
+	for n := range uint64(90) {
+		other.Note(11+n, noon+lease.Instant(n+1)*s)
+	}
+	now := noon + 95*s                    // 100 was applied at 90 s
+	const behind = lease.Instant(1e6) * s // of the clock of the one that learns
+	check := func(what string, a *IndexTimes, number uint64, want lease.Instant, known bool) {
+		t.Helper()
+		if got, ok := a.At(number, now-behind); ok != known || ok && got != want-behind {
+			t.Errorf("%s: command %d was applied at %v, known %v; want %v, %v", what, number, got+behind-noon, ok, want-noon, known)
+		}
+	}
+	var fresh IndexTimes
+	fresh.Learn(other.Ages(now), now-behind)
+	check("of nothing", &fresh, 9, 0, false)
+	check("of nothing", &fresh, 10, noon, true)
+	check("of nothing", &fresh, 50, noon+40*s, true)
+	check("of nothing", &fresh, 101, now, true)
+
+	var after IndexTimes // it was told up to 40, then got the state of 97
+	after.Note(40, noon+31*s-behind)
+	after.Restore(97, noon+94*s-behind)
+	after.Learn(other.Ages(now), now-behind)
+	after.Note(101, now-behind)
+	for n := uint64(11); n <= 97; n++ {
+		check("after a gap", &after, n, noon+lease.Instant(n-10)*s, true)
+	}
+	check("after a gap", &after, 101, now, true)
+
+	var ahead IndexTimes // its state is later than all that the other was told of
+	ahead.Restore(120, now-behind)
+	ahead.Learn(other.Ages(now), now-behind)
+	check("ahead", &ahead, 100, noon+90*s, true)
+	check("ahead", &ahead, 101, now, true)
+
+	var longer IndexTimes // it has been there for longer than the other
+	longer.Note(3, noon-100*s-behind)
+	longer.Note(60, noon+50*s-behind)
+	longer.Learn(other.Ages(now), now-behind)
+	check("of a younger one", &longer, 3, noon-100*s, true)
+	check("of a younger one", &longer, 60, noon+50*s, true)
+
+	longer.Forget()
+	check("forgotten", &longer, 60, 0, false)
+	longer.Learn(longer.Ages(now), now)
+	check("of one that knows nothing", &longer, 60, 0, false)
+}
+
+func TestWhatIsLearntTakesNoMoreMemory(t *testing.T) {
+	t.Parallel()
+	var other, own IndexTimes
+	for n := range uint64(samplesMax) {
+		other.Note(n, noon+lease.Instant(n)*lease.Instant(time.Second))
+		own.Note(samplesMax+n, noon+lease.Instant(samplesMax+n)*lease.Instant(time.Second))
+	}
+	now := noon + 2*samplesMax*lease.Instant(time.Second)
+	own.Learn(other.Ages(now), now)
+	if len(own.samples) > samplesMax {
+		t.Errorf("%d samples", len(own.samples))
+	}
+	if at, known := own.At(samplesMax/2, now); !known || at.Sub(noon) < samplesMax/2*time.Second || at.Sub(noon) > (samplesMax/2+2)*time.Second {
+		t.Errorf("%v after noon, known %v", at.Sub(noon), known)
+	}
+}
+
+// The numbers begin anew with another group, and with a replica that applies the log again.
+func TestALowerNumberEndsWhatWasKnown(t *testing.T) {
+	t.Parallel()
+	var a IndexTimes
+	a.Note(100, noon)
+	a.Note(5, noon+lease.Instant(time.Hour))
+	if at, known := a.At(5, noon+lease.Instant(time.Hour)); !known || at != noon+lease.Instant(time.Hour) {
+		t.Errorf("it is as old as a command of the former group: %v, %v", at, known)
+	}
+}

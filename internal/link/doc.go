@@ -9,8 +9,11 @@
 //	                            <---   Propose, Ask, List, Next, Ready, Cancel, Watch, each with the number of a call
 //	                            <---   Unwatch, with the number of a watch
 //	Reply, to each but Cancel   --->
-//	Events, Gap, Pong           --->
+//	Events, Gap, Pong, Ages     --->
 //	                            <---   Ping
+//
+// What is new in a version is said to those alone that know it: a frame of unknown kind ends the
+// connection, and so does a field more. A Ping may say more (AskAges), as its body was never read.
 //
 // A frame is its length (4 bytes, big-endian, of what follows), its kind, the number of its call
 // (8 bytes, 0 for none) and its body. Decoding is total: what is malformed is an error, allocates

@@ -35,6 +35,7 @@ const (
 	KindRemove
 	KindBackup
 	KindTransfer
+	KindAges // only to a client that has asked for it: AskAges
 )
 
 const (

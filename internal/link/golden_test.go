@@ -26,10 +26,11 @@ func TestEveryFrameIsWrittenAndReadAsItWas(t *testing.T) {
 		KindWatch: Watch{ID: 7, Exact: true, Name: "x"}.Append(nil), KindFleet: Call{Millis: 300}.Append(nil),
 		KindRemove: Call{Payload: Order{Node: fsm.Node{7}, Reason: "why"}.Append(nil)}.Append(nil), KindBackup: Call{}.Append(nil),
 		KindTransfer: Call{Payload: Order{Node: fsm.Node{8}, Reason: "why"}.Append(nil)}.Append(nil),
+		KindAges:     AppendAges(nil, agesOf(7, time.Hour, 300, time.Second, 301, 0)),
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "version %d\nsigned %x\n", Version, signed)
-	for kind := KindChallenge; kind <= KindTransfer; kind++ {
+	for kind := KindChallenge; kind <= KindAges; kind++ {
 		frame := AppendFrame(nil, kind, 1<<40, bodies[kind])
 		fmt.Fprintf(&b, "frame %d %x\n", kind, frame)
 		f, err := NewReader(bytes.NewReader(frame), ReplyMax).Next()
@@ -37,5 +38,6 @@ func TestEveryFrameIsWrittenAndReadAsItWas(t *testing.T) {
 			t.Errorf("frame %d is read as %+v: %v", kind, f, err)
 		}
 	}
+	fmt.Fprintf(&b, "ping that asks for ages %x\n", AppendFrame(nil, KindPing, 0, []byte{AskAges}))
 	frozen.Check(t, "testdata/frames.v1", b.Bytes())
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -18,7 +19,13 @@ const (
 	NonceBytes = 32
 	textMax    = 1024
 	peersMax   = 64
+	agesMax    = 1 << 12
+	ageMax     = 1 << 40 // milliseconds
 )
+
+// AskAges is the first byte of the body of a Ping whose client knows KindAges, and wants them after
+// the Pong. A replica that does not know them ignores it.
+const AskAges = 1
 
 // Challenge is the first frame, of the replica.
 type Challenge struct {
@@ -202,6 +209,42 @@ func appendPeers(b []byte, peers []string) []byte {
 		b = appendBytes(b, []byte(peer))
 	}
 	return b
+}
+
+// AppendAges appends how long ago commands were applied, in their order.
+func AppendAges(b []byte, ages iter.Seq2[uint64, time.Duration]) []byte {
+	n, before := 0, uint64(0)
+	for number, age := range ages {
+		if n++; n > agesMax {
+			break
+		}
+		b = binary.AppendUvarint(binary.AppendUvarint(b, number-before), uint64(age/time.Millisecond))
+		before = number
+	}
+	return b
+}
+
+// ParseAges reads them; what they are read from is not kept.
+func ParseAges(b []byte) (iter.Seq2[uint64, time.Duration], error) {
+	p := parser{rest: b}
+	var numbers []uint64
+	var ages []time.Duration
+	for number := uint64(0); len(p.rest) > 0; {
+		more, millis := p.uint(), p.uint()
+		p.bad = p.bad || len(numbers) >= agesMax || number+more < number || more == 0 && len(numbers) > 0 || millis > ageMax
+		if p.bad {
+			break
+		}
+		number += more
+		numbers, ages = append(numbers, number), append(ages, time.Duration(millis)*time.Millisecond)
+	}
+	return func(yield func(uint64, time.Duration) bool) {
+		for i, number := range numbers {
+			if !yield(number, ages[i]) {
+				return
+			}
+		}
+	}, p.done()
 }
 
 // Append appends the message.

@@ -202,6 +202,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 	}
 	n.clients = serve.New(serve.Config{
 		Cluster: n.cfg.Cluster, Self: n.self.Process(), Group: n.Proposer, Node: n, Peers: n.addresses, Well: n.well, Led: n.led, Logger: n.log,
+		Times: new(expiry.IndexTimes), Now: n.clock.Now,
 	})
 	address := n.endpoint.Addr()
 	if n.cfg.Advertise != "" && !strings.HasSuffix(n.cfg.Advertise, ":0") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -64,6 +65,8 @@ func (h *heard) Gap(last uint64, _ func(fsm.Question) (fsm.Answer, error)) {
 	h.twice = h.twice || last <= h.last
 	h.last = last
 }
+
+func (h *heard) Ages(iter.Seq2[uint64, time.Duration]) { h.note("Ages") }
 
 func (h *heard) LeaderChanged(string)                 { h.note("LeaderChanged") }
 func (h *heard) Expired(fsm.SessionID, time.Duration) { h.note("Expired") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,8 @@ func (f *follower) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) 
 	answer, err := ask(fsm.QueryGroup{})
 	f.told = append(f.told, fmt.Sprintf("gap to %d of %d %v", last, answer.State(), err))
 }
+
+func (f *follower) Ages(iter.Seq2[uint64, time.Duration]) { f.told = append(f.told, "ages") }
 
 // after is a replica that has applied n commands.
 func after(n int) *replica {

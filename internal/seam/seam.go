@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 )
@@ -85,6 +86,9 @@ type Follower interface {
 	// another group; those of later commands follow. ask answers questions of that state or a later
 	// one until Gap returns. If it fails, there will be another gap.
 	Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error))
+	// Ages says how long ago some commands were applied, in their order, where the follower was not
+	// there to see it. For people: they are rough, and never too high.
+	Ages(ages iter.Seq2[uint64, time.Duration])
 }
 
 // Ask is Group.Ask with the answer's own type.

@@ -184,7 +184,11 @@ func fault(format string, args ...any) error {
 func (c *client) take(ctx context.Context, f link.Frame) error {
 	switch f.Kind {
 	case link.KindPing:
-		return c.pong()
+		err := c.pong()
+		if err == nil && len(f.Body) > 0 && f.Body[0] == link.AskAges {
+			err = c.ages()
+		}
+		return err
 	case link.KindNext, link.KindCancel:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -234,6 +238,15 @@ func (c *client) pong() error {
 	defer c.s.mu.Unlock()
 	// The state that the client began with may have commands of which the server is told only now.
 	return c.out.Send(link.KindPong, 0, link.Pong{At: max(c.s.at, c.after), Peers: peers}.Append(nil))
+}
+
+// ages tells the client how long ago commands were applied that it was not told of.
+func (c *client) ages() error {
+	ages := link.AppendAges(nil, c.s.cfg.Times.Ages(c.s.cfg.Now()))
+	if len(ages) == 0 {
+		return nil
+	}
+	return c.out.Send(link.KindAges, 0, ages)
 }
 
 // streams reports whether a list or a backup is under way.

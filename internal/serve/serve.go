@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/expiry"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -29,6 +31,9 @@ type Config struct {
 	Well    func() bool // the replica can serve: else its clients go to another
 	Led     func() bool // it hears a raft leader: else those that have been here for unledStay do
 	Logger  *slog.Logger
+
+	Times *expiry.IndexTimes // kept here: when the replica has applied what, by Now, for clients that want to know
+	Now   func() lease.Instant
 }
 
 // Server serves clients. Applied and Skipped are called in the order of the log.
@@ -77,6 +82,7 @@ func (s *Server) Applied(events []fsm.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = events[len(events)-1].Index
+	s.cfg.Times.Note(s.at, s.cfg.Now())
 	if len(s.clients) == 0 {
 		return
 	}
@@ -113,6 +119,7 @@ func (s *Server) Skipped(last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = last
+	s.cfg.Times.Restore(last, s.cfg.Now())
 	for _, c := range s.clients {
 		c.skip(last)
 	}

@@ -142,6 +142,42 @@ func TestNoPongIsBehindTheWelcome(t *testing.T) {
 	})
 }
 
+// A client of before closes its connection at a frame that it does not know.
+func TestAgesAreToldToAClientThatAsksForThemAfterItsPong(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		p := meet(t, from, func(*link.Open) {})
+		defer p.conn.Close()
+		p.next(t, link.KindWelcome)
+		heard := func() link.Kind {
+			f, err := p.frames.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f.Kind
+		}
+		asks := func() {
+			p.send(t, link.KindPing, 0, []byte{link.AskAges, 7}) // and what a later version may say
+			if kind := heard(); kind != link.KindPong {
+				t.Fatalf("kind %d in the place of a pong", kind)
+			}
+		}
+		r.Times.Note(1, 0)
+		asks()
+		if kind := heard(); kind != link.KindAges {
+			t.Errorf("kind %d in the place of the ages", kind)
+		}
+		r.Times.Forget() // a replica that has just begun
+		asks()
+		for range 3 {
+			p.send(t, link.KindPing, 0, nil)
+			if kind := heard(); kind != link.KindPong {
+				t.Errorf("kind %d, which it does not know", kind)
+			}
+		}
+	})
+}
+
 // Each of these ends its own connection with the reason, and that of another client goes on.
 func TestAClientThatBreaksTheProtocolIsToldWhyAndHarmsNobody(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ package clienttest
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net"
 	"sync"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/client"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/expiry"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
 	"github.com/holdfast-go/holdfast/internal/serve"
@@ -29,7 +33,9 @@ type Replica struct {
 	Addr    string
 	MaxTTL  time.Duration // of its clients
 	Ill     atomic.Bool
+	Times   *expiry.IndexTimes // of all that serve, one after the other, at its addresses
 
+	now      func() lease.Instant
 	deaths   deaths
 	serves   atomic.Pointer[serve.Server] // Server, for what the group tells
 	node     seam.Node
@@ -47,6 +53,7 @@ func New(network *transport.Memory, group *seamtest.Group) (*Replica, error) {
 }
 
 func start(r *Replica) (*Replica, error) {
+	r.Times, r.now = new(expiry.IndexTimes), clock.System().Now
 	r.node = seamtest.NewNode(r.Group, "replica", slog.New(slog.DiscardHandler))(nobody{})
 	if err := r.node.Open(context.Background()); err != nil {
 		return nil, err
@@ -67,6 +74,7 @@ func (r *Replica) Start(addr string) (err error) {
 	r.Server = serve.New(serve.Config{
 		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: mortal{r.Group, r}, Node: r.node,
 		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
+		Times: r.Times, Now: r.now,
 	})
 	r.serves.Store(r.Server)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,6 +116,8 @@ func (r *Replica) Client(name string, log *slog.Logger) func(seam.Listener) seam
 type follower struct{ r *Replica }
 
 func (f follower) Applied(events []fsm.Event) { f.r.serves.Load().Applied(events) }
+
+func (follower) Ages(iter.Seq2[uint64, time.Duration]) {}
 
 func (f follower) Gap(last uint64, _ func(fsm.Question) (fsm.Answer, error)) {
 	f.r.serves.Load().Skipped(last)
