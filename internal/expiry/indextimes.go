@@ -37,7 +37,7 @@ func (a *IndexTimes) Note(number uint64, now lease.Instant) {
 		a.samples, a.gap = nil, 0
 	}
 	n := len(a.samples)
-	if n > 0 && time.Duration(now-a.began) < max(a.gap, sampleGap) {
+	if n > 1 && time.Duration(now-a.began) < max(a.gap, sampleGap) { // the first one is where memory begins
 		a.samples[n-1] = indexSample{number, now} // what lies between two samples is as old as the later one
 		return
 	}

@@ -126,3 +126,20 @@ func TestALowerNumberEndsWhatWasKnown(t *testing.T) {
 		t.Errorf("it is as old as a command of the former group: %v, %v", at, known)
 	}
 }
+
+// Found with the command holdfast: of three nodes that had just started one never knew for how long the
+// lock of a leader was held, as the first sample took in the grant.
+func TestMemoryBeginsWithTheFirstCommandAndNotWithWhatComesJustAfterIt(t *testing.T) {
+	t.Parallel()
+	var a IndexTimes
+	a.Restore(10, noon)
+	soon := noon + lease.Instant(sampleGap/5)
+	a.Note(11, soon)
+	a.Note(12, soon+1)
+	if at, known := a.At(11, noon+lease.Instant(time.Minute)); !known || at < soon || at > soon+1 {
+		t.Errorf("%v after it came as a whole, known %v", at.Sub(noon), known)
+	}
+	if _, known := a.At(9, noon+lease.Instant(time.Minute)); known {
+		t.Error("what was before is known")
+	}
+}
