@@ -237,9 +237,9 @@ func (m Sighting) asks(cluster string) bool {
 // Withdrawal is the command that withdraws the waiters of a node that has no replica any more: the
 // node may not be there to take a grant. Its grants stay until their TTL, since nothing proves that
 // its process is dead. It is for one node; false: for none now. A node that may be a client needs no
-// replica: its waiters end with their session. Without one it is counted no more, at once if it had a
-// replica and gossip does not see it, else when it has had none for long. The group knows it until it
-// comes back.
+// replica: one that had a replica is there as long as gossip sees it, and the waiters of any other end
+// with their session. That one is counted no more when it has had none for long. The group knows it
+// until it comes back.
 func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
 	here, had := make(map[string]bool), make(map[string]bool)
 	for _, m := range s.Seen {
@@ -252,9 +252,9 @@ func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
 	l.had = had
 	for _, n := range s.Known {
 		node, patience := n.Node.String(), goneTime
-		absent := !s.Members.Has(node) && (n.Idle || !n.Node.Bound())
+		absent := !s.Members.Has(node)
 		if n.Node.Bound() && (here[node] || !had[node]) {
-			patience = idleTime
+			absent, patience = absent && n.Idle, idleTime
 		}
 		if since(l.gone, node, absent && !n.Gone, now) >= patience {
 			return fsm.Remove{Node: n.Node, Incarnation: n.Incarnation, Since: n.Since}, true

@@ -59,7 +59,7 @@ func floor(path string) (int, bool) {
 		"internal/proposer": 35,                                              // knows the report of internal/consensus
 		"internal/simenv":   35,                                              // carries a clock and a data directory
 		"internal/node":     38,                                              // stands on all of these, and knows nothing of the API
-		"internal/link":     12, "internal/serve": 36, "internal/client": 39, // a node without a replica
+		"internal/link":     12, "internal/serve": 36, "internal/client": 37, // a node without a replica
 		"internal/client/clienttest": 40, // a client for tests
 		"internal/seam/seamtest":     39, // a node for tests, which ends as that of internal/node does
 		".":                          40,

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/client"
 	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/transport"
@@ -79,6 +80,18 @@ func (n *Node) replicasHere() (addresses []string) {
 		}
 	}
 	return addresses
+}
+
+// clientsHere are the nodes that gossip sees and that are clients of this node's group until they are
+// given a replica.
+func (n *Node) clientsHere() (list []membership.Member) {
+	group := n.ClusterID()
+	for _, m := range n.gossip.Members() {
+		if !m.Local && m.Here() && m.Client && m.ClusterID == group && m.Phase == autopilot.PhaseJoining {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // hear takes a word of a raft leader about this node's replica. It is repeated until gossip shows that

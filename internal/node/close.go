@@ -232,7 +232,8 @@ func (n *Node) waitOut(ctx context.Context, group *consensus.Group, closing <-ch
 	return true, nil
 }
 
-// othersStay reports whether a replica besides this one stays in the group, as far as applied here.
+// othersStay reports whether a replica besides this one stays in the group, as far as applied here, or a
+// client is there that the raft leader gives one.
 func (n *Node) othersStay(group *consensus.Group) bool {
 	members := group.Members()
 	for node, departure := range departed(group, members) {
@@ -240,7 +241,7 @@ func (n *Node) othersStay(group *consensus.Group) bool {
 			return true
 		}
 	}
-	return members.Change == 0
+	return members.Change == 0 || len(n.clientsHere()) > 0
 }
 
 // last reports whether this is the only replica of its group, as far as applied here.

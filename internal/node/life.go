@@ -18,11 +18,12 @@ import (
 //
 //	free      ClusterID is "". The node forms a group, or asks for one: its gossip says joining, with its replica's id.
 //	member    ClusterID is set. The replica of life n runs. Gossip says starting, then running once the Hello is applied.
-//	removed   Removed. The group has removed that replica forever: it was silent for too long.
-//	asking    Asks. The node is in life n+1, and its empty replica waits to be added. Gossip says joining.
+//	removed   Removed. The group has removed that replica forever: it was silent for too long, or one too many.
+//	asking    Asks. The group has not added the replica of life n yet, and the node may be a client meanwhile (asclient.go). Gossip says joining.
 //	left      Retired. The node has left for good. The next process on the directory is a new node.
 //
 //	free    → member   Welcome, from the raft leader, which has added the replica; or the node has formed the group itself
+//	free    → asking   Client, from the raft leader: the group has all replicas that it shall have
 //	free    → free     Removed: the group added the replica, and removed it before the Welcome arrived. Life n+1
 //	free    ← member   the group, which no other node ever joined, yields to another
 //	member  → removed  Removed, or the replica has applied its own removal
@@ -36,9 +37,9 @@ import (
 // of it: Open drops the data of a removed replica, and starts the replica of a node that asks.
 // Welcome and Removed name their replica: a message about a former life changes nothing.
 //
-// A removed member goes on as the same Cluster. Its leases stay valid, and the next replica renews
-// them, since removal ends no session; its calls wait. The group withdraws its waiters meanwhile,
-// and the calls ask again.
+// A removed member goes on as the same Cluster. Its leases stay valid, and it renews them as a client or
+// through the next replica, since removal ends no session; its calls wait. The group withdraws its waiters
+// if gossip does not see it, and the calls ask again.
 
 // replica is the id of this node's replica in its present life.
 func (f *founder) replica() uint64 {
@@ -82,7 +83,7 @@ func (f *founder) replicaRemoved(replica uint64, left bool) {
 // comeBack begins the node's next life as a replica, and asks the group to add it.
 func (f *founder) comeBack(ctx context.Context) error {
 	n := f.n
-	n.log.Warn("the group has removed this node's replica after a long silence: the node asks for a new replica")
+	n.log.Warn("the group has removed this node's replica: the node asks for a new one")
 	n.Proposer.Retire()
 	n.clients.GiveUp()
 	if err := f.endLife(); err != nil {

@@ -234,10 +234,8 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 // cannot, and reports whether it did.
 func (p *pilot) raiseTTL(ctx context.Context, group *consensus.Group, state autopilot.State) bool {
 	longest := state.Info.MaxTTL
-	for _, m := range p.n.gossip.Members() {
-		if m.Client && m.Here() && m.ClusterID == state.Cluster {
-			longest = max(longest, min(m.Settings.MaxTTL, fsm.TTLMax))
-		}
+	for _, m := range p.n.clientsHere() {
+		longest = max(longest, min(m.Settings.MaxTTL, fsm.TTLMax))
 	}
 	if state.Info.MaxTTL == 0 || longest == state.Info.MaxTTL {
 		return false

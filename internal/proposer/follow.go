@@ -2,7 +2,9 @@ package proposer
 
 import (
 	"context"
+	"iter"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -56,6 +58,16 @@ func (p *Proposer[G]) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error
 	}
 	f.told = last
 	f.follower.Gap(last, ask)
+}
+
+// Ages takes what another node's replica knows of the time before this node was there.
+func (p *Proposer[G]) Ages(ages iter.Seq2[uint64, time.Duration]) {
+	f := &p.follow
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.follower != nil && f.number == p.GivenUp() {
+		f.follower.Ages(ages)
+	}
 }
 
 // Applied takes the events of a batch of commands, at least one, as the replica applies them.

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// roles are the nodes by what they do in the group, as each says of itself.
+// roles are the open nodes by what they do in the group, as each says of itself.
 func roles(s *sim.Sim) map[holdfast.Role][]*sim.Node {
 	of := make(map[holdfast.Role][]*sim.Node)
 	for _, n := range s.Nodes() {
@@ -23,38 +23,209 @@ func roles(s *sim.Sim) map[holdfast.Role][]*sim.Node {
 	return of
 }
 
-// so reports whether so many nodes hold a replica, and so many are clients that are served.
-func so(s *sim.Sim, voters, standbys, clients int) bool {
-	of := roles(s)
-	return len(of[holdfast.RoleVoter]) == voters && len(of[holdfast.RoleStandby]) == standbys && len(of[holdfast.RoleClient]) == clients &&
-		!slices.ContainsFunc(of[holdfast.RoleClient], func(n *sim.Node) bool { return !n.Cluster().Status().Ready })
+// settles waits until so many nodes hold a replica, and so many are clients that are ready.
+func settles(t *testing.T, s *sim.Sim, voters, standbys, clients int) {
+	t.Helper()
+	what := fmt.Sprintf("%d voters, %d standbys and %d clients", voters, standbys, clients)
+	testkit.Settles(t, 2*time.Minute, what, func() bool {
+		of := roles(s)
+		idle := slices.ContainsFunc(of[holdfast.RoleClient], func(n *sim.Node) bool { return !n.Cluster().Status().Ready })
+		return !idle && len(of[holdfast.RoleVoter]) == voters && len(of[holdfast.RoleStandby]) == standbys && len(of[holdfast.RoleClient]) == clients
+	})
 }
 
-// Whoever is beyond the replicas of a group is a client, becomes a standby when a replica is gone, and
-// keeps its lease, its waiting call and its watch on the way.
-func TestAClientBecomesAStandbyWhenAReplicaIsGoneAndLosesNothing(t *testing.T) {
-	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 7, Config: replacedSoon}, func(s *sim.Sim) {
-		testkit.Settles(t, time.Minute, "five replicas and two clients", func() bool { return so(s, 3, 2, 2) })
-		clients := roles(s)[holdfast.RoleClient]
-		var leases []*holdfast.Lease
-		for i, n := range clients {
-			leases = append(leases, testkit.Get(t, n.Cluster(), fmt.Sprint("own", i), holdfast.WithTTL(2*time.Second)))
+// belongings are what a node holds, waits for and watches while it changes its role.
+type belongings struct {
+	lease   *holdfast.Lease
+	waited  chan error
+	next    func() bool
+	watched chan holdfast.Event
+}
+
+// belong gives a node a lease of two seconds, a call that waits for a lock, and a watch of that.
+func belong(t *testing.T, n *sim.Node, i int, wanted string) belongings {
+	t.Helper()
+	c := n.Cluster()
+	b := belongings{
+		lease: testkit.Get(t, c, fmt.Sprint("own", i), holdfast.WithTTL(2*time.Second)), waited: make(chan error, 1),
+		watched: make(chan holdfast.Event, 4096),
+	}
+	ctx := n.Context()
+	go func() {
+		for e, err := range c.Watch(ctx, wanted) {
+			if err != nil {
+				close(b.watched)
+				return
+			}
+			b.watched <- e
 		}
-		for _, n := range slices.Concat(roles(s)[holdfast.RoleStandby], roles(s)[holdfast.RoleVoter][:1]) {
-			if so(s, 3, 2, 0) {
+	}()
+	before := c.Status().Waiting
+	go func() {
+		l, err := c.Acquire(ctx, wanted, holdfast.WithTTL(2*time.Second))
+		if err == nil {
+			err = l.Release(testkit.Until(time.Minute))
+		}
+		b.waited <- err
+	}()
+	testkit.Settles(t, 10*time.Second, "queue", func() bool { return c.Status().Waiting == before+1 })
+	return b
+}
+
+// kept checks that nothing of it was lost.
+func (b belongings) kept(t *testing.T, granted bool) {
+	t.Helper()
+	if !b.lease.Valid() {
+		t.Errorf("%s: %v", b.lease.Name(), b.lease.Err())
+	}
+	if granted {
+		if err := <-b.waited; err != nil {
+			t.Error(err)
+		}
+		for {
+			e, open := <-b.watched
+			if !open {
+				t.Error("the watch has ended")
+				return
+			}
+			if e.Kind == holdfast.EventReleased || e.Kind == holdfast.EventResync {
+				return
+			}
+		}
+	}
+}
+
+// A node beyond the replicas of a group is a client. It becomes a standby when a replica is gone, and
+// votes when a voter is, while its lease of two seconds, its waiting call and its watch live on.
+func TestAClientTakesThePlaceOfADeadReplicaAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		sim.Run(t, sim.Options{Nodes: 8, Seed: seed + 1, Config: replacedSoon}, func(s *sim.Sim) {
+			settles(t, s, 3, 2, 3)
+			first := roles(s)
+			held := testkit.Get(t, s.Node(0).Cluster(), "wanted", holdfast.WithTTL(time.Hour))
+			var all []belongings
+			for i, n := range first[holdfast.RoleClient] {
+				all = append(all, belong(t, n, i, "wanted"))
+			}
+			gone := 0
+			for _, n := range slices.Concat(first[holdfast.RoleStandby], first[holdfast.RoleVoter]) {
+				if n == s.Node(0) || gone == 3 {
+					continue
+				}
+				n.Kill()
+				gone++
+				settles(t, s, 3, 2, 3-gone)
+				for _, b := range all {
+					b.kept(t, false)
+				}
+			}
+			if err := held.Release(testkit.Until(time.Minute)); err != nil {
+				t.Error(err)
+			}
+			for _, b := range all {
+				b.kept(t, true)
+			}
+		})
+	}
+}
+
+// A standby that was away while a client took its place is one too many when it is back: its node, or
+// another, goes on as a client with all that it has.
+func TestAStandbyTooManyBecomesAClientAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 6, Config: replacedSoon}, func(s *sim.Sim) {
+		settles(t, s, 3, 2, 1)
+		away := testkit.Follower(s, holdfast.RoleStandby)
+		away.Isolate()
+		rest := testkit.Others(s, away)
+		testkit.Settles(t, time.Minute, "a client in its place", func() bool { return len(rest[0].Cluster().Status().Standbys) == 3 })
+		held := testkit.Get(t, rest[0].Cluster(), "wanted", holdfast.WithTTL(time.Hour))
+		var all []belongings
+		for i, n := range rest {
+			all = append(all, belong(t, n, i, "wanted"))
+		}
+		away.Rejoin()
+		settles(t, s, 3, 2, 1)
+		if err := held.Release(testkit.Until(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		for _, b := range all {
+			b.kept(t, true)
+		}
+	})
+}
+
+func pair(t *testing.T, n *sim.Node, name string) {
+	t.Helper()
+	if err := testkit.Get(t, n.Cluster(), name).Release(testkit.Until(time.Minute)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fleet grows from one node to twelve, and shrinks to one again.
+func TestAFleetGrowsAndShrinksAndHasItsReplicas(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 12, Late: true, Config: func(i int, cfg *holdfast.Config) {
+		cfg.Bootstrap, cfg.ReplaceAfter = 1, 2*time.Second
+		if i > 0 {
+			cfg.Bootstrap = -1
+		}
+	}}, func(s *sim.Sim) {
+		for i, n := range s.Nodes() {
+			n.Open()
+			n.Ready()
+			pair(t, n, fmt.Sprint("lock", i))
+		}
+		settles(t, s, 3, 2, 7)
+		for i, n := range s.Nodes() {
+			if i == 11 {
 				break
 			}
-			n.Kill()
+			if err := n.Cluster().Leave(testkit.Until(time.Minute)); err != nil {
+				t.Errorf("node %d leaves: %v", i, err)
+			}
+			n.Close()
+			pair(t, s.Node(11), "lock")
+			switch left := 11 - i; {
+			case left >= 5:
+				settles(t, s, 3, 2, left-5)
+			case left >= 3:
+				settles(t, s, 3, left-3, 0)
+			}
 		}
-		testkit.Settles(t, 2*time.Minute, "two standbys that were clients", func() bool { return so(s, 3, 1, 0) || so(s, 3, 2, 0) })
-		for _, l := range leases {
-			if err := testkit.Until(time.Second).Err(); err != nil || !l.Valid() {
-				t.Error(err)
+	})
+}
+
+// The power fails under a fleet with clients: all come back as what they were, and form no second group.
+func TestAFleetWithClientsComesBackAfterThePowerFailed(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 9, Config: replacedSoon}, func(s *sim.Sim) {
+		settles(t, s, 3, 2, 4)
+		clients := roles(s)[holdfast.RoleClient]
+		group := clients[0].Cluster().Status().ClusterID
+		l := testkit.Get(t, clients[0].Cluster(), "lock", holdfast.WithValue([]byte("kept")))
+		token := l.Token()
+		for _, n := range s.Nodes() {
+			n.Crash()
+		}
+		for _, n := range clients { // the fresh ones would be enough for a group
+			n.Open()
+		}
+		time.Sleep(time.Minute)
+		for _, n := range s.Nodes() {
+			if n.Cluster() == nil {
+				n.Open()
 			}
-			if err := l.Err(); err != nil {
-				t.Error(err)
+		}
+		settles(t, s, 3, 2, 4)
+		for _, n := range s.Nodes() {
+			if st := n.Cluster().Status(); st.ClusterID != group {
+				t.Errorf("a node is of group %s, not %s", st.ClusterID, group)
 			}
+		}
+		if l := testkit.Get(t, clients[1].Cluster(), "lock"); l.Token() <= token || string(l.Value()) != "kept" {
+			t.Errorf("token %d after %d, value %q", l.Token(), token, l.Value())
 		}
 	})
 }
