@@ -47,16 +47,17 @@ func (p *Proposer[G]) Told() uint64 {
 	return f.told
 }
 
-// Gap takes a gap in what another node's replica tells: Proposer is a seam.Follower of that, too. A
-// replica of this node that begins meanwhile may have told more.
+// Gap takes a gap in what another node's replica tells: Proposer is a seam.Follower of that, too. What
+// that tells of another group than the follower's begins with one. A replica of this node that begins
+// meanwhile may have told more.
 func (p *Proposer[G]) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || f.number != p.GivenUp() || last < f.told {
+	if f.follower == nil || f.number == p.GivenUp() && last < f.told {
 		return
 	}
-	f.told = last
+	f.number, f.told = p.GivenUp(), last
 	f.follower.Gap(last, ask)
 }
 

@@ -82,6 +82,34 @@ func TestAFollowerIsToldOfEachCommandOnceOverAllLivesOfAReplica(t *testing.T) {
 
 // What a call reads must not be older than what its node has been told of, and a linearizable read
 // not older than the call (G3).
+// A node may hang on another's replica before it has one, while that catches up, and after it is
+// removed: whichever tells more goes on.
+func TestAFollowerIsToldOfEachCommandOnceByReplicasNearAndFar(t *testing.T) {
+	t.Parallel()
+	p, f := newProposer(), &follower{}
+	p.Follow(0, f)
+	state := after(9).state
+	ask := func(q fsm.Question) (fsm.Answer, error) { return state.Answer(q), nil }
+	for _, step := range []struct {
+		do   func()
+		told []string
+	}{
+		{func() { p.Gap(3, ask); p.Applied(events(4)) }, []string{"gap to 3 of 9 <nil>", "4"}}, // far
+		{func() { p.Applied(events(1, 2, 3, 4)) }, nil},                                        // near, from the beginning
+		{func() { p.Applied(events(5, 6)); p.Gap(5, ask); p.Applied(events(6)) }, []string{"5", "6"}},
+		{func() { p.Gap(6, ask) }, []string{"gap to 6 of 9 <nil>"}}, // a watch has missed some
+		{func() { p.Start(after(6)); p.Applied(events(6, 7)); p.Retire() }, []string{"7"}},
+		{func() { p.Applied(events(8)) }, []string{"8"}},
+		{func() { p.GiveUp(); p.Applied(events(9)) }, nil},                                     // the group yields
+		{func() { p.Gap(2, ask); p.Applied(events(3)) }, []string{"gap to 2 of 9 <nil>", "3"}}, // far, of another group
+	} {
+		f.told = nil
+		if step.do(); !slices.Equal(f.told, step.told) {
+			t.Errorf("told %q, want %q", f.told, step.told)
+		}
+	}
+}
+
 func TestAQuestionIsAnsweredNowOrAfterABarrier(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
