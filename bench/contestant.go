@@ -29,6 +29,7 @@ type startup struct {
 	Kind, DataDir, Peers string
 	Addrs                []string
 	Index, Voters        int
+	Unnamed              bool            // its address does not get into Peers
 	Timing               holdfast.Timing // of Raft; what is 0 is the default
 }
 
@@ -96,7 +97,7 @@ func startHoldfast(ctx context.Context, s startup) (*node, error) {
 		}
 	}
 	c, err := holdfast.Open(ctx, cfg)
-	if err != nil || s.Peers == "" {
+	if err != nil || s.Peers == "" || s.Unnamed {
 		return &node{Cluster: c}, err
 	}
 	peers, err := os.OpenFile(s.Peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -35,6 +35,7 @@ type settings struct {
 	locks    int           // the most locks held at a time
 	failures int           // processes killed of each kind
 	opens    int           // nodes opened
+	sizes    []int         // of the fleets of section scale
 }
 
 func main() {
@@ -48,7 +49,7 @@ func main() {
 }
 
 func run() (err error) {
-	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10}
+	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}}
 	short := flag.Bool("short", false, "every figure once and quickly")
 	flag.StringVar(&s.only, "only", "", "what to run, by comma: "+strings.Join(sectionNames(), ", ")+"; or a step, such as disk/throughput")
 	flag.StringVar(&s.data, "data", "", "directory for the nodes' data; default: a temporary one")
@@ -58,12 +59,17 @@ func run() (err error) {
 	rounds := flag.Int("rounds", 0, "rounds that the contestants take turns for; 0: as -short says")
 	kills := flag.Int("kills", 0, "raft leaders and followers to kill; 0: as -short says")
 	span := flag.Duration("span", 0, "time of one measurement; 0: as -short says")
+	most := flag.Int("nodes", 0, "a further size of a fleet in section scale; 0: none")
 	flag.Parse()
 	if *short {
 		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
+		s.sizes = []int{5, 30}
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds
+	}
+	if *most > 0 {
+		s.sizes = append(s.sizes, *most)
 	}
 	if *kills > 0 {
 		s.failures = *kills
@@ -110,6 +116,7 @@ func sections() []section {
 		{"idle", measureIdle},
 		{"client", measureClient},
 		{"traffic", measureTraffic},
+		{"scale", measureScale},
 		{"failover", measureFailover},
 	}
 }
