@@ -38,7 +38,6 @@ func settles(t *testing.T, s *sim.Sim, voters, standbys, clients int) {
 type belongings struct {
 	lease   *holdfast.Lease
 	waited  chan error
-	next    func() bool
 	watched chan holdfast.Event
 }
 
@@ -226,6 +225,61 @@ func TestAFleetWithClientsComesBackAfterThePowerFailed(t *testing.T) {
 		}
 		if l := testkit.Get(t, clients[1].Cluster(), "lock"); l.Token() <= token || string(l.Value()) != "kept" {
 			t.Errorf("token %d after %d, value %q", l.Token(), token, l.Value())
+		}
+	})
+}
+
+// A group that waits for ten nodes and has five replicas serves when the other five have said Hello as
+// clients.
+func TestAGroupThatWaitsForMoreNodesThanItHasReplicasServesWhenAllHaveMet(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 10, Late: true, Config: func(_ int, cfg *holdfast.Config) { cfg.Bootstrap = 10 }}, func(s *sim.Sim) {
+		for _, n := range s.Nodes()[:9] {
+			n.Open()
+		}
+		time.Sleep(time.Minute)
+		if l, err := s.Node(0).Cluster().TryAcquire(testkit.Until(time.Second), "lock"); err == nil {
+			t.Errorf("nine of ten have met, and %v is granted", l)
+		}
+		s.Node(9).Open()
+		settles(t, s, 3, 2, 5)
+		for i, n := range s.Nodes() {
+			n.Ready()
+			pair(t, n, fmt.Sprint("lock", i))
+		}
+	})
+}
+
+// A client asks for TTLs as long as its own MaxTTL: the raft leader raises the bound for it. When it
+// restarts on its directory it is the same node, and what it held is free at once.
+func TestAClientHasItsMaxTTLAndItsDirectory(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 6, Late: true, Config: func(i int, cfg *holdfast.Config) {
+		cfg.MaxTTL = time.Minute
+		if i == 5 {
+			cfg.MaxTTL = time.Hour
+		}
+	}}, func(s *sim.Sim) {
+		for _, n := range s.Nodes()[:5] {
+			n.Open()
+		}
+		for _, n := range s.Nodes()[:5] {
+			n.Ready()
+		}
+		client := s.Node(5)
+		client.Open()
+		client.Ready()
+		settles(t, s, 3, 2, 1)
+		id := client.Cluster().ID()
+		l := testkit.Get(t, client.Cluster(), "lock", holdfast.WithTTL(time.Hour))
+		client.Kill()
+		client.Open()
+		client.Ready()
+		if now := client.Cluster().ID(); now != id || client.Cluster().Status().Role != holdfast.RoleClient {
+			t.Errorf("node %s was %s, and is a %v", now, id, client.Cluster().Status().Role)
+		}
+		if next := testkit.Get(t, s.Node(0).Cluster(), "lock"); next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
 	})
 }
