@@ -89,7 +89,7 @@ type node struct {
 }
 
 func startHoldfast(ctx context.Context, s startup) (*node, error) {
-	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet(), Timing: s.Timing}
+	cfg := holdfast.Config{DataDir: s.DataDir, Logger: quiet(), Timing: s.Timing, Replicas: scaleReplicas}
 	if s.Peers != "" {
 		cfg.Join, cfg.Bootstrap = []string{"file+" + s.Peers}, s.Voters
 		if s.Index >= s.Voters {

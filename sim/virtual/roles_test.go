@@ -11,6 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
+// five lets five nodes hold a replica, and has one that is silent replaced soon.
+func five(_ int, cfg *holdfast.Config) {
+	cfg.Replicas, cfg.ReplaceAfter, cfg.MaxTTL = 5, 2*time.Second, holdfast.TTLMax
+}
+
 // roles are the open nodes by what they do in the group, as each says of itself.
 func roles(s *sim.Sim) map[holdfast.Role][]*sim.Node {
 	of := make(map[holdfast.Role][]*sim.Node)
@@ -99,7 +104,7 @@ func (b belongings) kept(t *testing.T, granted bool) {
 func TestAClientTakesThePlaceOfADeadReplicaAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		sim.Run(t, sim.Options{Nodes: 8, Seed: seed + 1, Config: replacedSoon}, func(s *sim.Sim) {
+		sim.Run(t, sim.Options{Nodes: 8, Seed: seed + 1, Config: five}, func(s *sim.Sim) {
 			settles(t, s, 3, 2, 3)
 			first := roles(s)
 			held := testkit.Get(t, s.Node(0).Cluster(), "wanted", holdfast.WithTTL(time.Hour))
@@ -133,7 +138,7 @@ func TestAClientTakesThePlaceOfADeadReplicaAndLosesNothing(t *testing.T) {
 // another, goes on as a client with all that it has.
 func TestAStandbyTooManyBecomesAClientAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 6, Config: replacedSoon}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 6, Config: five}, func(s *sim.Sim) {
 		settles(t, s, 3, 2, 1)
 		away := testkit.Follower(s, holdfast.RoleStandby)
 		away.Isolate()
@@ -166,7 +171,7 @@ func pair(t *testing.T, n *sim.Node, name string) {
 func TestAFleetGrowsAndShrinksAndHasItsReplicas(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 12, Late: true, Config: func(i int, cfg *holdfast.Config) {
-		cfg.Bootstrap, cfg.ReplaceAfter = 1, 2*time.Second
+		cfg.Bootstrap, cfg.Replicas, cfg.ReplaceAfter = 1, 5, 2*time.Second
 		if i > 0 {
 			cfg.Bootstrap = -1
 		}
@@ -199,7 +204,7 @@ func TestAFleetGrowsAndShrinksAndHasItsReplicas(t *testing.T) {
 // The power fails under a fleet with clients: all come back as what they were, and form no second group.
 func TestAFleetWithClientsComesBackAfterThePowerFailed(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 9, Config: replacedSoon}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 9, Config: five}, func(s *sim.Sim) {
 		settles(t, s, 3, 2, 4)
 		clients := roles(s)[holdfast.RoleClient]
 		group := clients[0].Cluster().Status().ClusterID
@@ -233,7 +238,7 @@ func TestAFleetWithClientsComesBackAfterThePowerFailed(t *testing.T) {
 // clients.
 func TestAGroupThatWaitsForMoreNodesThanItHasReplicasServesWhenAllHaveMet(t *testing.T) {
 	t.Parallel()
-	sim.Run(t, sim.Options{Nodes: 10, Late: true, Config: func(_ int, cfg *holdfast.Config) { cfg.Bootstrap = 10 }}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 10, Late: true, Config: func(_ int, cfg *holdfast.Config) { cfg.Bootstrap, cfg.Replicas = 10, 5 }}, func(s *sim.Sim) {
 		for _, n := range s.Nodes()[:9] {
 			n.Open()
 		}
@@ -255,7 +260,7 @@ func TestAGroupThatWaitsForMoreNodesThanItHasReplicasServesWhenAllHaveMet(t *tes
 func TestAClientHasItsMaxTTLAndItsDirectory(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 6, Late: true, Config: func(i int, cfg *holdfast.Config) {
-		cfg.MaxTTL = time.Minute
+		cfg.MaxTTL, cfg.Replicas = time.Minute, 5
 		if i == 5 {
 			cfg.MaxTTL = time.Hour
 		}

@@ -64,7 +64,7 @@ func TestASeedThatForgotBecomesAClientOfAGroupThatIsFull(t *testing.T) {
 
 func seedThatForgot(t *testing.T, nodes int) {
 	sim.Run(t, sim.Options{Nodes: nodes, Late: true, Config: func(i int, cfg *holdfast.Config) {
-		cfg.MaxTTL = time.Hour
+		cfg.MaxTTL, cfg.Replicas = time.Hour, 5
 		if cfg.Bootstrap = -1; i == 0 { // the seed that the others join, and that joins nobody
 			cfg.Join, cfg.Bootstrap = nil, 1
 		} else {

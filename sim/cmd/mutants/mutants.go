@@ -187,7 +187,7 @@ func membership() []mutant {
 		{"a raft leader that leaves hands over to one that leaves", "view.handOver", `m.Node != v.Self && m.Departure == fsm.Stays && v.hears(m)`, `m.Node != v.Self && v.hears(m)`, "NoHistory own"},
 		{"gossip condemns a voter", "view.isFailed", `return m.Heard >= v.ReplaceAfter`, `return max(m.Heard, m.Seen) >= v.ReplaceAfter`, "NoHistory own"},
 		{"a dead standby keeps the last from leaving", "view.removeStandby", `case v.staying == 0 && v.isLost(m)`, `case v.staying < 0 && v.isLost(m)`, "Typical"},
-		{"voters crowd in one zone", "view.better", `v.domains.compare(a.Zone, b.Zone)`, `0*v.domains.compare(a.Zone, b.Zone)`, "NoRandomHistory"},
+		{"voters crowd in one zone", "domains.better", `d.compare(a.Zone, b.Zone)`, `0*d.compare(a.Zone, b.Zone)`, "NoRandomHistory"},
 		{"what a raft leader heard itself is forgotten with its term", "silences.lead", `max(s.since, before[replica])`, `max(s.since, 0*before[replica])`, "own"},
 		{"what is applied after the election is not news", "silences.take", "\t\tif h.over[node] {", "\t\tif h.over[node] && known && last == 0 {", "own"},
 		{"who leaves is let go on the word of one that died a moment ago", "Leader.input", `if !before[replica] {`, `if !before[replica] && now < 0 {`, "own"},
