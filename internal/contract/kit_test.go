@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -71,6 +72,20 @@ func closed(t testing.TB, c *holdfast.Cluster) {
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	return testkit.Within(t, d)
+}
+
+// deadlined makes a call that waits for a lock end by its deadline. A deadline that left the group no
+// time to answer, which the call says with ErrNoQuorum, is doubled.
+func deadlined(t testing.TB, call func(ctx context.Context) error) error {
+	t.Helper()
+	for patience := 50 * time.Millisecond; ; patience *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := call(ctx)
+		cancel()
+		if !errors.Is(err, holdfast.ErrNoQuorum) || patience > closeBound {
+			return err
+		}
+	}
 }
 
 func get(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {

@@ -71,9 +71,10 @@ func TestADeadlineWhileTheLockIsHeldAnswersTheHolderAndLeavesNothingBehind(t *te
 	t.Parallel()
 	c := single(t)
 	l := acquire(t, c, "held")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := c.Acquire(ctx, "held")
+	err := deadlined(t, func(ctx context.Context) error {
+		_, err := c.Acquire(ctx, "held")
+		return err
+	})
 	var held *holdfast.HeldError
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &held) || errors.Is(err, holdfast.ErrNoQuorum) {
 		t.Fatalf("got %v, want the context's error and *HeldError alone", err)

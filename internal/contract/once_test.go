@@ -89,10 +89,12 @@ func TestWhileAKeyRunsOthersAreToldOrWaitForItsEnd(t *testing.T) {
 	if err != nil || r.Ran || r.Finished || r.By.NodeID != c.ID() || r.Token == 0 {
 		t.Errorf("while it runs: %+v, %v", r, err)
 	}
-	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-	defer cancel()
 	var held *holdfast.HeldError
-	if _, err = c.Once(short, "k", nothing, holdfast.WithWait()); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &held) || held.Name != "k" {
+	err = deadlined(t, func(ctx context.Context) error {
+		_, err := c.Once(ctx, "k", nothing, holdfast.WithWait())
+		return err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &held) || held.Name != "k" {
 		t.Errorf("a deadline while it runs: %v", err)
 	}
 	const waiters = 5
