@@ -29,6 +29,7 @@ func TestTheFirstMessageAfterARestartOfTheOtherReplicaArrives(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(2 * ackPause)
 		to.end(t)
+		synctest.Wait() // the sender has seen the end
 		if err := conn.SendMessageBatch(goodBatch(nil)); err == nil {
 			t.Error("a message to nobody was sent")
 		}
@@ -60,7 +61,7 @@ func TestAConnectionThatEndsUnderWayIsNotMadeAgain(t *testing.T) {
 		to.end(t)
 		to = newMailbox(t, network, 1, func() {})
 		defer to.end(t)
-		synctest.Wait()
+		synctest.Wait() // the sender has seen the end
 		if err := conn.SendMessageBatch(goodBatch(nil)); err == nil {
 			t.Error("it was made again at once")
 		}
