@@ -95,6 +95,17 @@ func (k *keeper) keepalive(ctx context.Context, keepalive session.Keepalive) {
 		k.table.Unanswered(keepalive)
 		return
 	}
+	k.answered(ctx, keepalive, out)
+}
+
+// answered takes the outcome of a keepalive. A process that the group has no more says Hello first: where
+// a later process of its node is there, because its directory was copied, the node fails, and says so,
+// before its leases end.
+func (k *keeper) answered(ctx context.Context, keepalive session.Keepalive, out fsm.Outcome) {
+	if out.Code == fsm.CodeStaleIncarnation && k.c.node.Hello(ctx) != nil {
+		k.table.Unanswered(keepalive)
+		return
+	}
 	k.table.Answered(keepalive, out, k.c.clock.Now())
 }
 
@@ -124,7 +135,7 @@ func (k *keeper) send(ctx context.Context, keepalive session.Keepalive) (fsm.Out
 	out, _, err := k.c.propose(ctx, keepalive.Command)
 	k.c.renewed(err)
 	if err == nil {
-		k.table.Answered(keepalive, out, k.c.clock.Now())
+		k.answered(ctx, keepalive, out)
 	}
 	return out, err
 }

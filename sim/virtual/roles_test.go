@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -286,5 +287,42 @@ func TestAClientHasItsMaxTTLAndItsDirectory(t *testing.T) {
 		if next := testkit.Get(t, s.Node(0).Cluster(), "lock"); next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
+	})
+}
+
+// The directory of a client is copied and opened on another machine: one process of a node lives, the
+// later one. The random test found that the earlier one stayed, with leases that ended as if they
+// had expired and calls that were refused for good.
+func TestOfTwoProcessesOfAClientTheLaterOneLives(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 7, Late: true, Config: five}, func(s *sim.Sim) {
+		for _, n := range s.Nodes()[:6] {
+			n.Open()
+		}
+		settles(t, s, 3, 2, 1)
+		client, host := roles(s)[holdfast.RoleClient][0], s.Node(6)
+		earlier := client.Cluster()
+		l := testkit.Get(t, earlier, "lock", holdfast.WithTTL(time.Minute))
+		if err := host.CopyDisk(client); err != nil {
+			t.Fatal(err)
+		}
+		host.Open()
+		host.Ready()
+		if later := host.Cluster().ID(); later != earlier.ID() {
+			t.Fatalf("the copy is node %s, want %s", later, earlier.ID())
+		}
+		select {
+		case <-earlier.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("the earlier process serves on")
+		}
+		if err := earlier.Err(); !errors.Is(err, holdfast.ErrIncompatible) {
+			t.Errorf("the earlier process ended with %v", err)
+		}
+		<-l.Context().Done()
+		if err := l.Err(); !errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrExpired) {
+			t.Errorf("its lease ended with %v", err)
+		}
+		pair(t, host, "another")
 	})
 }
