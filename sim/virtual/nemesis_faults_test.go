@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
-	"github.com/holdfast-go/holdfast/transport"
 )
 
 // inject injects faults for d, and ends when all of them have ended.
@@ -154,7 +153,13 @@ func (x *nemesis) change(edit func()) {
 	defer x.mu.Unlock()
 	edit()
 	for i, n := range x.ill {
-		if well := n == 0 && (!x.client(i) || x.servesWell()); well != x.well[i] {
+		far := x.far(i)
+		if bound := far && !x.client(i); bound != x.bound[i] {
+			if x.bound[i] = bound; bound {
+				x.became.Add(1)
+			}
+		}
+		if well := n == 0 && (!far || x.servesWell()); well != x.well[i] {
 			x.well[i] = well
 			kind := history.Ill
 			if well {
@@ -169,16 +174,22 @@ func (x *nemesis) change(edit func()) {
 	}
 }
 
-// majority reports whether the well nodes have a majority of the voters, as each of them sees it.
+// majority reports whether the well nodes have a majority of the voters, as each of them sees it, and a
+// raft leader whose network is not lossy and slow: a cut makes them elect another, and that must be
+// quick, but such a one may stay in office and serve badly.
 func (x *nemesis) majority() bool {
 	views := 0
 	for i, n := range x.s.Nodes() {
 		c := n.Cluster()
-		if !x.well[i] || c == nil || x.client(i) {
+		if !x.well[i] || c == nil || x.far(i) {
 			continue
 		}
 		views++
-		voters := testkit.IDs(c.Status().Voters)
+		st := c.Status()
+		if leader := slices.Index(x.ids, st.RaftLeader); leader >= 0 && x.stormy[leader] {
+			return false
+		}
+		voters := testkit.IDs(st.Voters)
 		count := 0
 		for j, id := range x.ids {
 			if x.well[j] && slices.Contains(voters, id) {
@@ -190,133 +201,6 @@ func (x *nemesis) majority() bool {
 		}
 	}
 	return views > 0
-}
-
-// onNetwork injects a fault of the network, if no other fault does.
-func (x *nemesis) onNetwork(r *rand.Rand, i int) {
-	n := len(x.s.Nodes())
-	touched := []int{i} // in front, as it may be the raft leader
-	for _, k := range r.Perm(n)[:[]int{0, 0, 1, 1, r.IntN(n)}[r.IntN(5)]] {
-		if k != i {
-			touched = append(touched, k)
-		}
-	}
-	x.breakNetwork(touched, func() { x.spoil(r, touched) }, x.lasts(r))
-}
-
-// breakNetwork breaks the network around some nodes for d, if no other fault has it in its hands.
-func (x *nemesis) breakNetwork(touched []int, spoil func(), d time.Duration) bool {
-	if !x.takeNetwork() {
-		return false
-	}
-	x.faults.Add(1)
-	x.change(func() {
-		for _, k := range touched {
-			x.ill[k]++
-		}
-	})
-	spoil()
-	x.wait(d)
-	x.giveNetwork()
-	for _, k := range touched {
-		x.recover(k)
-	}
-	return true
-}
-
-// takeNetwork takes the network in hand if nobody has it.
-func (x *nemesis) takeNetwork() (free bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	free = !x.network
-	x.network = true
-	return free
-}
-
-// giveNetwork makes the network well, and lets others have it.
-func (x *nemesis) giveNetwork() {
-	x.calm()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.network = false
-}
-
-// spoil cuts the touched nodes off, one way or both, or from each other alone, or one kind of what
-// they say, or makes their network lossy and slow.
-func (x *nemesis) spoil(r *rand.Rand, touched []int) {
-	var others []int
-	for k := range x.s.Nodes() {
-		if !slices.Contains(touched, k) {
-			others = append(others, k)
-		}
-	}
-	deaf, mute := workload.Chance(r, 60), workload.Chance(r, 60)
-	switch what := r.IntN(12); {
-	case what < 2:
-		x.s.Partition(touched, others)
-	case what < 4:
-		groups := [][]int{others}
-		for _, k := range touched {
-			groups = append(groups, []int{k})
-		}
-		x.s.Partition(groups...)
-	case what < 7 || len(touched) < 2:
-		for _, k := range touched {
-			for _, l := range others {
-				if deaf || !mute {
-					x.s.Cut(l, k)
-				}
-				if mute || !deaf {
-					x.s.Cut(k, l)
-				}
-			}
-		}
-	case what < 8:
-		for _, k := range touched[1:] {
-			x.s.Cut(touched[0], k)
-			if mute {
-				x.s.Cut(k, touched[0])
-			}
-		}
-	case what < 10:
-		for _, k := range touched {
-			if mute {
-				x.s.Node(k).CutGossip()
-			} else {
-				x.s.Node(k).CutRaft()
-			}
-		}
-	default:
-		f := x.lossy(r)
-		for _, k := range touched {
-			for l := range x.s.Nodes() {
-				if l != k {
-					x.s.Faults(k, l, f)
-					x.s.Faults(l, k, f)
-				}
-			}
-		}
-	}
-}
-
-func (x *nemesis) lossy(r *rand.Rand) transport.Faults {
-	if workload.Chance(r, 25) {
-		return transport.Faults{Large: 600}
-	}
-	f := transport.Faults{
-		Drop: r.Float64() * 0.5, Duplicate: r.Float64() * 0.3, Reorder: r.Float64() * 0.3,
-		Delay: time.Duration(r.IntN(100)) * time.Millisecond, Jitter: time.Duration(r.IntN(300)) * time.Millisecond,
-	}
-	if workload.Chance(r, 30) {
-		f.Reset = r.Float64() * 0.05
-	}
-	return f
-}
-
-// calm makes the network as it is when it is well.
-func (x *nemesis) calm() {
-	x.s.Heal()
-	x.s.FaultsEverywhere(x.base)
 }
 
 // open starts a node, and again when the group has removed it, as a new one when its disk runs
@@ -433,7 +317,7 @@ func (x *nemesis) restarts(r *rand.Rand, i int) {
 func (x *nemesis) spare(i int) bool {
 	for j, n := range x.s.Nodes() {
 		c := n.Cluster()
-		if j == i || c == nil || x.client(j) || c.Ready(testkit.Until(time.Second)) != nil {
+		if j == i || c == nil || x.far(j) || c.Ready(testkit.Until(time.Second)) != nil {
 			continue
 		}
 		voters := testkit.IDs(c.Status().Voters)

@@ -1,6 +1,7 @@
 package virtual_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -108,7 +109,8 @@ type nemesis struct {
 	work  *workload.Workload
 	users []*workload.Node // of each node
 
-	machines int // for nodes with a replica, on the last of which nothing runs at first; what follows are clients
+	machines int // on the last of which nothing runs at first; what follows are ClientOnly
+	replicas int // Config.Replicas
 
 	stop     chan struct{} // of the faults
 	healing  sync.WaitGroup
@@ -119,6 +121,7 @@ type nemesis struct {
 	running  atomic.Int64 // faults in force
 	restores atomic.Int64
 	left     atomic.Int64 // nodes that the group let go
+	became   atomic.Int64 // clients by Config.Replicas
 	formed   atomic.Bool
 	awaited  atomic.Bool // a restore waits until no fault has the life of a node in its hands
 
@@ -126,6 +129,8 @@ type nemesis struct {
 	ill     []int // faults that touch each node
 	well    []bool
 	quorum  bool
+	bound   []bool // the node is a client, and not ClientOnly
+	stormy  []bool // the network about the node is lossy and slow
 	busy    []bool // a fault has the node's life in its hands
 	ids     []string
 	network bool     // a fault has the network in its hands
@@ -150,6 +155,7 @@ func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *totals)
 	x.timed = p.timing(r)
 	x.late = testkit.LateMax + slower(x.timed)
 	x.machines = 1 + []int{3, 4, 5}[r.IntN(3)]
+	x.replicas = []int{0, 4}[seed/9%2]
 	opts := sim.Options{Nodes: x.machines + fromEnv(t, clientsVar, int(seed/3%3)), Seed: seed, Config: x.config, Late: true, SnapshotEvery: []int{0, 100, 300}[seed%3]}
 	if seed%2 == 0 {
 		opts.Env = versions
@@ -164,6 +170,7 @@ func nemesisRun(t *testing.T, seed uint64, p pace, d time.Duration, all *totals)
 		opts.Logger = slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	x.ill, x.well, x.busy = make([]int, opts.Nodes), make([]bool, opts.Nodes), make([]bool, opts.Nodes)
+	x.stormy, x.bound = make([]bool, opts.Nodes), make([]bool, opts.Nodes)
 	x.rates, x.ids = make([]float64, opts.Nodes), make([]string, opts.Nodes)
 	x.vacant, x.proof = make([]bool, opts.Nodes), make([]bool, opts.Nodes)
 	x.former = make([]string, opts.Nodes)
@@ -192,6 +199,7 @@ func (x *nemesis) write(w io.Writer) error {
 
 func (x *nemesis) config(i int, c *holdfast.Config) {
 	c.TTL, c.MaxTTL, c.MaxClockDrift, c.Timing, c.HoldLevel = x.ttl, holdfast.TTLMax, driftMax, x.timed, levelOfAll
+	c.Replicas = x.replicas
 	if c.ClientOnly = x.client(i); !c.ClientOnly && x.formed.Load() { // three new nodes that meet in one part of the network would be another group
 		c.Bootstrap = -1
 	}
@@ -208,8 +216,19 @@ func versions(i int, env *simenv.Env) {
 	env.Level, env.LevelPause = levelOfAll+uint64(i%2), time.Second
 }
 
-// client reports whether a node has no replica. It has no disk, and each of its processes is a new node.
+// client reports whether a node is ClientOnly. It has no disk, and each of its processes is a new node.
 func (x *nemesis) client(i int) bool { return i >= x.machines }
+
+// far reports whether a node has no replica now: it is ClientOnly, or the group has its Config.Replicas.
+func (x *nemesis) far(i int) bool {
+	c := x.s.Node(i).Cluster()
+	return x.client(i) || c != nil && c.Status().Role == holdfast.RoleClient
+}
+
+// mayBeFar reports whether a node has no replica at some time.
+func (x *nemesis) mayBeFar(i int) bool {
+	return x.client(i) || x.machines > cmp.Or(x.replicas, 5)
+}
 
 func (x *nemesis) clients() int { return len(x.s.Nodes()) - x.machines }
 
@@ -270,7 +289,7 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals
 			x.t.Error(err)
 		}
 	}
-	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: x.late, Answer: 100 * time.Millisecond, Resume: resumeMax + slower(x.timed), Drift: driftMax, Client: x.client})
+	found := history.Check(h, history.Bounds{TTL: x.ttl, Late: x.late, Answer: 100 * time.Millisecond, Resume: resumeMax + slower(x.timed), Drift: driftMax, Client: x.mayBeFar})
 	found = append(found, workload.Checkpoints(h)...)
 	for i, v := range found {
 		x.t.Errorf("%s=%d: %v", sim.SeedVar, seed, v)
@@ -285,9 +304,9 @@ func (x *nemesis) report(seed uint64, nodes int, took time.Duration, all *totals
 	all.add(f)
 	return fmt.Sprintf("seed %d: %s, %d nodes of which %d are clients, at level %d, %v: %d calls, %d grants (%d sets, %d rests, %d for long), %d expired, %d freed, %d revoked, "+
 		"%d verified, %d looks, %d values, %d jobs, "+
-		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d restores, %d left, %d changes of raft leader, %d violations",
+		"%d leaders read, %d observed, %d told, %d gaps, %d faults, %d restores, %d left, %d clients by the bound, %d changes of raft leader, %d violations",
 		seed, x.pace.name, nodes, x.clients(), x.level(), took.Round(time.Second), f.Calls, f.Grants, f.Wholes, f.Rests, f.Longs, f.Expired, f.Freed, f.Revoked, f.Verified, f.Looked, f.Sets, f.Runs,
-		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), x.restores.Load(), x.left.Load(), f.Leaders, len(found))
+		f.LeaderReads, f.Observed, f.Told, f.Resyncs, x.faults.Load(), x.restores.Load(), x.left.Load(), x.became.Load(), f.Leaders, len(found))
 }
 
 // level is that of the group, as far as its nodes know.
@@ -301,7 +320,7 @@ func (x *nemesis) level() (highest uint64) {
 }
 
 // survey looks again and again whether a majority is well: nobody says when that changes with who
-// votes.
+// votes and who has a replica.
 func (x *nemesis) survey() {
 	for !x.resting() {
 		x.sleep(x.pace.survey)

@@ -36,7 +36,7 @@ func (x *nemesis) employ(long time.Duration) {
 	x.rec = r.Recorder
 	x.work = workload.New(workload.Terms{
 		TTL: x.ttl, Long: long, MinHold: x.ttl, LockDelay: 2 * x.ttl, Late: x.late, WaitMax: longWait, Pace: x.pace.users,
-		Crowded: x.clients() > 0,
+		Crowded: x.mayBeFar(len(x.ids) - 1), // the last is a client if any is
 	}, r)
 	for _, n := range x.s.Nodes() {
 		x.users = append(x.users, x.work.Node(n))

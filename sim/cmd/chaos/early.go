@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,7 @@ func (f *fleet) recoverEarly(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(2+len(f.slots))*earlyLimit)
 	defer cancel()
 	highest := f.highest()
-	from := f.slots[f.inhabited()[0]]
+	from := f.near()
 	f.demand(ctx, from.i, from.order, story.LateWritten) // the ledger still takes what the group that lives grants
 	dir := filepath.Join(f.dir, "recovered")
 	from.signal(syscall.SIGSTOP)
@@ -62,6 +63,14 @@ func (f *fleet) recoverEarly(ctx context.Context) {
 		f.demand(ctx, s.i, s.order, story.LateStale)
 	}
 	f.demand(ctx, -1, order, story.LateWritten)
+}
+
+// near is a machine whose node has a replica.
+func (f *fleet) near() *slot {
+	all := f.inhabited()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.slots[all[max(0, slices.IndexFunc(all, func(i int) bool { return !f.slots[i].status.Far }))]]
 }
 
 // highest is the highest token that a caller was granted.

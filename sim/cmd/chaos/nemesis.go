@@ -170,18 +170,18 @@ func (x *nemesis) lives(ctx context.Context) {
 
 func (x *nemesis) any() int { return x.f.living(x.r) }
 
-// client is a node without a replica.
+// client is a node that is ClientOnly.
 func (x *nemesis) client() int {
 	return x.f.run.Nodes - 1 - x.r.IntN(x.f.run.Clients)
 }
 
-// living is a machine on which a replica runs, or ran until a moment ago.
+// living is a machine on which a node with a disk runs, or ran until a moment ago.
 func (f *fleet) living(r *rand.Rand) int {
 	all := f.inhabited()
 	return all[r.IntN(len(all))]
 }
 
-// inhabited are the machines on which a replica runs, or ran until a moment ago.
+// inhabited are the machines on which a node with a disk runs, or ran until a moment ago.
 func (f *fleet) inhabited() (all []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

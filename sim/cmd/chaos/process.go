@@ -51,12 +51,12 @@ const (
 
 type plan struct {
 	Node, Life, Nodes    int
-	Client, Crowded      bool // without a replica; beside clients
+	Client, Crowded      bool // ClientOnly; beside clients
 	Recovers             bool // recovers its directory, as an operator who is too early does
 	Seed                 uint64
 	Begin                int64 // of the run, on the machine's clock
 	TTL                  time.Duration
-	Voters               int
+	Voters, Replicas     int
 	SnapshotEvery        uint64
 	Long, Replace        time.Duration // the TTL of locks that are held for long; Config.ReplaceAfter
 	Name, Data, Resource string        // a label; the data directory, if the node has a disk; the directory of the ledgers
@@ -118,7 +118,7 @@ func (p *process) run() error {
 	ctx := simenv.With(context.Background(), simenv.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
 	c, err := holdfast.Open(ctx, holdfast.Config{
 		Cluster: "chaos", ClientOnly: p.plan.Client, Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
-		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
+		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Replicas: p.plan.Replicas, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
 		ReplaceAfter: p.plan.Replace, MaxTTL: max(p.plan.TTL, p.plan.Long),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
@@ -220,7 +220,7 @@ func (p *process) status(stop <-chan struct{}) {
 		}
 		p.add(from, story.Line{Kind: story.KindStatus, Status: &story.Status{
 			ID: s.ID, RaftLeader: s.RaftLeader, Term: s.Term, Voters: voters,
-			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(workload.Within(readyLimit)) == nil,
+			Served: errors.Is(err, holdfast.ErrStaleToken), Ready: p.c.Ready(workload.Within(readyLimit)) == nil, Far: s.Role == holdfast.RoleClient,
 		}})
 		select {
 		case <-ticker.C:

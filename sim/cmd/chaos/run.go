@@ -72,6 +72,7 @@ func chosen(run story.Run) story.Run {
 		run.ReplaceAfter = 6 * time.Second
 	}
 	run.Spares, run.Clients = 1, int(run.Seed/4%3)
+	run.Replicas = run.Voters + 2 - int(run.Seed/5%2)
 	run.Nodes += run.Spares + run.Clients
 	return run
 }

@@ -24,7 +24,7 @@ type slot struct {
 	data string
 	busy chan struct{} // taken by whoever changes the life of the process
 
-	client bool // its node has no replica, and no disk
+	client bool // its node is ClientOnly, and has no disk
 
 	// Under fleet.mu:
 	life     int
@@ -45,13 +45,13 @@ type slot struct {
 func (s *slot) plan() plan {
 	f := s.f
 	p := plan{
-		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, SnapshotEvery: f.run.SnapshotEvery,
+		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, Replicas: f.run.Replicas, SnapshotEvery: f.run.SnapshotEvery,
 		Long: f.run.Long, Replace: f.run.ReplaceAfter,
 		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Resource: filepath.Join(f.dir, resourceDir),
 		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
 		Routes: make(map[string]relay.Route),
 	}
-	p.Client, p.Crowded = s.client, f.run.Clients > 0
+	p.Client, p.Crowded = s.client, f.run.Clients > 0 || f.run.Bounded()
 	if f.run.Diskless || s.client {
 		p.Data = ""
 	}

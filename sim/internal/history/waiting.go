@@ -5,9 +5,13 @@ import (
 	"time"
 )
 
+// renewed is how long after an outage a session may still end that was not renewed meanwhile: a
+// keepalive is repeated after a second at most.
+const renewed = time.Second
+
 // InOrder finds exclusive locks that were granted to a waiter although another one stood before it
-// in the queue, and still waited, its node and the majority having been well all the time. Whom an
-// operator has revoked has lost its place.
+// in the queue, and still waited, its node and the majority having been well all the time, and for a
+// while before. Whom an operator has revoked has lost its place.
 func InOrder(h []Event, _ Bounds) (found []Violation) {
 	asked, places, answered := make(map[uint64]Event), make(map[uint64]int), make(map[uint64]int)
 	before := make(map[uint64][]uint64) // who was seen before an op
@@ -60,7 +64,8 @@ func InOrder(h []Event, _ Bounds) (found []Violation) {
 			for _, other := range before[e.Op] {
 				o := asked[other]
 				from, well := since[o.Node]
-				well = well && from < places[other] && fleet >= 0 && fleet < places[other]
+				settled := func(from int) bool { return from >= 0 && h[from].At+renewed <= o.At }
+				well = well && settled(from) && settled(fleet)
 				if done, ok := answered[other]; well && !lost[other] && o.Weight == o.Limit && (!ok || done > i) {
 					found = append(found, broken("waiters are served in order", e.At, e.Lock,
 						"op %d was granted before op %d, which stood before it", e.Op, other))

@@ -26,6 +26,9 @@ func Text(v story.Verdict) string {
 	line("run", "seed %d, %d replicas, %d spare machines, %d clients, %d voters, TTL %v and %v, faults for %v, %v in all",
 		v.Run.Seed, v.Run.Nodes-v.Run.Spares-v.Run.Clients, v.Run.Spares, v.Run.Clients, v.Run.Voters, v.Run.TTL, v.Run.Long, v.Run.Duration, f.Took.Round(time.Second))
 	line("members", "%s", members(v.Run))
+	if v.Run.Bounded() {
+		line("replicas", "%d at most: other nodes are clients meanwhile", v.Run.Replicas)
+	}
 	if n := v.Run.SnapshotEvery; n > 0 {
 		line("snapshots", "every %d commands", n)
 	}

@@ -12,8 +12,8 @@ import (
 // group has answered it since then. It is well while the group goes on answering it. The fit nodes
 // are a majority when each of them, as far as it knows the voters, counts one, and no storm is
 // about their raft leader: a cut makes them elect another, and that must be quick, but a slow one
-// may stay in office and serve badly. A client is as ill as the replicas together: it may hang on
-// any of them. The history says who was well and when those were a majority,
+// may stay in office and serve badly. A node without a replica is as ill as the others together: it
+// may hang on any of them. The history says who was well and when those were a majority,
 // because a node that is not served loses its sessions in time, by right. That fit nodes are not
 // served for long is a violation of its own.
 
@@ -23,8 +23,10 @@ const Storm = "storm"
 type point struct {
 	at     time.Duration
 	node   int
-	add    int // to the illnesses of the node
-	storm  int // to the storms about it
+	add    int  // to the illnesses of the node
+	others int  // to those of other nodes, which are its own while it has no replica
+	storm  int  // to the storms about it
+	client bool // it is ClientOnly
 	status *Status
 	from   time.Duration // the status was asked for
 }
@@ -41,8 +43,8 @@ func points(lines []Line) []point {
 	}
 	shared := func(at time.Duration, add int, touched ...int) {
 		if slices.ContainsFunc(touched, func(n int) bool { return !run.Client(n) }) {
-			for n := run.Nodes - run.Clients; n < run.Nodes; n++ {
-				touch(at, add, n)
+			for n := range run.Nodes {
+				all = append(all, point{at: at, node: n, others: add})
 			}
 		}
 	}
@@ -61,7 +63,7 @@ func points(lines []Line) []point {
 		case KindRun:
 			run = *l.Run
 			for i := range run.Nodes {
-				touch(0, 1, i) // it has not been started
+				all = append(all, point{node: i, add: 1, client: run.Client(i)}) // it has not been started
 			}
 		case KindStart:
 			touch(l.To, -1, l.Node)
@@ -88,14 +90,16 @@ func points(lines []Line) []point {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b point) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.add, a.add)) // what begins, before what ends
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.add+b.others, a.add+a.others)) // what begins, before what ends
 	})
 	return all
 }
 
 type patient struct {
 	ill       int
+	others    int // illnesses of other nodes
 	storm     int
+	client    bool          // it is ClientOnly
 	since     time.Duration // the last illness ended
 	fit, well bool
 	waits     time.Duration // since when it is fit among a fit majority and not served; negative: it is not so
@@ -135,19 +139,24 @@ func health(lines []Line) ([]history.Event, []Unserved) {
 
 func (w *ward) step(p point) {
 	x := w.all[p.node]
-	x.ill, x.storm = x.ill+p.add, x.storm+p.storm
+	x.ill, x.others, x.storm = x.ill+p.add, x.others+p.others, x.storm+p.storm
+	x.client = x.client || p.client
+	x.last = cmp.Or(p.status, x.last)
+	far, ill := x.client || x.last != nil && x.last.Far, x.ill
+	if far {
+		ill += x.others
+	}
 	at := p.at
 	switch {
 	case p.status != nil:
-		x.last = p.status
-		x.fit = x.fit || x.ill == 0 && p.from >= x.since && p.status.Served
+		x.fit = x.fit || ill == 0 && p.from >= x.since && p.status.Served
 		if !p.status.Served {
 			at = p.from // it was not served from when it asked
 		}
-	case p.add < 0:
+	case p.add < 0, far && p.others < 0:
 		x.since = p.at
 	}
-	x.fit = x.fit && x.ill == 0
+	x.fit = x.fit && ill == 0
 	if well := x.fit && x.last.Served; well != x.well {
 		x.well = well
 		kind := history.Ill

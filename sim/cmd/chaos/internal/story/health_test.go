@@ -112,6 +112,20 @@ func TestAClientIsAsIllAsTheReplicas(t *testing.T) {
 	}
 }
 
+// A node beyond the bound is a client until it has a replica, as it says of itself.
+func TestANodeIsAsIllAsTheOthersWhileItHasNoReplica(t *testing.T) {
+	t.Parallel()
+	far := func(l story.Line) story.Line { l.Status.Far = true; return l }
+	lines := join(begun(), fault(1, 2*time.Second, 3*time.Second, "kill", 0), // it has a replica
+		one(far(status(2, 4*time.Second, 4*time.Second, "a", true))), fault(2, 5*time.Second, 6*time.Second, "kill", 0),
+		one(far(status(2, 7*time.Second, 7*time.Second, "a", true))), fault(3, 8*time.Second, 10*time.Second, "kill", 0),
+		one(status(2, 9*time.Second, 9*time.Second, "a", true))) // it was given a replica
+	const want = "well at 1s ill at 5s well at 7s ill at 8s well at 9s "
+	if well, _ := health(lines, 2); well != want {
+		t.Errorf("%s, want %s", well, want)
+	}
+}
+
 func TestAFitMajorityHasToServe(t *testing.T) {
 	t.Parallel()
 	silent := func(until time.Duration, faults ...story.Line) []story.Line {

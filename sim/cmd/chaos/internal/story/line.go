@@ -62,7 +62,8 @@ type Run struct {
 	Seed          uint64
 	Nodes         int // seats for processes, with the spare ones
 	Spares        int // machines on which nothing runs at first, until a disk or a new node comes there
-	Clients       int // nodes without a replica: the last ones
+	Clients       int // nodes that are ClientOnly: the last ones
+	Replicas      int // Config.Replicas; 0: no bound
 	Voters        int
 	Diskless      bool          // nothing outlives a process
 	ReplaceAfter  time.Duration // Config.ReplaceAfter; 0: the default
@@ -74,8 +75,15 @@ type Run struct {
 	Skipped       []string      // what the machine does not allow
 }
 
-// Client reports whether a node has no replica.
+// Client reports whether a node is ClientOnly.
 func (r *Run) Client(node int) bool { return node >= r.Nodes-r.Clients }
+
+// Bounded reports whether the group has its Config.Replicas when nodes run on all machines, so that
+// some are clients.
+func (r *Run) Bounded() bool { return r.Replicas > 0 && r.Nodes-r.Clients > r.Replicas }
+
+// MayBeFar reports whether a node has no replica at some time.
+func (r *Run) MayBeFar(node int) bool { return r.Client(node) || r.Bounded() }
 
 // Status is what a node says about itself.
 type Status struct {
@@ -84,6 +92,7 @@ type Status struct {
 	Voters         []string
 	Served         bool // the group has just answered it
 	Ready          bool // and it says that it is ready: it may wait for the voters to be complete
+	Far            bool // it has no replica
 }
 
 // Fault is something that is done to the fleet.

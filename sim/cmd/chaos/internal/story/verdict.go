@@ -81,7 +81,7 @@ func Judge(lines []Line, guarded, unguarded []Entry) (Verdict, error) {
 	}
 	v.History = Merge(lines)
 	v.Violations = history.Check(v.History, history.Bounds{
-		TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax, Drift: driftMax, Clock: clockMax, Client: v.Run.Client,
+		TTL: v.Run.TTL, Late: LateMax, Answer: answerMax, Resume: ResumeMax, Drift: driftMax, Clock: clockMax, Client: v.Run.MayBeFar,
 	})
 	v.Violations = append(v.Violations, fenced(guarded)...)
 	v.Violations = append(v.Violations, workload.Checkpoints(v.History)...)
