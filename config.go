@@ -65,7 +65,7 @@ type Config struct {
 	// follow; more than Voters, at most 1,000. Every other node of the fleet is a client: its calls
 	// go over one connection to a replica. It becomes a standby when
 	// a replica is gone, and a standby too many becomes a client; leases, waiting calls and watches live on.
-	// The raft leader's Config counts. Default 0: every node holds a replica.
+	// The raft leader's Config counts. Default: Voters + 2.
 	Replicas int
 	// Zone is this node's failure domain: "zone" or "zone/host", the zone up to the first slash, 128
 	// bytes at most. Voters are spread over zones, then over hosts, when they are chosen; none moves
@@ -181,6 +181,9 @@ func (c Config) withDefaults() Config {
 	if c.Voters == 0 {
 		c.Voters = 3
 	}
+	if c.Replicas == 0 {
+		c.Replicas = c.Voters + 2
+	}
 	if c.MaxTTL == 0 {
 		c.MaxTTL = 5 * time.Minute
 	}
@@ -232,8 +235,8 @@ func (c Config) validate() error {
 	if c.Voters < 1 || c.Voters > votersMax || c.Voters%2 == 0 {
 		refuse("Config.Voters", "%d is not odd, 1 to %d", c.Voters, votersMax)
 	}
-	if c.Replicas != 0 && (c.Replicas <= c.Voters || c.Replicas > nodesMax) {
-		refuse("Config.Replicas", "%d is not 0, nor above Voters (%d) and at most %d", c.Replicas, c.Voters, nodesMax)
+	if c.Replicas <= c.Voters || c.Replicas > nodesMax {
+		refuse("Config.Replicas", "%d is not above Voters (%d), and at most %d", c.Replicas, c.Voters, nodesMax)
 	}
 	if c.Restore != nil && (c.DataDir != "" || c.Bootstrap != 1) {
 		refuse("Config.Restore", "is for a node with Bootstrap 1 and without a DataDir: for one with a DataDir use Recover")
