@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -29,6 +30,10 @@ func (n *Node) led() bool {
 	return ok
 }
 
+// addressesKept is how long a list of addresses is good enough. Each client asks four times a second,
+// and the list is made of all that gossip sees.
+const addressesKept = time.Second
+
 // addresses are those of the nodes with a replica, as gossip knows them: where clients go
 // when this one is gone.
 func (n *Node) addresses() (addresses []string) {
@@ -36,11 +41,21 @@ func (n *Node) addresses() (addresses []string) {
 	if group == nil {
 		return nil
 	}
+	if last := n.others.Load(); last != nil && time.Since(last.at) < addressesKept {
+		return last.addresses
+	}
 	members := group.Members()
 	for _, m := range n.gossip.Members() {
 		if m.Here() && members.Has(m.Node) {
 			addresses = append(addresses, m.Addr)
 		}
 	}
+	n.others.Store(&others{addresses, time.Now()})
 	return addresses
+}
+
+// others is what addresses found at one moment.
+type others struct {
+	addresses []string
+	at        time.Time
 }

@@ -73,6 +73,7 @@ type Node struct {
 	unopened bool // Open has failed
 	endpoint transport.Endpoint
 	gossip   *membership.Gossip
+	others   atomic.Pointer[others]          // where clients of this replica go when it is gone
 	reach    *reach                          // who is where it says it is
 	known    *known                          // where other nodes were last
 	replica  atomic.Pointer[consensus.Group] // nil before there is one

@@ -129,13 +129,13 @@ func (r *reach) poll(ctx context.Context) (pause time.Duration) {
 }
 
 // targets are the nodes to probe, in any order: the newcomers that have been seen for a while, and
-// all in sight if this node is one.
+// all in sight if this node is one. A client asks for a replica for as long as it lives, and is none.
 func (r *reach) targets(now time.Time) (list []membership.Member) {
 	id := r.n.dir.Identity()
-	newcomer := id.ClusterID == "" || id.Asks
+	newcomer := id.ClusterID == "" || id.Asks && !r.n.asClient.serves()
 	seen := make(map[string]bool)
 	for _, m := range r.n.gossip.Members() {
-		if m.Local || !m.Here() || !newcomer && m.Phase != autopilot.PhaseFresh && m.Phase != autopilot.PhaseJoining {
+		if m.Local || !m.Here() || !newcomer && (m.Client || m.Phase != autopilot.PhaseFresh && m.Phase != autopilot.PhaseJoining) {
 			continue
 		}
 		seen[m.Node] = true
