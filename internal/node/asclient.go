@@ -110,8 +110,14 @@ func (a *asClient) stay(ctx context.Context) error {
 	if n.replica.Load() != nil {
 		return nil
 	}
+	ticker := time.NewTicker(announceAgain)
+	defer ticker.Stop()
 	for {
 		select {
+		case <-ticker.C:
+			if !a.hangs.Load() {
+				n.founder.announceTo(n.ClusterID())
+			}
 		case m := <-a.words:
 			switch {
 			case m.Replica != n.founder.replica(): // of a former life

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +21,11 @@ import (
 )
 
 const (
-	inboxMax    = 256              // messages about forming that wait
-	announceMax = 16               // nodes that an announcement goes to
-	sendTime    = 3 * time.Second  // for one message
-	waitTold    = 10 * time.Second // between two lines of the log in which a node without a group says what it waits for
+	inboxMax      = 256              // messages about forming that wait
+	announceMax   = 16               // nodes that an announcement goes to
+	announceAgain = time.Second      // after an announcement that was not followed by a word of the raft leader
+	sendTime      = 3 * time.Second  // for one message
+	waitTold      = 10 * time.Second // between two lines of the log in which a node without a group says what it waits for
 )
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
@@ -125,6 +127,7 @@ func (f *founder) form(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	wants := "" // the group that this node asks to join
+	asked := time.Now()
 	lines := waitLines()
 	for {
 		select {
@@ -166,8 +169,12 @@ func (f *founder) form(ctx context.Context) error {
 			if err := f.n.older(out.Cluster); err != nil {
 				return err
 			}
-			wants = out.Cluster
+			wants, asked = out.Cluster, time.Now()
 			f.ask(ctx, wants)
+		}
+		if wants != "" && time.Since(asked) >= announceAgain {
+			asked = time.Now()
+			f.announceTo(wants)
 		}
 		if _, ok := lines.Take(time.Now()); ok {
 			f.n.log.Warn("this node belongs to no group yet", "cluster", f.n.cfg.Cluster, "waits", f.n.Missing())
@@ -193,15 +200,22 @@ func (f *founder) ask(ctx context.Context, cluster string) {
 	}
 	f.tell(ctx, meta)
 	if cluster != "" {
-		f.announce(func(p forming.Peer) bool { return p.Cluster == cluster })
+		f.announceTo(cluster)
 	}
 }
 
-// announce sends what gossip says of this node straight to a few nodes that wait for it. Gossip
-// brings it to the others.
+// announceTo announces this node to replicas of a group, of which one is the raft leader.
+func (f *founder) announceTo(cluster string) {
+	f.announce(func(p forming.Peer) bool { return p.Cluster == cluster })
+}
+
+// announce sends what gossip says of this node straight to a few nodes that wait for it, any of them.
+// Gossip brings it to the others.
 func (f *founder) announce(waits func(forming.Peer) bool) {
 	few := announceMax
-	for _, p := range f.rivals.peers() {
+	peers := f.rivals.peers()
+	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
+	for _, p := range peers {
 		if !waits(p) || few == 0 {
 			continue
 		}
