@@ -219,12 +219,9 @@ func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, n
 			return nil, c.apiError(err)
 		}
 		return nil, errAgain
-	case fsm.CodeStaleIncarnation: // this node leaves, or a later process of it is there: Hello knows
+	case fsm.CodeStaleIncarnation: // the group has forgotten this process: its node leaves or was removed
 		if err := c.stopped(); err != nil {
 			return nil, err
-		}
-		if err := c.node.Hello(ctx); err != nil {
-			return nil, c.apiError(err)
 		}
 		return nil, ErrRemoved
 	}
