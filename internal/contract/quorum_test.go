@@ -96,6 +96,13 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.b.Write(b)
 }
 
+// forget drops the lines so far.
+func (l *lines) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
+}
+
 // of are the lines that contain all of what.
 func (l *lines) of(what ...string) (list []string) {
 	l.mu.Lock()

@@ -37,6 +37,7 @@ func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.C
 		return err == nil && len(list) == 1
 	})
 	nodes[2].Close()
+	told.forget() // a machine that stood still while the fleet formed
 	nodes[2] = open(2, func(cfg *holdfast.Config) {
 		cfg.Bind = addr
 		change(cfg)
