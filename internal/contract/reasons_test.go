@@ -76,7 +76,7 @@ func says(t *testing.T, nodes []*holdfast.Cluster, told *lines, c *holdfast.Clus
 			continue
 		}
 		serves(t, within(t, 30*time.Second), other)
-		if list := told.of("level=ERROR", "node="+other.ID(), "this node hears no raft leader"); len(list) > 0 {
+		if list := told.of("level=ERROR", "node="+other.ID(), "raft leader"); len(list) > 0 {
 			t.Errorf("a node that serves says %q", list)
 		}
 	}
