@@ -29,6 +29,7 @@ var errGone = errors.New("holdfast: the connection to the replica has ended")
 type conn struct {
 	raw    net.Conn
 	addr   string
+	began  time.Time // when the replica took the client in
 	frames *link.Reader
 	out    *link.Writer
 	heard  atomic.Int64 // frames
@@ -68,6 +69,7 @@ func open(ctx context.Context, raw net.Conn, addr string, id identity, group [16
 		_ = raw.Close()
 		return nil, welcome, err
 	}
+	c.began = time.Now()
 	return c, welcome, nil
 }
 

@@ -14,5 +14,6 @@
 //	news.go   what the replica tells, in the order of the log
 //	conn.go   one connection
 //	operate.go  what an operator asks, and orders
+//	outage.go  a client that no replica serves
 //	zone.go   which replica is near
 package client

@@ -100,6 +100,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 		Idle: n.cfg.Listener.Empty, Yielded: n.cfg.Listener.GroupYielded,
 	})
 	n.Go(n.roamer.Run)
+	n.Go(n.watchService)
 	return nil
 }
 

@@ -345,6 +345,11 @@ func (r *Roamer) Missing() string {
 	if c, _ := r.group.now(); c != nil {
 		return ""
 	}
+	return r.Reason()
+}
+
+// Reason says why the last connection ended, or no replica could be reached.
+func (r *Roamer) Reason() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waits

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/client"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/membership"
@@ -22,7 +23,8 @@ const goneForGood = "docs/operations.md#when-the-majority-is-lost-for-good"
 
 // quorum watches on each node whether it hears a raft leader. It reports once when the node has heard
 // none for long, with what it sees of each voter, and once when it hears one again. It runs
-// from Open on: a founder that restarts without a majority waits for that before it serves.
+// from Open on: a founder that restarts without a majority waits for that before it serves. Of a
+// client it reports that no replica serves it.
 type quorum struct {
 	loop.Loop
 	n    *Node
@@ -68,20 +70,66 @@ func (q *quorum) found() {
 	q.sights.Store(nil)
 }
 
+// back ends the loss. Where that was reported, log writes that it is over, after so long.
+func (q *quorum) back(now time.Time, log func(after time.Duration)) {
+	if q.told {
+		log(now.Sub(q.lost))
+		q.n.cfg.Listener.Quorum(true, nil)
+	}
+	q.found()
+}
+
+// pollClient is poll on a node that is a client.
+func (q *quorum) pollClient(now time.Time) {
+	roamer := q.n.asClient.roamer
+	if roamer.Served(now) {
+		q.back(now, func(after time.Duration) { client.LogServedAgain(q.n.log, after) })
+		return
+	}
+	if q.lost.IsZero() {
+		q.lost = now
+	}
+	if q.told || now.Sub(q.lost) < lossSeen {
+		return
+	}
+	q.told = true
+	var missing []string
+	for _, voter := range roamer.Fleet().Voters {
+		if !q.n.sees(voter.Node) {
+			missing = append(missing, voter.Node)
+		}
+	}
+	client.LogNotServed(q.n.log, q.lost, roamer.Reason())
+	q.n.cfg.Listener.Quorum(false, missing)
+}
+
+// sees reports whether gossip sees a node alive.
+func (n *Node) sees(node string) bool {
+	m, known := n.gossip.Member(node)
+	return known && m.State == membership.Alive
+}
+
 // poll is called twice a second. Gossip detects failed members only after seconds; the report waits
 // so that it can name them.
 func (q *quorum) poll(ctx context.Context, group *consensus.Group) {
-	if group == nil || q.n.leaving() { // a removed replica hears no raft leader
+	now := time.Now()
+	switch {
+	case q.n.leaving():
 		q.found()
 		return
-	}
-	now := time.Now()
-	if _, _, ok := q.n.raftLeader(group); ok {
-		if q.told {
-			q.n.log.Warn("this node hears a raft leader again", "after", now.Sub(q.lost).Round(time.Millisecond).String())
-			q.n.cfg.Listener.Quorum(true, nil)
+	case group == nil && q.n.asClient.hangs.Load():
+		q.pollClient(now)
+		return
+	case group == nil: // a removed replica hears no raft leader
+		if !q.told {
+			q.found()
 		}
-		q.found()
+		return
+	}
+	if _, _, ok := q.n.raftLeader(group); ok {
+		q.back(now, func(after time.Duration) {
+			q.n.log.Warn("this node hears a raft leader again", "after", after.Round(time.Millisecond).String())
+		})
 		return
 	}
 	if q.lost.IsZero() {
@@ -118,7 +166,7 @@ func (q *quorum) poll(ctx context.Context, group *consensus.Group) {
 func (q *quorum) missing(group *consensus.Group) (nodes []string, voters int) {
 	members := group.Members()
 	for _, node := range members.Voters {
-		if m, known := q.n.gossip.Member(node); !known || m.State != membership.Alive {
+		if !q.n.sees(node) {
 			nodes = append(nodes, node)
 		}
 	}

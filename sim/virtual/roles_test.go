@@ -326,3 +326,59 @@ func TestOfTwoProcessesOfAClientTheLaterOneLives(t *testing.T) {
 		pair(t, host, "another")
 	})
 }
+
+// Two of three voters die. Nothing told a client's user so: its calls waited, and its leases ended.
+func TestClientsTellThatTheGroupHasLostItsMajority(t *testing.T) {
+	t.Parallel()
+	type word struct {
+		ok      bool
+		missing int
+	}
+	words := make([]chan word, 8)
+	sim.Run(t, sim.Options{Nodes: len(words), Config: func(i int, cfg *holdfast.Config) {
+		five(i, cfg)
+		cfg.ClientOnly = i == 7
+		said := make(chan word, 8)
+		words[i] = said
+		cfg.Events.Quorum = func(ok bool, missing []string) { said <- word{ok, len(missing)} }
+	}}, func(s *sim.Sim) {
+		settles(t, s, 3, 2, 3)
+		of := roles(s)
+		dead := of[holdfast.RoleVoter][:2]
+		for _, n := range dead {
+			n.Kill()
+		}
+		next := func(n *sim.Node) word {
+			select {
+			case w := <-words[n.Index()]:
+				return w
+			case <-time.After(time.Minute):
+				t.Errorf("node %d says nothing", n.Index())
+				return word{}
+			}
+		}
+		for _, n := range of[holdfast.RoleClient] {
+			want := word{false, 2}
+			if n.Index() == 7 {
+				want.missing = 0 // without gossip
+			}
+			if w := next(n); w != want {
+				t.Errorf("node %d says %+v, want %+v", n.Index(), w, want)
+			}
+		}
+		for _, n := range dead {
+			n.Open()
+		}
+		for _, n := range of[holdfast.RoleClient] {
+			if w := next(n); !w.ok {
+				t.Errorf("node %d says %+v though it is served", n.Index(), w)
+			}
+		}
+		time.Sleep(time.Minute)
+		for _, n := range of[holdfast.RoleClient] {
+			if more := len(words[n.Index()]); more > 0 {
+				t.Errorf("node %d says %d words more", n.Index(), more)
+			}
+		}
+	})
+}
