@@ -179,7 +179,8 @@ func (g *Gossip) Traffic() (sent, received uint64) {
 	return g.carrier.traffic.Sent.Load(), g.carrier.traffic.Received.Load()
 }
 
-// Members returns all remembered members, with this node, ordered by node id. It does no I/O.
+// Members returns all remembered members, with this node, ordered by node id. It does no I/O. Nobody
+// may change the slice: other calls return it, too.
 func (g *Gossip) Members() []Member { return g.table.list() }
 
 // Member returns the member of a node, also after it has gone.

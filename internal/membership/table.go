@@ -90,14 +90,17 @@ type table struct {
 
 	mu      sync.Mutex
 	members map[string]lives // joinLimit bounds those that are here
+	sorted  []Member         // what list returned last; nil after a change
 }
 
 func newTable(self Meta) *table {
 	return &table{self: self, changed: make(chan struct{}, 1), members: make(map[string]lives)}
 }
 
-// signal wakes the goroutine that calls OnChange; pending signals merge.
+// signal comes after each change of members. It wakes the goroutine that calls OnChange; pending
+// signals merge.
 func (t *table) signal() {
+	t.sorted = nil
 	select {
 	case t.changed <- struct{}{}:
 	default:
@@ -208,15 +211,20 @@ func (t *table) get(node string) (Member, bool) {
 	return Member{}, false
 }
 
-// list returns all members, ordered by node id.
+// list returns all members, ordered by node id. The next call returns the same slice unless a member
+// has changed: a node looks at the list many times a second, and it is long in a large fleet.
 func (t *table) list() []Member {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sorted != nil {
+		return t.sorted
+	}
 	members := make([]Member, 0, len(t.members))
 	for _, l := range t.members {
 		members = append(members, *l.member())
 	}
-	t.mu.Unlock()
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	t.sorted = members
 	return members
 }
 

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,5 +127,31 @@ func TestARivalThatEndedDoesNotHideTheNode(t *testing.T) {
 	table.gone("a", copied, now)
 	if m, _ := table.get("a"); m.Addr != "copy" || m.State != Failed {
 		t.Errorf("both ended, and the node is seen as %+v", m)
+	}
+}
+
+// Hundreds of nodes look at the list many times a second: it is made anew only after a change, and
+// what a caller has of it stays as it was.
+func TestTheListIsMadeOnceForEachChange(t *testing.T) {
+	t.Parallel()
+	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
+	table.alive(Meta{Node: "self"}, "self", now)
+	table.alive(Meta{Node: "a"}, "x", now)
+	for i, change := range []func(){
+		func() { table.suspect("a", 0, now) },
+		func() { table.answered("a", 0, now) },
+		func() { table.announced(Meta{Node: "a", Applied: 7}) },
+		func() { table.alive(Meta{Node: "b"}, "y", now) },
+		func() { table.gone("a", 0, now) },
+	} {
+		before := table.list()
+		if again := table.list(); &again[0] != &before[0] {
+			t.Errorf("before change %d the list is made twice", i)
+		}
+		kept := slices.Clone(before)
+		change()
+		if after := table.list(); slices.Equal(after, kept) || !slices.Equal(before, kept) {
+			t.Errorf("change %d: %+v was %+v, and is %+v", i, kept, before, after)
+		}
 	}
 }
