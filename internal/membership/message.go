@@ -93,6 +93,35 @@ func (g *Gossip) Announce(ctx context.Context, node string) error {
 	return g.send(ctx, envelope{from: g.self.Node, to: node, meta: g.delegate.getMeta().encode()})
 }
 
+// Exchange tells one node over a stream all that this one knows, and learns all that it knows. While
+// hundreds of nodes start, news of one may reach another only after many seconds. The bounds and the
+// errors are those of Send.
+func (g *Gossip) Exchange(ctx context.Context, node string) error {
+	m, ok := g.table.get(node)
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrUnknownNode, node)
+	}
+	return g.awaitTurn(ctx, func() error {
+		if _, err := g.list.Join([]string{m.Addr}); err != nil {
+			return fmt.Errorf("holdfast: exchange of gossip with %s at %s: %w", node, m.Addr, err)
+		}
+		return nil
+	})
+}
+
+// awaitTurn is await for a call that uses a stream.
+func (g *Gossip) awaitTurn(ctx context.Context, call func() error) error {
+	return g.await(ctx, func() error {
+		select {
+		case g.sends <- struct{}{}:
+			defer func() { <-g.sends }()
+		default:
+			return ErrBusy
+		}
+		return call()
+	})
+}
+
 func (g *Gossip) send(ctx context.Context, e envelope) error {
 	m, ok := g.table.get(e.to)
 	if !ok {
@@ -105,13 +134,7 @@ func (g *Gossip) send(ctx context.Context, e envelope) error {
 	// Memberlist may have forgotten the node.
 	target := &memberlist.Node{Name: m.listName(), Addr: ip, Port: uint16(port)}
 	message := e.encode()
-	return g.await(ctx, func() error {
-		select {
-		case g.sends <- struct{}{}:
-			defer func() { <-g.sends }()
-		default:
-			return ErrBusy
-		}
+	return g.awaitTurn(ctx, func() error {
 		if err := g.list.SendReliable(target, message); err != nil {
 			return fmt.Errorf("holdfast: gossip message to %s at %s: %w", e.to, m.Addr, err)
 		}

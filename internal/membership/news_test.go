@@ -84,3 +84,29 @@ func TestAnAnnouncementOvertakesTheGossip(t *testing.T) {
 		}
 	})
 }
+
+// Of three hundred nodes that started at once, some waited half a minute for a raft leader that most
+// had long heard of: it did not know them, and gossip had too much to tell it.
+func TestAnExchangeTellsANodeOfOneThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a", 1, "10.0.0.1:7643", nil)
+		b := f.start("b", 1, "10.0.0.2:7643", nil, "10.0.0.1:7643")
+		together(t, 20*time.Second, a, b)
+		c := f.start("c", 1, "10.0.0.3:7643", nil, "10.0.0.2:7643")
+		<-c.Tried()
+		if !c.sees("a", Alive) || a.sees("c", Alive) {
+			t.Fatal("c is to know a by b alone, and a not yet c")
+		}
+		if err := c.Exchange(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if !a.sees("c", Alive) {
+			t.Error("a does not know c")
+		}
+		if err := c.Exchange(t.Context(), "nobody"); !errors.Is(err, ErrUnknownNode) {
+			t.Error(err)
+		}
+	})
+}

@@ -110,13 +110,14 @@ func (a *asClient) stay(ctx context.Context) error {
 	if n.replica.Load() != nil {
 		return nil
 	}
-	ticker := time.NewTicker(announceAgain)
+	began := time.Now()
+	ticker := time.NewTicker(announcePause)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
 			if !a.hangs.Load() {
-				n.founder.announceTo(n.ClusterID())
+				n.founder.announceAgain(n.ClusterID(), time.Since(began))
 			}
 		case m := <-a.words:
 			switch {

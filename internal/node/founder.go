@@ -21,11 +21,14 @@ import (
 )
 
 const (
-	inboxMax      = 256              // messages about forming that wait
-	announceMax   = 16               // nodes that an announcement goes to
-	announceAgain = time.Second      // after an announcement that was not followed by a word of the raft leader
-	sendTime      = 3 * time.Second  // for one message
-	waitTold      = 10 * time.Second // between two lines of the log in which a node without a group says what it waits for
+	inboxMax      = 256                    // messages about forming that wait
+	announceMax   = 16                     // nodes that an announcement goes to
+	announcePause = time.Second            // after an announcement that was not followed by a word of the raft leader
+	exchangeAfter = 3 * time.Second        // without such a word: perhaps gossip has not told the raft leader of this node
+	exchangeMax   = 2                      // nodes that this one exchanges all news with, each announcePause from then on
+	sendTime      = 3 * time.Second        // for one message
+	stepEach      = 200 * time.Microsecond // as lookEach, of a node without a group
+	waitTold      = 10 * time.Second       // between two lines of the log in which a node without a group says what it waits for
 )
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
@@ -126,9 +129,10 @@ func (f *founder) form(ctx context.Context) error {
 	}, forming.Vote(id.Vote), f.n.clock.Now())
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	wants := "" // the group that this node asks to join
-	asked := time.Now()
+	wants := ""                // the group that this node asks to join
+	var began, asked time.Time // to ask for that, and last
 	lines := waitLines()
+	var rest rest
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,8 +154,13 @@ func (f *founder) form(ctx context.Context) error {
 			}
 		case <-timer.C:
 		case <-f.wakeup:
+			if soon := rest.left(time.Now()); soon > 0 {
+				timer.Reset(soon)
+				continue
+			}
 		}
 		in := f.input()
+		rest.begin(time.Now(), time.Duration(len(in.Peers))*stepEach)
 		out := state.Step(in)
 		if out.Save {
 			if err := f.save(func(id *datadir.Identity) { id.Vote = datadir.Vote(out.Vote) }); err != nil {
@@ -169,12 +178,13 @@ func (f *founder) form(ctx context.Context) error {
 			if err := f.n.older(out.Cluster); err != nil {
 				return err
 			}
-			wants, asked = out.Cluster, time.Now()
+			began = time.Now()
+			wants, asked = out.Cluster, began
 			f.ask(ctx, wants)
 		}
-		if wants != "" && time.Since(asked) >= announceAgain {
+		if wants != "" && time.Since(asked) >= announcePause {
 			asked = time.Now()
-			f.announceTo(wants)
+			f.announceAgain(wants, asked.Sub(began))
 		}
 		if _, ok := lines.Take(time.Now()); ok {
 			f.n.log.Warn("this node belongs to no group yet", "cluster", f.n.cfg.Cluster, "waits", f.n.Missing())
@@ -209,10 +219,22 @@ func (f *founder) announceTo(cluster string) {
 	f.announce(func(p forming.Peer) bool { return p.Cluster == cluster })
 }
 
+// announceAgain announces this node once more when no word of the raft leader has come for a while.
+func (f *founder) announceAgain(cluster string, waited time.Duration) {
+	f.announceTo(cluster)
+	if waited >= exchangeAfter {
+		f.tellFew(exchangeMax, f.n.gossip.Exchange, func(p forming.Peer) bool { return p.Cluster == cluster })
+	}
+}
+
 // announce sends what gossip says of this node straight to a few nodes that wait for it, any of them.
 // Gossip brings it to the others.
 func (f *founder) announce(waits func(forming.Peer) bool) {
-	few := announceMax
+	f.tellFew(announceMax, f.n.gossip.Announce, waits)
+}
+
+// tellFew tells any few of the nodes that wait, in the background.
+func (f *founder) tellFew(few int, tell func(ctx context.Context, node string) error, waits func(forming.Peer) bool) {
 	peers := f.rivals.peers()
 	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	for _, p := range peers {
@@ -221,7 +243,7 @@ func (f *founder) announce(waits func(forming.Peer) bool) {
 		}
 		few--
 		f.n.Go(func(ctx context.Context) {
-			f.try(ctx, p.ID, func(ctx context.Context) error { return f.n.gossip.Announce(ctx, p.ID) })
+			f.try(ctx, p.ID, func(ctx context.Context) error { return tell(ctx, p.ID) })
 		})
 	}
 }

@@ -130,9 +130,15 @@ func (r *reach) poll(ctx context.Context) (pause time.Duration) {
 
 // targets are the nodes to probe, in any order: the newcomers that have been seen for a while, and
 // all in sight if this node is one. A client asks for a replica for as long as it lives, and is none.
+// A client that is served probes nobody: that a few nodes probe a newcomer is enough.
 func (r *reach) targets(now time.Time) (list []membership.Member) {
+	if r.n.asClient.serves() {
+		clear(r.since)
+		clear(r.told)
+		return nil
+	}
 	id := r.n.dir.Identity()
-	newcomer := id.ClusterID == "" || id.Asks && !r.n.asClient.serves()
+	newcomer := id.ClusterID == "" || id.Asks
 	seen := make(map[string]bool)
 	for _, m := range r.n.gossip.Members() {
 		if m.Local || !m.Here() || !newcomer && (m.Client || m.Phase != autopilot.PhaseFresh && m.Phase != autopilot.PhaseJoining) {

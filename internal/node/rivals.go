@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	settleTime = 10 * time.Second // between two polls of a node that has its group
-	askTime    = time.Second      // between two questions to a group that the own one would yield to
-	answersMax = 16               // answers that wait, and answers that are being sent
-	toldMax    = 16               // other groups that have a line in the log
+	settleTime = 10 * time.Second     // between two polls of a node that has its group
+	askTime    = time.Second          // between two questions to a group that the own one would yield to
+	lookEach   = 5 * time.Millisecond // for each peer, the least time between two looks at all: while a large fleet starts, gossip has news all the time
+	answersMax = 16                   // answers that wait, and answers that are being sent
+	toldMax    = 16                   // other groups that have a line in the log
 )
 
 // rivals are the other groups of this name that the node sees. Two groups that other nodes than
@@ -106,6 +107,7 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 	r.n.Go(func(context.Context) { served <- serve(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var rest rest
 	for {
 		select {
 		case err := <-served:
@@ -128,21 +130,35 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 			continue
 		case <-timer.C:
 		case <-r.n.founder.wakeup:
+			if soon := rest.left(time.Now()); soon > 0 {
+				timer.Reset(soon)
+				continue
+			}
 		}
-		timer.Reset(r.poll())
+		pause, peers := r.poll()
+		rest.begin(time.Now(), time.Duration(peers)*lookEach)
+		timer.Reset(pause)
 	}
 }
 
-// poll looks at the fleet once, and returns the pause before the next poll.
-func (r *rivals) poll() time.Duration {
-	own := claimOf(r.n.dir.Identity())
-	r.show(forming.Groups(r.peers()), own.Cluster)
+// rest is the time in which news do not make a node look at its fleet again. What it costs to look
+// grows with the fleet, and so does the number of news.
+type rest struct{ until time.Time }
+
+func (r *rest) begin(now time.Time, d time.Duration) { r.until = now.Add(d) }
+
+func (r *rest) left(now time.Time) time.Duration { return r.until.Sub(now) }
+
+// poll looks at the fleet once, and returns the pause before the next poll, and how many peers there are.
+func (r *rivals) poll() (pause time.Duration, peers int) {
+	own, seen := claimOf(r.n.dir.Identity()), r.peers()
+	r.show(forming.Groups(seen), own.Cluster)
 	questions := r.asks()
 	r.n.founder.send(questions)
 	if len(questions) > 0 {
-		return askTime
+		return askTime, len(seen)
 	}
-	return settleTime
+	return settleTime, len(seen)
 }
 
 // clear waits until no group is in sight that the own one would yield to: a founder that restarts
