@@ -60,7 +60,16 @@ func run() (err error) {
 	kills := flag.Int("kills", 0, "raft leaders and followers to kill; 0: as -short says")
 	span := flag.Duration("span", 0, "time of one measurement; 0: as -short says")
 	most := flag.Int("nodes", 0, "a further size of a fleet in section scale; 0: none")
+	draw := flag.String("draw", "", "draw the lines of section scale that this file has, and measure nothing")
 	flag.Parse()
+	if *draw != "" {
+		from, err := os.Open(*draw)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return drawScale(from, os.Stdout)
+	}
 	if *short {
 		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
 		s.sizes = []int{5, 30}

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 // metric is one column of the tables.
@@ -127,25 +128,14 @@ func summarize(results []result, system, key string) (s summary, ok bool) {
 	return s, true
 }
 
-// number has three digits, or all before the point.
-func number(v float64) string {
-	switch {
-	case v >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
 // cell is a figure with its ratio to the baseline and the ratios' spread.
 func (s summary) cell(system string) string {
 	switch {
 	case system == baseline || s.Compared == 0:
-		return number(s.Value)
+		return chart.Number(s.Value)
 	case s.Compared == 1:
-		return fmt.Sprintf("%s (%s×)", number(s.Value), number(s.Ratio))
+		return fmt.Sprintf("%s (%s×)", chart.Number(s.Value), chart.Number(s.Ratio))
 	}
 	return fmt.Sprintf("%s (%s×, %s–%s)",
-		number(s.Value), number(s.Ratio), number(s.Lowest), number(s.Highest))
+		chart.Number(s.Value), chart.Number(s.Ratio), chart.Number(s.Lowest), chart.Number(s.Highest))
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 // report is all that a run has found out.
@@ -41,7 +43,7 @@ func machine(dir string) (string, error) {
 	}
 	return fmt.Sprintf("%d cores, %s/%s, kernel %s, %s, fsync p50 %s ms",
 		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, kernel, runtime.Version(),
-		number(milliseconds(fsync))), nil
+		chart.Number(milliseconds(fsync))), nil
 }
 
 // markdown prints the tables.
@@ -143,22 +145,22 @@ func (r *report) writePlots(dir string) error {
 		if g.name == "rest" {
 			continue // its columns have units of their own
 		}
-		p := plot{title: g.title}
+		p := chart.Plot{Title: g.title}
 		for _, m := range g.metrics {
 			if m.key == keyPairCPU {
 				continue // of another unit than the others
 			}
-			p.unit, p.series = m.unit, append(p.series, m.title)
+			p.Unit, p.Series = m.unit, append(p.Series, m.title)
 		}
 		for _, c := range r.systems {
-			row := bars{label: c.title}
-			for _, m := range g.metrics[:len(p.series)] {
+			row := chart.Bars{Label: c.title}
+			for _, m := range g.metrics[:len(p.Series)] {
 				s, _ := summarize(r.Results, c.name, m.key)
-				row.values = append(row.values, s.Value)
+				row.Values = append(row.Values, s.Value)
 			}
-			p.rows = append(p.rows, row)
+			p.Rows = append(p.Rows, row)
 		}
-		if err := os.WriteFile(filepath.Join(dir, g.name+".svg"), []byte(p.svg()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, g.name+".svg"), []byte(p.SVG()), 0o644); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func floor(path string) (int, bool) {
 		"internal/fdreserve":           5, // transport stands on it
 		"internal/servers":             5, // databases for tests and examples
 		"internal/servers/serverstest": 6,
-		"internal/tally":               5, "internal/process": 5, "internal/sparse": 5,
+		"internal/tally":               5, "internal/process": 5, "internal/chart": 5, "internal/sparse": 5,
 		"fsm": 10, "transport": 10, "fence": 10,
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events
 		"internal/lease":   18, // the others of its floor use its Instant
