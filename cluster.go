@@ -130,7 +130,8 @@ func (c *Cluster) joined(ctx context.Context) error { return c.explain(c.node.Jo
 // within seconds. A node that replaces a dead voter is ready some seconds after Config.ReplaceAfter,
 // which counts from the last message of that voter. Without a majority no node is ready. A node
 // whose group is about to yield to another of its name is ready when it belongs to the other. A
-// client is ready when a replica serves it that is.
+// client is ready when a replica serves it that is, and for the first time when the voters are complete
+// as well; one with Config.ClientOnly takes no voter's place, and does not wait for those.
 //
 // If ctx ends by its deadline, the error is also ErrNoQuorum, and its text says what is missing.
 func (c *Cluster) Ready(ctx context.Context) error {

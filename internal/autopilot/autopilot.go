@@ -37,7 +37,8 @@
 //	    not changed for ReplaceAfter: what ails many at once is likely to be the raft leader's own.
 //	P13 A voter whose host was wiped counts as not heard for ReplaceAfter as soon as it was not heard for Patience and
 //	    its heir is ready: the node whose process answers at its address, under its name, and that asked to come in
-//	    when the group did not know it. No process of the voter's own node is in sight elsewhere.
+//	    when the group did not know it. No process of the voter's own node is in sight elsewhere. Where the heir is a
+//	    client that the group has greeted, any standby that is ready will do.
 //	P14 Want and Standbys together are how many replicas follow. One that was not heard for ReplaceAfter is none of them:
 //	    a candidate makes up for it. A candidate that can do nothing without a replica is given one however many
 //	    follow, before all others. Where too many follow, and every voter stays and is heard and they are as many

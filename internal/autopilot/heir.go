@@ -17,7 +17,7 @@ func (l *Leader) inherit(in *Input, v *snapshot) {
 		}
 		for node := range l.fresh {
 			heir := v.seen[node]
-			if !heir.Here || !v.Members.Has(node) || heir.Name != old.Name || heir.Addr != old.Addr {
+			if !heir.Here || !v.tookIn(heir) || heir.Name != old.Name || heir.Addr != old.Addr {
 				continue
 			}
 			l.probes = append(l.probes, node)
@@ -26,4 +26,11 @@ func (l *Leader) inherit(in *Input, v *snapshot) {
 			}
 		}
 	}
+}
+
+// tookIn reports whether the group has given a node a replica, or has carried out its Hello as that of
+// a client.
+func (v *snapshot) tookIn(m Sighting) bool {
+	_, greeted := v.hellos[m.Node]
+	return v.Members.Has(m.Node) || m.Client && greeted
 }

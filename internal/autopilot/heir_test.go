@@ -80,6 +80,39 @@ func TestAWipedHostsNewNodeTakesTheVotersPlaceLongBeforeReplaceAfter(t *testing.
 	}
 }
 
+// The group had as many replicas as it should have, those of dead nodes among them: the wiped host's
+// new node was a client, and the voter was missed for all of ReplaceAfter.
+func TestAWipedHostsNewNodeThatIsAClientLetsAStandbyTakeTheVotersPlace(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *wiped){
+		"":                                  func(*wiped) {},
+		"the group has not heard its Hello": func(w *wiped) { w.s.Known = w.s.Known[:1] },
+		"nobody answers at the address":     func(w *wiped) { w.heir.Answers = false },
+		"it is no client":                   func(w *wiped) { w.heir.Client = false },
+		"the old voter is heard":            func(w *wiped) { w.s.Heard[3] = Heard{At: 1 << 60} },
+		"no standby is ready":               func(w *wiped) { w.s.Info.Applied = 10 * behindMax },
+		"the group knew the node before":    func(w *wiped) { w.l.fresh = make(map[string]bool) },
+		"gossip does not see it any more":   func(w *wiped) { w.heir.Here = false },
+		"it is at another address":          func(w *wiped) { w.heir.Addr = "10.0.0.9:7643" },
+	} {
+		w := newWiped()
+		const standby = "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a"
+		w.l.cfg.Standbys = 1
+		w.heir.Node, w.heir.Able = heirID, true
+		w.s.Members.Standbys, w.s.Heard[4] = map[uint64]string{4: standby}, Heard{Match: 1}
+		w.heir.Replica, w.s.Known = 5, []fsm.NodeRecord{record(standby)}
+		if p := w.after(2 * time.Second); p.Kind > Wait {
+			t.Fatalf("before the heir works as a client: %v %v", p.Kind, p)
+		}
+		w.heir.Client, w.s.Known = true, append(w.s.Known, record(heirID))
+		change(w)
+		p := w.after(3 * time.Second)
+		if replaced := p.Kind == Remove && p.Node == "old" && p.Reason == wipedReason; replaced != (name == "") {
+			t.Errorf("%q: %v of %s: %s", name, p.Kind, p.Node, p.Reason)
+		}
+	}
+}
+
 // Each is one thing that an operator or a cloud does every day, and no host that was wiped.
 func TestNothingElseThanAWipedHostShortensReplaceAfter(t *testing.T) {
 	t.Parallel()

@@ -130,17 +130,18 @@ func (w *world) inherited(want int, voter, heir string) autopilot.Input {
 	return in
 }
 
-// judgeHeir objects to the early removal of a voter that is heard, or whose heir could not vote.
+// judgeHeir objects to the early removal of a voter that is heard, or in whose place none could vote:
+// its heir, or a standby if the heir works without a replica.
 func (w *world) judgeHeir(p autopilot.Plan, heir int) error {
 	if p.Kind != autopilot.Remove || w.at(slotOf(p.Node)) != voterSilent {
 		return nil // judged without an heir
 	}
-	place := w.at(heir)
+	place, n := w.at(heir), w.census()
 	switch {
 	case w.bits&unknown != 0:
 		return errors.New("P1: an heir is no reason to go past a barrier")
-	case place != standbyReady && place != standbyFresh:
-		return errors.New("P13: a voter goes for an heir that could not vote")
+	case place == candidate && n[standbyReady]+n[standbyFresh] == 0, place != candidate && place != standbyReady && place != standbyFresh:
+		return errors.New("P13: a voter goes for an heir, and none could vote in its place")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 const (
 	silentReason  = "not heard for long, and "
 	standbyReason = "a standby is ready to take its place"
-	wipedReason   = "its host runs a new node, which is ready to take its place"
+	wipedReason   = "its host runs a new node, and " + standbyReason
 )
 
 // Next returns the step to take now.

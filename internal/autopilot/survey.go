@@ -136,10 +136,12 @@ func (v *view) isFailed(m Member) bool {
 	return m.Heard >= v.ReplaceAfter || v.isWiped(m)
 }
 
-// isWiped is P13.
+// isWiped is P13. The heir takes the place of the voter, or any standby does if the heir is a client.
 func (v *view) isWiped(m Member) bool {
 	return m.Role == Voter && m.Heir != "" && !m.Stuck && m.Heard >= max(v.Patience, v.Moment) &&
-		slices.ContainsFunc(v.Members, func(heir Member) bool { return heir.Node == m.Heir && v.isReady(heir) })
+		slices.ContainsFunc(v.Members, func(heir Member) bool {
+			return heir.Node == m.Heir && (v.isReady(heir) || heir.Role == Candidate && slices.ContainsFunc(v.Members, v.isReady))
+		})
 }
 
 func (v *view) isReady(m Member) bool {

@@ -316,7 +316,7 @@ func (r *Roamer) Ready(ctx context.Context, stopped func() error) error {
 			return err
 		}
 		_, changed := r.group.now()
-		if r.ReadyOnce(ctx) {
+		if r.ReadyOnce(ctx, false) {
 			return nil
 		}
 		if err := r.group.again(ctx, seam.Committed, seam.ErrNoGroup, attempt, changed); err != nil {
@@ -325,14 +325,18 @@ func (r *Roamer) Ready(ctx context.Context, stopped func() error) error {
 	}
 }
 
-// ReadyOnce asks the replica that serves this node whether it is ready.
-func (r *Roamer) ReadyOnce(ctx context.Context) bool {
+// ReadyOnce asks the replica that serves this node whether it is ready, and the voters are complete.
+func (r *Roamer) ReadyOnce(ctx context.Context, complete bool) bool {
 	c, _ := r.group.now()
 	if c == nil {
 		return false
 	}
 	r.look(ctx, c) // also where the group is not ready: it is told what is there
-	reply, _, err := c.call(ctx, link.KindReady, link.Call{})
+	var ask link.Call
+	if complete {
+		ask.Mode = link.ReadyComplete
+	}
+	reply, _, err := c.call(ctx, link.KindReady, ask)
 	if err != nil || reply.Code != link.ReplyOK {
 		return false
 	}

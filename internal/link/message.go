@@ -80,10 +80,14 @@ func (r Refuse) Error() string { return "holdfast: refused: " + r.Text }
 // Call is what the replica answers with one reply, or, for a List and a Backup, with one after the
 // other, each when the client wants it (Next), until one without a payload.
 type Call struct {
-	Mode    uint8  // seam.Class or seam.View
+	Mode    uint8  // seam.Class, seam.View, or ReadyComplete
 	Millis  uint64 // until its caller gives up; 0: no bound
 	Payload []byte // an encoded command, question or Order. Not to be kept
 }
+
+// ReadyComplete asks whether the voters are complete, too. An older replica only says whether it is
+// ready itself.
+const ReadyComplete = 1
 
 // Order is what an operator wants to be done about a node.
 type Order struct {

@@ -190,7 +190,29 @@ func (a *asClient) greet(ctx context.Context) error {
 		return err
 	}
 	n.Proposer.Greet()
+	_ = n.Ready(ctx) // it has its place also if nobody asks
 	return nil
+}
+
+// ready reports whether the replica is ready that serves this node. The first time it also takes that
+// the voters are complete, as that replica sees them, and that this node finds all of them, or enough:
+// a wiped voter's host is ready as a client at once, and an operator then goes on to the next.
+func (a *asClient) ready(ctx context.Context) bool {
+	placed := a.n.founder.placed.Load()
+	if !a.roamer.ReadyOnce(ctx, !placed) {
+		return false
+	}
+	if placed {
+		return true
+	}
+	voters := a.roamer.Fleet().Voters
+	var here []membership.Member
+	for _, v := range voters {
+		if m, ok := a.n.gossip.Member(v.Node); ok && m.Here() {
+			here = append(here, m)
+		}
+	}
+	return (len(here) == len(voters) || enough(len(here), len(voters))) && a.n.answered(ctx, here)
 }
 
 // show adds to a status what the replica that serves this node has told of the fleet.
@@ -202,7 +224,7 @@ func (a *asClient) show(st *seam.Status) {
 	told.Members, told.Drift = st.Members, st.Drift
 	st.Fleet = told
 	greeted, _ := a.n.Proposer.Accepted()
-	st.Serves = greeted && a.serves() && a.n.Stopped() == nil
+	st.Serves = greeted && a.n.founder.placed.Load() && a.serves() && a.n.Stopped() == nil
 }
 
 // giveBack says good-bye to the group through another node's replica, and reports whether the group

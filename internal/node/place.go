@@ -51,8 +51,18 @@ func (n *Node) complete(group *consensus.Group) bool {
 	if here < n.cfg.Voters {
 		return n.votes(group) || voters == 1 && len(members.Standbys) == 1 && members.Has(n.ID())
 	}
-	return here == voters || here-1 > voters/2
+	return here == voters || enough(here, voters)
 }
+
+// bears reports whether the group can lose any one voter, or has as many as it shall have if those
+// are too few for that.
+func (n *Node) bears(group *consensus.Group) bool {
+	here, voters := len(n.votersHere(group)), len(group.Members().Voters)
+	return enough(here, voters) || here == voters && here >= n.cfg.Voters
+}
+
+// enough reports whether so many of the voters are a majority without one of them.
+func enough(here, voters int) bool { return here-1 > voters/2 }
 
 // votersHere lists the voters that gossip sees and that do not leave.
 func (n *Node) votersHere(group *consensus.Group) (list []membership.Member) {
@@ -86,12 +96,12 @@ func departure(group *consensus.Group, node string) (departure fsm.Departure) {
 // answered reports whether all voters that gossip sees answer a probe now, as gossip detects the loss
 // of a member only after seconds. A voter that gossip has seen for longer than that is not probed: it
 // may be out of this node's reach.
-func (n *Node) answered(ctx context.Context, group *consensus.Group) bool {
+func (n *Node) answered(ctx context.Context, voters []membership.Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	var all sync.WaitGroup
 	var silent atomic.Bool
-	for _, m := range n.votersHere(group) {
+	for _, m := range voters {
 		if m.Local || time.Since(m.Since) > lossSeen {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
@@ -95,6 +96,27 @@ func (n *Node) Joined(ctx context.Context) error {
 // replica has caught up, and a raft leader answers. The first time it also waits until all voters
 // that gossip sees answer a probe. As a client it is ready when the replica is that serves it.
 func (n *Node) Ready(ctx context.Context) error {
+	err := n.until(ctx, n.ready, n.asClient.ready)
+	if err == nil {
+		n.founder.placed.Store(true)
+	}
+	return err
+}
+
+// Complete waits until the voters are complete, for a client of this node's replica.
+func (n *Node) Complete(ctx context.Context) error {
+	return n.until(ctx, func(_ context.Context, group *consensus.Group) bool {
+		return n.grants(group) && !n.illness.state.Load().ill && n.bears(group)
+	}, func(context.Context) bool { return false })
+}
+
+// ready reports whether the node can serve with its replica.
+func (n *Node) ready(ctx context.Context, group *consensus.Group) bool {
+	return n.serves(group) && !n.illness.state.Load().ill && (n.founder.placed.Load() || n.answered(ctx, n.votersHere(group)))
+}
+
+// until waits until something holds: with a replica that has caught up, or as a client.
+func (n *Node) until(ctx context.Context, holds func(context.Context, *consensus.Group) bool, client func(context.Context) bool) error {
 	if err := n.Joined(ctx); err != nil {
 		return err
 	}
@@ -105,14 +127,12 @@ func (n *Node) Ready(ctx context.Context) error {
 		group, err := n.Proposer.Barrier(ctx)
 		switch {
 		case errors.Is(err, seam.ErrNoGroup):
-			if n.asClient.roamer.ReadyOnce(ctx) {
-				n.founder.placed.Store(true)
+			if client(ctx) {
 				return nil
 			}
 		case err != nil:
 			return err
-		case n.serves(group) && !n.illness.state.Load().ill && (n.founder.placed.Load() || n.answered(ctx, group)):
-			n.founder.placed.Store(true)
+		case holds(ctx, group):
 			return nil
 		}
 		_, changed := n.Proposer.Current()

@@ -232,6 +232,8 @@ func (n *Node) Missing() string {
 	case n.asClient.hangs.Load():
 		if why := n.asClient.roamer.Missing(); why != "" {
 			parts = append(parts, why)
+		} else if !n.founder.placed.Load() {
+			parts = append(parts, "the node waits until the voters of its group are complete, and answer it")
 		}
 	case id.Asks:
 		parts = append(parts, "the node waits for its group to add a replica, or to let it be a client")

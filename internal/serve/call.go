@@ -15,7 +15,11 @@ func (c *client) work(kind link.Kind, m link.Call) (func(context.Context, uint64
 	switch kind {
 	case link.KindReady:
 		return func(ctx context.Context, _ uint64, _ *call) link.Reply {
-			err := c.s.cfg.Node.Ready(ctx)
+			ready := c.s.cfg.Node.Ready
+			if m.Mode == link.ReadyComplete {
+				ready = c.s.cfg.Complete
+			}
+			err := ready(ctx)
 			_ = c.pong() // a client that is ready knows where the other replicas are
 			return failed(err, false)
 		}, nil

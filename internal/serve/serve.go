@@ -32,6 +32,8 @@ type Config struct {
 	Led     func() bool // it hears a raft leader: else those that have been here for unledStay do
 	Logger  *slog.Logger
 
+	Complete func(context.Context) error // waits until the group can lose one of its voters
+
 	Times *expiry.IndexTimes // kept here: when the replica has applied what, by Now, for clients that want to know
 	Now   func() lease.Instant
 }

@@ -18,6 +18,8 @@ func acts() []act {
 		{name: "two replacements of two die", least: 5, some: []int{31, 9, 35}, all: [2]int{8, 60}, longest: 5 * time.Second, do: replacementDies(2)},
 		{name: "a replacement comes", some: []int{20, 0, 31}, all: [2]int{0, 45}, longest: 5 * time.Second, do: replacementComes},
 		{name: "machines are made anew one by one", some: []int{0, 1, 33}, all: [2]int{0, 45}, longest: 8 * time.Second, do: madeAnew},
+		{name: "machines of a fleet with clients are made anew one by one", spares: 2, clients: 1, some: []int{0, 1, 33}, all: [2]int{0, 45}, longest: 8 * time.Second, do: madeAnew},
+		{name: "machines of a fleet with clients are replaced one by one", spares: 2, clients: 1, some: []int{0, 2}, all: [2]int{0, 45}, longest: 8 * time.Second, do: replacedOneByOne},
 		{name: "machines are replaced one by one", some: []int{0, 2}, all: [2]int{0, 45}, longest: 8 * time.Second, do: replacedOneByOne},
 		{name: "one leaves after another died", spares: 1, some: []int{10, 0, 31}, all: [2]int{0, 40}, longest: 5 * time.Second, do: leavesAfterADeath},
 		{name: "all leave after a spare died", spares: 1, some: []int{26, 2}, all: [2]int{2, 40}, do: allLeaveAfterADeath},

@@ -27,6 +27,7 @@ const slow = 3 * time.Second
 type act struct {
 	name    string
 	spares  int           // nodes besides the voters
+	clients int           // nodes besides those: Config.Replicas has no room for them
 	least   int           // voters that it takes
 	some    []int         // of them
 	all     [2]int        // the dangerous time, from and to
@@ -102,9 +103,12 @@ func (a act) cases() (list []fleetAt) {
 func (a act) play(t *testing.T, c fleetAt) {
 	t.Helper()
 	sim.Run(t, sim.Options{
-		Nodes: c.voters + a.spares, Diskless: c.diskless,
+		Nodes: c.voters + a.spares + a.clients, Diskless: c.diskless,
 		Config: func(_ int, cfg *holdfast.Config) {
 			cfg.Voters, cfg.Bootstrap, cfg.Timing = c.voters, c.voters, c.timing
+			if a.clients > 0 {
+				cfg.Replicas = c.voters + a.spares
+			}
 		},
 	}, func(s *sim.Sim) {
 		sc := &scene{t: t, s: s, voters: c.voters}

@@ -72,7 +72,7 @@ func (r *Replica) Start(addr string) (err error) {
 	}
 	r.Addr = addr
 	r.Server = serve.New(serve.Config{
-		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: mortal{r.Group, r}, Node: r.node,
+		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: mortal{r.Group, r}, Node: r.node, Complete: r.node.Ready,
 		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
 		Times: r.Times, Now: r.now,
 	})
