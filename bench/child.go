@@ -43,6 +43,7 @@ type answer struct {
 	Term    uint64
 	Took    time.Duration   // "load": the time of all; "opened": from before Open to Ready
 	Times   []time.Duration // of each operation
+	Count   int             // of leases: "lost"
 	Turns   []turn
 	Stamps  []int64 // unix nanoseconds at which operations ended
 	At      int64
@@ -123,6 +124,8 @@ func (w *worker) do(o order) (a answer) {
 		litter(ctx, o.Count, o.Span)
 	case "hold":
 		err = w.c.(*node).hold(ctx, o.Count)
+	case "lost":
+		a.Count = w.c.(*node).lost()
 	case "contend":
 		a.Turns, err = w.c.(*node).contend(ctx, o.What, o.Span, o.Hold, o.Count)
 	case "take":

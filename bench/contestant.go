@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +45,7 @@ const (
 	roleLeader   = "raft-leader"
 	roleFollower = "follower"
 	roleStandby  = "standby"
+	roleClient   = "client"
 )
 
 // What callers do.
@@ -126,6 +126,8 @@ func (n *node) role() (name string, term uint64) {
 		return roleFollower, st.Term
 	case st.Role == holdfast.RoleStandby:
 		return roleStandby, st.Term
+	case st.Role == holdfast.RoleClient:
+		return roleClient, st.Term
 	}
 	return "", st.Term
 }
@@ -151,6 +153,18 @@ func (n *node) operation(what string, caller int) (func(context.Context) error, 
 	return nil, fmt.Errorf("holdfast does no %s", what)
 }
 
+// lost is how many of the locks that it was told to hold it holds no more.
+func (n *node) lost() (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.leases {
+		if !l.Valid() {
+			count++
+		}
+	}
+	return count
+}
+
 func (n *node) hold(ctx context.Context, count int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,7 +176,7 @@ func (n *node) hold(ctx context.Context, count int) error {
 	for i := range min(callers, count-have) {
 		work.Go(func() {
 			for k := have + i; k < count; k += callers {
-				l, err := n.Acquire(ctx, fmt.Sprintf("bench/held/%s/%d", strings.Repeat("n", 8), k))
+				l, err := n.Acquire(ctx, fmt.Sprintf("bench/held/%s/%d", n.ID()[:8], k))
 				if err != nil {
 					errs <- err
 					return

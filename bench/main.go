@@ -3,7 +3,7 @@
 // settings) in the same run.
 //
 //	cd bench && go run . > new.txt      everything, about fifteen minutes
-//	cd bench && go run . -short         every figure once, about a minute
+//	cd bench && go run . -short         every figure once, about two minutes
 //	benchstat -col /of new.txt          Holdfast beside the engine
 //	benchstat old.txt new.txt           this version beside another
 //
@@ -36,6 +36,10 @@ type settings struct {
 	failures int           // processes killed of each kind
 	opens    int           // nodes opened
 	sizes    []int         // of the fleets of section scale
+
+	processes int           // of the fleet of section processes
+	settle    time.Duration // before that is measured: gossip has news for a while after the start
+	after     time.Duration // its raft leader was killed: leases that are lost have ended, by their TTL of 15 s
 }
 
 func main() {
@@ -49,7 +53,7 @@ func main() {
 }
 
 func run() (err error) {
-	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}}
+	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}, processes: 80, settle: time.Minute, after: 30 * time.Second}
 	short := flag.Bool("short", false, "every figure once and quickly")
 	flag.StringVar(&s.only, "only", "", "what to run, by comma: "+strings.Join(sectionNames(), ", ")+"; or a step, such as disk/throughput")
 	flag.StringVar(&s.data, "data", "", "directory for the nodes' data; default: a temporary one")
@@ -72,7 +76,7 @@ func run() (err error) {
 	}
 	if *short {
 		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
-		s.sizes = []int{5, 30}
+		s.sizes, s.processes, s.settle, s.after = []int{5, 30}, 20, 5*time.Second, 20*time.Second
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds
@@ -126,6 +130,7 @@ func sections() []section {
 		{"client", measureClient},
 		{"traffic", measureTraffic},
 		{"scale", measureScale},
+		{"processes", measureProcesses},
 		{"failover", measureFailover},
 	}
 }
