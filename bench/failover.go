@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 	ends := []struct {
 		name string
 		of   func(*proc)
-	}{{"Killed", func(p *proc) { p.Kill() }}, {"Panicked", dies(ctx, opPanic)}, {"Exited", dies(ctx, opExit)}, {"Closed", (*proc).stop}}
+	}{{"Killed", func(p *proc) { p.Kill() }}, {"Panicked", dies(ctx, opPanic)}, {"Exited", dies(ctx, opExit)}, {"Closed", (*proc).stop}, {"Stopped", hang}}
 	for round := range s.failures {
 		for _, role := range []string{roleLeader, roleFollower} {
 			for _, end := range ends {
@@ -39,6 +40,9 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 	}
 	return nil
 }
+
+// hang stops a process. Its connections stay open, as those of a machine that hangs.
+func hang(p *proc) { _ = p.Signal(syscall.SIGSTOP) }
 
 // dies ends a process from within, and waits for its end.
 func dies(ctx context.Context, op string) func(*proc) {
@@ -90,6 +94,7 @@ func strike(ctx context.Context, f *fleet, role, name string, end func(*proc)) (
 			}
 		}
 	}
+	victim.Kill() // one that was stopped
 	i := slices.Index(f.procs, victim)
 	if f.procs[i], err = launch(victim.startup); err != nil {
 		return 0, 0, err
