@@ -105,8 +105,8 @@ type Config struct {
 	// MaxClockDrift bounds the error of clock rates between two nodes, as a fraction below 0.5. The
 	// promises of a lease hold only if this bound does. Default 0.01.
 	MaxClockDrift float64
-	// Timing of the Raft group; the same on all nodes. Default: tick 20 ms, heartbeat 40 ms,
-	// election 200 ms.
+	// Timing of the Raft group; the same on all nodes. Default: tick 50 ms, heartbeat 2 ticks, election
+	// 3 heartbeats.
 	Timing Timing
 	// Logger receives the log lines for operators. Its handler must not block, as the node waits for
 	// it. Default: slog.Default() at the call of Open.

@@ -33,9 +33,9 @@ type Config struct {
 	Dir     string // the directory of the Raft data, made when missing
 	FS      vfs.FS // of Dir
 
-	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 20ms
+	Tick      time.Duration // unit of Raft's time, whole milliseconds. Default 50ms
 	Heartbeat time.Duration // between heartbeats, whole ticks. Default 2 ticks
-	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats. Default 5 heartbeats
+	Election  time.Duration // silence before an election, to twice that; over 2 heartbeats. Default 3 heartbeats
 
 	SnapshotEntries uint64 // entries between snapshots (see also snapshots.go). Default 20,000
 	SnapshotKeep    uint64 // entries before a snapshot that are kept for replicas that lag. Default 5,000

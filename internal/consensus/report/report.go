@@ -78,7 +78,7 @@ type Figures struct {
 
 // Pace returns the timing of a group, with defaults for zeros: see docs/internals/benchmarks.md.
 func Pace(tick, heartbeat, election time.Duration) (_, _, _ time.Duration) {
-	tick = cmp.Or(tick, 20*time.Millisecond)
+	tick = cmp.Or(tick, 50*time.Millisecond)
 	heartbeat = cmp.Or(heartbeat, 2*tick)
-	return tick, heartbeat, cmp.Or(election, 5*heartbeat)
+	return tick, heartbeat, cmp.Or(election, 3*heartbeat)
 }
