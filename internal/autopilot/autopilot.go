@@ -8,7 +8,7 @@
 // The rules, which plan.go refers to by number:
 //
 //	P1  No step while the outcome of the last one is unknown: a barrier first. None before the raft leader has listened
-//	    for a moment, and none unless it hears a majority of the voters.
+//	    for a moment in its term, and none unless it hears a majority of the voters.
 //	P2  A standby is promoted only if the voters heard are a quorum of one more voter, the newcomer counted dead. A
 //	    group of one has to pass through two voters: only with two ready standbys, so that it goes on to three at once,
 //	    or if that one voter leaves.

@@ -75,6 +75,7 @@ type State struct {
 	Members  Members                         // as applied here
 	Departed func(node string) fsm.Departure // what a node has said through the group
 	Heard    map[uint64]Heard                // by replica
+	Term     uint64                          // of Raft, not before that of Heard
 	Seen     []Sighting
 }
 
@@ -110,6 +111,7 @@ type Leader struct {
 	asks           map[string]uint64        // the replicas that candidates would have
 	fresh          map[string]bool          // nodes that asked to come in when the group did not know them
 	probes         []string                 // nodes that may be heirs: P13
+	term           uint64                   // of the last Input
 	change         uint64                   // the last change of the membership that was seen
 	changed        lease.Instant            // when, or when somebody said that it leaves
 	leaving        map[uint64]bool          // the replicas whose nodes have said so
@@ -288,6 +290,10 @@ func (l *Leader) turnedDown(replica uint64, now lease.Instant) bool {
 // nodes that leave, and the nodes that gossip sees.
 func (l *Leader) input(s State, now lease.Instant) Input {
 	members := s.Members
+	if s.Term != l.term { // it was not raft leader in between, however short that was
+		l.Follow()
+		l.term = s.Term
+	}
 	l.silences.lead(members, now)
 	if members.Change != l.change {
 		l.change, l.changed = members.Change, now

@@ -306,3 +306,31 @@ func TestARaftLeaderThatLeavesGivesWayToTheFollowerThatHasTheMost(t *testing.T) 
 		t.Errorf("%v to %s, %s", plan.Kind, plan.Node, plan.Reason)
 	}
 }
+
+// A raft leader was stopped for longer than ReplaceAfter, lost its place and had it again between two
+// polls, while a call of its own held up the poll: seed 9300465 of the model. It counted from before,
+// and removed a voter that it had not asked yet.
+func TestARaftLeaderOfALaterTermListensAgainBeforeItRemoves(t *testing.T) {
+	t.Parallel()
+	w := newWiped()
+	w.old.Here, w.heir.Here = false, false
+	if p := w.after(20 * time.Second); p.Kind > Wait {
+		t.Fatalf("%v", p)
+	}
+	w.now += lease.Instant(time.Minute)
+	w.s.Heard = map[uint64]Heard{2: {At: w.now}}
+	w.s.Term++
+	w.s.Members.Standbys, w.s.Heard[4] = map[uint64]string{4: heirID}, Heard{At: w.now, Match: 1}
+	w.s.Known = append(w.s.Known, record(heirID))
+	for range 20 {
+		switch p := w.after(100 * time.Millisecond); p.Kind {
+		case Barrier:
+			w.l.Carried(p, Done, 5, w.now)
+		case Remove, Promote:
+			t.Fatalf("%v of %s after %v", p.Kind, p.Node, w.now)
+		}
+	}
+	if p := w.after(40 * time.Second); p.Kind != Remove || p.Node != "old" {
+		t.Errorf("%v of %s, though it was not heard for long", p.Kind, p.Node)
+	}
+}

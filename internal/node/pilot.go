@@ -221,6 +221,7 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 		ago := func(t time.Time) lease.Instant { return now - lease.Instant(max(0, time.Since(t))) }
 		s.Heard[replica] = autopilot.Heard{At: ago(one.At), Match: one.Match, Snapshot: ago(one.Snapshot)}
 	}
+	_, s.Term, _ = group.RaftLeader()
 	for _, m := range p.n.gossip.Members() {
 		s.Seen = append(s.Seen, autopilot.Sighting{
 			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Level: m.Level, Here: m.Here(),

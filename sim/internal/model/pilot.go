@@ -109,7 +109,7 @@ func (p *pilot) state() autopilot.State {
 	n := p.n
 	s := autopilot.State{
 		Self: n.id.String(), Cluster: "group", Info: n.machine.Info(), Members: n.w.named(n.members), Seen: n.sees(),
-		Heard: make(map[uint64]autopilot.Heard),
+		Heard: make(map[uint64]autopilot.Heard), Term: n.raft.term,
 		Departed: func(node string) fsm.Departure {
 			id, _ := fsm.ParseNode(node)
 			return n.machine.Departed(id)
