@@ -29,7 +29,7 @@ func (o observer) Applied(events []fsm.Event) {
 	if due {
 		o.n.timekeeper.Wake()
 	}
-	o.n.Proposer.Applied(events)
+	o.n.Proposer.AppliedHere(events)
 	o.n.clients.Applied(events)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -12,19 +13,23 @@ import (
 
 // follow is how far the follower has been told of what is applied. A replica that begins empty, in
 // a later life of the node, applies the log again, from its beginning or from a snapshot that is
-// older than what its predecessor had applied: the follower is not told of those commands again.
+// older than what its predecessor had applied: the follower is not told of those commands again. What
+// a replica applies before it is open to calls is told when it is, as a whole: until then another
+// node's replica may tell, whose answers are waited for under mu, and nothing that applies may wait.
 type follow struct {
 	mu       sync.Mutex
 	follower seam.Follower
-	told     uint64 // the last command, by whatever replica
-	number   int    // of the group: view.number
+	told     atomic.Uint64 // the last command, by whatever replica
+	number   atomic.Int64  // of the group: view.number
+	skipped  atomic.Bool   // this node's replica has applied what was not told
 }
 
 // Follow implements seam.Group.
 func (p *Proposer[G]) Follow(after uint64, f seam.Follower) {
 	p.follow.mu.Lock()
 	defer p.follow.mu.Unlock()
-	p.follow.follower, p.follow.told = f, after
+	p.follow.follower = f
+	p.follow.told.Store(after)
 }
 
 // Watch implements seam.Group: a replica of this node applies everything, one of another node tells
@@ -36,29 +41,33 @@ func (p *Proposer[G]) Watch(ctx context.Context, name string, exact bool) (end f
 	return p.far.Watch(ctx, name, exact)
 }
 
-// Told is the last command of this group of which the follower has been told.
+// Told is the last command of this group of which the follower has been told. It does not wait.
 func (p *Proposer[G]) Told() uint64 {
-	f := &p.follow
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.number != p.GivenUp() {
-		return 0
+	if f := &p.follow; int(f.number.Load()) == p.GivenUp() {
+		return f.told.Load()
 	}
-	return f.told
+	return 0
 }
 
 // Gap takes a gap in what another node's replica tells: Proposer is a seam.Follower of that, too. What
-// that tells of another group than the follower's begins with one. A replica of this node that begins
-// meanwhile may have told more.
+// that tells of another group than the follower's begins with one. A replica of this node may have told
+// more before.
 func (p *Proposer[G]) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error)) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || f.number == p.GivenUp() && last < f.told {
+	if f.follower == nil || int(f.number.Load()) == p.GivenUp() && last < f.told.Load() {
 		return
 	}
-	f.number, f.told = p.GivenUp(), last
-	f.follower.Gap(last, ask)
+	f.number.Store(int64(p.GivenUp()))
+	f.told.Store(last)
+	f.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) {
+		answer, err := ask(q)
+		if err != nil { // the replica of this node may be the next that tells
+			f.skipped.Store(true)
+		}
+		return answer, err
+	})
 }
 
 // Ages takes what another node's replica knows of the time before this node was there.
@@ -66,52 +75,78 @@ func (p *Proposer[G]) Ages(ages iter.Seq2[uint64, time.Duration]) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower != nil && f.number == p.GivenUp() {
+	if f.follower != nil && int(f.number.Load()) == p.GivenUp() {
 		f.follower.Ages(ages)
 	}
 }
 
-// Applied takes the events of a batch of commands, at least one, as the replica applies them.
+// Applied takes the events of a batch of commands, at least one, as a replica tells them.
 func (p *Proposer[G]) Applied(events []fsm.Event) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || f.number != p.GivenUp() { // followAnother will tell
+	if f.follower == nil || int(f.number.Load()) != p.GivenUp() { // catchUp will tell
 		return
 	}
-	last := events[len(events)-1].Index
-	for len(events) > 0 && events[0].Index <= f.told {
+	last, told := events[len(events)-1].Index, f.told.Load()
+	for len(events) > 0 && events[0].Index <= told {
 		events = events[1:]
 	}
 	if len(events) > 0 {
-		f.told = last
+		f.told.Store(last)
 		f.follower.Applied(events)
 	}
 }
 
-// Restored takes a state that came as a whole, as the replica takes it over. It is good until
-// Restored returns.
-func (p *Proposer[G]) Restored(m *fsm.Machine) {
-	f := &p.follow
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.follower == nil || f.number != p.GivenUp() || m.Commands() <= f.told {
-		return
+// AppliedHere takes the events of a batch of commands, at least one, as this node's replica applies
+// them.
+func (p *Proposer[G]) AppliedHere(events []fsm.Event) {
+	if p.open() {
+		p.Applied(events)
 	}
-	f.told = m.Commands()
-	f.follower.Gap(f.told, func(q fsm.Question) (fsm.Answer, error) { return m.Answer(q), nil })
 }
 
-// followAnother goes on with another group than the one that was given up, which counts its
-// commands for itself.
-func (p *Proposer[G]) followAnother(g G) {
+// Restored takes a state that came as a whole, as this node's replica takes it over. It is good until
+// Restored returns.
+func (p *Proposer[G]) Restored(m *fsm.Machine) {
+	if !p.open() {
+		return
+	}
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || f.number == p.GivenUp() {
+	if f.follower == nil || int(f.number.Load()) != p.GivenUp() || m.Commands() <= f.told.Load() {
 		return
 	}
-	f.number = p.GivenUp()
-	f.told = g.Answer(fsm.QueryGroup{}).State()
-	f.follower.Gap(f.told, func(q fsm.Question) (fsm.Answer, error) { return g.Answer(q), nil })
+	f.told.Store(m.Commands())
+	f.follower.Gap(m.Commands(), func(q fsm.Question) (fsm.Answer, error) { return m.Answer(q), nil })
+}
+
+// open reports whether this node's replica is open to calls, and notes what is not told because it is
+// not.
+func (p *Proposer[G]) open() bool {
+	if p.view.Load().here {
+		return true
+	}
+	p.follow.skipped.Store(true)
+	return p.view.Load().here // it may just have been opened, by one that did not see the note
+}
+
+// catchUp tells what g has applied before it was open to calls, and goes on with another group than the
+// one that was given up, which counts its commands for itself.
+func (p *Proposer[G]) catchUp(g G) {
+	f := &p.follow
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	skipped, same := f.skipped.Swap(false), int(f.number.Load()) == p.GivenUp()
+	if f.follower == nil || same && !skipped {
+		return
+	}
+	last := g.Answer(fsm.QueryGroup{}).State()
+	if same && last < f.told.Load() {
+		return
+	}
+	f.number.Store(int64(p.GivenUp()))
+	f.told.Store(last)
+	f.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) { return g.Answer(q), nil })
 }

@@ -87,7 +87,7 @@ func (p *Proposer[G]) farNow(v *view[G]) Far {
 // Start lets proposals through to g.
 func (p *Proposer[G]) Start(g G) {
 	p.show(func(v *view[G]) { v.group, v.here = g, true })
-	p.followAnother(g)
+	p.catchUp(g)
 }
 
 // Greet lets calls through that need a group which has accepted this process.
