@@ -110,7 +110,7 @@ func (c *Cluster) newClient(env simenv.Env) (seam.Node, error) {
 	}
 	return client.New(client.Config{
 		Cluster: cfg.Cluster, Name: cfg.Name, Zone: cfg.Zone, Bind: bind, Join: cfg.Join, TLS: security, MaxTTL: cfg.MaxTTL,
-		Network: env.Network, Resolver: env.Names, Logger: cfg.Logger, Listener: listener{c},
+		Network: env.Network, Resolver: env.Names, Logger: cfg.Logger, Listener: listener{c}, Level: env.Level,
 	})
 }
 

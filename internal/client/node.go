@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -35,6 +36,7 @@ type Config struct {
 	MaxTTL        time.Duration // longest TTL that this process asks for
 	Logger        *slog.Logger
 	Listener      seam.Listener
+	Level         uint64 // highest feature level that this version knows, for tests. Default: fsm.LevelKnown
 }
 
 // Node is this process's node, without a replica. It implements seam.Node.
@@ -66,6 +68,7 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: drawing the key of a client: %w", err)
 	}
+	cfg.Level = cmp.Or(cfg.Level, fsm.LevelKnown)
 	n := &Node{
 		cfg: cfg, log: cfg.Logger, key: key, process: fsm.Process{Node: fsm.KeyNode(public), Incarnation: 1},
 		closing: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), greeting: make(chan struct{}, 1),
@@ -120,7 +123,7 @@ func (n *Node) Hello(ctx context.Context) error {
 		return nil
 	}
 	id := n.process
-	out, unknown, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name, Level: fsm.LevelKnown}))
+	out, unknown, err := n.group.Propose(ctx, seam.Urgent, fsm.Encode(fsm.Hello{Node: id.Node, Incarnation: id.Incarnation, Name: n.cfg.Name, Level: n.cfg.Level}))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.known = n.known || unknown || err == nil

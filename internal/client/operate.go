@@ -24,7 +24,7 @@ const (
 // second, it also has the replica asked for the next call.
 func (n *Node) Status() seam.Status {
 	waits := n.Missing()
-	st := seam.Status{Admission: n.group.Waiting(), Serves: waits == "" && n.Stopped() == nil, Waits: waits, Knows: fsm.LevelKnown}
+	st := seam.Status{Admission: n.group.Waiting(), Serves: waits == "" && n.Stopped() == nil, Waits: waits, Knows: n.cfg.Level}
 	if id := n.group.id(); id != [16]byte{} {
 		st.ClusterID = fsm.Node(id).String()
 	}
@@ -32,7 +32,7 @@ func (n *Node) Status() seam.Status {
 	if n.Stopped() != nil {
 		st.Fleet = seam.Fleet{}
 	}
-	own := seam.Member{Node: n.process.Node.String(), Name: n.cfg.Name, Level: fsm.LevelKnown, State: member.Alive, Local: true}
+	own := seam.Member{Node: n.process.Node.String(), Name: n.cfg.Name, Level: n.cfg.Level, State: member.Alive, Local: true}
 	st.Members = append(slices.Clip(st.Members), own)
 	return st
 }
