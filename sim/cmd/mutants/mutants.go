@@ -210,11 +210,14 @@ func batches() []mutant {
 		{"a raft leader hands over to the follower that has the least", "view.handOver", `m.Behind < to.Behind`, `m.Behind > to.Behind`, "own"},
 		{"a raft leader publishes its own silence", "silences.report", `node != self && d >= silentAfter`, `d >= silentAfter`, "own"},
 		{"a silence is from the future", "silences.take", `min(one.At, now)`, `one.At`, "own"},
-		{"a state that came as a whole is not told of", "Proposer.Restored", `m.Commands() <= f.told`, `m.Commands() > 0`, "own"},
+		{"a state that came as a whole is not told of", "Proposer.Restored", `m.Commands() <= f.told.Load()`, `m.Commands() > 0`, "own"},
+		{"what a replica applied before it was open to calls is not told", "Proposer.open", `p.follow.skipped.Store(true)`, `p.follow.skipped.Store(false)`, "own"},
+		{"a replica that is not open to calls tells", "Proposer.AppliedHere", `p.open()`, `p.open() || true`, "own"},
+		{"a raft leader counts silence from its former term", "Leader.input", `s.Term != l.term`, `s.Term < l.term`, "own"},
 		{"a keeper does not look at a state that came as a whole", "keeper.Gap", `err := k.table.Restore(func(`, `err := func(func(fsm.QueryClaims) (fsm.ClaimsState, error)) error { return nil }(func(`, "NothingIsLostWithTheEvents"},
-		{"what was told of a group that is given up counts for the next", "Proposer.followAnother", `f.told = g.Answer(fsm.QueryGroup{}).State()`, `f.told = max(f.told, g.Answer(fsm.QueryGroup{}).State())`, "own"},
+		{"what was told of a group that is given up counts for the next", "Proposer.catchUp", `f.told.Store(last)`, `f.told.Store(max(f.told.Load(), last))`, "own"},
 		{"a client stays at a replica that hears no raft leader", "client.pong", `!c.s.cfg.Led()`, `c.s.cfg.Led == nil`, "ClientLeavesAReplica"},
-		{"what was told is one behind", "Proposer.Applied", `f.told = last`, `f.told = last - 1`, "own"},
-		{"what was told is one ahead", "Proposer.Applied", `f.told = last`, `f.told = last + 1`, "own"},
+		{"what was told is one behind", "Proposer.Applied", `f.told.Store(last)`, `f.told.Store(last - 1)`, "own"},
+		{"what was told is one ahead", "Proposer.Applied", `f.told.Store(last)`, `f.told.Store(last + 1)`, "own"},
 	}
 }
