@@ -31,7 +31,8 @@ func (n *Node) led() bool {
 }
 
 // addressesKept is how long a list of addresses is good enough. Each client asks four times a second,
-// and the list is made of all that gossip sees.
+// and the list is made of all that gossip sees. A node that is ready makes another: its client goes by it
+// when this node is gone a moment later.
 const addressesKept = time.Second
 
 // addresses are those of the nodes with a replica, as gossip knows them: where clients go

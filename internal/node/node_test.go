@@ -224,3 +224,22 @@ func TestANodeThatDoesNotOpenLeavesNothingAndTellsNoFailure(t *testing.T) {
 		time.Sleep(time.Minute) // memberlist's goroutines end
 	})
 }
+
+// A client hears of the other replicas when it asks whether its own is ready. The list was up to a second
+// old, and lacked those that had just come: a client whose seed closed then was never served again.
+func TestANodeThatIsReadyKnowsTheReplicasOfThatMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := fleet(t, []*heard{{}, {}, {}}, nil)
+		ready(t, nodes...)
+		nodes[0].others.Store(&others{[]string{nodes[0].Addr()}, time.Now()}) // as it was alone a moment ago
+		ready(t, nodes[0])
+		if all := nodes[0].addresses(); len(all) != len(nodes) {
+			t.Errorf("it knows %v", all)
+		}
+		for _, n := range nodes {
+			n.Close()
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}

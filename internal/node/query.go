@@ -99,6 +99,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	err := n.until(ctx, n.ready, n.asClient.ready)
 	if err == nil {
 		n.founder.placed.Store(true)
+		n.others.Store(nil)
 	}
 	return err
 }
