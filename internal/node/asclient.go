@@ -212,6 +212,9 @@ func (a *asClient) ready(ctx context.Context) bool {
 			here = append(here, m)
 		}
 	}
+	if len(voters) == 0 { // the replica has not told yet
+		return false
+	}
 	return (len(here) == len(voters) || enough(len(here), len(voters))) && a.n.answered(ctx, here)
 }
 
