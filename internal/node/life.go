@@ -142,6 +142,7 @@ func (f *founder) catchUp(ctx context.Context) error {
 			continue
 		case err == nil:
 			n.Proposer.Start(group)
+			n.tellLeader()
 			return nil
 		case errors.Is(err, consensus.ErrRemoved):
 			f.removedFrom(group)

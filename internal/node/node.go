@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,7 @@ type Node struct {
 	endpoint transport.Endpoint
 	gossip   *membership.Gossip
 	others   atomic.Pointer[others]          // where clients of this replica go when it is gone
+	telling  sync.Mutex                      // one tells at a time which node is raft leader
 	reach    *reach                          // who is where it says it is
 	known    *known                          // where other nodes were last
 	replica  atomic.Pointer[consensus.Group] // nil before there is one

@@ -52,9 +52,17 @@ func (o observer) LeaderChanged() {
 	o.n.timekeeper.Wake()
 	o.n.pilot.Wake()
 	o.n.quorum.Wake()
-	if g, _ := o.n.Proposer.Current(); g != nil {
+	o.n.tellLeader()
+}
+
+// tellLeader tells which node is raft leader. It is called, too, when the replica is opened to calls: one that
+// catches up may have heard of its raft leader before, and hears nothing new for days.
+func (n *Node) tellLeader() {
+	n.telling.Lock()
+	defer n.telling.Unlock()
+	if g, _ := n.Proposer.Current(); g != nil {
 		leader, _, _ := g.RaftLeader()
-		o.n.cfg.Listener.LeaderChanged(leader)
+		n.cfg.Listener.LeaderChanged(leader)
 	}
 }
 

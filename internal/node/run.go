@@ -124,6 +124,7 @@ func (n *Node) adopt(group *consensus.Group) bool {
 	}
 	if !n.dir.Identity().Asks { // see catchUp
 		n.Proposer.Start(group) // outside: the follower may start goroutines
+		n.tellLeader()
 	}
 	return true
 }
