@@ -215,7 +215,7 @@ func (a *asClient) ready(ctx context.Context) bool {
 	if len(voters) == 0 { // the replica has not told yet
 		return false
 	}
-	return (len(here) == len(voters) || enough(len(here), len(voters))) && a.n.answered(ctx, here)
+	return suffice(len(here), len(voters)) && a.n.answered(ctx, here)
 }
 
 // show adds to a status what the replica that serves this node has told of the fleet.

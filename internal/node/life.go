@@ -141,8 +141,7 @@ func (f *founder) catchUp(ctx context.Context) error {
 		case err == nil && n.asClient.end(): // another replica may have told of more since
 			continue
 		case err == nil:
-			n.Proposer.Start(group)
-			n.tellLeader()
+			n.openToCalls(group)
 			return nil
 		case errors.Is(err, consensus.ErrRemoved):
 			f.removedFrom(group)

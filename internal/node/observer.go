@@ -55,8 +55,7 @@ func (o observer) LeaderChanged() {
 	o.n.tellLeader()
 }
 
-// tellLeader tells which node is raft leader. It is called, too, when the replica is opened to calls: one that
-// catches up may have heard of its raft leader before, and hears nothing new for days.
+// tellLeader tells which node is raft leader, if the replica is open to calls.
 func (n *Node) tellLeader() {
 	n.telling.Lock()
 	defer n.telling.Unlock()

@@ -51,7 +51,7 @@ func (n *Node) complete(group *consensus.Group) bool {
 	if here < n.cfg.Voters {
 		return n.votes(group) || voters == 1 && len(members.Standbys) == 1 && members.Has(n.ID())
 	}
-	return here == voters || enough(here, voters)
+	return suffice(here, voters)
 }
 
 // bears reports whether the group can lose any one voter, or has as many as it shall have if those
@@ -60,6 +60,9 @@ func (n *Node) bears(group *consensus.Group) bool {
 	here, voters := len(n.votersHere(group)), len(group.Members().Voters)
 	return enough(here, voters) || here == voters && here >= n.cfg.Voters
 }
+
+// suffice reports whether no voter is missing, or the group can lose one of those that are here.
+func suffice(here, voters int) bool { return here == voters || enough(here, voters) }
 
 // enough reports whether so many of the voters are a majority without one of them.
 func enough(here, voters int) bool { return here-1 > voters/2 }

@@ -123,10 +123,16 @@ func (n *Node) adopt(group *consensus.Group) bool {
 		return false
 	}
 	if !n.dir.Identity().Asks { // see catchUp
-		n.Proposer.Start(group) // outside: the follower may start goroutines
-		n.tellLeader()
+		n.openToCalls(group) // outside: the follower may start goroutines
 	}
 	return true
+}
+
+// openToCalls lets calls through to the replica. One that caught up may have heard of its raft leader
+// before, and hears nothing new for days.
+func (n *Node) openToCalls(group *consensus.Group) {
+	n.Proposer.Start(group)
+	n.tellLeader()
 }
 
 // sleep returns after d, or with the error of ctx.

@@ -41,10 +41,13 @@ func (p *Proposer[G]) Watch(ctx context.Context, name string, exact bool) (end f
 	return p.far.Watch(ctx, name, exact)
 }
 
+// known reports whether told is of this group, not of one that was given up.
+func (p *Proposer[G]) known() bool { return int(p.follow.number.Load()) == p.GivenUp() }
+
 // Told is the last command of this group of which the follower has been told. It does not wait.
 func (p *Proposer[G]) Told() uint64 {
-	if f := &p.follow; int(f.number.Load()) == p.GivenUp() {
-		return f.told.Load()
+	if p.known() {
+		return p.follow.told.Load()
 	}
 	return 0
 }
@@ -56,11 +59,11 @@ func (p *Proposer[G]) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || int(f.number.Load()) == p.GivenUp() && last < f.told.Load() {
+	if f.follower == nil || p.known() && last < f.told.Load() {
 		return
 	}
+	f.told.Store(last) // first: Told must not take that of another group for this one's
 	f.number.Store(int64(p.GivenUp()))
-	f.told.Store(last)
 	f.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) {
 		answer, err := ask(q)
 		if err != nil { // the replica of this node may be the next that tells
@@ -75,7 +78,7 @@ func (p *Proposer[G]) Ages(ages iter.Seq2[uint64, time.Duration]) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower != nil && int(f.number.Load()) == p.GivenUp() {
+	if f.follower != nil && p.known() {
 		f.follower.Ages(ages)
 	}
 }
@@ -85,7 +88,7 @@ func (p *Proposer[G]) Applied(events []fsm.Event) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || int(f.number.Load()) != p.GivenUp() { // catchUp will tell
+	if f.follower == nil || !p.known() { // catchUp will tell
 		return
 	}
 	last, told := events[len(events)-1].Index, f.told.Load()
@@ -115,7 +118,7 @@ func (p *Proposer[G]) Restored(m *fsm.Machine) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.follower == nil || int(f.number.Load()) != p.GivenUp() || m.Commands() <= f.told.Load() {
+	if f.follower == nil || !p.known() || m.Commands() <= f.told.Load() {
 		return
 	}
 	f.told.Store(m.Commands())
@@ -138,7 +141,7 @@ func (p *Proposer[G]) catchUp(g G) {
 	f := &p.follow
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	skipped, same := f.skipped.Swap(false), int(f.number.Load()) == p.GivenUp()
+	skipped, same := f.skipped.Swap(false), p.known()
 	if f.follower == nil || same && !skipped {
 		return
 	}
@@ -146,7 +149,7 @@ func (p *Proposer[G]) catchUp(g G) {
 	if same && last < f.told.Load() {
 		return
 	}
+	f.told.Store(last) // first: Told must not take that of another group for this one's
 	f.number.Store(int64(p.GivenUp()))
-	f.told.Store(last)
 	f.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) { return g.Answer(q), nil })
 }
