@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 const (
@@ -26,7 +27,10 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 	ends := []struct {
 		name string
 		of   func(*proc)
-	}{{"Killed", func(p *proc) { p.Kill() }}, {"Panicked", dies(ctx, opPanic)}, {"Exited", dies(ctx, opExit)}, {"Closed", (*proc).stop}, {"Stopped", hang}}
+	}{{"Killed", func(p *proc) { p.Kill() }}, {"Panicked", dies(ctx, opPanic)}, {"Exited", dies(ctx, opExit)}, {"Closed", (*proc).stop}, {"Stopped", func(p *proc) { p.Freeze() }}}
+	if !process.Freezes {
+		ends = ends[:len(ends)-1]
+	}
 	for round := range s.failures {
 		for _, role := range []string{roleLeader, roleFollower} {
 			for _, end := range ends {
@@ -40,9 +44,6 @@ func measureFailover(ctx context.Context, s settings, out *lines) error {
 	}
 	return nil
 }
-
-// hang stops a process. Its connections stay open, as those of a machine that hangs.
-func hang(p *proc) { _ = p.Signal(syscall.SIGSTOP) }
 
 // dies ends a process from within, and waits for its end.
 func dies(ctx context.Context, op string) func(*proc) {
@@ -72,10 +73,8 @@ func strike(ctx context.Context, f *fleet, role, name string, end func(*proc)) (
 		}
 	}
 	waiter := waiting.begin(ctx, order{Op: "take", What: name, Span: killTTL})
-	select {
-	case <-time.After(gapAhead):
-	case <-ctx.Done():
-		return 0, 0, ctx.Err()
+	if err := pause(ctx, gapAhead); err != nil {
+		return 0, 0, err
 	}
 	killed := time.Now().UnixNano()
 	end(victim)

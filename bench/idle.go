@@ -52,10 +52,8 @@ func watch(ctx context.Context, p *proc, span time.Duration) (used usage, cores 
 	if err != nil {
 		return used, 0, err
 	}
-	select {
-	case <-time.After(span):
-	case <-ctx.Done():
-		return used, 0, ctx.Err()
+	if err := pause(ctx, span); err != nil {
+		return used, 0, err
 	}
 	after, err := p.ask(ctx, order{Op: "usage"})
 	return after.Figures, (after.Figures.CPU - before.Figures.CPU).Seconds() / span.Seconds(), err

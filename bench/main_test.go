@@ -49,7 +49,7 @@ func TestEverySectionPrintsLinesOfTheBenchmarkFormat(t *testing.T) {
 	}
 	for _, name := range []string{
 		"OpenToReady", "Pair", "Verify", "HandOver", "Callers", "CallersOnThreeNodes", "AmongGarbage", "LeadersLost", "Idle", "Held",
-		"TrafficIdle", "TrafficPair", "Killed", "Panicked", "Exited", "Closed", "ScaleReady", "ScaleIdle", "ScalePair", "ProcessesReady", "ProcessesIdle", "ProcessesLeaderKilled", "ClientIdle", "ClientPair", "ClientPairRatio", "ClientHandOver", "ClientHandOverRatio",
+		"TrafficIdle", "TrafficPair", "Killed", "Panicked", "Exited", "Closed", "Stopped", "ScaleReady", "ScaleIdle", "ScalePair", "ProcessesReady", "ProcessesIdle", "ProcessesLeaderKilled", "ClientIdle", "ClientPair", "ClientPairRatio", "ClientHandOver", "ClientHandOverRatio",
 	} {
 		if !seen[name] {
 			t.Errorf("no figure %s", name)

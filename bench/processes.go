@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -56,31 +58,14 @@ func processesIdle(ctx context.Context, s settings, out *lines, f *fleet, client
 		return err
 	}
 	watched := append([]*proc{leader}, clients...)
-	used := func() (all []time.Duration, err error) {
-		for _, p := range watched {
-			a, err := p.ask(ctx, order{Op: "usage"})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, a.Figures.CPU)
-		}
-		return all, nil
+	cores, errs := make([]float64, len(watched)), make([]error, len(watched))
+	var all sync.WaitGroup
+	for i, p := range watched {
+		all.Go(func() { _, cores[i], errs[i] = watch(ctx, p, s.idle) })
 	}
-	before, err := used()
-	if err != nil {
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return err
-	}
-	began := time.Now()
-	if err := pause(ctx, s.idle); err != nil {
-		return err
-	}
-	after, err := used()
-	if err != nil {
-		return err
-	}
-	var cores []float64
-	for i := range watched {
-		cores = append(cores, (after[i]-before[i]).Seconds()/time.Since(began).Seconds())
 	}
 	out.add(name+"/on="+roleLeader, 1, figure{cores[0], "cores"})
 	slices.Sort(cores[1:])

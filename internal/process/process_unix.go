@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// Freezes says whether there is Freeze here.
+const Freezes = true
+
+// Freeze stops the process until it is killed or ended by Stop. Its connections stay open.
+func (p *Process) Freeze() { _ = p.Signal(syscall.SIGSTOP) } // an error is that it has ended
+
 func (p *Process) wake() { _ = p.Signal(syscall.SIGCONT) }
 
 // CPU is how long this process has kept processors busy; 0 where that is not known.
