@@ -20,6 +20,7 @@ const (
 	keeperPause = 250 * time.Millisecond
 	cleaners    = 4                      // goroutines that pay debts while there are any
 	cleanPause  = 100 * time.Millisecond // before a debt that the group had no room for is proposed again
+	explainTime = time.Second            // for the question why a session has ended
 )
 
 // keeper runs this node's sessions: package session decides, and the keeper has the clock, the
@@ -106,7 +107,24 @@ func (k *keeper) answered(ctx context.Context, keepalive session.Keepalive, out 
 		k.table.Unanswered(keepalive)
 		return
 	}
+	k.explain(ctx, keepalive.Lost(out)...)
 	k.table.Answered(keepalive, out, k.c.clock.Now())
+}
+
+// explain asks why the group has ended sessions, of which an answer has said that it has. Their holders
+// are told after that.
+func (k *keeper) explain(ctx context.Context, lost ...*session.Session) {
+	if len(lost) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainTime)
+	defer cancel()
+	err := k.table.Explain(func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
+		return seam.Ask(ctx, k.c.group, seam.Committed, q)
+	}, lost...)
+	if err != nil {
+		k.c.log.Debug("reading why sessions of this node have ended failed", "error", err)
+	}
 }
 
 // renew renews one session now.
@@ -179,11 +197,16 @@ func (k *keeper) release(ctx context.Context, l *tenure) error {
 		return err
 	}
 	defer k.attend()
-	switch l.grant.ReleaseAnswered(out, unknown, func() *fsm.PastGrant { return k.c.endOf(ctx, l.grant.Name(), l.grant.Token()) }) {
+	var unread error
+	end := func() (past *fsm.PastGrant) {
+		past, unread = k.c.endOf(ctx, l.grant.Name(), l.grant.Token())
+		return past
+	}
+	switch l.grant.ReleaseAnswered(out, unknown, end) {
 	case session.Done:
 		return nil
 	case session.Unknown:
-		return ErrUnknownOutcome
+		return unknownEnd(unread)
 	}
 	if err := k.c.stopped(); err != nil { // Close has ended the session before this command came
 		return err
@@ -223,6 +246,7 @@ func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 		if err != nil {
 			return
 		}
+		k.explain(ctx, d.Lost(out)...)
 		d.Paid(out, k.c.clock.Now())
 		k.attend()
 	}

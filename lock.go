@@ -195,6 +195,7 @@ func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options
 func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, name string, o options,
 	out fsm.Outcome, unknown bool,
 ) (*Lease, error) {
+	c.keeper.explain(ctx, call.Lost(out)...)
 	next := call.Answered(out, unknown, c.clock.Now())
 	c.keeper.attend()
 	switch next {
@@ -404,10 +405,16 @@ func (c *Cluster) look(name string, token uint64) fsm.NameState {
 
 // endOf returns how a grant ended, nil if the group does not remember. A call asks whose answer was
 // lost: its replica may be gone, and the next one knows.
-func (c *Cluster) endOf(ctx context.Context, name string, token uint64) *fsm.PastGrant {
+func (c *Cluster) endOf(ctx context.Context, name string, token uint64) (*fsm.PastGrant, error) {
 	now, err := seam.Ask(ctx, c.group, seam.Committed, fsm.QueryName{Name: name, Token: token})
-	if err != nil {
-		return nil
+	return now.End, c.apiError(err)
+}
+
+// unknownEnd is the error of a call that does not know how a grant has ended. unread is that of endOf, nil
+// where the group does not remember.
+func unknownEnd(unread error) error {
+	if unread == nil {
+		return ErrUnknownOutcome
 	}
-	return now.End
+	return open(true, unread)
 }

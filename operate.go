@@ -32,9 +32,9 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 		return err
 	}
 	if unknown {
-		switch end := c.endOf(ctx, name, uint64(token)); {
+		switch end, unread := c.endOf(ctx, name, uint64(token)); {
 		case end == nil:
-			return ErrUnknownOutcome
+			return unknownEnd(unread)
 		case end.Kind == fsm.EventForced && end.Detail == reason: // by an earlier attempt
 			return nil
 		}

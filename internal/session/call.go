@@ -41,6 +41,17 @@ func (t *Table) Ask(ttl time.Duration, manual bool, w Waiter, now lease.Instant)
 	}
 }
 
+// Lost is the session of a call if the group has ended it, by the outcome of the call's command.
+func (c Call) Lost(out fsm.Outcome) []*Session { return lostBy(out, c.Session) }
+
+// lostBy is the session of a request if the group has ended it, by an outcome.
+func lostBy(out fsm.Outcome, s *Session) []*Session {
+	if _, state := out.Code.Left(); state == fsm.RequestSessionLost {
+		return []*Session{s}
+	}
+	return nil
+}
+
 // Answered takes the outcome of the call's command; unknown says that an earlier attempt may still
 // be carried out.
 func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {

@@ -93,6 +93,14 @@ func (d *Debt) Command() fsm.Command {
 	return nil
 }
 
+// Lost is the session of a debt if the group has ended it, by the outcome of Command.
+func (d *Debt) Lost(out fsm.Outcome) []*Session {
+	if len(d.rests) > 0 || d.close || len(d.withdraw) == 0 {
+		return nil
+	}
+	return lostBy(out, d.s)
+}
+
 // Paid takes the outcome of Command.
 func (d *Debt) Paid(out fsm.Outcome, now lease.Instant) {
 	switch {

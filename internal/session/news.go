@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/fsm"
 )
 
@@ -48,9 +50,26 @@ func (t *Table) Note(e *fsm.Event) {
 // missed: ask answers questions of that state, or of later ones. The call that opens a session may
 // not have its answer yet: what the state says of its request holds for it, too. It ends with the
 // first error of ask, and does no harm when it is called again.
-func (t *Table) Restore(ask func(fsm.QueryClaims) (fsm.ClaimsState, error)) error {
+func (t *Table) Restore(ask Ask) error { return t.compare(t.All(), ask) }
+
+// Ask asks the group about sessions.
+type Ask func(fsm.QueryClaims) (fsm.ClaimsState, error)
+
+// Explain finds out why the group has ended sessions. An answer says only that it has, and the news that
+// say why may come after the answer, or be lost with a replica. The sessions are valid no more from now
+// on. After an error of ask they end as if they had expired.
+func (t *Table) Explain(ask Ask, lost ...*Session) error {
+	lost = slices.DeleteFunc(lost, func(s *Session) bool { return s.groupCause.Load() != nil || s.Ended() != nil })
+	for _, s := range lost {
+		s.until.Store(int64(never))
+	}
+	return t.compare(lost, ask)
+}
+
+// compare compares sessions with a state.
+func (t *Table) compare(sessions []*Session, ask Ask) error {
 	why := ErrExpired
-	for _, parts := range t.parts() {
+	for _, parts := range divide(sessions) {
 		q := fsm.QueryClaims{Process: t.self, Sessions: make([]fsm.SessionClaims, len(parts))}
 		for i, p := range parts {
 			q.Sessions[i] = p.question()
@@ -75,8 +94,8 @@ type part struct {
 	more   bool // the next part is of this session, too
 }
 
-// parts are all sessions, divided among questions.
-func (t *Table) parts() (questions [][]part) {
+// divide divides sessions among questions.
+func divide(sessions []*Session) (questions [][]part) {
 	room := 0
 	add := func(p part) {
 		if room < 1+len(p.claims) {
@@ -86,7 +105,7 @@ func (t *Table) parts() (questions [][]part) {
 		questions[last] = append(questions[last], p)
 		room -= 1 + len(p.claims)
 	}
-	for _, s := range t.All() {
+	for _, s := range sessions {
 		claims := s.open()
 		for len(claims) >= fsm.QueryClaimsMax {
 			add(part{s, claims[:fsm.QueryClaimsMax-1], true})

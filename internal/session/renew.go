@@ -133,6 +133,21 @@ func (t *Table) Retiming(now lease.Instant, s *Session, ttl time.Duration) Keepa
 	return k
 }
 
+// Lost are the sessions of a keepalive that the group has ended, by its outcome.
+func (k Keepalive) Lost(out fsm.Outcome) []*Session {
+	var lost []*Session
+	for _, s := range k.sessions {
+		if out.Code != fsm.CodeFinished && k.lost(out, s) {
+			lost = append(lost, s)
+		}
+	}
+	return lost
+}
+
+func (k Keepalive) lost(out fsm.Outcome, s *Session) bool {
+	return out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number)
+}
+
 // Answered takes the outcome of a keepalive.
 func (t *Table) Answered(k Keepalive, out fsm.Outcome, now lease.Instant) {
 	t.Unanswered(k)
@@ -140,7 +155,7 @@ func (t *Table) Answered(k Keepalive, out fsm.Outcome, now lease.Instant) {
 		return
 	}
 	for _, s := range k.sessions {
-		if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {
+		if k.lost(out, s) {
 			t.Lose(s, ErrExpired)
 			continue
 		}

@@ -123,7 +123,7 @@ func sides() []mutant {
 		{"a call that gave up unheard leaves its session", "Call.GiveUp", "\t\ts.table.discard(s)\n", ``, "model own"},
 		{"a minimum hold counts from the release", "Grant.Rest", `g.minHold - time.Duration(now-g.since)`, `g.minHold - 0*time.Duration(now-g.since)`, "HowLongAPlace"},
 		{"a session stays in use after a rest", "Grant.left", "\tif g.mayRest() {\n\t\tg.session.unpin()\n\t}\n", ``, "model own"},
-		{"the outcome of a keepalive is not looked at", "Table.Answered", `if out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number) {`, `if out.Code != fsm.CodeOK {`, "model own"},
+		{"the outcome of a keepalive is not looked at", "Keepalive.lost", `out.Code != fsm.CodeOK || slices.Contains(out.Lost, s.id.Number)`, `out.Code != fsm.CodeOK`, "model own"},
 		{"the group may forget the lowest session", "Table.Renewal", `k.Command.Lowest = t.numbers.Lowest()`, `k.Command.Lowest = t.numbers.Lowest() + 1`, "model own"},
 		{"who waits is not told that its node was removed", "Table.Note", "fsm.ReasonSuperseded, fsm.ReasonRemoved, ", "fsm.ReasonSuperseded, ", "model own"},
 		{"a snapshot hides the end of a grant", "Table.restore", "\t\t\tt.revoke(s, number, ErrForced)\n", ``, "model own"},

@@ -186,6 +186,7 @@ func (c *call) attempt() {
 
 // answered is Cluster.proceed: what a call does with an outcome.
 func (c *call) answered(out fsm.Outcome, unknown bool) {
+	c.n.keeper.explain(c.ask.Lost(out)...)
 	next := c.ask.Answered(out, unknown, c.n.now())
 	c.asking = next == session.Take || next == session.Wait
 	c.n.keeper.attend()

@@ -88,11 +88,22 @@ func (k *keeper) keepalive(keepalive session.Keepalive) {
 // renewed takes the outcome of a keepalive, and looks at all leases that last longer by it.
 func (k *keeper) renewed(keepalive session.Keepalive, sent lease.Instant, out fsm.Outcome) {
 	k.confirmed(keepalive.Command, sent, out)
+	k.explain(keepalive.Lost(out)...)
 	k.table.Answered(keepalive, out, k.n.now())
 	k.attend()
 	for _, t := range k.n.tenures {
 		k.n.w.exclude(t)
 	}
+}
+
+// explain asks why the group has ended sessions.
+func (k *keeper) explain(lost ...*session.Session) {
+	if len(lost) == 0 {
+		return
+	}
+	_ = k.table.Explain(func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
+		return k.n.machine.Answer(q).(fsm.ClaimsState), nil
+	}, lost...)
 }
 
 // renew renews the session of a manual lease now, with this TTL, until the outcome is known or ctx
@@ -136,6 +147,7 @@ func (k *keeper) pay(d *session.Debt) {
 	switch {
 	case cmd != nil:
 		k.n.insist(nil, cmd, func(out fsm.Outcome, _, _ bool) {
+			k.explain(d.Lost(out)...)
 			d.Paid(out, k.n.now())
 			k.attend()
 			k.pay(d)

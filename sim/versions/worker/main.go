@@ -153,7 +153,10 @@ func (w *worker) locks(ctx context.Context, name string) {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), brief)
 		err = l.Release(within)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) { // of a fleet that restarts; the group has it all the same
+		switch {
+		case errors.Is(err, context.DeadlineExceeded): // of a fleet that restarts; the group has it all the same
+		case errors.Is(err, holdfast.ErrUnknownOutcome): // the answer was lost, and 16 others have had the lock since
+		default:
 			w.fault(ctx, "releasing "+name, err)
 		}
 	}
