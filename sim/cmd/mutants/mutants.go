@@ -48,6 +48,7 @@ func setsRestsOnce() []mutant {
 
 func sessions() []mutant {
 	return []mutant{
+		{"a recovered group goes on with the tokens of its source", "Machine.Recover", `max(m.counter, r.Counter)`, `m.counter`, "model own"},
 		{"an expiry by an older renewal counts", "Expire.apply", `if c.Renewed != s.renewed {`, `if c.Renewed > s.renewed {`, "model own"},
 		{"a session that ended opens again", "Machine.open", "\tcase m.used(n, id.Number):\n", "\tcase m.used(n, id.Number) && m.sessions.Len() > 1<<20:\n", "model own"},
 		{"a late keepalive renews", "Keep.apply", `case c.Seq > s.seq:`, `case c.Seq > 0:`, "model own"},

@@ -164,6 +164,7 @@ func (a *account) event(e *fsm.Event) {
 	case fsm.EventSessionEnded:
 		a.ended(e)
 	case fsm.EventGranted:
+		a.w.apart(e.Token)
 		if g := a.grants[e.Token]; g != nil {
 			g.names = append(g.names, e.Name)
 		} else {

@@ -139,6 +139,9 @@ func (w *world) schedule() {
 
 func (w *world) inject(f Fault, by int) {
 	n := w.nodes[f.Node]
+	if by > 0 && (f.Kind == Outage || f.Kind == Die || f.Kind == Cut) {
+		w.recoverEarly(n)
+	}
 	if f.Kind == Outage {
 		for _, n := range w.nodes {
 			w.ail(n, by)

@@ -35,6 +35,9 @@ func (w *world) heal() {
 	w.healed, w.healedAt, w.unserved = true, w.now, len(w.nodes) // nothing is finished before all are back
 	w.tell("all faults end")
 	w.record(history.Event{Kind: history.Over})
+	for _, n := range w.nodes { // each as the faults have left it
+		w.recoverEarly(n)
+	}
 	for i := range w.links {
 		w.links[i] = link{}
 	}

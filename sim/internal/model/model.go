@@ -11,6 +11,7 @@
 //	raft.go, entries.go  the model of Raft, with a membership that changes by one replica at a time
 //	pilot.go     carries out what the planner of the membership says, as internal/node does
 //	life.go      removal, the next life as a replica, disks that are opened elsewhere, operators
+//	recover.go   operators who recover the group too early
 //	reshape.go   the membership, deaths, leaves, and its invariants
 //	replica.go   applying the log, snapshots, restarts
 //	keeper.go, propose.go   what the root package does around fsm and internal/session, without its goroutines
@@ -76,6 +77,7 @@ type Stats struct {
 	LetGo      uint64 // nodes that it removed as they left
 	Void       uint64 // changes of the membership that came when it was another
 	Returned   uint64 // nodes that came back in another life as a replica, and caught up
+	Recovered  uint64 // states that an operator recovered while others lived
 	Died       uint64 // nodes that were gone for good with their disks
 	Replaced   uint64 // of these, those whose replicas were removed
 	Parted     uint64 // times that gossip and Raft were cut apart

@@ -151,6 +151,15 @@ func (p *Plan) Callers() int {
 
 func (p *Plan) longest() time.Duration { return slices.Max(p.TTLs) }
 
+// maxTTL is what Config.MaxTTL has to be for the plan.
+func (p *Plan) maxTTL() time.Duration {
+	longest := p.longest()
+	for i := range p.Calls {
+		longest = max(longest, p.Calls[i].Retime)
+	}
+	return longest
+}
+
 // longestRest is the longest time that a call's place may stay taken after it.
 func (p *Plan) longestRest() (d time.Duration) {
 	for i := range p.Calls {
