@@ -73,7 +73,9 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 //
 // A process of the node that still runs may not learn of it in time: then two holders rely on a
 // lock, and only the tokens keep the late writes of the first one out. RevokeNode may end grants
-// that the node acquires before the answer; later ones stay. For a node without grants, or one that
+// that the node acquires before the answer; later ones stay. None that it ends is current from the
+// answer on. Of a node with many they go some hundreds at a time: Inspect, Locks and Leader may name the
+// last of them a moment longer, and their locks are granted as they go. For a node without grants, or one that
 // the group does not know, RevokeNode returns nil; so does a second call. Errors: ErrInvalid, and
 // those of every call that asks the group.
 func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {

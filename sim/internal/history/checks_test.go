@@ -137,11 +137,15 @@ func TestReadsOfHoldersAreCurrent(t *testing.T) {
 	}
 	granted := events{ask(1, 0), grant(1, 0, 10), held(0, 10)}
 	released := join(granted, events{on(history.Release, 0, 10), on(history.Released, 0, 10)})
+	revoked := join(events{value("id", on(history.Opened, 0, 0))}, granted,
+		events{op(7, value("id", on(history.Revoke, 1, 0))), ok(op(7, value("id", on(history.Revoked, 1, 0))))}, look(4, 10))
+	accepted(t, "a grant of a revoked node may go late", script(join(revoked, who(5, 10), look(6))...))
 	for _, c := range []rejected{
 		{"no grant is forgotten", script(join(granted, who(5, 0), events{held(0, 10)})...)},
 		{"no grant is forgotten", script(join(granted, look(5), events{held(0, 10)})...)},
 		{"reads are current", script(join(released, who(5, 10))...)},
 		{"reads are current", script(join(released, look(5, 10))...)},
+		{"reads are current", script(join(revoked, look(5), who(6, 10))...)},
 		{"reads are current", script(join(granted, events{op(7, on(history.Force, 1, 10)), ok(op(7, on(history.Forced, 1, 10)))}, who(5, 10))...)},
 		{"reads are current", script(join(granted, events{ask(2, 1), grant(2, 1, 11)}, who(5, 10))...)},
 		{"reads are current", script(join(events{ask(1, 0), ask(2, 1), grant(2, 1, 11)}, who(5, 11), who(6, 10))...)},

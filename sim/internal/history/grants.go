@@ -17,6 +17,7 @@ type grant struct {
 	released    int    // index of Released; -1 if never
 	force       int    // index of Force or Revoke; -1 if never
 	forced      int    // index of Forced or Revoked, if it was; -1 if never
+	revoked     bool   // that is of Revoked
 	ended       int    // index of Ended; -1 if never
 	weighs      bool   // first and last are set
 }
@@ -81,7 +82,7 @@ func grants(h []Event) map[uint64]*grant {
 			}
 			for _, g := range revoking[e.Op] {
 				if e.OK {
-					g.forced = i
+					g.forced, g.revoked = i, true
 				}
 			}
 		case Ended:

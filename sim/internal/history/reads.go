@@ -39,9 +39,11 @@ func readings(h []Event) (all []reading) {
 
 // ReadsAreCurrent finds answers to who holds a lock that lack one who held it all the while, or
 // have one whose grant had ended when the question came, or that know less than an answer before
-// them.
+// them. What a node holds that an operator revokes goes a step at a time: a grant of it may be read until
+// an answer lacks it.
 func ReadsAreCurrent(h []Event, _ Bounds) (found []Violation) {
 	all := grants(h)
+	missed := make(map[uint64]int) // by token: the first answer that lacked a revoked grant
 	of := make(map[string][]*grant)
 	for _, g := range all {
 		if g.granted >= 0 {
@@ -58,9 +60,15 @@ func ReadsAreCurrent(h []Event, _ Bounds) (found []Violation) {
 				found = append(found, broken("no grant is forgotten", at, r.lock,
 					"tokens %v hold, was told on node %d, and that of token %d was valid still at %v", r.tokens, answer.Node, g.Token, h[g.last].At))
 			}
+			if _, known := missed[g.Token]; !known && g.revoked && g.forced < r.begun && !slices.Contains(r.tokens, g.Token) {
+				missed[g.Token] = r.at
+			}
 		}
 		for _, token := range r.tokens {
-			if why := outdated(all, of[r.lock], known[r.lock], token, r.begun); why != "" {
+			if gone, was := missed[token]; was && gone < r.begun {
+				found = append(found, broken("reads are current", at, r.lock,
+					"token %d holds, was told on node %d, although its node had been revoked and it was gone before", token, answer.Node))
+			} else if why := outdated(all, of[r.lock], known[r.lock], token, r.begun); why != "" {
 				found = append(found, broken("reads are current", at, r.lock,
 					"token %d holds, was told on node %d, although %s before", token, answer.Node, why))
 			}
@@ -74,8 +82,14 @@ func ReadsAreCurrent(h []Event, _ Bounds) (found []Violation) {
 
 // outdated says why a token cannot hold any more at an index, "" if it may.
 func outdated(all map[uint64]*grant, of []*grant, known []reading, token uint64, at int) string {
-	if g := all[token]; g != nil && g.over() >= 0 && g.over() < at {
-		return "it had been released or freed by force"
+	if g := all[token]; g != nil {
+		over := g.over()
+		if g.revoked {
+			over = g.released
+		}
+		if over >= 0 && over < at {
+			return "it had been released or freed by force"
+		}
 	}
 	for _, g := range of {
 		if g.exclusive() && g.granted < at && g.Token > token {
