@@ -75,6 +75,7 @@ func floor(path string) (int, bool) {
 		"internal/testkit":              46, // opens fleets, also simulated ones; nothing but tests imports it
 		"sim/internal/history":          10,
 		"sim/internal/relay":            15,
+		"sim/internal/hangdisk":         35, // of a data directory
 		"sim/cmd/chaos/internal/story":  43,
 		"sim/cmd/chaos/internal/report": 44,
 		"sim/internal/workload":         42, // callers of the root package

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,7 +22,10 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/process"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/sim/internal/relay"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // processVar makes the test binary run as one process of a fleet; its value is the process's
@@ -33,12 +37,15 @@ type processConfig struct {
 	Name, DataDir string
 	Join, Secrets []string
 	Bootstrap     int
-	Voters        int           // 0: as by default
-	Bind          string        // "": a port of the system's choice
-	ReplaceAfter  time.Duration // 0: as by default
-	MaxTTL        time.Duration // 0: the longest
-	Election      time.Duration // 0: as by default
-	Restore       string        // file with a backup
+	Voters        int                    // 0: as by default
+	Bind          string                 // "": a port of the system's choice
+	Advertise     string                 // "": what it listens at
+	Routes        map[string]relay.Route // nil: it reaches the others without a relay
+	ReplaceAfter  time.Duration          // 0: as by default
+	MaxTTL        time.Duration          // 0: the longest
+	Election      time.Duration          // 0: as by default
+	Restore       string                 // file with a backup
+	SnapshotEvery uint64                 // 0: as by default
 }
 
 // order is what a test asks of a process.
@@ -65,11 +72,19 @@ type answer struct {
 	Done     bool
 	Share    float64 // of the machine, that the process had
 	Info     holdfast.LockInfo
-	Status   struct {
-		RaftLeader       string
-		Voters, Standbys []string
-		LateMax          time.Duration
-	}
+	Listens  string // with Routes: where the relay finds it
+	Status   status
+}
+
+// status is a part of holdfast.Status.
+type status struct {
+	RaftLeader       string
+	Voters, Standbys []string
+	Sights           []holdfast.Replica // of the voters
+	Ready            bool
+	Waits            string
+	Illnesses        uint64
+	LateMax          time.Duration
 }
 
 // member is the main function of a process of the fleet. It ends with its standard input.
@@ -89,10 +104,15 @@ func member() int {
 		defer file.Close()
 		backup = file
 	}
-	c, err := holdfast.Open(context.Background(), holdfast.Config{
+	r := &remote{leases: make(map[string]*holdfast.Lease)}
+	env := simenv.Env{SnapshotEvery: cfg.SnapshotEvery, SnapshotKeep: cfg.SnapshotEvery / 8}
+	if cfg.Routes != nil {
+		env.Network = relay.Detour(transport.TCP(), cfg.Routes, func(addr string) { r.listens = addr })
+	}
+	c, err := holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Name:   cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
-		Voters: cfg.Voters, Bind: cfg.Bind, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: cmp.Or(cfg.MaxTTL, holdfast.TTLMax), Restore: backup,
+		Voters: cfg.Voters, Bind: cfg.Bind, Advertise: cfg.Advertise, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: cmp.Or(cfg.MaxTTL, holdfast.TTLMax), Restore: backup,
 		Timing: holdfast.Timing{Election: cfg.Election},
 	})
 	if err != nil {
@@ -100,16 +120,16 @@ func member() int {
 		return 1
 	}
 	defer c.Close()
-	// The others find this process's address in the file that all join through.
-	peers, err := os.OpenFile(cfg.Join[0][len("file+"):], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if file, ok := strings.CutPrefix(cfg.Join[0], "file+"); ok { // where the others find this process's address
+		peers, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Fprintln(peers, c.Addr())
+		peers.Close()
 	}
-	fmt.Fprintln(peers, c.Addr())
-	peers.Close()
-
-	r := &remote{c: c, leases: make(map[string]*holdfast.Lease)}
+	r.c = c
 	if err := process.Serve(os.Stdin, os.Stdout, r.do); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -117,11 +137,19 @@ func member() int {
 	return 0
 }
 
+func statusOf(s holdfast.Status) status {
+	return status{
+		RaftLeader: s.RaftLeader, Voters: testkit.IDs(s.Voters), Standbys: testkit.IDs(s.Standbys), Sights: s.Voters,
+		Ready: s.Ready, Waits: s.Waits, Illnesses: s.Metrics.Illnesses, LateMax: highest(s.Metrics.Expiries),
+	}
+}
+
 // remote carries out orders.
 type remote struct {
-	c      *holdfast.Cluster
-	mu     sync.Mutex
-	leases map[string]*holdfast.Lease
+	c       *holdfast.Cluster
+	listens string
+	mu      sync.Mutex
+	leases  map[string]*holdfast.Lease
 }
 
 func (r *remote) lease(name string) *holdfast.Lease {
@@ -133,7 +161,7 @@ func (r *remote) lease(name string) *holdfast.Lease {
 func (r *remote) do(o order) (a answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
 	defer cancel()
-	a.Node, a.Addr = r.c.ID(), r.c.Addr()
+	a.Node, a.Addr, a.Listens = r.c.ID(), r.c.Addr(), r.listens
 	var err error
 	switch o.Op {
 	case "ready":
@@ -157,12 +185,9 @@ func (r *remote) do(o order) (a answer) {
 		default:
 		}
 	case "turn": // with a lock: taken, used for a moment, and given back
-		var l *holdfast.Lease
-		if l, err = r.c.Acquire(ctx, o.Name, holdfast.WithTTL(o.TTL)); err == nil {
-			a.Token = l.Token()
-			<-time.After(20 * time.Millisecond) // real time: the work under the lock
-			err = l.Release(ctx)
-		}
+		a.Token, err = r.turn(ctx, o)
+	case "load": // for a while, with 64 callers, each on its lock
+		err = r.load(o)
 	case "backup": // into the file of that name
 		var file *os.File
 		if file, err = os.Create(o.Name); err == nil {
@@ -185,9 +210,7 @@ func (r *remote) do(o order) (a answer) {
 		case <-ctx.Done():
 		}
 	case "status":
-		s := r.c.Status()
-		a.Status.RaftLeader, a.Status.Voters, a.Status.Standbys = s.RaftLeader, testkit.IDs(s.Voters), testkit.IDs(s.Standbys)
-		a.Status.LateMax = highest(s.Metrics.Expiries)
+		a.Status = statusOf(r.c.Status())
 	default:
 		a.Share, err = strain(ctx, o)
 	}
@@ -201,6 +224,32 @@ func (r *remote) do(o order) (a answer) {
 	return a
 }
 
+func (r *remote) turn(ctx context.Context, o order) (holdfast.Token, error) {
+	l, err := r.c.Acquire(ctx, o.Name, holdfast.WithTTL(o.TTL))
+	if err != nil {
+		return 0, err
+	}
+	<-time.After(20 * time.Millisecond) // real time: the work under the lock
+	return l.Token(), l.Release(ctx)
+}
+
+func (r *remote) load(o order) error {
+	ctx, cancel := context.WithTimeout(context.Background(), o.TTL)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if l, err := r.c.Acquire(ctx, fmt.Sprint(o.Name, i)); err == nil {
+					_ = l.Release(ctx)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return nil
+}
+
 // proc is a process of the fleet, as the test sees it.
 type proc struct {
 	t       *testing.T
@@ -211,6 +260,16 @@ type proc struct {
 
 // procs starts n processes with data directories that join through one file.
 func procs(t *testing.T, n int, change ...func(*processConfig)) []*proc {
+	t.Helper()
+	list := begun(t, n, change...)
+	for _, p := range list {
+		p.ready()
+	}
+	return list
+}
+
+// begun is procs without the wait until they are ready.
+func begun(t *testing.T, n int, change ...func(*processConfig)) []*proc {
 	t.Helper()
 	dir := t.TempDir()
 	list := make([]*proc, n)
@@ -224,9 +283,6 @@ func procs(t *testing.T, n int, change ...func(*processConfig)) []*proc {
 		}
 		list[i] = &proc{t: t, cfg: cfg}
 		list[i].start()
-	}
-	for _, p := range list {
-		p.ready()
 	}
 	return list
 }

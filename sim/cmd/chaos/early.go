@@ -136,11 +136,11 @@ func (f *fleet) startRecovered(from *slot, dir string) (*child.Process, error) {
 func (p *process) recovered() (err error) {
 	secrets := p.plan.Secrets
 	if _, err = holdfast.Recover(context.Background(), holdfast.RecoverConfig{
-		DataDir: p.plan.Data, AllStopped: true, Unseen: true, Cluster: "chaos", Secrets: secrets,
+		DataDir: p.plan.Data, AllStopped: true, Unseen: true, Cluster: fleetName, Secrets: secrets,
 	}); err != nil {
 		return err
 	}
-	p.c, err = holdfast.Open(context.Background(), holdfast.Config{Cluster: "chaos", DataDir: p.plan.Data, Secrets: secrets, TTL: p.plan.TTL, MaxTTL: max(p.plan.TTL, p.plan.Long)})
+	p.c, err = holdfast.Open(context.Background(), holdfast.Config{Cluster: fleetName, DataDir: p.plan.Data, Secrets: secrets, TTL: p.plan.TTL, MaxTTL: max(p.plan.TTL, p.plan.Long)})
 	if err != nil {
 		return err
 	}

@@ -125,8 +125,9 @@ func (x *nemesis) kinds() []faultKind[func(context.Context)] {
 			faultKind[func(context.Context)]{"stop client", 5, func(ctx context.Context) { x.one(ctx, "stop client", x.client(), x.stop) }},
 			faultKind[func(context.Context)]{"restart client", 3, func(ctx context.Context) { x.one(ctx, "restart client", x.client(), x.restart) }})
 	}
-	if !x.f.run.Diskless { // what it does ends a group that has no disks
-		all = append(all, faultKind[func(context.Context)]{"kill all", 4, x.killAll},
+	if !x.f.run.Diskless { // what it does ends a group that has no disks, or needs one
+		all = append(all, faultKind[func(context.Context)]{"hang", 8, func(ctx context.Context) { x.one(ctx, "hang", x.victim(), x.hang) }},
+			faultKind[func(context.Context)]{"kill all", 4, x.killAll},
 			faultKind[func(context.Context)]{"down", 4, x.down}, faultKind[func(context.Context)]{"move", 10, x.move})
 	}
 	if len(x.disks) > 0 {
@@ -269,6 +270,13 @@ func (x *nemesis) stop(ctx context.Context, s *slot) {
 	s.signal(syscall.SIGSTOP)
 	wait(ctx, x.lasts())
 	s.signal(syscall.SIGCONT)
+}
+
+// hang has the disk of a node stand still, while its process and its connections live.
+func (x *nemesis) hang(ctx context.Context, s *slot) {
+	s.order(orderHang)
+	wait(ctx, 2*x.lasts())
+	s.order(orderGoOn)
 }
 
 func (x *nemesis) restart(ctx context.Context, s *slot) {

@@ -39,7 +39,7 @@ func TestEveryKindOfFaultIsChosenSoonerOrLater(t *testing.T) {
 		seen[choose(r, (&networkNemesis{}).kinds()).name] = true
 	}
 	for _, name := range []string{
-		"kill", "kill all", "stop", "stop holder", "restart", "roll", "wipe", "leave", "full disk",
+		"kill", "kill all", "stop", "stop holder", "restart", "roll", "wipe", "leave", "full disk", "hang",
 		"replace", "reimage", "batch", "leave several", "scale", "down", "move", "revoke", "revoke living",
 		"partition", "isolate", "deaf", "mute", "reset", "storm", "no gossip", "no raft", "siege",
 	} {
@@ -53,7 +53,7 @@ func TestNothingEndsAFleetWithoutDisksAtOnce(t *testing.T) {
 	t.Parallel()
 	x := &nemesis{f: &fleet{run: story.Run{Diskless: true}}}
 	for _, d := range x.kinds() {
-		if slices.Contains([]string{"kill all", "down", "full disk", "move"}, d.name) {
+		if slices.Contains([]string{"kill all", "down", "full disk", "move", "hang"}, d.name) {
 			t.Errorf("%s is done to a fleet without disks: no majority of the voters would live", d.name)
 		}
 	}

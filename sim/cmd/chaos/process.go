@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
+	"github.com/holdfast-go/holdfast/sim/internal/hangdisk"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 	"github.com/holdfast-go/holdfast/sim/internal/relay"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
@@ -37,6 +39,8 @@ const (
 	leaveLimit  = 15 * time.Second
 )
 
+const fleetName = "chaos"
+
 // Orders to a process, each a line on its standard input. The end of the input is orderClose.
 const (
 	orderRest   = "rest"   // the callers of locks finish
@@ -46,6 +50,8 @@ const (
 	orderLeave  = "leave"  // leave the group, and end
 	orderClose  = "close"  // close, and end
 	orderRevoke = "revoke" // and the id of a node: free all that it holds
+	orderHang   = "hang"   // from now on the disk writes nothing
+	orderGoOn   = "go on"  // the disk writes again
 	orderWrite  = "write"  // to the guarded ledger, once; story.LateWrite answers
 )
 
@@ -68,6 +74,7 @@ type plan struct {
 type process struct {
 	plan     plan
 	c        *holdfast.Cluster
+	disk     *hangdisk.Disk // nil: the node has none
 	resource *resource
 
 	users *workload.Node
@@ -115,9 +122,13 @@ func (p *process) run() error {
 	network := relay.Detour(transport.TCP(), p.plan.Routes, func(addr string) {
 		p.note(listening + addr)
 	})
-	ctx := simenv.With(context.Background(), simenv.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8})
-	c, err := holdfast.Open(ctx, holdfast.Config{
-		Cluster: "chaos", ClientOnly: p.plan.Client, Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
+	env := simenv.Env{Network: network, SnapshotEvery: p.plan.SnapshotEvery, SnapshotKeep: p.plan.SnapshotEvery / 8}
+	if dir, err := datadir.Open(p.plan.Data, fleetName); err == nil { // else the node says why
+		on := hangdisk.Wrap(dir)
+		env.Dir, p.disk = on, on.Disk
+	}
+	c, err := holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
+		Cluster: fleetName, ClientOnly: p.plan.Client, Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Replicas: p.plan.Replicas, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
 		ReplaceAfter: p.plan.Replace, MaxTTL: max(p.plan.TTL, p.plan.Long),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
@@ -176,6 +187,8 @@ func (p *process) obey() bool {
 					p.note(story.Settled)
 				}
 			}()
+		case orderHang, orderGoOn:
+			p.hang(lines.Text() == orderHang)
 		case orderWrite:
 			go p.writeLate()
 		case orderLeave:
@@ -189,6 +202,17 @@ func (p *process) obey() bool {
 		}
 	}
 	return false
+}
+
+// hang has the disk write nothing until it shall go on, as storage that stalls does.
+func (p *process) hang(on bool) {
+	switch {
+	case p.disk == nil:
+	case on:
+		p.disk.Hang()
+	default:
+		p.disk.Resume()
+	}
 }
 
 func (p *process) pulse(stop <-chan struct{}) {

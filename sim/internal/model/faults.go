@@ -36,7 +36,7 @@ const (
 	Die                       // it is gone with its disk, for good, unless the group could not bear that
 	Depart                    // it leaves for good; if it is not let go in time, it comes back
 	Hush                      // its gossip is cut, and Raft not
-	Isolate                   // Raft is cut, and its gossip not
+	Isolate                   // Raft is cut, and its gossip not; so is a node whose disk hangs, as the engine sends nothing before it is written
 	faultsEnd
 )
 
