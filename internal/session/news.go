@@ -143,6 +143,9 @@ func (t *Table) restore(p part, state fsm.SessionState, why error) error {
 			}
 		case c.End != nil && c.End.Kind == fsm.EventForced:
 			t.revoke(s, number, forced(c.End.Detail))
+			if c.End.Reason == fsm.ReasonRevoked { // also of what this session was granted after the question
+				why = causeOf(c.End.Reason, c.End.Detail)
+			}
 		case c.State == fsm.RequestFinished: // nobody else ends a grant of a session that lives
 			t.revoke(s, number, ErrForced)
 		case c.End != nil:
