@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"iter"
 	"log/slog"
 	"testing"
 	"time"
@@ -116,4 +117,26 @@ func eventually(t testing.TB, c *holdfast.Cluster, what string, ok func() bool) 
 func polled(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	testkit.Polled(t, what, ok)
+}
+
+// whole reads a list to its end. A replica that is killed takes the state along that it was read from: the
+// list ends with ErrNoQuorum, and is read anew.
+func whole[T any](t testing.TB, list func() iter.Seq2[T, error]) []T {
+	t.Helper()
+	for {
+		var all []T
+		var failed error
+		for item, err := range list() {
+			if failed = err; err != nil {
+				break
+			}
+			all = append(all, item)
+		}
+		if failed == nil {
+			return all
+		}
+		if under(t) != onMortal || !errors.Is(failed, holdfast.ErrNoQuorum) {
+			t.Fatal(failed)
+		}
+	}
 }

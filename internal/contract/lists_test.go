@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"testing"
 	"time"
 
@@ -25,19 +26,13 @@ func TestListsHaveEveryOnceKeyAndEverySession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []holdfast.OnceKey
-	for k, err := range c.OnceKeys(ctx, "jobs/") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, k)
-	}
+	list := whole(t, func() iter.Seq2[holdfast.OnceKey, error] { return c.OnceKeys(ctx, "jobs/") })
 	if len(list) != keys+1 || list[7].Key != "jobs/0007" || !list[7].Finished || list[8].Key != "jobs/0007b" || list[8].Finished ||
 		list[8].Token != run.Lease().Token() || list[keys].Key != fmt.Sprintf("jobs/%04d", keys-1) || list[8].By.NodeID != c.ID() {
 		t.Errorf("%d keys, with %+v", len(list), list[min(7, len(list)):min(9, len(list))])
 	}
-	for k, err := range c.OnceKeys(ctx, "other/") {
-		t.Errorf("a key of another prefix: %+v, %v", k, err)
+	if others := whole(t, func() iter.Seq2[holdfast.OnceKey, error] { return c.OnceKeys(ctx, "other/") }); len(others) > 0 {
+		t.Errorf("keys of another prefix: %+v", others)
 	}
 
 	get(t, c, "a")
@@ -46,11 +41,14 @@ func TestListsHaveEveryOnceKeyAndEverySession(t *testing.T) {
 	waiting, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { _, _ = c.Acquire(waiting, "a") }()
-	polled(t, "the call to wait", func() bool { return c.Status().Waiting == 1 })
+	polled(t, "the call to wait", func() bool { // in the queue: Status.Waiting counts it before that
+		info, err := c.Inspect(ctx, "a")
+		return err == nil && len(info.Waiters) == 1
+	})
 	byTTL := make(map[time.Duration]holdfast.Session)
-	for s, err := range c.Sessions(ctx) {
-		if err != nil || s.NodeID != c.ID() {
-			t.Fatalf("%+v, %v", s, err)
+	for _, s := range whole(t, func() iter.Seq2[holdfast.Session, error] { return c.Sessions(ctx) }) {
+		if s.NodeID != c.ID() {
+			t.Fatalf("%+v", s)
 		}
 		byTTL[s.TTL] = s
 	}

@@ -39,6 +39,7 @@ func (r *Replica) Die(at func(call any) (before, after bool)) {
 // deaths are those of a replica.
 type deaths struct {
 	dying sync.Mutex // held while it is killed
+	ended bool       // the replica is killed no more; under dying
 
 	mu    sync.Mutex
 	at    func(call any) (before, after bool)
@@ -65,6 +66,7 @@ func (d *deaths) end() {
 	d.mu.Unlock()
 	d.dying.Lock() // of the last
 	defer d.dying.Unlock()
+	d.ended = true // a call that is to kill it may not have come to that yet
 }
 
 // Deaths is how often the replica was killed.
@@ -78,6 +80,9 @@ func (r *Replica) Deaths() int {
 func (r *Replica) die() {
 	r.deaths.dying.Lock()
 	defer r.deaths.dying.Unlock()
+	if r.deaths.ended {
+		return
+	}
 	next := addrs()[0]
 	if r.Addr == next {
 		next = addrs()[1]
