@@ -56,8 +56,8 @@ func TestASeedThatForgotGivesItsSecondGroupUpAndJoinsTheFirst(t *testing.T) {
 	seedThatForgot(t, 4)
 }
 
-// The first group has all replicas that it shall have: the seed is a client of it.
-func TestASeedThatForgotBecomesAClientOfAGroupThatIsFull(t *testing.T) {
+// The first group has all replicas that it shall have, but for that of the seed.
+func TestASeedThatForgotJoinsAGroupThatIsFull(t *testing.T) {
 	t.Parallel()
 	seedThatForgot(t, 7)
 }
@@ -82,10 +82,14 @@ func seedThatForgot(t *testing.T, nodes int) {
 		first := testkit.Get(t, fleet[0].Cluster(), "lock", holdfast.WithTTL(time.Hour))
 		seed.Kill()
 		seed.Wipe()
+		for _, n := range fleet { // nobody can tell it of the others yet
+			s.Partition([]int{0}, []int{n.Index()})
+		}
 		c := seed.Open()
 		id := c.ID()
-		seed.Ready() // nobody can tell it of the others yet
+		seed.Ready()
 		second := testkit.Get(t, c, "lock", holdfast.WithTTL(time.Hour))
+		s.Heal()
 		waits := make(chan *holdfast.Lease, 1)
 		go func() {
 			l, err := c.Acquire(testkit.Until(time.Hour), "lock")
@@ -96,7 +100,8 @@ func seedThatForgot(t *testing.T, nodes int) {
 		}()
 		t.Logf("it went over after %v", goesOver(t, seed, group))
 		gaveUp(t, second)
-		if role := c.Status().Role; nodes > 5 && role != holdfast.RoleClient {
+		// An heir that has its former place already leaves room for one more standby, which it may be.
+		if role := c.Status().Role; nodes > 5 && role != holdfast.RoleClient && role != holdfast.RoleStandby {
 			t.Errorf("the seed is a %v", role)
 		}
 		if c.ID() != id || c.Err() != nil {
