@@ -76,16 +76,15 @@ func wired(t *testing.T, n int) (*relay.Relay, []*proc) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	name := func(i int) string { return fmt.Sprintf("127.77.0.%d:7643", i+1) } // nothing is bound there
 	next := 0
 	list := begun(t, n, func(cfg *processConfig) {
 		i := next
 		next++
-		cfg.Advertise, cfg.Join, cfg.Routes = name(i), nil, make(map[string]relay.Route)
+		cfg.Advertise, cfg.Join, cfg.Routes = relay.Advertised(i), nil, make(map[string]relay.Route)
 		for j := range n {
 			if j != i {
-				cfg.Join = append(cfg.Join, name(j))
-				cfg.Routes[name(j)] = r.Route(i, j)
+				cfg.Join = append(cfg.Join, relay.Advertised(j))
+				cfg.Routes[relay.Advertised(j)] = r.Route(i, j)
 			}
 		}
 	})

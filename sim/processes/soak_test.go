@@ -5,7 +5,6 @@ package processes_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,19 +14,6 @@ import (
 // soakVar is for how long TestAHealthyProcessIsWellAgainAfterEachStrain does each of its parts, as "2m". The
 // default is for everyday runs, and too short for figures.
 const soakVar = "HOLDFAST_SOAK"
-
-func soakTime(t *testing.T) time.Duration {
-	t.Helper()
-	s := os.Getenv(soakVar)
-	if s == "" {
-		return 2 * time.Second
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
 
 // stopped has a process stand still for a while.
 func (p *proc) stopped(d time.Duration) {
@@ -41,7 +27,7 @@ func (p *proc) stopped(d time.Duration) {
 // do to them, at full load and with snapshots all the time. The log has how often a node called itself ill.
 func TestAHealthyProcessIsWellAgainAfterEachStrain(t *testing.T) {
 	t.Parallel()
-	each := soakTime(t)
+	each := spanOf(t, soakVar, "", 2*time.Second)
 	list := procs(t, 3, func(cfg *processConfig) { cfg.SnapshotEvery = 500 })
 	stop := make(chan struct{})
 	var load sync.WaitGroup

@@ -20,16 +20,21 @@ import (
 // default is for everyday runs; 30 is what is promised.
 const strainVar = "HOLDFAST_TEST_STRAIN"
 
-func strainTime(t *testing.T) time.Duration {
+func strainTime(t *testing.T) time.Duration { return spanOf(t, strainVar, "s", 6*time.Second) }
+
+// spanOf is what an environment variable says, a number of units or a duration without one, or else
+// everyday.
+func spanOf(t *testing.T, variable, unit string, everyday time.Duration) time.Duration {
 	t.Helper()
-	if s := os.Getenv(strainVar); s != "" {
-		d, err := time.ParseDuration(s + "s")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
+	s := os.Getenv(variable)
+	if s == "" {
+		return everyday
 	}
-	return 6 * time.Second
+	d, err := time.ParseDuration(s + unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // strain makes the process that runs it short of something for a while. It carries out orders of

@@ -136,8 +136,6 @@ func (f *fleet) seen(ctx context.Context, mark int, fits func(story.Line) bool) 
 	return found, ok
 }
 
-func advertised(i int) string { return fmt.Sprintf("127.77.0.%d:7643", i+1) } // nothing is bound there
-
 // leader returns the raft leader, as most of the processes see it; -1 if they do not agree.
 func (f *fleet) leader() int {
 	f.mu.Lock()

@@ -48,7 +48,7 @@ func (s *slot) plan() plan {
 		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, Replicas: f.run.Replicas, SnapshotEvery: f.run.SnapshotEvery,
 		Long: f.run.Long, Replace: f.run.ReplaceAfter,
 		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Resource: filepath.Join(f.dir, resourceDir),
-		Advertise: advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
+		Advertise: relay.Advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
 		Routes: make(map[string]relay.Route),
 	}
 	p.Client, p.Crowded = s.client, f.run.Clients > 0 || f.run.Bounded()
@@ -57,8 +57,8 @@ func (s *slot) plan() plan {
 	}
 	for j, other := range f.slots {
 		if j != s.i && !other.client {
-			p.Join = append(p.Join, advertised(j))
-			p.Routes[advertised(j)] = f.relay.Route(s.i, j)
+			p.Join = append(p.Join, relay.Advertised(j))
+			p.Routes[relay.Advertised(j)] = f.relay.Route(s.i, j)
 		}
 	}
 	return p

@@ -22,6 +22,8 @@ type account struct {
 	rests    map[fsm.Grant]place  // that last
 	keys     map[string]*finished // Once keys that are remembered
 	promises []promise
+	highest  uint64 // token that was granted
+	ceiling  uint64 // the lowest counter of a group that was recovered beside this one; 0: none was
 }
 
 type accountSession struct {
@@ -64,6 +66,22 @@ func (a *account) init(w *world) {
 	*a = account{
 		w: w, sessions: make(map[fsm.SessionID]*accountSession), grants: make(map[uint64]*grantee),
 		rests: make(map[fsm.Grant]place), keys: make(map[string]*finished),
+	}
+}
+
+// recovered takes the counter of a group that an operator has recovered beside this one.
+func (a *account) recovered(counter uint64) {
+	if a.ceiling == 0 || counter < a.ceiling {
+		a.ceiling = counter
+	}
+	a.apart()
+}
+
+// apart judges that all tokens of this group, those granted later among them, are below those of any
+// recovered one.
+func (a *account) apart() {
+	if a.ceiling != 0 && a.highest > a.ceiling {
+		a.w.broken("tokens rise through a recovery", "a group is recovered above %d, and this one has granted %d", a.ceiling, a.highest)
 	}
 }
 
@@ -164,7 +182,8 @@ func (a *account) event(e *fsm.Event) {
 	case fsm.EventSessionEnded:
 		a.ended(e)
 	case fsm.EventGranted:
-		a.w.apart(e.Token)
+		a.highest = max(a.highest, e.Token)
+		a.apart()
 		if g := a.grants[e.Token]; g != nil {
 			g.names = append(g.names, e.Name)
 		} else {

@@ -101,9 +101,17 @@ func (k *keeper) explain(lost ...*session.Session) {
 	if len(lost) == 0 {
 		return
 	}
-	_ = k.table.Explain(func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
-		return k.n.machine.Answer(q).(fsm.ClaimsState), nil
-	}, lost...)
+	if err := k.table.Explain(claimsOf(k.n.machine), lost...); err != nil {
+		panic(err)
+	}
+}
+
+// claimsOf asks a state, which answers always.
+func claimsOf(m *fsm.Machine) session.Ask {
+	return func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
+		answer, _ := q.Read(m.Answer(q))
+		return answer, nil
+	}
 }
 
 // renew renews the session of a manual lease now, with this TTL, until the outcome is known or ctx
@@ -177,12 +185,8 @@ func (k *keeper) note(events []fsm.Event) {
 }
 
 func (k *keeper) restore(m *fsm.Machine) {
-	err := k.table.Restore(func(q fsm.QueryClaims) (fsm.ClaimsState, error) {
-		answer, _ := q.Read(m.Answer(q))
-		return answer, nil
-	})
-	if err != nil {
-		panic(err) // the state of this process answers always
+	if err := k.table.Restore(claimsOf(m)); err != nil {
+		panic(err)
 	}
 	k.attend()
 	k.n.told()

@@ -37,25 +37,25 @@ type node struct {
 	wellSince   time.Duration
 
 	// The process: begins anew with every start.
-	life      uint64 // counts processes
-	paused    bool
-	pauses    int      // faults that pause it
-	held      []func() // what happens when it goes on
-	machine   *fsm.Machine
-	applied   uint64
-	lastWrite time.Duration // when it applied the last entry
-	members   *config       // as applied
-	known     uint64        // the last command that its process was told of
-	leaving   bool          // it goes on as a replica alone
-	since     time.Duration // it leaves
-	sights    []sight
-	pilot     pilot
-	lagging   bool
-	joined    bool // the group has heard its Hello
-	arrived   []func()
-	pending   map[uint64]*attempt
-	queue     batch.Queue[*insistence]
-	changed   []pause // that a change of the raft leader ends
+	life    uint64 // counts processes
+	paused  bool
+	pauses  int      // faults that pause it
+	held    []func() // what happens when it goes on
+	machine *fsm.Machine
+	applied uint64
+	wrote   time.Duration // when it applied the last entry
+	members *config       // as applied
+	known   uint64        // the last command that its process was told of
+	leaving bool          // it goes on as a replica alone
+	since   time.Duration // it leaves
+	sights  []sight
+	pilot   pilot
+	lagging bool
+	joined  bool // the group has heard its Hello
+	arrived []func()
+	pending map[uint64]*attempt
+	queue   batch.Queue[*insistence]
+	changed []pause // that a change of the raft leader ends
 
 	timing  time.Duration // since when it has timed all that there is
 	times   *expiry.Table

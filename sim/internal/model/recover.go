@@ -23,7 +23,7 @@ func (w *world) recoverEarly(n *node) {
 	}
 	w.stats.Recovered++
 	m := n.machine.Fork()
-	counter := was.Counter + fsm.TokensIn(w.now-n.lastWrite+clockSlack)
+	counter := was.Counter + fsm.TokensIn(w.now-n.wrote+clockSlack)
 	if err := m.Recover(fsm.Recovery{Cluster: [16]byte{2}, Counter: counter}); err != nil {
 		w.broken("every state can be recovered", "node %d: %v", n.i, err)
 		return
@@ -33,12 +33,7 @@ func (w *world) recoverEarly(n *node) {
 	if m = w.reread(m); m == nil {
 		return
 	}
-	for token := range w.account.grants {
-		if token > counter {
-			w.broken("tokens rise through a recovery", "node %d is recovered above %d, and the group has granted %d", n.i, counter, token)
-		}
-	}
-	w.recovered = append(w.recovered, counter)
+	w.account.recovered(counter)
 	w.regrants(m, counter)
 }
 
@@ -121,15 +116,6 @@ func (w *world) regrants(m *fsm.Machine, counter uint64) {
 			w.broken("tokens rise through a recovery", "%q: the recovered group grants %d, at most %d", name, out.Token, counter)
 		case out.Code != fsm.CodeGranted && !rest && !(once && finished):
 			w.broken("a recovered group grants every lock", "%q: %v", name, out)
-		}
-	}
-}
-
-// apart judges a token that the former group grants after a recovery.
-func (w *world) apart(token uint64) {
-	for _, counter := range w.recovered {
-		if token > counter {
-			w.broken("tokens of the former group stay below those of a recovered one", "%d is above %d", token, counter)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (r *raft) applyNow() {
 func (r *raft) applyEntry(index uint64, e entry) {
 	w, n := r.w, r.node
 	w.stats.Applied++
-	n.lastWrite = w.now
+	n.wrote = w.now
 	var out fsm.Outcome
 	var events []fsm.Event
 	before := n.machine

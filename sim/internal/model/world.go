@@ -16,26 +16,25 @@ const stepsMax = 2_000_000
 
 // world is one run: everything happens on one goroutine, in the order of true time.
 type world struct {
-	plan      Plan
-	now       time.Duration // true time
-	queue     timetable
-	seq       uint64
-	nodes     []*node
-	ousted    []*node                   // processes whose disk was opened elsewhere
-	places    map[fsm.Process]fsm.Place // where each runs, or ran
-	links     []link                    // from*nodes + to
-	founders  *config                   // the membership before the first entry
-	group     *config                   // the membership as applied first
-	heardOf   []time.Duration           // by node: when the log last said that its replica is silent no more
-	answered  []time.Duration           // by node: when its replica last answered a raft leader, or was one
-	calm      time.Duration             // when a node died for good, or went on after a pause
-	died      time.Duration             // when one died for good
-	account   account
-	recovered []uint64 // tokens above which operators recovered the group, beside the one that goes on
-	fail      *Violation
-	stats     Stats
-	digest    uint64
-	trace     *trace
+	plan     Plan
+	now      time.Duration // true time
+	queue    timetable
+	seq      uint64
+	nodes    []*node
+	ousted   []*node                   // processes whose disk was opened elsewhere
+	places   map[fsm.Process]fsm.Place // where each runs, or ran
+	links    []link                    // from*nodes + to
+	founders *config                   // the membership before the first entry
+	group    *config                   // the membership as applied first
+	heardOf  []time.Duration           // by node: when the log last said that its replica is silent no more
+	answered []time.Duration           // by node: when its replica last answered a raft leader, or was one
+	calm     time.Duration             // when a node died for good, or went on after a pause
+	died     time.Duration             // when one died for good
+	account  account
+	fail     *Violation
+	stats    Stats
+	digest   uint64
+	trace    *trace
 
 	healed      bool // the faults are over
 	healedAt    time.Duration

@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
+// Advertised is the address that process i of a fleet behind a relay advertises: nothing is bound there.
+func Advertised(i int) string { return fmt.Sprintf("127.77.0.%d:7643", i+1) }
+
 // Detour is the network of one process of the fleet: what it sends to one of the addresses in
 // routes goes to the relay's port for it and its kind instead, and nothing can be sent to any other
 // address. bound is told the real address that the process listens at, for Relay.Serve; it may be
