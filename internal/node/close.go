@@ -212,8 +212,8 @@ func (n *Node) depart(ctx context.Context) error {
 func (n *Node) waitOut(ctx context.Context, group *consensus.Group, closing <-chan struct{}) (out bool, err error) {
 	ticker := time.NewTicker(leavePause)
 	defer ticker.Stop()
-	pause := ticker.C
 	for n.member(group) {
+		pause := ticker.C
 		alone := !n.othersStay(group)
 		if alone { // the other leaving nodes look for it, too: a majority must stay until all have seen it
 			pause = time.After(2 * n.cfg.Election)
@@ -225,7 +225,7 @@ func (n *Node) waitOut(ctx context.Context, group *consensus.Group, closing <-ch
 		case <-closing:
 			return false, n.Stopped()
 		}
-		if alone {
+		if alone && !n.othersStay(group) { // one may have come meanwhile: a client that the node had not heard of
 			return !n.member(group), nil // the group may have removed it meanwhile
 		}
 	}
