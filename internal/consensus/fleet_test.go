@@ -248,6 +248,37 @@ func TestTransferMovesRaftLeadership(t *testing.T) {
 	})
 }
 
+func TestANominatedVoterLeadsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		old := leaderOf(t, group)
+		next := others(group, old)[0]
+		for _, wrong := range []struct {
+			by   *replica
+			node string
+		}{{old, old.node}, {old, nodeID(9)}, {next, old.node}} {
+			if err := wrong.by.Nominate(t.Context(), wrong.node); !errors.Is(err, ErrNotProposed) {
+				t.Errorf("%s nominated %s: %v", wrong.by.node, wrong.node, err)
+			}
+		}
+		old.greet(t)
+		_, term, _ := old.RaftLeader()
+		from := time.Now()
+		if err := old.Nominate(t.Context(), next.node); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(from); took > old.cfg.Election {
+			t.Errorf("it took %v", took)
+		}
+		if leader, now, _ := old.RaftLeader(); leader != next.node || now != term+1 {
+			t.Errorf("%q leads in term %d; %q was nominated in term %d", leader, now, next.node, term)
+		}
+	})
+}
+
 // slow is a replica that carries out no commands before a channel is closed, if there is one.
 type slow struct {
 	Observer

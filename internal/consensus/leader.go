@@ -120,6 +120,24 @@ func (g *Group) Transfer(ctx context.Context, node string) error {
 	}
 }
 
+// Nominate ends the term of this raft leader where no voter has its whole log: another voter campaigns, and
+// those vote for it that have no more of the log than it has. Transfer would wait for entries that the
+// network loses. What this raft leader has not committed may be lost, as when it dies. It returns after an
+// election timeout at the latest, and the successor may not be known by then.
+//
+// Errors: ErrNotProposed (no such voter, or this is not the raft leader), and those of the network.
+func (g *Group) Nominate(ctx context.Context, node string) error {
+	members := g.Members()
+	replica, _ := members.Replica(node)
+	leader, _ := g.leaders.now()
+	if members.Voters[replica] == "" || leader.replica != g.cfg.Replica || replica == g.cfg.Replica {
+		return fmt.Errorf("%w: %w: nominating node %q", ErrNotProposed, ErrInvalid, node)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Election)
+	defer cancel()
+	return g.carrier.Nominate(ctx, replica, leader.term)
+}
+
 // transfer asks once, and waits until it is done or the raft leader must have given up.
 func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err error) {
 	leader, changed := g.leaders.now()

@@ -33,14 +33,15 @@ func (g *Group) HearsMajority(within time.Duration) bool {
 	return 2*here > len(voters)
 }
 
-// Successor is another voter that this raft leader has heard within a time and that has its whole
-// log, so that it can lead at once; "" if there is none.
-func (g *Group) Successor(within time.Duration) string {
-	heard := g.Heard()
-	for replica, node := range g.Members().Voters {
-		if one, ok := heard[replica]; ok && replica != g.cfg.Replica && time.Since(one.At) < within && one.Match >= g.reached.Last() {
-			return node
+// Successor is another voter that this raft leader has heard within a time, and among those the one with the
+// most of its log; "" if there is none. One that has all of it can lead at once.
+func (g *Group) Successor(within time.Duration) (node string, all bool) {
+	heard, most := g.Heard(), uint64(0)
+	for replica, voter := range g.Members().Voters {
+		one, ok := heard[replica]
+		if ok && replica != g.cfg.Replica && time.Since(one.At) < within && (node == "" || one.Match > most) {
+			node, most = voter, one.Match
 		}
 	}
-	return ""
+	return node, most >= g.reached.Last()
 }

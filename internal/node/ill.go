@@ -152,16 +152,21 @@ func (i *illness) read(group *consensus.Group, signs health.Signs, ill bool) {
 	})
 }
 
-// yield hands the raft leadership to a voter that may commit what this one cannot.
+// yield hands the raft leadership to a voter that may commit what this one cannot. Where the network loses
+// what this one sends on all ways, no voter has its whole log, and the one with the most of it is to lead.
 func (i *illness) yield(group *consensus.Group) {
-	to := group.Successor(i.n.patience())
+	to, all := group.Successor(i.n.patience())
 	if to == "" || time.Since(i.yielded) < illPeriod {
 		return
 	}
 	i.yielded = time.Now()
 	i.n.log.Warn("this raft leader commits nothing: it steps down", "successor", i.n.described(to))
+	handOver := group.Nominate
+	if all {
+		handOver = group.Transfer
+	}
 	i.n.Go(func(ctx context.Context) {
-		if err := group.Transfer(ctx, to); err != nil {
+		if err := handOver(ctx, to); err != nil {
 			i.n.log.Warn("handing over the raft leadership failed", "successor", to, "error", err)
 		}
 	})

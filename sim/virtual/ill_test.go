@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -124,6 +125,44 @@ func TestARaftLeaderThatCommitsNothingStepsDown(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Before, a raft leader whose machine lost all large packets led on for as long as that lasted: its heartbeats
+// passed, no voter had its whole log, and the fleet was not served.
+func TestARaftLeaderThatSendsNothingLargeToAnybodyIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{3, 5} {
+		config := func(_ int, cfg *holdfast.Config) { cfg.Voters, cfg.Bootstrap = nodes, nodes }
+		sim.Run(t, sim.Options{Nodes: nodes, Config: config}, func(s *sim.Sim) {
+			lossy := s.RaftLeader()
+			large := func(max int) {
+				for _, n := range s.Nodes() {
+					if n != lossy {
+						s.Faults(lossy.Index(), n.Index(), transport.Faults{Large: max})
+						s.Faults(n.Index(), lossy.Index(), transport.Faults{Large: max})
+					}
+				}
+			}
+			large(600)
+			defer busy(lossy)()
+			time.Sleep(5 * time.Second)
+			for _, n := range s.Nodes() {
+				if n == lossy {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				if _, err := n.Cluster().Acquire(ctx, fmt.Sprint("served ", n.Index())); err != nil {
+					t.Errorf("of %d nodes, node %d: %v", nodes, n.Index(), err)
+				}
+				cancel()
+			}
+			large(0)
+			time.Sleep(10 * time.Second)
+			if ready, samples, waits := polled(lossy, 5*time.Second); ready != samples || waits != "" {
+				t.Errorf("after the end Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+			}
+		})
+	}
 }
 
 // A machine that was suspended finds all that it has waited for old, and its connections dead.

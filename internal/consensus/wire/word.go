@@ -10,7 +10,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
+
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -196,6 +200,31 @@ func (c *Carrier) speaker(ctx context.Context, replica uint64) (*sender, error) 
 		return nil, err
 	}
 	return s, nil
+}
+
+// Nominate tells a voter to campaign against this raft leader of a term. It does so on a new connection, since
+// those of the engine may be stuck behind what the network has lost, and keeps that until ctx ends or the
+// voter closes it.
+func (c *Carrier) Nominate(ctx context.Context, replica, term uint64) error {
+	s, err := c.speaker(ctx, replica)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	err = s.send(frameBatch, &raftpb.MessageBatch{
+		BinVer: raftio.TransportBinVersion, DeploymentId: c.validator.deployment, SourceAddress: c.validator.node,
+		Requests: []raftpb.Message{{
+			Type: raftpb.TimeoutNow, From: c.validator.replica, To: replica, ShardID: engine.Shard, Term: term,
+		}},
+	}, batchTimeout)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-s.gone:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // told delivers a word, unless a later process of its sender's node was admitted.
