@@ -41,7 +41,7 @@ func TestEveryKindOfFaultIsChosenSoonerOrLater(t *testing.T) {
 	for _, name := range []string{
 		"kill", "kill all", "stop", "stop holder", "restart", "roll", "wipe", "leave", "full disk", "hang",
 		"replace", "reimage", "batch", "leave several", "scale", "down", "move", "revoke", "revoke living",
-		"partition", "isolate", "deaf", "mute", "reset", "storm", "no gossip", "no raft", "siege",
+		"partition", "isolate", "deaf", "mute", "reset", "storm", "no gossip", "no raft", "siege", "large",
 	} {
 		if !seen[name] {
 			t.Errorf("%s never happens", name)

@@ -23,6 +23,8 @@ const (
 	siege = "siege"
 )
 
+const largeMax = 600 // bytes that pass where what is large is lost: heartbeats do
+
 type networkNemesis struct {
 	f *fleet
 	r *rand.Rand
@@ -127,6 +129,10 @@ func (w *networkNemesis) kinds() []faultKind[networkFault] {
 		}},
 		{"no raft", 2, func(touched []int) (string, func()) {
 			return fmt.Sprint("of ", touched), func() { w.around(touched, transport.Faults{CutRaft: true}) }
+		}},
+		{story.Large, 2, func(touched []int) (string, func()) {
+			return fmt.Sprintf("what is above %d bytes, to and from %v", largeMax, touched),
+				func() { w.around(touched, transport.Faults{Large: largeMax}) }
 		}},
 		{siege, 1, w.siege},
 		{reset, 1, func(touched []int) (string, func()) {

@@ -11,14 +11,17 @@ import (
 // A node is fit while nothing is done to it, its process runs and gets processor and disk, and the
 // group has answered it since then. It is well while the group goes on answering it. The fit nodes
 // are a majority when each of them, as far as it knows the voters, counts one, and no storm is
-// about their raft leader: a cut makes them elect another, and that must be quick, but a slow one
-// may stay in office and serve badly. A node without a replica is as ill as the others together: it
-// may hang on any of them. The history says who was well and when those were a majority,
-// because a node that is not served loses its sessions in time, by right. That fit nodes are not
-// served for long is a violation of its own.
+// about their raft leader: a cut makes them elect another, and that must be quick, but a slow one,
+// or one whose large messages reach some voters alone, may stay in office and serve badly. A node
+// without a replica is as ill as the others together: it may hang on any of them. The history says
+// who was well and when those were a majority, because a node that is not served loses its sessions
+// in time, by right. That fit nodes are not served for long is a violation of its own.
 
-// Storm is the fault that makes a network slow and lossy and does not cut it.
-const Storm = "storm"
+// The faults that leave a network neither whole nor cut.
+const (
+	Storm = "storm" // slow and lossy
+	Large = "large" // what is large is lost
+)
 
 type point struct {
 	at     time.Duration
@@ -51,7 +54,7 @@ func points(lines []Line) []point {
 	strike := func(at time.Duration, add int, f *Fault) {
 		for _, n := range f.Nodes {
 			p := point{at: at, node: n, add: add}
-			if f.Name == Storm {
+			if f.Name == Storm || f.Name == Large {
 				p.storm = add
 			}
 			all = append(all, p)

@@ -77,6 +77,10 @@ func TestANodeIsWellOnceItHasServedAfterItsFault(t *testing.T) {
 			join(begun(), fault(1, 2*time.Second, 3*time.Second, story.Storm, 0)),
 			"well at 1s ", "from 1s to 2s from 3s ",
 		},
+		"a majority under a raft leader that loses what is large is none": {
+			join(begun(), fault(1, 2*time.Second, 3*time.Second, story.Large, 0)),
+			"well at 1s ", "from 1s to 2s from 3s ",
+		},
 		"a cut about the raft leader is no excuse": {
 			join(begun(), fault(1, 2*time.Second, 3*time.Second, "partition", 0)),
 			"well at 1s ", "from 1s ",
