@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,10 +106,15 @@ func TestTheContextOfARunServesCallsAndEndsBeforeTheNodesAreClosed(t *testing.T)
 func TestEachSeedIsASubtestOfItsName(t *testing.T) {
 	t.Setenv(sim.SeedVar, "41")
 	t.Setenv(sim.SeedsVar, "2")
+	var mu sync.Mutex // the seeds run side by side
 	var got []uint64
 	t.Run("all", func(t *testing.T) {
 		sim.Seeds(t, 5, func(t *testing.T, seed uint64) {
-			t.Cleanup(func() { got = append(got, seed) })
+			t.Cleanup(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, seed)
+			})
 			if want := "/seed_4"; !strings.Contains(t.Name(), want) {
 				t.Errorf("the test's name is %s", t.Name())
 			}
