@@ -35,7 +35,8 @@ func dense() pace {
 			Job: 3 * time.Second, Hold: 4 * time.Minute, Patience: 90 * time.Second, Glance: 300 * time.Millisecond, Gaze: 300 * time.Millisecond,
 		},
 		operate: 30 * time.Second, faultPause: 5 * time.Second, backup: time.Minute, faults: 2, survey: 150 * time.Millisecond,
-		ttls: []time.Duration{2 * time.Second, 4 * time.Second}, longs: []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour},
+		ttls:  []time.Duration{3 * time.Second, 5 * time.Second}, // ten elections: docs/operations.md
+		longs: []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour},
 		least: history.Figures{
 			Calls: 200, Grants: 50, Refused: 20, Expired: 1, Verified: 20, Looked: 50, Sets: 50, Runs: 5, Ills: 10, Leaders: 10,
 			Wholes: 5, Rests: 5, Freed: 1, Longs: 5, Revoked: 1, LeaderReads: 10, Observed: 30, Told: 1000, Resyncs: 1,
