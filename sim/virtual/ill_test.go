@@ -165,6 +165,34 @@ func TestARaftLeaderThatSendsNothingLargeToAnybodyIsFollowedByAnother(t *testing
 	}
 }
 
+// Found by chaos with disks put back: a standby was not ready, and Status.Waits was empty. It is ready
+// for the first time when the voters are complete, so that a roll stops where one of them is gone.
+func TestANodeThatWaitsForTheVotersSaysSo(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 4}, func(s *sim.Sim) {
+		var dead, starts *sim.Node
+		for _, n := range s.Nodes() {
+			if n.Cluster().Status().Role == holdfast.RoleStandby {
+				starts = n
+			} else {
+				dead = n
+			}
+		}
+		dead.Kill()
+		starts.Close()
+		time.Sleep(10 * time.Second) // until gossip has seen both go
+		starts.Open()
+		ready, _, waits := polled(starts, 5*time.Second)
+		if ready > 0 || !strings.Contains(waits, "of the 3 voters of its group 2 are here, and it shall have 3") {
+			t.Errorf("beside a dead voter Ready in %d samples; it waits for %q", ready, waits)
+		}
+		starts.Ready() // in the place of the dead one
+		if _, _, waits := polled(starts, time.Second); waits != "" {
+			t.Errorf("it is ready, and waits for %q", waits)
+		}
+	})
+}
+
 // A machine that was suspended finds all that it has waited for old, and its connections dead.
 func TestAHealthyNodeNeverCallsItselfIll(t *testing.T) {
 	t.Parallel()
