@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -42,10 +41,7 @@ func (f *fleet) recoverEarly(ctx context.Context) {
 	from := f.near()
 	f.demand(ctx, from.i, from.order, story.LateWritten) // the ledger still takes what the group that lives grants
 	dir := filepath.Join(f.dir, "recovered")
-	from.signal(syscall.SIGSTOP)
-	err := os.CopyFS(dir, os.DirFS(filepath.Join(from.data, "node")))
-	from.signal(syscall.SIGCONT)
-	if err != nil {
+	if err := from.copyTo(dir); err != nil {
 		f.wrong(from.i, "copying its disk: %v", err)
 		return
 	}
@@ -88,17 +84,23 @@ func (f *fleet) highest() (token uint64) {
 // demand has a process write to the ledger under its lock, and returns the token. Another answer than
 // the one that is wanted is a violation.
 func (f *fleet) demand(ctx context.Context, node int, order func(string), want string) (token uint64) {
+	text, token := f.write(ctx, node, order)
+	if !strings.HasPrefix(text, want) {
+		f.wrong(node, "a write beside a recovered group: %q, want %q", text, want)
+	}
+	return token
+}
+
+// write has a process write to the ledger under its lock, and returns its answer and its token.
+func (f *fleet) write(ctx context.Context, node int, order func(string)) (text string, token uint64) {
 	ctx, cancel := context.WithTimeout(ctx, earlyLimit)
 	defer cancel()
 	mark := f.mark()
 	order(orderWrite)
-	l, ok := f.seen(ctx, mark, func(l story.Line) bool { return l.Node == node && strings.HasPrefix(l.Text, story.LateWrite) })
-	if !ok || !strings.HasPrefix(l.Text, want) {
-		f.wrong(node, "a write beside a recovered group: %q, want %q", l.Text, want)
-	}
-	_, text, _ := strings.Cut(l.Text, "; token ")
-	_, _ = fmt.Sscan(text, &token)
-	return token
+	l, _ := f.seen(ctx, mark, func(l story.Line) bool { return l.Node == node && strings.HasPrefix(l.Text, story.LateWrite) })
+	text, number, _ := strings.Cut(l.Text, "; token ")
+	_, _ = fmt.Sscan(number, &token)
+	return text, token
 }
 
 // startRecovered starts a process that recovers a directory and opens a node there. Its lines are of

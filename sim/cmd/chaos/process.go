@@ -59,6 +59,7 @@ type plan struct {
 	Node, Life, Nodes    int
 	Client, Crowded      bool // ClientOnly; beside clients
 	Recovers             bool // recovers its directory, as an operator who is too early does
+	PutBack              bool // its directory was put back from a copy
 	Seed                 uint64
 	Begin                int64 // of the run, on the machine's clock
 	TTL                  time.Duration
@@ -95,8 +96,11 @@ func runProcess() int {
 		return 2
 	}
 	life := p.run
-	if p.plan.Recovers {
+	switch {
+	case p.plan.Recovers:
 		life = p.recovered
+	case p.plan.PutBack:
+		life = p.putBack
 	}
 	if err := life(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos process:", err)
@@ -118,7 +122,8 @@ func (p *process) write(from time.Duration, l story.Line) {
 	_ = json.NewEncoder(p.out).Encode(l)
 }
 
-func (p *process) run() error {
+// open opens the node of the plan.
+func (p *process) open() (*holdfast.Cluster, error) {
 	network := relay.Detour(transport.TCP(), p.plan.Routes, func(addr string) {
 		p.note(listening + addr)
 	})
@@ -127,12 +132,16 @@ func (p *process) run() error {
 		on := hangdisk.Wrap(dir)
 		env.Dir, p.disk = on, on.Disk
 	}
-	c, err := holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
+	return holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
 		Cluster: fleetName, ClientOnly: p.plan.Client, Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
 		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Replicas: p.plan.Replicas, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
 		ReplaceAfter: p.plan.Replace, MaxTTL: max(p.plan.TTL, p.plan.Long),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
+}
+
+func (p *process) run() error {
+	c, err := p.open()
 	if err != nil {
 		return p.refused(err)
 	}

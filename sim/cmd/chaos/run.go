@@ -106,6 +106,7 @@ func (f *fleet) play(ctx context.Context, disks map[int]bool) error {
 	f.drain(ctx)
 	f.settle(ctx)
 	f.recoverEarly(ctx)
+	f.putBack(ctx)
 	return nil
 }
 

@@ -34,6 +34,7 @@ type slot struct {
 	forked   bool // its disk is, or was, open on another machine, too: one of the two ends
 	failed   bool // the node of this process serves no more
 	vacant   bool // a machine on which nothing runs, until an operator starts something there
+	putBack  bool // its disk was put back from a copy: see putBack
 	proof    bool // what starts next does so on the disk of the process before
 	status   story.Status
 	asked    time.Duration // when the status was asked for
@@ -47,7 +48,7 @@ func (s *slot) plan() plan {
 	p := plan{
 		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, Replicas: f.run.Replicas, SnapshotEvery: f.run.SnapshotEvery,
 		Long: f.run.Long, Replace: f.run.ReplaceAfter,
-		Name: fmt.Sprint("node", s.i), Data: filepath.Join(s.data, "node"), Resource: filepath.Join(f.dir, resourceDir),
+		PutBack: s.putBack, Name: fmt.Sprint("node", s.i), Data: s.disk(), Resource: filepath.Join(f.dir, resourceDir),
 		Advertise: relay.Advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
 		Routes: make(map[string]relay.Route),
 	}

@@ -49,6 +49,7 @@ func Text(v story.Verdict) string {
 	line("ledger", "guarded: %d entries, %d updates lost, %d stale writes refused; unguarded twin: %d entries, %d updates lost",
 		f.Fenced, f.FencedLost, f.Refused, f.Unfenced, f.UnfencedLost)
 	line("recovered", "beside the group that lived on: %d of its holders had valid leases, and were shut out by their tokens", f.ShutOut)
+	line("put back", "disks as of different moments: %d nodes found that theirs is no replica's of the group, and ended", f.FoundOut)
 	line("lateness", "%d grants after a lost lease, with a majority or without: %s", n.Late.Count, n.Late.String())
 	for i := range v.Run.Nodes {
 		if d, ok := v.Recovery[i]; ok {

@@ -54,6 +54,7 @@ type Figures struct {
 	Fenced, Unfenced                  int           // writes to the two ledgers
 	FencedLost, UnfencedLost, Refused int
 	ShutOut                           int // holders with valid leases whose writes were refused beside a recovered group
+	FoundOut                          int // nodes that ended on disks that were put back
 }
 
 // FaultsTotal is the number of faults.
@@ -153,6 +154,8 @@ func (v *Verdict) count(guarded, unguarded []Entry) {
 			f.Refused++
 		case strings.HasPrefix(l.Text, LateValid):
 			f.ShutOut++
+		case l.Text == LateEnded:
+			f.FoundOut++
 		}
 	}
 	for _, spans := range stops(v.Lines) {
@@ -193,12 +196,15 @@ const Stale = "stale"
 
 // The notes of processes that were told to write to the ledger once a group was recovered beside
 // theirs begin with LateWrite, and a token follows. A process that was not run for a while says
-// LateStale alone.
+// LateStale alone. Those on a disk that was put back say the last three, too.
 const (
 	LateWrite   = "late write: "
 	LateWritten = LateWrite + "written"
 	LateStale   = LateWrite + Stale
 	LateValid   = LateStale + ", and the lease is valid"
+	LateEnded   = LateWrite + "the node has ended: its disk is no replica's of this group"
+	LateWaits   = LateWrite + "the node is not ready, and says for what it waits"
+	LateSilent  = LateWrite + "the node is not ready, and says nothing"
 )
 
 func (v *Verdict) shares() (well, quorum float64) {
