@@ -18,6 +18,10 @@ import (
 // once.
 const illPeriod = 10 * time.Second
 
+// nominateAfter is for how many times the patience of a node a raft leader commits nothing before a voter
+// without its whole log is to lead.
+const nominateAfter = 3
+
 // illness watches on each node whether the node is ill, which internal/health decides. A node that
 // nobody asks anything proposes and reads nothing for that.
 type illness struct {
@@ -87,7 +91,7 @@ func (i *illness) poll(context.Context) (pause time.Duration) {
 	if group != nil {
 		i.read(group, signs, ill)
 		if ill && ails.Cause == health.Stalled && signs.Leads && signs.Leader != 0 {
-			i.yield(group)
+			i.yield(group, ails.For)
 		}
 	}
 	return i.monitor.Pause()
@@ -152,11 +156,13 @@ func (i *illness) read(group *consensus.Group, signs health.Signs, ill bool) {
 	})
 }
 
-// yield hands the raft leadership to a voter that may commit what this one cannot. Where the network loses
-// what this one sends on all ways, no voter has its whole log, and the one with the most of it is to lead.
-func (i *illness) yield(group *consensus.Group) {
+// yield hands the raft leadership to a voter that may commit what this one has not for so long. Where the
+// network loses what this one sends on all ways, no voter has its whole log, and the one with the most of it
+// is to lead. What this one has not committed may be lost then, so that takes longer: a starved machine may
+// stall, too.
+func (i *illness) yield(group *consensus.Group, stalled time.Duration) {
 	to, all := group.Successor(i.n.patience())
-	if to == "" || time.Since(i.yielded) < illPeriod {
+	if to == "" || time.Since(i.yielded) < illPeriod || !all && stalled < nominateAfter*i.n.patience() {
 		return
 	}
 	i.yielded = time.Now()
