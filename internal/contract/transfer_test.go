@@ -16,10 +16,12 @@ func transfers(t *testing.T, operator *holdfast.Cluster, voters []*holdfast.Clus
 	t.Helper()
 	for _, c := range append(voters, voters[0]) {
 		polled(t, "the raft leader to know it", func() bool {
-			if err := operator.TransferRaftLeader(within(t, 20*time.Second), c.ID(), "its machine is newer"); err != nil {
+			// A voter of a busy machine may lag behind for three elections, and the voters have one of their own.
+			err := operator.TransferRaftLeader(within(t, 20*time.Second), c.ID(), "its machine is newer")
+			if err != nil && !errors.Is(err, holdfast.ErrNotTransferred) {
 				t.Fatalf("the transfer to %s: %v", c.ID(), err)
 			}
-			return c.Status().RaftLeader == c.ID() // unless the voters of a busy machine had an election of their own
+			return err == nil && c.Status().RaftLeader == c.ID()
 		})
 	}
 }
