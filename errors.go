@@ -186,6 +186,7 @@ func (e *RemoveError) Is(target error) bool { return target == ErrNotRemoved }
 type ExhaustedError struct {
 	What  string // of which there are too many
 	Limit int    // the bound, 0 where it is no plain number
+	Whose string // the node or the prefix whose quota it is, in words; "" for a bound of the group or of this node
 }
 
 func (e *ExhaustedError) Error() string {

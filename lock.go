@@ -291,6 +291,12 @@ func refused(out fsm.Outcome) error {
 		return &ExhaustedError{What: "nodes in this group", Limit: fsm.NodesMax}
 	case fsm.CodeTooManyRequests:
 		return &ExhaustedError{What: "unfinished requests of a session", Limit: fsm.SpansMax}
+	case fsm.CodeOverQuota, fsm.CodeSessionsOverQuota:
+		if out.Over != nil {
+			return overQuota(out.Over)
+		}
+	case fsm.CodeTooManyQuotas:
+		return &ExhaustedError{What: "quotas in this group", Limit: fsm.QuotasMax}
 	case fsm.CodeTooManyResized:
 		return &ExhaustedError{What: "resized semaphores in use in this group", Limit: fsm.ResizesMax}
 	case fsm.CodeValuesFull:

@@ -128,6 +128,7 @@ func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	case !r.Finished:
 		return &HeldError{Name: key, Holder: r.By, Token: r.Token}
 	}
+	c.acted("removal of the record of a Once key", "", "key", key)
 	out, _, err := c.propose(ctx, fsm.Forget{Name: fsm.OnceName(key), Token: uint64(r.Token)})
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
+	c.acted("release by force", reason, "lock", name, "token", token)
 	out, unknown, err := c.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
 	if err != nil || out.Code == fsm.CodeOK {
 		return err
@@ -56,6 +58,7 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
+	c.acted("request of a release", reason, "lock", name, "token", token)
 	out, _, err := c.propose(ctx, fsm.Ask{Name: name, Token: uint64(token), Reason: reason})
 	switch {
 	case err != nil || out.Code == fsm.CodeOK:
@@ -90,6 +93,7 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if err != nil {
 		return err
 	}
+	c.acted("revocation of a node", reason, "target", nodeID)
 	out, _, err := c.propose(ctx, fsm.Revoke{Node: node, Upto: now.Commands, Reason: reason})
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)
@@ -125,6 +129,7 @@ func (c *Cluster) ResizeLimit(ctx context.Context, name string, limit int) error
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
+	c.acted("resize of a semaphore", "", "lock", name, "limit", limit)
 	for range resizeAttempts {
 		now, err := read(ctx, c, fsm.QueryGroup{})
 		if err != nil {
@@ -186,6 +191,11 @@ func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string)
 	return c.explain(c.node.TransferRaftLeader(ctx, target, reason))
 }
 
+// acted logs what an operator orders by this node.
+func (c *Cluster) acted(what, reason string, of ...any) {
+	c.log.Warn("an operator's act", append([]any{"act", what, "reason", reason}, of...)...)
+}
+
 // ordered checks what an operator says about a node.
 func ordered(ctx context.Context, nodeID, reason string) (target fsm.Node, err error) {
 	if ctx == nil {
@@ -195,6 +205,157 @@ func ordered(ctx context.Context, nodeID, reason string) (target fsm.Node, err e
 		return target, invalid("nodeID", "%q is not the id of a node", nodeID)
 	}
 	return target, checkText("reason", reason, 1, reasonMax)
+}
+
+// Quota bounds what one node, or what all locks whose names begin with a prefix, may take of the bounds of
+// the group, so that one service that leaks does not fill these for all. 0 is no bound. A call that would
+// take more gets an *ExhaustedError that names the quota, and takes nothing.
+type Quota struct {
+	// Node is the id of a node, whose processes count together, or EachNode: each node that has no quota of
+	// its own, clients too. "" with a Prefix.
+	Node string
+	// Prefix is that of the names of locks, elections and semaphores, 1 to 512 bytes. It bounds no Once keys.
+	// A name with several quotas is under all of them.
+	Prefix string
+
+	Locks      int // of a node: what it holds and waits for. Of a prefix: names in use, or with a value
+	Waiters    int
+	Sessions   int // of a node alone: a session has the leases of one TTL
+	ValueBytes int // of each value
+}
+
+// EachNode is the Quota.Node of all nodes that have no quota of their own.
+const EachNode = "each"
+
+// QuotaUse is a quota and what is taken of it. Of that of EachNode it is 0.
+type QuotaUse struct {
+	Quota
+	UsedLocks, UsedWaiters, UsedSessions int
+}
+
+// SetQuota sets the quota of a node, of each node, or of a prefix, instead of the one that it has; a Quota
+// without bounds removes it. It ends nothing: what is above it stays, and nothing more is granted, queued or
+// opened there until it fits. reason, 1 to 1,024 bytes, is logged and reaches every watch as the Reason of an
+// EventQuota.
+//
+// Errors: ErrInvalid. ErrLevel until the group's feature level is 2 (Status.Level), an hour after all of its
+// nodes know that level. ErrExhausted: there are 256 quotas. ErrUnknownOutcome: answers were lost, or
+// others set quotas again and again meanwhile; the call is safe to repeat.
+func (c *Cluster) SetQuota(ctx context.Context, q Quota, reason string) error {
+	set, err := q.check(ctx)
+	if err == nil {
+		err = checkText("reason", reason, 1, reasonMax)
+	}
+	if err == nil {
+		err = c.joined(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	c.acted("quota", reason, "quota", q.String())
+	for range resizeAttempts {
+		now, err := read(ctx, c, fsm.QueryGroup{})
+		if err != nil {
+			return err
+		}
+		out, _, err := c.propose(ctx, fsm.SetQuota{Quota: set, Seen: now.Commands, Reason: reason})
+		switch {
+		case err != nil:
+			return err
+		case out.Code == fsm.CodeOK:
+			return nil
+		case out.Code != fsm.CodeFinished: // another quota may be set at the same time
+			return refused(out)
+		}
+	}
+	return ErrUnknownOutcome
+}
+
+// check checks a quota, and returns it as the group has it.
+func (q Quota) check(ctx context.Context) (set fsm.Quota, err error) {
+	switch {
+	case ctx == nil:
+		return set, invalid("context", "is nil")
+	case (q.Node == "") == (q.Prefix == ""):
+		return set, invalid("quota", "is of a node, EachNode, or a prefix")
+	case q.Prefix != "" && q.Sessions != 0:
+		return set, invalid("quota", "a prefix has no sessions")
+	case q.Node != "" && q.Node != EachNode:
+		if set.Node, err = fsm.ParseNode(q.Node); err != nil || set.Node == (fsm.Node{}) {
+			return set, invalid("quota", "%q is not the id of a node", q.Node)
+		}
+	}
+	if q.Prefix != "" {
+		if err := checkText("prefix", q.Prefix, 1, NameMax); err != nil {
+			return set, err
+		}
+	}
+	set.Prefix = q.Prefix
+	for _, one := range []struct {
+		what string
+		from int
+		to   *uint32
+	}{{"locks", q.Locks, &set.Locks}, {"waiters", q.Waiters, &set.Waiters}, {"sessions", q.Sessions, &set.Sessions}, {"value bytes", q.ValueBytes, &set.Value}} {
+		if one.from < 0 || one.from > math.MaxInt32 {
+			return set, invalid("quota", "%s: %d is not 0 to %d", one.what, one.from, math.MaxInt32)
+		}
+		*one.to = uint32(one.from)
+	}
+	return set, nil
+}
+
+// String is the quota in words, for logs.
+func (q Quota) String() string {
+	return fmt.Sprintf("%s: locks %d, waiters %d, sessions %d, value bytes %d (0: no bound)", q.whose(), q.Locks, q.Waiters, q.Sessions, q.ValueBytes)
+}
+
+func (q Quota) whose() string {
+	switch {
+	case q.Prefix != "":
+		return fmt.Sprintf("prefix %q", q.Prefix)
+	case q.Node == EachNode:
+		return "each node"
+	}
+	return "node " + q.Node
+}
+
+// Quotas returns all quotas, those of nodes first, and what is taken of them, as of a moment during the call.
+func (c *Cluster) Quotas(ctx context.Context) ([]QuotaUse, error) {
+	if ctx == nil {
+		return nil, invalid("context", "is nil")
+	}
+	if err := c.joined(ctx); err != nil {
+		return nil, err
+	}
+	now, err := read(ctx, c, fsm.QueryGroup{})
+	if err != nil || now.Level < fsm.LevelOfQuotas { // before that there is none, and a replica may not know the question
+		return nil, err
+	}
+	state, err := read(ctx, c, fsm.QueryQuotas{})
+	if err != nil {
+		return nil, err
+	}
+	var all []QuotaUse
+	for _, q := range state.Quotas {
+		shown := Quota{
+			Node: q.Node.String(), Prefix: q.Prefix,
+			Locks: int(q.Locks), Waiters: int(q.Waiters), Sessions: int(q.Sessions), ValueBytes: int(q.Value),
+		}
+		switch {
+		case q.Prefix != "":
+			shown.Node = ""
+		case q.Node == fsm.Node{}:
+			shown.Node = EachNode
+		}
+		all = append(all, QuotaUse{shown, q.Use.Locks, q.Use.Waiters, q.Use.Sessions})
+	}
+	return all, nil
+}
+
+// overQuota is the error of a bound of a quota.
+func overQuota(o *fsm.Over) error {
+	whose := Quota{Node: o.Node.String(), Prefix: o.Prefix}.whose()
+	return &ExhaustedError{What: o.What.String() + " of " + whose + " by its quota", Limit: int(o.Limit), Whose: whose}
 }
 
 // Backup writes the state of the group, as it was at one command: values, finished Once keys, and who

@@ -17,6 +17,7 @@ type Event struct {
 	Holder Holder // present or past holder, or waiter. Its Value, in EventValue: what was written, nil if the value was removed
 	Reason string // why it ended, for people; in EventForced the operator's words
 	Limit  int    // in EventResized
+	By     string // id of the node at which an operator gave the order, in EventForced, EventResized and EventQuota; of a client, its replica's
 }
 
 // EventKind says what happened.
@@ -35,12 +36,13 @@ const (
 	EventResync                         // events are missing before the next one: read the state again
 	EventLeader                         // an election has another leader, or none: then Holder is empty
 	EventResized                        // a semaphore has another limit; Limit. Holder is empty
+	EventQuota                          // a quota was set or removed; Name is its prefix, Holder.NodeID its node
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
-		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader", "resized",
+		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader", "resized", "quota",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -132,6 +134,8 @@ func kindOf(e *fsm.Event) EventKind {
 		return EventValue
 	case fsm.EventResized:
 		return EventResized
+	case fsm.EventQuota:
+		return EventQuota
 	}
 	return 0
 }
@@ -140,6 +144,9 @@ func event(e *fsm.Event) Event {
 	shown := Event{
 		Index: e.Index, Kind: kindOf(e), Name: e.Name, Reason: reasonOf(e.Reason, e.Detail),
 		Holder: holder(e.Holder(), append([]byte(nil), e.Value...)),
+	}
+	if e.By != (fsm.Node{}) {
+		shown.By = e.By.String()
 	}
 	if e.Value != nil && shown.Holder.Value == nil {
 		shown.Holder.Value = []byte{}

@@ -7,9 +7,9 @@ func (c *Acquire) apply(m *Machine) Outcome {
 	if !m.serving {
 		return Outcome{Code: CodeNotServing}
 	}
-	s, code := m.open(c.Session, c.TTL)
-	if code != CodeOK {
-		return Outcome{Code: code}
+	s, refusal := m.open(c.Session, c.TTL)
+	if s == nil {
+		return refusal
 	}
 	m.ack(s, c.Acked)
 	if c.Request < s.acked {
@@ -65,8 +65,8 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 	if l == nil {
 		fresh = 1
 	}
-	if code := m.exceeded(l, 1, fresh, c, free); code != CodeOK {
-		return Outcome{Code: code}
+	if o := m.exceeded(l, 1, fresh, c, free); o.Code != CodeOK {
+		return o
 	}
 	if l == nil {
 		l = &lock{name: c.Name, epoch: m.epoch}
@@ -104,25 +104,28 @@ func (c *claim) outcome() Outcome {
 	return Outcome{Code: CodeGranted, Token: c.token}
 }
 
-// exceeded returns the code of the bound that new claims would break, CodeOK if none. claims is
+// exceeded returns the refusal of the bound that new claims would break, CodeOK if none. claims is
 // their number, fresh the number of locks that they make, and first is the lock of the value. One
 // token is set aside for each waiter, so every waiter can be granted (I2, I7).
-func (m *Machine) exceeded(first *lock, claims, fresh int, c *Acquire, free bool) Code {
+func (m *Machine) exceeded(first *lock, claims, fresh int, c *Acquire, free bool) Outcome {
 	values := m.values + int64(len(c.Value))
 	if free && first != nil && c.HasValue {
 		values -= first.value.size()
 	}
 	switch {
 	case m.counter+uint64(m.waiters.Len()) >= m.limits.token:
-		return CodeTokensExhausted
+		return Outcome{Code: CodeTokensExhausted}
 	case fresh > 0 && m.locks.Len()+fresh > m.limits.locks, free && m.grants+m.rests.Len()+claims > m.limits.grants:
-		return CodeTooManyLocks
+		return Outcome{Code: CodeTooManyLocks}
 	case !free && m.waiters.Len()+claims > m.limits.waiters:
-		return CodeTooManyWaiters
+		return Outcome{Code: CodeTooManyWaiters}
 	case len(c.Value) > 0 && values > m.limits.values:
-		return CodeValuesFull
+		return Outcome{Code: CodeValuesFull}
 	}
-	return CodeOK
+	if over := m.overQuota(c, free); over != nil {
+		return Outcome{Code: CodeOverQuota, Over: over}
+	}
+	return Outcome{}
 }
 
 // held refuses a try, tells the holders that the lock is wanted, and returns the first of them.

@@ -6,7 +6,7 @@ import "fmt"
 // ErrInvariant and names the invariant that is broken, see Machine.
 func (m *Machine) Check() error {
 	for _, check := range []func() error{
-		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkResizes, m.checkRequests, m.checkTeardowns, m.checkKeys, m.checkPast, m.checkBounds,
+		m.checkGroup, m.checkNodes, m.checkSessions, m.checkLocks, m.checkResizes, m.checkQuotas, m.checkRequests, m.checkTeardowns, m.checkKeys, m.checkPast, m.checkBounds,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -35,6 +35,8 @@ func (m *Machine) checkGroup() error {
 		return broken(7, "an order is of %d", m.evicted)
 	case m.resized > m.commands:
 		return broken(7, "a semaphore was resized at %d", m.resized)
+	case m.limited > m.commands:
+		return broken(7, "a quota was set at %d", m.limited)
 	case m.silentSeen > m.commands:
 		return broken(7, "silence was seen at %d", m.silentSeen)
 	case m.maxTTL > TTLMax, m.holdoff > TTLMax, m.holdoff > 0 && m.serving:
@@ -252,6 +254,7 @@ func (m *Machine) checkBounds() error {
 		{"rests", m.rests.Len(), m.limits.grants + m.limits.waiters},
 		{"Once keys", m.keys.Len(), m.limits.keys + m.limits.grants + m.limits.waiters}, // those that ran finish
 		{"resized semaphores", m.resizes.Len(), m.limits.resizes},
+		{"quotas", m.quotas.Len(), m.limits.quotas},
 		{"sessions", m.sessions.Len(), m.limits.sessions},
 		{"nodes", m.here, m.limits.nodes}, // those that are over and have sessions are not more than those
 		{"forgotten nodes", m.forgotten, m.limits.forgotten},

@@ -38,7 +38,8 @@ const (
 	opEvict
 	opVia
 	opResize
-	// level.go and level_next.go have what follows, and opEnd.
+	opSetQuota
+	// level_this.go and level_next.go have what follows, and opEnd.
 )
 
 // usual is the room for a command without a value.

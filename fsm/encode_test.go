@@ -60,12 +60,12 @@ func TestOutcomesAndEventsKeepTheirEncoding(t *testing.T) {
 		value, data := o.Pack()
 		fmt.Fprintf(&b, "outcome %s %x %x\n", name, value, data)
 	}
-	for code := range codeEnd {
+	for code := range CodeTooManyQuotas { // what follows is of level 2
 		pack(code.String(), Outcome{Code: code, Token: 7})
 	}
 	pack("with all", Outcome{Code: CodeHeld, Lost: []uint64{1, 300}, Holder: &h, Waiters: 8})
 	pack("of a batch", Outcome{Each: []Outcome{{}, {Code: CodeGranted, Token: TokenMax}, {Code: CodeHeld, Holder: &h, Waiters: 1}}})
-	for kind := EventKind(0); !strings.HasPrefix(kind.String(), "event("); kind++ {
+	for kind := range EventQuota {
 		fmt.Fprintf(&b, "event %v %x\n", kind, AppendEvents(nil, []Event{{Index: 1, Kind: kind}}))
 	}
 	for reason := range reasonEnd {
@@ -83,7 +83,9 @@ func TestTheEncodingOfCommandsStaysAsItWas(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for _, c := range everyCommand() {
-		fmt.Fprintf(&b, "%T %x\n", c, Encode(c))
+		if Needs(Encode(c)) == 1 {
+			fmt.Fprintf(&b, "%T %x\n", c, Encode(c))
+		}
 	}
 	frozen.Check(t, "testdata/commands.v1", []byte(b.String()))
 }

@@ -28,13 +28,14 @@ const (
 	EventUnfinished                          // this command leaves a teardown or an unsettled lock: Machine.Unfinished
 	EventEvict                               // an operator orders that a node's replica is removed; Detail. With Request: the raft leader refuses that order; Reason
 	EventResized                             // a semaphore has another limit; Limit
+	EventQuota                               // the quota of a node (of Session), or of the prefix Name, is another; Detail
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	return named("event", uint8(k),
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict", "resized",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict", "resized", "quota",
 	)
 }
 
@@ -83,9 +84,20 @@ type Event struct {
 	TTL      time.Duration
 	Reason   Reason
 	Detail   string // the words of the operator, of EventForced or EventWanted
+	By       Node   // the node that proposed what an operator ordered, zero for what follows of it later
 	NodeName string
 	Terms
 	Value []byte // of EventValueSet: nil when it was deleted. Not to be changed
+}
+
+// undersign notes by which node an operator's order came.
+func undersign(events []Event, by Node) {
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Kind == EventForced, e.Kind == EventResized, e.Kind == EventQuota, e.Kind == EventWanted && e.Detail != "":
+			e.By = by
+		}
+	}
 }
 
 // Holder is the grant or waiter that the event is about. Granted is the command's number.

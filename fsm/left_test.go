@@ -38,7 +38,7 @@ func TestTheAnswerToAnAcquireSaysWhatItHasLeft(t *testing.T) {
 // notOfAcquire are the codes that no Acquire is answered.
 var notOfAcquire = map[Code]bool{
 	CodeOK: true, CodeNotHeld: true, CodeStaleToken: true, CodeTooManyNodes: true, CodeTooOld: true, CodeUnsupported: true,
-	CodeForbidden: true, CodeLater: true, CodeTooManyResized: true,
+	CodeForbidden: true, CodeLater: true, CodeTooManyResized: true, CodeTooManyQuotas: true,
 }
 
 // leaving makes for each code an Acquire that will be answered it, and says whether its session
@@ -93,8 +93,13 @@ func leaving() map[Code]func(b *bench, again bool) (c Acquire, open bool) {
 		CodeTooManyKeys: after(acquire(1, OnceName("k")), func(b *bench) { b.m.limits.keys = 0 }),
 		CodeValuesFull: after(func() Acquire { c := acquire(1, "x"); c.HasValue, c.Value = true, []byte("v"); return c }(),
 			func(b *bench) { b.m.limits.values = 0 }),
-		CodeTooManyRequests:  after(acquire(1, "x"), func(b *bench) { b.m.limits.spansTotal = b.m.finished.tree.Len() }),
-		CodeTooManySessions:  after(fresh, func(b *bench) { b.m.limits.sessions = b.m.sessions.Len() }),
+		CodeTooManyRequests: after(acquire(1, "x"), func(b *bench) { b.m.limits.spansTotal = b.m.finished.tree.Len() }),
+		CodeTooManySessions: after(fresh, func(b *bench) { b.m.limits.sessions = b.m.sessions.Len() }),
+		CodeOverQuota:       after(acquire(1, "xy"), func(b *bench) { b.must(acquireOf('b', "xz"), CodeGranted); quota(b, Quota{Prefix: "x", Locks: 1}) }),
+		CodeSessionsOverQuota: after(fresh, func(b *bench) {
+			b.must(acquire(9, "y"), CodeGranted)
+			quota(b, Quota{Sessions: 1})
+		}),
 		CodeSessionLost:      after(acquire(1, "x"), func(b *bench) { b.must(CloseSession{Session: sessionOf('a', 1)}, CodeOK) }),
 		CodeStaleIncarnation: after(fresh, func(b *bench) { b.must(Hello{Node{'a'}, 2, "alpha", Place{}, 0}, CodeOK) }),
 		CodeUnknownNode:      after(func() Acquire { c := acquire(1, "x"); c.Session.Incarnation = 2; return c }(), func(*bench) {}),

@@ -16,6 +16,11 @@ type addition struct {
 	level     uint64
 }
 
+// additions are all that this version adds to level 1.
+func additions() []addition {
+	return append([]addition{{operation: opSetQuota, level: LevelOfQuotas}}, later()...)
+}
+
 // Needs is the level that a group must have for an encoded command. A command of an operation that
 // this version does not know needs more than LevelKnown. What is no command at all needs no level.
 func Needs(cmd []byte) uint64 { return needs(cmd, additions()) }

@@ -3,10 +3,10 @@
 package fsm
 
 // LevelKnown is the highest feature level that this version knows.
-const LevelKnown = 1
+const LevelKnown = 2
 
-const opEnd = opResize + 1
+const opEnd = opSetQuota + 1
 
-func additions() []addition { return nil }
+func later() []addition { return nil }
 
 func added(op) decodable { return nil }

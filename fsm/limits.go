@@ -45,6 +45,7 @@ const (
 	KeysMax        = 4_000_000 // Once keys that are remembered: CodeTooManyKeys
 	PastMax        = 16        // grants of one lock that are over and remembered: the oldest is dropped
 	PastLocksMax   = 4096      // locks with such grants: the one whose last grant ended first is dropped
+	QuotasMax      = 256       // quotas: CodeTooManyQuotas
 	ResizesMax     = 4096      // semaphores that were resized: one that nobody uses is dropped, or CodeTooManyResized
 )
 
@@ -95,6 +96,7 @@ type limits struct {
 	spans, spansTotal, numbers      int
 	values                          int64
 	keys, past, pastLocks, resizes  int
+	quotas                          int
 	token                           uint64
 	step                            int // claims that one command takes away
 	prune                           int // runs of finished numbers that one command forgets
@@ -105,6 +107,6 @@ func defaultLimits() limits {
 		locks: LocksMax, grants: LocksMax, waiters: WaitersMax, holders: HoldersMax,
 		sessions: SessionsMax, nodes: NodesMax, forgotten: ForgottenMax,
 		spans: SpansMax, spansTotal: SpansTotalMax, numbers: NumbersMax,
-		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, resizes: ResizesMax, step: stepMax, prune: pruneMax,
+		values: ValuesBytesMax, token: TokenMax, keys: KeysMax, past: PastMax, pastLocks: PastLocksMax, resizes: ResizesMax, quotas: QuotasMax, step: stepMax, prune: pruneMax,
 	}
 }

@@ -153,10 +153,18 @@ func (m *Machine) add(l *lock, c *claim) {
 func (m *Machine) wait(l *lock, c *claim) {
 	c.index = m.commands
 	l.waiters++
+	m.takes(c.owner.id.Node, 0, 1, 0)
 	m.waiters.Set(c)
 	m.nest(c)
 	m.emit(EventQueued, c, ReasonNone)
 	m.tell(l)
+}
+
+// unwait takes a waiter out of its queue.
+func (m *Machine) unwait(l *lock, c *claim) {
+	m.waiters.Delete(c)
+	l.waiters--
+	m.takes(c.owner.id.Node, 0, -1, 0)
 }
 
 // grant makes a claim that is in no tree, or is the copy of one, a holder under a token of its own
@@ -170,6 +178,7 @@ func (m *Machine) grant(l *lock, c *claim) {
 // hold makes a claim a holder under the last token of the group.
 func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
+	m.takes(c.owner.id.Node, 1, 0, 0)
 	waited := c.index != 0
 	c.token, c.index, c.Limit = m.counter, m.commands, l.limit
 	l.last, l.mode = c.token, c.Mode
@@ -204,10 +213,10 @@ func (m *Machine) write(l *lock, c *claim, v *value) {
 // then: settle must follow (I4).
 func (m *Machine) drop(l *lock, c *claim) {
 	if c.token == 0 {
-		m.waiters.Delete(c)
-		l.waiters--
+		m.unwait(l, c)
 	} else {
 		m.grants--
+		m.takes(c.owner.id.Node, -1, 0, 0)
 		l.holders--
 		l.used -= c.Weight
 		if m.asked.Len() > 0 && c.leads() {
@@ -274,8 +283,7 @@ func (m *Machine) serveQueue(l *lock) {
 			m.sendAway(c, ReasonFinished)
 		case c.alone():
 			m.charge(costOfClaim)
-			m.waiters.Delete(c)
-			l.waiters--
+			m.unwait(l, c)
 			holder := *c
 			m.grant(l, &holder)
 		default:

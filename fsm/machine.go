@@ -47,6 +47,8 @@ type Machine struct {
 	teardowns *btree.BTreeG[teardown]    // the one that began first is carried out first
 	unsettled *btree.Map[string, sift]   // locks whose first waiters are still to be served or withdrawn
 	resizes   *btree.Map[string, resize] // semaphores whose limit was changed
+	quotas    *btree.BTreeG[Quota]       // those of nodes before those of prefixes
+	uses      *btree.BTreeG[*use]        // what the nodes take that take anything
 
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
@@ -58,24 +60,25 @@ type Machine struct {
 	values    int64 // bytes of values, those of waiters and the reasons of asked included
 	limits    limits
 
-	// A lock or session of this epoch was made since the last Fork: it is this machine's alone and
+	// A lock, session or use of this epoch was made since the last Fork: it is this machine's alone and
 	// may be changed in place. Any other is copied first. Claims never change once they are in a
 	// tree.
 	epoch uint64
 
 	// Room that Apply uses again and again; no part of the state.
-	scratch  scratch
-	recent   *session // the one found last, unless it has ended: commands of a node come in a row
-	pivot    claim
-	events   []Event
-	claims   []*claim
-	names    []string
-	found    []*session
-	outcomes []Outcome // of the commands of a batch
-	pending  []string  // locks in which somebody was granted as part of a set
-	work     int       // of this entry so far: see effort.go
-	traced   int       // steps of this entry's searches for cycles
-	left     int       // work that this command may still do for waiters and holders
+	scratch   scratch
+	recent    *session // the one found last, unless it has ended: commands of a node come in a row
+	recentUse *use     // the one changed last
+	pivot     claim
+	events    []Event
+	claims    []*claim
+	names     []string
+	found     []*session
+	outcomes  []Outcome // of the commands of a batch
+	pending   []string  // locks in which somebody was granted as part of a set
+	work      int       // of this entry so far: see effort.go
+	traced    int       // steps of this entry's searches for cycles
+	left      int       // work that this command may still do for waiters and holders
 }
 
 // group is what the group as a whole agreed on.
@@ -95,6 +98,7 @@ type group struct {
 	holdoff    time.Duration // of a recovered group: before its Serve, from its opening on
 	evicted    uint64        // number of the last Evict that was carried out
 	resized    uint64        // number of the last Resize that was carried out or refused
+	limited    uint64        // number of the last SetQuota that was carried out or refused
 }
 
 // request finds a live claim by the number of its session's opening and its own.
@@ -127,6 +131,8 @@ func New() *Machine {
 		teardowns: newTree(lessTeardown),
 		unsettled: btree.NewMap[string, sift](0),
 		resizes:   btree.NewMap[string, resize](0),
+		quotas:    newTree(lessQuota),
+		uses:      newTree(lessUse),
 
 		past:     newPast(),
 		finished: newSpans(),
@@ -173,6 +179,8 @@ func (m *Machine) Fork() *Machine {
 		teardowns: m.teardowns.Copy(),
 		unsettled: m.unsettled.Copy(),
 		resizes:   m.resizes.Copy(),
+		quotas:    m.quotas.Copy(),
+		uses:      m.uses.Copy(),
 
 		past:     m.past.fork(),
 		finished: m.finished.fork(),
@@ -233,7 +241,11 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 	m.tidy()
 	m.left = m.step()
 	_, before := m.Unfinished()
+	first := len(m.events)
 	o := c.apply(m)
+	if of := ProcessOf(c); of == (Process{}) {
+		undersign(m.events[first:], by.Node)
+	}
 	if _, left := m.Unfinished(); left && !before {
 		m.events = append(m.events, Event{Index: m.commands, Kind: EventUnfinished})
 	}

@@ -31,6 +31,7 @@ func drawLimits(t *rapid.T, forget bool) limits {
 		{"past", &l.past, []int{1, 2}},
 		{"locks with a past", &l.pastLocks, []int{1, 2, 3}},
 		{"resized", &l.resizes, []int{0, 1, 1}},
+		{"quotas", &l.quotas, []int{0, 1, 2}},
 	} {
 		if rapid.IntRange(0, 4).Draw(t, bound.what) == 0 {
 			*bound.of = rapid.SampledFrom(bound.small).Draw(t, bound.what)

@@ -34,6 +34,8 @@ func (o *naive) doLock(c Command) Outcome {
 		return Outcome{Code: CodeStaleToken}
 	case Resize:
 		return o.resize(c)
+	case SetQuota:
+		return o.setQuota(c)
 	case ForceRelease:
 		for _, x := range o.holders(c.Name) {
 			if x.token == c.Token && !o.gone(x) {
@@ -128,9 +130,9 @@ func (o *naive) acquire(c Acquire) Outcome {
 		return Outcome{Code: CodeNotServing}
 	}
 	c.Weight = max(c.Weight, 1)
-	s, code := o.open(c)
-	if code != CodeOK {
-		return Outcome{Code: code}
+	s, refusal := o.open(c)
+	if s == nil {
+		return refusal
 	}
 	o.ack(s, c.Acked)
 	if s.finished(c.Request) {
@@ -206,7 +208,13 @@ func (o *naive) refuse(x *naiveClaim) (taken string, out Outcome) {
 	if taken != "" && x.Refuse && o.deadlocked(x) {
 		return taken, Outcome{Code: CodeDeadlock}
 	}
-	return taken, Outcome{Code: o.exceeded(x, taken == "")}
+	if code := o.exceeded(x, taken == ""); code != CodeOK {
+		return taken, Outcome{Code: code}
+	}
+	if over := o.overQuota(x, taken == ""); over != nil {
+		return taken, Outcome{Code: CodeOverQuota, Over: over}
+	}
+	return taken, Outcome{}
 }
 
 // limit is that of the permits of a lock, 0 if there are none.
@@ -464,6 +472,9 @@ func (o *naive) setValue(c SetValue) Outcome {
 	}
 	if grows := len(c.Value) - len(o.values[c.Name]); grows > 0 && o.valueBytes()+grows > int(o.limits.values) {
 		return Outcome{Code: CodeValuesFull}
+	}
+	if over := o.overValue(c.Session.Node, c.Name, c.Value); over != nil {
+		return Outcome{Code: CodeOverQuota, Over: over}
 	}
 	s.finish(c.Request)
 	o.write(x, c.Name, c.Value)

@@ -37,6 +37,8 @@ type naive struct {
 	left           int // for those whom this command serves
 	unsettled      map[string]bool
 	naiveResizes
+	quotas  []Quota
+	limited uint64
 }
 
 type naiveRest struct {
@@ -376,32 +378,35 @@ func (o *naive) retire(id SessionID) Code {
 	return CodeOK
 }
 
-func (o *naive) open(c Acquire) (*naiveSession, Code) {
+func (o *naive) open(c Acquire) (*naiveSession, Outcome) {
 	if s := o.session(c.Session); s != nil {
 		if o.run(s.ID.Process()).over {
-			return nil, CodeStaleIncarnation
+			return nil, Outcome{Code: CodeStaleIncarnation}
 		}
-		return s, CodeOK
+		return s, Outcome{}
 	}
 	n, code := o.node(c.Session.Node, c.Session.Incarnation)
 	if code != CodeOK {
-		return nil, code
+		return nil, Outcome{Code: code}
 	}
 	if n.spent(c.Session.Number) {
-		return nil, CodeSessionLost
+		return nil, Outcome{Code: CodeSessionLost}
 	}
+	over := o.overSessions(n.Node)
 	switch {
 	case runs(n.used, n.lowest) >= o.limits.numbers:
-		return nil, CodeTooManySessions
+		return nil, Outcome{Code: CodeTooManySessions}
 	case c.TTL == 0:
 		n.used[c.Session.Number] = true
-		return nil, CodeSessionLost
+		return nil, Outcome{Code: CodeSessionLost}
 	case len(o.sessions) >= o.limits.sessions:
-		return nil, CodeTooManySessions
+		return nil, Outcome{Code: CodeTooManySessions}
+	case over != nil:
+		return nil, Outcome{Code: CodeSessionsOverQuota, Over: over}
 	case n.gone && o.here() >= o.roomFor(n.Node):
-		return nil, CodeTooManyNodes
+		return nil, Outcome{Code: CodeTooManyNodes}
 	case n.gone && o.level > max(n.level, 1):
-		return nil, CodeTooOld
+		return nil, Outcome{Code: CodeTooOld}
 	}
 	n.used[c.Session.Number] = true
 	if n.gone {
@@ -414,7 +419,7 @@ func (o *naive) open(c Acquire) (*naiveSession, Code) {
 			cmp.Compare(a.ID.Incarnation, b.ID.Incarnation), cmp.Compare(a.ID.Number, b.ID.Number))
 	})
 	o.renewed(s)
-	return s, CodeOK
+	return s, Outcome{}
 }
 
 func (o *naive) renewed(s *naiveSession) {

@@ -121,7 +121,7 @@ func (w *world) acquire(id SessionID) Acquire {
 	case isOnce(c.Name):
 		c.Mode = Exclusive
 	case c.Mode != Permit && rapid.IntRange(0, 3).Draw(t, "set") == 0:
-		for _, name := range rapid.Permutation([]string{"x", "y", "z"}).Draw(t, "names")[:rapid.IntRange(1, 3).Draw(t, "size")] {
+		for _, name := range rapid.Permutation([]string{"x", "xx", "y", "z"}).Draw(t, "names")[:rapid.IntRange(1, 4).Draw(t, "size")] {
 			if name != c.Name {
 				c.Others = append(c.Others, name)
 			}
@@ -140,7 +140,9 @@ func (w *world) acquire(id SessionID) Acquire {
 // kind draws a command about Once keys and rests.
 func (w *world) kind(id SessionID) Command {
 	t := w.T
-	switch rapid.IntRange(0, 7).Draw(t, "kind") {
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 8, 9:
+		return w.setQuota()
 	case 6, 7:
 		return w.resize()
 	case 5:
@@ -188,11 +190,11 @@ func (w *world) node() Node {
 }
 
 func (w *world) name() string {
-	return rapid.SampledFrom([]string{"x", "x", "x", "y", "z", "p", "p", OnceName("k")}).Draw(w.T, "lock")
+	return rapid.SampledFrom([]string{"x", "x", "x", "xx", "y", "z", "p", "p", OnceName("k")}).Draw(w.T, "lock")
 }
 
 // names are all that may be drawn.
-func names() []string { return []string{"x", "y", "z", "p", OnceName("k")} }
+func names() []string { return []string{"x", "xx", "y", "z", "p", OnceName("k")} }
 
 // keyGrant is mostly the current one of the Once key.
 func (w *world) keyGrant() Grant {

@@ -142,6 +142,9 @@ func newWorld(t *rapid.T, l limits) *world {
 	for _, c := range start[:rapid.SampledFrom([]int{4, 4, 4, 4, 1}).Draw(t, "start")] {
 		w.apply(c)
 	}
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(t, "quotas") {
+		w.apply(w.setQuota())
+	}
 	return w
 }
 
@@ -225,6 +228,7 @@ func (w *world) seen() (text string) {
 	}
 	h, ok := w.m.Key("k")
 	last, left := w.m.Unfinished()
+	text += fmt.Sprintln(w.m.Answer(QueryQuotas{}).(QuotasState).Quotas)
 	return text + fmt.Sprintln(h, ok, w.m.Classes(), i.Keys, i.Rests, last, left)
 }
 
@@ -274,6 +278,7 @@ func (w *world) expected() (text string) {
 		r, resized := o.resizes[name]
 		text += fmt.Sprintln(l, o.used(name), o.pastOf(name), h, len(l.Holders) > 0, r, resized)
 	}
+	text += fmt.Sprintln(o.quotaStates())
 	k, ok := o.keys[OnceName("k")]
 	return text + fmt.Sprintln(k.Holder, ok, o.classes(), len(o.keys), len(o.rests), o.stepped, o.unfinished())
 }

@@ -11,35 +11,38 @@ import (
 type Code uint8
 
 const (
-	CodeOK               Code = iota // carried out, or was before
-	CodeGranted                      // the lock is held; Token
-	CodeQueued                       // the request waits in the lock's queue
-	CodeHeld                         // refused: the lock has a holder or a waiter; Holder, Waiters
-	CodeNotHeld                      // at least one of the grants to release is not current, or nobody uses the semaphore to resize
-	CodeSessionLost                  // the session has ended or can never open
-	CodeFinished                     // the request is over: duplicate of one answered, withdrawn or released
-	CodeStaleToken                   // the token is no current grant
-	CodeStaleIncarnation             // the node has a newer incarnation, or was forgotten
-	CodeUnknownNode                  // no Hello of this incarnation
-	CodeNotServing                   // the group does not serve locks yet
-	CodeLimitMismatch                // a name is in use as a semaphore of another limit, or as a lock and asked for as a semaphore, or the other way round
-	CodeInvalid                      // malformed, out of bounds, or applied out of order
-	CodeUnsupported                  // newer than this replica: it must stop, its state is that of the index before
-	CodeTokensExhausted              // no token is left
-	CodeTooManyLocks                 // LocksMax
-	CodeTooManyWaiters               // WaitersMax
-	CodeTooManySessions              // SessionsMax, or NumbersMax
-	CodeTooManyNodes                 // NodesMax
-	CodeTooManyRequests              // SpansMax, SpansTotalMax
-	CodeValuesFull                   // ValuesBytesMax
-	CodeDone                         // the Once key is finished; Token, Holder: of the run that finished it
-	CodeTooManyKeys                  // KeysMax
-	CodeDeadlock                     // refused: it would wait for itself
-	CodeForbidden                    // it is about another process's sessions than the proposer's
-	CodeTooManyHolders               // HoldersMax
-	CodeLater                        // of a batch that had done so much before: not carried out, to be proposed again
-	CodeTooManyResized               // ResizesMax
-	CodeTooOld                       // a process does not know the level of the group, or the level that it is to rise to
+	CodeOK                Code = iota // carried out, or was before
+	CodeGranted                       // the lock is held; Token
+	CodeQueued                        // the request waits in the lock's queue
+	CodeHeld                          // refused: the lock has a holder or a waiter; Holder, Waiters
+	CodeNotHeld                       // at least one of the grants to release is not current, or nobody uses the semaphore to resize
+	CodeSessionLost                   // the session has ended or can never open
+	CodeFinished                      // the request is over: duplicate of one answered, withdrawn or released
+	CodeStaleToken                    // the token is no current grant
+	CodeStaleIncarnation              // the node has a newer incarnation, or was forgotten
+	CodeUnknownNode                   // no Hello of this incarnation
+	CodeNotServing                    // the group does not serve locks yet
+	CodeLimitMismatch                 // a name is in use as a semaphore of another limit, or as a lock and asked for as a semaphore, or the other way round
+	CodeInvalid                       // malformed, out of bounds, or applied out of order
+	CodeUnsupported                   // newer than this replica: it must stop, its state is that of the index before
+	CodeTokensExhausted               // no token is left
+	CodeTooManyLocks                  // LocksMax
+	CodeTooManyWaiters                // WaitersMax
+	CodeTooManySessions               // SessionsMax, or NumbersMax
+	CodeTooManyNodes                  // NodesMax
+	CodeTooManyRequests               // SpansMax, SpansTotalMax
+	CodeValuesFull                    // ValuesBytesMax
+	CodeDone                          // the Once key is finished; Token, Holder: of the run that finished it
+	CodeTooManyKeys                   // KeysMax
+	CodeDeadlock                      // refused: it would wait for itself
+	CodeForbidden                     // it is about another process's sessions than the proposer's
+	CodeTooManyHolders                // HoldersMax
+	CodeLater                         // of a batch that had done so much before: not carried out, to be proposed again
+	CodeTooManyResized                // ResizesMax
+	CodeTooOld                        // a process does not know the level of the group, or the level that it is to rise to
+	CodeTooManyQuotas                 // QuotasMax
+	CodeOverQuota                     // a quota of the node, or of a prefix of the name; Over
+	CodeSessionsOverQuota             // the same of its sessions
 	codeEnd
 )
 
@@ -51,6 +54,7 @@ func (c Code) String() string {
 		"tokens exhausted", "too many locks", "too many waiters", "too many sessions", "too many nodes",
 		"too many requests", "values full", "done", "too many keys",
 		"deadlock", "forbidden", "too many holders", "later", "too many resized", "too old",
+		"too many quotas", "over quota", "sessions over quota",
 	)
 }
 
@@ -61,6 +65,7 @@ type Outcome struct {
 	Lost    []uint64  // of Keep: sessions that do not exist
 	Holder  *Holder   // of CodeHeld: the first holder, if there is one; of CodeDone
 	Waiters int       // of CodeHeld
+	Over    *Over     // of CodeOverQuota and CodeSessionsOverQuota
 	Each    []Outcome // of a Batch: of its commands, in their order, unless it was refused as a whole. Good until the next Apply
 }
 
@@ -84,6 +89,11 @@ func (o Outcome) Pack() (value uint64, data []byte) {
 		data = out.out
 	}
 	data = appendUint(data, 3, uint64(o.Waiters))
+	if o.Over != nil {
+		out := writing(data)
+		nested(&out, 5, o.Over, (*Over).fields)
+		data = out.out
+	}
 	if len(o.Each) > 0 {
 		data = appendEach(slices.Grow(data, len(o.Each)*outcomeSize), o.Each)
 	}
@@ -115,6 +125,13 @@ func unpack(value uint64, data []byte, whole bool) (Outcome, error) {
 			f.check(in.err)
 		case 3:
 			o.Waiters = int(f.uint32())
+		case 5:
+			o.Over = new(Over)
+			in := reading(f.message())
+			for in.more() {
+				o.Over.fields(&in)
+			}
+			f.check(in.err)
 		case 4:
 			if !whole || len(o.Each) == BatchMax {
 				f.fail()
@@ -161,7 +178,8 @@ func (c Code) Left() (open bool, request RequestState) {
 	case CodeQueued:
 		return true, RequestWaiting
 	case CodeOK, CodeFinished, CodeHeld, CodeLimitMismatch, CodeDeadlock, CodeDone,
-		CodeTokensExhausted, CodeTooManyLocks, CodeTooManyWaiters, CodeTooManyHolders, CodeTooManyKeys, CodeValuesFull:
+		CodeTokensExhausted, CodeTooManyLocks, CodeTooManyWaiters, CodeTooManyHolders, CodeTooManyKeys, CodeValuesFull,
+		CodeOverQuota:
 		return true, RequestFinished
 	case CodeTooManyRequests, CodeStaleToken:
 		return true, RequestUnknown

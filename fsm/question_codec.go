@@ -18,6 +18,7 @@ const (
 	queryClaims
 	queryKeys
 	querySessions
+	queryQuotas
 )
 
 func (QueryGroup) query() query    { return queryGroup }
@@ -32,6 +33,8 @@ func (QueryKeys) query() query     { return queryKeys }
 func (KeysPage) query() query      { return queryKeys }
 func (QuerySessions) query() query { return querySessions }
 func (SessionsPage) query() query  { return querySessions }
+func (QueryQuotas) query() query   { return queryQuotas }
+func (QuotasState) query() query   { return queryQuotas }
 
 // encodable is a question or an answer.
 type encodable interface{ query() query }
@@ -49,7 +52,7 @@ func encode(v encodable) []byte { return appendFields([]byte{queryVersion, byte(
 func DecodeQuestion(b []byte) (Question, error) {
 	return decodeOne[Question](b, "question", []fielded{
 		queryGroup: (*QueryGroup)(nil), queryName: (*QueryName)(nil), queryLocks: (*QueryLocks)(nil), queryClaims: (*QueryClaims)(nil),
-		queryKeys: (*QueryKeys)(nil), querySessions: (*QuerySessions)(nil),
+		queryKeys: (*QueryKeys)(nil), querySessions: (*QuerySessions)(nil), queryQuotas: (*QueryQuotas)(nil),
 	})
 }
 
@@ -57,7 +60,7 @@ func DecodeQuestion(b []byte) (Question, error) {
 func DecodeAnswer(b []byte) (Answer, error) {
 	return decodeOne[Answer](b, "answer", []fielded{
 		queryGroup: (*GroupState)(nil), queryName: (*NameState)(nil), queryLocks: (*LocksPage)(nil), queryClaims: (*ClaimsState)(nil),
-		queryKeys: (*KeysPage)(nil), querySessions: (*SessionsPage)(nil),
+		queryKeys: (*KeysPage)(nil), querySessions: (*SessionsPage)(nil), queryQuotas: (*QuotasState)(nil),
 	})
 }
 

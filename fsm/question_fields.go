@@ -227,3 +227,17 @@ func (s *SessionLoad) fields(f *codec) {
 	f.count(3, &s.Grants)
 	f.count(4, &s.Waiters)
 }
+
+func (q *QueryQuotas) fields(*codec) {}
+
+func (a *QuotasState) fields(f *codec) {
+	f.uint(1, &a.At)
+	messages(f, 2, &a.Quotas, (*QuotaState).fields)
+}
+
+func (s *QuotaState) fields(f *codec) {
+	s.Quota.fields(f)
+	f.count(9, &s.Use.Locks)
+	f.count(10, &s.Use.Waiters)
+	f.count(11, &s.Use.Sessions)
+}

@@ -101,6 +101,7 @@ func everyQuestion() []Question {
 		QueryClaims{p, []SessionClaims{{1, nil}, {2, []ClaimQuery{{9, Grant{}}, {10, Grant{"x", 101}}}}}},
 		QueryKeys{"jobs/", "jobs/ä"},
 		QuerySessions{SessionID{p.Node, p.Incarnation, 7}},
+		QueryQuotas{},
 	}
 }
 
@@ -131,33 +132,41 @@ func everyAnswer() []Answer {
 		}},
 		KeysPage{4, []KeyState{{"jobs/ä", h, true}, {Key: "k"}}, &QueryKeys{"jobs/", "k"}},
 		SessionsPage{5, []SessionLoad{{Session{h.Session, time.Minute, 5}, "alpha", 6, 7}}, &QuerySessions{h.Session}},
+		QuotasState{6, []QuotaState{{Quota{Node{'a'}, "", 1, 2, 3, 4}, QuotaUse{5, 6, 7}}, {Quota: Quota{Prefix: "jobs/ä", Waiters: 8}}}},
 	}
 }
 
 // The golden file holds the bytes of version 1: processes of several versions ask each other.
 func TestQuestionsAndAnswersKeepTheirEncoding(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
+	var b, second strings.Builder
+	of := func(kind query) *strings.Builder {
+		if kind == queryQuotas {
+			return &second
+		}
+		return &b
+	}
 	for _, q := range everyQuestion() {
-		fmt.Fprintf(&b, "%T %x\n", q, EncodeQuestion(q))
+		fmt.Fprintf(of(q.query()), "%T %x\n", q, EncodeQuestion(q))
 		if again, err := DecodeQuestion(EncodeQuestion(q)); err != nil || !reflect.DeepEqual(again, q) {
 			t.Errorf("%+v became %+v: %v", q, again, err)
 		}
 	}
 	for _, a := range everyAnswer() {
-		fmt.Fprintf(&b, "%T %x\n", a, EncodeAnswer(a))
+		fmt.Fprintf(of(a.query()), "%T %x\n", a, EncodeAnswer(a))
 		if again, err := DecodeAnswer(EncodeAnswer(a)); err != nil || !reflect.DeepEqual(again, a) {
 			t.Errorf("%+v became %+v: %v", a, again, err)
 		}
 	}
 	frozen.Check(t, "testdata/questions.v1", []byte(b.String()))
+	frozen.Check(t, "testdata/questions.v2", []byte(second.String()))
 }
 
 func TestAnAnswerThatTravelsSaysWhatTheStateSays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := run(New(), history(t, 80))
-		questions := []Question{QueryGroup{}, QueryKeys{}, QuerySessions{}, QueryLocks{Parts: PartWaiters | PartPast | PartSessions | PartCycles}}
+		questions := []Question{QueryGroup{}, QueryQuotas{}, QueryKeys{}, QuerySessions{}, QueryLocks{Parts: PartWaiters | PartPast | PartSessions | PartCycles}}
 		for l := range m.Locks("") {
 			for _, h := range append(l.Holders, Holder{}) {
 				questions = append(questions, QueryName{l.Name, h.Token})

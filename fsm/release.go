@@ -65,6 +65,9 @@ func (c *SetValue) apply(m *Machine) Outcome {
 	if grows > 0 && m.values+grows > m.limits.values {
 		return Outcome{Code: CodeValuesFull} // not remembered: a finished write was carried out
 	}
+	if over := m.overValue(c.Session.Node, c.Name, c.Value); over != nil {
+		return Outcome{Code: CodeOverQuota, Over: over}
+	}
 	m.finish(s, c.Request)
 	m.values += int64(len(c.Value))
 	if c.Value == nil {

@@ -187,6 +187,7 @@ func (in *restorer) session(b []byte) error {
 	}
 	s.nodeName = n.name
 	in.sessions.Set(sessionRef{s.id, s})
+	in.takes(s.id.Node, 0, 0, 1)
 	in.sessionByIndex[s.opened] = s
 	return err
 }
@@ -241,6 +242,7 @@ func (in *restorer) claim(c *claim) error {
 	}
 	if c.token == 0 {
 		l.waiters++
+		in.takes(c.owner.id.Node, 0, 1, 0)
 		in.waiters.Set(c)
 		return nil
 	}
@@ -248,6 +250,7 @@ func (in *restorer) claim(c *claim) error {
 	l.used += c.Weight
 	l.mode = c.Mode
 	in.grants++
+	in.takes(c.owner.id.Node, 1, 0, 0)
 	if c.Mode != Exclusive {
 		in.shared.Set(c)
 		return nil

@@ -37,11 +37,16 @@ func (in *restorer) whole() error {
 }
 
 func (in *restorer) rest(b []byte) error {
-	r, x := &rest{}, resize{}
+	r, x, q := &rest{}, resize{}, quotaRecord{}
 	f := reading(b)
 	for f.more() {
 		r.fields(&f)
 		x.fields(&f)
+		q.fields(&f)
+	}
+	if q != (quotaRecord{}) {
+		in.quotas.Set(Quota(q))
+		return f.err
 	}
 	l, ok := in.locks.Get(r.name)
 	if x != (resize{}) {

@@ -67,27 +67,30 @@ func (m *Machine) claimOf(s *session, number uint64) *claim {
 
 // open finds a session, or opens it if its number was never used (I5) and its process is on record
 // (I3).
-func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
+func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Outcome) {
 	n, code := m.present(id.Node, id.Incarnation)
 	if code != CodeOK {
-		return nil, code
+		return nil, Outcome{Code: code}
 	}
 	if s := m.session(id); s != nil {
-		return s, CodeOK
+		return s, Outcome{}
 	}
+	over := m.overSessions(id.Node)
 	switch {
 	case m.used(n, id.Number):
-		return nil, CodeSessionLost
+		return nil, Outcome{Code: CodeSessionLost}
 	case n.spans >= m.limits.numbers: // not if the node counts its sessions up
-		return nil, CodeTooManySessions
+		return nil, Outcome{Code: CodeTooManySessions}
 	case ttl < TTLMin:
 		m.spend(n, id.Number)
-		return nil, CodeSessionLost
+		return nil, Outcome{Code: CodeSessionLost}
 	case m.sessions.Len() >= m.limits.sessions:
-		return nil, CodeTooManySessions
+		return nil, Outcome{Code: CodeTooManySessions}
+	case over != nil:
+		return nil, Outcome{Code: CodeSessionsOverQuota, Over: over}
 	}
 	if n, code = m.comeBack(n); code != CodeOK {
-		return nil, code
+		return nil, Outcome{Code: code}
 	}
 	m.spend(n, id.Number)
 	s := &session{
@@ -95,8 +98,9 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Code) {
 		ttl:   ttl, renewed: m.commands, epoch: m.epoch,
 	}
 	m.sessions.Set(sessionRef{id, s})
+	m.takes(id.Node, 0, 0, 1)
 	m.emitRenewed(s)
-	return s, CodeOK
+	return s, Outcome{}
 }
 
 // used reports whether a session number was opened before, or may never be.

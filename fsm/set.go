@@ -74,8 +74,8 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	if taken != nil && c.Refuse && m.deadlocked(c) {
 		return Outcome{Code: CodeDeadlock}
 	}
-	if code := m.exceeded(locks[0], len(locks), fresh, c, taken == nil); code != CodeOK {
-		return Outcome{Code: code}
+	if o := m.exceeded(locks[0], len(locks), fresh, c, taken == nil); o.Code != CodeOK {
+		return o
 	}
 	for i, claim := range all.claims {
 		if locks[i] == nil {
@@ -112,9 +112,8 @@ func (m *Machine) fitsSet(all *set) bool {
 func (m *Machine) serveSet(at *lock, all *set) {
 	held := &set{claims: make([]*claim, 0, len(all.claims))}
 	for _, c := range all.claims {
-		m.waiters.Delete(c)
 		l := m.lock(c.name)
-		l.waiters--
+		m.unwait(l, c)
 		if l != at {
 			m.pending = append(m.pending, c.name)
 		}

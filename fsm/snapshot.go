@@ -67,6 +67,11 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 		r.fields(&f.next)
 		return f.add()
 	})
+	m.quotas.Scan(func(q Quota) bool {
+		r := quotaRecord(q)
+		r.fields(f.record())
+		return f.add()
+	})
 	m.addRemembered(f)
 	f.begin(frameTeardowns)
 	m.teardowns.Scan(func(t teardown) bool { t.fields(f.record()); return f.add() })

@@ -20,6 +20,7 @@ func (g *group) fields(f *codec) {
 	f.millis(13, &g.holdoff)
 	f.uint(14, &g.evicted)
 	f.uint(15, &g.resized)
+	f.uint(16, &g.limited)
 }
 
 func (n *node) fields(f *codec) {
@@ -117,6 +118,20 @@ func (r *resize) fields(f *codec) {
 	narrow(f, 8, &r.limit)
 	narrow(f, 9, &r.former)
 	f.uint(10, &r.at)
+}
+
+// quotaRecord is a quota among the rests, with numbers of its own.
+type quotaRecord Quota
+
+func (q *quotaRecord) fields(f *codec) {
+	if !f.writes || q.Node != (Node{}) {
+		f.node(11, &q.Node)
+	}
+	f.text(12, &q.Prefix)
+	narrow(f, 13, &q.Locks)
+	narrow(f, 14, &q.Waiters)
+	narrow(f, 15, &q.Sessions)
+	narrow(f, 16, &q.Value)
 }
 
 func (o *owner) fields(f *codec) {

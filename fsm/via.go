@@ -7,7 +7,7 @@ import "crypto/sha256"
 // share a Batch. The author is the process that the command is about. CodeForbidden for a process
 // of a node that is not bound to a key (see KeyNode), and for any command but Acquire, Withdraw,
 // Release, SetValue, Keep, CloseSession, Finish, Hello, Goodbye, and those of an operator:
-// ForceRelease, Revoke, Forget, Ask and Resize.
+// ForceRelease, Revoke, Forget, Ask, Resize and SetQuota.
 type Via struct{ Command Command }
 
 // about is of no process: any replica may propose it.
@@ -21,7 +21,7 @@ func (c Via) Allowed() bool {
 
 func (o op) ofClient() bool {
 	switch o {
-	case opKeep, opHello, opGoodbye, opForceRelease, opRevoke, opForget, opAsk, opResize:
+	case opKeep, opHello, opGoodbye, opForceRelease, opRevoke, opForget, opAsk, opResize, opSetQuota:
 		return true
 	}
 	return o.travels()

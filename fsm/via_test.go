@@ -23,7 +23,7 @@ func TestAClientSaysWhatACallerMayAndOnlyForItself(t *testing.T) {
 		if _, several := c.(Batch); several {
 			continue
 		}
-		want := slices.Contains([]op{opForceRelease, opRevoke, opForget, opAsk, opResize}, opOf(c))
+		want := slices.Contains([]op{opForceRelease, opRevoke, opForget, opAsk, opResize, opSetQuota}, opOf(c))
 		if v, is := c.(Via); is {
 			c, want = v.Command, true
 		}
@@ -138,7 +138,7 @@ var client = Node{0: 'd', 6: 0x80, 8: 0x80}
 // sound says whether a client may say the command.
 func (c Via) sound() bool {
 	switch c := c.Command.(type) {
-	case ForceRelease, Revoke, Forget, Ask, Resize:
+	case ForceRelease, Revoke, Forget, Ask, Resize, SetQuota:
 		return true
 	case Acquire, Withdraw, Release, SetValue, Keep, CloseSession, Finish, Hello, Goodbye:
 		return ProcessOf(c).Node == client

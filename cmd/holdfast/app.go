@@ -76,8 +76,8 @@ const (
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.runCommand(), a.electCommand(), guardCommand(),
-		a.locksCommand(), a.lockCommand(), a.whyCommand(), a.watchCommand(), a.onceCommand(), a.membersCommand(), a.sessionsCommand(), a.statusCommand(), a.doctorCommand(), a.uiCommand(),
-		a.releaseCommand(), a.requestReleaseCommand(), a.revokeNodeCommand(), a.removeNodeCommand(), a.transferLeaderCommand(), a.forgetOnceCommand(), a.resizeCommand(),
+		a.locksCommand(), a.lockCommand(), a.whyCommand(), a.watchCommand(), a.onceCommand(), a.membersCommand(), a.sessionsCommand(), a.quotasCommand(), a.statusCommand(), a.doctorCommand(), a.uiCommand(),
+		a.releaseCommand(), a.requestReleaseCommand(), a.revokeNodeCommand(), a.removeNodeCommand(), a.transferLeaderCommand(), a.forgetOnceCommand(), a.resizeCommand(), a.quotaCommand(),
 		a.keygenCommand(), a.backupCommand(), a.checkBackupCommand(), a.restoreCommand(), a.recoverCommand(), a.versionCommand(),
 	}
 }

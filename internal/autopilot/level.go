@@ -49,6 +49,9 @@ func (l *Leader) Rise(s State, now lease.Instant) (level uint64, waits string) {
 	return 0, fmt.Sprintf("level %d: %s", next, waits)
 }
 
+// Agreed reports whether all know the next level, as of the last Rise, and its pause alone is left.
+func (l *Leader) Agreed() bool { return l.agreed != 0 }
+
 // lacking names, in order, the nodes because of which the group may not rise to a level, and why.
 // Absence blocks: a member that is away comes back, and a version that does not know the level would
 // never be let in again. RemoveNode is the way around one that does not come back.

@@ -24,11 +24,11 @@ func TestTheNewCommandOfTheNextVersionWaitsForItsLevel(t *testing.T) {
 				t.Errorf("%s at level 1: %v", r.node, err)
 			}
 		}
-		group[0].propose(t, fsm.Level{Level: 2})
+		group[0].propose(t, fsm.Level{Level: fsm.LevelKnown})
 		for _, r := range group {
 			r.barrier(t)
 			if out := r.propose(t, fsm.Next{}); out.Code != fsm.CodeOK {
-				t.Errorf("%s at level 2: %v", r.node, out.Code)
+				t.Errorf("%s at level %d: %v", r.node, fsm.LevelKnown, out.Code)
 			}
 		}
 	})

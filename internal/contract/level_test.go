@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// levelPause is that of these fleets, whose nodes know levels 1 and 2 as the tests say: level 2 has
-// nothing in it.
+// levelPause is that of these fleets, whose nodes know levels 1 and 2 as the tests say.
 const levelPause = 10 * time.Second
 
 // mixed runs a fleet whose nodes know the levels in knows, from their next start on.

@@ -75,7 +75,7 @@ func New(closed <-chan struct{}, attend Attend) *Feed {
 func Watched(e *fsm.Event) bool {
 	switch e.Kind {
 	case fsm.EventGranted, fsm.EventReleased, fsm.EventLost, fsm.EventForced, fsm.EventQueued, fsm.EventWithdrawn,
-		fsm.EventValueSet, fsm.EventResized:
+		fsm.EventValueSet, fsm.EventResized, fsm.EventQuota:
 		return true
 	}
 	return false
@@ -193,7 +193,7 @@ func (w *Watch) take(events []fsm.Event) {
 
 // concerns reports whether an event is of a watched lock.
 func (w *Watch) concerns(e *fsm.Event) bool {
-	if !Watched(e) {
+	if !Watched(e) || w.exact && e.Kind == fsm.EventQuota { // which is of a prefix
 		return false
 	}
 	if w.exact {

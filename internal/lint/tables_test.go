@@ -166,6 +166,7 @@ func limitNames() map[string][]string {
 		"waiters of all locks":                                      {"WaitersMax"},
 		"holders of one shared lock or semaphore":                   {"HoldersMax"},
 		"permits of a semaphore":                                    {"LimitMax"},
+		"quotas":                                                    {"QuotasMax"},
 		"semaphores that were resized":                              {"ResizesMax"},
 		"names of one `AcquireAll`":                                 {"SetMax"},
 		"sessions of all nodes":                                     {"SessionsMax"},

@@ -84,7 +84,7 @@ func (n *Node) outdated(err error) error {
 func (p *pilot) raiseLevel(ctx context.Context, group *consensus.Group, state autopilot.State, now lease.Instant) bool {
 	level, waits := p.leader.Rise(state, now)
 	p.rise.Store(&waits)
-	if waits != "" {
+	if waits != "" && !p.leader.Agreed() { // else it rises by itself
 		if _, ok := p.levels.Take(time.Now()); ok {
 			p.n.log.Info("the feature level of the group waits", "waits", waits)
 		}

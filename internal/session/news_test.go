@@ -247,6 +247,9 @@ func asking() map[string]news {
 		"too few permits are left": {waits: "permits", does: func(g *groupOf, _ *side) {
 			g.apply(fsm.Resize{Name: "permits", Limit: 1, Seen: g.m.Commands()})
 		}},
+		"a quota below what it has": do(func(g *groupOf) {
+			g.apply(fsm.SetQuota{Quota: fsm.Quota{Node: g.own.Node, Locks: 1}, Seen: g.m.Commands(), Reason: "it leaks"})
+		}),
 		"evicted, and heard":        do(evict(fsm.ReasonHeard)),
 		"evicted, and last":         do(evict(fsm.ReasonLast)),
 		"somebody is to be removed": do(evict(fsm.ReasonNone)),

@@ -252,27 +252,25 @@ func TestVersionsRunBesideEachOtherForwardAndBack(t *testing.T) {
 		f.roll(next, i)
 	}
 	f.works(older, client)
-	f.at("1") // the clients do not know level 2, and have sessions
+	f.at("1") // a client does not know level 2, and has sessions
 	f.stop(older)
+	f.at("2") // the other one does not know level 3
 	f.stop(client)
 	leader := f.rising()
 	f.killed[leader.life] = true
 	leader.Kill()
 	f.blameless(leader)
-	for i, w := range f.nodes {
-		if w == leader {
-			f.nodes[i] = f.start(next, fmt.Sprint("n", i), false)
-			f.ready(f.nodes[i])
-		}
-	}
-	f.at("2")
+	i := slices.Index(f.nodes[:], leader)
+	f.nodes[i] = f.start(next, fmt.Sprint("n", i), false)
+	f.ready(f.nodes[i])
+	f.at("3")
 	f.works(f.nodes[:]...)
 
 	f.stop(f.nodes[0]) // there is no way back from a level
 	refused := f.start(now, "n0", false)
 	f.until(refused, "refused", func() bool {
 		return slices.ContainsFunc(refused.said, func(line string) bool {
-			return strings.HasPrefix(line, "refused ") && strings.Contains(line, "feature level 1") && strings.Contains(line, "level 2")
+			return strings.HasPrefix(line, "refused ") && strings.Contains(line, "feature level 2") && strings.Contains(line, "level 3")
 		})
 	})
 	<-refused.Done()
@@ -282,7 +280,7 @@ func TestVersionsRunBesideEachOtherForwardAndBack(t *testing.T) {
 	f.check()
 }
 
-// rising waits until the raft leader is the first to see level 2, and returns it.
+// rising waits until the raft leader is the first to see level 3, and returns it.
 func (f *fleet) rising() *worker {
 	f.t.Helper()
 	first := make(chan *worker, len(f.nodes))
@@ -290,7 +288,7 @@ func (f *fleet) rising() *worker {
 		go func() {
 			w.news.L.Lock()
 			defer w.news.L.Unlock()
-			for !(w.level == "2" && w.leads) && !slices.Contains(w.said, "over") {
+			for !(w.level == "3" && w.leads) && !slices.Contains(w.said, "over") {
 				w.news.Wait()
 			}
 			first <- w
@@ -300,7 +298,7 @@ func (f *fleet) rising() *worker {
 	case w := <-first:
 		return w
 	case <-time.After(patience):
-		f.t.Fatal("no raft leader has seen level 2")
+		f.t.Fatal("no raft leader has seen level 3")
 		return nil
 	}
 }

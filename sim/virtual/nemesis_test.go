@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
@@ -47,7 +48,7 @@ const (
 	driftMax     = 0.04
 	longWait     = 2 * time.Minute // the longest TTL whose end is waited for when all is over
 	resumeMax    = 20 * time.Second
-	levelOfAll   = 2 // above that of the product by one
+	levelOfAll   = fsm.LevelKnown + 1
 )
 
 func TestRandomFaultsBreakNoPromise(t *testing.T) {

@@ -25,6 +25,9 @@ func locks() []mutant {
 		{"a semaphore that was made smaller is served meanwhile", "Machine.serveQueue", `if l.unsettled && !m.sifts(l) {`, `if l.unsettled && !m.sifts(l) && l.waiters == 0 {`, "own"},
 		{"a late resize counts", "Resize.apply", `if c.Seen < m.resized {`, `if c.Seen > m.commands {`, "own"},
 		{"a rest brings the limit back from before a resize", "Machine.occupy", `resized := m.resizes.Get(l.name); resized {`, `resized := m.resizes.Get(l.name); resized && x.at == 0 {`, "own"},
+		{"a quota counts no waiters", "Machine.overQuota", `exceeds(u.locks+u.waiters+claims, q.Locks)`, `exceeds(u.locks+claims, q.Locks)`, "own"},
+		{"a quota of each node is of none", "Machine.quotaOf", `q, ok = m.quotas.Get(Quota{})`, `ok = false`, "own"},
+		{"a fork counts for its machine", "Machine.ownUse", `if !ok || u.epoch != m.epoch {`, `if !ok {`, "own"},
 		{"a released request is forgotten at once", "Machine.end", "\tm.finish(s, c.request)\n\tif c.alone() {", "\tif c.alone() {", "model own"},
 	}
 }
@@ -60,7 +63,7 @@ func sessions() []mutant {
 		{"a change of the TTL that was overtaken says that it is carried out", "Keep.apply", "\t\t\tout.Code = CodeFinished\n", "\t\t\t_ = out\n", "model own"},
 		{"a disk that was moved to another machine is proof", "Place.proves", `p.Boot != "" && p == former`, `p.Boot != "" && p.Device == former.Device && p.File == former.File`, "model own"},
 		{"a copy of a disk on one machine is proof", "Place.proves", `p.Boot != "" && p == former`, `p.Boot != "" && p.Boot == former.Boot`, "model own"},
-		{"a superseded process acquires", "Machine.open", "\tif code != CodeOK {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)", "\tif code != CodeOK && m.session(id) == nil {\n\t\treturn nil, code\n\t}\n\tif s := m.session(id)", "model own"},
+		{"a superseded process acquires", "Machine.open", "\tif code != CodeOK {\n\t\treturn nil, Outcome{Code: code}\n\t}\n\tif s := m.session(id)", "\tif code != CodeOK && m.session(id) == nil {\n\t\treturn nil, Outcome{Code: code}\n\t}\n\tif s := m.session(id)", "model own"},
 		{"removal ends grants", "Remove.apply", "\tm.withdrawAll(m.leave(n), ReasonRemoved)\n", "\tm.endSessions(m.leave(n), m.commands, ending{reason: ReasonRemoved})\n", "model own"},
 		{"a late revocation counts", "Machine.endSessions", `if upto = min(upto, m.commands); n.gone`, `if upto = m.commands; n.gone`, "model own"},
 		{"anybody may propose for anybody", "Machine.one", `of != by && of != (Process{})`, `of != by && of == (Process{1})`, "model own"},

@@ -1,0 +1,376 @@
+package fsm
+
+import (
+	"bytes"
+	"sort"
+	"strings"
+)
+
+// Quota bounds what one node, or what all locks whose names begin with a prefix, may take of the bounds of
+// the group, so that one service that leaks does not fill these for all. 0 is no bound.
+type Quota struct {
+	Node   Node   // with no Prefix: its processes together. Zero: each node that has no quota of its own
+	Prefix string // of the names of locks, not of Once keys
+
+	Locks    uint32 // of a node, what it holds and waits for; of a prefix, names in use or with a value
+	Waiters  uint32
+	Sessions uint32 // of a node alone
+	Value    uint32 // bytes of each value
+}
+
+// LevelOfQuotas is the feature level of SetQuota and QueryQuotas: a replica of an older version knows neither.
+const LevelOfQuotas = 2
+
+// SetQuota sets the quota of a node or of a prefix, or with no bound removes it, by order of an operator. It
+// ends nothing: what is above the quota stays, and nothing more is taken until it fits. It is of LevelOfQuotas.
+//
+// Seen is how many commands its proposer had applied: CodeFinished where another SetQuota was carried out
+// since. CodeOK also where the quota is that already. CodeTooManyQuotas: QuotasMax. CodeInvalid without a
+// reason.
+type SetQuota struct {
+	Quota
+	Seen   uint64
+	Reason string
+}
+
+// about is of no process: the command is an operator's.
+func (SetQuota) about() (op, Process) { return opSetQuota, Process{} }
+
+func (c *SetQuota) fields(f *codec) {
+	c.Quota.fields(f)
+	f.uint(7, &c.Seen)
+	f.text(8, &c.Reason)
+}
+
+func (q *Quota) fields(f *codec) {
+	if !f.writes || q.Node != (Node{}) {
+		f.node(1, &q.Node)
+	}
+	f.text(2, &q.Prefix)
+	narrow(f, 3, &q.Locks)
+	narrow(f, 4, &q.Waiters)
+	narrow(f, 5, &q.Sessions)
+	narrow(f, 6, &q.Value)
+}
+
+// empty reports whether the quota bounds nothing.
+func (q Quota) empty() bool { return q == Quota{Node: q.Node, Prefix: q.Prefix} }
+
+func (q Quota) valid() bool {
+	return validText(q.Prefix, NameBytesMax) && (q.Prefix == "" || q.Node == (Node{}) && q.Sessions == 0)
+}
+
+func lessQuota(a, b Quota) bool {
+	if a.Prefix != b.Prefix {
+		return a.Prefix < b.Prefix
+	}
+	return bytes.Compare(a.Node[:], b.Node[:]) < 0
+}
+
+func (c *SetQuota) apply(m *Machine) Outcome {
+	if !c.Quota.valid() || c.Reason == "" || !validLabel(c.Reason) || c.Seen == 0 || c.Seen >= m.commands {
+		return Outcome{Code: CodeInvalid}
+	}
+	now, known := m.quotas.Get(c.Quota)
+	same := now == c.Quota || !known && c.Quota.empty()
+	switch {
+	case c.Seen < m.limited && !same:
+		return Outcome{Code: CodeFinished}
+	case c.Seen < m.limited:
+		return Outcome{}
+	}
+	m.limited = m.commands // whatever the answer: a late duplicate changes nothing
+	switch {
+	case same:
+		return Outcome{}
+	case c.Quota.empty():
+		m.quotas.Delete(c.Quota)
+	case !known && m.quotas.Len() >= m.limits.quotas:
+		return Outcome{Code: CodeTooManyQuotas}
+	default:
+		m.quotas.Set(c.Quota)
+	}
+	m.events = append(m.events, Event{
+		Index: m.commands, Kind: EventQuota, Session: SessionID{Node: c.Node}, Name: c.Prefix, Detail: c.Reason,
+	})
+	return Outcome{}
+}
+
+// Over is a bound of a quota that a request would break.
+type Over struct {
+	Node   Node // the node that would break the quota of a node, its own or that of each
+	Prefix string
+	What   QuotaBound
+	Limit  uint32
+}
+
+// QuotaBound is one of the bounds of a quota.
+type QuotaBound uint8
+
+// The bounds of a quota.
+const (
+	QuotaLocks QuotaBound = iota + 1
+	QuotaWaiters
+	QuotaSessions
+	QuotaValue
+)
+
+// String is the bound in lower case.
+func (b QuotaBound) String() string {
+	return named("bound", uint8(b), "none", "locks", "waiters", "sessions", "bytes of a value")
+}
+
+func (o *Over) fields(f *codec) {
+	if !f.writes || o.Node != (Node{}) {
+		f.node(1, &o.Node)
+	}
+	f.text(2, &o.Prefix)
+	narrow(f, 3, &o.What)
+	narrow(f, 4, &o.Limit)
+}
+
+// quotaOf finds the quota that bounds a node; false if none does.
+func (m *Machine) quotaOf(id Node) (Quota, bool) {
+	q, ok := m.quotas.Get(Quota{Node: id})
+	if !ok {
+		q, ok = m.quotas.Get(Quota{})
+	}
+	return q, ok
+}
+
+// overQuota is the bound of a quota that the claims of a request would break, nil if none would. They are
+// free to be granted at once, or wait.
+func (m *Machine) overQuota(c *Acquire, free bool) *Over {
+	if m.quotas.Len() == 0 {
+		return nil
+	}
+	claims := 1 + len(c.Others)
+	if q, ok := m.quotaOf(c.Session.Node); ok {
+		u := m.useOf(c.Session.Node)
+		over := Over{Node: c.Session.Node}
+		switch {
+		case exceeds(u.locks+u.waiters+claims, q.Locks):
+			return over.of(QuotaLocks, q.Locks)
+		case !free && exceeds(u.waiters+claims, q.Waiters):
+			return over.of(QuotaWaiters, q.Waiters)
+		}
+	}
+	var over *Over
+	m.eachPrefix(func(q Quota) bool {
+		over = m.overPrefix(q, c, free)
+		return over == nil
+	})
+	if over != nil {
+		return over
+	}
+	return m.overValue(c.Session.Node, c.Name, c.Value)
+}
+
+// overPrefix is overQuota for the quota of a prefix.
+func (m *Machine) overPrefix(q Quota, c *Acquire, free bool) *Over {
+	claims, fresh := 0, 0
+	for i := range 1 + len(c.Others) {
+		name := c.Name
+		if i > 0 {
+			name = c.Others[i-1]
+		}
+		if !strings.HasPrefix(name, q.Prefix) {
+			continue
+		}
+		claims++
+		if _, there := m.locks.Get(name); !there {
+			fresh++
+		}
+	}
+	over := Over{Prefix: q.Prefix}
+	switch {
+	case fresh > 0 && q.Locks > 0 && exceeds(m.locksUnder(q.Prefix)+fresh, q.Locks):
+		return over.of(QuotaLocks, q.Locks)
+	case claims > 0 && !free && q.Waiters > 0 && exceeds(m.waitersUnder(q.Prefix)+claims, q.Waiters):
+		return over.of(QuotaWaiters, q.Waiters)
+	}
+	return nil
+}
+
+// overValue is the bound that a value would break: that of the node that writes it, or of a prefix of its
+// lock.
+func (m *Machine) overValue(id Node, name string, value []byte) (over *Over) {
+	if len(value) == 0 || m.quotas.Len() == 0 {
+		return nil
+	}
+	if q, ok := m.quotaOf(id); ok && exceeds(len(value), q.Value) {
+		return (&Over{Node: id}).of(QuotaValue, q.Value)
+	}
+	m.eachPrefix(func(q Quota) bool {
+		if strings.HasPrefix(name, q.Prefix) && exceeds(len(value), q.Value) {
+			over = (&Over{Prefix: q.Prefix}).of(QuotaValue, q.Value)
+		}
+		return over == nil
+	})
+	return over
+}
+
+// overSessions is the bound that one more session of a node would break.
+func (m *Machine) overSessions(id Node) *Over {
+	if q, ok := m.quotaOf(id); ok && exceeds(m.useOf(id).sessions+1, q.Sessions) {
+		return (&Over{Node: id}).of(QuotaSessions, q.Sessions)
+	}
+	return nil
+}
+
+func exceeds(n int, limit uint32) bool { return limit > 0 && n > int(limit) }
+
+func (o *Over) of(what QuotaBound, limit uint32) *Over {
+	o.What, o.Limit = what, limit
+	return o
+}
+
+// eachPrefix calls f with the quota of each prefix until it returns false.
+func (m *Machine) eachPrefix(f func(Quota) bool) {
+	m.quotas.Scan(func(q Quota) bool { return q.Prefix == "" || f(q) })
+}
+
+// locksUnder is how many locks there are whose names begin with a prefix, and waitersUnder how many wait for
+// these. Both look for the first and the last of them, and do not count.
+func (m *Machine) locksUnder(prefix string) int {
+	return under(prefix, m.locks.Len(), func(i int) string { name, _, _ := m.locks.GetAt(i); return name })
+}
+
+func (m *Machine) waitersUnder(prefix string) int {
+	return under(prefix, m.waiters.Len(), func(i int) string { c, _ := m.waiters.GetAt(i); return c.name })
+}
+
+// under is how many of n names in order, some of them equal, begin with a prefix.
+func under(prefix string, n int, name func(int) string) int {
+	first := sort.Search(n, func(i int) bool { return name(i) >= prefix })
+	return sort.Search(n-first, func(i int) bool { return !strings.HasPrefix(name(first+i), prefix) })
+}
+
+// use is what the processes of a node take of the bounds of the group. It follows from the claims and
+// sessions, and is in no snapshot.
+type use struct {
+	node                     Node
+	locks, waiters, sessions int
+	epoch                    uint64
+}
+
+func lessUse(a, b *use) bool { return bytes.Compare(a.node[:], b.node[:]) < 0 }
+
+// useOf is what a node takes, to be read.
+func (m *Machine) useOf(id Node) use {
+	if u := m.recentUse; u != nil && u.epoch == m.epoch && u.node == id {
+		return *u
+	}
+	if u, ok := m.uses.Get(&use{node: id}); ok {
+		return *u
+	}
+	return use{}
+}
+
+// takes adds to what a node takes.
+func (m *Machine) takes(id Node, locks, waiters, sessions int) {
+	u := m.recentUse
+	if u == nil || u.epoch != m.epoch || u.node != id {
+		u = m.ownUse(id)
+	}
+	u.locks, u.waiters, u.sessions = u.locks+locks, u.waiters+waiters, u.sessions+sessions
+	if u.locks == 0 && u.waiters == 0 && u.sessions == 0 {
+		m.uses.Delete(u)
+		m.recentUse = nil
+	}
+}
+
+// ownUse finds or makes what a node takes, as this machine's own.
+func (m *Machine) ownUse(id Node) *use {
+	u, ok := m.uses.Get(&use{node: id})
+	if !ok || u.epoch != m.epoch {
+		own := &use{node: id, epoch: m.epoch}
+		if ok {
+			*own = *u
+			own.epoch = m.epoch
+		}
+		m.uses.Set(own)
+		u = own
+	}
+	m.recentUse = u
+	return u
+}
+
+// checkQuotas tests that the quotas are in bounds, and that what each node takes is what it takes (I7).
+func (m *Machine) checkQuotas() (err error) {
+	m.quotas.Scan(func(q Quota) bool {
+		if !q.valid() || q.empty() {
+			err = broken(7, "a quota is out of bounds: %+v", q)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	counted := make(map[Node]use)
+	add := func(id Node, locks, waiters, sessions int) {
+		u := counted[id]
+		counted[id] = use{locks: u.locks + locks, waiters: u.waiters + waiters, sessions: u.sessions + sessions}
+	}
+	m.sessions.Scan(func(r sessionRef) bool { add(r.id.Node, 0, 0, 1); return true })
+	m.requests.Scan(func(r request) bool {
+		n := len(r.claim.all())
+		if r.claim.token == 0 {
+			add(r.claim.owner.id.Node, 0, n, 0)
+		} else {
+			add(r.claim.owner.id.Node, n, 0, 0)
+		}
+		return true
+	})
+	m.uses.Scan(func(u *use) bool {
+		if c := counted[u.node]; c.locks != u.locks || c.waiters != u.waiters || c.sessions != u.sessions {
+			err = broken(7, "node %v has %d locks, %d waiters and %d sessions, counted %d, %d and %d",
+				u.node, c.locks, c.waiters, c.sessions, u.locks, u.waiters, u.sessions)
+		}
+		return err == nil
+	})
+	if err == nil && m.uses.Len() != len(counted) {
+		return broken(7, "%d nodes have sessions, counted %d", len(counted), m.uses.Len())
+	}
+	return err
+}
+
+// QueryQuotas asks for all quotas and what is taken of them.
+type QueryQuotas struct{}
+
+// QuotasState answers a QueryQuotas.
+type QuotasState struct {
+	At     uint64
+	Quotas []QuotaState // by prefix, and those of nodes first
+}
+
+// QuotaState is a quota and what is taken of it; of that of each node, nothing.
+type QuotaState struct {
+	Quota
+	Use QuotaUse
+}
+
+// QuotaUse is what is taken of a quota.
+type QuotaUse struct{ Locks, Waiters, Sessions int }
+
+// State implements Answer.
+func (a QuotasState) State() uint64 { return a.At }
+
+// Read implements Asks.
+func (QueryQuotas) Read(a Answer) (QuotasState, bool) { return its[QuotasState](a) }
+
+func (QueryQuotas) answer(m *Machine) Answer {
+	a := QuotasState{At: m.commands}
+	m.quotas.Scan(func(q Quota) bool {
+		s := QuotaState{Quota: q}
+		switch u := m.useOf(q.Node); {
+		case q.Prefix != "":
+			s.Use = QuotaUse{Locks: m.locksUnder(q.Prefix), Waiters: m.waitersUnder(q.Prefix)}
+		case q.Node != Node{}:
+			s.Use = QuotaUse{u.locks + u.waiters, u.waiters, u.sessions}
+		}
+		a.Quotas = append(a.Quotas, s)
+		return true
+	})
+	return a
+}
