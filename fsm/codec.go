@@ -182,6 +182,13 @@ func (f *codec) uints(n protowire.Number, v *[]uint64) {
 	}
 }
 
+// someNode is a node that is written unless it is zero.
+func (f *codec) someNode(n protowire.Number, v *Node) {
+	if !f.writes || *v != (Node{}) {
+		f.node(n, v)
+	}
+}
+
 // node is always written.
 func (f *codec) node(n protowire.Number, v *Node) { f.id(n, (*[16]byte)(v)) }
 

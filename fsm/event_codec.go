@@ -43,7 +43,5 @@ func (e *Event) fields(f *codec) {
 	f.text(17, &e.Label)
 	f.millis(18, &e.Delay)
 	f.bool(19, &e.Election)
-	if !f.writes || e.By != (Node{}) {
-		f.node(20, &e.By)
-	}
+	f.someNode(20, &e.By)
 }

@@ -48,7 +48,7 @@ type Machine struct {
 	unsettled *btree.Map[string, sift]   // locks whose first waiters are still to be served or withdrawn
 	resizes   *btree.Map[string, resize] // semaphores whose limit was changed
 	quotas    *btree.BTreeG[Quota]       // those of nodes before those of prefixes
-	uses      *btree.BTreeG[*use]        // what the nodes take that take anything
+	uses      *btree.BTreeG[useRef]      // what the nodes take that take anything
 
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
@@ -68,7 +68,7 @@ type Machine struct {
 	// Room that Apply uses again and again; no part of the state.
 	scratch   scratch
 	recent    *session // the one found last, unless it has ended: commands of a node come in a row
-	recentUse *use     // the one changed last
+	recentUse useRef   // the one changed last
 	pivot     claim
 	events    []Event
 	claims    []*claim
@@ -235,7 +235,8 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 	if err != nil {
 		return Outcome{Code: CodeInvalid}
 	}
-	if of := ProcessOf(c); via && !(Via{c}).Allowed() || !via && of != by && of != (Process{}) {
+	operation, of := c.about()
+	if via && !(Via{c}).Allowed() || !via && of != by && of != (Process{}) {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
@@ -243,7 +244,7 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 	_, before := m.Unfinished()
 	first := len(m.events)
 	o := c.apply(m)
-	if of := ProcessOf(c); of == (Process{}) {
+	if operation.ofOperator() {
 		undersign(m.events[first:], by.Node)
 	}
 	if _, left := m.Unfinished(); left && !before {

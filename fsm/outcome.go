@@ -79,13 +79,9 @@ func (o Outcome) Pack() (value uint64, data []byte) {
 		data = protowire.AppendTag(data, 1, protowire.VarintType)
 		data = protowire.AppendVarint(data, number)
 	}
-	if h := o.Holder; h != nil {
+	if o.Holder != nil {
 		out := writing(data)
-		in := out.open(2)
-		for in.more() {
-			h.fields(&in)
-		}
-		out.close(&in)
+		nested(&out, 2, o.Holder, (*Holder).fields)
 		data = out.out
 	}
 	data = appendUint(data, 3, uint64(o.Waiters))
@@ -118,20 +114,12 @@ func unpack(value uint64, data []byte, whole bool) (Outcome, error) {
 			o.Lost = f.appendUints(o.Lost)
 		case 2:
 			o.Holder = new(Holder)
-			in := reading(f.message())
-			for in.more() {
-				o.Holder.fields(&in)
-			}
-			f.check(in.err)
+			f.check(read(f.message(), o.Holder))
 		case 3:
 			o.Waiters = int(f.uint32())
 		case 5:
 			o.Over = new(Over)
-			in := reading(f.message())
-			for in.more() {
-				o.Over.fields(&in)
-			}
-			f.check(in.err)
+			f.check(read(f.message(), o.Over))
 		case 4:
 			if !whole || len(o.Each) == BatchMax {
 				f.fail()

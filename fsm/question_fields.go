@@ -236,7 +236,7 @@ func (a *QuotasState) fields(f *codec) {
 }
 
 func (s *QuotaState) fields(f *codec) {
-	s.Quota.fields(f)
+	s.Quota.fields(f, 1)
 	f.count(9, &s.Use.Locks)
 	f.count(10, &s.Use.Waiters)
 	f.count(11, &s.Use.Sessions)

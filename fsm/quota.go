@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"sort"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Quota bounds what one node, or what all locks whose names begin with a prefix, may take of the bounds of
@@ -37,20 +39,17 @@ type SetQuota struct {
 func (SetQuota) about() (op, Process) { return opSetQuota, Process{} }
 
 func (c *SetQuota) fields(f *codec) {
-	c.Quota.fields(f)
+	c.Quota.fields(f, 1)
 	f.uint(7, &c.Seen)
 	f.text(8, &c.Reason)
 }
 
-func (q *Quota) fields(f *codec) {
-	if !f.writes || q.Node != (Node{}) {
-		f.node(1, &q.Node)
+func (q *Quota) fields(f *codec, number protowire.Number) {
+	f.someNode(number, &q.Node)
+	f.text(number+1, &q.Prefix)
+	for i, bound := range [...]*uint32{&q.Locks, &q.Waiters, &q.Sessions, &q.Value} {
+		narrow(f, number+2+protowire.Number(i), bound)
 	}
-	f.text(2, &q.Prefix)
-	narrow(f, 3, &q.Locks)
-	narrow(f, 4, &q.Waiters)
-	narrow(f, 5, &q.Sessions)
-	narrow(f, 6, &q.Value)
 }
 
 // empty reports whether the quota bounds nothing.
@@ -121,75 +120,76 @@ func (b QuotaBound) String() string {
 }
 
 func (o *Over) fields(f *codec) {
-	if !f.writes || o.Node != (Node{}) {
-		f.node(1, &o.Node)
-	}
+	f.someNode(1, &o.Node)
 	f.text(2, &o.Prefix)
 	narrow(f, 3, &o.What)
 	narrow(f, 4, &o.Limit)
 }
 
-// quotaOf finds the quota that bounds a node; false if none does.
-func (m *Machine) quotaOf(id Node) (Quota, bool) {
+// quotaOf is the quota that bounds a node: its own, or else that of each, or else one without bounds.
+func (m *Machine) quotaOf(id Node) Quota {
 	q, ok := m.quotas.Get(Quota{Node: id})
 	if !ok {
-		q, ok = m.quotas.Get(Quota{})
+		q, _ = m.quotas.Get(Quota{})
 	}
-	return q, ok
+	return q
+}
+
+// by is the bound if n would break it, nil if not.
+func (o Over) by(n int, what QuotaBound, limit uint32) *Over {
+	if limit == 0 || n <= int(limit) {
+		return nil
+	}
+	o.What, o.Limit = what, limit
+	return &o
 }
 
 // overQuota is the bound of a quota that the claims of a request would break, nil if none would. They are
 // free to be granted at once, or wait.
-func (m *Machine) overQuota(c *Acquire, free bool) *Over {
+func (m *Machine) overQuota(c *Acquire, free bool) (over *Over) {
 	if m.quotas.Len() == 0 {
 		return nil
 	}
-	claims := 1 + len(c.Others)
-	if q, ok := m.quotaOf(c.Session.Node); ok {
-		u := m.useOf(c.Session.Node)
-		over := Over{Node: c.Session.Node}
-		switch {
-		case exceeds(u.locks+u.waiters+claims, q.Locks):
-			return over.of(QuotaLocks, q.Locks)
-		case !free && exceeds(u.waiters+claims, q.Waiters):
-			return over.of(QuotaWaiters, q.Waiters)
-		}
+	claims, node := 1+len(c.Others), Over{Node: c.Session.Node}
+	q, u := m.quotaOf(node.Node), m.useOf(node.Node)
+	if over = node.by(u.locks+u.waiters+claims, QuotaLocks, q.Locks); over == nil && !free {
+		over = node.by(u.waiters+claims, QuotaWaiters, q.Waiters)
 	}
-	var over *Over
-	m.eachPrefix(func(q Quota) bool {
-		over = m.overPrefix(q, c, free)
-		return over == nil
-	})
-	if over != nil {
-		return over
+	if over == nil {
+		m.eachPrefix(func(q Quota) bool {
+			over = m.overPrefix(q, c, free)
+			return over == nil
+		})
 	}
-	return m.overValue(c.Session.Node, c.Name, c.Value)
+	if over == nil {
+		over = m.overValue(node.Node, c.Name, c.Value)
+	}
+	return over
 }
 
 // overPrefix is overQuota for the quota of a prefix.
-func (m *Machine) overPrefix(q Quota, c *Acquire, free bool) *Over {
+func (m *Machine) overPrefix(q Quota, c *Acquire, free bool) (over *Over) {
 	claims, fresh := 0, 0
-	for i := range 1 + len(c.Others) {
-		name := c.Name
-		if i > 0 {
-			name = c.Others[i-1]
-		}
-		if !strings.HasPrefix(name, q.Prefix) {
-			continue
-		}
-		claims++
-		if _, there := m.locks.Get(name); !there {
-			fresh++
+	note := func(name string) {
+		if strings.HasPrefix(name, q.Prefix) {
+			claims++
+			if _, there := m.locks.Get(name); !there {
+				fresh++
+			}
 		}
 	}
-	over := Over{Prefix: q.Prefix}
-	switch {
-	case fresh > 0 && q.Locks > 0 && exceeds(m.locksUnder(q.Prefix)+fresh, q.Locks):
-		return over.of(QuotaLocks, q.Locks)
-	case claims > 0 && !free && q.Waiters > 0 && exceeds(m.waitersUnder(q.Prefix)+claims, q.Waiters):
-		return over.of(QuotaWaiters, q.Waiters)
+	note(c.Name)
+	for _, name := range c.Others {
+		note(name)
 	}
-	return nil
+	prefix := Over{Prefix: q.Prefix}
+	if fresh > 0 && q.Locks > 0 {
+		over = prefix.by(m.locksUnder(q.Prefix)+fresh, QuotaLocks, q.Locks)
+	}
+	if over == nil && claims > 0 && !free && q.Waiters > 0 {
+		over = prefix.by(m.waitersUnder(q.Prefix)+claims, QuotaWaiters, q.Waiters)
+	}
+	return over
 }
 
 // overValue is the bound that a value would break: that of the node that writes it, or of a prefix of its
@@ -198,12 +198,12 @@ func (m *Machine) overValue(id Node, name string, value []byte) (over *Over) {
 	if len(value) == 0 || m.quotas.Len() == 0 {
 		return nil
 	}
-	if q, ok := m.quotaOf(id); ok && exceeds(len(value), q.Value) {
-		return (&Over{Node: id}).of(QuotaValue, q.Value)
+	if over = (Over{Node: id}).by(len(value), QuotaValue, m.quotaOf(id).Value); over != nil {
+		return over
 	}
 	m.eachPrefix(func(q Quota) bool {
-		if strings.HasPrefix(name, q.Prefix) && exceeds(len(value), q.Value) {
-			over = (&Over{Prefix: q.Prefix}).of(QuotaValue, q.Value)
+		if strings.HasPrefix(name, q.Prefix) {
+			over = Over{Prefix: q.Prefix}.by(len(value), QuotaValue, q.Value)
 		}
 		return over == nil
 	})
@@ -212,17 +212,7 @@ func (m *Machine) overValue(id Node, name string, value []byte) (over *Over) {
 
 // overSessions is the bound that one more session of a node would break.
 func (m *Machine) overSessions(id Node) *Over {
-	if q, ok := m.quotaOf(id); ok && exceeds(m.useOf(id).sessions+1, q.Sessions) {
-		return (&Over{Node: id}).of(QuotaSessions, q.Sessions)
-	}
-	return nil
-}
-
-func exceeds(n int, limit uint32) bool { return limit > 0 && n > int(limit) }
-
-func (o *Over) of(what QuotaBound, limit uint32) *Over {
-	o.What, o.Limit = what, limit
-	return o
+	return Over{Node: id}.by(m.useOf(id).sessions+1, QuotaSessions, m.quotaOf(id).Sessions)
 }
 
 // eachPrefix calls f with the quota of each prefix until it returns false.
@@ -249,20 +239,22 @@ func under(prefix string, n int, name func(int) string) int {
 // use is what the processes of a node take of the bounds of the group. It follows from the claims and
 // sessions, and is in no snapshot.
 type use struct {
-	node                     Node
 	locks, waiters, sessions int
 	epoch                    uint64
 }
 
-func lessUse(a, b *use) bool { return bytes.Compare(a.node[:], b.node[:]) < 0 }
+// useRef finds a use without making one.
+type useRef struct {
+	node Node
+	*use
+}
+
+func lessUse(a, b useRef) bool { return bytes.Compare(a.node[:], b.node[:]) < 0 }
 
 // useOf is what a node takes, to be read.
 func (m *Machine) useOf(id Node) use {
-	if u := m.recentUse; u != nil && u.epoch == m.epoch && u.node == id {
-		return *u
-	}
-	if u, ok := m.uses.Get(&use{node: id}); ok {
-		return *u
+	if ref, ok := m.uses.Get(useRef{node: id}); ok {
+		return *ref.use
 	}
 	return use{}
 }
@@ -270,30 +262,30 @@ func (m *Machine) useOf(id Node) use {
 // takes adds to what a node takes.
 func (m *Machine) takes(id Node, locks, waiters, sessions int) {
 	u := m.recentUse
-	if u == nil || u.epoch != m.epoch || u.node != id {
+	if u.use == nil || u.epoch != m.epoch || u.node != id {
 		u = m.ownUse(id)
 	}
 	u.locks, u.waiters, u.sessions = u.locks+locks, u.waiters+waiters, u.sessions+sessions
 	if u.locks == 0 && u.waiters == 0 && u.sessions == 0 {
 		m.uses.Delete(u)
-		m.recentUse = nil
+		m.recentUse = useRef{}
 	}
 }
 
 // ownUse finds or makes what a node takes, as this machine's own.
-func (m *Machine) ownUse(id Node) *use {
-	u, ok := m.uses.Get(&use{node: id})
-	if !ok || u.epoch != m.epoch {
-		own := &use{node: id, epoch: m.epoch}
+func (m *Machine) ownUse(id Node) useRef {
+	ref, ok := m.uses.Get(useRef{node: id})
+	if !ok || ref.epoch != m.epoch {
+		mine := use{}
 		if ok {
-			*own = *u
-			own.epoch = m.epoch
+			mine = *ref.use
 		}
-		m.uses.Set(own)
-		u = own
+		mine.epoch = m.epoch
+		ref = useRef{id, &mine}
+		m.uses.Set(ref)
 	}
-	m.recentUse = u
-	return u
+	m.recentUse = ref
+	return ref
 }
 
 // checkQuotas tests that the quotas are in bounds, and that what each node takes is what it takes (I7).
@@ -322,7 +314,7 @@ func (m *Machine) checkQuotas() (err error) {
 		}
 		return true
 	})
-	m.uses.Scan(func(u *use) bool {
+	m.uses.Scan(func(u useRef) bool {
 		if c := counted[u.node]; c.locks != u.locks || c.waiters != u.waiters || c.sessions != u.sessions {
 			err = broken(7, "node %v has %d locks, %d waiters and %d sessions, counted %d, %d and %d",
 				u.node, c.locks, c.waiters, c.sessions, u.locks, u.waiters, u.sessions)

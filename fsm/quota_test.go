@@ -64,6 +64,33 @@ func TestAQuotaOutOfBoundsIsInvalid(t *testing.T) {
 	}
 }
 
+// What an order does at once has the node that gave it. A later step is the raft leader's work, and names
+// nobody: before, it named the raft leader as the operator.
+func TestALaterStepOfAnOrderNamesNobody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for r := range uint64(3) {
+		b.must(acquire(r+1, fmt.Sprint(r)), CodeGranted)
+	}
+	b.m.limits.step = 2
+	forced := func(c Command) (by []Node) {
+		_, events := b.m.Apply(b.m.Applied()+1, Process{Node{'b'}, 1}, Encode(c))
+		for _, e := range events {
+			if e.Kind == EventForced {
+				by = append(by, e.By)
+			}
+		}
+		return by
+	}
+	if by := forced(Revoke{Node{'a'}, b.m.Commands(), "burnt"}); !slices.Equal(by, []Node{{'b'}}) {
+		t.Errorf("the order has %v", by)
+	}
+	last, left := b.m.Unfinished()
+	if by := forced(Continue{last}); !left || !slices.Equal(by, make([]Node, 2)) {
+		t.Errorf("the next step has %v", by)
+	}
+}
+
 // Two nodes take and give back locks, values and sessions, under quotas that a few of them reach.
 func TestQuotasBoundWhatTheNaiveMachineBounds(t *testing.T) {
 	t.Parallel()

@@ -37,15 +37,15 @@ func (in *restorer) whole() error {
 }
 
 func (in *restorer) rest(b []byte) error {
-	r, x, q := &rest{}, resize{}, quotaRecord{}
+	r, x, q := &rest{}, resize{}, Quota{}
 	f := reading(b)
 	for f.more() {
 		r.fields(&f)
 		x.fields(&f)
-		q.fields(&f)
+		q.inRest(&f)
 	}
-	if q != (quotaRecord{}) {
-		in.quotas.Set(Quota(q))
+	if q != (Quota{}) {
+		in.quotas.Set(q)
 		return f.err
 	}
 	l, ok := in.locks.Get(r.name)

@@ -68,8 +68,7 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 		return f.add()
 	})
 	m.quotas.Scan(func(q Quota) bool {
-		r := quotaRecord(q)
-		r.fields(f.record())
+		q.inRest(f.record())
 		return f.add()
 	})
 	m.addRemembered(f)

@@ -120,19 +120,8 @@ func (r *resize) fields(f *codec) {
 	f.uint(10, &r.at)
 }
 
-// quotaRecord is a quota among the rests, with numbers of its own.
-type quotaRecord Quota
-
-func (q *quotaRecord) fields(f *codec) {
-	if !f.writes || q.Node != (Node{}) {
-		f.node(11, &q.Node)
-	}
-	f.text(12, &q.Prefix)
-	narrow(f, 13, &q.Locks)
-	narrow(f, 14, &q.Waiters)
-	narrow(f, 15, &q.Sessions)
-	narrow(f, 16, &q.Value)
-}
+// inRest is the quota among rests and resizes.
+func (q *Quota) inRest(f *codec) { q.fields(f, 11) }
 
 func (o *owner) fields(f *codec) {
 	f.session(1, &o.id)

@@ -21,10 +21,19 @@ func (c Via) Allowed() bool {
 
 func (o op) ofClient() bool {
 	switch o {
-	case opKeep, opHello, opGoodbye, opForceRelease, opRevoke, opForget, opAsk, opResize, opSetQuota:
+	case opKeep, opHello, opGoodbye:
 		return true
 	}
-	return o.travels()
+	return o.ofOperator() || o.travels()
+}
+
+// ofOperator reports whether it is an operator's order that a client, too, may bring.
+func (o op) ofOperator() bool {
+	switch o {
+	case opForceRelease, opRevoke, opForget, opAsk, opResize, opSetQuota:
+		return true
+	}
+	return false
 }
 
 // AppendVia appends the beginning of an encoded Via. The encoded command follows.

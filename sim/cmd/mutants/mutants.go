@@ -25,9 +25,9 @@ func locks() []mutant {
 		{"a semaphore that was made smaller is served meanwhile", "Machine.serveQueue", `if l.unsettled && !m.sifts(l) {`, `if l.unsettled && !m.sifts(l) && l.waiters == 0 {`, "own"},
 		{"a late resize counts", "Resize.apply", `if c.Seen < m.resized {`, `if c.Seen > m.commands {`, "own"},
 		{"a rest brings the limit back from before a resize", "Machine.occupy", `resized := m.resizes.Get(l.name); resized {`, `resized := m.resizes.Get(l.name); resized && x.at == 0 {`, "own"},
-		{"a quota counts no waiters", "Machine.overQuota", `exceeds(u.locks+u.waiters+claims, q.Locks)`, `exceeds(u.locks+claims, q.Locks)`, "own"},
-		{"a quota of each node is of none", "Machine.quotaOf", `q, ok = m.quotas.Get(Quota{})`, `ok = false`, "own"},
-		{"a fork counts for its machine", "Machine.ownUse", `if !ok || u.epoch != m.epoch {`, `if !ok {`, "own"},
+		{"a quota counts no waiters", "Machine.overQuota", `node.by(u.locks+u.waiters+claims, QuotaLocks`, `node.by(u.locks+claims, QuotaLocks`, "own"},
+		{"a quota of each node is of none", "Machine.quotaOf", `q, _ = m.quotas.Get(Quota{})`, `q = Quota{}`, "own"},
+		{"a fork counts for its machine", "Machine.ownUse", `if !ok || ref.epoch != m.epoch {`, `if !ok {`, "own"},
 		{"a released request is forgotten at once", "Machine.end", "\tm.finish(s, c.request)\n\tif c.alone() {", "\tif c.alone() {", "model own"},
 	}
 }
