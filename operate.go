@@ -101,8 +101,8 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	return err
 }
 
-// resizeAttempts is how often a call of ResizeLimit looks anew when others come before it.
-const resizeAttempts = 16
+// orderAttempts is how often an order looks anew when others come before it.
+const orderAttempts = 16
 
 // ResizeLimit gives a semaphore another limit, 1 to 1,048,576, while it is in use. From then on the
 // limit before it is accepted as well: WithLimit of either is served under the new one, so a
@@ -130,28 +130,34 @@ func (c *Cluster) ResizeLimit(ctx context.Context, name string, limit int) error
 		return err
 	}
 	c.acted("resize of a semaphore", "", "lock", name, "limit", limit)
-	for range resizeAttempts {
+	out, err := c.order(ctx, func(seen uint64) fsm.Command {
+		return fsm.Resize{Name: name, Limit: uint32(limit), Seen: seen}
+	})
+	switch {
+	case err != nil || out.Code == fsm.CodeOK:
+		return err
+	case out.Code == fsm.CodeLimitMismatch:
+		return &LimitError{Name: name, Asked: limit}
+	case out.Code == fsm.CodeNotHeld:
+		return invalid("name", "nobody uses %q as a semaphore: its next user says the limit", name)
+	}
+	return refused(out)
+}
+
+// order proposes a command that names what its proposer has seen, and again when another of its kind came
+// before it.
+func (c *Cluster) order(ctx context.Context, command func(seen uint64) fsm.Command) (fsm.Outcome, error) {
+	for range orderAttempts {
 		now, err := read(ctx, c, fsm.QueryGroup{})
 		if err != nil {
-			return err
+			return fsm.Outcome{}, err
 		}
-		out, _, err := c.propose(ctx, fsm.Resize{Name: name, Limit: uint32(limit), Seen: now.Commands})
-		if err != nil {
-			return err
+		out, _, err := c.propose(ctx, command(now.Commands))
+		if err != nil || out.Code != fsm.CodeFinished {
+			return out, err
 		}
-		switch out.Code {
-		case fsm.CodeOK:
-			return nil
-		case fsm.CodeFinished: // another semaphore may be resized at the same time
-			continue
-		case fsm.CodeLimitMismatch:
-			return &LimitError{Name: name, Asked: limit}
-		case fsm.CodeNotHeld:
-			return invalid("name", "nobody uses %q as a semaphore: its next user says the limit", name)
-		}
-		return refused(out)
 	}
-	return ErrUnknownOutcome
+	return fsm.Outcome{}, ErrUnknownOutcome
 }
 
 // RemoveNode takes a dead node out of the group's membership now, instead of after
@@ -253,22 +259,11 @@ func (c *Cluster) SetQuota(ctx context.Context, q Quota, reason string) error {
 		return err
 	}
 	c.acted("quota", reason, "quota", q.String())
-	for range resizeAttempts {
-		now, err := read(ctx, c, fsm.QueryGroup{})
-		if err != nil {
-			return err
-		}
-		out, _, err := c.propose(ctx, fsm.SetQuota{Quota: set, Seen: now.Commands, Reason: reason})
-		switch {
-		case err != nil:
-			return err
-		case out.Code == fsm.CodeOK:
-			return nil
-		case out.Code != fsm.CodeFinished: // another quota may be set at the same time
-			return refused(out)
-		}
+	out, err := c.order(ctx, func(seen uint64) fsm.Command { return fsm.SetQuota{Quota: set, Seen: seen, Reason: reason} })
+	if err == nil && out.Code != fsm.CodeOK {
+		err = refused(out)
 	}
-	return ErrUnknownOutcome
+	return err
 }
 
 // check checks a quota, and returns it as the group has it.
