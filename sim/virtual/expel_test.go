@@ -134,15 +134,7 @@ func TestAnyNumberOfNodesLeavesAtOneMoment(t *testing.T) {
 			t.Run(fmt.Sprintf("%d of %d %s", c.leave, c.nodes, act), func(t *testing.T) {
 				t.Parallel()
 				inYard(t, func(y *yard) {
-					var fleet []*holdfast.Cluster
-					for range c.nodes {
-						fleet = append(fleet, y.open())
-					}
-					for _, one := range fleet {
-						if err := one.Ready(testkit.Until(time.Minute)); err != nil {
-							t.Fatal(err)
-						}
-					}
+					fleet := y.openAll(c.nodes)
 					errs := make(chan error, c.leave)
 					began := time.Now()
 					for _, one := range fleet[:c.leave] {
@@ -185,15 +177,7 @@ func TestANodeThatComesAsAllOthersCloseKeepsTheGroup(t *testing.T) {
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()
 			inYard(t, func(y *yard) {
-				var fleet []*holdfast.Cluster
-				for range 5 {
-					fleet = append(fleet, y.open())
-				}
-				for _, one := range fleet {
-					if err := one.Ready(testkit.Until(time.Minute)); err != nil {
-						t.Fatal(err)
-					}
-				}
+				fleet := y.openAll(5)
 				comes := y.open()
 				time.Sleep(after)
 				errs := make(chan error, len(fleet))

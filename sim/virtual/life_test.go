@@ -215,15 +215,7 @@ func TestANodeComesBackAsOftenAsItIsRemoved(t *testing.T) {
 func TestANodeWithoutADiskThatWasReplacedComesBackWithItsLease(t *testing.T) {
 	t.Parallel()
 	inYard(t, func(y *yard) {
-		var fleet []*holdfast.Cluster
-		for range 4 {
-			fleet = append(fleet, y.open())
-		}
-		for _, c := range fleet {
-			if err := c.Ready(testkit.Until(time.Minute)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		fleet := y.openAll(4)
 		i := slices.IndexFunc(fleet, func(c *holdfast.Cluster) bool {
 			st := c.Status()
 			return st.Role == holdfast.RoleVoter && st.RaftLeader != st.ID

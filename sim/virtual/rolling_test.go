@@ -58,6 +58,20 @@ func (y *yard) LookupSRV(context.Context, string, string, string) (string, []*ne
 	return "", list, nil
 }
 
+// openAll starts so many nodes, and waits until all are ready.
+func (y *yard) openAll(n int) (fleet []*holdfast.Cluster) {
+	y.t.Helper()
+	for range n {
+		fleet = append(fleet, y.open())
+	}
+	for _, c := range fleet {
+		if err := c.Ready(testkit.Until(time.Minute)); err != nil {
+			y.t.Fatal(err)
+		}
+	}
+	return fleet
+}
+
 // open starts a node without a disk on a host of its own.
 func (y *yard) open() *holdfast.Cluster {
 	y.t.Helper()
@@ -116,15 +130,7 @@ func TestAFleetWithoutDisksIsReplacedNodeByNodeAndServesAllTheTime(t *testing.T)
 
 func replaceAll(y *yard, end string) {
 	t := y.t
-	var fleet []*holdfast.Cluster
-	for range 3 {
-		fleet = append(fleet, y.open())
-	}
-	for _, c := range fleet {
-		if err := c.Ready(testkit.Until(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	fleet := y.openAll(3)
 	group := fleet[0].Status().ClusterID
 	var last holdfast.Token
 	for round := range 7 {
