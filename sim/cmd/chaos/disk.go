@@ -21,7 +21,7 @@ const (
 )
 
 func (s *slot) wipe() {
-	if err := os.RemoveAll(filepath.Join(s.data, "node")); err != nil {
+	if err := os.RemoveAll(s.disk()); err != nil {
 		s.f.wrong(s.i, "wiping: %v", err)
 	}
 	s.f.mu.Lock()
@@ -34,7 +34,7 @@ func (s *slot) wipe() {
 // moment, as that of a volume is.
 func (s *slot) copyDisk(from *slot) {
 	s.wipe()
-	if err := os.CopyFS(filepath.Join(s.data, "node"), os.DirFS(filepath.Join(from.data, "node"))); err != nil {
+	if err := os.CopyFS(s.disk(), os.DirFS(from.disk())); err != nil {
 		s.f.wrong(s.i, "copying the disk of node %d: %v", from.i, err)
 	}
 }

@@ -111,7 +111,7 @@ func TestACopyOfADiskProvesNothing(t *testing.T) {
 	f := bare(t)
 	from, to := f.slots[0], f.slots[1]
 	name := filepath.Join("node", "file")
-	if err := os.MkdirAll(filepath.Join(from.data, "node"), 0o700); err != nil {
+	if err := os.MkdirAll(from.disk(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(from.data, name), []byte("what it stored"), 0o600); err != nil {
