@@ -228,6 +228,10 @@ type Quota struct {
 	Waiters    int
 	Sessions   int // of a node alone: a session has the leases of one TTL
 	ValueBytes int // of each value
+	// Bytes bounds all values together, each counted in whole KiB: of a node, the values that it wrote last
+	// (since the group has feature level 2), whoever holds the locks now, and those that wait with its calls;
+	// of a prefix, the values of its names and of the calls that wait for them.
+	Bytes int
 }
 
 // EachNode is the Quota.Node of all nodes that have no quota of their own.
@@ -236,7 +240,7 @@ const EachNode = "each"
 // QuotaUse is a quota and what is taken of it. Of that of EachNode it is 0.
 type QuotaUse struct {
 	Quota
-	UsedLocks, UsedWaiters, UsedSessions int
+	UsedLocks, UsedWaiters, UsedSessions, UsedBytes int
 }
 
 // SetQuota sets the quota of a node, of each node, or of a prefix, instead of the one that it has; a Quota
@@ -290,7 +294,7 @@ func (q Quota) check(ctx context.Context) (set fsm.Quota, err error) {
 		what string
 		from int
 		to   *uint32
-	}{{"locks", q.Locks, &set.Locks}, {"waiters", q.Waiters, &set.Waiters}, {"sessions", q.Sessions, &set.Sessions}, {"value bytes", q.ValueBytes, &set.Value}} {
+	}{{"locks", q.Locks, &set.Locks}, {"waiters", q.Waiters, &set.Waiters}, {"sessions", q.Sessions, &set.Sessions}, {"value bytes", q.ValueBytes, &set.Value}, {"bytes", q.Bytes, &set.Bytes}} {
 		if one.from < 0 || one.from > math.MaxInt32 {
 			return set, invalid("quota", "%s: %d is not 0 to %d", one.what, one.from, math.MaxInt32)
 		}
@@ -301,7 +305,7 @@ func (q Quota) check(ctx context.Context) (set fsm.Quota, err error) {
 
 // String is the quota in words, for logs.
 func (q Quota) String() string {
-	return fmt.Sprintf("%s: locks %d, waiters %d, sessions %d, value bytes %d (0: no bound)", q.whose(), q.Locks, q.Waiters, q.Sessions, q.ValueBytes)
+	return fmt.Sprintf("%s: locks %d, waiters %d, sessions %d, value bytes %d, bytes %d (0: no bound)", q.whose(), q.Locks, q.Waiters, q.Sessions, q.ValueBytes, q.Bytes)
 }
 
 func (q Quota) whose() string {
@@ -334,7 +338,7 @@ func (c *Cluster) Quotas(ctx context.Context) ([]QuotaUse, error) {
 	for _, q := range state.Quotas {
 		shown := Quota{
 			Node: q.Node.String(), Prefix: q.Prefix,
-			Locks: int(q.Locks), Waiters: int(q.Waiters), Sessions: int(q.Sessions), ValueBytes: int(q.Value),
+			Locks: int(q.Locks), Waiters: int(q.Waiters), Sessions: int(q.Sessions), ValueBytes: int(q.Value), Bytes: int(q.Bytes),
 		}
 		switch {
 		case q.Prefix != "":
@@ -342,7 +346,7 @@ func (c *Cluster) Quotas(ctx context.Context) ([]QuotaUse, error) {
 		case q.Node == fsm.Node{}:
 			shown.Node = EachNode
 		}
-		all = append(all, QuotaUse{shown, q.Use.Locks, q.Use.Waiters, q.Use.Sessions})
+		all = append(all, QuotaUse{shown, q.Use.Locks, q.Use.Waiters, q.Use.Sessions, q.Use.Bytes})
 	}
 	return all, nil
 }

@@ -90,8 +90,8 @@ func (c *Acquire) more() *more {
 		return nil
 	}
 	x := &more{while: c.While, clear: c.HasValue && c.Value == nil}
-	if c.HasValue && c.Value != nil {
-		x.value = &value{string(c.Value)}
+	if c.HasValue {
+		x.value = newValue(c.Value, c.Session.Node)
 	}
 	return x
 }
@@ -108,10 +108,11 @@ func (c *claim) outcome() Outcome {
 // their number, fresh the number of locks that they make, and first is the lock of the value. One
 // token is set aside for each waiter, so every waiter can be granted (I2, I7).
 func (m *Machine) exceeded(first *lock, claims, fresh int, c *Acquire, free bool) Outcome {
-	values := m.values + int64(len(c.Value))
+	var replaced *value
 	if free && first != nil && c.HasValue {
-		values -= first.value.size()
+		replaced = first.value
 	}
+	values := m.values + int64(len(c.Value)) - replaced.size()
 	switch {
 	case m.counter+uint64(m.waiters.Len()) >= m.limits.token:
 		return Outcome{Code: CodeTokensExhausted}
@@ -122,7 +123,7 @@ func (m *Machine) exceeded(first *lock, claims, fresh int, c *Acquire, free bool
 	case len(c.Value) > 0 && values > m.limits.values:
 		return Outcome{Code: CodeValuesFull}
 	}
-	if over := m.overQuota(c, free); over != nil {
+	if over := m.overQuota(c, replaced, free); over != nil {
 		return Outcome{Code: CodeOverQuota, Over: over}
 	}
 	return Outcome{}

@@ -152,7 +152,7 @@ func (f *codec) value(n protowire.Number, v **value) {
 	if f.writes && *v != nil {
 		f.out = protowire.AppendString(protowire.AppendTag(f.out, n, protowire.BytesType), (*v).text)
 	} else if f.number == n {
-		*v = &value{string(f.message())}
+		*v = &value{text: string(f.message())}
 		f.step()
 	}
 }

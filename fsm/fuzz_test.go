@@ -55,7 +55,7 @@ func everyCommand() []Command {
 		Evict{Node: id.Node, Seen: 13, Refusal: ReasonHeard},
 		Resize{"x", 5, 14},
 		Hello{id.Node, 1, "alpha", Place{"3f1c", 1 << 40, 7}, 2},
-		SetQuota{Quota{id.Node, "", 1000, 200, 3, 4096}, 15, "it leaks"},
+		SetQuota{Quota{id.Node, "", 1000, 200, 3, 4096, 1 << 20}, 15, "it leaks"},
 		SetQuota{Quota{Prefix: "orders/", Locks: 1 << 20}, 16, "it leaks"},
 		Via{SetQuota{Seen: 17, Reason: "for each node"}},
 	}

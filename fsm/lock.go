@@ -40,16 +40,6 @@ func (m *Machine) wanted(l *lock) bool {
 	return told
 }
 
-type value struct{ text string }
-
-// size is how much of the bound on values it takes; that of no value is 0.
-func (v *value) size() int64 {
-	if v == nil {
-		return 0
-	}
-	return int64(len(v.text))
-}
-
 // claim is a request that holds its lock or waits for it.
 type claim struct {
 	Terms
@@ -143,7 +133,6 @@ func (m *Machine) full(l *lock) bool { return int(l.holders)+int(l.resting) >= m
 // add counts a new claim in its lock (I7); grant or wait must follow.
 func (m *Machine) add(l *lock, c *claim) {
 	m.work += costOfClaim
-	m.values += c.first().size()
 	if !l.inUse() {
 		m.begins(l, c.Limit)
 	}
@@ -153,18 +142,25 @@ func (m *Machine) add(l *lock, c *claim) {
 func (m *Machine) wait(l *lock, c *claim) {
 	c.index = m.commands
 	l.waiters++
-	m.takes(c.owner.id.Node, 0, 1, 0)
-	m.waiters.Set(c)
+	m.queues(c)
 	m.nest(c)
 	m.emit(EventQueued, c, ReasonNone)
 	m.tell(l)
 }
 
-// unwait takes a waiter out of its queue.
+// queues puts a waiter into the queue, with its value.
+func (m *Machine) queues(c *claim) {
+	m.takes(c.owner.id.Node, use{waiters: 1})
+	m.waiters.Set(c)
+	m.replaces(c.block(), nil, c.first())
+}
+
+// unwait takes a waiter out of its queue, with its value.
 func (m *Machine) unwait(l *lock, c *claim) {
 	m.waiters.Delete(c)
 	l.waiters--
-	m.takes(c.owner.id.Node, 0, -1, 0)
+	m.takes(c.owner.id.Node, use{waiters: -1})
+	m.replaces(c.block(), c.first(), nil)
 }
 
 // grant makes a claim that is in no tree, or is the copy of one, a holder under a token of its own
@@ -178,7 +174,7 @@ func (m *Machine) grant(l *lock, c *claim) {
 // hold makes a claim a holder under the last token of the group.
 func (m *Machine) hold(l *lock, c *claim) {
 	m.grants++
-	m.takes(c.owner.id.Node, 1, 0, 0)
+	m.takes(c.owner.id.Node, use{locks: 1})
 	waited := c.index != 0
 	c.token, c.index, c.Limit = m.counter, m.commands, l.limit
 	l.last, l.mode = c.token, c.Mode
@@ -199,9 +195,12 @@ func (m *Machine) hold(l *lock, c *claim) {
 	}
 }
 
-// write changes the value of a lock; the bytes of the new one are counted already.
+// write changes the value of a lock.
 func (m *Machine) write(l *lock, c *claim, v *value) {
-	m.values -= l.value.size()
+	if v != nil && m.level < LevelOfQuotas { // an older replica does not remember the writer
+		v = &value{text: v.text}
+	}
+	m.replaces(block{name: l.name}, l.value, v)
 	l.value = v
 	e := m.emit(EventValueSet, c, ReasonNone)
 	if v != nil {
@@ -216,7 +215,7 @@ func (m *Machine) drop(l *lock, c *claim) {
 		m.unwait(l, c)
 	} else {
 		m.grants--
-		m.takes(c.owner.id.Node, -1, 0, 0)
+		m.takes(c.owner.id.Node, use{locks: -1})
 		l.holders--
 		l.used -= c.Weight
 		if m.asked.Len() > 0 && c.leads() {
@@ -231,7 +230,6 @@ func (m *Machine) drop(l *lock, c *claim) {
 	if c.more != nil && c.more.while != nil {
 		m.nested.Delete(c)
 	}
-	m.values -= c.first().size()
 	l.vacate()
 	m.requests.Delete(request{opened: c.owner.opened, number: c.request})
 }

@@ -49,6 +49,7 @@ type Machine struct {
 	resizes   *btree.Map[string, resize] // semaphores whose limit was changed
 	quotas    *btree.BTreeG[Quota]       // those of nodes before those of prefixes
 	uses      *btree.BTreeG[useRef]      // what the nodes take that take anything
+	blocks    *btree.BTreeG[block]       // of all values, those of waiters included
 
 	past     past
 	finished spans // request numbers that are over, by session (the number of its opening)
@@ -133,6 +134,7 @@ func New() *Machine {
 		resizes:   btree.NewMap[string, resize](0),
 		quotas:    newTree(lessQuota),
 		uses:      newTree(lessUse),
+		blocks:    newTree(lessBlock),
 
 		past:     newPast(),
 		finished: newSpans(),
@@ -181,6 +183,7 @@ func (m *Machine) Fork() *Machine {
 		resizes:   m.resizes.Copy(),
 		quotas:    m.quotas.Copy(),
 		uses:      m.uses.Copy(),
+		blocks:    m.blocks.Copy(),
 
 		past:     m.past.fork(),
 		finished: m.finished.fork(),

@@ -337,8 +337,12 @@ func (o *naive) wanted(name string) bool {
 
 func (o *naive) write(c *naiveClaim, name string, value []byte) {
 	delete(o.values, name)
+	delete(o.writers, name)
 	if value != nil {
 		o.values[name] = string(value)
+		if o.level >= 2 {
+			o.writers[name] = c.Session.Node
+		}
 	}
 	o.tell(c, name, EventValueSet, ReasonNone)
 	o.events[len(o.events)-1].Value = value
@@ -473,7 +477,7 @@ func (o *naive) setValue(c SetValue) Outcome {
 	if grows := len(c.Value) - len(o.values[c.Name]); grows > 0 && o.valueBytes()+grows > int(o.limits.values) {
 		return Outcome{Code: CodeValuesFull}
 	}
-	if over := o.overValue(c.Session.Node, c.Name, c.Value); over != nil {
+	if over := o.overValue(c.Session.Node, c.Name, c.Value, true); over != nil {
 		return Outcome{Code: CodeOverQuota, Over: over}
 	}
 	s.finish(c.Request)

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ func (o *naive) setQuota(c SetQuota) Outcome {
 		return Outcome{Code: CodeInvalid}
 	}
 	at := slices.IndexFunc(o.quotas, func(q Quota) bool { return q.Node == c.Node && q.Prefix == c.Prefix })
-	none := c.Locks == 0 && c.Waiters == 0 && c.Sessions == 0 && c.Value == 0
+	none := c.Locks == 0 && c.Waiters == 0 && c.Sessions == 0 && c.Value == 0 && c.Bytes == 0
 	same := at < 0 && none || at >= 0 && o.quotas[at] == c.Quota
 	if c.Seen < o.limited {
 		if same {
@@ -60,6 +61,12 @@ func (o *naive) useOf(id Node) (u QuotaUse) {
 		u.Locks += len(c.names())
 		if c.token == 0 {
 			u.Waiters += len(c.names())
+			u.Bytes += whole(len(c.Value))
+		}
+	}
+	for name, v := range o.values {
+		if o.writers[name] == id && id != (Node{}) {
+			u.Bytes += whole(len(v))
 		}
 	}
 	for _, s := range o.sessions {
@@ -75,6 +82,12 @@ func (o *naive) useUnder(prefix string) (u QuotaUse) {
 		if strings.HasPrefix(name, prefix) && o.used(name) {
 			u.Locks++
 			u.Waiters += len(o.waiters(name))
+			u.Bytes += whole(len(o.values[name]))
+			for _, c := range o.waiters(name) {
+				if c.Name == name {
+					u.Bytes += whole(len(c.Value))
+				}
+			}
 		}
 	}
 	return u
@@ -93,6 +106,12 @@ func (o *naive) quotaStates() (all []QuotaState) {
 	}
 	return all
 }
+
+// long is a value of two blocks.
+var long = bytes.Repeat([]byte("v"), 1500)
+
+// whole is how many bytes a value takes of a quota.
+func whole(bytes int) int { return (bytes + 1023) &^ 1023 }
 
 // above says whether a number is above a limit that is one.
 func above(n int, limit uint32) bool { return limit != 0 && n > int(limit) }
@@ -131,16 +150,37 @@ func (o *naive) overQuota(x *naiveClaim, free bool) *Over {
 			return &Over{Prefix: q.Prefix, What: QuotaWaiters, Limit: q.Waiters}
 		}
 	}
-	return o.overValue(id, x.Name, x.Value)
+	return o.overValue(id, x.Name, x.Value, free && x.HasValue)
 }
 
-func (o *naive) overValue(id Node, name string, value []byte) *Over {
-	if q := o.quotaOf(id); above(len(value), q.Value) {
+// overValue replaces the value of a lock at once, or later.
+func (o *naive) overValue(id Node, name string, value []byte, now bool) *Over {
+	if len(value) == 0 {
+		return nil
+	}
+	was := 0
+	if now {
+		was = whole(len(o.values[name]))
+	}
+	q, own := o.quotaOf(id), was
+	if o.writers[name] != id {
+		own = 0
+	}
+	if above(len(value), q.Value) {
 		return &Over{Node: id, What: QuotaValue, Limit: q.Value}
 	}
+	if n := whole(len(value)) - own; n > 0 && above(o.useOf(id).Bytes+n, q.Bytes) {
+		return &Over{Node: id, What: QuotaBytes, Limit: q.Bytes}
+	}
 	for _, q := range o.quotas {
-		if q.Prefix != "" && strings.HasPrefix(name, q.Prefix) && above(len(value), q.Value) {
+		if q.Prefix == "" || !strings.HasPrefix(name, q.Prefix) {
+			continue
+		}
+		if above(len(value), q.Value) {
 			return &Over{Prefix: q.Prefix, What: QuotaValue, Limit: q.Value}
+		}
+		if n := whole(len(value)) - was; n > 0 && above(o.useUnder(q.Prefix).Bytes+n, q.Bytes) {
+			return &Over{Prefix: q.Prefix, What: QuotaBytes, Limit: q.Bytes}
 		}
 	}
 	return nil
@@ -154,5 +194,6 @@ func (w *world) setQuota() Command {
 		c.Sessions = uint32(w.draw("sessions", 4) - 1)
 	}
 	c.Locks, c.Waiters, c.Value = uint32(w.draw("locks", 5)-1), uint32(w.draw("waiters", 4)-1), uint32(w.draw("bytes", 3)-1)
+	c.Bytes = uint32(w.draw("all bytes", 5)-1) * 1000
 	return c
 }

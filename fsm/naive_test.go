@@ -38,6 +38,7 @@ type naive struct {
 	unsettled      map[string]bool
 	naiveResizes
 	quotas  []Quota
+	writers map[string]Node // of values, since level 2
 	limited uint64
 }
 
@@ -94,7 +95,7 @@ type naiveClaim struct {
 
 func newNaive() *naive {
 	return &naive{
-		values: make(map[string]string), last: make(map[string]uint64),
+		values: make(map[string]string), writers: make(map[string]Node), last: make(map[string]uint64),
 		keys: make(map[string]naiveKey), turns: make(map[uint64][]uint64), unsettled: make(map[string]bool),
 		naiveResizes: naiveResizes{sifting: make(map[string]sift), resizes: make(map[string]resize)},
 	}

@@ -127,7 +127,7 @@ func (m *Machine) close(s *session, l *lock, keep uint64) {
 	m.work += costOfClaim
 	m.finish(s, held.request)
 	m.remove(held, ending{kind: EventReleased, reason: ReasonFinished})
-	m.values -= l.value.size()
+	m.replaces(block{name: l.name}, l.value, nil)
 	l.value = nil
 	m.remember(&onceRecord{name: l.name, owner: s.owner, token: held.token, index: m.commands, keep: keep})
 	m.settle(l)

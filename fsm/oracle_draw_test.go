@@ -132,7 +132,7 @@ func (w *world) acquire(id SessionID) Acquire {
 		c.Limit, c.Weight = uint32(rapid.SampledFrom([]int{3, 3, 2}).Draw(t, "limit")), uint32(w.draw("weight", 3))
 	}
 	if rapid.Bool().Draw(t, "has value") {
-		c.HasValue, c.Value = true, rapid.SampledFrom([][]byte{nil, {}, []byte("v")}).Draw(t, "value")
+		c.HasValue, c.Value = true, rapid.SampledFrom([][]byte{nil, {}, []byte("v"), long}).Draw(t, "value")
 	}
 	return c
 }

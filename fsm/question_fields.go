@@ -236,8 +236,9 @@ func (a *QuotasState) fields(f *codec) {
 }
 
 func (s *QuotaState) fields(f *codec) {
-	s.Quota.fields(f, 1)
+	s.Quota.fields(f, 1, 12)
 	f.count(9, &s.Use.Locks)
 	f.count(10, &s.Use.Waiters)
 	f.count(11, &s.Use.Sessions)
+	f.count(13, &s.Use.Bytes)
 }

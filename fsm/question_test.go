@@ -132,7 +132,7 @@ func everyAnswer() []Answer {
 		}},
 		KeysPage{4, []KeyState{{"jobs/ä", h, true}, {Key: "k"}}, &QueryKeys{"jobs/", "k"}},
 		SessionsPage{5, []SessionLoad{{Session{h.Session, time.Minute, 5}, "alpha", 6, 7}}, &QuerySessions{h.Session}},
-		QuotasState{6, []QuotaState{{Quota{Node{'a'}, "", 1, 2, 3, 4}, QuotaUse{5, 6, 7}}, {Quota: Quota{Prefix: "jobs/ä", Waiters: 8}}}},
+		QuotasState{6, []QuotaState{{Quota{Node{'a'}, "", 1, 2, 3, 4, 5}, QuotaUse{5, 6, 7, 1024}}, {Quota: Quota{Prefix: "jobs/ä", Waiters: 8}}}},
 	}
 }
 

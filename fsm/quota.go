@@ -18,6 +18,7 @@ type Quota struct {
 	Waiters  uint32
 	Sessions uint32 // of a node alone
 	Value    uint32 // bytes of each value
+	Bytes    uint32 // of all values together: of a node, that it wrote last or waits with. Each takes whole BlockBytes
 }
 
 // LevelOfQuotas is the feature level of SetQuota and QueryQuotas: a replica of an older version knows neither.
@@ -39,17 +40,18 @@ type SetQuota struct {
 func (SetQuota) about() (op, Process) { return opSetQuota, Process{} }
 
 func (c *SetQuota) fields(f *codec) {
-	c.Quota.fields(f, 1)
+	c.Quota.fields(f, 1, 9)
 	f.uint(7, &c.Seen)
 	f.text(8, &c.Reason)
 }
 
-func (q *Quota) fields(f *codec, number protowire.Number) {
+func (q *Quota) fields(f *codec, number, bytes protowire.Number) {
 	f.someNode(number, &q.Node)
 	f.text(number+1, &q.Prefix)
 	for i, bound := range [...]*uint32{&q.Locks, &q.Waiters, &q.Sessions, &q.Value} {
 		narrow(f, number+2+protowire.Number(i), bound)
 	}
+	narrow(f, bytes, &q.Bytes)
 }
 
 // empty reports whether the quota bounds nothing.
@@ -112,11 +114,12 @@ const (
 	QuotaWaiters
 	QuotaSessions
 	QuotaValue
+	QuotaBytes
 )
 
 // String is the bound in lower case.
 func (b QuotaBound) String() string {
-	return named("bound", uint8(b), "none", "locks", "waiters", "sessions", "bytes of a value")
+	return named("bound", uint8(b), "none", "locks", "waiters", "sessions", "bytes of a value", "bytes of all values")
 }
 
 func (o *Over) fields(f *codec) {
@@ -145,8 +148,8 @@ func (o Over) by(n int, what QuotaBound, limit uint32) *Over {
 }
 
 // overQuota is the bound of a quota that the claims of a request would break, nil if none would. They are
-// free to be granted at once, or wait.
-func (m *Machine) overQuota(c *Acquire, free bool) (over *Over) {
+// free to be granted at once, or wait. replaced is the value in the place of which theirs comes at once.
+func (m *Machine) overQuota(c *Acquire, replaced *value, free bool) (over *Over) {
 	if m.quotas.Len() == 0 {
 		return nil
 	}
@@ -162,7 +165,7 @@ func (m *Machine) overQuota(c *Acquire, free bool) (over *Over) {
 		})
 	}
 	if over == nil {
-		over = m.overValue(node.Node, c.Name, c.Value)
+		over = m.overValue(node.Node, c.Name, c.Value, replaced)
 	}
 	return over
 }
@@ -192,21 +195,29 @@ func (m *Machine) overPrefix(q Quota, c *Acquire, free bool) (over *Over) {
 	return over
 }
 
-// overValue is the bound that a value would break: that of the node that writes it, or of a prefix of its
-// lock.
-func (m *Machine) overValue(id Node, name string, value []byte) (over *Over) {
-	if len(value) == 0 || m.quotas.Len() == 0 {
+// overValue is the bound that a value would break in the place of another: that of the node that writes it, or
+// of a prefix of its lock.
+func (m *Machine) overValue(id Node, name string, bytes []byte, replaced *value) (over *Over) {
+	if len(bytes) == 0 || m.quotas.Len() == 0 {
 		return nil
 	}
-	if over = (Over{Node: id}).by(len(value), QuotaValue, m.quotaOf(id).Value); over != nil {
-		return over
-	}
-	m.eachPrefix(func(q Quota) bool {
-		if strings.HasPrefix(name, q.Prefix) {
-			over = Over{Prefix: q.Prefix}.by(len(value), QuotaValue, q.Value)
+	now, was := blocksOf(int64(len(bytes))), blocksOf(replaced.size())
+	test := func(o Over, q Quota, taken, freed int) bool {
+		over = o.by(len(bytes), QuotaValue, q.Value)
+		if over == nil && now > freed {
+			over = o.by((taken+now-freed)*BlockBytes, QuotaBytes, q.Bytes)
 		}
 		return over == nil
-	})
+	}
+	freed := 0 // of the node's own
+	if replaced != nil && replaced.by == id {
+		freed = was
+	}
+	if test(Over{Node: id}, m.quotaOf(id), m.useOf(id).blocks, freed) {
+		m.eachPrefix(func(q Quota) bool {
+			return !strings.HasPrefix(name, q.Prefix) || test(Over{Prefix: q.Prefix}, q, m.blocksUnder(q.Prefix), was)
+		})
+	}
 	return over
 }
 
@@ -220,8 +231,8 @@ func (m *Machine) eachPrefix(f func(Quota) bool) {
 	m.quotas.Scan(func(q Quota) bool { return q.Prefix == "" || f(q) })
 }
 
-// locksUnder is how many locks there are whose names begin with a prefix, and waitersUnder how many wait for
-// these. Both look for the first and the last of them, and do not count.
+// locksUnder is how many locks there are whose names begin with a prefix, waitersUnder how many wait for these,
+// and blocksUnder how many blocks their values take. All look for the first and the last, and do not count.
 func (m *Machine) locksUnder(prefix string) int {
 	return under(prefix, m.locks.Len(), func(i int) string { name, _, _ := m.locks.GetAt(i); return name })
 }
@@ -230,16 +241,21 @@ func (m *Machine) waitersUnder(prefix string) int {
 	return under(prefix, m.waiters.Len(), func(i int) string { c, _ := m.waiters.GetAt(i); return c.name })
 }
 
+func (m *Machine) blocksUnder(prefix string) int {
+	return under(prefix, m.blocks.Len(), func(i int) string { b, _ := m.blocks.GetAt(i); return b.name })
+}
+
 // under is how many of n names in order, some of them equal, begin with a prefix.
 func under(prefix string, n int, name func(int) string) int {
 	first := sort.Search(n, func(i int) bool { return name(i) >= prefix })
 	return sort.Search(n-first, func(i int) bool { return !strings.HasPrefix(name(first+i), prefix) })
 }
 
-// use is what the processes of a node take of the bounds of the group. It follows from the claims and
-// sessions, and is in no snapshot.
+// use is what the processes of a node take of the bounds of the group. It follows from the claims, sessions
+// and values, and is in no snapshot.
 type use struct {
 	locks, waiters, sessions int
+	blocks                   int // of the values that the node wrote last, or waits with
 	epoch                    uint64
 }
 
@@ -260,16 +276,20 @@ func (m *Machine) useOf(id Node) use {
 }
 
 // takes adds to what a node takes.
-func (m *Machine) takes(id Node, locks, waiters, sessions int) {
+func (m *Machine) takes(id Node, more use) {
 	u := m.recentUse
 	if u.use == nil || u.epoch != m.epoch || u.node != id {
 		u = m.ownUse(id)
 	}
-	u.locks, u.waiters, u.sessions = u.locks+locks, u.waiters+waiters, u.sessions+sessions
-	if u.locks == 0 && u.waiters == 0 && u.sessions == 0 {
+	u.plus(more)
+	if *u.use == (use{epoch: u.epoch}) {
 		m.uses.Delete(u)
 		m.recentUse = useRef{}
 	}
+}
+
+func (u *use) plus(more use) {
+	u.locks, u.waiters, u.sessions, u.blocks = u.locks+more.locks, u.waiters+more.waiters, u.sessions+more.sessions, u.blocks+more.blocks
 }
 
 // ownUse finds or makes what a node takes, as this machine's own.
@@ -299,32 +319,49 @@ func (m *Machine) checkQuotas() (err error) {
 	if err != nil {
 		return err
 	}
-	counted := make(map[Node]use)
-	add := func(id Node, locks, waiters, sessions int) {
-		u := counted[id]
-		counted[id] = use{locks: u.locks + locks, waiters: u.waiters + waiters, sessions: u.sessions + sessions}
-	}
-	m.sessions.Scan(func(r sessionRef) bool { add(r.id.Node, 0, 0, 1); return true })
-	m.requests.Scan(func(r request) bool {
-		n := len(r.claim.all())
-		if r.claim.token == 0 {
-			add(r.claim.owner.id.Node, 0, n, 0)
-		} else {
-			add(r.claim.owner.id.Node, n, 0, 0)
-		}
-		return true
-	})
+	counted, blocks := m.countUses()
 	m.uses.Scan(func(u useRef) bool {
-		if c := counted[u.node]; c.locks != u.locks || c.waiters != u.waiters || c.sessions != u.sessions {
-			err = broken(7, "node %v has %d locks, %d waiters and %d sessions, counted %d, %d and %d",
-				u.node, c.locks, c.waiters, c.sessions, u.locks, u.waiters, u.sessions)
+		c := counted[u.node]
+		if c.epoch = u.epoch; c != *u.use {
+			err = broken(7, "node %v takes %+v, counted %+v", u.node, c, *u.use)
 		}
 		return err == nil
 	})
-	if err == nil && m.uses.Len() != len(counted) {
-		return broken(7, "%d nodes have sessions, counted %d", len(counted), m.uses.Len())
+	switch {
+	case err == nil && m.uses.Len() != len(counted):
+		return broken(7, "%d nodes take something, counted %d", len(counted), m.uses.Len())
+	case err == nil && m.blocks.Len() != blocks:
+		return broken(7, "%d blocks of values, counted %d", blocks, m.blocks.Len())
 	}
 	return err
+}
+
+// countUses counts what each node takes, and the blocks of all values.
+func (m *Machine) countUses() (counted map[Node]use, blocks int) {
+	counted = make(map[Node]use)
+	add := func(id Node, more use) {
+		u := counted[id]
+		u.plus(more)
+		counted[id] = u
+	}
+	wrote := func(v *value) {
+		blocks += blocksOf(v.size())
+		if v != nil && v.by != (Node{}) && len(v.text) > 0 {
+			add(v.by, use{blocks: blocksOf(v.size())})
+		}
+	}
+	m.sessions.Scan(func(r sessionRef) bool { add(r.id.Node, use{sessions: 1}); return true })
+	m.locks.Scan(func(_ string, l *lock) bool { wrote(l.value); return true })
+	m.requests.Scan(func(r request) bool {
+		n := len(r.claim.all())
+		if wrote(r.claim.first()); r.claim.token == 0 {
+			add(r.claim.owner.id.Node, use{waiters: n})
+		} else {
+			add(r.claim.owner.id.Node, use{locks: n})
+		}
+		return true
+	})
+	return counted, blocks
 }
 
 // QueryQuotas asks for all quotas and what is taken of them.
@@ -343,7 +380,7 @@ type QuotaState struct {
 }
 
 // QuotaUse is what is taken of a quota.
-type QuotaUse struct{ Locks, Waiters, Sessions int }
+type QuotaUse struct{ Locks, Waiters, Sessions, Bytes int }
 
 // State implements Answer.
 func (a QuotasState) State() uint64 { return a.At }
@@ -357,9 +394,9 @@ func (QueryQuotas) answer(m *Machine) Answer {
 		s := QuotaState{Quota: q}
 		switch u := m.useOf(q.Node); {
 		case q.Prefix != "":
-			s.Use = QuotaUse{Locks: m.locksUnder(q.Prefix), Waiters: m.waitersUnder(q.Prefix)}
+			s.Use = QuotaUse{Locks: m.locksUnder(q.Prefix), Waiters: m.waitersUnder(q.Prefix), Bytes: m.blocksUnder(q.Prefix) * BlockBytes}
 		case q.Node != Node{}:
-			s.Use = QuotaUse{u.locks + u.waiters, u.waiters, u.sessions}
+			s.Use = QuotaUse{u.locks + u.waiters, u.waiters, u.sessions, u.blocks * BlockBytes}
 		}
 		a.Quotas = append(a.Quotas, s)
 		return true

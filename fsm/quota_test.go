@@ -40,6 +40,7 @@ func TestWhatLevel2AddsKeepsItsEncoding(t *testing.T) {
 	}
 	pack("of a node", Outcome{Code: CodeOverQuota, Over: &Over{Node: Node{'a', 255}, What: QuotaLocks, Limit: 300}})
 	pack("of a prefix", Outcome{Code: CodeOverQuota, Over: &Over{Prefix: "jobs/ä", What: QuotaValue, Limit: 4096}})
+	pack("of bytes", Outcome{Code: CodeOverQuota, Over: &Over{Prefix: "jobs/", What: QuotaBytes, Limit: 1 << 20}})
 	fmt.Fprintf(&b, "event %x\n", AppendEvents(nil, []Event{{Index: 1, Kind: EventQuota, Session: SessionID{Node: Node{'a'}}, Name: "x", Detail: "why"}}))
 	frozen.Check(t, "testdata/level.v2", []byte(b.String()))
 }
@@ -97,6 +98,7 @@ func TestQuotasBoundWhatTheNaiveMachineBounds(t *testing.T) {
 	missing := map[Over]bool{ // bounds that no request has met yet
 		{What: QuotaLocks}: true, {What: QuotaWaiters}: true, {What: QuotaSessions}: true, {What: QuotaValue}: true,
 		{Prefix: "x", What: QuotaLocks}: true, {Prefix: "x", What: QuotaWaiters}: true, {Prefix: "x", What: QuotaValue}: true,
+		{What: QuotaBytes}: true, {Prefix: "x", What: QuotaBytes}: true,
 	}
 	for range 10 { // mostly one round is enough
 		rapid.Check(t, func(t *rapid.T) { underQuotas(t, missing) })
@@ -112,6 +114,9 @@ func underQuotas(t *rapid.T, missing map[Over]bool) {
 	w := newWorld(t, lowStep(t))
 	if !w.o.serving {
 		return
+	}
+	if rapid.Bool().Draw(t, "of level 2") { // without, values have no writers
+		w.apply(Level{2})
 	}
 	note := func(o Outcome) {
 		if o.Over != nil {
@@ -138,7 +143,7 @@ func underQuotas(t *rapid.T, missing map[Over]bool) {
 			g := w.grant()
 			for _, c := range w.o.holders(g.Name) {
 				w.next++
-				note(w.apply(SetValue{c.Session, requests + w.next, 0, g.Name, c.token, []byte("new")}))
+				note(w.apply(SetValue{c.Session, requests + w.next, 0, g.Name, c.token, rapid.SampledFrom([][]byte{[]byte("new"), long}).Draw(t, "new")}))
 			}
 		default:
 			c := w.acquire(id)
@@ -165,13 +170,15 @@ func (w *world) oneBound() SetQuota {
 		c.Node = rapid.SampledFrom([]Node{{}, {'a'}, {'a'}}).Draw(w.T, "of")
 	}
 	n := uint32(w.draw("bound", 4) - 1)
-	switch bound := QuotaBound(w.draw("what", 4)); {
+	switch bound := QuotaBound(w.draw("what", 5)); {
 	case bound == QuotaLocks:
 		c.Locks = n
 	case bound == QuotaWaiters:
 		c.Waiters = n
 	case bound == QuotaSessions && c.Prefix == "":
 		c.Sessions = n
+	case bound == QuotaBytes:
+		c.Bytes = n * BlockBytes
 	default:
 		c.Value = n
 	}
@@ -196,4 +203,41 @@ func TestAsManyNamesAreUnderAPrefixAsBeginWithIt(t *testing.T) {
 			t.Fatalf("%d names of %q begin with %q, counted %d", want, names, prefix, got)
 		}
 	})
+}
+
+// The bytes of a node are those of the values that it wrote last, whoever holds the locks now. Each value
+// takes whole blocks, and one that takes no more of them than the value before it is written above a quota, too.
+func TestBytesBelongToTheNodeThatWroteThemLast(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(Level{2}, CodeOK)
+	write := func(node byte, request uint64, size int, want Code) {
+		b.Helper()
+		c := acquireOf(node, "x")
+		c.Request, c.HasValue, c.Value = request, true, make([]byte, size)
+		if o := b.must(c, want); want == CodeGranted {
+			b.must(Release{Session: c.Session, Grants: []Grant{{"x", o.Token}}}, CodeOK)
+		}
+	}
+	taken := func(want ...int) {
+		b.Helper()
+		for i, q := range b.m.Answer(QueryQuotas{}).(QuotasState).Quotas {
+			if q.Use.Bytes != want[i] {
+				b.Errorf("%+v takes %d bytes, want %d", q.Quota, q.Use.Bytes, want[i])
+			}
+		}
+	}
+	quota(b, Quota{Node: Node{'a'}, Bytes: 2 * BlockBytes})
+	quota(b, Quota{Node: Node{'b'}, Bytes: 9 * BlockBytes})
+	quota(b, Quota{Prefix: "x", Bytes: 4 * BlockBytes})
+	write('a', 1, BlockBytes+1, CodeGranted)
+	taken(2*BlockBytes, 0, 2*BlockBytes)
+	write('a', 2, 2*BlockBytes+1, CodeOverQuota)
+	write('b', 1, 3*BlockBytes, CodeGranted)
+	taken(0, 3*BlockBytes, 3*BlockBytes)
+	quota(b, Quota{Prefix: "x", Bytes: BlockBytes})
+	write('b', 2, 3*BlockBytes-1, CodeGranted)
+	write('b', 3, 3*BlockBytes+1, CodeOverQuota)
+	write('a', 3, 0, CodeGranted)
+	taken(0, 0, 0)
 }

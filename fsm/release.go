@@ -65,16 +65,11 @@ func (c *SetValue) apply(m *Machine) Outcome {
 	if grows > 0 && m.values+grows > m.limits.values {
 		return Outcome{Code: CodeValuesFull} // not remembered: a finished write was carried out
 	}
-	if over := m.overValue(c.Session.Node, c.Name, c.Value); over != nil {
+	if over := m.overValue(c.Session.Node, c.Name, c.Value, l.value); over != nil {
 		return Outcome{Code: CodeOverQuota, Over: over}
 	}
 	m.finish(s, c.Request)
-	m.values += int64(len(c.Value))
-	if c.Value == nil {
-		m.write(l, held, nil)
-	} else {
-		m.write(l, held, &value{string(c.Value)})
-	}
+	m.write(l, held, newValue(c.Value, c.Session.Node))
 	return Outcome{}
 }
 

@@ -187,7 +187,7 @@ func (in *restorer) session(b []byte) error {
 	}
 	s.nodeName = n.name
 	in.sessions.Set(sessionRef{s.id, s})
-	in.takes(s.id.Node, 0, 0, 1)
+	in.takes(s.id.Node, use{sessions: 1})
 	in.sessionByIndex[s.opened] = s
 	return err
 }
@@ -204,7 +204,10 @@ func (in *restorer) lockOrClaim(b []byte) error {
 	if r.lock.name != "" {
 		l := r.lock
 		in.current = &l
-		in.values += l.value.size()
+		if l.value != nil {
+			l.value.by = r.by
+		}
+		in.replaces(block{name: l.name}, nil, l.value)
 		in.locks.Set(l.name, &l)
 		if l.unsettled {
 			in.unsettled.Set(l.name, r.sift)
@@ -218,7 +221,9 @@ func (in *restorer) lockOrClaim(b []byte) error {
 	c := r.claim
 	c.owner, c.name = s.owner, in.current.name
 	if x := r.more; x.value != nil || x.while != nil || x.clear || r.of > 0 {
-		c.more = &x
+		if c.more = &x; x.value != nil {
+			x.value.by = s.id.Node
+		}
 	}
 	if r.asked != "" {
 		in.asked.Set(c.token, r.asked)
@@ -242,15 +247,14 @@ func (in *restorer) claim(c *claim) error {
 	}
 	if c.token == 0 {
 		l.waiters++
-		in.takes(c.owner.id.Node, 0, 1, 0)
-		in.waiters.Set(c)
+		in.queues(c)
 		return nil
 	}
 	l.holders++
 	l.used += c.Weight
 	l.mode = c.Mode
 	in.grants++
-	in.takes(c.owner.id.Node, 1, 0, 0)
+	in.takes(c.owner.id.Node, use{locks: 1})
 	if c.Mode != Exclusive {
 		in.shared.Set(c)
 		return nil

@@ -98,7 +98,7 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Outcome) {
 		ttl:   ttl, renewed: m.commands, epoch: m.epoch,
 	}
 	m.sessions.Set(sessionRef{id, s})
-	m.takes(id.Node, 0, 0, 1)
+	m.takes(id.Node, use{sessions: 1})
 	m.emitRenewed(s)
 	return s, Outcome{}
 }

@@ -85,7 +85,11 @@ func (m *Machine) WriteSnapshot(w io.Writer, stop <-chan struct{}) error {
 // addLock writes a lock and, right after it, its claims.
 func (m *Machine) addLock(f *frameWriter, l *lock) bool {
 	at, _ := m.unsettled.Get(l.name)
-	if !f.addClaim(claimRecord{lock: *l, sift: at}) {
+	r := claimRecord{lock: *l, sift: at}
+	if l.value != nil {
+		r.by = l.value.by
+	}
+	if !f.addClaim(r) {
 		return false
 	}
 	for c := range m.holdersOf(l) {

@@ -60,6 +60,7 @@ func (s *session) fields(f *codec) {
 // claimRecord is a lock, which has a name, or a claim of the lock before it.
 type claimRecord struct {
 	lock   lock
+	by     Node // that wrote its value
 	sift   sift
 	claim  claim
 	more   more
@@ -101,6 +102,7 @@ func (r *claimRecord) fields(f *codec) {
 	f.uints(18, &r.more.while)
 	f.bool(19, &r.more.clear)
 	f.text(22, &r.asked)
+	f.someNode(26, &r.by)
 }
 
 func (r *rest) fields(f *codec) {
@@ -121,7 +123,7 @@ func (r *resize) fields(f *codec) {
 }
 
 // inRest is the quota among rests and resizes.
-func (q *Quota) inRest(f *codec) { q.fields(f, 11) }
+func (q *Quota) inRest(f *codec) { q.fields(f, 11, 17) }
 
 func (o *owner) fields(f *codec) {
 	f.session(1, &o.id)

@@ -212,7 +212,7 @@ func (m *Machine) tearSession(t *teardown, most int) (cost int, done bool) {
 		return cost, false
 	}
 	m.sessions.Delete(sessionRef{id: s.id})
-	m.takes(s.id.Node, 0, 0, -1)
+	m.takes(s.id.Node, use{sessions: -1})
 	if n, ok := m.process(s.id.Node, s.id.Incarnation); ok && n.lasting {
 		m.letGo(n)
 	}

@@ -20,13 +20,15 @@ type quotaRow struct {
 	Waiters      int    `json:"waiters"`
 	Sessions     int    `json:"sessions"`
 	ValueBytes   int    `json:"value_bytes"`
+	Bytes        int    `json:"bytes"`
 	UsedLocks    int    `json:"used_locks"`
 	UsedWaiters  int    `json:"used_waiters"`
 	UsedSessions int    `json:"used_sessions"`
+	UsedBytes    int    `json:"used_bytes"`
 }
 
 func rowOf(q holdfast.QuotaUse) quotaRow {
-	return quotaRow{"", q.Node, q.Prefix, q.Locks, q.Waiters, q.Sessions, q.ValueBytes, q.UsedLocks, q.UsedWaiters, q.UsedSessions}
+	return quotaRow{"", q.Node, q.Prefix, q.Locks, q.Waiters, q.Sessions, q.ValueBytes, q.Bytes, q.UsedLocks, q.UsedWaiters, q.UsedSessions, q.UsedBytes}
 }
 
 func (a *app) quotasCommand() *cobra.Command {
@@ -57,6 +59,7 @@ func (a *app) quotasCommand() *cobra.Command {
 				{"LOCKS", func(q quotaRow) string { return of(q.UsedLocks, q.Locks) }},
 				{"WAITERS", func(q quotaRow) string { return of(q.UsedWaiters, q.Waiters) }},
 				{"SESSIONS", func(q quotaRow) string { return of(q.UsedSessions, q.Sessions) }},
+				{"BYTES", func(q quotaRow) string { return of(q.UsedBytes, q.Bytes) }},
 				{"VALUE BYTES", func(q quotaRow) string { return orDash(view.Count(q.ValueBytes)) }},
 			})
 		}),
@@ -77,6 +80,7 @@ the quota stays, and calls that would take more fail.`, 0,
 			flags.IntVar(&q.Waiters, "waiters", 0, "calls that wait")
 			flags.IntVar(&q.Sessions, "sessions", 0, "of a node alone")
 			flags.IntVar(&q.ValueBytes, "value-bytes", 0, "of each value")
+			flags.IntVar(&q.Bytes, "bytes", 0, "of all values together, each in whole KiB")
 		},
 		func(_ context.Context, c *holdfast.Cluster, _ []string) (*deed, error) {
 			done := rowOf(holdfast.QuotaUse{Quota: q})

@@ -80,6 +80,15 @@ func TestANodeTakesNoMoreThanItsQuota(t *testing.T) {
 		over(t, err, whose, "locks")
 		setQuota(t, leaks, holdfast.Quota{Node: leaks.ID()})
 		get(t, leaks, "third") // under that of each again
+		setQuota(t, other, holdfast.Quota{Node: leaks.ID(), Bytes: 3 << 10})
+		if err := held.Set(until(time.Minute), make([]byte, 2000)); err != nil {
+			t.Errorf("values that fit: %v", err)
+		}
+		_, err = leaks.Acquire(until(time.Minute), "fourth", holdfast.WithValue(make([]byte, 1025)))
+		over(t, err, whose, "bytes of all values")
+		if all, err := client.Quotas(until(time.Minute)); err != nil || len(all) != 2 || all[1].UsedBytes != 2<<10 {
+			t.Errorf("the quotas are %+v: %v", all, err)
+		}
 	})
 }
 
@@ -154,6 +163,7 @@ func TestAQuotaThatMakesNoSenseIsInvalid(t *testing.T) {
 		"of a node and a prefix": {Node: c.ID(), Prefix: "x", Locks: 1},
 		"of no node":             {Node: "nobody", Locks: 1},
 		"of sessions by prefix":  {Prefix: "x", Sessions: 1},
+		"of too many bytes":      {Prefix: "x", Bytes: 1 << 40},
 		"below nothing":          {Prefix: "x", Locks: -1},
 		"a long prefix":          {Prefix: strings.Repeat("x", holdfast.NameMax+1), Locks: 1},
 	} {
