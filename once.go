@@ -119,7 +119,7 @@ func (l *Lease) proposeFinish(ctx context.Context, keep time.Duration) (bool, er
 // ForgetOnce removes the record of a finished key: the next call of Once runs it again. For a key
 // without a run, or one that the group has forgotten, it returns nil; so does a second call. While a
 // call runs the key, ForgetOnce returns a *HeldError. A run that finishes after ForgetOnce has begun
-// stays recorded.
+// stays recorded. ContextWithReason says why.
 func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	r, err := c.InspectOnce(ctx, key)
 	switch {
@@ -128,7 +128,13 @@ func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	case !r.Finished:
 		return &HeldError{Name: key, Holder: r.By, Token: r.Token}
 	}
-	c.acted("removal of the record of a Once key", "", "key", key)
+	reason, err := reasonIn(ctx)
+	if err == nil {
+		err = c.acted(ctx, fsm.Act{Kind: fsm.ActForgetOnce, Name: fsm.OnceName(key), Token: uint64(r.Token), Reason: reason})
+	}
+	if err != nil {
+		return err
+	}
 	out, _, err := c.propose(ctx, fsm.Forget{Name: fsm.OnceName(key), Token: uint64(r.Token)})
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)

@@ -28,7 +28,9 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
-	c.acted("release by force", reason, "lock", name, "token", token)
+	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActForceRelease, Name: name, Token: uint64(token), Reason: reason}); err != nil {
+		return err
+	}
 	out, unknown, err := c.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
 	if err != nil || out.Code == fsm.CodeOK {
 		return err
@@ -58,7 +60,9 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
-	c.acted("request of a release", reason, "lock", name, "token", token)
+	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActRequestRelease, Name: name, Token: uint64(token), Reason: reason}); err != nil {
+		return err
+	}
 	out, _, err := c.propose(ctx, fsm.Ask{Name: name, Token: uint64(token), Reason: reason})
 	switch {
 	case err != nil || out.Code == fsm.CodeOK:
@@ -89,11 +93,13 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
+	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActRevokeNode, Node: node, Reason: reason}); err != nil {
+		return err
+	}
 	now, err := read(ctx, c, fsm.QueryGroup{})
 	if err != nil {
 		return err
 	}
-	c.acted("revocation of a node", reason, "target", nodeID)
 	out, _, err := c.propose(ctx, fsm.Revoke{Node: node, Upto: now.Commands, Reason: reason})
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)
@@ -111,7 +117,7 @@ const orderAttempts = 16
 //
 // A larger limit serves waiters at once. A smaller one ends no lease: nothing more is granted until
 // the weight in use fits. A call whose WithWeight is above the new limit gets ErrLimitMismatch, also
-// a call that waits already. Watch yields an EventResized.
+// a call that waits already. Watch yields an EventResized. ContextWithReason says why.
 //
 // The group remembers the limits when nobody uses the name any more, for the 4,096 names that were
 // resized last, until the name is used with a third limit or as a lock. ErrInvalid: nobody uses the
@@ -126,10 +132,16 @@ func (c *Cluster) ResizeLimit(ctx context.Context, name string, limit int) error
 	if limit < 1 || limit > LimitMax {
 		return invalid("limit", "%d is not 1 to %d", limit, LimitMax)
 	}
+	reason, err := reasonIn(ctx)
+	if err != nil {
+		return err
+	}
 	if err := c.joined(ctx); err != nil {
 		return err
 	}
-	c.acted("resize of a semaphore", "", "lock", name, "limit", limit)
+	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActResizeLimit, Name: name, Limit: uint32(limit), Reason: reason}); err != nil {
+		return err
+	}
 	out, err := c.order(ctx, func(seen uint64) fsm.Command {
 		return fsm.Resize{Name: name, Limit: uint32(limit), Seen: seen}
 	})
@@ -152,7 +164,11 @@ func (c *Cluster) order(ctx context.Context, command func(seen uint64) fsm.Comma
 		if err != nil {
 			return fsm.Outcome{}, err
 		}
-		out, _, err := c.propose(ctx, command(now.Commands))
+		cmd := command(now.Commands)
+		if err := knows(now, cmd); err != nil {
+			return fsm.Outcome{}, err
+		}
+		out, _, err := c.propose(ctx, cmd)
 		if err != nil || out.Code != fsm.CodeFinished {
 			return out, err
 		}
@@ -160,10 +176,19 @@ func (c *Cluster) order(ctx context.Context, command func(seen uint64) fsm.Comma
 	return fsm.Outcome{}, ErrUnknownOutcome
 }
 
+// knows is an error for a command that needs a higher feature level than the group has. The replica of a client
+// may be of an older version, which takes such a command for a fault of the client.
+func knows(now fsm.GroupState, cmd fsm.Command) error {
+	if needs := fsm.Needs(fsm.Encode(cmd)); needs > now.Level {
+		return fmt.Errorf("%w: the call needs %d, the group is at %d", ErrLevel, needs, now.Level)
+	}
+	return nil
+}
+
 // RemoveNode takes a dead node out of the group's membership now, instead of after
 // Config.ReplaceAfter, or where the planner would keep it since nothing replaces it: by it an
 // operator states that the node does not come back soon. nodeID is Cluster.ID of that node; reason,
-// 1 to 1,024 bytes, is logged. RemoveNode returns nil when the node is out, or was before. It ends
+// 1 to 1,024 bytes, is logged and reaches every watch. RemoveNode returns nil when the node is out, or was before. It ends
 // no session: the node's leases stay until their TTL (RevokeNode ends them). A removed node that
 // comes back asks for a new replica, as one that was replaced.
 //
@@ -174,16 +199,22 @@ func (c *Cluster) order(ctx context.Context, command func(seen uint64) fsm.Comma
 // Without a majority of the voters nothing can be removed.
 func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
 	target, err := ordered(ctx, nodeID, reason)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.joined(ctx)
 	}
-	return c.explain(c.node.RemoveNode(ctx, target, reason))
+	if err == nil {
+		err = c.acted(ctx, fsm.Act{Kind: fsm.ActRemoveNode, Node: target, Reason: reason})
+	}
+	if err == nil {
+		err = c.explain(c.node.RemoveNode(ctx, target, reason))
+	}
+	return err
 }
 
 // TransferRaftLeader makes a voter raft leader, as before work on the machine of the present one, and
-// returns when it is. nodeID is Cluster.ID of that node; reason, 1 to 1,024 bytes, is logged. No lease
-// is touched. The group takes no commands for some milliseconds, and for an election timeout
-// (Config.Timing) if the voter does not take over.
+// returns when it is. nodeID is Cluster.ID of that node; reason, 1 to 1,024 bytes, is logged and
+// reaches every watch. No lease is touched. The group takes no commands for some milliseconds, and for
+// an election timeout (Config.Timing) if the voter does not take over.
 //
 // Errors: ErrInvalid for an empty reason, and for a node that does not vote. ErrNotTransferred if the
 // voter is not raft leader after three election timeouts: it lags behind, is ill, or cannot be reached.
@@ -194,12 +225,41 @@ func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string)
 	if err != nil {
 		return err
 	}
-	return c.explain(c.node.TransferRaftLeader(ctx, target, reason))
+	if err := c.node.TransferRaftLeader(ctx, target, reason); err != nil {
+		return c.explain(err)
+	}
+	// Not before: a raft leader that commits nothing is what an operator transfers away from.
+	return c.acted(ctx, fsm.Act{Kind: fsm.ActTransferRaftLeader, Node: target, Reason: reason})
 }
 
-// acted logs what an operator orders by this node.
-func (c *Cluster) acted(what, reason string, of ...any) {
-	c.log.Warn("an operator's act", append([]any{"act", what, "reason", reason}, of...)...)
+// acted logs what an operator orders at this node, and has the group tell every watch of it, which a group of
+// an earlier level cannot. The replica of a client logs it, too: the client may be a tool whose log nobody keeps.
+func (c *Cluster) acted(ctx context.Context, act fsm.Act) error {
+	act.By = c.self.Process()
+	c.log.Warn("an operator's act", "act", act)
+	now, err := read(ctx, c, fsm.QueryGroup{})
+	if err != nil || knows(now, act) != nil {
+		return err
+	}
+	out, _, err := c.propose(ctx, act)
+	if err == nil && out.Code != fsm.CodeOK {
+		err = refused(out)
+	}
+	return err
+}
+
+// ContextWithReason returns a context with which ResizeLimit and ForgetOnce, which take no reason, say why:
+// at most 1,024 bytes, which are logged and reach every watch as the Reason of an EventAct.
+func ContextWithReason(ctx context.Context, reason string) context.Context {
+	return context.WithValue(ctx, reasonKey{}, reason)
+}
+
+type reasonKey struct{}
+
+// reasonIn is the reason that a context has, "" without one.
+func reasonIn(ctx context.Context) (string, error) {
+	reason, _ := ctx.Value(reasonKey{}).(string)
+	return reason, checkText("reason", reason, 0, reasonMax)
 }
 
 // ordered checks what an operator says about a node.
@@ -237,12 +297,6 @@ type Quota struct {
 // EachNode is the Quota.Node of all nodes that have no quota of their own.
 const EachNode = "each"
 
-// QuotaUse is a quota and what is taken of it. Of that of EachNode it is 0.
-type QuotaUse struct {
-	Quota
-	UsedLocks, UsedWaiters, UsedSessions, UsedBytes int
-}
-
 // SetQuota sets the quota of a node, of each node, or of a prefix, instead of the one that it has; a Quota
 // without bounds removes it. It ends nothing: what is above it stays, and nothing more is granted, queued or
 // opened there until it fits. reason, 1 to 1,024 bytes, is logged and reaches every watch as the Reason of an
@@ -262,7 +316,9 @@ func (c *Cluster) SetQuota(ctx context.Context, q Quota, reason string) error {
 	if err != nil {
 		return err
 	}
-	c.acted("quota", reason, "quota", q.String())
+	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActSetQuota, Node: set.Node, Name: set.Prefix, Reason: reason}); err != nil {
+		return err
+	}
 	out, err := c.order(ctx, func(seen uint64) fsm.Command { return fsm.SetQuota{Quota: set, Seen: seen, Reason: reason} })
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)
@@ -316,39 +372,6 @@ func (q Quota) whose() string {
 		return "each node"
 	}
 	return "node " + q.Node
-}
-
-// Quotas returns all quotas, those of nodes first, and what is taken of them, as of a moment during the call.
-func (c *Cluster) Quotas(ctx context.Context) ([]QuotaUse, error) {
-	if ctx == nil {
-		return nil, invalid("context", "is nil")
-	}
-	if err := c.joined(ctx); err != nil {
-		return nil, err
-	}
-	now, err := read(ctx, c, fsm.QueryGroup{})
-	if err != nil || now.Level < fsm.LevelOfQuotas { // before that there is none, and a replica may not know the question
-		return nil, err
-	}
-	state, err := read(ctx, c, fsm.QueryQuotas{})
-	if err != nil {
-		return nil, err
-	}
-	var all []QuotaUse
-	for _, q := range state.Quotas {
-		shown := Quota{
-			Node: q.Node.String(), Prefix: q.Prefix,
-			Locks: int(q.Locks), Waiters: int(q.Waiters), Sessions: int(q.Sessions), ValueBytes: int(q.Value), Bytes: int(q.Bytes),
-		}
-		switch {
-		case q.Prefix != "":
-			shown.Node = ""
-		case q.Node == fsm.Node{}:
-			shown.Node = EachNode
-		}
-		all = append(all, QuotaUse{shown, q.Use.Locks, q.Use.Waiters, q.Use.Sessions, q.Use.Bytes})
-	}
-	return all, nil
 }
 
 // overQuota is the error of a bound of a quota.

@@ -334,3 +334,42 @@ func (c *Cluster) within(ctx context.Context) (tokens []uint64) {
 	}
 	return tokens
 }
+
+// QuotaUse is a quota and what is taken of it. Of that of EachNode it is 0.
+type QuotaUse struct {
+	Quota
+	UsedLocks, UsedWaiters, UsedSessions, UsedBytes int
+}
+
+// Quotas returns all quotas, those of nodes first, and what is taken of them, as of a moment during the call.
+func (c *Cluster) Quotas(ctx context.Context) ([]QuotaUse, error) {
+	if ctx == nil {
+		return nil, invalid("context", "is nil")
+	}
+	if err := c.joined(ctx); err != nil {
+		return nil, err
+	}
+	now, err := read(ctx, c, fsm.QueryGroup{})
+	if err != nil || now.Level < fsm.LevelOfQuotas { // before that there is none, and a replica may not know the question
+		return nil, err
+	}
+	state, err := read(ctx, c, fsm.QueryQuotas{})
+	if err != nil {
+		return nil, err
+	}
+	var all []QuotaUse
+	for _, q := range state.Quotas {
+		shown := Quota{
+			Node: q.Node.String(), Prefix: q.Prefix,
+			Locks: int(q.Locks), Waiters: int(q.Waiters), Sessions: int(q.Sessions), ValueBytes: int(q.Value), Bytes: int(q.Bytes),
+		}
+		switch {
+		case q.Prefix != "":
+			shown.Node = ""
+		case q.Node == fsm.Node{}:
+			shown.Node = EachNode
+		}
+		all = append(all, QuotaUse{shown, q.Use.Locks, q.Use.Waiters, q.Use.Sessions, q.Use.Bytes})
+	}
+	return all, nil
+}

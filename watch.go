@@ -16,8 +16,9 @@ type Event struct {
 	Name   string // of the lock
 	Holder Holder // present or past holder, or waiter. Its Value, in EventValue: what was written, nil if the value was removed
 	Reason string // why it ended, for people; in EventForced the operator's words
-	Limit  int    // in EventResized
-	By     string // id of the node at which an operator gave the order, in EventForced, EventResized and EventQuota; of a client, its replica's
+	Limit  int    // in EventResized, and in EventAct of ResizeLimit
+	Act    string // in EventAct: the method of Cluster by which the order was given, as "ForceRelease"
+	By     string // in EventAct: id of the node at which it was given
 }
 
 // EventKind says what happened.
@@ -37,12 +38,13 @@ const (
 	EventLeader                         // an election has another leader, or none: then Holder is empty
 	EventResized                        // a semaphore has another limit; Limit. Holder is empty
 	EventQuota                          // a quota was set or removed; Name is its prefix, Holder.NodeID its node
+	EventAct                            // an operator gives an order; Act, By, Reason. See Watch
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	names := [...]string{
-		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader", "resized", "quota",
+		"none", "granted", "released", "expired", "lost", "forced", "queued", "withdrawn", "value", "resync", "leader", "resized", "quota", "act",
 	}
 	if int(k) < len(names) {
 		return names[k]
@@ -52,6 +54,12 @@ func (k EventKind) String() string {
 
 // Watch yields every change of the locks whose names begin with prefix, in the order of the log, as
 // this node applies it. It begins with the call, not with the iteration.
+//
+// It also yields an EventAct for each order of an operator about one of these locks, before the order is
+// carried out (a TransferRaftLeader: after it): Act, By, Reason, and the Name, Token (of Holder) and Limit
+// that the order names. With an empty prefix these are all orders, those about nodes, whose id is
+// Holder.NodeID, and about Once keys, whose Name is the key, included: the record of what operators did. An
+// order may be refused after it, and be yielded twice if an answer was lost. A group of feature level 1 has none.
 //
 // A consumer that keeps up misses nothing. For a slower one at most 4,096 events or 4 MiB of values
 // wait; the node drops further ones, and an EventResync, whose name is prefix, takes their place.
@@ -136,6 +144,8 @@ func kindOf(e *fsm.Event) EventKind {
 		return EventResized
 	case fsm.EventQuota:
 		return EventQuota
+	case fsm.EventAct:
+		return EventAct
 	}
 	return 0
 }
@@ -145,14 +155,20 @@ func event(e *fsm.Event) Event {
 		Index: e.Index, Kind: kindOf(e), Name: e.Name, Reason: reasonOf(e.Reason, e.Detail),
 		Holder: holder(e.Holder(), append([]byte(nil), e.Value...)),
 	}
-	if e.By != (fsm.Node{}) {
-		shown.By = e.By.String()
-	}
 	if e.Value != nil && shown.Holder.Value == nil {
 		shown.Holder.Value = []byte{}
 	}
-	if e.Kind == fsm.EventResized {
+	if e.Session.Node == (fsm.Node{}) {
+		shown.Holder.NodeID = ""
+	}
+	switch e.Kind {
+	case fsm.EventResized:
 		shown.Holder, shown.Limit = Holder{}, int(e.Limit)
+	case fsm.EventAct:
+		if key, once := fsm.OnceKey(e.Name); once {
+			shown.Name = key
+		}
+		shown.Act, shown.By, shown.Limit = e.Act.String(), e.By.String(), int(e.Limit)
 	}
 	return shown
 }

@@ -94,7 +94,7 @@ func (s *scratch) empty(o op) decodable {
 		opSweep: (*Sweep)(nil), opEndRest: (*EndRest)(nil), opRaise: (*Raise)(nil),
 		opSilent: (*Silent)(nil), opContinue: (*Continue)(nil), opForget: (*Forget)(nil),
 		opAsk: (*Ask)(nil), opRaiseTTL: (*RaiseTTL)(nil), opEvict: (*Evict)(nil),
-		opResize: (*Resize)(nil), opSetQuota: (*SetQuota)(nil),
+		opResize: (*Resize)(nil), opSetQuota: (*SetQuota)(nil), opAct: (*Act)(nil),
 	}
 	if others[o] == nil {
 		return added(o)

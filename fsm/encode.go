@@ -39,6 +39,7 @@ const (
 	opVia
 	opResize
 	opSetQuota
+	opAct
 	// level_this.go and level_next.go have what follows, and opEnd.
 )
 

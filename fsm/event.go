@@ -29,13 +29,14 @@ const (
 	EventEvict                               // an operator orders that a node's replica is removed; Detail. With Request: the raft leader refuses that order; Reason
 	EventResized                             // a semaphore has another limit; Limit
 	EventQuota                               // the quota of a node (of Session), or of the prefix Name, is another; Detail
+	EventAct                                 // an operator gives an order; Act, By, Detail, and what it is about: Session.Node, Name, Token, Limit
 )
 
 // String is the kind in lower case.
 func (k EventKind) String() string {
 	return named("event", uint8(k),
 		"none", "born", "serving", "session renewed", "session ended", "granted", "released", "lost",
-		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict", "resized", "quota",
+		"forced", "queued", "withdrawn", "value set", "wanted", "resting", "rested", "silent", "departed", "unfinished", "evict", "resized", "quota", "act",
 	)
 }
 
@@ -76,6 +77,7 @@ func (r Reason) String() string {
 type Event struct {
 	Index    uint64 // the command's number
 	Kind     EventKind
+	Act      ActKind // of EventAct
 	Session  SessionID
 	Request  uint64
 	Name     string
@@ -84,20 +86,10 @@ type Event struct {
 	TTL      time.Duration
 	Reason   Reason
 	Detail   string // the words of the operator, of EventForced or EventWanted
-	By       Node   // the node that proposed what an operator ordered, zero for what follows of it later
+	By       Node   // of EventAct: the node at which the order was given
 	NodeName string
 	Terms
 	Value []byte // of EventValueSet: nil when it was deleted. Not to be changed
-}
-
-// undersign notes by which node an operator's order came.
-func undersign(events []Event, by Node) {
-	for i := range events {
-		switch e := &events[i]; {
-		case e.Kind == EventForced, e.Kind == EventResized, e.Kind == EventQuota, e.Kind == EventWanted && e.Detail != "":
-			e.By = by
-		}
-	}
 }
 
 // Holder is the grant or waiter that the event is about. Granted is the command's number.

@@ -44,4 +44,5 @@ func (e *Event) fields(f *codec) {
 	f.millis(18, &e.Delay)
 	f.bool(19, &e.Election)
 	f.someNode(20, &e.By)
+	narrow(f, 21, &e.Act)
 }

@@ -57,6 +57,8 @@ func everyCommand() []Command {
 		Hello{id.Node, 1, "alpha", Place{"3f1c", 1 << 40, 7}, 2},
 		SetQuota{Quota{id.Node, "", 1000, 200, 3, 4096, 1 << 20}, 15, "it leaks"},
 		SetQuota{Quota{Prefix: "orders/", Locks: 1 << 20}, 16, "it leaks"},
+		Act{id.Process(), ActForceRelease, Node{}, "x", 17, 0, "it hangs"},
+		Via{Act{Process{KeyNode([]byte("key")), 2}, ActRemoveNode, id.Node, "", 0, 0, "burnt"}},
 		Via{SetQuota{Seen: 17, Reason: "for each node"}},
 	}
 }

@@ -18,7 +18,7 @@ type addition struct {
 
 // additions are all that this version adds to level 1.
 func additions() []addition {
-	return append([]addition{{operation: opSetQuota, level: LevelOfQuotas}}, later()...)
+	return append([]addition{{operation: opSetQuota, level: LevelOfQuotas}, {operation: opAct, level: LevelOfQuotas}}, later()...)
 }
 
 // Needs is the level that a group must have for an encoded command. A command of an operation that

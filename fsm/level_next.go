@@ -8,7 +8,7 @@ package fsm
 const LevelKnown = 3
 
 const (
-	opNext = opSetQuota + 1
+	opNext = opAct + 1
 	opEnd  = opNext + 1
 )
 

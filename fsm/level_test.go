@@ -44,7 +44,8 @@ func TestEveryCommandOfThisVersionIsOfALevelThatItKnows(t *testing.T) {
 		if v, via := c.(Via); via {
 			inner = v.Command
 		}
-		if _, later := inner.(SetQuota); later {
+		switch inner.(type) {
+		case SetQuota, Act:
 			want = 2
 		}
 		if got := Needs(Encode(c)); got != want {

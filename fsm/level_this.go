@@ -5,7 +5,7 @@ package fsm
 // LevelKnown is the highest feature level that this version knows.
 const LevelKnown = 2
 
-const opEnd = opSetQuota + 1
+const opEnd = opAct + 1
 
 func later() []addition { return nil }
 

@@ -238,18 +238,14 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 	if err != nil {
 		return Outcome{Code: CodeInvalid}
 	}
-	operation, of := c.about()
+	_, of := c.about()
 	if via && !(Via{c}).Allowed() || !via && of != by && of != (Process{}) {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
 	m.left = m.step()
 	_, before := m.Unfinished()
-	first := len(m.events)
 	o := c.apply(m)
-	if operation.ofOperator() {
-		undersign(m.events[first:], by.Node)
-	}
 	if _, left := m.Unfinished(); left && !before {
 		m.events = append(m.events, Event{Index: m.commands, Kind: EventUnfinished})
 	}

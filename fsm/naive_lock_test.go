@@ -36,6 +36,12 @@ func (o *naive) doLock(c Command) Outcome {
 		return o.resize(c)
 	case SetQuota:
 		return o.setQuota(c)
+	case Act:
+		if c.Kind == 0 {
+			return Outcome{Code: CodeInvalid}
+		}
+		o.say(Event{Kind: EventAct, Act: c.Kind, Session: SessionID{Node: c.Node}, Name: c.Name, Token: c.Token, Detail: c.Reason, By: c.By.Node})
+		return Outcome{}
 	case ForceRelease:
 		for _, x := range o.holders(c.Name) {
 			if x.token == c.Token && !o.gone(x) {

@@ -40,17 +40,7 @@ func (w *world) direct() Command {
 	}
 	switch rapid.IntRange(0, 40).Draw(t, "command") {
 	case 40:
-		if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {
-			return Silent{w.draw("seen", int(w.o.number)+1), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
-		}
-		if rapid.IntRange(0, 2).Draw(t, "evict") == 0 {
-			return Evict{
-				id.Node, rapid.SampledFrom([]uint64{0, 1, w.o.evicted, w.o.number, w.o.number + 1}).Draw(t, "seen"),
-				rapid.SampledFrom([]string{"", "burnt"}).Draw(t, "words"),
-				rapid.SampledFrom([]Reason{ReasonNone, ReasonHeard, ReasonLast, ReasonLeft}).Draw(t, "refusal"),
-			}
-		}
-		return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, w.o.limits.token + 1}).Draw(t, "counter")}
+		return w.rare(id)
 	case 35, 36, 37, 38, 39:
 		return w.kind(id)
 	case 0:
@@ -135,6 +125,25 @@ func (w *world) acquire(id SessionID) Acquire {
 		c.HasValue, c.Value = true, rapid.SampledFrom([][]byte{nil, {}, []byte("v"), long}).Draw(t, "value")
 	}
 	return c
+}
+
+// rare draws a command that there are few of.
+func (w *world) rare(id SessionID) Command {
+	t := w.T
+	if rapid.IntRange(0, 2).Draw(t, "silent") == 0 {
+		return Silent{w.draw("seen", int(w.o.number)+1), []Silence{{id.Node, time.Duration(w.draw("silence", 3)-1) * time.Second}}}
+	}
+	if rapid.IntRange(0, 2).Draw(t, "evict") == 0 {
+		return Evict{
+			id.Node, rapid.SampledFrom([]uint64{0, 1, w.o.evicted, w.o.number, w.o.number + 1}).Draw(t, "seen"),
+			rapid.SampledFrom([]string{"", "burnt"}).Draw(t, "words"),
+			rapid.SampledFrom([]Reason{ReasonNone, ReasonHeard, ReasonLast, ReasonLeft}).Draw(t, "refusal"),
+		}
+	}
+	if rapid.Bool().Draw(t, "act") {
+		return Act{By: id.Process(), Kind: ActKind(w.draw("act's kind", 4) - 1), Node: w.node(), Reason: "burnt"}
+	}
+	return Raise{rapid.SampledFrom([]uint64{0, 1, w.o.counter, w.o.counter + 2, w.o.limits.token + 1}).Draw(t, "counter")}
 }
 
 // kind draws a command about Once keys and rests.

@@ -21,7 +21,7 @@ type Quota struct {
 	Bytes    uint32 // of all values together: of a node, that it wrote last or waits with. Each takes whole BlockBytes
 }
 
-// LevelOfQuotas is the feature level of SetQuota and QueryQuotas: a replica of an older version knows neither.
+// LevelOfQuotas is the feature level of SetQuota, QueryQuotas and Act: a replica of an older version knows none.
 const LevelOfQuotas = 2
 
 // SetQuota sets the quota of a node or of a prefix, or with no bound removes it, by order of an operator. It

@@ -41,6 +41,8 @@ func TestWhatLevel2AddsKeepsItsEncoding(t *testing.T) {
 	pack("of a node", Outcome{Code: CodeOverQuota, Over: &Over{Node: Node{'a', 255}, What: QuotaLocks, Limit: 300}})
 	pack("of a prefix", Outcome{Code: CodeOverQuota, Over: &Over{Prefix: "jobs/ä", What: QuotaValue, Limit: 4096}})
 	pack("of bytes", Outcome{Code: CodeOverQuota, Over: &Over{Prefix: "jobs/", What: QuotaBytes, Limit: 1 << 20}})
+	act := Event{Index: 2, Kind: EventAct, Act: ActForgetOnce, Name: OnceName("x"), Token: 3, Detail: "why", By: Node{'b'}}
+	fmt.Fprintf(&b, "event %x\n", AppendEvents(nil, []Event{act}))
 	fmt.Fprintf(&b, "event %x\n", AppendEvents(nil, []Event{{Index: 1, Kind: EventQuota, Session: SessionID{Node: Node{'a'}}, Name: "x", Detail: "why"}}))
 	frozen.Check(t, "testdata/level.v2", []byte(b.String()))
 }
@@ -62,33 +64,6 @@ func TestAQuotaOutOfBoundsIsInvalid(t *testing.T) {
 		if string(stateOf(b.m)) != string(before) {
 			t.Errorf("%s: the state changed", what)
 		}
-	}
-}
-
-// What an order does at once has the node that gave it. A later step is the raft leader's work, and names
-// nobody: before, it named the raft leader as the operator.
-func TestALaterStepOfAnOrderNamesNobody(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	for r := range uint64(3) {
-		b.must(acquire(r+1, fmt.Sprint(r)), CodeGranted)
-	}
-	b.m.limits.step = 2
-	forced := func(c Command) (by []Node) {
-		_, events := b.m.Apply(b.m.Applied()+1, Process{Node{'b'}, 1}, Encode(c))
-		for _, e := range events {
-			if e.Kind == EventForced {
-				by = append(by, e.By)
-			}
-		}
-		return by
-	}
-	if by := forced(Revoke{Node{'a'}, b.m.Commands(), "burnt"}); !slices.Equal(by, []Node{{'b'}}) {
-		t.Errorf("the order has %v", by)
-	}
-	last, left := b.m.Unfinished()
-	if by := forced(Continue{last}); !left || !slices.Equal(by, make([]Node, 2)) {
-		t.Errorf("the next step has %v", by)
 	}
 }
 

@@ -7,7 +7,7 @@ import "crypto/sha256"
 // share a Batch. The author is the process that the command is about. CodeForbidden for a process
 // of a node that is not bound to a key (see KeyNode), and for any command but Acquire, Withdraw,
 // Release, SetValue, Keep, CloseSession, Finish, Hello, Goodbye, and those of an operator:
-// ForceRelease, Revoke, Forget, Ask, Resize and SetQuota.
+// ForceRelease, Revoke, Forget, Ask, Resize, SetQuota and Act.
 type Via struct{ Command Command }
 
 // about is of no process: any replica may propose it.
@@ -21,19 +21,10 @@ func (c Via) Allowed() bool {
 
 func (o op) ofClient() bool {
 	switch o {
-	case opKeep, opHello, opGoodbye:
+	case opKeep, opHello, opGoodbye, opForceRelease, opRevoke, opForget, opAsk, opResize, opSetQuota, opAct:
 		return true
 	}
-	return o.ofOperator() || o.travels()
-}
-
-// ofOperator reports whether it is an operator's order that a client, too, may bring.
-func (o op) ofOperator() bool {
-	switch o {
-	case opForceRelease, opRevoke, opForget, opAsk, opResize, opSetQuota:
-		return true
-	}
-	return false
+	return o.travels()
 }
 
 // AppendVia appends the beginning of an encoded Via. The encoded command follows.

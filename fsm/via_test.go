@@ -140,7 +140,7 @@ func (c Via) sound() bool {
 	switch c := c.Command.(type) {
 	case ForceRelease, Revoke, Forget, Ask, Resize, SetQuota:
 		return true
-	case Acquire, Withdraw, Release, SetValue, Keep, CloseSession, Finish, Hello, Goodbye:
+	case Acquire, Withdraw, Release, SetValue, Keep, CloseSession, Finish, Hello, Goodbye, Act:
 		return ProcessOf(c).Node == client
 	}
 	return false

@@ -40,8 +40,8 @@ func changesOf(c *holdfast.Cluster) map[string]changeOf {
 		"transfer-leader": {"The node is raft leader.", "members", "", func(ctx context.Context, form url.Values, reason string) error {
 			return c.TransferRaftLeader(ctx, form.Get("node"), reason)
 		}},
-		"forget-once": {"The key is forgotten: the next call runs it again.", "once", "key", func(ctx context.Context, form url.Values, _ string) error {
-			return c.ForgetOnce(ctx, form.Get("key"))
+		"forget-once": {"The key is forgotten: the next call runs it again.", "once", "key", func(ctx context.Context, form url.Values, reason string) error {
+			return c.ForgetOnce(holdfast.ContextWithReason(ctx, reason), form.Get("key"))
 		}},
 	}
 }

@@ -89,6 +89,10 @@ func (f *actFlags) needReason(flags *pflag.FlagSet) {
 	flags.StringVar(&f.reason, "reason", "", "why: the holders, every watch and the logs have it (required)")
 }
 
+func (f *actFlags) mayReason(flags *pflag.FlagSet) {
+	flags.StringVar(&f.reason, "reason", "", "why: every watch and the logs have it")
+}
+
 func (f *actFlags) onGrant(flags *pflag.FlagSet) {
 	f.needReason(flags)
 	flags.Uint64Var(&f.token, "token", 0, "of the grant, where a lock has several (default: that of the only holder)")
@@ -217,27 +221,33 @@ touched, and the group takes no commands for some milliseconds.`, 1, f.needReaso
 }
 
 func (a *app) forgetOnceCommand() *cobra.Command {
-	return a.act("forget-once KEY", "Forget that a Once key is finished: the next call runs it again", "", 1, nil,
+	f := &actFlags{}
+	return a.act("forget-once KEY", "Forget that a Once key is finished: the next call runs it again", "", 1, f.mayReason,
 		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
 			return &deed{
 				question: fmt.Sprintf("The next call runs %q again.", args[0]),
-				do:       func(ctx context.Context) error { return c.ForgetOnce(ctx, args[0]) },
-				said:     fmt.Sprintf("the key %q is forgotten", args[0]),
-				done:     keyDeed{"forget-once", args[0]},
+				do: func(ctx context.Context) error {
+					return c.ForgetOnce(holdfast.ContextWithReason(ctx, f.reason), args[0])
+				},
+				said: fmt.Sprintf("the key %q is forgotten", args[0]),
+				done: keyDeed{"forget-once", args[0]},
 			}, nil
 		})
 }
 
 func (a *app) resizeCommand() *cobra.Command {
+	f := &actFlags{}
 	return a.act("resize NAME PERMITS", "Give a semaphore another number of permits",
-		"resize ends no lease. The number before is accepted as well from then on, so that callers can be changed without a pause.", 2, nil,
+		"resize ends no lease. The number before is accepted as well from then on, so that callers can be changed without a pause.", 2, f.mayReason,
 		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
 			permits, err := strconv.Atoi(args[1])
 			if err != nil {
 				return nil, &exit{codeUsage, fmt.Errorf("%q is no number of permits", args[1]), "Say it as in: holdfast resize thumbnails 8"}
 			}
 			return &deed{
-				do:   func(ctx context.Context) error { return c.ResizeLimit(ctx, args[0], permits) },
+				do: func(ctx context.Context) error {
+					return c.ResizeLimit(holdfast.ContextWithReason(ctx, f.reason), args[0], permits)
+				},
 				said: fmt.Sprintf("%q has %d permits", args[0], permits),
 				done: limitDeed{"resize", args[0], permits},
 			}, nil

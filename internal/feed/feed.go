@@ -75,16 +75,19 @@ func New(closed <-chan struct{}, attend Attend) *Feed {
 func Watched(e *fsm.Event) bool {
 	switch e.Kind {
 	case fsm.EventGranted, fsm.EventReleased, fsm.EventLost, fsm.EventForced, fsm.EventQueued, fsm.EventWithdrawn,
-		fsm.EventValueSet, fsm.EventResized, fsm.EventQuota:
+		fsm.EventValueSet, fsm.EventResized, fsm.EventQuota, fsm.EventAct:
 		return true
 	}
 	return false
 }
 
-// OfPrefix reports whether a watch of a prefix yields events of a lock.
-func OfPrefix(name, prefix string) bool {
-	_, once := fsm.OnceKey(name)
-	return !once && strings.HasPrefix(name, prefix)
+// OfPrefix reports whether a watch of a prefix yields a watched event. Of Once keys only that of all locks
+// hears, of what an operator does to them.
+func OfPrefix(e *fsm.Event, prefix string) bool {
+	if _, once := fsm.OnceKey(e.Name); once {
+		return e.Kind == fsm.EventAct && prefix == ""
+	}
+	return strings.HasPrefix(e.Name, prefix)
 }
 
 // Open begins a watch of the lock of this name (exact), or of all locks whose names begin with it,
@@ -193,13 +196,13 @@ func (w *Watch) take(events []fsm.Event) {
 
 // concerns reports whether an event is of a watched lock.
 func (w *Watch) concerns(e *fsm.Event) bool {
-	if !Watched(e) || w.exact && e.Kind == fsm.EventQuota { // which is of a prefix
+	switch {
+	case !Watched(e), w.exact && (e.Kind == fsm.EventQuota || e.Kind == fsm.EventAct):
 		return false
-	}
-	if w.exact {
+	case w.exact:
 		return e.Name == w.name
 	}
-	return OfPrefix(e.Name, w.name)
+	return OfPrefix(e, w.name)
 }
 
 func (w *Watch) signal() {

@@ -59,7 +59,6 @@ func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) e
 	case !member:
 		return nil
 	}
-	n.log.Warn("an operator orders the removal of a node from the group", "target", n.described(id), "reason", reason)
 	r := &removal{node: target, kept: make(chan fsm.Event, 1)}
 	defer n.pilot.await(r)()
 	return n.order(ctx, r, reason)

@@ -75,6 +75,9 @@ func (c *client) allowed(m link.Call) ([]byte, error) {
 	if of := fsm.ProcessOf(cmd); of != c.process && of != (fsm.Process{}) {
 		return nil, fault("%T is about another process's sessions, of node %v", cmd, of.Node)
 	}
+	if act, is := cmd.(fsm.Act); is {
+		c.s.cfg.Logger.Warn("an operator's act", "act", act)
+	}
 	return append(fsm.AppendVia(make([]byte, 0, len(m.Payload)+2)), m.Payload...), nil
 }
 

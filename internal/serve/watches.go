@@ -37,7 +37,7 @@ func (w *watches) of(e *fsm.Event) iter.Seq[*client] {
 			}
 		}
 		for n := range w.lengths {
-			if n > len(e.Name) || !feed.OfPrefix(e.Name, e.Name[:n]) {
+			if n > len(e.Name) || !feed.OfPrefix(e, e.Name[:n]) {
 				continue
 			}
 			for c := range w.clients[watched{e.Name[:n], false}] {

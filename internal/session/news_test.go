@@ -250,6 +250,9 @@ func asking() map[string]news {
 		"a quota below what it has": do(func(g *groupOf) {
 			g.apply(fsm.SetQuota{Quota: fsm.Quota{Node: g.own.Node, Locks: 1}, Seen: g.m.Commands(), Reason: "it leaks"})
 		}),
+		"an order about what it holds": do(func(g *groupOf) {
+			g.apply(fsm.Act{By: g.own.Process(), Kind: fsm.ActForceRelease, Name: "held", Reason: "it hangs"})
+		}),
 		"evicted, and heard":        do(evict(fsm.ReasonHeard)),
 		"evicted, and last":         do(evict(fsm.ReasonLast)),
 		"somebody is to be removed": do(evict(fsm.ReasonNone)),

@@ -27,7 +27,7 @@ func (l *Tally) WithGroup(string) slog.Handler { return l }
 func (l *Tally) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		text += " " + a.String()
+		text += " " + slog.Attr{Key: a.Key, Value: a.Value.Resolve()}.String()
 		return true
 	})
 	l.mu.Lock()
