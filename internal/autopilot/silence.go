@@ -25,7 +25,8 @@ const (
 // that. Durations may be too short. They are too long where a raft leader hears a replica again and
 // cannot publish that any more: its successor uses the last published silence.
 type silences struct {
-	published map[string]unheard // by node, from the log
+	published map[string]unheard       // by node, from the log
+	again     map[string]lease.Instant // when the log said last that a node's replica is heard
 
 	// While this node is raft leader:
 	last map[uint64]lease.Instant // when a replica was heard
@@ -38,16 +39,28 @@ type silences struct {
 // unheard is the beginning of a replica's silence, and when a raft leader published it.
 type unheard struct{ since, said lease.Instant }
 
-func newSilences() *silences { return &silences{published: make(map[string]unheard)} }
+func newSilences() *silences {
+	return &silences{published: make(map[string]unheard), again: make(map[string]lease.Instant)}
+}
 
-// note records a published silence.
+// note records a published silence, or that a replica is heard again, of now; it need not be the last of both
+// that was applied. No silence is longer than since the log said that the replica is heard: a raft leader
+// publishes what it took over before it has applied all that a former one committed.
 func (h *silences) note(e *fsm.Event, now lease.Instant) {
 	node := e.Session.Node.String()
 	if e.TTL == 0 {
-		delete(h.published, node)
-		return
+		h.again[node] = max(h.again[node], now)
+	} else if last := h.published[node]; last.said <= now {
+		h.published[node] = unheard{now - lease.Instant(e.TTL), now}
 	}
-	h.published[node] = unheard{now - lease.Instant(e.TTL), now}
+	heard, again := h.again[node]
+	switch s, silent := h.published[node]; {
+	case !silent, !again:
+	case s.said < heard, s.said == heard && e.TTL == 0:
+		delete(h.published, node)
+	default:
+		h.published[node] = unheard{max(s.since, heard), s.said}
+	}
 }
 
 // lead begins the time of this node as raft leader, unless it has begun. A published silence of a
@@ -56,6 +69,7 @@ func (h *silences) lead(members Members, now lease.Instant) {
 	if h.from != 0 {
 		return
 	}
+	maps.DeleteFunc(h.again, func(node string, _ lease.Instant) bool { return !members.Has(node) })
 	before := h.last
 	h.from, h.said = now, 0
 	h.last, h.told, h.over = make(map[uint64]lease.Instant), make(map[string]bool), make(map[string]bool)

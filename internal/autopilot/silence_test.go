@@ -103,3 +103,42 @@ func TestASilenceIsNeitherTheTellersOwnNorFromTheFuture(t *testing.T) {
 		t.Errorf("published: %v", said.Nodes)
 	}
 }
+
+// Found by the seeded model, seed 9463368: that a voter is heard was committed after its raft leader had died.
+// The next one had said by then what it took over, a silence of 24.6 s, went on from that, and removed the
+// voter 6.3 s after its last answer; ReplaceAfter was 30 s. The two are noted in any order.
+func TestASilenceEndsWhereTheLogSaysThatTheVoterIsHeard(t *testing.T) {
+	t.Parallel()
+	const voter = "02000000-0000-0000-0000-000000000000"
+	node, err := fsm.ParseNode(voter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := Members{Voters: map[uint64]string{1: "a", 2: voter, 3: "c"}}
+	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	type news struct{ ttl, at time.Duration }
+	was := news{24 * time.Second, -2 * time.Second}
+	heard, own := news{0, 10 * time.Millisecond}, news{24590 * time.Millisecond, 20 * time.Millisecond}
+	for _, order := range [][]news{{heard, own}, {own, heard}} {
+		h := newSilences()
+		note := func(n news) {
+			h.note(&fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: n.ttl}, at(n.at))
+		}
+		note(was)
+		h.lead(members, at(0))
+		h.take(nil, members, at(0))
+		for _, n := range order {
+			note(n)
+		}
+		h.take(nil, members, at(time.Second))
+		if d := h.since(2, at(time.Second)); d > time.Second {
+			t.Errorf("heard %v ago, by the log, it is silent for %v", time.Second-heard.at, d)
+		}
+	}
+	old := newSilences() // what is older than that it is heard counts no more
+	old.note(&fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}}, at(0))
+	old.note(&fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: 24 * time.Second}, at(-2*time.Second))
+	if len(old.published) > 0 {
+		t.Errorf("published: %v", old.published)
+	}
+}

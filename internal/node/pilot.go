@@ -55,8 +55,9 @@ type news struct {
 }
 
 type newsKey struct {
-	kind fsm.EventKind
-	node fsm.Node
+	kind  fsm.EventKind
+	heard bool // of EventSilent: that the node is heard again
+	node  fsm.Node
 }
 
 func newPilot(n *Node) *pilot {
@@ -76,7 +77,7 @@ func (p *pilot) note(e *fsm.Event) {
 	case fsm.EventSilent, fsm.EventEvict:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.news[newsKey{e.Kind, e.Session.Node}] = news{*e, p.n.clock.Now()}
+		p.news[newsKey{e.Kind, e.Kind == fsm.EventSilent && e.TTL == 0, e.Session.Node}] = news{*e, p.n.clock.Now()}
 		if e.Kind == fsm.EventEvict {
 			for r := range p.removals {
 				r.note(e)
