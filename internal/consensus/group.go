@@ -37,6 +37,7 @@ type Group struct {
 
 	together together
 	failover failover
+	yield    atomic.Bool // see Yield
 
 	succeeding atomic.Bool // a raft leader that transfers the leadership
 

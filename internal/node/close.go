@@ -213,6 +213,7 @@ func (n *Node) waitOut(ctx context.Context, group *consensus.Group, closing <-ch
 	ticker := time.NewTicker(leavePause)
 	defer ticker.Stop()
 	for n.member(group) {
+		group.Yield(n.yields(group))
 		pause := ticker.C
 		alone := !n.othersStay(group)
 		if alone { // the other leaving nodes look for it, too: a majority must stay until all have seen it
@@ -230,6 +231,20 @@ func (n *Node) waitOut(ctx context.Context, group *consensus.Group, closing <-ch
 		}
 	}
 	return true, nil
+}
+
+// yields reports whether only one voter besides this leaving one is left, and stays.
+func (n *Node) yields(group *consensus.Group) bool {
+	members := group.Members()
+	if len(members.Voters) != 2 || !members.Votes(n.ID()) {
+		return false
+	}
+	for node, departure := range departed(group, members) {
+		if node != n.ID() && members.Votes(node) {
+			return departure == fsm.Stays
+		}
+	}
+	return false
 }
 
 // othersStay reports whether a replica besides this one stays in the group, as far as applied here, or a

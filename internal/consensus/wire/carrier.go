@@ -43,6 +43,7 @@ type Config struct {
 	Ended       func(Ending)                                        // reports that a process has no connection here any more; must not block
 	Risen       func(replica uint64)                                // reports that the process of Await was heard; must not block
 	Word        func(from uint64, w Word)                           // brings the word of a replica; must not block
+	Yields      func() bool                                         // whether this replica does not ask to be raft leader now
 	Chosen      func(term uint64)                                   // reports that the raft leader of a term wants this replica to succeed it; must not block
 	// Behind reports that the node's clock has lost time, by the clock of a node, before the engine
 	// has the messages that came with that.

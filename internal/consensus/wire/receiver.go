@@ -223,6 +223,7 @@ func (c *Carrier) deliver(kind byte, payload []byte, from *inbound) error {
 		return err
 	}
 	c.risen(from)
+	batch.Requests = c.yielding(batch.Requests, raftpb.TimeoutNow)
 	batch.Requests = ownProposals(batch.Requests, fsm.Process{Node: from.node, Incarnation: from.incarnation})
 	if len(batch.Requests) == 0 {
 		return nil

@@ -87,6 +87,9 @@ func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
 }
 
 func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
+	if batch.Requests = s.carrier.yielding(batch.Requests, raftpb.RequestPreVote); len(batch.Requests) == 0 {
+		return nil
+	}
 	if s.leftIdle() {
 		s.Close()
 		if err := s.carrier.connect(s); err != nil {
@@ -111,6 +114,15 @@ func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
 		}
 	}
 	return nil
+}
+
+// yielding leaves out messages of a type, by which this replica would become raft leader, while it yields.
+func (c *Carrier) yielding(messages []raftpb.Message, of raftpb.MessageType) []raftpb.Message {
+	is := func(m raftpb.Message) bool { return m.Type == of }
+	if c.cfg.Yields == nil || !slices.ContainsFunc(messages, is) || !c.cfg.Yields() {
+		return messages
+	}
+	return slices.DeleteFunc(slices.Clone(messages), is) // the engine's own slice stays as it is
 }
 
 // backed returns when what the messages say to be committed is on this replica's disk. The engine

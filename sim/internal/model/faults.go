@@ -192,7 +192,7 @@ func (w *world) inject(f Fault, by int) {
 	case Campaign:
 		w.disturbed += by
 		w.health()
-		if by > 0 && n.up && !n.paused && n.raft.voter() && n.raft.role != leading {
+		if by > 0 && n.up && !n.paused && n.raft.voter() && n.raft.role != leading && !n.raft.yields() {
 			n.raft.campaign()
 		}
 	case Force:

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -107,10 +108,30 @@ func (r *raft) expect() {
 		r.timed = false
 	case r.w.now < r.due:
 		r.w.after(r.node, r.due-r.w.now, r.expect)
+	case r.yields():
+		r.timed = false
+		r.await()
 	default:
 		r.timed = false
 		r.canvass()
 	}
+}
+
+// yieldElections is the product's (internal/consensus/yield.go).
+const yieldElections = 4
+
+// yields says whether a node that leaves lets the only other voter, which stays, be raft leader. If it
+// led as its own removal is committed, and that word were lost, the other could never know.
+func (r *raft) yields() bool {
+	if !r.leaving || bits.OnesCount64(r.conf.voters) != 2 || r.w.now-r.met >= yieldElections*r.w.plan.Election {
+		return false
+	}
+	for i, other := range r.w.nodes {
+		if i != r.i && r.conf.votes(i) {
+			return r.machine.Departed(other.id) == fsm.Stays
+		}
+	}
+	return false
 }
 
 // canvass asks the others whether they would vote for it: who reaches no majority stays in its
