@@ -22,7 +22,14 @@ func TestAnOperatorBoundsANodeAndAPrefix(t *testing.T) {
 	testkit.Polled(t, "level 2", func() bool { return c.Status().Level == 2 })
 	f.refused(t, 2, "--reason", "quota", "--node", "each", "--locks", "5")
 	f.refused(t, 2, "a node, EachNode, or a prefix", "quota", "--locks", "5", "--reason", "a test")
+	watch := f.start(t, "watch", "jobs/", "--count", "2")
+	if said := <-watch.said; !strings.Contains(said, "watching") {
+		t.Fatal(said)
+	}
 	f.ok(t, "quota", "--prefix", "jobs/", "--locks", "1", "--reason", "a test")
+	if line := watch.line(t); !strings.Contains(line, "act ") || !strings.Contains(line, "jobs/ SetQuota by node ") || !strings.Contains(line, "(a test)") {
+		t.Errorf("the watch says %q", line)
+	}
 	f.ok(t, "quota", "--node", "each", "--locks", "5", "--sessions", "2", "--reason", "a test")
 	f.hold(t, "jobs/1")
 	f.refused(t, 75, `prefix "jobs/"`, "run", "jobs/2", "--", "true")

@@ -62,11 +62,14 @@ func (a *app) printEvent(e watchEvent) error {
 		return a.printJSON(e)
 	}
 	who := ""
+	if e.Act != "" {
+		who = " " + e.Act + " by node " + e.By
+	}
 	if e.NodeID != "" {
-		who = " " + e.Who()
-		if e.Token != 0 {
-			who += fmt.Sprintf(", token %d", e.Token)
-		}
+		who += " " + e.Who()
+	}
+	if e.Token != 0 {
+		who += fmt.Sprintf(", token %d", e.Token)
 	}
 	if e.Reason != "" && e.Reason != e.Kind {
 		who += " (" + e.Reason + ")"

@@ -72,6 +72,7 @@ function row(e) {
     name.append(element("bdi", e.name));
     what.append(name);
   }
+  if (e.act) what.append(" ", element("span", e.act + " at " + e.by.slice(0, 8)));
   const by = e.node || e.node_id.slice(0, 8);
   if (by) what.append(" ", element("bdi", by));
   if (e.label) what.append(" ", element("bdi", e.label, "label"));

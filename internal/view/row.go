@@ -60,12 +60,14 @@ type Event struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
+	Act    string `json:"act"` // of an act: what an operator ordered, and
+	By     string `json:"by"`  // the id of the node at which
 	Holder
 }
 
 // OfEvent is an event.
 func OfEvent(e holdfast.Event) Event {
-	return Event{e.Index, e.Kind.String(), e.Name, e.Reason, OfHolder(e.Holder)}
+	return Event{e.Index, e.Kind.String(), e.Name, e.Reason, e.Act, e.By, OfHolder(e.Holder)}
 }
 
 // Once is what became of a Once key.
