@@ -75,7 +75,7 @@ func newWorld(p Plan) *world {
 func (w *world) run() {
 	for i, n := range w.nodes {
 		if spare := i - w.plan.Nodes + len(w.plan.Spares); spare >= 0 {
-			w.after(nil, w.plan.Spares[spare], func() { w.down(n, 0) })
+			w.after(nil, w.plan.Spares[spare], func() { w.down(w.nodes[i], 0) }) // which may be elsewhere by then
 		} else {
 			n.start()
 		}
