@@ -28,22 +28,29 @@ func TestANewReplicaCountsFromWhenItWasTakenIn(t *testing.T) {
 	}
 }
 
+// silenceOf is three voters, and what the log says of the second: that it is silent for a time, or heard (0). at
+// is an instant.
+func silenceOf(t *testing.T) (members Members, silent func(time.Duration) *fsm.Event, at func(time.Duration) lease.Instant) {
+	t.Helper()
+	const voter = "02000000-0000-0000-0000-000000000000"
+	node, err := fsm.ParseNode(voter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent = func(d time.Duration) *fsm.Event {
+		return &fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: d}
+	}
+	at = func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	return Members{Voters: map[uint64]string{1: "a", 2: voter, 3: "c"}}, silent, at
+}
+
 // Found by the seeded model, seed 2344: a voter that had been published as silent was heard again,
 // 1.5 s later its raft leader lost the others, and was elected anew 1 s after that. It went by what
 // it had said before it heard the voter, said so again, and removed it 8.7 s after its last answer;
 // ReplaceAfter was 20 s.
 func TestWhoIsHeardAgainIsNotTakenForSilentByTheNextRaftLeader(t *testing.T) {
 	t.Parallel()
-	const voter = "02000000-0000-0000-0000-000000000000"
-	node, err := fsm.ParseNode(voter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	members := Members{Voters: map[uint64]string{1: "a", 2: voter, 3: "c"}}
-	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
-	silent := func(d time.Duration) *fsm.Event {
-		return &fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: d}
-	}
+	members, silent, at := silenceOf(t)
 	h := newSilences()
 	h.note(silent(10*time.Second), at(0))
 	h.lead(members, at(0))
@@ -109,26 +116,17 @@ func TestASilenceIsNeitherTheTellersOwnNorFromTheFuture(t *testing.T) {
 // voter 6.3 s after its last answer; ReplaceAfter was 30 s. The two are noted in any order.
 func TestASilenceEndsWhereTheLogSaysThatTheVoterIsHeard(t *testing.T) {
 	t.Parallel()
-	const voter = "02000000-0000-0000-0000-000000000000"
-	node, err := fsm.ParseNode(voter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	members := Members{Voters: map[uint64]string{1: "a", 2: voter, 3: "c"}}
-	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	members, silent, at := silenceOf(t)
 	type news struct{ ttl, at time.Duration }
 	was := news{24 * time.Second, -2 * time.Second}
 	heard, own := news{0, 10 * time.Millisecond}, news{24590 * time.Millisecond, 20 * time.Millisecond}
 	for _, order := range [][]news{{heard, own}, {own, heard}} {
 		h := newSilences()
-		note := func(n news) {
-			h.note(&fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: n.ttl}, at(n.at))
-		}
-		note(was)
+		h.note(silent(was.ttl), at(was.at))
 		h.lead(members, at(0))
 		h.take(nil, members, at(0))
 		for _, n := range order {
-			note(n)
+			h.note(silent(n.ttl), at(n.at))
 		}
 		h.take(nil, members, at(time.Second))
 		if d := h.since(2, at(time.Second)); d > time.Second {
@@ -136,8 +134,8 @@ func TestASilenceEndsWhereTheLogSaysThatTheVoterIsHeard(t *testing.T) {
 		}
 	}
 	old := newSilences() // what is older than that it is heard counts no more
-	old.note(&fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}}, at(0))
-	old.note(&fsm.Event{Kind: fsm.EventSilent, Session: fsm.SessionID{Node: node}, TTL: 24 * time.Second}, at(-2*time.Second))
+	old.note(silent(0), at(0))
+	old.note(silent(24*time.Second), at(-2*time.Second))
 	if len(old.published) > 0 {
 		t.Errorf("published: %v", old.published)
 	}
