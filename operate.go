@@ -188,9 +188,9 @@ func knows(now fsm.GroupState, cmd fsm.Command) error {
 // RemoveNode takes a dead node out of the group's membership now, instead of after
 // Config.ReplaceAfter, or where the planner would keep it since nothing replaces it: by it an
 // operator states that the node does not come back soon. nodeID is Cluster.ID of that node; reason,
-// 1 to 1,024 bytes, is logged and reaches every watch. RemoveNode returns nil when the node is out, or was before. It ends
-// no session: the node's leases stay until their TTL (RevokeNode ends them). A removed node that
-// comes back asks for a new replica, as one that was replaced.
+// 1 to 1,024 bytes, is logged and reaches every watch. RemoveNode returns nil when the node is out, or
+// was before. It ends no session: the node's leases stay until their TTL (RevokeNode ends them). A
+// removed node that comes back asks for a new replica, as one that was replaced.
 //
 // Errors: ErrInvalid for an empty reason, and for a node that the group has never known. A
 // *RemoveError (ErrNotRemoved) if Raft hears the node, where Leave of the node itself is the way, or
@@ -234,9 +234,10 @@ func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string)
 
 // acted logs what an operator orders at this node, and has the group tell every watch of it, which a group of
 // an earlier level cannot. The replica of a client logs it, too: the client may be a tool whose log nobody keeps.
-func (c *Cluster) acted(ctx context.Context, act fsm.Act) error {
+// of is more of it for the log.
+func (c *Cluster) acted(ctx context.Context, act fsm.Act, of ...any) error {
 	act.By = c.self.Process()
-	c.log.Warn("an operator's act", "act", act)
+	c.log.Warn("an operator's act", append([]any{"act", act}, of...)...)
 	now, err := read(ctx, c, fsm.QueryGroup{})
 	if err != nil || knows(now, act) != nil {
 		return err
@@ -316,7 +317,7 @@ func (c *Cluster) SetQuota(ctx context.Context, q Quota, reason string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActSetQuota, Node: set.Node, Name: set.Prefix, Reason: reason}); err != nil {
+	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActSetQuota, Node: set.Node, Name: set.Prefix, Reason: reason}, "quota", q.String()); err != nil {
 		return err
 	}
 	out, err := c.order(ctx, func(seen uint64) fsm.Command { return fsm.SetQuota{Quota: set, Seen: seen, Reason: reason} })

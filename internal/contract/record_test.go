@@ -118,6 +118,9 @@ func TestEveryOrderOfAnOperatorIsOnRecord(t *testing.T) {
 				t.Errorf("%d lines of %s by %s, want %d", n, name, by, said)
 			}
 		}
+		if _, n := log.Count(`quota=prefix "jobs/": locks 9, waiters 0`); n != 2 {
+			t.Errorf("%d lines have the bounds of a quota, want 2", n)
+		}
 		long := holdfast.ContextWithReason(until(time.Minute), strings.Repeat("x", 1025))
 		if err := replica.ResizeLimit(long, "jobs/permits", 4); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("a long reason: %v", err)
