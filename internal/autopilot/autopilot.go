@@ -25,7 +25,7 @@
 //	    neither heard for ReplaceAfter nor seen does not count among the members that stay.
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
 //	P7  Gossip brings candidates, and keeps a silent standby. It neither removes nor keeps a voter.
-//	P8  A step names the membership that it was decided on, and is void under any other.
+//	P8  A step names the membership and the term that it was decided on, and is void under any other.
 //	P9  Voters are spread over zones, then over hosts, then over nodes with disks. Where no voter is to be replaced, a
 //	    newcomer that would crowd a zone or a host waits for one of another that is on its way. A group that does not serve
 //	    yet first takes in all that it waits for, and then chooses. Standbys are spread alike, over the zones and hosts of
@@ -119,6 +119,7 @@ type Input struct {
 	Self         string // the raft leader: the node that asks. It hears itself
 	Members      []Member
 	Index        uint64        // of the last change to the membership, as applied by the raft leader
+	Term         uint64        // of Raft, in which it is raft leader
 	Unknown      bool          // the outcome of the last change is unknown, or this raft leader has passed no barrier yet
 	Listening    time.Duration // for how long this raft leader has been raft leader
 	Want         int           // how many shall vote: 1, 3, 5 or 7
@@ -160,6 +161,7 @@ type Plan struct {
 	Node   string // that the step is about
 	Reason string // why, in words for an operator
 	Index  uint64 // the membership that it was decided on: it must be carried out under this index only
+	Term   uint64 // in which it was decided: it must be carried out in this term only
 	Full   bool   // as many replicas follow as shall
 	Bears  int    // how many of the voters heard may die before the group has no majority; -1: it has none
 }

@@ -299,7 +299,7 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 		l.change, l.changed = members.Change, now
 	}
 	in := Input{
-		Self: s.Self, Want: l.cfg.Want, Standbys: l.cfg.Standbys, Index: members.Change, Unknown: l.unknown,
+		Self: s.Self, Want: l.cfg.Want, Standbys: l.cfg.Standbys, Index: members.Change, Term: s.Term, Unknown: l.unknown,
 		Listening: l.silences.listening(now), Moment: l.cfg.Moment, Patience: l.cfg.Patience,
 		ReplaceAfter: l.cfg.ReplaceAfter,
 	}

@@ -19,7 +19,7 @@ const (
 func Next(in Input) Plan {
 	v := survey(in)
 	p := v.next()
-	p.Index = in.Index // P8
+	p.Index, p.Term = in.Index, in.Term // P8
 	p.Full = v.isFull()
 	p.Bears = max(v.heard-quorum(len(v.voters)), -1)
 	return p

@@ -116,7 +116,7 @@ func TestAGroupThatShrankToOneVoterUnderReadsGrowsAgain(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		retry(t, "removing the other voter", func(ctx context.Context) error {
-			return first.Remove(ctx, second.node, first.Members().Change)
+			return first.Remove(ctx, second.node, basis(first))
 		})
 		time.Sleep(time.Second)
 		began := time.Now()

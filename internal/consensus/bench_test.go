@@ -28,14 +28,14 @@ func benchTrio(b *testing.B, fs func(n int) (vfs.FS, string)) *replica {
 		b.Fatal(err)
 	}
 	for n := 2; n <= 3; n++ {
-		for first.AddStandby(b.Context(), nodeID(n), ReplicaID(nodeID(n)), first.Members().Change) != nil {
+		for first.AddStandby(b.Context(), nodeID(n), ReplicaID(nodeID(n)), basis(first)) != nil {
 			pause()
 		}
 		joined := open(n, StartJoin)
 		for joined.Barrier(b.Context()) != nil {
 			pause()
 		}
-		for first.Promote(b.Context(), nodeID(n), first.Members().Change) != nil {
+		for first.Promote(b.Context(), nodeID(n), basis(first)) != nil {
 			pause()
 		}
 	}

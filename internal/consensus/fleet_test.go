@@ -36,11 +36,17 @@ func retry(t *testing.T, what string, f func(context.Context) error) {
 	}
 }
 
+// basis is what a change is decided on now.
+func basis(r *replica) Basis {
+	_, term, _ := r.RaftLeader()
+	return Basis{r.Members().Change, term}
+}
+
 // add brings the nth replica into the group of r, as a standby that has caught up.
 func (b *bench) add(t *testing.T, r *replica, n int, fs vfs.FS) *replica {
 	t.Helper()
 	retry(t, "adding a standby", func(ctx context.Context) error {
-		return r.AddStandby(ctx, nodeID(n), ReplicaID(nodeID(n)), r.Members().Change)
+		return r.AddStandby(ctx, nodeID(n), ReplicaID(nodeID(n)), basis(r))
 	})
 	joined := b.open(t, n, fs, StartJoin)
 	joined.barrier(t)
@@ -50,7 +56,7 @@ func (b *bench) add(t *testing.T, r *replica, n int, fs vfs.FS) *replica {
 func (r *replica) promote(t *testing.T, other *replica) {
 	t.Helper()
 	retry(t, "promoting", func(ctx context.Context) error {
-		return r.Promote(ctx, other.node, r.Members().Change)
+		return r.Promote(ctx, other.node, basis(r))
 	})
 }
 
@@ -179,13 +185,13 @@ func TestLaggingReplicaIsRestoredFromSnapshot(t *testing.T) {
 		defer func() { closeAll(t, group) }()
 		late, fs := group[2], group[2].fs
 		retry(t, "adding a standby", func(ctx context.Context) error {
-			return group[0].AddStandby(ctx, nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change)
+			return group[0].AddStandby(ctx, nodeID(4), ReplicaID(nodeID(4)), basis(group[0]))
 		})
 		late.barrier(t)
 		late.close(t)
 		group = group[:2]
 		retry(t, "removing it", func(ctx context.Context) error {
-			return group[0].Remove(ctx, nodeID(4), group[0].Members().Change)
+			return group[0].Remove(ctx, nodeID(4), basis(group[0]))
 		})
 		for level := range 200 {
 			group[0].propose(t, fsm.Level{Level: uint64(level + 1)})
@@ -211,7 +217,7 @@ func TestRemovedReplicaSaysSoAndGroupGoesOn(t *testing.T) {
 		defer func() { closeAll(t, group) }()
 		gone := group[2]
 		retry(t, "removing", func(ctx context.Context) error {
-			return group[0].Remove(ctx, gone.node, group[0].Members().Change)
+			return group[0].Remove(ctx, gone.node, basis(group[0]))
 		})
 		retry(t, "hearing of it", func(ctx context.Context) error {
 			if _, err := gone.Propose(ctx, fsm.Encode(birth())); !errors.Is(err, ErrRemoved) {
@@ -223,7 +229,7 @@ func TestRemovedReplicaSaysSoAndGroupGoesOn(t *testing.T) {
 		if m := group[1].Members(); len(m.Voters) != 2 {
 			t.Errorf("members %+v", m)
 		}
-		if err := group[0].AddStandby(t.Context(), gone.node, ReplicaID(gone.node), group[0].Members().Change); !errors.Is(err, ErrMembershipChanged) {
+		if err := group[0].AddStandby(t.Context(), gone.node, ReplicaID(gone.node), basis(group[0])); !errors.Is(err, ErrMembershipChanged) {
 			t.Errorf("a removed replica was added again: %v", err)
 		}
 	})
@@ -350,11 +356,43 @@ func TestChangeOfMembershipSeenTooLateIsRefused(t *testing.T) {
 		b := newBench()
 		group := b.trio(t)
 		defer func() { closeAll(t, group) }()
-		if err := group[0].AddStandby(t.Context(), nodeID(4), ReplicaID(nodeID(4)), group[0].Members().Change-1); !errors.Is(err, ErrMembershipChanged) {
+		stale := basis(group[0])
+		stale.Change--
+		if err := group[0].AddStandby(t.Context(), nodeID(4), ReplicaID(nodeID(4)), stale); !errors.Is(err, ErrMembershipChanged) {
 			t.Errorf("change under a stale number: %v", err)
 		}
-		if err := group[1].Promote(t.Context(), group[0].node, 1); err != nil {
+		if err := group[1].Promote(t.Context(), group[0].node, Basis{Change: 1}); err != nil {
 			t.Errorf("a change that is there already: %v", err)
+		}
+	})
+}
+
+// Fresh seed 9516445 of the model: a raft leader slept, and decided on the removal of a voter that its
+// successor heard meanwhile. It proposed the removal when it was raft leader again, and the voter was
+// removed two seconds after the log had said that it is heard.
+func TestAChangeThatWasDecidedInAnEarlierTermIsNotProposed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		decided := basis(group[0])
+		for i, old := range group[:2] {
+			next := group[1-i]
+			retry(t, "transfer", func(ctx context.Context) error { return old.Transfer(ctx, next.node) })
+			next.barrier(t)
+		}
+		if now := basis(group[0]); now.Change != decided.Change || now.Term <= decided.Term {
+			t.Fatalf("decided on %+v, now %+v", decided, now)
+		}
+		for _, r := range group[:2] { // the raft leader again, and one that is none
+			if err := r.Remove(t.Context(), group[2].node, decided); !errors.Is(err, ErrNotProposed) {
+				t.Errorf("a removal of an earlier term: %v", err)
+			}
+			r.barrier(t)
+			if !r.Members().Has(group[2].node) {
+				t.Error("it was carried out")
+			}
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestAReplicaThatJoinsAsksNothingBeforeItKnowsTheMembers(t *testing.T) {
 		defer closeAll(t, []*replica{first, joins})
 		disk.shut()
 		retry(t, "adding a standby", func(ctx context.Context) error {
-			return first.AddStandby(ctx, joins.node, ReplicaID(joins.node), first.Members().Change)
+			return first.AddStandby(ctx, joins.node, ReplicaID(joins.node), basis(first))
 		})
 		retry(t, "hearing the raft leader", func(context.Context) error {
 			if _, _, known := joins.RaftLeader(); !known {

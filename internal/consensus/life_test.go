@@ -20,7 +20,7 @@ func life(n uint64) uint64 { return n << wire.LifeRandomBits }
 func (r *replica) expel(t *testing.T, other *replica) {
 	t.Helper()
 	retry(t, "removing", func(ctx context.Context) error {
-		return r.Remove(ctx, other.node, r.Members().Change)
+		return r.Remove(ctx, other.node, basis(r))
 	})
 	other.close(t)
 }
@@ -38,7 +38,7 @@ func (b *bench) reborn(t *testing.T, r *replica, n int, life uint64) *replica {
 	next := b.open(t, n, vfs.NewMem(), StartJoin)
 	b.tune = tune
 	retry(t, "adding a later life", func(ctx context.Context) error {
-		return r.AddStandby(ctx, next.node, next.Replica(), r.Members().Change)
+		return r.AddStandby(ctx, next.node, next.Replica(), basis(r))
 	})
 	next.barrier(t)
 	return next
@@ -82,7 +82,7 @@ func TestTheGroupNeverHasTwoReplicasOfANodeNorOneThatItRemoved(t *testing.T) {
 		defer func() { closeAll(t, group) }()
 		node := nodeID(3)
 		add := func(n uint64) error {
-			return group[0].AddStandby(t.Context(), node, ReplicaOf(node, life(n)), group[0].Members().Change)
+			return group[0].AddStandby(t.Context(), node, ReplicaOf(node, life(n)), basis(group[0]))
 		}
 		for _, n := range []uint64{1, 2} {
 			if err := add(n); !errors.Is(err, ErrMembershipChanged) {
@@ -98,7 +98,7 @@ func TestTheGroupNeverHasTwoReplicasOfANodeNorOneThatItRemoved(t *testing.T) {
 				t.Errorf("life %d was removed, and added again: %v", n, err)
 			}
 		}
-		if err := group[0].AddStandby(t.Context(), node, ReplicaID(nodeID(4)), group[0].Members().Change); !errors.Is(err, ErrInvalid) {
+		if err := group[0].AddStandby(t.Context(), node, ReplicaID(nodeID(4)), basis(group[0])); !errors.Is(err, ErrInvalid) {
 			t.Errorf("another node's replica: %v", err)
 		}
 		if m := group[0].Members(); m.Has(node) || len(m.All()) != 2 {

@@ -47,36 +47,44 @@ func (g *Group) Members() autopilot.Members {
 	return m
 }
 
-// AddStandby adds a replica of a node to the group. change is Members.Change as the caller saw it:
-// if the membership has changed since, the error is ErrMembershipChanged, unless the replica is
-// there. It is also the error for a replica that was removed before, and for a node that has
-// another replica in the group.
+// Basis is what a change of the membership was decided on, as its caller saw it before it decided.
+type Basis struct {
+	Change uint64 // Members.Change
+	Term   uint64 // of Raft, in which this replica was raft leader
+}
+
+// AddStandby adds a replica of a node to the group. If the membership has changed since the caller
+// saw on, the error is ErrMembershipChanged, unless the replica is there. It is also the error for a
+// replica that was removed before, and for a node that has another replica in the group.
+//
+// A replica that is not the raft leader of that term any more proposes nothing: the error is
+// ErrNotProposed. The next raft leader has heard others since, and decides by itself.
 //
 // This and the other changes make one attempt as Propose does, with its errors, and read the
 // membership again when the outcome is unknown; ErrUnknown remains when even that fails.
-func (g *Group) AddStandby(ctx context.Context, node string, replica, change uint64) error {
+func (g *Group) AddStandby(ctx context.Context, node string, replica uint64, on Basis) error {
 	if !wire.IsNode(node) || !wire.IsOf(node, replica) {
 		return fmt.Errorf("%w: replica %x is none of node %q", ErrInvalid, replica, node)
 	}
-	return g.change(ctx, replica, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.RequestAddNonVoting(engine.Shard, replica, node, change, patience)
+	return g.change(ctx, replica, on.Term, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
+		return h.RequestAddNonVoting(engine.Shard, replica, node, on.Change, patience)
 	}, autopilot.Members.Includes)
 }
 
 // Promote makes a standby a voter.
-func (g *Group) Promote(ctx context.Context, node string, change uint64) error {
+func (g *Group) Promote(ctx context.Context, node string, on Basis) error {
 	replica, ok := g.Members().Replica(node)
 	if !ok {
 		return fmt.Errorf("%w: %w: node %q has no replica", ErrNotProposed, ErrInvalid, node)
 	}
-	return g.change(ctx, replica, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.RequestAddReplica(engine.Shard, replica, node, change, patience)
+	return g.change(ctx, replica, on.Term, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
+		return h.RequestAddReplica(engine.Shard, replica, node, on.Change, patience)
 	}, func(m autopilot.Members, replica uint64) bool { return m.Voters[replica] != "" })
 }
 
 // Remove removes a node's replica forever: only another one of the node can be added. The last
 // voter can't be removed.
-func (g *Group) Remove(ctx context.Context, node string, change uint64) error {
+func (g *Group) Remove(ctx context.Context, node string, on Basis) error {
 	members := g.Members()
 	replica, ok := members.Replica(node)
 	switch {
@@ -87,18 +95,21 @@ func (g *Group) Remove(ctx context.Context, node string, change uint64) error {
 	case !ok:
 		return fmt.Errorf("%w: the members are not known yet", ErrNotProposed)
 	}
-	return g.change(ctx, replica, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
-		return h.RequestDeleteReplica(engine.Shard, replica, change, patience)
+	return g.change(ctx, replica, on.Term, func(h *dragonboat.NodeHost, patience time.Duration) (*dragonboat.RequestState, error) {
+		return h.RequestDeleteReplica(engine.Shard, replica, on.Change, patience)
 	}, func(m autopilot.Members, replica uint64) bool { return !m.Includes(replica) })
 }
 
-func (g *Group) change(ctx context.Context, replica uint64, ask ask, done func(autopilot.Members, uint64) bool) error {
+func (g *Group) change(ctx context.Context, replica, term uint64, ask ask, done func(autopilot.Members, uint64) bool) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotProposed, err)
 	}
 	before := g.Members()
 	if before.Change != 0 && done(before, replica) {
 		return nil
+	}
+	if now, _ := g.leaders.now(); now.replica != g.cfg.Replica || now.term != term {
+		return fmt.Errorf("%w: this replica is not the raft leader of term %d", ErrNotProposed, term)
 	}
 	_, _, err := g.request(ctx, ask)
 	if err == nil || !errors.Is(err, ErrUnknown) {

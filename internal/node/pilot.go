@@ -247,17 +247,18 @@ func (p *pilot) raiseTTL(ctx context.Context, group *consensus.Group, state auto
 }
 
 func (p *pilot) carryOut(ctx context.Context, group *consensus.Group, plan autopilot.Plan) error {
+	on := consensus.Basis{Change: plan.Index, Term: plan.Term}
 	switch plan.Kind {
 	case autopilot.Barrier:
 		return group.Barrier(ctx)
 	case autopilot.HandOver:
 		return group.Transfer(ctx, plan.Node)
 	case autopilot.AddStandby:
-		return group.AddStandby(ctx, plan.Node, p.leader.Asks(plan.Node), plan.Index)
+		return group.AddStandby(ctx, plan.Node, p.leader.Asks(plan.Node), on)
 	case autopilot.Promote:
-		return group.Promote(ctx, plan.Node, plan.Index)
+		return group.Promote(ctx, plan.Node, on)
 	case autopilot.Remove:
-		return group.Remove(ctx, plan.Node, plan.Index)
+		return group.Remove(ctx, plan.Node, on)
 	}
 	return nil
 }

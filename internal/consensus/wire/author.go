@@ -30,7 +30,9 @@ func Command(e *raftpb.Entry) (by fsm.Process, cmd []byte, ok bool) {
 }
 
 // ownProposals drops proposals of other processes. A follower passes them on if they were sent to
-// it as raft leader; their proposers try again.
+// it as raft leader; their proposers try again. It drops all changes of the membership: a raft leader
+// proposes them to itself, and one that lost its place with a change under way has decided by what it
+// heard before.
 func ownProposals(messages []raftpb.Message, by fsm.Process) []raftpb.Message {
 	kept := messages[:0]
 	for _, m := range messages {
@@ -38,7 +40,7 @@ func ownProposals(messages []raftpb.Message, by fsm.Process) []raftpb.Message {
 			own := m.Entries[:0]
 			for _, e := range m.Entries {
 				author, _ := cutEncoded(&e)
-				if e.Type == raftpb.ConfigChangeEntry || author == by {
+				if e.Type != raftpb.ConfigChangeEntry && author == by {
 					own = append(own, e)
 				}
 			}

@@ -91,6 +91,7 @@ func steps() []mutant {
 		{"a process below the level of the group comes in", "Hello.apply", `case max(c.Level, 1) < m.Level():`, `case max(c.Level, 1) < m.Level() && !known:`, "own"},
 		{"a removed process comes back below the level", "Machine.comeBack", `case max(n.level, 1) < m.Level():`, `case max(n.level, 1) < 0*m.Level():`, "own"},
 		{"a command above the level gets into the log", "Group.Propose", `needs > level {`, `needs > level && level > 1 {`, "AboveTheLevel"},
+		{"a change that was decided in an earlier term is proposed", "Group.change", `|| now.term != term`, ``, "EarlierTerm"},
 		{"a replica below the level goes on", "levelError", `level > known {`, `level > known+1 {`, "OlderThanItsGroup"},
 		{"absence does not hold the level", "lacking", `m.Heard > patience`, `m.Heard > 1000*patience`, "own"},
 		{"the pause goes on though somebody went back", "Leader.Rise", "\tl.agreed = 0\n\treturn 0, fmt.Sprintf(", "\treturn 0, fmt.Sprintf(", "own"},

@@ -167,7 +167,7 @@ func (p *pilot) carryOut() {
 		who = replicaIDOf(p.leader.Asks(plan.Node))
 	}
 	ch := &change{
-		kind: plan.Kind, who: who, on: plan.Index, at: w.now, lets: n.machine.Departed(id) != fsm.Stays,
+		kind: plan.Kind, who: who, on: plan.Index, term: plan.Term, at: w.now, lets: n.machine.Departed(id) != fsm.Stays,
 		heard: p.taken[who.node], said: w.heardOf[who.node],
 	}
 	p.doing = ch

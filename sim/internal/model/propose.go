@@ -42,7 +42,7 @@ func (n *node) bring(cmd []byte, done func(fsm.Outcome, bool)) bool {
 }
 
 func (n *node) reshape(ch *change, done func(fsm.Outcome, bool)) bool {
-	return n.raft.role == leading && n.launch(entry{conf: ch}, done)
+	return n.raft.role == leading && n.raft.term == ch.term && n.launch(entry{conf: ch}, done)
 }
 
 func (n *node) launch(e entry, done func(fsm.Outcome, bool)) bool {

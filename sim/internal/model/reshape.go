@@ -219,6 +219,7 @@ type change struct {
 	kind  autopilot.Kind // AddStandby, Promote or Remove
 	who   replicaID
 	on    uint64        // config.index that it was decided on: it is void under any other
+	term  uint64        // in which it was decided, which the same holds for
 	at    time.Duration // when it was decided, in true time
 	lets  bool          // its node had said that it leaves
 	heard time.Duration // when who decided it was last answered by the replica, as far as it looked
