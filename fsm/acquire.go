@@ -69,8 +69,7 @@ func (m *Machine) place(s *session, c *Acquire) Outcome {
 		return o
 	}
 	if l == nil {
-		l = &lock{name: c.Name, epoch: m.epoch}
-		m.locks.Set(c.Name, l)
+		l = m.newLock(c.Name)
 	}
 	claim := &claim{Terms: terms, name: l.name, owner: s.owner, request: c.Request, more: c.more()}
 	m.add(l, claim)

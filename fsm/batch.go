@@ -67,20 +67,23 @@ const EntryCost = stepsOfEntry * stepMax
 // othersField is the field of an encoded Acquire that each further name of a set is in.
 const othersField = 13
 
+// grantsField is the field of an encoded Release that each of its grants is in.
+const grantsField = 3
+
 // Cost estimates how many claims an encoded command takes or gives, without decoding it: the names
-// of an Acquire, and one for any other command. It is 0 for a Release, which names the first lock
-// of a set alone: see Machine.Cost. A batch whose commands cost more than EntryCost is answered
-// CodeLater in part.
-func Cost(cmd []byte) int {
+// of an Acquire, the grants of a Release, and one for any other command. A Release names the first
+// lock of a set alone, so what it gives may be more: see Machine.Cost. A batch whose commands cost
+// more than EntryCost is answered CodeLater in part.
+func Cost(cmd []byte) (claims int, least bool) {
 	cmd, _ = cutVia(cmd)
 	switch {
 	case len(cmd) < 2:
 	case op(cmd[1]) == opAcquire:
-		return 1 + count(cmd[2:], othersField)
+		return 1 + count(cmd[2:], othersField), false
 	case op(cmd[1]) == opRelease:
-		return 0
+		return max(1, count(cmd[2:], grantsField)), true
 	}
-	return 1
+	return 1, false
 }
 
 // Known says of an encoded command, or of a batch of them, whether a replica of this version can

@@ -8,9 +8,15 @@ import (
 // tally is the sum over all locks, which I7 compares with the counts.
 type tally struct {
 	shared, grants, waiters, rests int
-	asked                          int
+	asked, sets                    int
 	values                         int64
 	tokens                         map[uint64]bool
+}
+
+func (t *tally) ofSet(c *claim) {
+	if !c.alone() {
+		t.sets++
+	}
 }
 
 func (m *Machine) checkLocks() (err error) {
@@ -34,6 +40,8 @@ func (m *Machine) checkLocks() (err error) {
 		return broken(7, "locks have %d rests, there are %d", t.rests, m.rests.Len())
 	case t.asked != m.asked.Len():
 		return broken(7, "%d holders are asked to let go, counted %d", m.asked.Len(), t.asked)
+	case t.sets != m.sets:
+		return broken(9, "%d claims of sets, counted %d", t.sets, m.sets)
 	case t.values != m.values:
 		return broken(7, "%d bytes of values, counted %d", t.values, m.values)
 	case !m.serving && t.grants > 0:
@@ -55,6 +63,7 @@ func (m *Machine) checkHolders(l *lock, t *tally) error {
 	}
 	for c := range m.holdersOf(l) {
 		holders++
+		t.ofSet(c)
 		used += uint64(c.Weight)
 		if c.token > young.token {
 			young = rest{token: c.token, limit: c.Limit}
@@ -98,6 +107,7 @@ func (m *Machine) checkWaiters(l *lock, t *tally) error {
 	waiters := int32(0)
 	for c := range m.waitersOf(l) {
 		waiters++
+		t.ofSet(c)
 		if err := m.checkFiled(l, c); err != nil {
 			return err
 		}

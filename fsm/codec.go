@@ -61,10 +61,20 @@ func (f *codec) step() {
 	}
 }
 
+// at reports whether a call has something to do. It is a part of each call that the compiler can put
+// in its place: of the twenty fields of a command most are not there.
+func (f *codec) at(n protowire.Number) bool { return f.writes || f.number == n }
+
 func (f *codec) uint(n protowire.Number, v *uint64) {
+	if f.at(n) {
+		f.doUint(n, v)
+	}
+}
+
+func (f *codec) doUint(n protowire.Number, v *uint64) {
 	if f.writes {
 		f.out = appendUint(f.out, n, *v)
-	} else if f.number == n {
+	} else {
 		*v = f.uint64()
 		f.step()
 	}
@@ -85,18 +95,30 @@ func narrow[T ~uint8 | ~uint32](f *codec, n protowire.Number, v *T) {
 
 // signed writes a number that may be negative in zigzag.
 func (f *codec) signed(n protowire.Number, v *int32) {
+	if f.at(n) {
+		f.doSigned(n, v)
+	}
+}
+
+func (f *codec) doSigned(n protowire.Number, v *int32) {
 	if f.writes {
 		f.out = appendUint(f.out, n, protowire.EncodeZigZag(int64(*v)))
-	} else if f.number == n {
+	} else {
 		*v = f.sint32()
 		f.step()
 	}
 }
 
 func (f *codec) bool(n protowire.Number, v *bool) {
+	if f.at(n) {
+		f.doBool(n, v)
+	}
+}
+
+func (f *codec) doBool(n protowire.Number, v *bool) {
 	if f.writes {
 		f.out = appendUint(f.out, n, protowire.EncodeBool(*v))
-	} else if f.number == n {
+	} else {
 		*v = protowire.DecodeBool(f.uint64())
 		f.step()
 	}
@@ -104,9 +126,15 @@ func (f *codec) bool(n protowire.Number, v *bool) {
 
 // millis is a duration in whole milliseconds; one that is not positive is left out.
 func (f *codec) millis(n protowire.Number, v *time.Duration) {
+	if f.at(n) {
+		f.doMillis(n, v)
+	}
+}
+
+func (f *codec) doMillis(n protowire.Number, v *time.Duration) {
 	if f.writes {
 		f.out = appendUint(f.out, n, uint64(max(*v, 0)/time.Millisecond))
-	} else if f.number == n {
+	} else {
 		millis := f.uint64()
 		if *v = time.Duration(millis) * time.Millisecond; millis > math.MaxInt64/uint64(time.Millisecond) {
 			f.fail()
@@ -116,9 +144,15 @@ func (f *codec) millis(n protowire.Number, v *time.Duration) {
 }
 
 func (f *codec) text(n protowire.Number, v *string) {
+	if f.at(n) {
+		f.doText(n, v)
+	}
+}
+
+func (f *codec) doText(n protowire.Number, v *string) {
 	if f.writes {
 		f.out = appendText(f.out, n, *v)
-	} else if f.number == n {
+	} else {
 		*v = string(f.message())
 		f.step()
 	}
@@ -139,9 +173,15 @@ func (f *codec) texts(n protowire.Number, v *[]string) {
 
 // blob is bytes whose presence counts: nil is left out, and the empty ones are not.
 func (f *codec) blob(n protowire.Number, v *[]byte) {
+	if f.at(n) {
+		f.doBlob(n, v)
+	}
+}
+
+func (f *codec) doBlob(n protowire.Number, v *[]byte) {
 	if f.writes && *v != nil {
 		f.out = appendBytes(f.out, n, *v)
-	} else if f.number == n {
+	} else if !f.writes {
 		*v = append([]byte{}, f.message()...)
 		f.step()
 	}
@@ -200,13 +240,13 @@ func (f *codec) session(n protowire.Number, v *SessionID) {
 		}
 		*v = SessionID{}
 	}
-	in := f.open(n)
-	for in.more() {
-		in.node(1, &v.Node)
-		in.uint(2, &v.Incarnation)
-		in.uint(3, &v.Number)
+	outer := f.open(n)
+	for f.more() {
+		f.node(1, &v.Node)
+		f.uint(2, &v.Incarnation)
+		f.uint(3, &v.Number)
 	}
-	f.close(&in)
+	f.close(outer)
 }
 
 // grants is a list.
@@ -224,34 +264,44 @@ func (f *codec) grants(n protowire.Number, v *[]Grant) {
 }
 
 func (f *codec) grant(n protowire.Number, v *Grant) {
-	in := f.open(n)
-	for in.more() {
-		in.text(1, &v.Name)
-		in.uint(2, &v.Token)
+	outer := f.open(n)
+	for f.more() {
+		f.text(1, &v.Name)
+		f.uint(2, &v.Token)
 	}
-	f.close(&in)
+	f.close(outer)
+}
+
+// outer is a message while one within it is read or written.
+type outer struct {
+	fields
+	begin int
 }
 
 // open begins a message within this one, which close ends.
-func (f *codec) open(n protowire.Number) codec {
-	if !f.writes {
-		return reading(f.message())
+func (f *codec) open(n protowire.Number) outer {
+	within := fields{}
+	if f.writes {
+		f.out = append(protowire.AppendTag(f.out, n, protowire.BytesType), 0) // room for a short length
+	} else {
+		within.rest = f.message()
 	}
-	in := writing(append(protowire.AppendTag(f.out, n, protowire.BytesType), 0)) // room for a short length
-	in.begin = len(in.out)
-	return in
+	o := outer{f.fields, f.begin}
+	f.fields, f.begin, f.taken = within, len(f.out), false
+	return o
 }
 
-func (f *codec) close(in *codec) {
+func (f *codec) close(o outer) {
+	err, begin := f.err, f.begin
+	f.fields, f.begin, f.taken = o.fields, o.begin, true
 	if !f.writes {
-		f.check(in.err)
+		f.check(err)
 		f.step()
 		return
 	}
-	f.out = in.out
-	size := uint64(len(f.out) - in.begin)
+	size := uint64(len(f.out) - begin)
 	if size >= 0x80 {
-		f.out = slices.Insert(f.out, in.begin, make([]byte, protowire.SizeVarint(size)-1)...)
+		f.out = slices.Insert(f.out, begin, make([]byte, protowire.SizeVarint(size)-1)...)
 	}
-	protowire.AppendVarint(f.out[:in.begin-1], size)
+	protowire.AppendVarint(f.out[:begin-1], size)
 }

@@ -80,7 +80,7 @@ func (c *Withdraw) fields(f *codec) {
 func (c *Release) fields(f *codec) {
 	f.session(1, &c.Session)
 	f.uint(2, &c.Acked)
-	f.grants(3, &c.Grants)
+	f.grants(grantsField, &c.Grants)
 	f.millis(4, &c.Rest)
 	f.bool(5, &c.Close)
 }

@@ -95,17 +95,36 @@ func lessByTurn(a, b *claim) bool {
 
 // lock finds a lock and makes it the own copy of this machine; nil if there is none.
 func (m *Machine) lock(name string) *lock {
-	l, ok := m.locks.Get(name)
-	if !ok {
-		return nil
-	}
-	if l.epoch != m.epoch {
+	l := m.locks.find(name)
+	if l != nil && l.epoch != m.epoch {
 		mine := *l
 		mine.epoch = m.epoch
 		l = &mine
 		m.locks.Set(name, l)
 	}
 	return l
+}
+
+// newLock makes the lock of a name that has none.
+func (m *Machine) newLock(name string) *lock {
+	var l *lock
+	if last := len(m.spares) - 1; last < 0 {
+		l = new(lock)
+	} else {
+		l, m.spares = m.spares[last], m.spares[:last]
+	}
+	*l = lock{name: name, epoch: m.epoch}
+	m.locks.Set(name, l)
+	return l
+}
+
+// dropLock drops a lock that nothing is left of (I6). Its memory is for another, as most locks live for
+// two commands: l is the own copy of this machine, and no fork has it.
+func (m *Machine) dropLock(l *lock) {
+	m.locks.Delete(l.name)
+	if len(m.spares) < BatchMax {
+		m.spares = append(m.spares, l)
+	}
 }
 
 // inUse reports whether a lock has a holder, a waiter or a rest. A lock with only a value is free.
@@ -135,6 +154,9 @@ func (m *Machine) add(l *lock, c *claim) {
 	m.work += costOfClaim
 	if !l.inUse() {
 		m.begins(l, c.Limit)
+	}
+	if !c.alone() {
+		m.sets++
 	}
 }
 
@@ -230,6 +252,9 @@ func (m *Machine) drop(l *lock, c *claim) {
 	if c.more != nil && c.more.while != nil {
 		m.nested.Delete(c)
 	}
+	if !c.alone() {
+		m.sets--
+	}
 	l.vacate()
 	m.requests.Delete(request{opened: c.owner.opened, number: c.request})
 }
@@ -294,7 +319,7 @@ func (m *Machine) serveQueue(l *lock) {
 		m.tell(l)
 	}
 	if !l.inUse() && l.value == nil {
-		m.locks.Delete(l.name)
+		m.dropLock(l)
 	}
 }
 

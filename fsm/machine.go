@@ -31,7 +31,7 @@ import (
 // proposes a Via has compared that process with the client.
 type Machine struct {
 	group
-	locks    *btree.Map[string, *lock]
+	locks    index[lock]
 	shared   *btree.BTreeG[*claim] // holders of shared and permit locks, by name and token
 	waiters  *btree.BTreeG[*claim] // by name, priority, arrival
 	requests *btree.BTreeG[request]
@@ -56,6 +56,7 @@ type Machine struct {
 	numbers  spans // session numbers that were used, by node (its record's number)
 
 	grants    int
+	sets      int   // live claims that are of a set
 	here      int   // processes that are not over
 	forgotten int   // nodes of which only the memory is left
 	values    int64 // bytes of values, those of waiters and the reasons of asked included
@@ -71,6 +72,7 @@ type Machine struct {
 	recent    *session // the one found last, unless it has ended: commands of a node come in a row
 	recentUse useRef   // the one changed last
 	pivot     claim
+	spares    []*lock // memory of locks that were dropped
 	events    []Event
 	claims    []*claim
 	names     []string
@@ -116,7 +118,7 @@ type sessionRef struct {
 // New is the empty state, before the first command.
 func New() *Machine {
 	return &Machine{
-		locks:    btree.NewMap[string, *lock](0),
+		locks:    newIndex[lock](),
 		shared:   newTree(lessByToken),
 		waiters:  newTree(lessByTurn),
 		requests: newTree(lessRequest),
@@ -165,7 +167,7 @@ func (m *Machine) Fork() *Machine {
 	m.epoch++ // above that of every entry so far: neither machine owns them
 	f := &Machine{
 		group:    m.group,
-		locks:    m.locks.Copy(),
+		locks:    m.locks.fork(),
 		shared:   m.shared.Copy(),
 		waiters:  m.waiters.Copy(),
 		requests: m.requests.Copy(),
@@ -188,7 +190,7 @@ func (m *Machine) Fork() *Machine {
 		past:     m.past.fork(),
 		finished: m.finished.fork(),
 		numbers:  m.numbers.fork(),
-		grants:   m.grants, here: m.here, forgotten: m.forgotten, values: m.values,
+		grants:   m.grants, sets: m.sets, here: m.here, forgotten: m.forgotten, values: m.values,
 		epoch:  m.epoch,
 		limits: m.limits,
 	}

@@ -11,7 +11,7 @@ import (
 // which one has ended last: a busy lock takes no room from a quiet one. Once keys have records
 // instead.
 type past struct {
-	locks *btree.Map[string, *pastLock]
+	locks index[pastLock]
 	aged  *btree.BTreeG[*pastLock] // the same by what was their last end when they came into it
 }
 
@@ -43,10 +43,10 @@ type PastGrant struct {
 }
 
 func newPast() past {
-	return past{btree.NewMap[string, *pastLock](0), newTree(lessByQueued)}
+	return past{newIndex[pastLock](), newTree(lessByQueued)}
 }
 
-func (p *past) fork() past { return past{p.locks.Copy(), p.aged.Copy()} }
+func (p *past) fork() past { return past{p.locks.fork(), p.aged.Copy()} }
 
 func lessByQueued(a, b *pastLock) bool {
 	if a.queued != b.queued {
@@ -82,9 +82,9 @@ func (p *past) add(epoch uint64, bounds *limits, c *claim, how ending, index uin
 }
 
 func (p *past) put(epoch uint64, bounds *limits, name string, g pastGrant) {
-	l, ok := p.locks.Get(name)
+	l := p.locks.find(name)
 	switch {
-	case !ok:
+	case l == nil:
 		l = p.place(epoch, &pastLock{name: name}, g.ended)
 	case l.epoch != epoch:
 		p.aged.Delete(l)

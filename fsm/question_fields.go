@@ -164,11 +164,11 @@ func nested[T any](f *codec, n protowire.Number, v *T, fields func(*T, *codec)) 
 	if !f.writes && f.number != n {
 		return
 	}
-	in := f.open(n)
-	for in.more() {
-		fields(v, &in)
+	outer := f.open(n)
+	for f.more() {
+		fields(v, f)
 	}
-	f.close(&in)
+	f.close(outer)
 }
 
 // optional is nested where presence counts.

@@ -100,8 +100,9 @@ func (m *Machine) grantOf(name string, token uint64) *claim {
 // Cost is how many claims an encoded Release gives back, as far as this state tells, at least one; of
 // any other command it is what Cost says.
 func (m *Machine) Cost(cmd []byte) (claims int) {
-	if cost := Cost(cmd); cost > 0 {
-		return cost
+	claims, least := Cost(cmd)
+	if !least || m.sets == 0 {
+		return claims
 	}
 	cmd, _ = cutVia(cmd)
 	var release Release
@@ -110,9 +111,8 @@ func (m *Machine) Cost(cmd []byte) (claims int) {
 		if c := m.grantOf(g.Name, g.Token); c != nil && !c.alone() {
 			claims += len(c.more.set.claims) - 1
 		}
-		claims++
 	}
-	return max(claims, 1)
+	return claims
 }
 
 // SessionEnded says whether a session has ended, or can never be opened.

@@ -22,6 +22,9 @@ func (c *claim) all() []*claim {
 	return c.more.set.claims
 }
 
+// Sets reports whether a live claim is of a set.
+func (m *Machine) Sets() bool { return m.sets > 0 }
+
 func (c *Acquire) validSet() bool {
 	if len(c.Others) >= SetMax {
 		return false
@@ -79,8 +82,7 @@ func (m *Machine) placeSet(s *session, c *Acquire) Outcome {
 	}
 	for i, claim := range all.claims {
 		if locks[i] == nil {
-			locks[i] = &lock{name: claim.name, epoch: m.epoch}
-			m.locks.Set(claim.name, locks[i])
+			locks[i] = m.newLock(claim.name)
 		}
 		m.add(locks[i], claim)
 	}

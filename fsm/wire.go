@@ -59,6 +59,9 @@ func (f *fields) next() bool {
 	if f.err != nil || len(f.rest) == 0 {
 		return false
 	}
+	if f.short() {
+		return true
+	}
 	number, kind, n := protowire.ConsumeTag(f.rest)
 	if n < 0 {
 		return f.fail()
@@ -78,6 +81,25 @@ func (f *fields) next() bool {
 	}
 	f.rest = f.rest[n:]
 	return true
+}
+
+// short is next for a number below 128 and for fewer than 128 bytes, as most fields have.
+func (f *fields) short() bool {
+	b := f.rest
+	if len(b) < 2 || b[0] < 1<<3 || b[0] >= 0x80 || b[1] >= 0x80 {
+		return false
+	}
+	switch number, kind := protowire.Number(b[0]>>3), protowire.Type(b[0]&7); kind {
+	case protowire.VarintType:
+		f.number, f.kind, f.value, f.bytes, f.rest = number, kind, uint64(b[1]), nil, b[2:]
+		return true
+	case protowire.BytesType:
+		if end := 2 + int(b[1]); end <= len(b) {
+			f.number, f.kind, f.value, f.bytes, f.rest = number, kind, 0, b[2:end], b[end:]
+			return true
+		}
+	}
+	return false
 }
 
 func (f *fields) fail() bool {

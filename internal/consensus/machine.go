@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4/statemachine"
@@ -26,6 +27,7 @@ type machine struct {
 	figures *Figures
 	known   uint64 // highest feature level
 
+	sets   atomic.Bool // fsm.Machine.Sets, for those that would wait for a lock only to read it
 	mu     sync.RWMutex
 	state  *fsm.Machine
 	events []fsm.Event
@@ -90,6 +92,7 @@ func (m *machine) apply(entries []statemachine.Entry) ([]fsm.Event, error) {
 			entries[i].Result.Value, entries[i].Result.Data = outcome.Pack()
 		}
 	}
+	m.sets.Store(m.state.Sets())
 	m.backlog.add(m.state.Commands()-before, uint64(bytes))
 	return m.events, nil
 }
@@ -147,6 +150,7 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 		m.figures.Installed.Count(time.Since(began), counted.bytes)
 		m.mu.Lock()
 		m.state = state
+		m.sets.Store(state.Sets())
 		m.mu.Unlock()
 		m.backlog.reset(state.Applied())
 		m.restored()
@@ -170,9 +174,10 @@ func (m *machine) level() (level uint64) {
 	return level
 }
 
-// cost is what a command costs an entry. Of a Release the state tells it.
-func (m *machine) cost(cmd []byte) (cost int) {
-	if cost = fsm.Cost(cmd); cost == 0 {
+// cost is what a command costs an entry. Of the Release of a set the state tells it.
+func (m *machine) cost(cmd []byte) int {
+	cost, least := fsm.Cost(cmd)
+	if least && m.sets.Load() {
 		m.read(func(state *fsm.Machine) { cost = state.Cost(cmd) })
 	}
 	return cost

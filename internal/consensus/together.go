@@ -36,7 +36,7 @@ type entryBatch struct {
 
 // submit proposes a command that may share an entry.
 func (g *Group) submit(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
-	t := &g.together
+	t, cost := &g.together, g.machine.cost(cmd)
 	t.mu.Lock()
 	if t.queue.Begin() {
 		t.mu.Unlock()
@@ -44,9 +44,6 @@ func (g *Group) submit(ctx context.Context, cmd []byte) (fsm.Outcome, error) {
 		g.start(g.alone())
 		return outcome, err
 	}
-	t.mu.Unlock()
-	cost := g.machine.cost(cmd)
-	t.mu.Lock()
 	c, ok := t.calls.Get().(*call)
 	if !ok {
 		c = &call{Of: make(chan answered, 1)}
