@@ -196,11 +196,12 @@ func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, n
 	out fsm.Outcome, unknown bool,
 ) (*Lease, error) {
 	c.keeper.explain(ctx, call.Lost(out)...)
-	next := call.Answered(out, unknown, c.clock.Now())
+	now := c.clock.Now()
+	next := call.Answered(out, unknown, now)
 	c.keeper.attend()
 	switch next {
 	case session.Take:
-		return c.take(call, name, out.Token, o)
+		return c.take(call, name, out.Token, o, now)
 	case session.Wait:
 		return c.await(ctx, call, wake, name, o)
 	case session.Again:
@@ -243,7 +244,7 @@ func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, nam
 		if o.manual {
 			c.keeper.handOver(ctx, call.Session)
 		}
-		return c.take(call, name, w.token, o)
+		return c.take(call, name, w.token, o, c.clock.Now())
 	case <-ctx.Done():
 		held := c.holderOf(name)
 		call.GiveUp(true)
@@ -254,10 +255,10 @@ func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, nam
 }
 
 // take makes the lease of a grant.
-func (c *Cluster) take(call session.Call, name string, token uint64, o options) (*Lease, error) {
+func (c *Cluster) take(call session.Call, name string, token uint64, o options, now lease.Instant) (*Lease, error) {
 	l := &tenure{c: c, asked: o.asked, label: o.label, others: o.others, election: o.election}
 	terms := session.Terms{MinHold: o.minHold, MaxHold: o.maxHold, Delay: o.delay}
-	if !call.Take(&l.grant, holding{l}, name, token, terms, c.clock.Now()) {
+	if !call.Take(&l.grant, holding{l}, name, token, terms, now) {
 		return nil, errAgain
 	}
 	if err := c.stopped(); err != nil { // Close may have ended the leases before this one was among them

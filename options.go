@@ -310,9 +310,13 @@ func WithPriority(p int) Option {
 // gather applies the options of a call to the defaults and checks how they go together.
 func gather(cfg *Config, by call, opts []Option) (options, error) {
 	o := options{ttl: cfg.TTL, maxTTL: cfg.MaxTTL}
-	if len(opts) == 0 {
+	if len(opts) == 0 { // apart from what follows: a call without options allocates none
 		return o, nil
 	}
+	return o.with(by, opts)
+}
+
+func (o options) with(by call, opts []Option) (options, error) {
 	for i, opt := range opts {
 		if opt == nil {
 			return o, invalid(fmt.Sprintf("option %d", i), "is nil")
