@@ -22,10 +22,15 @@ func IgnoredFiles() []string { return settings.Ignored() }
 
 // entrySliceSize is the number of entries for which the engine allocates memory at each commit of a
 // quiet group. Its default of 512 takes 45 KB each time, and more than a quarter of the processor
-// time of an uncontended pair (BenchmarkAcquireRelease). It must be above 96, the engine's
-// minEntrySliceSize.
+// time of an uncontended pair (BenchmarkAcquireRelease). A group has a few entries under way.
 //
 //go:linkname entrySliceSize github.com/lni/dragonboat/v4/internal/raft.entrySliceSize
 var entrySliceSize uint64
 
-func init() { entrySliceSize = 128 }
+// minEntrySliceSize is for how few more entries that memory has room when the engine allocates it
+// anew. It must be below entrySliceSize.
+//
+//go:linkname minEntrySliceSize github.com/lni/dragonboat/v4/internal/raft.minEntrySliceSize
+var minEntrySliceSize uint64
+
+func init() { entrySliceSize, minEntrySliceSize = 32, 8 }
