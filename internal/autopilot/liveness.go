@@ -160,6 +160,14 @@ func (l *Leader) Note(e *fsm.Event, now lease.Instant) {
 	}
 }
 
+// Skipped says that the replica took over a state from a snapshot, and with it a part of the log that
+// Note has not seen: there a silence may have ended, and an order been refused. What was noted before
+// counts no more. Durations may be too short by that, and the caller of an order repeats it.
+func (l *Leader) Skipped() {
+	clear(l.silences.published)
+	clear(l.orders)
+}
+
 // Refusal refuses an operator's order that P11 does not allow, nil if there is none. It is for one
 // node, and the machine lets only the last order be refused.
 func (l *Leader) Refusal(s State, plan Plan, now lease.Instant) *fsm.Evict {

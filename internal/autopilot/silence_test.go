@@ -140,3 +140,19 @@ func TestASilenceEndsWhereTheLogSaysThatTheVoterIsHeard(t *testing.T) {
 		t.Errorf("published: %v", old.published)
 	}
 }
+
+// Fresh seed 9549517 of the model: that a voter is heard was in a part of the log that a replica took over
+// with a snapshot. As raft leader it went on from the silence that it had noted before, and removed the
+// voter 7 s after the log had said that it is heard.
+func TestASilenceThatASnapshotMayHaveEndedCountsNoMore(t *testing.T) {
+	t.Parallel()
+	members, silent, at := silenceOf(t)
+	l := New(Config{})
+	l.Note(silent(24*time.Second), at(-2*time.Second))
+	l.Skipped()
+	l.silences.lead(members, at(0))
+	l.silences.take(nil, members, at(time.Second))
+	if d := l.silences.since(2, at(time.Second)); d > time.Second {
+		t.Errorf("after a snapshot it is silent for %v, and this node leads for a second", d)
+	}
+}

@@ -36,6 +36,9 @@ func (o observer) Applied(events []fsm.Event) {
 // Restored is called when the state came as a whole, from a snapshot.
 func (o observer) Restored(m *fsm.Machine) {
 	o.time(m)
+	if m.Commands() > o.n.Proposer.Told() {
+		o.n.pilot.skip()
+	}
 	o.n.Proposer.Restored(m)
 	o.n.clients.Skipped(m.Commands())
 }

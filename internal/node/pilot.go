@@ -36,6 +36,7 @@ type pilot struct {
 
 	mu       sync.Mutex
 	news     map[newsKey]news // what the local replica has applied since, the last of each kind and node
+	skipped  bool             // a part of the log was taken over from a snapshot, before news
 	removals map[*removal]bool
 
 	members   atomic.Pointer[[]autopilot.Member] // as last judged, while this node is raft leader
@@ -91,12 +92,22 @@ func (p *pilot) note(e *fsm.Event) {
 	}
 }
 
+// skip records that the replica took over its state from a snapshot.
+func (p *pilot) skip() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.news, p.skipped = make(map[newsKey]news), true
+}
+
 // hear passes the events that the replica has applied to the leader.
 func (p *pilot) hear() {
 	p.mu.Lock()
-	all := p.news
-	p.news = make(map[newsKey]news)
+	all, skipped := p.news, p.skipped
+	p.news, p.skipped = make(map[newsKey]news), false
 	p.mu.Unlock()
+	if skipped {
+		p.leader.Skipped()
+	}
 	for _, s := range all {
 		p.leader.Note(&s.event, s.at)
 	}

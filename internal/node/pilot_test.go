@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 )
 
@@ -23,6 +26,35 @@ func TestOnlyTheEnginesRefusalIsTheGroupsNo(t *testing.T) {
 	} {
 		if got := outcome(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// A silence that ended in what came with a snapshot would have a voter removed that is heard.
+func TestAPilotForgetsAtASnapshotWhatTheLogSaidOfSilence(t *testing.T) {
+	t.Parallel()
+	silent := fsm.Event{Kind: fsm.EventSilent, TTL: 500 * time.Millisecond, Session: fsm.SessionID{Node: fsm.Node{2}}}
+	state := autopilot.State{
+		Self: fsm.Node{1}.String(), Term: 1,
+		Members:  autopilot.Members{Voters: map[uint64]string{1: fsm.Node{1}.String(), 2: fsm.Node{2}.String()}, Change: 1},
+		Departed: func(string) fsm.Departure { return fsm.Stays },
+	}
+	for name, steps := range map[string]func(p *pilot){
+		"heard of":     func(p *pilot) { p.hear(); p.skip() },
+		"not heard of": func(p *pilot) { p.skip() },
+	} {
+		p := &pilot{n: &Node{clock: clock.System()}, news: make(map[newsKey]news), leader: autopilot.New(autopilot.Config{})}
+		p.note(&silent)
+		steps(p)
+		p.hear()
+		p.leader.Plan(state, p.n.clock.Now())
+		for _, m := range p.leader.Members() {
+			if m.Heard >= silent.TTL {
+				t.Errorf("%s: a voter is silent for %v", name, m.Heard)
+			}
+		}
+		if len(p.leader.Members()) != 2 {
+			t.Errorf("members %v", p.leader.Members())
 		}
 	}
 }

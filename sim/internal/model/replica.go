@@ -154,6 +154,7 @@ func (r *raft) restore(running bool) {
 	n.wakeEnds()
 	if running && n.machine.Commands() > n.known {
 		n.known = n.machine.Commands()
+		n.pilot.leader.Skipped()
 		n.keeper.restore(n.machine)
 	}
 }
