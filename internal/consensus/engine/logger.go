@@ -2,14 +2,17 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lni/dragonboat/v4/logger"
+	"github.com/lni/dragonboat/v4/statemachine"
 
 	_ "github.com/holdfast-go/holdfast/internal/consensus/preinit" // undoes what the import above does to the host
 	"github.com/holdfast-go/holdfast/internal/sparse"
@@ -99,11 +102,18 @@ func (l *engineLogger) Warningf(format string, args ...any) {
 
 func (l *engineLogger) Errorf(format string, args ...any) {
 	level := slog.LevelWarn
-	// The engine logs this for each attempt while a replica is away; wire logs it once.
-	if strings.HasPrefix(format, "send batch failed") || strings.HasSuffix(format, "failed to get a connection to %s, %v") {
-		level = slog.LevelDebug
+	switch {
+	case strings.HasPrefix(format, "send batch failed"), strings.HasSuffix(format, "failed to get a connection to %s, %v"):
+		level = slog.LevelDebug // for each attempt while a replica is away; wire logs it once
+	case slices.ContainsFunc(args, isStopped):
+		level = slog.LevelDebug // a group was closed while it wrote a snapshot
 	}
 	l.write(level, format, args)
+}
+
+func isStopped(arg any) bool {
+	err, _ := arg.(error)
+	return errors.Is(err, statemachine.ErrSnapshotStopped)
 }
 
 // Panicf reports that the engine cannot go on, and must not return. A goroutine of one of our

@@ -2,12 +2,15 @@ package engine
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lni/dragonboat/v4/statemachine"
 )
 
 func TestLinesOfTheEngineReachTheReplicaThatTheyName(t *testing.T) {
@@ -33,6 +36,22 @@ func TestLinesOfTheEngineReachTheReplicaThatTheyName(t *testing.T) {
 	}
 	if strings.Contains(text, "stack") {
 		t.Errorf("stacks are logged: %s", text)
+	}
+}
+
+// Seen in a benchmark: a node that closed while it wrote a snapshot warned of it.
+func TestASnapshotThatClosingStoppedIsNoWarning(t *testing.T) {
+	t.Parallel()
+	r := newRouter()
+	var log bytes.Buffer
+	r.groups[1] = &member{log: slog.New(slog.NewTextHandler(&log, nil))}
+	l := r.make("rsm")
+	l.Errorf("%s snapshotter.Save failed %v", "[00001:00001]", statemachine.ErrSnapshotStopped)
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", &log)
+	}
+	if l.Errorf("%s snapshotter.Save failed %v", "[00001:00001]", io.ErrShortWrite); log.Len() == 0 {
+		t.Error("another failure is not logged")
 	}
 }
 
