@@ -78,28 +78,20 @@ func (g *Group) tell(m raftpb.Message) bool {
 // standbys: a newcomer never catches up, and the group never grows again. Reads do not outlive a
 // term. The new term takes a moment, and callers propose again after it.
 func (g *Group) renew() {
-	for {
+	for removed := g.nodes.Removed(); !g.left(removed); removed = g.nodes.Removed() {
 		select {
-		case replica := <-g.nodes.Removed():
-			for !g.left(replica) {
-				select {
-				case <-time.After(campaignEvery):
-				case <-g.carrier.Context().Done():
-					return
-				}
-			}
-			leader, _ := g.leaders.now()
-			if voters := g.Members().Voters; leader.replica != g.cfg.Replica || len(voters) != 1 || voters[g.cfg.Replica] == "" {
-				continue
-			}
-			// An answer of a later term ends the present one, and does nothing else.
-			if !g.tell(raftpb.Message{Type: raftpb.HeartbeatResp, Term: leader.term + 1}) {
-				return
-			}
-			g.campaignNow(leader.term)
+		case <-time.After(campaignEvery):
 		case <-g.carrier.Context().Done():
 			return
 		}
+	}
+	leader, _ := g.leaders.now()
+	if voters := g.Members().Voters; leader.replica != g.cfg.Replica || len(voters) != 1 || voters[g.cfg.Replica] == "" {
+		return
+	}
+	// An answer of a later term ends the present one, and does nothing else.
+	if g.tell(raftpb.Message{Type: raftpb.HeartbeatResp, Term: leader.term + 1}) {
+		g.campaignNow(leader.term)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
@@ -16,20 +15,15 @@ import (
 
 const introduceEvery = 2 * time.Second
 
-// introduce greets the others as long as this replica is a standby and hears no raft leader. It
-// returns when the replica ends.
-func (g *Group) introduce() {
-	tick := time.NewTicker(introduceEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if members := g.Members(); !members.Votes(g.cfg.Node) && !g.follows(time.Now()) {
-				g.greet(members)
-			}
-		case <-g.carrier.Context().Done():
-			return
-		}
+// Introduce greets the other members if this replica is a standby and hears no raft leader, at most once in
+// introduceEvery. It never blocks. Call it now and then.
+func (g *Group) Introduce() {
+	now := time.Now()
+	if last := g.introduced.Load(); now.Sub(time.Unix(0, last)) < introduceEvery || !g.introduced.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	if !g.Members().Votes(g.cfg.Node) && !g.follows(now) {
+		g.greetings.Call()
 	}
 }
 
@@ -44,11 +38,11 @@ func (g *Group) follows(now time.Time) bool {
 }
 
 // greet greets all other members at once.
-func (g *Group) greet(members autopilot.Members) {
+func (g *Group) greet() {
 	ctx, cancel := context.WithTimeout(g.carrier.Context(), introduceEvery)
 	defer cancel()
 	var all sync.WaitGroup
-	for replica := range members.All() {
+	for replica := range g.Members().All() {
 		if addr, _, err := g.nodes.Resolve(engine.Shard, replica); err == nil && replica != g.cfg.Replica {
 			all.Go(func() { g.carrier.Introduce(ctx, addr) })
 		}

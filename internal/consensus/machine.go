@@ -39,7 +39,7 @@ const eventsKept = 4096
 
 func newMachine(observer Observer, fail func(error)) *machine {
 	return &machine{observer: observer, fail: fail, state: fsm.New(), known: fsm.LevelKnown,
-		backlog: newBacklog(math.MaxUint64 / snapshotCommands), figures: new(Figures)}
+		backlog: newBacklog(math.MaxUint64/snapshotCommands, func() {}), figures: new(Figures)}
 }
 
 // guarded runs a call of the engine. On a panic or an error, from which the engine would panic, it

@@ -87,8 +87,12 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}),
 		writing: tally.NewWaiting(), answers: tally.NewWaiting(),
 	}
+	run := func(f func()) bool { return g.carrier.Run(f) }
+	g.snapshots = chore{start: run, do: g.writeSnapshot}
+	g.renewal = chore{start: run, do: g.renew}
+	g.greetings = chore{start: run, do: g.greet}
 	g.machine = newMachine(cfg.Observer, g.fail)
-	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries)
+	g.machine.state, g.machine.self, g.machine.backlog = fsm.NewLimited(cfg.Limits), self, newBacklog(cfg.SnapshotEntries, g.snapshots.Call)
 	if cfg.state != nil {
 		g.machine.state = cfg.state
 	}
@@ -101,7 +105,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		Disk: &g.reached, Recorded: g.machine.incarnation, Expelled: g.expel,
 		Clock: cfg.Clock, Drift: cfg.Drift, Behind: func(lost time.Duration, by fsm.Node) { cfg.Behind(lost, by.String()) },
 		Wall: g.clocks.now, Told: g.clocks.tell, Hold: g.opening.hold,
-		Ended: g.ended, Risen: g.risen, Word: g.word, Yields: g.yields, Chosen: g.chosen,
+		Ended: g.ended, Risen: g.risen, Word: g.word, Yields: g.yields, Chosen: g.chosen, Removed: g.renewal.Call,
 	})
 	g.nodes = g.carrier.Nodes
 	g.machine.restored = g.nodes.Reset
@@ -147,9 +151,6 @@ func (g *Group) startReplica(d vfs.FS, how Start) error {
 		return err
 	}
 	g.carrier.Run(g.raise)
-	g.carrier.Run(g.renew)
-	g.carrier.Run(g.introduce)
-	g.carrier.Run(g.writeSnapshots)
 	if alone && !join {
 		g.carrier.Run(func() { g.campaignNow(0) })
 	}

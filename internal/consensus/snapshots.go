@@ -29,11 +29,12 @@ type backlog struct {
 	commands    atomic.Uint64
 	bytes       atomic.Uint64
 	since       atomic.Uint64 // index of that snapshot, 0 if there was none
-	due         chan struct{} // capacity 1
+	due         func()        // has a snapshot written; it never blocks
 }
 
-func newBacklog(entries uint64) *backlog {
-	return &backlog{commandsMax: snapshotCommands * entries, due: make(chan struct{}, 1)}
+// newBacklog returns a backlog that calls due when a snapshot is, after each entry until there is one.
+func newBacklog(entries uint64, due func()) *backlog {
+	return &backlog{commandsMax: snapshotCommands * entries, due: due}
 }
 
 // add counts applied commands.
@@ -41,10 +42,7 @@ func (c *backlog) add(commands, bytes uint64) {
 	c.commands.Add(commands)
 	c.bytes.Add(bytes)
 	if c.isDue() {
-		select {
-		case c.due <- struct{}{}:
-		default:
-		}
+		c.due()
 	}
 }
 
@@ -59,18 +57,11 @@ func (c *backlog) reset(index uint64) {
 	c.since.Store(index)
 }
 
-// writeSnapshots requests a snapshot whenever one is due, until the replica ends.
-func (g *Group) writeSnapshots() {
-	backlog := g.machine.backlog
-	due, retry := backlog.due, (<-chan time.Time)(nil)
-	for {
+// writeSnapshot requests a snapshot that is due, until there is one or the replica ends.
+func (g *Group) writeSnapshot() {
+	for g.machine.backlog.isDue() && !g.snapshot() {
 		select {
-		case <-due:
-			if backlog.isDue() && !g.snapshot() {
-				due, retry = nil, time.After(g.cfg.Election) // the engine is about to write one itself
-			}
-		case <-retry:
-			due, retry = backlog.due, nil
+		case <-time.After(g.cfg.Election): // the engine is about to write one itself
 		case <-g.carrier.Context().Done():
 			return
 		}

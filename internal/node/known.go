@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/datadir"
-	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 const (
@@ -24,19 +22,13 @@ const (
 // as a whole finds itself by that if Config.Join leads nowhere, and its log has names for nodes that
 // gossip has not seen yet.
 type known struct {
-	loop.Loop
 	n       *Node
 	mu      sync.Mutex
 	peers   []datadir.Peer // as read at the start, and noted since
-	saved   []datadir.Peer // of the goroutine of Run
+	saved   []datadir.Peer // of the goroutine of poll
+	looked  time.Time
 	wrote   time.Time
 	writing atomic.Bool
-}
-
-func newKnown(n *Node) *known {
-	k := &known{n: n}
-	k.Loop = loop.New(k.poll)
-	return k
 }
 
 // load reads what an earlier process has saved.
@@ -70,8 +62,12 @@ func (k *known) find(node string) (datadir.Peer, bool) {
 	return list[i], true
 }
 
-// poll notes where the nodes are, and saves that if it has changed.
-func (k *known) poll(context.Context) (pause time.Duration) {
+// poll notes where the nodes are, at most once in knownPause, and saves that if it has changed.
+func (k *known) poll() {
+	if !k.looked.IsZero() && time.Since(k.looked) < knownPause {
+		return
+	}
+	k.looked = time.Now()
 	peers := k.look()
 	k.mu.Lock()
 	k.peers = peers
@@ -80,7 +76,6 @@ func (k *known) poll(context.Context) (pause time.Duration) {
 		k.wrote = now
 		k.save(peers)
 	}
-	return knownPause
 }
 
 // look is where the nodes of the group and those in sight were last. A node of the group that gossip

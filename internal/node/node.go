@@ -109,7 +109,7 @@ func New(cfg Config) *Node {
 	n.quorum = newQuorum(n)
 	n.illness = newIllness(n)
 	n.asClient = newAsClient(n)
-	n.known = newKnown(n)
+	n.known = &known{n: n}
 	n.reach = newReach(n)
 	n.behind = sparse.Lines{Most: 1, Period: illPeriod}
 	return n
@@ -132,9 +132,6 @@ func (n *Node) Open(ctx context.Context) error {
 	n.Go(n.illness.Run)
 	n.Go(n.reach.Run)
 	n.Go(n.quorum.Run)
-	if !n.fleeting {
-		n.Go(n.known.Run)
-	}
 	return nil
 }
 

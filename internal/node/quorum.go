@@ -57,6 +57,9 @@ func (n *Node) raftLeader(group *consensus.Group) (node string, term uint64, ok 
 func newQuorum(n *Node) *quorum {
 	q := &quorum{n: n}
 	q.Loop = loop.New(func(ctx context.Context) time.Duration {
+		if replica := n.replica.Load(); replica != nil {
+			replica.Introduce()
+		}
 		group, _ := n.Proposer.Current()
 		q.poll(ctx, group)
 		return pilotPause

@@ -46,7 +46,13 @@ type lost struct {
 
 func newReach(n *Node) *reach {
 	r := &reach{n: n, since: make(map[string]time.Time), told: make(map[string]string), failed: make(map[string]lost)}
-	r.Loop = loop.New(r.poll)
+	r.Loop = loop.New(func(ctx context.Context) time.Duration {
+		if !n.fleeting {
+			n.known.poll()
+		}
+		r.poll(ctx)
+		return reachPause
+	})
 	return r
 }
 
@@ -98,7 +104,7 @@ func because(err error) string {
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // poll probes a few newcomers, and notes what came of it.
-func (r *reach) poll(ctx context.Context) (pause time.Duration) {
+func (r *reach) poll(ctx context.Context) {
 	targets := r.targets(time.Now())
 	targets = targets[:min(len(targets), reachMax)]
 	type answer struct {
@@ -110,7 +116,7 @@ func (r *reach) poll(ctx context.Context) (pause time.Duration) {
 		return a
 	})
 	if ctx.Err() != nil {
-		return reachPause
+		return
 	}
 	failed, deaf := make(map[string]lost), []string(nil)
 	for i, m := range targets {
@@ -125,7 +131,6 @@ func (r *reach) poll(ctx context.Context) (pause time.Duration) {
 	r.failed, r.deaf = failed, deaf
 	r.mu.Unlock()
 	r.tell(failed)
-	return reachPause
 }
 
 // targets are the nodes to probe, in any order: the newcomers that have been seen for a while, and

@@ -98,34 +98,45 @@ func (r *rivals) hear(m forming.Message) {
 	}
 }
 
-// watch runs serve, and watches other groups meanwhile. It returns serve's error, seam.ErrYielded when the
-// own group yields, or errOut when it has removed this node's replica.
+// watch runs serve, which begins a life in the group, and watches other groups from then on. It returns
+// serve's error, seam.ErrYielded when the own group yields, errOut when it has removed this node's replica,
+// or the error of ctx.
 func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	served := make(chan error, 1)
-	r.n.Go(func(context.Context) { served <- serve(ctx) })
+	if !r.n.Go(func(context.Context) { served <- serve(ctx) }) { // the node stops
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	serving := (<-chan error)(served) // nil once serve has returned
+	over := func(cause error) error {
+		if end(cause); serving != nil {
+			<-serving
+		}
+		return cause
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var rest rest
 	for {
 		select {
-		case err := <-served:
-			return err
+		case err := <-serving:
+			if err != nil {
+				return err
+			}
+			serving = nil
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		case other := <-r.answers:
 			if claimOf(r.n.dir.Identity()).YieldsTo(other) && !r.n.leaving() {
-				end(seam.ErrYielded)
-				<-served
-				return seam.ErrYielded
+				return over(seam.ErrYielded)
 			}
 			continue
 		case <-r.n.founder.removal:
 			if r.n.founder.isOut() && !r.n.leaving() {
-				end(errOut)
-				<-served
-				return errOut
+				return over(errOut)
 			}
 			continue
 		case <-timer.C:

@@ -45,8 +45,8 @@ func (n *Node) startBackground() {
 	n.Go(n.raise)
 }
 
-// serveGroup is one life of the node in a group. It returns when ctx ends, or with the error that
-// ends the node. It calls background as soon as the node may serve the group.
+// serveGroup begins one life of the node in a group. It returns nil when the node serves, the error of ctx,
+// or the error that ends the node. It calls background as soon as the node may serve the group.
 func (n *Node) serveGroup(ctx context.Context, background func()) error {
 	if err := n.founder.begin(ctx); err != nil {
 		return err
@@ -63,8 +63,7 @@ func (n *Node) serveGroup(ctx context.Context, background func()) error {
 	}
 	n.Proposer.Greet()
 	n.founder.tell(ctx, n.meta(autopilot.PhaseRunning))
-	<-ctx.Done()
-	return ctx.Err()
+	return nil
 }
 
 // raiseTTL raises the group's bound on TTLs to Config.MaxTTL. It comes before the Hello: the group

@@ -45,6 +45,7 @@ type Config struct {
 	Word        func(from uint64, w Word)                           // brings the word of a replica; must not block
 	Yields      func() bool                                         // whether this replica does not ask to be raft leader now
 	Chosen      func(term uint64)                                   // reports that the raft leader of a term wants this replica to succeed it; must not block
+	Removed     func()                                              // reports that the group has removed a replica, Nodes.Removed; must not block
 	// Behind reports that the node's clock has lost time, by the clock of a node, before the engine
 	// has the messages that came with that.
 	Behind func(lost time.Duration, by fsm.Node)
@@ -92,7 +93,7 @@ func New(cfg Config) *Carrier {
 	node := cfg.Node.String()
 	replica, group := ReplicaOf(node, cfg.Life), Deployment(cfg.Cluster)
 	c := &Carrier{
-		cfg: cfg, Nodes: newRegistry(replica, cfg.Resolve, cfg.Recorded),
+		cfg: cfg, Nodes: newRegistry(replica, cfg.Resolve, cfg.Recorded, cfg.Removed),
 		ready: make(chan struct{}), conns: make(map[net.Conn]struct{}), greeted: make(map[string]struct{}),
 		validator: validator{node: node, replica: replica, deployment: group, disk: cfg.Disk},
 		self:      greeting{deployment: group, node: cfg.Node, incarnation: cfg.Incarnation, life: cfg.Life},

@@ -51,7 +51,7 @@ func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *
 		Wall: func() time.Duration { return 0 }, Told: func(string, time.Duration, time.Time) {},
 		Hold:  func(messages []raftpb.Message) []raftpb.Message { return messages },
 		Clock: func() lease.Instant { return lease.Instant(time.Since(began)) }, Behind: func(time.Duration, fsm.Node) {},
-		Ended: func(Ending) {}, Risen: func(uint64) {}, Word: func(uint64, Word) {}, Chosen: func(uint64) {},
+		Ended: func(Ending) {}, Risen: func(uint64) {}, Word: func(uint64, Word) {}, Chosen: func(uint64) {}, Removed: func() {},
 	})
 	if err := m.Ready(); err != nil {
 		t.Fatal(err)

@@ -21,5 +21,5 @@ func life(n uint64) uint64 { return n << LifeRandomBits }
 
 // newTable is the registry of a replica without gossip, whose group has no process on record.
 func newTable(self uint64) *Registry {
-	return newRegistry(self, func(string) (string, bool) { return "", false }, func(fsm.Node) (uint64, bool) { return 0, false })
+	return newRegistry(self, func(string) (string, bool) { return "", false }, func(fsm.Node) (uint64, bool) { return 0, false }, func() {})
 }

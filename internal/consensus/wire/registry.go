@@ -24,7 +24,7 @@ type Registry struct {
 	self     uint64                                       // this replica
 	resolve  func(node string) (string, bool)             // an address, by gossip
 	recorded func(fsm.Node) (incarnation uint64, ok bool) // in the replicated state
-	removed  chan uint64                                  // the last replica that was removed, until it is read
+	told     func()                                       // a replica was removed; it never blocks
 
 	mu      sync.Mutex
 	members map[uint64]string // as applied here, self included
@@ -32,6 +32,7 @@ type Registry struct {
 	changes uint64            // counts arrivals and departures
 	nodes   map[fsm.Node]*knownNode
 	sent    map[uint64]sent // by replica, as raft leader
+	removed uint64          // the last replica that was removed
 	behind  lease.Instant   // when the own clock was last found to be behind; 0: never
 }
 
@@ -39,9 +40,9 @@ type Registry struct {
 // start, so they add up.
 const heardMax = 4096
 
-func newRegistry(self uint64, resolve func(string) (string, bool), recorded func(fsm.Node) (uint64, bool)) *Registry {
+func newRegistry(self uint64, resolve func(string) (string, bool), recorded func(fsm.Node) (uint64, bool), removed func()) *Registry {
 	return &Registry{
-		self: self, resolve: resolve, recorded: recorded, removed: make(chan uint64, 1),
+		self: self, resolve: resolve, recorded: recorded, told: removed,
 		members: make(map[uint64]string), nodes: make(map[fsm.Node]*knownNode), sent: make(map[uint64]sent),
 	}
 }
@@ -63,6 +64,11 @@ func (r *Registry) Add(_, replica uint64, node string) {
 
 // Remove forgets a member that was removed from the group, and its address.
 func (r *Registry) Remove(_, replica uint64) {
+	r.remove(replica)
+	r.told()
+}
+
+func (r *Registry) remove(replica uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.find(cmp.Or(r.members[replica], r.former[replica])); s != nil {
@@ -71,11 +77,7 @@ func (r *Registry) Remove(_, replica uint64) {
 	delete(r.members, replica)
 	delete(r.former, replica)
 	delete(r.sent, replica)
-	select {
-	case <-r.removed: // the later one counts
-	default:
-	}
-	r.removed <- replica // never blocks: mu is held
+	r.removed = replica
 }
 
 // RemoveShard does nothing: this replica was removed, and its table harms no node.
@@ -189,8 +191,12 @@ func (r *Registry) Members() map[uint64]string {
 	return maps.Clone(r.members)
 }
 
-// Removed brings the last replica that was removed.
-func (r *Registry) Removed() <-chan uint64 { return r.removed }
+// Removed is the last replica that was removed.
+func (r *Registry) Removed() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.removed
+}
 
 // presentFor is how long the address in a greeting counts after its process was last heard. A
 // follower hears the raft leader with every heartbeat; a candidate is heard when it asks for votes,

@@ -27,7 +27,7 @@ func TestAnAcknowledgementBeyondWhatWasSentIsRefused(t *testing.T) {
 		{"a heartbeat's answer", &raftpb.Message{Type: raftpb.HeartbeatResp, From: other, Term: term, LogIndex: 13}, false},
 		{"another replica's", &raftpb.Message{Type: raftpb.ReplicateResp, From: other + 1, Term: term, LogIndex: 13}, false},
 	} {
-		r := newRegistry(1, nil, nil)
+		r := newRegistry(1, nil, nil, func() {})
 		r.sending([]raftpb.Message{{Type: raftpb.Replicate, To: other, Term: term - 1, LogIndex: 50}}, 10) // it led before, and lost that
 		r.sending([]raftpb.Message{{Type: raftpb.Replicate, To: other, Term: term, LogIndex: 2}}, 10)
 		r.sending([]raftpb.Message{{Type: raftpb.Replicate, To: other, Term: term, LogIndex: 10, Entries: make([]raftpb.Entry, 2)}}, 11)
