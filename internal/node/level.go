@@ -93,7 +93,10 @@ func (p *pilot) raiseLevel(ctx context.Context, group *consensus.Group, state au
 		return false
 	}
 	out, err := group.Propose(ctx, fsm.Encode(fsm.Level{Level: level}))
-	if err != nil || out.Code != fsm.CodeOK { // it may be carried out yet; Rise decides anew
+	switch {
+	case errors.Is(err, context.Canceled): // the node closes
+		return false
+	case err != nil, out.Code != fsm.CodeOK: // it may be carried out yet; Rise decides anew
 		p.n.log.Warn("raising the feature level failed", "level", level, "outcome", out.Code, "error", err)
 		return false
 	}

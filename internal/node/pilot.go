@@ -179,7 +179,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	err := p.carryOut(ctx, group, plan)
 	p.leader.Carried(plan, outcome(err), group.Members().Change, p.n.clock.Now())
 	switch {
-	case plan.Kind == autopilot.Barrier:
+	case plan.Kind == autopilot.Barrier, errors.Is(err, context.Canceled): // the node closes
 	case err != nil:
 		p.n.log.Warn("changing the membership failed", "change", plan.Kind, "of", p.n.described(plan.Node), "reason", plan.Reason, "error", err)
 	default:

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
 // lines is what a logger has written above Debug.
@@ -48,7 +51,7 @@ func TestASingleNodeLogsOnceThatItIsAloneAndNoTrouble(t *testing.T) {
 		log := &lines{}
 		n := opened(t, &heard{}, Config{Logger: log.logger()})
 		ready(t, n)
-		time.Sleep(time.Hour)
+		time.Sleep(autopilot.LevelPauseDefault - time.Minute) // then the level rises, which is said
 		log.wantQuiet(t)
 		n.Close()
 		time.Sleep(time.Minute) // memberlist's goroutines end
@@ -57,6 +60,25 @@ func TestASingleNodeLogsOnceThatItIsAloneAndNoTrouble(t *testing.T) {
 			t.Errorf("it says %d times that it is alone", said)
 		}
 	})
+}
+
+// The test above closed its node an hour after its start, as the level was to rise: one run of three
+// warned that this failed.
+func TestANodeThatClosesAsTheLevelIsToRiseLogsNoTrouble(t *testing.T) {
+	t.Parallel()
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			log := &lines{}
+			n := opened(t, &heard{}, Config{Logger: log.logger(), Env: simenv.Env{LevelPause: time.Minute}})
+			ready(t, n)
+			time.Sleep(time.Minute)
+			n.Close()
+			time.Sleep(time.Minute) // memberlist's goroutines end
+			if said := log.all.String(); strings.Contains(said, "level=WARN") {
+				t.Errorf("a node that closes says: %s", said)
+			}
+		})
+	}
 }
 
 func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
