@@ -122,9 +122,10 @@ func TestAReplicaThatLostItsPowerAtAnyMomentIsLetInAgain(t *testing.T) {
 				victim := leaderOf(t, group)
 				i, dark := number(group, victim)-1, make(chan struct{})
 				works[i].fuse.blown = func() {
-					works[i].disk.SetIgnoreSyncs(true)
+					// The network goes first: between the two a replica would promise what its disk forgets.
 					network.Isolate(victim.endpoint.Addr())
 					network.Break(victim.endpoint.Addr(), "*")
+					works[i].disk.SetIgnoreSyncs(true)
 					close(dark)
 				}
 				works[i].fuse.left.Store(1 + random.Int64N(60))
