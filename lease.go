@@ -233,7 +233,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !l.grant.Leave(ErrReleased) {
 		return releasedTwice(l.Err())
 	}
-	runtime.SetFinalizer(l, nil) // of handle, which has nothing to say any more and keeps the garbage of two collections
+	runtime.SetFinalizer(l, nil) // see handle: it is for a lease that was not released, and would keep this one
 	ctx, span := l.c.hooks.begin(ctx, l.span(SpanRelease))
 	err := l.c.keeper.release(ctx, l.tenure)
 	span.over(l.Token(), err)

@@ -234,10 +234,10 @@ func (f *codec) node(n protowire.Number, v *Node) { f.id(n, (*[16]byte)(v)) }
 
 // session is always written.
 func (f *codec) session(n protowire.Number, v *SessionID) {
+	if !f.at(n) {
+		return
+	}
 	if !f.writes {
-		if f.number != n {
-			return
-		}
 		*v = SessionID{}
 	}
 	outer := f.open(n)

@@ -161,7 +161,7 @@ func (f *codec) count(n protowire.Number, v *int) {
 
 // nested is a message within this one, which is always written.
 func nested[T any](f *codec, n protowire.Number, v *T, fields func(*T, *codec)) {
-	if !f.writes && f.number != n {
+	if !f.at(n) {
 		return
 	}
 	outer := f.open(n)
@@ -174,7 +174,7 @@ func nested[T any](f *codec, n protowire.Number, v *T, fields func(*T, *codec)) 
 // optional is nested where presence counts.
 func optional[T any](f *codec, n protowire.Number, v **T, fields func(*T, *codec)) {
 	switch {
-	case f.writes && *v == nil, !f.writes && f.number != n:
+	case f.writes && *v == nil, !f.at(n):
 		return
 	case !f.writes:
 		*v = new(T)

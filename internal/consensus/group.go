@@ -28,15 +28,16 @@ type Group struct {
 	leaders *leaders
 	clocks  *clocks
 	opening *opening
+	leave   func()         // unregisters the group from the engine's logger
+	spares  *fdreserve.Set // descriptors for files
+	session *client.Session
+	self    fsm.Process // the author of its commands
+	entries sync.Pool   // of *[]byte: buffers of proposals
+	timers  sync.Pool   // of *time.Timer, stopped
 
 	snapshots, renewal, greetings chore
-	introduced                    atomic.Int64   // when a greeting was last considered: Unix nanoseconds
-	leave                         func()         // unregisters the group from the engine's logger
-	spares                        *fdreserve.Set // descriptors for files
-	session                       *client.Session
-	self                          fsm.Process // the author of its commands
-	entries                       sync.Pool   // of *[]byte: buffers of proposals
-	timers                        sync.Pool   // of *time.Timer, stopped
+
+	introduced time.Time // when Introduce last looked, or the group was made
 
 	together together
 	failover failover

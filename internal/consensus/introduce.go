@@ -16,13 +16,13 @@ import (
 const introduceEvery = 2 * time.Second
 
 // Introduce greets the other members if this replica is a standby and hears no raft leader, at most once in
-// introduceEvery. It never blocks. Call it now and then.
+// introduceEvery. It never blocks. It is for one goroutine, to be called now and then.
 func (g *Group) Introduce() {
 	now := time.Now()
-	if last := g.introduced.Load(); now.Sub(time.Unix(0, last)) < introduceEvery || !g.introduced.CompareAndSwap(last, now.UnixNano()) {
+	if now.Sub(g.introduced) < introduceEvery {
 		return
 	}
-	if !g.Members().Votes(g.cfg.Node) && !g.follows(now) {
+	if g.introduced = now; !g.Members().Votes(g.cfg.Node) && !g.follows(now) {
 		g.greetings.Call()
 	}
 }

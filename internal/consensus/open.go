@@ -85,7 +85,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	g := &Group{
 		cfg: cfg, self: self, gate: gate{closed: make(chan struct{})},
 		failed: make(chan struct{}), broken: make(chan struct{}), closed: make(chan struct{}),
-		writing: tally.NewWaiting(), answers: tally.NewWaiting(),
+		writing: tally.NewWaiting(), answers: tally.NewWaiting(), introduced: time.Now(),
 	}
 	run := func(f func()) bool { return g.carrier.Run(f) }
 	g.snapshots = chore{start: run, do: g.writeSnapshot}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lni/dragonboat/v4/logger"
 	"github.com/lni/dragonboat/v4/statemachine"
 )
 
@@ -39,16 +40,20 @@ func TestLinesOfTheEngineReachTheReplicaThatTheyName(t *testing.T) {
 	}
 }
 
+// oneGroup is the logger of a package of the engine, and the log of the only group.
+func oneGroup(pkg string) (logger.ILogger, *bytes.Buffer) {
+	r, log := newRouter(), new(bytes.Buffer)
+	r.groups[1] = &member{log: slog.New(slog.NewTextHandler(log, nil))}
+	return r.make(pkg), log
+}
+
 // Seen in a benchmark: a node that closed while it wrote a snapshot warned of it.
 func TestASnapshotThatClosingStoppedIsNoWarning(t *testing.T) {
 	t.Parallel()
-	r := newRouter()
-	var log bytes.Buffer
-	r.groups[1] = &member{log: slog.New(slog.NewTextHandler(&log, nil))}
-	l := r.make("rsm")
+	l, log := oneGroup("rsm")
 	l.Errorf("%s snapshotter.Save failed %v", "[00001:00001]", statemachine.ErrSnapshotStopped)
 	if log.Len() > 0 {
-		t.Errorf("logged: %s", &log)
+		t.Errorf("logged: %s", log)
 	}
 	if l.Errorf("%s snapshotter.Save failed %v", "[00001:00001]", io.ErrShortWrite); log.Len() == 0 {
 		t.Error("another failure is not logged")
@@ -57,10 +62,7 @@ func TestASnapshotThatClosingStoppedIsNoWarning(t *testing.T) {
 
 func TestEngineCannotFloodTheLog(t *testing.T) {
 	t.Parallel()
-	r := newRouter()
-	var log bytes.Buffer
-	r.groups[1] = &member{log: slog.New(slog.NewTextHandler(&log, nil))}
-	l := r.make("raft")
+	l, log := oneGroup("raft")
 	began := time.Now()
 	for range 1000 {
 		l.Errorf("broke")
