@@ -69,8 +69,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	})
 	stop := context.AfterFunc(ctx, func() { c.end(link.Refuse{Code: link.RefuseLater, Text: "the replica ends"}) })
 	err := c.run(ctx)
+	stop() // before cancel: that would say that the replica ends
 	cancel()
-	stop()
 	s.leave(c)
 	c.end(err)
 	c.all.Wait()
