@@ -114,15 +114,18 @@ func AppendFrame(b []byte, kind Kind, call uint64, body []byte) []byte {
 	return append(b, body...)
 }
 
-// Writer gathers frames, and writes what has gathered at once.
+// Writer gathers frames, and writes what has gathered at once. One goroutine writes at a time, and goes
+// on until no frame waits: that of Run, or that of a SendNow.
 type Writer struct {
 	to   net.Conn
 	wake chan struct{}
 
-	mu     sync.Mutex
-	frames []byte
-	spare  []byte
-	err    error
+	mu      sync.Mutex
+	frames  []byte
+	spare   []byte
+	writing bool
+	failed  error // of a write
+	err     error // what has ended the writer
 }
 
 // NewWriter returns a writer. Its Run writes.
@@ -133,6 +136,28 @@ func NewWriter(to net.Conn) *Writer { return &Writer{to: to, wake: make(chan str
 func (w *Writer) Send(kind Kind, call uint64, body []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	err := w.add(kind, call, body)
+	if err == nil {
+		w.signal()
+	}
+	return err
+}
+
+// SendNow is Send that writes the frame, and waits for the connection, unless another goroutine is
+// writing: that one writes it, too. Run returns the error of the connection.
+func (w *Writer) SendNow(kind Kind, call uint64, body []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.add(kind, call, body); err != nil {
+		return err
+	}
+	if w.write() != nil {
+		w.signal()
+	}
+	return nil
+}
+
+func (w *Writer) add(kind Kind, call uint64, body []byte) error {
 	switch {
 	case w.err != nil:
 		return w.err
@@ -140,11 +165,18 @@ func (w *Writer) Send(kind Kind, call uint64, body []byte) error {
 		return ErrSlow
 	}
 	w.frames = AppendFrame(w.frames, kind, call, body)
+	return nil
+}
+
+// signal wakes Run.
+func (w *Writer) signal() {
+	if w.err != nil { // End has woken it
+		return
+	}
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // Full reports whether so much waits that more news would only make the other side later.
@@ -177,19 +209,28 @@ func (w *Writer) Run() error {
 
 func (w *Writer) flush() error {
 	w.mu.Lock()
-	b := w.frames
-	if len(b) == 0 { // the two buffers stay two: what is being written must not be what Send appends to
-		w.mu.Unlock()
+	defer w.mu.Unlock()
+	return w.write()
+}
+
+// write writes until no frame waits, unless another goroutine does. The caller holds mu, which is free
+// meanwhile.
+func (w *Writer) write() error {
+	if w.writing {
 		return nil
 	}
-	w.frames, w.spare = w.spare[:0], nil
-	w.mu.Unlock()
-	_, err := w.to.Write(b)
-	if cap(b) > bodyKept {
-		b = nil
+	w.writing = true
+	for len(w.frames) > 0 && w.failed == nil {
+		b := w.frames
+		w.frames, w.spare = w.spare[:0], nil // what is being written must not be what add appends to
+		w.mu.Unlock()
+		_, err := w.to.Write(b)
+		if cap(b) > bodyKept {
+			b = nil
+		}
+		w.mu.Lock()
+		w.spare, w.failed = b, err
 	}
-	w.mu.Lock()
-	w.spare = b
-	w.mu.Unlock()
-	return err
+	w.writing = false
+	return w.failed
 }

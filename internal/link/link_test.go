@@ -213,6 +213,67 @@ func TestAFlushOfNothingLeavesTwoBuffers(t *testing.T) {
 	}
 	send(KindPong)
 	frames = NewReader(io.MultiReader(bytes.NewReader(first[:]), far), RequestMax)
-	read(done, KindPing)
-	read(flush(), KindPong)
+	if f, err := frames.Next(); err != nil || f.Kind != KindPing {
+		t.Fatalf("kind %d in the place of the first: %v", f.Kind, err)
+	}
+	read(done, KindPong)
+}
+
+// A frame that no goroutine writes would be a call without an answer.
+func TestFramesOfManyGoroutinesAllArriveInTheOrderOfEach(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	w := NewWriter(near)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run() }()
+	const senders, each = 8, 500
+	for i := range senders {
+		send := w.SendNow
+		if i%2 == 0 {
+			send = w.Send
+		}
+		go func() {
+			for n := range each {
+				if err := send(KindReply, uint64(i), []byte{byte(n >> 8), byte(n)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	frames, next := NewReader(far, ReplyMax), [senders]int{}
+	for range senders * each {
+		f, err := frames.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int(f.Body[0])<<8 | int(f.Body[1]); n != next[f.Call] {
+			t.Fatalf("frame %d of %d in the place of %d", n, f.Call, next[f.Call])
+		}
+		next[f.Call]++
+	}
+	if w.End(io.EOF); <-ended != nil {
+		t.Error("the writer failed")
+	}
+}
+
+// Run's caller ends the connection. It must hear of a failure that another goroutine met, also after End.
+func TestAWriteThatFailsInSendNowEndsRun(t *testing.T) {
+	t.Parallel()
+	for _, over := range []bool{false, true} {
+		near, far := net.Pipe()
+		far.Close()
+		w := NewWriter(near)
+		if err := w.SendNow(KindReply, 1, nil); err != nil {
+			t.Error(err)
+		}
+		if over {
+			w.End(io.EOF)
+		}
+		if err := w.Run(); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%v", err)
+		}
+		near.Close()
+	}
 }

@@ -104,8 +104,12 @@ func (c *client) run(ctx context.Context) error {
 	if err := c.open(ctx, frames); err != nil {
 		return err
 	}
+	var renewed time.Time
 	for {
-		_ = c.conn.SetReadDeadline(time.Now().Add(idleTime))
+		if now := time.Now(); now.Sub(renewed) > idleTime/10 { // a deadline for each frame is 1 % of a call
+			renewed = now
+			_ = c.conn.SetReadDeadline(now.Add(idleTime))
+		}
 		if ctx.Err() != nil { // only after that: end sets the deadline after the end of ctx
 			return ctx.Err()
 		}
@@ -275,10 +279,7 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 		c.under.Add(-1)
 		return c.out.Send(link.KindReply, f.Call, link.Reply{Code: link.ReplyOverload}.Append(nil))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	if m.Millis > 0 {
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(min(m.Millis, 1<<40))*time.Millisecond)
-	}
+	ctx, cancel := callContext(ctx, m.Millis)
 	of := &call{cancel: cancel, next: make(chan struct{}, 1), stream: f.Kind == link.KindList || f.Kind == link.KindBackup}
 	c.mu.Lock()
 	_, twice := c.calls[f.Call]
@@ -289,7 +290,9 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 		return fmt.Errorf("%w: a second call of number %d", link.ErrMalformed, f.Call)
 	}
 	number := f.Call
-	c.all.Go(func() {
+	c.all.Add(1)
+	c.s.workers.do(func() {
+		defer c.all.Done()
 		defer c.under.Add(-1)
 		defer cancel()
 		reply := do(ctx, number, of)
@@ -301,13 +304,21 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 	return nil
 }
 
+// callContext ends when the caller gives up.
+func callContext(ctx context.Context, millis uint64) (context.Context, context.CancelFunc) {
+	if millis == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(min(millis, 1<<40))*time.Millisecond)
+}
+
 // reply sends the answer to a call. A client that does not read is cut off.
 func (c *client) reply(number uint64, r link.Reply) {
 	body := r.Append(nil)
 	if len(body) > link.ReplyMax-64 {
 		body = link.Reply{Code: link.ReplyFailed, Text: "the answer is too long"}.Append(nil)
 	}
-	if err := c.out.Send(link.KindReply, number, body); errors.Is(err, link.ErrSlow) {
+	if err := c.out.SendNow(link.KindReply, number, body); errors.Is(err, link.ErrSlow) {
 		c.end(link.ErrSlow)
 	}
 }

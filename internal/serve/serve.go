@@ -40,7 +40,8 @@ type Config struct {
 
 // Server serves clients. Applied and Skipped are called in the order of the log.
 type Server struct {
-	cfg Config
+	cfg     Config
+	workers workers
 
 	mu      sync.Mutex // of clients and of what each was told; held while news are queued
 	clients map[fsm.Process]*client
@@ -50,14 +51,15 @@ type Server struct {
 
 // New returns a server without clients.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, clients: make(map[fsm.Process]*client), watches: newWatches()}
+	return &Server{cfg: cfg, workers: newWorkers(), clients: make(map[fsm.Process]*client), watches: newWatches()}
 }
 
 // Run accepts clients until ctx ends or the listener fails, and returns when none is left. It closes
-// the listener.
+// the listener. It is called once.
 func (s *Server) Run(ctx context.Context, listener net.Listener) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
+	defer s.workers.end()
 	defer all.Wait()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
