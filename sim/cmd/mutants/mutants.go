@@ -54,6 +54,7 @@ func sessions() []mutant {
 		{"a recovered group goes on with the tokens of its source", "Machine.Recover", `max(m.counter, r.Counter)`, `m.counter`, "model own"},
 		{"an expiry by an older renewal counts", "Expire.apply", `if c.Renewed != s.renewed {`, `if c.Renewed > s.renewed {`, "model own"},
 		{"a session that ended opens again", "Machine.open", "\tcase m.used(n, id.Number):\n", "\tcase m.used(n, id.Number) && m.sessions.Len() > 1<<20:\n", "model own"},
+		{"a quota ends the session of a call", "Code.Left", "CodeValuesFull,\n\t\tCodeOverQuota:\n\t\treturn true, RequestFinished", "CodeValuesFull:\n\t\treturn true, RequestFinished\n\tcase CodeOverQuota:\n\t\treturn false, RequestSessionLost", "model own"},
 		{"a late keepalive renews", "Keep.apply", `case c.Seq > s.seq:`, `case c.Seq > 0:`, "model own"},
 		{"a session said to be lost opens later", "Keep.apply", "\t\t\tm.retire(id) // the client", "\t\t\t// the client", "model own"},
 		{"a lock is served before all of a step has gone", "Machine.dropClaim", "\t\tm.remove(c, how)\n\t\tm.names = append(m.names, c.name)\n", "\t\tm.remove(c, how)\n\tif l := m.lock(c.name); l != nil {\n\t\tm.settle(l)\n\t}\n", "model own"},

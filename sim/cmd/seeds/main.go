@@ -128,8 +128,8 @@ func report(s *model.Stats, took time.Duration) {
 		s.Writes, s.LostWrites, s.Refused)
 	fmt.Printf("%d sets, %d rests over, %d Once keys begun, %d of them finished, %d forgotten; %d leaders elected, %d campaigns after a loss, %d values written, %d looks\n",
 		s.Sets, s.Rests, s.Begun, s.Finished, s.Forgotten, s.Elections, s.Campaigns, s.Written, s.Looks)
-	fmt.Printf("%d disks opened elsewhere while their processes lived, %d of them with a valid lease; %d sessions ended by a proof, %d by an operator's word on their node\n",
-		s.Moved, s.Outlived, s.Proven, s.Revoked)
+	fmt.Printf("%d disks opened elsewhere while their processes lived, %d of them with a valid lease; %d sessions ended by a proof, %d by an operator's word on their node; %d refusals of a quota\n",
+		s.Moved, s.Outlived, s.Proven, s.Revoked, s.OverQuota)
 	fmt.Printf("%d states recovered while others lived\n", s.Recovered)
 	fmt.Printf("%d silent voters removed, %d standbys promoted, %d nodes let go, %d changes void, %d nodes back in another life, %d dead for good, %d of them replaced, %d times gossip and Raft cut apart\n",
 		s.Removed, s.Promoted, s.LetGo, s.Void, s.Returned, s.Died, s.Replaced, s.Parted)

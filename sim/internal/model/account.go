@@ -139,6 +139,9 @@ func (a *account) command(m *fsm.Machine, cmd fsm.Command, out fsm.Outcome, even
 	if a.w.trace != nil {
 		a.w.tell("%4d %s: %s%s", a.number, describe(cmd), describeOutcome(out), describeEvents(events))
 	}
+	if out.Over != nil {
+		a.w.stats.OverQuota++
+	}
 	for i := range events {
 		a.event(&events[i])
 	}

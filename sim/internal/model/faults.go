@@ -37,13 +37,13 @@ const (
 	Depart                    // it leaves for good; if it is not let go in time, it comes back
 	Hush                      // its gossip is cut, and Raft not
 	Isolate                   // Raft is cut, and its gossip not; so is a node whose disk hangs, as the engine sends nothing before it is written
-	faultsEnd
+	Bound                     // an operator sets a quota through it; of Plan.bounds
 )
 
 // String is the kind in lower case.
 func (k FaultKind) String() string {
 	names := [...]string{"crash", "outage", "leave", "pause", "doze", "cut", "mute", "deaf", "part", "slow", "lag",
-		"rate", "jump", "campaign", "force", "removal", "revoke", "move", "die", "depart", "hush", "isolate"}
+		"rate", "jump", "campaign", "force", "removal", "revoke", "move", "die", "depart", "hush", "isolate", "bound"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -57,13 +57,14 @@ type Fault struct {
 	Node, Other int
 	Delay       time.Duration // of Slow, Lag, Doze and Jump
 	Rate        float64
-	Stopped     bool `json:",omitempty"` // of Move: the former process stands still, instead of being cut off
-	Copied      bool `json:",omitempty"` // of Move: on the same machine, in another directory
+	Stopped     bool   `json:",omitempty"` // of Move: the former process stands still, instead of being cut off
+	Copied      bool   `json:",omitempty"` // of Move: on the same machine, in another directory
+	Quota       *quota `json:",omitempty"` // of Bound
 }
 
 func (p *Plan) faults(r *rand.Rand) (list []Fault) {
 	var kinds []FaultKind
-	for k := range faultsEnd {
+	for k := range Bound {
 		if (k == Jump && !p.Wild) || ((k == Force || k == Revoke) && !p.Operators) || k >= Die && !p.Planned {
 			continue
 		}
@@ -119,6 +120,10 @@ func (w *world) schedule() {
 		w.ail(n, 0)
 	}
 	for _, f := range w.plan.Faults {
+		inject := w.inject
+		if f.Kind == Bound { // no node is ill by it
+			inject = w.bound
+		}
 		w.after(nil, f.At, func() {
 			if w.healed {
 				return
@@ -127,10 +132,10 @@ func (w *world) schedule() {
 			if w.trace != nil {
 				w.tell("FAULT %v node %d for %v", f.Kind, f.Node, f.For.Round(time.Millisecond))
 			}
-			w.inject(f, 1)
+			inject(f, 1)
 			w.after(nil, f.For, func() {
 				if !w.healed {
-					w.inject(f, -1)
+					inject(f, -1)
 				}
 			})
 		})

@@ -65,6 +65,9 @@ func (w *world) heal() {
 	w.unserved = len(living)
 	for _, n := range living {
 		w.serve(n, from)
+		if slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == Bound }) {
+			w.unbind(n)
+		}
 	}
 	w.after(nil, 2*w.resumeMax()+40*(w.plan.longest()+w.plan.longestRest())+10*w.keptMax(w.plan.longestKeep()), func() {
 		w.broken("what was begun comes to an end", "%d callers and %d nodes wait for something still", w.callers, w.unserved)

@@ -11,6 +11,7 @@
 //	raft.go, entries.go  the model of Raft, with a membership that changes by one replica at a time
 //	pilot.go     carries out what the planner of the membership says, as internal/node does
 //	life.go      removal, the next life as a replica, disks that are opened elsewhere, operators
+//	bound.go     operators who set quotas
 //	recover.go   operators who recover the group too early
 //	reshape.go   the membership, deaths, leaves, and its invariants
 //	replica.go   applying the log, snapshots, restarts
@@ -89,6 +90,7 @@ type Stats struct {
 	Sets       uint64 // grants of several names at once
 	Moved      uint64 // disks that were opened elsewhere while their processes lived on
 	Outlived   uint64 // of those, with a valid lease
+	OverQuota  uint64 // calls and writes of values that a quota refused
 	Revoked    uint64 // sessions that an operator ended with all that their node held
 	Proven     uint64 // sessions ended as the next process proved that theirs was dead
 	Rests      uint64 // places that stayed taken and are free again
@@ -139,6 +141,7 @@ func (s *Stats) Shortfall() string {
 		{"commands that travelled together", s.Together, 5 * s.Runs},
 		{"disks opened elsewhere", s.Moved, s.Runs / 4}, {"leases of processes whose disk was opened elsewhere", s.Outlived, 1 + s.Runs/20},
 		{"sessions of processes that are proved dead", s.Proven, s.Runs / 4}, {"sessions that an operator revoked", s.Revoked, 1 + s.Runs/20},
+		{"refusals of a quota", s.OverQuota, s.Runs},
 		{"silent voters removed", s.Removed, 1 + s.Runs/20}, {"standbys promoted", s.Promoted, 1 + s.Runs/20}, {"nodes let go", s.LetGo, 1 + s.Runs/40},
 		{"standbys too many removed", s.Excess, 1 + s.Runs/40},
 		{"nodes back in another life", s.Returned, 1 + s.Runs/40}, {"dead nodes replaced", s.Replaced, 1 + s.Runs/40},

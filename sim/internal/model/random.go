@@ -64,6 +64,9 @@ func Random(seed uint64) Plan {
 	if p.Planned && p.Nodes > 4 && seed%3 == 0 { // by no draw: the plans of the other seeds are as they were
 		p.Voters, p.Standbys = 3, 1
 	}
+	if seed%4 == 1 { // nor by any draw of theirs
+		p.Faults = append(p.Faults, p.bounds(rand.New(rand.NewPCG(seed, 0x71756f74)))...)
+	}
 	return p
 }
 

@@ -103,6 +103,9 @@ func (w *world) regrants(m *fsm.Machine, counter uint64) {
 	}
 	apply(fsm.Serve{})
 	apply(fsm.Hello{Node: p.Node, Incarnation: 1})
+	for q, n := someQuota(m); n > 0; q, n = someQuota(m) { // they are kept; an operator removes them
+		apply(fsm.SetQuota{Quota: q, Seen: m.Commands(), Reason: "operator"})
+	}
 	rests := slices.Collect(m.Rests())
 	for i, name := range w.names {
 		key, once := fsm.OnceKey(name)
