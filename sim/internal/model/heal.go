@@ -61,11 +61,11 @@ func (w *world) heal() {
 	w.oust()
 	w.health()
 	from := w.now
-	living := w.living()
+	living, bounded := w.living(), slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == Bound })
 	w.unserved = len(living)
 	for _, n := range living {
 		w.serve(n, from)
-		if slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == Bound }) {
+		if bounded {
 			w.unbind(n)
 		}
 	}
