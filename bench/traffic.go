@@ -102,26 +102,13 @@ func (e metered) Dial(ctx context.Context, addr string, kind transport.Kind) (ne
 	return counted{c, e.m}, nil
 }
 
-func (e metered) Listener(kind transport.Kind) net.Listener {
-	return accepting{e.Endpoint.Listener(kind), e.m}
+func (e metered) Handle(kind transport.Kind, handle func(net.Conn)) (stop func()) {
+	return e.Endpoint.Handle(kind, func(c net.Conn) { handle(counted{c, e.m}) })
 }
 
 func (e metered) WritePacket(b []byte, addr string) error {
 	e.m.sent.Add(int64(len(b)))
 	return e.Endpoint.WritePacket(b, addr)
-}
-
-type accepting struct {
-	net.Listener
-	m *meter
-}
-
-func (l accepting) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return counted{c, l.m}, nil
 }
 
 type counted struct {

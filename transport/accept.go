@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 )
 
 // acceptAll accepts connections until the endpoint closes.
-func (e *endpoint) acceptAll() {
+func (e *endpoint) acceptAll(w listening) {
 	e.repeat(func() error {
-		raw, err := e.wire.Accept()
+		raw, err := w.Accept()
 		if err != nil {
 			return err
 		}
@@ -23,23 +24,26 @@ func (e *endpoint) acceptAll() {
 		if evicted := e.handshaking.enter(c); evicted != nil {
 			evicted.abandon()
 		}
-		e.tasks.Go(func() { e.receive(c) })
+		e.tasks.Add(1)
+		go e.receive(c)
 		return nil
 	}, func(err error) {
 		e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err)
 	})
 }
 
-// readPackets moves packets from the wire to the reader of Packets, and drops them while it is slow.
-func (e *endpoint) readPackets() {
+// readPackets gives packets to the one that receives them, and drops them while there is none.
+func (e *endpoint) readPackets(w listening) {
 	e.repeat(func() error {
-		p, err := e.wire.ReadPacket()
+		p, err := w.ReadPacket()
 		if err != nil {
 			return err
 		}
-		select {
-		case e.packets <- p:
-		default:
+		e.mu.Lock()
+		h := e.receiver.begin()
+		e.mu.Unlock()
+		if h != nil {
+			h.call(p)
 		}
 		return nil
 	}, func(err error) {
@@ -70,12 +74,23 @@ func (e *endpoint) repeat(step func() error, report func(error)) {
 	}
 }
 
-// receive gives an accepted connection its kind, or ends it.
+// receive gives an accepted connection to the handler of its kind, or ends it. Close waits for what
+// comes before the handler: the part of the node that handles knows when its handler may be waited for.
 func (e *endpoint) receive(c *conn) {
+	h := e.admit(c)
+	e.tasks.Done()
+	if h != nil {
+		h.call(c)
+	}
+}
+
+// admit learns the kind of an accepted connection and returns its handler. If there is none, admit ends
+// the connection and returns nil.
+func (e *endpoint) admit(c *conn) (h *handler[net.Conn]) {
 	kind, err := e.greet(c)
 	switch {
 	case err == nil:
-		e.awaitListener(kind)
+		e.awaitHandler(kind)
 	case errors.Is(err, errStrayHTTP):
 		redirect(c)
 	}
@@ -84,13 +99,21 @@ func (e *endpoint) receive(c *conn) {
 	case e.ctx.Err() != nil: // Close ends the connection
 	case !stayed:
 		err = errors.New("holdfast: too many connections without a preface")
-	case err == nil && !e.deliver(c, kind):
-		err = fmt.Errorf("%w: %v", errNobody, kind)
+	case err == nil:
+		e.mu.Lock()
+		h = e.handlers[kind].begin()
+		e.mu.Unlock()
+		if h == nil {
+			err = fmt.Errorf("%w: %v", errNobody, kind)
+		} else {
+			e.limit(c, kind)
+		}
 	}
 	if err != nil {
 		c.abandon()
 		e.reportRefusal(c, err)
 	}
+	return h
 }
 
 // errNobody: that part of the node has not started yet, or has stopped.
@@ -138,20 +161,20 @@ func (e *endpoint) greet(c *conn) (Kind, error) {
 	return kind, c.raw.SetDeadline(time.Time{})
 }
 
-// awaitListener waits for a listener of the kind, for listenerWait at most. A peer may dial a part of
+// awaitHandler waits for a handler of the kind, for handlerWait at most. A peer may dial a part of
 // the node that is just starting; a refusal would make the peer pause before it dials again.
-func (e *endpoint) awaitListener(kind Kind) {
-	timer := time.NewTimer(listenerWait)
+func (e *endpoint) awaitHandler(kind Kind) {
+	timer := time.NewTimer(handlerWait)
 	defer timer.Stop()
 	for {
 		e.mu.Lock()
-		listens, opened := e.listeners[kind] != nil, e.opened
+		handled, handles := e.handlers[kind] != nil, e.handles
 		e.mu.Unlock()
-		if listens {
+		if handled {
 			return
 		}
 		select {
-		case <-opened:
+		case <-handles:
 		case <-timer.C:
 			return
 		case <-e.ctx.Done():
@@ -160,26 +183,14 @@ func (e *endpoint) awaitListener(kind Kind) {
 	}
 }
 
-// deliver gives the connection to the listener of its kind. It may close a silent one in its place.
-func (e *endpoint) deliver(c *conn, kind Kind) bool {
-	e.mu.Lock()
-	l := e.listeners[kind]
-	e.mu.Unlock()
-	if l == nil {
-		return false
-	}
+// limit counts the connection among those of its kind. It may end a silent one in its place.
+func (e *endpoint) limit(c *conn, kind Kind) {
 	limit := e.limits[kind]
 	c.limit.Store(limit) // before it enters: its Close must make it leave from then on
 	if evicted := limit.enter(c); evicted != nil {
 		evicted.abandon()
 		e.reportRefusal(evicted, fmt.Errorf("holdfast: too many %v connections, this one was silent the longest", kind))
 	}
-	evicted := l.offer(c)
-	if evicted != nil && evicted != c {
-		evicted.abandon()
-		e.reportRefusal(evicted, fmt.Errorf("holdfast: too many %v connections wait to be accepted", kind))
-	}
-	return evicted != c
 }
 
 // redirect answers a stray HTTP request. It reads the rest of the request, within limits, because

@@ -74,21 +74,16 @@ func TestClosedEndpointAnswersErrClosedToEverything(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
-		before := a.Listener(KindRaft)
+		stopBefore := echo(a, KindRaft)
 		a.Close()
+		stopBefore()
+		echo(a, KindRaft)()
 		_, dialErr := a.Dial(t.Context(), b.Addr(), KindRaft)
-		_, beforeErr := before.Accept()
-		_, afterErr := a.Listener(KindRaft).Accept()
 		writeErr := a.WritePacket([]byte("x"), b.Addr())
-		for name, err := range map[string]error{
-			"Dial": dialErr, "Accept": beforeErr, "Accept of a new listener": afterErr, "WritePacket": writeErr,
-		} {
+		for name, err := range map[string]error{"Dial": dialErr, "WritePacket": writeErr} {
 			if !errors.Is(err, ErrClosed) || !errors.Is(err, net.ErrClosed) {
 				t.Errorf("%s: %v", name, err)
 			}
-		}
-		if _, open := <-a.Packets(); open {
-			t.Error("Packets is open")
 		}
 		if _, err := b.Dial(t.Context(), a.Addr(), KindRaft); err == nil {
 			t.Error("a closed endpoint can be dialed")
@@ -157,43 +152,58 @@ func TestCloseEndsADialUnderWay(t *testing.T) {
 	})
 }
 
-func TestClosedListenerEndsConnectionsThatWaitForIt(t *testing.T) {
+func TestAHandlerThatIsStoppedIsWaitedForAndTakesNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		network := NewMemory(1)
 		a, b := listen(t, network, Options{}), listen(t, network, Options{})
-		l := b.Listener(KindRaft)
-		c, err := a.Dial(t.Context(), b.Addr(), KindRaft)
+		calls := 0
+		stop := b.Handle(KindRaft, func(c net.Conn) {
+			defer c.Close()
+			calls++
+			time.Sleep(time.Hour) // virtual
+		})
+		if _, err := a.Dial(t.Context(), b.Addr(), KindRaft); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != time.Hour || calls != 1 {
+			t.Errorf("stop took %v, after %d calls", took, calls)
+		}
+		late, err := a.Dial(t.Context(), b.Addr(), KindRaft)
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // the connection is in the queue
-		l.Close()
-		c.SetReadDeadline(time.Now().Add(time.Second))
-		if _, err := c.Read(make([]byte, 1)); isTimeout(err) {
-			t.Error("it is left waiting for ever")
+		wantRefused(t, late)
+		if calls != 1 {
+			t.Errorf("%d calls, the last after stop", calls)
 		}
 	})
 }
 
-func TestListenerOfOneKindClosesAlone(t *testing.T) {
+// A part of a node may begin anew before the former one has ended: what ends late takes nothing from it.
+func TestALateStopLeavesTheNextHandlerAlone(t *testing.T) {
+	t.Parallel()
+	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		_, stop := arrivals(b, KindRaft)
+		echo(b, KindRaft)
+		stop()
+		wantEcho(t, a, b, KindRaft)
+	})
+}
+
+func TestTheHandlerOfOneKindStopsAlone(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
 		echo(b, KindGossip)
 		_, accepted := connect(t, a, b, KindRaft)
-		l := b.Listener(KindRaft)
-		if b.Listener(KindRaft) != l {
-			t.Error("two listeners for one kind")
-		}
-		waiting, err := a.Dial(t.Context(), b.Addr(), KindRaft)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(l.Close(), l.Close()); err != nil {
-			t.Fatal(err)
-		}
-		wantRefused(t, waiting)
+		_, stop := arrivals(b, KindRaft)
+		stop()
+		stop()
 		late, err := a.Dial(t.Context(), b.Addr(), KindRaft)
 		if err == nil {
 			wantRefused(t, late)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
@@ -20,31 +19,16 @@ func (dialNetwork) Listen(_ context.Context, _ string, opts Options) (Endpoint, 
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	d := &dialing{spares: fdreserve.NewSet(1, fdreserve.Null), closed: make(chan struct{})}
-	return newEndpoint(d, opts.withDefaults()), nil
+	return newEndpoint(&dialing{spares: fdreserve.NewSet(1, fdreserve.Null)}, opts.withDefaults()), nil
 }
 
 // dialing is a wire that only dials.
 type dialing struct {
 	spares *fdreserve.Set
-	closed chan struct{}
-	once   sync.Once
 }
 
 // Addr is "": nobody reaches it.
 func (d *dialing) Addr() string { return "" }
-
-// Accept waits for Close.
-func (d *dialing) Accept() (net.Conn, error) {
-	<-d.closed
-	return nil, net.ErrClosed
-}
-
-// ReadPacket waits for Close.
-func (d *dialing) ReadPacket() (Packet, error) {
-	<-d.closed
-	return Packet{}, net.ErrClosed
-}
 
 // Dial opens a TCP connection.
 func (d *dialing) Dial(ctx context.Context, addr string, _ Kind) (net.Conn, error) {
@@ -55,11 +39,8 @@ func (d *dialing) Dial(ctx context.Context, addr string, _ Kind) (net.Conn, erro
 // WritePacket fails.
 func (d *dialing) WritePacket(context.Context, []byte, string) error { return errors.ErrUnsupported }
 
-// Close ends Accept and ReadPacket.
+// Close gives the spare descriptor back.
 func (d *dialing) Close() error {
-	d.once.Do(func() {
-		close(d.closed)
-		d.spares.Close()
-	})
+	d.spares.Close()
 	return nil
 }

@@ -16,22 +16,25 @@ import (
 
 const (
 	dialLimit      = 10 * time.Second
-	packetsBuffer  = 512 // packets that wait for the reader of Packets
 	retryDelayMin  = 5 * time.Millisecond
 	retryDelayMax  = time.Second
-	listenerWait   = time.Second      // an accepted connection waits so long for a listener of its kind
+	handlerWait    = time.Second      // an accepted connection waits so long for the handler of its kind
 	refusalsPeriod = 10 * time.Second // of at most one warning about refused connections
 )
 
-// wire is the network below an endpoint: real sockets, or the memory network. Close ends Accept and
-// ReadPacket, which block until then, but no connection.
+// wire is the network below an endpoint: real sockets, or the memory network. Close ends no connection.
 type wire interface {
 	Addr() string
-	Accept() (net.Conn, error)
-	ReadPacket() (Packet, error)
 	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
 	WritePacket(ctx context.Context, b []byte, addr string) error
 	Close() error
+}
+
+// listening is a wire that others reach. Accept and ReadPacket block until Close.
+type listening interface {
+	wire
+	Accept() (net.Conn, error)
+	ReadPacket() (Packet, error)
 }
 
 // endpoint is the part above the wire, the same for both networks.
@@ -43,9 +46,8 @@ type endpoint struct {
 	handshaking *connLimit          // connections without a complete preface
 	limits      map[Kind]*connLimit // the others
 	events      atomic.Int64        // connections accepted, and reads of bytes
-	packets     chan Packet
-	refused     sparse.Lines // about refused connections
-	misnamed    sparse.Lines // about dialed nodes whose certificate names another host
+	refused     sparse.Lines        // about refused connections
+	misnamed    sparse.Lines        // about dialed nodes whose certificate names another host
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -53,14 +55,15 @@ type endpoint struct {
 	once   sync.Once
 	err    error // of Close
 
-	mu        sync.Mutex
-	closed    bool
-	conns     map[*conn]struct{}
-	listeners map[Kind]*listener
-	opened    chan struct{} // closed, and replaced, when a listener opens
+	mu       sync.Mutex
+	closed   bool
+	conns    map[*conn]struct{}
+	handlers map[Kind]*handler[net.Conn]
+	receiver *handler[Packet] // nil: packets are dropped
+	handles  chan struct{}    // closed, and replaced, when a kind has another handler
 }
 
-// newEndpoint returns an endpoint that owns the wire.
+// newEndpoint returns an endpoint that owns the wire. Others reach it if the wire is listening.
 func newEndpoint(w wire, opts Options) *endpoint {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &endpoint{
@@ -69,14 +72,13 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		log:         opts.Logger,
 		handshaking: newConnLimit(opts.StrangersMax, opts.StrangersMax, func(c *conn) int64 { return c.came }),
 		limits:      make(map[Kind]*connLimit),
-		packets:     make(chan Packet, packetsBuffer),
 		refused:     sparse.Lines{Most: 1, Period: refusalsPeriod},
 		misnamed:    sparse.Lines{Most: 1, Period: refusalsPeriod},
 		ctx:         ctx,
 		cancel:      cancel,
 		conns:       make(map[*conn]struct{}),
-		listeners:   make(map[Kind]*listener),
-		opened:      make(chan struct{}),
+		handlers:    make(map[Kind]*handler[net.Conn]),
+		handles:     make(chan struct{}),
 	}
 	for kind := KindRaft; kind.valid(); kind++ {
 		e.limits[kind] = newConnLimit(opts.ConnsMax, opts.HostMax, func(c *conn) int64 { return c.heard.Load() })
@@ -84,16 +86,15 @@ func newEndpoint(w wire, opts Options) *endpoint {
 	if opts.TLS != nil {
 		e.server = serverTLS(opts.TLS)
 	}
-	e.tasks.Go(e.acceptAll)
-	e.tasks.Go(e.readPackets)
+	if w, ok := w.(listening); ok {
+		e.tasks.Go(func() { e.acceptAll(w) })
+		e.tasks.Go(func() { e.readPackets(w) })
+	}
 	return e
 }
 
 // Addr is the bound address.
 func (e *endpoint) Addr() string { return e.wire.Addr() }
-
-// Packets yields the packets sent to this endpoint.
-func (e *endpoint) Packets() <-chan Packet { return e.packets }
 
 // WritePacket sends one packet, best effort.
 func (e *endpoint) WritePacket(b []byte, addr string) error {
@@ -107,24 +108,6 @@ func (e *endpoint) WritePacket(b []byte, addr string) error {
 		return e.explain(fmt.Errorf("holdfast: sending a packet to %s: %w", addr, err))
 	}
 	return nil
-}
-
-// Listener yields the connections of the kind.
-func (e *endpoint) Listener(kind Kind) net.Listener {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if l := e.listeners[kind]; l != nil && !l.isClosed() {
-		return l
-	}
-	l := newListener(kind, e.Addr(), e.opts.Backlog)
-	if e.closed || !kind.valid() {
-		l.Close()
-		return l
-	}
-	e.listeners[kind] = l
-	close(e.opened)
-	e.opened = make(chan struct{})
-	return l
 }
 
 // Dial connects, does TLS and sends the preface.
@@ -201,7 +184,7 @@ func (e *endpoint) disown(c *conn) {
 	}
 }
 
-// Close first bars new connections and listeners, then ends those that exist.
+// Close first bars new connections and handlers, then ends the connections that exist.
 func (e *endpoint) Close() error {
 	e.once.Do(func() {
 		e.mu.Lock()
@@ -210,17 +193,13 @@ func (e *endpoint) Close() error {
 			c.raw.Close()
 		}
 		clear(e.conns)
-		listeners := e.listeners
-		e.listeners = nil
+		clear(e.handlers)
+		e.receiver = nil
 		e.mu.Unlock()
 
 		e.cancel() // dials under way, pauses
 		e.err = e.wire.Close()
-		for _, l := range listeners {
-			l.Close()
-		}
 		e.tasks.Wait()
-		close(e.packets)
 	})
 	return e.err
 }

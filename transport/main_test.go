@@ -66,33 +66,31 @@ func listenAt(t *testing.T, network Network, bind string, opts Options) Endpoint
 // connect returns both ends of a connection from a to b.
 func connect(t *testing.T, a, b Endpoint, kind Kind) (dialed, accepted net.Conn) {
 	t.Helper()
-	l := b.Listener(kind)
+	conns, _ := arrivals(b, kind)
 	dialed, err := a.Dial(t.Context(), b.Addr(), kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted, err = l.Accept()
-	if err != nil {
-		t.Fatal(err)
+	select {
+	case accepted = <-conns:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
 	}
 	return dialed, accepted
 }
 
+// arrivals yields the connections that come for the kind until stop.
+func arrivals(e Endpoint, kind Kind) (conns <-chan net.Conn, stop func()) {
+	came := make(chan net.Conn, 128)
+	return came, e.Handle(kind, func(c net.Conn) { came <- c })
+}
+
 // echo answers everything that comes for the kind until the endpoint closes.
-func echo(e Endpoint, kind Kind) {
-	l := e.Listener(kind)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				io.Copy(c, c)
-			}()
-		}
-	}()
+func echo(e Endpoint, kind Kind) (stop func()) {
+	return e.Handle(kind, func(c net.Conn) {
+		defer c.Close()
+		io.Copy(c, c)
+	})
 }
 
 // wantEcho dials e from a and expects its words back.

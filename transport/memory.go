@@ -15,6 +15,7 @@ const (
 	memoryPortFirst = 20000 // of port 0
 	memoryPortLast  = 39999
 	memoryBacklog   = 128 // connections that wait for the endpoint
+	packetsBuffer   = 512 // packets that wait for the endpoint
 )
 
 // Memory is a network inside one process, for tests. A host name or IP address exists once an

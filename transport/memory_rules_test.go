@@ -151,14 +151,7 @@ func TestAStreamOfAClientHoldsWhatComesAfterALargeWrite(t *testing.T) {
 		a, b := listenAt(t, m, "10.0.0.1:1", Options{}), listenAt(t, m, "10.0.0.2:1", Options{})
 		defer a.Close()
 		defer b.Close()
-		from, err := a.Dial(t.Context(), b.Addr(), KindClient)
-		if err != nil {
-			t.Fatal(err)
-		}
-		to, err := b.Listener(KindClient).Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		from, to := connect(t, a, b, KindClient)
 		m.SetFaults("*", "*", Faults{Large: 600})
 		for _, size := range []int{1, 601, 2} {
 			if _, err := from.Write(make([]byte, size)); err != nil {

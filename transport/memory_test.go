@@ -25,6 +25,7 @@ func storm(t *testing.T, seed uint64, f Faults) (log string) {
 		b := listenAt(t, network, "10.0.0.2:0", Options{})
 		network.SetFaults("10.0.0.1", "10.0.0.2", f)
 		begin := time.Now()
+		b.Receive(func(p Packet) { log += fmt.Sprintf("%d@%v ", p.Data[0], p.At.Sub(begin)) })
 		for i := range 200 {
 			if err := a.WritePacket([]byte{byte(i)}, b.Addr()); err != nil {
 				t.Fatal(err)
@@ -33,9 +34,6 @@ func storm(t *testing.T, seed uint64, f Faults) (log string) {
 		}
 		time.Sleep(time.Minute)
 		b.Close()
-		for p := range b.Packets() {
-			log += fmt.Sprintf("%d@%v ", p.Data[0], p.At.Sub(begin))
-		}
 	})
 	return log
 }
@@ -110,11 +108,12 @@ func TestPacketsOfOneInstantArriveInTheirOrder(t *testing.T) {
 		network := NewMemory(1)
 		a, b := listen(t, network, Options{}), listen(t, network, Options{})
 		network.SetFaults("*", "*", Faults{Delay: time.Second})
+		packets, _ := packetsOf(b)
 		for i := range 100 {
 			a.WritePacket([]byte{byte(i)}, b.Addr())
 		}
 		for i := range 100 {
-			if p := <-b.Packets(); p.Data[0] != byte(i) {
+			if p := <-packets; p.Data[0] != byte(i) {
 				t.Fatalf("packet %d arrives as number %d", p.Data[0], i)
 			}
 		}
@@ -163,12 +162,12 @@ func TestDelayIsOneWayForBytesAndTwoWaysForDials(t *testing.T) {
 		network.SetFaults(a.Addr(), b.Addr(), Faults{Delay: 30 * time.Millisecond})
 		network.SetFaults(b.Addr(), a.Addr(), Faults{Delay: 5 * time.Millisecond})
 		begin := time.Now()
-		l := b.Listener(KindRaft)
+		conns, _ := arrivals(b, KindRaft)
 		dialed, err := a.Dial(t.Context(), b.Addr(), KindRaft)
 		if took := time.Since(begin); err != nil || took != 35*time.Millisecond {
 			t.Errorf("the dial took %v, %v", took, err)
 		}
-		accepted, _ := l.Accept()
+		accepted := <-conns
 		if took := time.Since(begin); took != 65*time.Millisecond {
 			t.Errorf("the preface took until %v", took)
 		}

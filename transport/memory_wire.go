@@ -221,3 +221,12 @@ func memoryAddr(addr string) net.Addr {
 	}
 	return address(addr)
 }
+
+// address is a host:port as a net.Addr.
+type address string
+
+// Network is always "tcp": addresses of both networks look alike.
+func (a address) Network() string { return "tcp" }
+
+// String is the host:port.
+func (a address) String() string { return string(a) }

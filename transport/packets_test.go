@@ -6,19 +6,33 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
+
+// packetsOf yields the packets that come to an endpoint until stop.
+func packetsOf(e Endpoint) (packets <-chan Packet, stop func()) {
+	came := make(chan Packet, packetsBuffer)
+	return came, e.Receive(func(p Packet) {
+		select {
+		case came <- p:
+		default: // the test reads no more
+		}
+	})
+}
 
 // wantPacket sends until it arrives: a real network may lose packets, loopback included.
 func wantPacket(t *testing.T, from, to Endpoint, data []byte) Packet {
 	t.Helper()
 	deadline := time.After(patience)
+	packets, stop := packetsOf(to)
+	defer stop()
 	for {
 		if err := from.WritePacket(data, to.Addr()); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case p := <-to.Packets():
+		case p := <-packets:
 			if !bytes.Equal(p.Data, data) {
 				t.Fatalf("got %d other bytes", len(p.Data))
 			}
@@ -54,12 +68,13 @@ func TestPacketDoesNotKeepItsSendersBuffer(t *testing.T) {
 	t.Parallel()
 	network := NewMemory(1)
 	a, b := listen(t, network, Options{}), listen(t, network, Options{})
+	packets, _ := packetsOf(b)
 	buffer := []byte("first")
 	if err := a.WritePacket(buffer, b.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	copy(buffer, "other")
-	if p := <-b.Packets(); string(p.Data) != "first" {
+	if p := <-packets; string(p.Data) != "first" {
 		t.Errorf("got %q", p.Data)
 	}
 }
@@ -92,10 +107,12 @@ func TestPacketsToNobodyAndToNonsenseDoNoHarm(t *testing.T) {
 	})
 }
 
-func TestSlowReaderOfPacketsHoldsNothingUp(t *testing.T) {
+func TestASlowReceiverOfPacketsHoldsNothingElseUp(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
+		gate := make(chan struct{})
+		b.Receive(func(Packet) { <-gate })
 		for range 4 * packetsBuffer {
 			if err := a.WritePacket([]byte("unread"), b.Addr()); err != nil {
 				t.Fatal(err)
@@ -103,9 +120,39 @@ func TestSlowReaderOfPacketsHoldsNothingUp(t *testing.T) {
 		}
 		echo(b, KindGossip)
 		wantEcho(t, a, b, KindGossip)
-		if n := len(b.Packets()); n > packetsBuffer {
-			t.Errorf("%d packets are kept", n)
+		close(gate) // before Close, which waits for the call
+	})
+}
+
+func TestAReceiverThatIsStoppedIsWaitedForAndGetsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a, b := listen(t, network, Options{}), listen(t, network, Options{})
+		calls := 0
+		stop := b.Receive(func(Packet) {
+			calls++
+			time.Sleep(time.Hour) // virtual
+		})
+		for range 2 {
+			if err := a.WritePacket([]byte("x"), b.Addr()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		b.Close() // must not wait for the reader
+		synctest.Wait()
+		began := time.Now()
+		stop()
+		synctest.Wait() // the second packet is dropped
+		if took := time.Since(began); took != time.Hour || calls != 1 {
+			t.Errorf("stop took %v, after %d calls", took, calls)
+		}
+		late, _ := packetsOf(b)
+		stop() // a late one, which leaves the next alone
+		if err := a.WritePacket([]byte("y"), b.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		if p := <-late; string(p.Data) != "y" {
+			t.Errorf("got %q", p.Data)
+		}
 	})
 }

@@ -17,17 +17,12 @@ const (
 func wantStrangers(t *testing.T, a, b Endpoint) {
 	t.Helper()
 	for _, ends := range [][2]Endpoint{{a, b}, {b, a}} {
-		l := ends[1].Listener(KindRaft)
-		accepted := make(chan bool, 1)
-		go func() {
-			_, err := l.Accept()
-			accepted <- err == nil
-		}()
+		accepted, stop := arrivals(ends[1], KindRaft)
 		if c, err := ends[0].Dial(t.Context(), ends[1].Addr(), KindRaft); err == nil {
 			wantRefused(t, c) // TLS 1.3: the dialing side may hear of it last
 		}
-		l.Close()
-		if <-accepted {
+		stop()
+		if len(accepted) > 0 {
 			t.Error("a stranger was let in")
 		}
 	}

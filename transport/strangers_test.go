@@ -186,39 +186,6 @@ func TestFloodOfOneHostDisplacesOnlyItself(t *testing.T) {
 	})
 }
 
-func TestConnectionsBeyondTheBacklogAreClosed(t *testing.T) {
-	t.Parallel()
-	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
-		a := listen(t, network, opts)
-		opts.Backlog = 2
-		b := listen(t, network, opts)
-		b.Listener(KindRaft)
-		var conns []net.Conn
-		for range 10 {
-			c, err := a.Dial(t.Context(), b.Addr(), KindRaft)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conns = append(conns, c)
-		}
-		ended := make(chan error, len(conns))
-		for _, c := range conns {
-			go func() {
-				_, err := c.Read(make([]byte, 1))
-				ended <- err
-			}()
-		}
-		for range len(conns) - 2 {
-			<-ended
-		}
-		echo(b, KindGossip)
-		wantEcho(t, a, b, KindGossip)
-		if len(ended) != 0 {
-			t.Error("connections within the backlog were closed")
-		}
-	})
-}
-
 func TestRefusalsAreLoggedNowAndThenOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +236,7 @@ func TestFailingAcceptAndReadAreTriedAgainEverMoreSlowly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		failing := &failingWire{wire: w, failures: 20}
+		failing := &failingWire{listening: w, failures: 20}
 		b := newEndpoint(failing, Options{}.withDefaults())
 		defer b.Close()
 		echo(b, KindRaft)
@@ -283,7 +250,7 @@ func TestFailingAcceptAndReadAreTriedAgainEverMoreSlowly(t *testing.T) {
 
 // failingWire fails like a process without descriptors, a number of times.
 type failingWire struct {
-	wire
+	listening
 	failures int
 }
 
@@ -291,12 +258,12 @@ func (w *failingWire) Accept() (net.Conn, error) {
 	if w.failures--; w.failures >= 0 {
 		return nil, errors.New("too many open files")
 	}
-	return w.wire.Accept()
+	return w.listening.Accept()
 }
 
 // The raft leader of a fleet that forms dials a replica that is just starting. It was refused, and
 // the engine then paused for up to 700 ms.
-func TestAConnectionWaitsAMomentForItsListener(t *testing.T) {
+func TestAConnectionWaitsAMomentForItsHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		network := NewMemory(1)
@@ -306,12 +273,9 @@ func TestAConnectionWaitsAMomentForItsListener(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer early.Close()
-		time.Sleep(listenerWait / 2)
-		accepted, err := b.Listener(KindRaft).Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer accepted.Close()
+		time.Sleep(handlerWait / 2)
+		conns, _ := arrivals(b, KindRaft)
+		defer (<-conns).Close()
 
 		lost, err := a.Dial(t.Context(), b.Addr(), KindProbe)
 		if err != nil {
@@ -319,7 +283,7 @@ func TestAConnectionWaitsAMomentForItsListener(t *testing.T) {
 		}
 		defer lost.Close()
 		began := time.Now()
-		if _, err := lost.Read(make([]byte, 1)); err == nil || time.Since(began) > 2*listenerWait {
+		if _, err := lost.Read(make([]byte, 1)); err == nil || time.Since(began) > 2*handlerWait {
 			t.Errorf("a connection of a kind that nobody accepts ended after %v with %v", time.Since(began), err)
 		}
 		if size := handshakingSize(b); size != 0 {

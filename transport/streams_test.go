@@ -53,17 +53,10 @@ func TestConcurrentDialsEachReachTheirKind(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a, b := listen(t, network, opts), listen(t, network, opts)
 		for _, kind := range []Kind{KindRaft, KindGossip, KindHTTP} {
-			l := b.Listener(kind)
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					fmt.Fprintf(c, "%-8v", kind)
-					c.Close()
-				}
-			}()
+			b.Handle(kind, func(c net.Conn) {
+				fmt.Fprintf(c, "%-8v", kind)
+				c.Close()
+			})
 		}
 		var group sync.WaitGroup
 		for i := range 48 {
@@ -208,7 +201,8 @@ func TestHTTPOneAndTwoAreServedOnThePort(t *testing.T) {
 		server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })}
 		defer server.Close()
-		go server.Serve(b.Listener(KindHTTP))
+		conns, _ := arrivals(b, KindHTTP)
+		go server.Serve(accepting{conns, make(chan struct{})})
 		for _, want := range []string{"HTTP/1.1", "HTTP/2.0"} {
 			speaks := new(http.Protocols)
 			speaks.SetHTTP1(want == "HTTP/1.1")
@@ -229,3 +223,25 @@ func TestHTTPOneAndTwoAreServedOnThePort(t *testing.T) {
 		}
 	})
 }
+
+// accepting is a listener of connections that a handler got.
+type accepting struct {
+	conns <-chan net.Conn
+	done  chan struct{}
+}
+
+func (a accepting) Accept() (net.Conn, error) {
+	select {
+	case c := <-a.conns:
+		return c, nil
+	case <-a.done:
+		return nil, ErrClosed
+	}
+}
+
+func (a accepting) Close() error {
+	close(a.done)
+	return nil
+}
+
+func (accepting) Addr() net.Addr { return address("") }

@@ -85,7 +85,7 @@ func TestNonsensicalOptionsAndAddressesAreRefused(t *testing.T) {
 	for _, network := range []Network{TCP(), NewMemory(1)} {
 		for _, opts := range []Options{
 			{HandshakeTimeout: -1}, {PrefaceTimeout: -time.Second}, {StrangersMax: -1}, {ConnsMax: -1},
-			{HostMax: -1}, {Backlog: -1},
+			{HostMax: -1},
 		} {
 			if _, err := network.Listen(t.Context(), "127.0.0.1:0", opts); !errors.Is(err, ErrInvalid) {
 				t.Errorf("%+v: %v", opts, err)

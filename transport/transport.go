@@ -70,16 +70,20 @@ type Endpoint interface {
 	// side shows only when the connection is used. Dial gives up when ctx ends, when the endpoint
 	// closes, or after ten seconds. ctx does not affect the connection afterwards.
 	Dial(ctx context.Context, addr string, kind Kind) (net.Conn, error)
-	// Listener yields the connections of that kind, after TLS and preface. Each kind has one: a
-	// second call returns the same one until it is closed, then a new one. A connection of a kind
-	// without a listener is closed. Closing a listener ends no accepted connection.
-	Listener(kind Kind) net.Listener
+	// Handle gives each connection of that kind, after TLS and preface, to handle, on a goroutine of
+	// its own. handle closes the connection; it may do so later. A kind has one handler: a second call
+	// of Handle takes the place of the first. A connection of a kind without a handler waits a second
+	// for one, and is closed. stop takes the handler away and returns when its last call has returned:
+	// end their connections first. Close of the endpoint takes every handler away, and waits for none.
+	Handle(kind Kind, handle func(net.Conn)) (stop func())
 	// WritePacket sends b as one packet, best effort: nil does not say that it arrived. It does not
 	// keep b.
 	WritePacket(b []byte, addr string) error
-	// Packets yields the packets that others sent here. It is buffered: while the reader is slow,
-	// packets are dropped. Close closes it.
-	Packets() <-chan Packet
+	// Receive gives each packet that others sent here to handle, one after the other. While handle is
+	// slow, some further packets wait, and the rest are dropped. An endpoint has one such handler: a
+	// second call of Receive takes the place of the first, and without one all packets are dropped.
+	// stop takes the handler away and returns when its last call has returned; so does Close.
+	Receive(handle func(Packet)) (stop func())
 	// Close ends the endpoint and all its connections, accepted and dialed, and returns when
 	// nothing of it is left. Further calls, also concurrent ones, wait for the first.
 	Close() error
@@ -114,9 +118,6 @@ type Options struct {
 	// One more closes the connection that was silent the longest, beyond HostMax of that host,
 	// beyond ConnsMax of the host that has the most. Default 2048 and 512.
 	ConnsMax, HostMax int
-	// Backlog bounds, per kind, the connections that wait for Accept. One more closes the oldest of
-	// the host that has the most of them. Default 128.
-	Backlog int
 }
 
 // withDefaults returns a copy with every zero field filled.
@@ -129,7 +130,6 @@ func (o Options) withDefaults() Options {
 	o.PrefaceTimeout = cmp.Or(o.PrefaceTimeout, 3*time.Second)
 	o.StrangersMax = cmp.Or(o.StrangersMax, 256)
 	o.ConnsMax, o.HostMax = cmp.Or(o.ConnsMax, 2048), cmp.Or(o.HostMax, 512)
-	o.Backlog = cmp.Or(o.Backlog, 128)
 	return o
 }
 
@@ -140,7 +140,6 @@ func (o Options) validate() error {
 	}{
 		{"HandshakeTimeout", int64(o.HandshakeTimeout)}, {"PrefaceTimeout", int64(o.PrefaceTimeout)},
 		{"StrangersMax", int64(o.StrangersMax)}, {"ConnsMax", int64(o.ConnsMax)}, {"HostMax", int64(o.HostMax)},
-		{"Backlog", int64(o.Backlog)},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("%w: Options.%s is negative", ErrInvalid, f.name)

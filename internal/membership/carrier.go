@@ -33,7 +33,7 @@ var (
 // and reports packets and streams that must not reach memberlist.
 type carrier struct {
 	endpoint  transport.Endpoint
-	listener  net.Listener
+	stop      func() // takes no further stream and packet
 	ip        net.IP // advertised
 	port      int
 	validator validator
@@ -60,7 +60,6 @@ func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, check validato
 	c := &carrier{
 		mute:      mute,
 		endpoint:  endpoint,
-		listener:  endpoint.Listener(transport.KindGossip),
 		ip:        ip,
 		port:      port,
 		validator: check,
@@ -71,8 +70,11 @@ func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, check validato
 		hosts:     make(map[string][]*stream),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.wg.Go(c.accept)
-	c.wg.Go(c.receive)
+	stopStreams, stopPackets := endpoint.Handle(transport.KindGossip, c.accept), endpoint.Receive(c.receive)
+	c.stop = func() {
+		stopStreams()
+		stopPackets()
+	}
 	return c
 }
 
@@ -123,7 +125,6 @@ func (c *carrier) DialAddressTimeout(addr memberlist.Address, timeout time.Durat
 // Shutdown closes every stream and waits for the carrier's goroutines.
 func (c *carrier) Shutdown() error {
 	c.cancel()
-	err := c.listener.Close()
 	c.mu.Lock()
 	open := c.open
 	c.open = nil
@@ -131,53 +132,36 @@ func (c *carrier) Shutdown() error {
 	for s := range open {
 		c.wg.Go(func() { _ = s.Conn.Close() }) // TLS may take 5 s
 	}
+	c.stop()
 	c.wg.Wait()
-	return err
+	return nil
 }
 
-func (c *carrier) accept() {
-	for {
-		conn, err := c.listener.Accept()
-		if err != nil { // the listener is closed
-			return
-		}
-		s := c.track(conn, true)
-		if s == nil {
-			return
-		}
-		select {
-		case c.streams <- s:
-		case <-c.ctx.Done():
-			_ = s.Close()
-			return
-		}
+func (c *carrier) accept(conn net.Conn) {
+	s := c.track(conn, true)
+	if s == nil {
+		return
+	}
+	select {
+	case c.streams <- s:
+	case <-c.ctx.Done():
+		_ = s.Close()
 	}
 }
 
-func (c *carrier) receive() {
-	for {
-		select {
-		case p, ok := <-c.endpoint.Packets():
-			if !ok {
-				return
-			}
-			c.traffic.Received.Add(uint64(len(p.Data)))
-			err := c.validator.packet(p.Data)
-			if c.mute {
-				err = errMute
-			}
-			if err != nil {
-				c.refuse(p.From, err)
-				continue
-			}
-			select {
-			case c.packets <- &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.At}:
-			case <-c.ctx.Done():
-				return
-			}
-		case <-c.ctx.Done():
-			return
-		}
+func (c *carrier) receive(p transport.Packet) {
+	c.traffic.Received.Add(uint64(len(p.Data)))
+	err := c.validator.packet(p.Data)
+	if c.mute {
+		err = errMute
+	}
+	if err != nil {
+		c.refuse(p.From, err)
+		return
+	}
+	select {
+	case c.packets <- &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.At}:
+	case <-c.ctx.Done():
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -164,19 +165,12 @@ func TestAnswersOfFalseMembersAreVettedToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer liar.Close()
-		go func() {
-			for l := liar.Listener(transport.KindGossip); ; {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				// The liar hears the joiner out: closing first would race with the joiner's own
-				// state.
-				_, _ = conn.Write([]byte("\x06\x81\xa5Nodes\xce\x00\x0f\x42\x40"))
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-			}
-		}()
+		liar.Handle(transport.KindGossip, func(conn net.Conn) {
+			// The liar hears the joiner out: closing first would race with the joiner's own state.
+			_, _ = conn.Write([]byte("\x06\x81\xa5Nodes\xce\x00\x0f\x42\x40"))
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		})
 		a := f.start("a", 1, "10.0.0.1:7643", nil, "10.0.0.66")
 		<-a.Tried()
 		if err := a.JoinError(); err == nil || !strings.Contains(err.Error(), "1000000 members") {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/holdfast-go/holdfast/transport"
@@ -9,8 +10,11 @@ import (
 
 // serveClients lets clients hang on this node's replica.
 func (n *Node) serveClients() {
-	listener := n.endpoint.Listener(transport.KindClient)
-	n.Go(func(ctx context.Context) { n.clients.Run(ctx, listener) })
+	n.endpoint.Handle(transport.KindClient, func(conn net.Conn) {
+		if !n.Do(func(ctx context.Context) { n.clients.Serve(ctx, conn) }) {
+			_ = conn.Close()
+		}
+	})
 }
 
 // well reports whether clients are served here: by a replica that is not ill, and whose node does not

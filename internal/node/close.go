@@ -72,6 +72,9 @@ func (n *Node) shutdown(cause error) {
 	n.cfg.Listener.Stopping(failure)
 	n.release()
 	n.running.Wait()
+	if n.clients != nil {
+		n.clients.Close()
+	}
 	n.cfg.Listener.Stopped()
 	close(n.gone)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -68,28 +69,22 @@ func together[T, R any](list []T, f func(T) R) []R {
 // answerProbes answers every probe with the identity of this process, and with the nodes that it
 // does not reach, until the node stops. It reads nothing.
 func (n *Node) answerProbes() {
-	listener := n.endpoint.Listener(transport.KindProbe)
-	n.Go(func(ctx context.Context) {
-		defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-		places := make(chan struct{}, probesMax)
-		var all sync.WaitGroup
-		defer all.Wait() // the end of the endpoint ends them
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // only its end is one
+	places := make(chan struct{}, probesMax)
+	n.endpoint.Handle(transport.KindProbe, func(conn net.Conn) {
+		defer conn.Close()
+		n.Do(func(ctx context.Context) {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return
 			}
-			places <- struct{}{}
+			defer func() { <-places }()
 			answer := n.self.Process().AppendTo(nil)
 			for _, other := range n.reach.unreached() {
 				answer = append(answer, other[:]...)
 			}
-			all.Go(func() {
-				defer func() { <-places }()
-				_ = conn.SetDeadline(time.Now().Add(dialTime))
-				_, _ = conn.Write(answer)
-				_ = conn.Close()
-			})
-		}
+			_ = conn.SetDeadline(time.Now().Add(dialTime))
+			_, _ = conn.Write(answer) // the end of the endpoint ends it
+		})
 	})
 }

@@ -74,12 +74,7 @@ func TestAProbeOfWhoSaysNothingOrAnythingEndsInTime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				go func() {
-					conn, err := peer.Listener(transport.KindProbe).Accept()
-					if err == nil {
-						say(conn)
-					}
-				}()
+				peer.Handle(transport.KindProbe, say)
 				begin := time.Now()
 				if err := c.probe(t.Context(), peer.Addr(), c.ID(), 0); err == nil {
 					t.Error("taken for the node")

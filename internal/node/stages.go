@@ -121,6 +121,16 @@ func (l *lifecycle) Go(f func(context.Context)) (runs bool) {
 	return l.unlessStopping(func() { l.running.Go(func() { f(l.ctx) }) })
 }
 
+// Do runs f with the node's context, as Go does, on this goroutine.
+func (l *lifecycle) Do(f func(context.Context)) (runs bool) {
+	if !l.unlessStopping(func() { l.running.Add(1) }) {
+		return false
+	}
+	defer l.running.Done()
+	f(l.ctx)
+	return true
+}
+
 // Closing is closed when the node begins to close.
 func (l *lifecycle) Closing() <-chan struct{} { return l.closing }
 

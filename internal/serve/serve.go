@@ -42,6 +42,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	workers workers
+	places  chan struct{} // one for each client
 
 	mu      sync.Mutex // of clients and of what each was told; held while news are queued
 	clients map[fsm.Process]*client
@@ -51,35 +52,23 @@ type Server struct {
 
 // New returns a server without clients.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, workers: newWorkers(), clients: make(map[fsm.Process]*client), watches: newWatches()}
+	return &Server{cfg: cfg, workers: newWorkers(), places: make(chan struct{}, ClientsMax), clients: make(map[fsm.Process]*client), watches: newWatches()}
 }
 
-// Run accepts clients until ctx ends or the listener fails, and returns when none is left. It closes
-// the listener. It is called once.
-func (s *Server) Run(ctx context.Context, listener net.Listener) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer s.workers.end()
-	defer all.Wait()
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	places := make(chan struct{}, ClientsMax)
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		select {
-		case places <- struct{}{}:
-			all.Go(func() {
-				defer func() { <-places }()
-				s.serve(ctx, conn)
-			})
-		default: // the client tries another replica
-			_ = conn.Close()
-		}
+// Serve serves the client at the other end of a connection until one of the two or ctx ends, and closes
+// the connection. A client beyond ClientsMax is not served: it tries another replica.
+func (s *Server) Serve(ctx context.Context, conn net.Conn) {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+		s.serve(ctx, conn)
+	default:
+		_ = conn.Close()
 	}
 }
+
+// Close ends the goroutines that wait for calls. Serve is not called any more.
+func (s *Server) Close() { s.workers.end() }
 
 // Applied tells each client the events that concern its sessions, or a lock that it watches.
 func (s *Server) Applied(events []fsm.Event) {

@@ -229,9 +229,9 @@ func (e *shakyEndpoint) Dial(ctx context.Context, addr string, kind transport.Ki
 	return e.Endpoint.Dial(ctx, addr, kind)
 }
 
-func (e *shakyEndpoint) Listener(kind transport.Kind) net.Listener {
+func (e *shakyEndpoint) Handle(kind transport.Kind, handle func(net.Conn)) (stop func()) {
 	_ = e.s.call()
-	return e.Endpoint.Listener(kind)
+	return e.Endpoint.Handle(kind, handle)
 }
 
 func (e *shakyEndpoint) WritePacket(b []byte, addr string) error {
@@ -241,9 +241,9 @@ func (e *shakyEndpoint) WritePacket(b []byte, addr string) error {
 	return e.Endpoint.WritePacket(b, addr)
 }
 
-func (e *shakyEndpoint) Packets() <-chan transport.Packet {
+func (e *shakyEndpoint) Receive(handle func(transport.Packet)) (stop func()) {
 	_ = e.s.call()
-	return e.Endpoint.Packets()
+	return e.Endpoint.Receive(handle)
 }
 
 func TestAnOpenWhoseNetworkFailsAtAnyCallLeavesNothingBehind(t *testing.T) {

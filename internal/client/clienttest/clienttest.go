@@ -41,6 +41,7 @@ type Replica struct {
 	node     seam.Node
 	endpoint transport.Endpoint
 	cancel   context.CancelFunc
+	end      func() // waits until the Server serves nobody
 	running  sync.WaitGroup
 }
 
@@ -79,14 +80,19 @@ func (r *Replica) Start(addr string) (err error) {
 	r.serves.Store(r.Server)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	server, listener := r.Server, r.endpoint.Listener(transport.KindClient)
-	r.running.Go(func() { server.Run(ctx, listener) })
+	server := r.Server
+	stop := r.endpoint.Handle(transport.KindClient, func(conn net.Conn) { server.Serve(ctx, conn) })
+	r.end = sync.OnceFunc(func() {
+		stop()
+		server.Close()
+	})
 	return nil
 }
 
 // Stop serves no more.
 func (r *Replica) Stop() {
 	r.cancel()
+	r.end()
 	r.running.Wait()
 	_ = r.endpoint.Close()
 }

@@ -89,6 +89,7 @@ func (r *Replica) die() {
 	}
 	r.Network.Break(r.Addr, "*")
 	r.cancel()
+	r.running.Go(r.end) // die is called by one that is served
 	_ = r.endpoint.Close()
 	if err := r.Start(next); err != nil {
 		panic(err)

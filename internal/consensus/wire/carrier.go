@@ -76,7 +76,7 @@ type Carrier struct {
 
 	mu       sync.Mutex
 	closed   bool
-	listener net.Listener
+	stop     func() // takes no further connection; nil before Start
 	conns    map[net.Conn]struct{}
 	greeted  map[string]struct{} // addresses, until the first promise
 	running  sync.WaitGroup
@@ -150,8 +150,7 @@ func (c *Carrier) Start() error {
 	if c.closed {
 		return errCarrierClosed
 	}
-	c.listener = c.cfg.Endpoint.Listener(transport.KindRaft)
-	c.running.Go(func() { c.accept(c.listener) })
+	c.stop = c.cfg.Endpoint.Handle(transport.KindRaft, c.accept)
 	return nil
 }
 
@@ -160,40 +159,37 @@ func (c *Carrier) Close() error {
 	c.mu.Lock()
 	c.mute()
 	c.closed = true
-	if c.listener != nil {
-		c.listener.Close()
-	}
 	for conn := range c.conns {
 		conn.Close()
 	}
+	stop := c.stop
 	c.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
 	c.running.Wait()
 	return nil
 }
 
-func (c *Carrier) accept(l net.Listener) {
-	engine.Unlabelled()
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		conn = c.cfg.Traffic.Conn(conn)
-		if !c.keep(conn, func() { c.receive(conn) }) { // the endpoint bounds their number
-			conn.Close()
-		}
+// accept receives what comes over a connection. The endpoint bounds their number.
+func (c *Carrier) accept(conn net.Conn) {
+	conn = c.cfg.Traffic.Conn(conn)
+	defer c.forget(conn)
+	c.mu.Lock()
+	open := c.note(conn)
+	c.mu.Unlock()
+	if open {
+		c.receive(conn)
 	}
 }
 
-// keep runs f for a connection, if it is not nil, that Close will close. It returns false if the carrier is closed.
+// keep runs f, on a goroutine of its own, for a connection, if it is not nil, that Close will close. It
+// returns false if the carrier is closed.
 func (c *Carrier) keep(conn net.Conn, f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if !c.note(conn) {
 		return false
-	}
-	if conn != nil {
-		c.conns[conn] = struct{}{}
 	}
 	c.running.Go(func() {
 		defer c.forget(conn)
@@ -201,6 +197,15 @@ func (c *Carrier) keep(conn net.Conn, f func()) bool {
 		f()
 	})
 	return true
+}
+
+// note makes Close close the connection, if it is not nil. It returns false if the carrier is closed. It
+// is called under mu.
+func (c *Carrier) note(conn net.Conn) bool {
+	if conn != nil && !c.closed {
+		c.conns[conn] = struct{}{}
+	}
+	return !c.closed
 }
 
 // Inject delivers messages to the engine as if another replica had sent them.

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -133,17 +134,10 @@ func TestOnlyARefusedDialOrALaterProcessSaysThatAProcessIsGone(t *testing.T) {
 		defer there.Close()
 		check("each connection is closed", false)
 		var answer atomic.Pointer[fsm.Process]
-		listener := there.Listener(transport.KindProbe)
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				_, _ = conn.Write(answer.Load().AppendTo(nil))
-				conn.Close()
-			}
-		}()
+		there.Handle(transport.KindProbe, func(conn net.Conn) {
+			_, _ = conn.Write(answer.Load().AppendTo(nil))
+			conn.Close()
+		})
 		for _, c := range []struct {
 			node        fsm.Node
 			incarnation uint64

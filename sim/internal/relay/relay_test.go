@@ -329,6 +329,8 @@ func TestADetourLeadsThroughTheRelayAndNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+	packets := make(chan transport.Packet, 1)
+	e.Receive(func(p transport.Packet) { packets <- p })
 	if err := e.WritePacket([]byte("ping"), name); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +339,7 @@ func TestADetourLeadsThroughTheRelayAndNowhereElse(t *testing.T) {
 		t.Fatalf("got %q", text)
 	}
 	all[1].send(t, from, "pong")
-	p := <-e.Packets()
+	p := <-packets
 	if string(p.Data) != "pong" {
 		t.Fatalf("got %q", p.Data)
 	}
