@@ -2,6 +2,7 @@ package node
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // lines is what a logger has written above Debug.
@@ -79,6 +82,29 @@ func TestANodeThatClosesAsTheLevelIsToRiseLogsNoTrouble(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A raft leader adds a node just as it loses the other voters: the change is under way until the node closes.
+func TestANodeThatClosesAsItChangesTheMembershipLogsNoTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, log := transport.NewMemory(1), &lines{}
+		start := func(host string) *Node {
+			return opened(t, &heard{}, Config{Bind: host + ":7643", Join: []string{"10.0.0.1:7643", "10.0.0.2:7643"}, Bootstrap: 3,
+				Logger: log.logger(), Env: simenv.Env{Network: network, Dir: datadir.Memory()}})
+		}
+		nodes := []*Node{start("10.0.0.1"), start("10.0.0.2"), start("10.0.0.3")}
+		ready(t, nodes...)
+		time.Sleep(10 * time.Second) // all of them vote
+		start("10.0.0.4")
+		i := slices.IndexFunc(nodes, func(n *Node) bool { return n.replica.Load().IsRaftLeader() })
+		network.SetFaults(nodes[i].Addr(), "*", transport.Faults{CutRaft: true})
+		time.Sleep(100 * time.Millisecond)
+		nodes[i].Close()
+		if said := log.all.String(); strings.Contains(said, "changing the membership failed") {
+			t.Errorf("a node that closes says: %s", said)
+		}
+	})
 }
 
 func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
