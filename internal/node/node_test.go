@@ -131,10 +131,9 @@ func ready(t *testing.T, nodes ...*Node) context.Context {
 // TestMain: the contract of Close is that it leaves no goroutine.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fleet are three nodes that find each other.
-func fleet(t *testing.T, heards []*heard, log *slog.Logger) (nodes []*Node) {
+// fleet are nodes that find each other.
+func fleet(t *testing.T, heards []*heard, network *transport.Memory, log *slog.Logger) (nodes []*Node) {
 	t.Helper()
-	network := transport.NewMemory(1)
 	for i, h := range heards {
 		cfg := Config{Bind: fmt.Sprintf("10.0.0.%d:7643", i+1), Bootstrap: len(heards), Name: fmt.Sprint("fleet-", i), Logger: log, Env: simenv.Env{Network: network}}
 		if i > 0 {
@@ -176,7 +175,7 @@ func TestThreeNodesFormOneGroupWhichOneLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		heards := []*heard{{}, {}, {}}
-		nodes := fleet(t, heards, nil)
+		nodes := fleet(t, heards, transport.NewMemory(1), nil)
 		ctx := ready(t, nodes...)
 		for _, n := range nodes[1:] {
 			if n.ClusterID() != nodes[0].ClusterID() {
@@ -230,7 +229,7 @@ func TestANodeThatDoesNotOpenLeavesNothingAndTellsNoFailure(t *testing.T) {
 func TestANodeThatIsReadyKnowsTheReplicasOfThatMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		nodes := fleet(t, []*heard{{}, {}, {}}, nil)
+		nodes := fleet(t, []*heard{{}, {}, {}}, transport.NewMemory(1), nil)
 		ready(t, nodes...)
 		nodes[0].others.Store(&others{[]string{nodes[0].Addr()}, time.Now()}) // as it was alone a moment ago
 		ready(t, nodes[0])

@@ -111,7 +111,7 @@ func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &lines{}
-		nodes := fleet(t, []*heard{{}, {}, {}}, log.logger())
+		nodes := fleet(t, []*heard{{}, {}, {}}, transport.NewMemory(1), log.logger())
 		ready(t, nodes...)
 		time.Sleep(10 * time.Minute)
 		log.wantQuiet(t)
