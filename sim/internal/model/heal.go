@@ -142,10 +142,12 @@ func (w *world) takeAll(i int) {
 }
 
 // takeOne takes one lock, or runs one Once key. A key that is finished must be forgotten by then,
-// and whoever holds a lock of permits as an exclusive one, so that the others are refused, be gone.
+// and whoever holds a lock of permits as an exclusive one, so that the others are refused, be gone. A dead
+// runner of such a key may have begun just before the end of the faults, and all clocks may be slow.
 func (w *world) takeOne(n *node, lock int, until time.Duration, then func()) {
 	grants := w.stats.Grants
-	n.call(w.whole(n, lock, w.plan.longest()+w.plan.longestRest()+lateMax), func() {
+	longest := w.plan.longest()
+	n.call(w.whole(n, lock, longest+w.slack(longest)+w.plan.longestRest()+lateMax), func() {
 		switch {
 		case w.stats.Grants > grants, n.retired: // it had said that it leaves, and hears now that it was let go
 			then()
