@@ -113,7 +113,8 @@ func TestALateDuplicateOfAnyCommandChangesNothing(t *testing.T) {
 // not may be repeated.
 func final(out Outcome) bool {
 	switch out.Code {
-	case CodeLater, CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeTooManyNodes, CodeTooManyRequests, CodeTooOld:
+	case CodeLater, CodeInvalid, CodeNotServing, CodeUnknownNode, CodeTooManySessions, CodeSessionsOverQuota, CodeTooManyNodes,
+		CodeTooManyRequests, CodeTooOld:
 		return false
 	}
 	return !slices.ContainsFunc(out.Each, func(o Outcome) bool { return !final(o) || o.Code == CodeForbidden })
