@@ -55,6 +55,9 @@ func TestWhoHasTheRightMayEndAGrantBeforeItsTime(t *testing.T) {
 	next := events{ask(2, 1), at(time.Minute, grant(2, 1, 11)), held(1, 11)}
 	asked, granted := lasting()[:2], lasting()[2:]
 	accepted(t, "an operator who was not answered", script(join(events{op(7, revokes(history.Revoke, "id")), op(7, revokes(history.Revoked, "id"))}, lasting(), next)...))
+	accepted(t, "an operator whose act is carried out after a later one", script(join(
+		events{op(7, revokes(history.Revoke, "id")), op(8, revokes(history.Revoke, "id")), ok(op(8, revokes(history.Revoked, "id")))},
+		asked, granted, events{ok(op(7, revokes(history.Revoked, "id")))}, next)...))
 	accepted(t, "an operator meanwhile", script(join(events{op(7, revokes(history.Revoke, "id"))}, asked, events{ok(op(7, revokes(history.Revoked, "id")))}, granted, next)...))
 	for name, by := range map[string]events{
 		"its holder":                    {on(history.Release, 0, 10)},

@@ -24,11 +24,11 @@ type grant struct {
 
 func grants(h []Event) map[uint64]*grant {
 	asked := make(map[uint64]int)
-	force := make(map[uint64]uint64)      // token by op
-	ids := make(map[int]string)           // of what runs on each node
-	by := make(map[uint64]string)         // ids by op
-	revoke := make(map[string]revocation) // by id: the last
-	revoking := make(map[uint64][]*grant) // by op
+	force := make(map[uint64]uint64)       // token by op
+	ids := make(map[int]string)            // of what runs on each node
+	by := make(map[uint64]string)          // ids by op
+	revoke := make(map[string]revocations) // by id: several may be under way
+	revoking := make(map[uint64][]*grant)  // by op
 	all := make(map[uint64]*grant)
 	get := func(token uint64) *grant {
 		if all[token] == nil {
@@ -51,8 +51,8 @@ func grants(h []Event) map[uint64]*grant {
 			}
 			g.Event, g.id, g.asked, g.granted = e, by[e.Op], at, i
 			g.terms(h[at])
-			if r, ok := revoke[g.id]; ok && (r.answered < 0 || r.answered > at) {
-				g.force = max(r.begun, at)
+			if begun, ok := revoke[g.id].concern(at); ok {
+				g.force = max(begun, at)
 			}
 		case Held:
 			g := get(e.Token)
@@ -69,7 +69,7 @@ func grants(h []Event) map[uint64]*grant {
 				get(force[e.Op]).forced = i
 			}
 		case Revoke:
-			revoke[e.Value] = revocation{i, -1}
+			revoke[e.Value] = append(revoke[e.Value], &revocation{e.Op, i, -1})
 			revoking[e.Op] = heldBy(all, e.Value)
 			for _, g := range revoking[e.Op] {
 				g.force = i
@@ -78,7 +78,7 @@ func grants(h []Event) map[uint64]*grant {
 			ids[e.Node] = e.Value
 		case Revoked:
 			if e.OK {
-				revoke[e.Value] = revocation{revoke[e.Value].begun, i}
+				revoke[e.Value].answer(e.Op, i)
 			}
 			for _, g := range revoking[e.Op] {
 				if e.OK {
@@ -116,7 +116,30 @@ func heldBy(all map[uint64]*grant, id string) (held []*grant) {
 
 // revocation is an operator's act on a node, by indexes. It concerns what is asked for before the
 // answer; without one it may be carried out at any later time.
-type revocation struct{ begun, answered int }
+type revocation struct {
+	op              uint64
+	begun, answered int
+}
+
+type revocations []*revocation
+
+// concern reports whether one of them concerns what is asked for at an index, and when that began.
+func (all revocations) concern(asked int) (begun int, ok bool) {
+	for _, r := range all {
+		if r.answered < 0 || r.answered > asked {
+			return r.begun, true
+		}
+	}
+	return 0, false
+}
+
+func (all revocations) answer(op uint64, at int) {
+	for _, r := range all {
+		if r.op == op {
+			r.answered = at
+		}
+	}
+}
 
 func (g *grant) ttl(b Bounds) time.Duration { return cmp.Or(g.TTL, b.TTL) }
 
