@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -56,59 +55,51 @@ func Add(ctx context.Context, cr *cron.Cron, c *holdfast.Cluster, j Job) (cron.E
 			}
 		}
 	}
-	e := &entry{ctx: ctx, c: c, job: j}
-	return cr.Schedule(e, e), nil
+	e := &entry{ctx: ctx, cr: cr, c: c, job: j, added: make(chan struct{})}
+	e.id = cr.Schedule(j.Schedule, e)
+	close(e.added)
+	return e.id, nil
 }
 
-// entry is the schedule of a job and the job, as a run must know its tick and cron tells it
-// nothing. cron asks for the next tick when it has started the run of one; whether the run sees it
-// before or after depends on the scheduler of goroutines. So two ticks are kept.
+// entry is a job of cron, which tells a run nothing: the tick is what cron has noted for the entry.
 type entry struct {
-	ctx context.Context
-	c   *holdfast.Cluster
-	job Job
-
-	mu         sync.Mutex
-	last, next time.Time
-}
-
-// Next is cron.Schedule's.
-func (e *entry) Next(now time.Time) time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last, e.next = e.next, e.job.Schedule.Next(now)
-	return e.next
-}
-
-// tick returns the tick that is run now, and the one after it.
-func (e *entry) tick(now time.Time) (tick, after time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.next.IsZero() && !e.next.After(now) {
-		return e.next, e.job.Schedule.Next(now)
-	}
-	return e.last, e.next
+	ctx   context.Context
+	cr    *cron.Cron
+	c     *holdfast.Cluster
+	job   Job
+	added chan struct{} // closed when id is set
+	id    cron.EntryID
 }
 
 // Run is cron.Job's.
 func (e *entry) Run() {
-	tick, after := e.tick(time.Now())
+	<-e.added
+	noted := e.cr.Entry(e.id) // answered between two rounds of cron: after the round that began this run
+	tick, after := noted.Prev, noted.Next
+	if tick.IsZero() {
+		e.job.Report(tick, holdfast.OnceResult{}, fmt.Errorf("%w: the entry was removed, or never due", ErrMissed))
+		return
+	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
-	begun := func() bool { return true }
+	inTime := func() bool { return true }
 	if !after.IsZero() { // it is where the schedule names no more
-		begun = time.AfterFunc(time.Until(after), cancel).Stop
+		inTime = time.AfterFunc(time.Until(after), cancel).Stop
 	}
+	began := false
 	r, err := e.c.Once(ctx, holdfast.Slot(e.job.Name, tick, 0), func(ctx context.Context, l *holdfast.Lease) error {
-		if !begun() {
-			return ctx.Err()
+		if began = inTime(); !began {
+			return ErrMissed // ctx.Err() may be nil yet, and a run that answers nil is finished
 		}
 		return e.job.Run(ctx, l)
 	}, e.job.Options...)
-	if !r.Ran && e.ctx.Err() == nil && ctx.Err() != nil {
-		err = errors.Join(ErrMissed, err)
+	if !began {
+		r.Ran = false
+		if err != nil && e.ctx.Err() == nil && ctx.Err() != nil && !errors.Is(err, ErrMissed) {
+			err = errors.Join(ErrMissed, err)
+		}
 	}
-	begun()
+	inTime()
 	e.job.Report(tick, r, err)
 }
 

@@ -217,6 +217,37 @@ func TestATickThatCannotBeginBeforeTheNextIsMissed(t *testing.T) {
 	b.check(t, 3)
 }
 
+// A page that shows the next five runs asks the entry's schedule for them. When the schedule of an
+// entry noted what it was asked, the next run took the key of a tick that was to come.
+func TestALookAtTheTicksToComeMovesNone(t *testing.T) {
+	t.Parallel()
+	cr, schedule := cron.New(), cronlock.Every(time.Hour)
+	run := func(context.Context, *holdfast.Lease) error { return nil }
+	id, err := cronlock.Add(t.Context(), cr, nil, cronlock.Job{Name: "a", Schedule: schedule, Run: run})
+	if err != nil || cr.Entry(id).Schedule != schedule {
+		t.Errorf("the entry asks %v, not the job's schedule (%v)", cr.Entry(id).Schedule, err)
+	}
+}
+
+// A run without a tick has no key: it would be that of the zero time on every node.
+func TestARunBeforeTheFirstTickIsReported(t *testing.T) {
+	t.Parallel()
+	var reported error
+	cr := cron.New()
+	id, err := cronlock.Add(t.Context(), cr, nil, cronlock.Job{
+		Name: "a", Schedule: cronlock.Every(time.Hour),
+		Run:    func(context.Context, *holdfast.Lease) error { return nil },
+		Report: func(_ time.Time, _ holdfast.OnceResult, err error) { reported = err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cr.Entry(id).Job.Run()
+	if !errors.Is(reported, cronlock.ErrMissed) {
+		t.Error(reported)
+	}
+}
+
 func TestOnlyTheLeaderRuns(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
