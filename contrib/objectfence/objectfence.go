@@ -10,6 +10,7 @@ package objectfence
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,8 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// MetadataKey is the key of the mark in an object's metadata.
-const MetadataKey = "fencing-token"
+// MetadataKey is the key of the mark in an object's metadata: letters alone, as Azure refuses a hyphen
+// and proxies drop an underscore.
+const MetadataKey = "fencingtoken"
+
+// writeKey is the key of the name of the call that wrote an object, a random text.
+const writeKey = "fencingwrite"
 
 // attemptsMax is how many writes of others one write may collide with.
 const attemptsMax = 100
@@ -46,7 +51,9 @@ type Bucket interface {
 	Get(ctx context.Context, key string) ([]byte, Info, error)
 	// Put writes an object if the present one has that version (If-Match), or if there is none
 	// where version is empty (If-None-Match: *). It returns an error that is ErrCondition if that
-	// does not hold.
+	// does not hold. It sends the request once: a client that repeats by itself a request whose
+	// answer was lost, as those of S3 and Google Cloud Storage do by default, answers ErrCondition
+	// for a write that happened.
 	Put(ctx context.Context, key string, body []byte, metadata map[string]string, version string) error
 }
 
@@ -72,7 +79,8 @@ func (o *Objects) PutOnce(ctx context.Context, key string, t fence.Token, body [
 
 // Update writes what change makes of an object's content, nil if there is none, unless the object
 // has seen a higher token. Its metadata stays. change is called again if somebody else writes
-// meanwhile; its error ends the update and is answered.
+// meanwhile; its error ends the update and is answered. If the bucket's client repeats requests (see
+// Bucket), and another writer comes between a Put and its repetition, the change is made twice.
 func (o *Objects) Update(ctx context.Context, key string, t fence.Token, change func(old []byte) ([]byte, error)) error {
 	if change == nil {
 		return fmt.Errorf("%w: change is nil", fence.ErrInvalid)
@@ -111,6 +119,7 @@ func (o *Objects) write(ctx context.Context, key string, t fence.Token, once boo
 	if t == 0 || t > fence.TokenMax {
 		return fmt.Errorf("%w: %d for object %q", fence.ErrInvalidToken, uint64(t), key)
 	}
+	call := rand.Text()
 	for range attemptsMax {
 		old, info, err := look(ctx, key)
 		if err != nil {
@@ -118,6 +127,9 @@ func (o *Objects) write(ctx context.Context, key string, t fence.Token, once boo
 				return err
 			}
 			old, info = nil, Info{}
+		}
+		if info.Metadata[writeKey] == call {
+			return nil // a repetition was refused, of a Put that happened
 		}
 		highest, err := mark(key, info)
 		if err != nil {
@@ -134,7 +146,7 @@ func (o *Objects) write(ctx context.Context, key string, t fence.Token, once boo
 		if metadata == nil {
 			metadata = make(map[string]string)
 		}
-		metadata[MetadataKey] = t.String()
+		metadata[MetadataKey], metadata[writeKey] = t.String(), call
 		if err := o.bucket.Put(ctx, key, body, metadata, info.Version); !errors.Is(err, ErrCondition) {
 			return err
 		}

@@ -25,6 +25,7 @@ type store struct {
 	writes    int
 	beforePut func() // what others do between the look and the write
 	failPut   error  // the answer of a write that happened
+	repeats   bool   // as clients that repeat a request whose answer was lost do
 }
 
 type object struct {
@@ -66,6 +67,9 @@ func (s *store) Put(ctx context.Context, key string, body []byte, metadata map[s
 		next = fmt.Sprintf("%x", md5.Sum(body))
 	}
 	s.objects[key] = object{append([]byte(nil), body...), Info{next, maps.Clone(metadata)}}
+	if s.repeats {
+		return fmt.Errorf("412: %w", ErrCondition)
+	}
 	return errors.Join(ctx.Err(), s.failPut)
 }
 
@@ -224,6 +228,27 @@ func TestSixtyFourWritersWithRandomTokens(t *testing.T) {
 	}
 	if len(ids) != len(accepted) || refused == 0 {
 		t.Errorf("%d written, %d accepted, %d refused", len(ids), len(accepted), refused)
+	}
+}
+
+// The answer to a PUT is lost, the store's client repeats it by itself, and the repetition is
+// refused. The change was made twice.
+func TestAWriteThatItsClientRepeatsIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(), t.Context()
+	s.repeats = true
+	o := New(Stamped(s))
+	count := func(old []byte) ([]byte, error) { return append(old, '+'), nil }
+	for token := fence.Token(5); token < 8; token++ {
+		if err := o.Update(ctx, "counter", token, count); err != nil {
+			t.Error(err)
+		}
+		if err := o.PutOnce(ctx, "once", token, nil, nil); err != nil {
+			t.Errorf("its own write stopped it: %v", err)
+		}
+	}
+	if body, _, err := Stamped(s).Get(ctx, "counter"); err != nil || string(body) != "+++" {
+		t.Errorf("three changes: %q, %v", body, err)
 	}
 }
 
