@@ -57,28 +57,39 @@ func (l *Locks) Do(ctx context.Context, name string, fn func(context.Context, *h
 			err = errors.Join(err, fmt.Errorf("holdfast: releasing the old lock %q: %w", name, failed))
 		}
 	}()
-	return l.cluster.Do(ctx, name, func(ctx context.Context, lease *holdfast.Lease) error {
-		ctx, lost := context.WithCancelCause(ctx)
-		ended := make(chan struct{})
-		var watch sync.WaitGroup
-		watch.Go(func() {
-			select {
-			case <-held.Lost:
-				lost(ErrOldLost)
-			case <-ended:
-			}
-		})
-		defer func() {
-			close(ended)
-			watch.Wait()
-			lost(nil)
-		}()
-		err := fn(ctx, lease)
-		if isClosed(held.Lost) && !errors.Is(err, ErrOldLost) {
-			err = errors.Join(ErrOldLost, err)
+	ctx, stop := until(ctx, held.Lost)
+	defer stop()
+	err = l.cluster.Do(ctx, name, func(ctx context.Context, lease *holdfast.Lease) error {
+		if isClosed(held.Lost) {
+			return ErrOldLost // ctx may not have ended yet
 		}
-		return err
+		if err := fn(ctx, lease); err != nil || !isClosed(held.Lost) {
+			return err
+		}
+		return ErrOldLost
 	}, opts...)
+	if err != nil && isClosed(held.Lost) && !errors.Is(err, ErrOldLost) {
+		err = errors.Join(ErrOldLost, err)
+	}
+	return err
+}
+
+// until is ctx that ends with ErrOldLost when lost is closed. stop returns when its goroutine has
+// ended.
+func until(ctx context.Context, lost <-chan struct{}) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-lost:
+			cancel(ErrOldLost)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -91,28 +102,39 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // Renewed is a lock of the old system that its holder must refresh: granted by a call that began at
-// since, for ttl. It calls refresh every third of ttl until the release. The lock is lost when
-// refresh returns ErrOldLost, or when ttl is over since the begin of the last call that succeeded.
+// since, for ttl, at least a millisecond. It calls refresh every third of ttl until the release. The
+// lock is lost when refresh returns ErrOldLost, and when ttl is over since the begin of the last call
+// that succeeded, also while a call is under way that heeds no context.
 func Renewed(since time.Time, ttl time.Duration, refresh, release func(context.Context) error) Held {
-	lost := make(chan struct{})
+	ttl = max(ttl, time.Millisecond)
 	ctx, stop := context.WithCancel(context.Background())
-	var renewal sync.WaitGroup
-	renewal.Go(func() {
-		if !renew(ctx, since.Add(ttl), ttl, refresh) {
-			close(lost)
+	lost := make(chan struct{})
+	lose := sync.OnceFunc(func() { close(lost) })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if !renew(ctx, since.Add(ttl), ttl, refresh, lose) {
+			lose()
 		}
-	})
+	}()
 	return Held{lost, func(ctx context.Context) error {
 		stop()
-		renewal.Wait()
-		return release(ctx)
+		select {
+		case <-ended:
+			return release(ctx)
+		case <-ctx.Done():
+			return fmt.Errorf("holdfast: the last refresh has not returned: %w", ctx.Err())
+		}
 	}}
 }
 
-// renew keeps a lock until ctx ends; it reports false when the lock is lost.
-func renew(ctx context.Context, until time.Time, ttl time.Duration, refresh func(context.Context) error) bool {
+// renew keeps a lock until ctx ends; it reports false when the lock is lost. It calls expired when
+// the lock's time is over.
+func renew(ctx context.Context, until time.Time, ttl time.Duration, refresh func(context.Context) error, expired func()) bool {
 	tick := time.NewTicker(ttl / 3)
 	defer tick.Stop()
+	expiry := time.AfterFunc(time.Until(until), expired)
+	defer expiry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,7 +149,11 @@ func renew(ctx context.Context, until time.Time, ttl time.Duration, refresh func
 		case ctx.Err() != nil:
 			return true
 		case err == nil:
+			if !expiry.Stop() {
+				return false // the answer came too late
+			}
 			until = began.Add(ttl)
+			expiry.Reset(time.Until(until))
 		case errors.Is(err, ErrOldLost) || !time.Now().Add(ttl/3).Before(until):
 			return false // the next attempt would come too late
 		}

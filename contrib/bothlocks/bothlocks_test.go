@@ -171,10 +171,39 @@ func TestTheLossOfEitherLockEndsTheWork(t *testing.T) {
 	err = locks.Do(t.Context(), "a", func(ctx context.Context, _ *holdfast.Lease) error {
 		close(lost)
 		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, bothlocks.ErrOldLost) {
+			t.Errorf("the context ended with %v", cause)
+		}
 		return nil
 	})
 	if !errors.Is(err, bothlocks.ErrOldLost) || released != 2 {
 		t.Errorf("the old lock is lost: %v, %d releases", err, released)
+	}
+	// It was lost while the new one was waited for: the work began beside the next holder of the old one.
+	err = locks.Do(t.Context(), "a", func(context.Context, *holdfast.Lease) error {
+		t.Error("the work began without the old lock")
+		return nil
+	})
+	if !errors.Is(err, bothlocks.ErrOldLost) || released != 3 {
+		t.Errorf("the old lock was lost: %v, %d releases", err, released)
+	}
+}
+
+func TestACallThatWaitsForTheNewLockEndsWithTheOldOne(t *testing.T) {
+	t.Parallel()
+	node := holdfasttest.Fleet(t, 1)[0]
+	other, err := node.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := make(chan struct{})
+	locks := bothlocks.New(node, func(context.Context, string) (bothlocks.Held, error) {
+		close(lost)
+		return bothlocks.Held{Lost: lost, Release: func(context.Context) error { return nil }}, nil
+	})
+	err = locks.Do(t.Context(), "a", func(context.Context, *holdfast.Lease) error { return nil })
+	if !errors.Is(err, bothlocks.ErrOldLost) || !other.Valid() {
+		t.Error(err)
 	}
 }
 
@@ -196,6 +225,7 @@ func TestAnOldLockIsLostInTimeWhateverItsSystemDoes(t *testing.T) {
 		"it answers":              {func(context.Context) error { return nil }, 0},
 		"it is gone":              {func(context.Context) error { return errors.New("connection refused") }, 10 * time.Second},
 		"it hangs":                {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ttl},
+		"its client hangs":        {func(context.Context) error { time.Sleep(time.Minute); return nil }, ttl}, // virtual time
 		"the lock is another's":   {func(context.Context) error { return bothlocks.ErrOldLost }, 5 * time.Second},
 		"it is slow, but answers": {func(ctx context.Context) error { return within(ctx, 4*time.Second) }, 0},
 	} {
@@ -219,4 +249,21 @@ func TestAnOldLockIsLostInTimeWhateverItsSystemDoes(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAReleaseDoesNotWaitForARefreshThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan struct{})
+		held := bothlocks.Renewed(time.Now(), 15*time.Second,
+			func(context.Context) error { <-answers; return nil },
+			func(context.Context) error { t.Error("released during a refresh"); return nil })
+		time.Sleep(6 * time.Second) // virtual time: the first refresh is under way
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := held.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		close(answers)
+	})
 }
