@@ -37,7 +37,9 @@ type observer struct {
 // Observe has tell called after each check of this guard: Check, CheckOnce, those in one step with
 // a write, in a transaction or in a script, and those of Handler that reach the guard. tell runs on
 // the goroutine of the check, which waits for it; it may use the guard. A check in one step with
-// other work is reported after that work. A later call replaces tell; nil ends the reports.
+// other work is reported after that work. One in a transaction of the caller is reported within it:
+// there a tell that uses the guard waits for a second connection and for the row that the
+// transaction has locked. A later call replaces tell; nil ends the reports.
 func (o *observer) Observe(tell func(context.Context, Checked)) {
 	if tell == nil {
 		o.tell.Store(nil)

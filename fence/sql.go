@@ -156,9 +156,13 @@ func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx)
 	if err != nil {
 		return s.note(ctx, resource, t, err)
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if err := s.CheckTx(ctx, tx, resource, t); err != nil {
-		return err
+	checked := s.ask(ctx, tx, resource, t, false)
+	defer func() {
+		_ = tx.Rollback() // does nothing after the commit
+		_ = s.note(ctx, resource, t, checked)
+	}()
+	if checked != nil {
+		return checked
 	}
 	if err := fn(tx); err != nil {
 		return err

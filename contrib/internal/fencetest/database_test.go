@@ -113,6 +113,7 @@ func suite(t *testing.T, d database) {
 		"TheTableRefusesWhatIsNoMark":               ownTable,
 		"ManyMayMakeTheTableAtOnce":                 makeTogether,
 		"MarkAndWriteCommitTogetherOrNotAtAll":      together,
+		"AnObserverOfDoMayUseTheGuard":              observed,
 		"ATransactionShutsOutTheFormerHolder":       shutOut,
 		"SixtyFourWritersWithRandomTokens":          func(t *testing.T, d database) { race(t, d, "race") },
 		"SixtyFourWritersOfOneRow":                  rowRace,

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,5 +116,34 @@ func shutOut(t *testing.T, d database) {
 		} else if err != nil {
 			t.Errorf("%s afterwards: %v", name, err)
 		}
+	}
+}
+
+// The report of a check came before fn, in its transaction: an observer that asked for the mark
+// waited for ever for the only connection.
+func observed(t *testing.T, d database) {
+	db := d.open(t)
+	db.SetMaxOpenConns(1)
+	g := d.guard(t, db, "observed")
+	var marks []fence.Token
+	g.Observe(func(ctx context.Context, c fence.Checked) {
+		mark, err := g.Highest(ctx, c.Resource)
+		if err != nil {
+			t.Error(err)
+		}
+		marks = append(marks, mark)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	nothing := func(*sql.Tx) error { return nil }
+	if err := g.Do(ctx, "r", 6, nothing); err != nil {
+		t.Error(err)
+	}
+	wantStale(t, g.Do(ctx, "r", 5, nothing), "r", 5, 6)
+	if err := g.Do(ctx, "r", 7, func(*sql.Tx) error { return io.ErrNoProgress }); !errors.Is(err, io.ErrNoProgress) {
+		t.Error(err)
+	}
+	if !slices.Equal(marks, []fence.Token{6, 6, 6}) { // the last one was rolled back
+		t.Errorf("the observer saw the marks %v", marks)
 	}
 }
