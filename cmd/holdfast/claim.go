@@ -43,7 +43,7 @@ func (f *runFlags) claim(ctx context.Context, c *holdfast.Cluster, name string, 
 	}
 	var err error
 	if got.lock, err = acquire(ctx, name, append(opts, f.kind()...)...); err != nil {
-		_ = got.end(false)
+		_, _ = got.end(false)
 		return nil, notGot(err)
 	}
 	return got, nil
@@ -93,19 +93,20 @@ func environment(l *holdfast.Lease) []string {
 	return append(os.Environ(), "HOLDFAST_TOKEN="+l.Token().String(), "HOLDFAST_LOCK="+l.Name())
 }
 
-// end gives back what there is: a run that was finished is recorded.
-func (got *claim) end(finished bool) (err error) {
+// end gives back what there is: a run that was finished is recorded. The errors are those of the key
+// and of the lock.
+func (got *claim) end(finished bool) (key, lock error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endMax)
 	defer cancel()
 	if got.once != nil {
 		if finished {
-			err = got.once.Finish(ctx)
+			key = got.once.Finish(ctx)
 		} else {
-			err = got.once.Abandon(ctx)
+			key = got.once.Abandon(ctx)
 		}
 	}
 	if got.lock != nil {
-		err = errors.Join(err, got.lock.Release(ctx))
+		lock = got.lock.Release(ctx)
 	}
-	return err
+	return key, lock
 }

@@ -50,7 +50,24 @@ func startGroup(cmd *exec.Cmd, grace time.Duration) (g *group, err error) {
 		defer close(g.done)
 		_ = endOf(cmd)
 	}()
+	go g.waitForOrphans(cmd.Process.Pid)
 	return g, nil
+}
+
+// waitForOrphans waits for the orphans that the command leaves while it runs: a scheduler that starts
+// its jobs in the background would fill the table of processes with those that have ended.
+func (g *group) waitForOrphans(command int) {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	defer signal.Stop(ended)
+	for {
+		reap(command, g.id)
+		select {
+		case <-ended:
+		case <-g.done:
+			return
+		}
+	}
 }
 
 // startGuard starts the guard, and waits until no signal but SIGKILL can end it.

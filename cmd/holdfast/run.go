@@ -36,7 +36,8 @@ Exit codes, beside those of flock(1):
   holdfast              flock   meaning
   that of COMMAND       same    COMMAND ran under the lock; 128+N if signal N ended it
   75                    1       the lock was not got: --nonblock, or --wait was over
-  75                    -       the lease was lost while COMMAND ran
+  75                    -       the lease was lost while COMMAND ran, or before it could start
+  75                    -       COMMAND succeeded, and the --once key may not be recorded as finished
   69                    -       the fleet did not answer within --timeout
   126, 127              same    COMMAND cannot be run, is not found
   2                     64      the arguments are wrong`
@@ -154,15 +155,15 @@ func (a *app) joinInTime(ctx context.Context) (*holdfast.Cluster, error) {
 
 // settle gives back what the command ran under, and turns its end into ours.
 func (a *app) settle(got *claim, code int, err error) error {
+	key, lock := got.end(err == nil && code == 0)
 	if err != nil {
-		_ = got.end(false)
 		return err
 	}
-	switch failed := got.end(code == 0); {
+	switch failed := errors.Join(key, lock); {
 	case errors.Is(failed, holdfast.ErrLost):
 		return lostExit(failed)
-	case errors.Is(failed, holdfast.ErrUnknownOutcome) && got.once != nil:
-		return &exit{codeTemporary, failed, "The command has succeeded, but the fleet may not know: the key may run again."}
+	case key != nil && code == 0:
+		return &exit{codeTemporary, key, "The command has succeeded, but the fleet may not know: the key may run again."}
 	case failed != nil:
 		a.say("the lock is not given back yet: it is free at the end of its TTL (%v)", failed)
 	}

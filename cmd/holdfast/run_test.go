@@ -109,6 +109,52 @@ func TestACommandUnderAOnceKeyRunsUntilItSucceeds(t *testing.T) {
 	}
 }
 
+// The command has succeeded, and the fleet is gone: with code 0 nobody would have looked whether the
+// key runs again.
+func TestAKeyThatIsNotRecordedIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	r := f.start(t, "run", "--once", "k", "--ttl", "2m", "--", "sh", "-c", "echo ready; read line")
+	if r.line(t) != "ready" {
+		t.Fatal(r.err)
+	}
+	if err := f.nodes[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Send("end"); err != nil {
+		t.Error(err)
+	}
+	if code := r.code(t); code != 75 {
+		t.Errorf("code %d: %s", code, r.err)
+	}
+}
+
+func TestACommandDoesNotStartWhoseKeyWasLostMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	l := f.hold(t, "job")
+	r := f.start(t, "run", "--once", "k", "job", "--", "echo", "ran")
+	<-l.Wanted() // by the command, which has the key
+	ctx := testkit.Within(t, patience)
+	run, err := f.nodes[0].InspectOnce(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.nodes[0].RevokeNode(ctx, run.By.NodeID, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Settles(t, patience, "the command waits again", func() bool {
+		info, err := f.nodes[0].Inspect(ctx, "job")
+		return err == nil && len(info.Waiters) == 1
+	})
+	if err := l.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.code(t); code != 75 || len(r.lines) > 0 || !strings.Contains(r.err.String(), "not started") {
+		t.Errorf("code %d: %s", code, r.err)
+	}
+}
+
 func TestSignalsReachTheCommand(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

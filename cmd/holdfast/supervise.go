@@ -23,6 +23,11 @@ type child struct {
 // supervise runs the command to its end, and returns its code. The error is an *exit, of a command
 // that could not be started, or whose lease was lost.
 func (a *app) supervise(ch *child, signals *relay) (code int, err error) {
+	for _, l := range ch.leases { // a key may have been lost while the lock was waited for
+		if err := l.Err(); err != nil {
+			return 0, &exit{codeTemporary, err, "The command was not started: run it again."}
+		}
+	}
 	cmd := exec.Command(ch.path, ch.args[1:]...)
 	cmd.Args[0] = ch.args[0]
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = ch.env, a.in, a.out, a.err
