@@ -91,7 +91,7 @@ func Refuse(w http.ResponseWriter, err error) {
 		refuse(w, Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the resource or the token of the request is invalid"})
 	default:
 		refuse(w, Problem{Type: ProblemFailed, Status: http.StatusServiceUnavailable,
-			Detail: "the guard could not check the token; nothing was done"})
+			Detail: "the guard could not check the token"})
 	}
 }
 

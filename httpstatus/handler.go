@@ -16,7 +16,8 @@
 //
 // Every request has a deadline, and so has every write to a slow client. At most 64 requests and 32
 // streams of events are served at a time; further ones get 503. A list of locks is read from the
-// group at most once a second, however many requests ask for it, and has at most 20,000 locks.
+// group at most once a second, however many requests ask for it, and has at most 20,000 locks; in a
+// larger group each search is a read, one at a time.
 // The pages work without JavaScript, but for the live feed. The handler starts no goroutine that
 // outlives its request: http.Server.Shutdown ends the streams.
 package httpstatus

@@ -38,6 +38,16 @@ func split(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
 }
 
+// secretsOf are those of HOLDFAST_SECRETS, as the examples read it: a secret may have blanks within.
+func secretsOf(s string) (list []string) {
+	for secret := range strings.SplitSeq(s, ",") {
+		if secret = strings.TrimSpace(secret); secret != "" {
+			list = append(list, secret)
+		}
+	}
+	return list
+}
+
 // seeds are the addresses to join by.
 func (f *fleetFlags) seeds() []string {
 	if len(f.join) > 0 {
@@ -57,7 +67,7 @@ func (f *fleetFlags) name() string {
 // secrets are those of the file, or of the environment.
 func (f *fleetFlags) secrets() (list []string, err error) {
 	if f.secretFile == "" {
-		return split(os.Getenv("HOLDFAST_SECRETS")), nil
+		return secretsOf(os.Getenv("HOLDFAST_SECRETS")), nil
 	}
 	text, err := os.ReadFile(f.secretFile)
 	if err != nil {

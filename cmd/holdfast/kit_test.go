@@ -19,7 +19,7 @@ import (
 
 const (
 	patience = time.Minute
-	secret   = "a-secret-of-more-than-sixteen-bytes"
+	secret   = "a secret of more than sixteen bytes" // with blanks, which a list by commas leaves
 )
 
 // fleet is real nodes in this process, and what a command needs to join them.

@@ -39,7 +39,7 @@ func Error(err error) error {
 	case errors.Is(err, fence.ErrInvalid), errors.Is(err, fence.ErrInvalidToken):
 		return status.Error(codes.InvalidArgument, "the call names no resource or token that a guard takes")
 	default:
-		return status.Error(codes.Unavailable, "the guard could not check the fencing token; nothing was done")
+		return status.Error(codes.Unavailable, "the guard could not check the fencing token")
 	}
 }
 

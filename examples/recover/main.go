@@ -1,23 +1,20 @@
-// Recover makes a group of one out of a data directory, or of a backup, whose group has lost its
-// majority for good. Without -dir it is a drill in one process: three nodes, two of which lose their
-// disks, a recovery, and the tokens before and after it.
+// Recover is a drill in one process: three nodes, two of which lose their disks, a recovery from the
+// third, and the tokens before and after it.
 //
 //	go run ./examples/recover
-//	go run ./examples/recover -dir /var/lib/service/holdfast -join 10.0.0.2:7643,10.0.0.3:7643
 //
-// docs/operations.md#when-the-majority-is-lost-for-good says what must be true before.
+// docs/operations.md#when-the-majority-is-lost-for-good says what must be true before a recovery; the
+// command for the real case is `holdfast recover`.
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -25,53 +22,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := drill(ctx, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
-	dir := flags.String("dir", "", "data directory of a stopped node; with -from one that is empty. None: a drill")
-	more := flags.String("dirs", "", "directories of further nodes on this machine, with commas between")
-	from := flags.String("from", "", "file with a backup")
-	join := flags.String("join", "", "addresses of the former nodes, with commas between")
-	secret := flags.String("secret", os.Getenv("HOLDFAST_SECRETS"), "secrets of the fleet, with commas between")
-	unseen := flags.Bool("unseen", false, "do not look for the former group")
-	stopped := flags.Bool("all-stopped", false, "no process of the former group runs anywhere: grant locks at once")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *dir == "" {
-		return drill(ctx, out)
-	}
-	cfg := holdfast.RecoverConfig{
-		DataDir: *dir, DataDirs: list(*more), Join: list(*join), Secrets: list(*secret), Unseen: *unseen, AllStopped: *stopped,
-	}
-	if *from != "" {
-		file, err := os.Open(*from)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		cfg.From = file
-	}
-	report, err := holdfast.Recover(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, report)
-	return err
-}
-
-func list(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
 }
 
 // drill loses two of three disks and recovers the group from the third.
