@@ -121,38 +121,47 @@ func TestBatchesArriveOnceAndInOrderAlsoWhenTheyAreLarge(t *testing.T) {
 	})
 }
 
+// The pauses are those of heartbeats: above a second each was taken for a new begin, and the
+// connection waited for TCP, for as long as the partition had lasted.
 func TestConnectionThatIsNotAcknowledgedIsGivenUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		network := transport.NewMemory(1)
-		to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
-		defer to.end(t)
-		defer from.end(t)
-		conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		send := func() error { return conn.SendMessageBatch(goodBatch(nil)) }
-		for range 100 {
-			if err := send(); err != nil {
-				t.Fatalf("on a good connection: %v", err)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		time.Sleep(time.Minute) // a pause is no sign of death
+	for _, pause := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, time.Second, 1500 * time.Millisecond, 3 * time.Second} {
+		t.Run(pause.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { givenUp(t, pause) })
+		})
+	}
+}
+
+func givenUp(t *testing.T, pause time.Duration) {
+	network := transport.NewMemory(1)
+	to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
+	defer to.end(t)
+	defer from.end(t)
+	conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	send := func() error { return conn.SendMessageBatch(goodBatch(nil)) }
+	for range 100 {
 		if err := send(); err != nil {
-			t.Fatalf("after a pause: %v", err)
+			t.Fatalf("on a good connection: %v", err)
 		}
-		network.Isolate(to.endpoint.Addr())
-		cut := time.Now()
-		for send() == nil {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if took := time.Since(cut); took > 2*batchTimeout {
-			t.Errorf("given up after %v", took)
-		}
-	})
+		time.Sleep(pause)
+	}
+	time.Sleep(time.Minute) // a pause is no sign of death
+	if err := send(); err != nil {
+		t.Fatalf("after a pause: %v", err)
+	}
+	network.Isolate(to.endpoint.Addr())
+	cut := time.Now()
+	for send() == nil {
+		time.Sleep(pause)
+	}
+	if took := time.Since(cut); took > 2*batchTimeout+pause {
+		t.Errorf("given up after %v", took)
+	}
 }
 
 func TestRefusedSnapshotShowsOnTheNextPiece(t *testing.T) {

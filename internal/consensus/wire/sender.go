@@ -26,9 +26,13 @@ type sender struct {
 	unhook  func() bool
 	gone    chan struct{} // closed when the other side has closed
 	buffer  []byte
-	sent    time.Time    // the last frame
-	size    int          // of the last frame
-	acked   atomic.Int64 // the last acknowledgement, or the first frame after a pause (unix nanoseconds)
+	size    int // of the last frame
+
+	// Instants, counted from made: those of a wall clock would end the connection when it is set.
+	made  time.Time
+	sent  time.Duration // the last frame
+	since time.Duration // the first frame after a pause: nothing was under way
+	acked atomic.Int64  // the last acknowledgement
 }
 
 const (
@@ -62,7 +66,7 @@ func (s *sender) listen() {
 		if err != nil {
 			return
 		}
-		s.acked.Store(time.Now().UnixNano())
+		s.acked.Store(int64(time.Since(s.made)))
 	}
 }
 
@@ -201,7 +205,7 @@ func (s *sender) send(kind byte, p payload, patience time.Duration) error {
 func (s *sender) leftIdle() bool {
 	select {
 	case <-s.gone:
-		return time.Since(s.sent) > ackPause
+		return time.Since(s.made)-s.sent > ackPause
 	default:
 		return false
 	}
@@ -217,12 +221,13 @@ func (s *sender) usable(patience time.Duration) error {
 		return fmt.Errorf("holdfast: connection closed by the other replica: %w", net.ErrClosed)
 	default:
 	}
-	now := time.Now()
-	if now.Sub(s.sent) > ackPause {
-		s.acked.Store(now.UnixNano())
+	now, acked := time.Since(s.made), time.Duration(s.acked.Load())
+	answered := s.sent-acked < ackEvery // a frame that came sooner after an acknowledgement gets none
+	if answered && now-s.sent > ackPause {
+		s.since = now
 	}
 	s.sent = now
-	if now.Sub(time.Unix(0, s.acked.Load())) > patience {
+	if now-max(acked, s.since) > patience {
 		return fmt.Errorf("holdfast: replica at %v does not acknowledge", s.conn.RemoteAddr())
 	}
 	return nil
@@ -264,7 +269,7 @@ func (c *Carrier) GetSnapshotConnection(ctx context.Context, addr string) (rafti
 }
 
 func (c *Carrier) dial(ctx context.Context, addr string) (*sender, error) {
-	s := &sender{carrier: c, ctx: ctx, addr: addr}
+	s := &sender{carrier: c, ctx: ctx, addr: addr, made: time.Now()}
 	return s, c.connect(s)
 }
 
@@ -281,7 +286,7 @@ func (c *Carrier) connect(s *sender) error {
 	}
 	conn = c.cfg.Traffic.Conn(conn)
 	s.conn, s.gone, s.size = conn, make(chan struct{}), 0
-	s.acked.Store(time.Now().UnixNano())
+	s.acked.Store(int64(time.Since(s.made)))
 	if !c.keep(conn, s.listen) {
 		conn.Close()
 		close(s.gone) // listen does not run
