@@ -54,6 +54,32 @@ func TestCloseBreaksEveryConnectionAndFreesThePort(t *testing.T) {
 	})
 }
 
+// TLS writes its last word also on a connection whose Write has failed, and waits five seconds for it:
+// a client connected to another replica so much later.
+func TestCloseAfterAWriteThatFailedWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, opts := NewMemory(1), secretOptions(t, "fleet", "one secret")
+		a, b := listen(t, network, opts), listen(t, network, opts)
+		c, silent := connect(t, a, b, KindRaft)
+		defer silent.Close()
+		if err := c.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		block := make([]byte, 1<<16)
+		for {
+			if _, err := c.Write(block); err != nil {
+				break // the other side does not read
+			}
+		}
+		began := time.Now()
+		c.Close()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
 // listenOnFixedPort takes a port that the system does not give to outgoing connections, so that it
 // is free again after Close.
 func listenOnFixedPort(t *testing.T, network Network, opts Options) Endpoint {

@@ -15,6 +15,7 @@ type conn struct {
 	endpoint *endpoint
 	once     sync.Once
 	err      error
+	broken   atomic.Bool // a Write has failed
 
 	// Of accepted connections; came and heard are numbers of the endpoint's events.
 	host  string
@@ -28,6 +29,15 @@ func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.heard.Store(c.endpoint.events.Add(1))
+	}
+	return n, err
+}
+
+// Write notes an error, after which nothing can follow.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.broken.Store(true)
 	}
 	return n, err
 }
@@ -52,11 +62,16 @@ func Binding(c net.Conn) []byte {
 }
 
 // Close ends the connection. The peer still receives written bytes if it reads on. With TLS, Close
-// takes up to five seconds if the peer does not read.
+// takes up to five seconds if the peer does not read, but not after a Write that has failed: TLS would
+// write its last word all the same.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.endpoint.disown(c)
-		c.err = c.Conn.Close()
+		if c.broken.Load() {
+			c.err = c.raw.Close()
+		} else {
+			c.err = c.Conn.Close()
+		}
 	})
 	return c.err
 }

@@ -16,7 +16,8 @@
 //  1. Streams are ordered and intact, or they break: a byte is never lost, changed or doubled
 //     silently.
 //  2. Packets are best effort: lost, late, doubled or out of order, but never changed or cut short.
-//  3. Close is synchronous: afterwards no goroutine, descriptor, connection or port is left.
+//  3. Close is synchronous: afterwards no goroutine, descriptor, connection or port of an endpoint is
+//     left. A handler is its owner's, and finds its connection closed.
 //  4. No bytes from the network crash the process, and strangers use bounded memory.
 //  5. A burst of connections from one host, half-open or idle, neither keeps other hosts out nor
 //     ends a connection of this host that is in use.
