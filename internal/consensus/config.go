@@ -71,8 +71,8 @@ type Observer interface {
 	Restored(m *fsm.Machine)
 	// LeaderChanged reports that RaftLeader may have changed. It must be quick.
 	LeaderChanged()
-	// Failed is called once when the replica has stopped for good, from a goroutine of its own.
-	// Close waits for it unless it is Failed that calls Close.
+	// Failed is called once when the replica has stopped for good, from a goroutine of its own, for
+	// which Close does not wait.
 	Failed(err error)
 }
 

@@ -350,6 +350,24 @@ func TestCloseOfRaftLeaderHandsOver(t *testing.T) {
 	})
 }
 
+// It waited for two heartbeats after the transfer, whatever they were, and its engine was abandoned.
+func TestCloseOfRaftLeaderEndsInTimeWithSlowHeartbeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.tune = func(c *Config) { c.Tick, c.Heartbeat, c.Election = time.Second, 3*time.Second, 9*time.Second }
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		leader, began := leaderOf(t, group), time.Now()
+		if err := leader.Group.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > closeWithin {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestChangeOfMembershipSeenTooLateIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

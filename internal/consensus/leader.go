@@ -168,8 +168,8 @@ func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err er
 // handOver transfers raft leadership to any other voter before Close: otherwise the group would
 // wait an election timeout. A raft leader without a quorum has none to transfer.
 //
-// The replica then stays for two heartbeats, until the others know the new raft leader, and passes
-// their messages on.
+// The replica then stays for two heartbeats, half a second at most, until the others know the new raft
+// leader, and passes their messages on.
 func (g *Group) handOver() {
 	if !g.IsRaftLeader() || len(g.Members().Voters) < 2 {
 		return
@@ -181,7 +181,7 @@ func (g *Group) handOver() {
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), min(4*g.cfg.Election, closeWithin/2))
 	defer cancel()
-	for ctx.Err() == nil && g.IsRaftLeader() {
+	for ctx.Err() == nil && g.IsRaftLeader() && len(g.Members().Voters) > 1 {
 		for replica := range g.Members().Voters {
 			if replica == g.cfg.Replica || !g.IsRaftLeader() {
 				continue
@@ -191,7 +191,7 @@ func (g *Group) handOver() {
 			}
 		}
 	}
-	heard := time.NewTimer(2 * g.cfg.Heartbeat)
+	heard := time.NewTimer(min(2*g.cfg.Heartbeat, closeWithin/10))
 	defer heard.Stop()
 	select {
 	case <-heard.C:

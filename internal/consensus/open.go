@@ -25,6 +25,10 @@ import (
 // startMax bounds the start of the engine, including the read of a snapshot of a million locks.
 const startMax = time.Minute
 
+// errSlowStart is no ErrDamaged: what is slow may be whole, and a directory that is called damaged is
+// deleted. It was seen on a damaged directory, too, when the machine was very busy.
+var errSlowStart = fmt.Errorf("holdfast: the raft engine has not started within %v: the disk hangs, or this machine is very busy: try again", startMax)
+
 // sparesMax is how many descriptors are set aside for files. The log store keeps its tables open:
 // 13 were lent at a time while 58 MB were written in half a minute.
 const sparesMax = 24
@@ -71,8 +75,8 @@ func Open(cfg Config, how Start) (*Group, error) {
 	case err = <-started:
 	case <-g.failed: // the starting goroutine may be parked
 		err = g.Failure()
-	case <-patience.C: // seen on a damaged directory, when the machine was very busy
-		g.fail(fmt.Errorf("%w: the engine has not started within %v", ErrDamaged, startMax))
+	case <-patience.C:
+		g.fail(errSlowStart)
 		err = g.Failure()
 	}
 	if err != nil {
@@ -199,7 +203,7 @@ func (g *Group) recall() (alone bool, err error) {
 // diagnose adds ErrDamaged to an error of a start that is neither this package's nor the system's:
 // the engine and its log store return those for what they read.
 func diagnose(err error) error {
-	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, store.ErrDisk} {
+	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, store.ErrDisk, errSlowStart} {
 		if errors.Is(err, plain) {
 			return err
 		}
