@@ -232,9 +232,17 @@ func (g *Group) Propose(ctx context.Context, class seam.Class, cmd []byte) (out 
 	return out, unknown, err
 }
 
-// Try proposes a command once, at the replica that serves this node now. An outcome may come with an
-// error: then an attempt of that replica before it may have been carried out, too.
+// Try proposes a command once, at the replica that serves this node now, and waits for its turn first:
+// that replica refuses more calls at once than there are turns. An outcome may come with an error: then
+// an attempt of that replica before it may have been carried out, too.
 func (g *Group) Try(ctx context.Context, class seam.Class, cmd []byte) (out fsm.Outcome, result retry.Result, err error) {
+	if !g.Reached() {
+		return out, retry.NotSent, seam.ErrNoGroup
+	}
+	if err := g.Enter(ctx, class); err != nil {
+		return out, retry.NotSent, err
+	}
+	defer g.Leave(class)
 	c, _ := g.now()
 	if c == nil {
 		return out, retry.NotSent, seam.ErrNoGroup

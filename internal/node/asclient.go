@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -170,28 +171,39 @@ func (a *asClient) end() bool {
 	return true
 }
 
-// greet makes this process known to the group when that grants TTLs as long as this process may ask
-// for: a raft leader raises the bound for it.
+// greet makes this process known to the group. It goes on while the replica is ill or has too many calls:
+// another one may serve soon.
 func (a *asClient) greet(ctx context.Context) error {
-	n := a.n
 	for {
-		state, err := seam.Ask(ctx, n.Proposer, seam.Committed, fsm.QueryGroup{})
-		if err != nil {
+		err := a.introduce(ctx)
+		var refused *seam.RefusedError
+		switch {
+		case err == nil:
+			a.n.Proposer.Greet()
+			_ = a.n.Ready(ctx) // it has its place also if nobody asks
+			return nil
+		case errors.As(err, &refused), errors.Is(err, seam.ErrIncompatible):
 			return err
-		}
-		if cmp.Or(state.MaxTTL, fsm.TTLMax) >= n.cfg.MaxTTL {
-			break
 		}
 		if err := sleep(ctx, boundPause); err != nil {
 			return err
 		}
 	}
-	if err := n.Hello(ctx); err != nil {
+}
+
+var errShortTTL = errors.New("holdfast: the raft leader has not raised the longest TTL of the group yet")
+
+// introduce says Hello if the group grants TTLs as long as this process may ask for: a raft leader raises
+// the bound for it.
+func (a *asClient) introduce(ctx context.Context) error {
+	state, err := seam.Ask(ctx, a.n.Proposer, seam.Committed, fsm.QueryGroup{})
+	if err != nil {
 		return err
 	}
-	n.Proposer.Greet()
-	_ = n.Ready(ctx) // it has its place also if nobody asks
-	return nil
+	if cmp.Or(state.MaxTTL, fsm.TTLMax) < a.n.cfg.MaxTTL {
+		return errShortTTL
+	}
+	return a.n.Hello(ctx)
 }
 
 // ready reports whether the replica is ready that serves this node. The first time it also takes that

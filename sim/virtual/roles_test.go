@@ -257,13 +257,15 @@ func TestAGroupThatWaitsForMoreNodesThanItHasReplicasServesWhenAllHaveMet(t *tes
 }
 
 // A client asks for TTLs as long as its own MaxTTL: the raft leader raises the bound for it. When it
-// restarts on its directory it is the same node, and what it held is free at once.
+// restarts on its directory it is the same node, and what it held is free at once. (The bounds are not
+// whole milliseconds: the raft leader raised the bound of the group for ever, did nothing else, and the
+// client waited for it.)
 func TestAClientHasItsMaxTTLAndItsDirectory(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 6, Late: true, Config: func(i int, cfg *holdfast.Config) {
-		cfg.MaxTTL, cfg.Replicas = time.Minute, 5
+		cfg.MaxTTL, cfg.Replicas = time.Minute+time.Microsecond, 5
 		if i == 5 {
-			cfg.MaxTTL = time.Hour
+			cfg.MaxTTL = time.Hour + time.Microsecond
 		}
 	}}, func(s *sim.Sim) {
 		for _, n := range s.Nodes()[:5] {
@@ -286,6 +288,36 @@ func TestAClientHasItsMaxTTLAndItsDirectory(t *testing.T) {
 		}
 		if next := testkit.Get(t, s.Node(0).Cluster(), "lock"); next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+	})
+}
+
+// The replica of a client refuses more than 256 calls of a connection at once. The client's callers
+// wait for their turn instead of being refused.
+func TestAClientWithManyCallersRefusesNone(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 6, Config: five}, func(s *sim.Sim) {
+		settles(t, s, 3, 2, 1)
+		c := roles(s)[holdfast.RoleClient][0].Cluster()
+		ended := make(chan error)
+		const callers = 600
+		for i := range callers {
+			go func() {
+				var failed error
+				for range 10 { // the admission opens as it learns
+					l, err := c.Acquire(testkit.Until(time.Minute), fmt.Sprint("lock", i))
+					if err == nil {
+						err = l.Release(testkit.Until(time.Minute))
+					}
+					failed = errors.Join(failed, err)
+				}
+				ended <- failed
+			}()
+		}
+		for range callers {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
