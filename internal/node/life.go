@@ -84,6 +84,7 @@ func (f *founder) replicaRemoved(replica uint64, left bool) {
 func (f *founder) comeBack(ctx context.Context) error {
 	n := f.n
 	n.log.Warn("the group has removed this node's replica: the node asks for a new one")
+	n.asClient.end() // it was one until its replica had caught up: the next life greets the group anew
 	n.Proposer.Retire()
 	n.clients.GiveUp()
 	if err := f.endLife(); err != nil {
