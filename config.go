@@ -190,6 +190,7 @@ func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
 		c.TTL = min(15*time.Second, c.MaxTTL)
 	}
+	c.TTL, c.MaxTTL = c.TTL.Truncate(time.Millisecond), c.MaxTTL.Truncate(time.Millisecond) // as the group counts
 	if c.MaxClockDrift == 0 {
 		c.MaxClockDrift = 0.01
 	}

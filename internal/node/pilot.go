@@ -248,12 +248,12 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 func (p *pilot) raiseTTL(ctx context.Context, group *consensus.Group, state autopilot.State) bool {
 	longest := state.Info.MaxTTL
 	for _, m := range p.n.clientsHere() {
-		longest = max(longest, min(m.Settings.MaxTTL, fsm.TTLMax))
+		longest = max(longest, min(m.Settings.MaxTTL, fsm.TTLMax).Truncate(time.Millisecond))
 	}
 	if state.Info.MaxTTL == 0 || longest == state.Info.MaxTTL {
 		return false
 	}
-	out, err := group.Propose(ctx, fsm.Encode(fsm.RaiseTTL{TTL: longest.Truncate(time.Millisecond)}))
+	out, err := group.Propose(ctx, fsm.Encode(fsm.RaiseTTL{TTL: longest}))
 	return err == nil && out.Code == fsm.CodeOK
 }
 
