@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,11 +65,12 @@ func (s Search) Look(ctx context.Context, f Former) error {
 	}
 }
 
-// alive refuses a group of which most voters are among the members of gossip.
+// alive refuses a group of which as many nodes as most voters are among the members of gossip. A standby
+// counts, too: it may have become a voter since the directory was written.
 func (f Former) alive(members []membership.Member) error {
 	var seen []string
 	for _, m := range members {
-		if m.Local || !m.Here() || !m.Phase.Runs() || m.ClusterID != f.ClusterID || slices.Contains(f.Standbys, m.Node) {
+		if m.Local || !m.Here() || !m.Phase.Runs() || m.ClusterID != f.ClusterID {
 			continue
 		}
 		seen = append(seen, fmt.Sprintf("%s (%q at %s)", m.Node, m.Name, m.Addr))
@@ -78,6 +78,6 @@ func (f Former) alive(members []membership.Member) error {
 	if 2*len(seen) <= len(f.Voters) || len(seen) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: of %d voters these run: %s: do not recover it; if they cannot serve, stop them first",
+	return fmt.Errorf("%w: of a group with %d voters these nodes run: %s: do not recover it; if they cannot serve, stop them first",
 		ErrAlive, len(f.Voters), strings.Join(seen, ", "))
 }
