@@ -105,6 +105,23 @@ func TestARecoveredGroupGrantsNothingWhileALeaseOfTheFormerMayBeValid(t *testing
 	}
 }
 
+// The group waits for the hook of Config.TokenFloor. The backup was empty, and no error: it would have
+// taken the place of a good one.
+func TestAGroupThatIsNotBornHasNoBackup(t *testing.T) {
+	t.Parallel()
+	c, err := holdfast.Open(t.Context(), holdfast.Config{Bootstrap: 1, Logger: quiet(), TokenFloor: func(context.Context) (holdfast.Token, error) {
+		return 0, errors.New("the database is down")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	var b bytes.Buffer
+	if err := c.Backup(within(t, 20*time.Second), &b); !errors.Is(err, holdfast.ErrNoQuorum) || b.Len() > 0 {
+		t.Errorf("%d bytes, %v", b.Len(), err)
+	}
+}
+
 func TestRecoverRefusesWhatItCannotTrustAndSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	dirs, _, list := lostMajority(t)

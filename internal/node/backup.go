@@ -23,9 +23,11 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 		return n.asClient.roamer.Backup(ctx, w)
 	}
 	within, cancel := context.WithTimeout(ctx, max(backupPatience, 4*n.cfg.Election))
-	_, err := n.Proposer.Barrier(within)
+	group, err := n.Proposer.Barrier(within)
 	cancel()
-	group := n.replica.Load()
+	if err != nil {
+		group = n.replica.Load()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return unreached(ctx)
@@ -35,8 +37,8 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	members, state := group.Members(), group.Fork()
-	if !state.Info().Born {
-		return err
+	if !state.Info().Born { // it waits for Config.TokenFloor: a backup of nothing would take the place of a good one
+		return &seam.UnreachedError{Ended: context.DeadlineExceeded}
 	}
 	stop, done := context.WithCancel(ctx)
 	defer done()

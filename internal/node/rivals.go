@@ -248,7 +248,7 @@ func (n *Node) Missing() string {
 		}
 	case id.Asks:
 		parts = append(parts, "the node waits for its group to add a replica, or to let it be a client")
-	case len(rivals.asks()) > 0:
+	case len(groups) > 0 && len(rivals.asks()) > 0:
 		parts = append(parts, "its own group is about to yield to "+groups[0].Cluster)
 	case group != nil:
 		var info fsm.Info
