@@ -93,9 +93,8 @@ type Revoke struct {
 //
 // Answers: CodeGranted, CodeQueued (Wait), CodeHeld (not Wait), a refusal, or CodeFinished when the
 // request is over. A duplicate is answered by the present state of its request, and changes
-// nothing. A refused request is over, except those refused with CodeInvalid, CodeNotServing,
-// CodeTooManySessions and CodeTooManyRequests, which may be repeated under the same number (see
-// Code.Left). CodeInvalid also for a number that is live for another lock.
+// nothing. A refused request is over, except where Code.Left says RequestUnknown: it may be repeated
+// under the same number. CodeInvalid also for a number that is live for another lock.
 type Acquire struct {
 	Session SessionID
 	TTL     time.Duration // whole milliseconds

@@ -401,6 +401,43 @@ func TestRestsAreBoundedWithTheGrants(t *testing.T) {
 	b.must(Release{Session: sessionOf('a', 1), Rest: RestMax + time.Millisecond}, CodeInvalid)
 }
 
+// Waiters become holders, and others wait then: there are more grants than both bounds allow together.
+// A replica could not read its own snapshot any more, so none of the group started again.
+func TestAStateBeyondABoundIsReadAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.m.limits.grants, b.m.limits.waiters = 4, 2
+	names, tokens := []string{"w", "x", "y", "z"}, make(map[string]uint64)
+	number := uint64(0)
+	ask := func(name string, mode Mode, want Code) Outcome {
+		number++
+		c := acquire(number, name)
+		c.Mode = mode
+		o, _ := b.m.Apply(b.m.Applied()+1, ProcessOf(c), Encode(c))
+		if o.Code != want {
+			t.Fatalf("%s: %v, want %v", name, o.Code, want)
+		}
+		return o
+	}
+	for _, name := range names {
+		tokens[name] = ask(name, Exclusive, CodeGranted).Token
+	}
+	for _, name := range names {
+		ask(name, Shared, CodeQueued)
+		ask(name, Shared, CodeQueued)
+		r := Release{Session: sessionOf('a', 1), Grants: []Grant{{name, tokens[name]}}}
+		if o, _ := b.m.Apply(b.m.Applied()+1, ProcessOf(r), Encode(r)); o.Code != CodeOK {
+			t.Fatal(o.Code)
+		}
+	}
+	if grants := b.m.Info().Grants; grants <= 6 {
+		t.Fatalf("%d grants: the bounds hold", grants)
+	}
+	if _, err := readSnapshot(bytes.NewReader(snapshot(b.m)), b.m.limits); err != nil {
+		t.Error(err)
+	}
+}
+
 // A lock that is taken all the time does not push the past of a quiet one out.
 func TestThePastHoldsTheLastGrantsOfEachLock(t *testing.T) {
 	t.Parallel()

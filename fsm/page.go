@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// PageItems is how many locks, holders and waiters a page has at most, all together.
+	// PageItems is how many locks, holders, waiters and rests a page has at most, all together; the rests
+	// of its last lock may go beyond.
 	PageItems = 1024
 	// PageBytes is about how many bytes their names, labels and values may have.
 	PageBytes = 1 << 20
@@ -128,6 +129,7 @@ func (p *page) head(s *LockState, l *lock) {
 	}
 	for r := range p.m.restsOf(l) {
 		s.Rests = append(s.Rests, r.view())
+		p.count(len(l.name))
 	}
 	if p.q.Parts&PartPast != 0 {
 		s.Past = p.m.Past(l.name)

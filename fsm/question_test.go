@@ -90,6 +90,37 @@ func TestAPageIsBoundedWhateverALockHas(t *testing.T) {
 	}
 }
 
+// Permits that are taken "at most so often in a day" are rests for the day. They were not counted: a page
+// of many such semaphores was longer than a replica may answer a client.
+func TestAPageCountsTheRestsOfALock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const permits, semaphores = 300, 20
+	number := uint64(0)
+	for s := range semaphores {
+		for range permits {
+			number++
+			c := acquire(number, fmt.Sprintf("tenant%02d", s))
+			c.Mode, c.Limit, c.Weight, c.Acked = Permit, permits, 1, number
+			token := b.must(c, CodeGranted).Token
+			b.must(Release{Session: c.Session, Grants: []Grant{{c.Name, token}}, Rest: time.Hour}, CodeOK)
+		}
+	}
+	rests := 0
+	for page := range pages(b.m, QueryLocks{}, PageItems) {
+		here := 0
+		for _, l := range page.Locks {
+			here += len(l.Rests)
+		}
+		if rests += here; here > PageItems+permits {
+			t.Errorf("a page has %d rests", here)
+		}
+	}
+	if rests != permits*semaphores {
+		t.Errorf("the pages have %d rests of %d", rests, permits*semaphores)
+	}
+}
+
 // everyQuestion is one of each kind, with all its fields set.
 func everyQuestion() []Question {
 	p := Process{Node{'a', 1, 2, 255}, 300}

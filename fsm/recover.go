@@ -40,7 +40,7 @@ func (m *Machine) Recover(r Recovery) error {
 	if r.AllStopped {
 		m.holdoff = 0
 	}
-	return m.Check()
+	return m.sound()
 }
 
 // endAll ends every session. All have ended before the first step, so no waiter is granted.

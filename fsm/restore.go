@@ -41,7 +41,7 @@ func readSnapshot(r io.Reader, bounds limits) (*Machine, error) {
 	if err := in.whole(); err != nil {
 		return nil, readError(err)
 	}
-	if err := in.Check(); err != nil {
+	if err := in.sound(); err != nil {
 		return nil, readError(err)
 	}
 	return in.Machine, nil

@@ -136,7 +136,7 @@ type NodeRecord struct {
 	Place       Place
 	Since       uint64 // number of its Hello, or of what it asked for first after it was gone
 	Gone        bool   // it was said that the node has no replica, and it has asked for nothing since
-	Idle        bool   // of a client: it has no session
+	Idle        bool   // its id is bound to a key, and it has no session
 	Lasting     bool   // it is gone, and has sessions
 	Level       uint64 // highest that the process knows
 }

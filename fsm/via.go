@@ -39,8 +39,9 @@ func cutVia(cmd []byte) (inner []byte, via bool) {
 }
 
 // KeyNode is the id of the client that holds a public key: a UUID of version 8, made of the key's
-// SHA-256. Ids of nodes with a replica are random, of version 4. So no client can take the id of a
-// replica's node or, without its key, that of another client, whatever the group remembers.
+// SHA-256. A node whose directory has a key has such an id, too; other ids of nodes with a replica are
+// random, of version 4. So no client can take the id of another node without its key, whatever the group
+// remembers.
 func KeyNode(key []byte) (n Node) {
 	sum := sha256.Sum256(append([]byte("holdfast client v1\x00"), key...))
 	copy(n[:], sum[:])

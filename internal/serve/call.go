@@ -110,7 +110,9 @@ func (c *client) list(ctx context.Context, view seam.View, q fsm.QueryLocks, num
 
 // piece answers with one of several replies. It reports whether the client wants another.
 func (c *client) piece(ctx context.Context, payload []byte, number uint64, of *call) bool {
-	c.reply(number, link.Reply{Payload: payload})
+	if !c.reply(number, link.Reply{Payload: payload}) {
+		return false // the client has been told the end
+	}
 	select {
 	case <-of.next:
 		return true

@@ -312,15 +312,17 @@ func callContext(ctx context.Context, millis uint64) (context.Context, context.C
 	return context.WithTimeout(ctx, time.Duration(min(millis, 1<<40))*time.Millisecond)
 }
 
-// reply sends the answer to a call. A client that does not read is cut off.
-func (c *client) reply(number uint64, r link.Reply) {
+// reply sends the answer to a call, and reports whether it was not too long. A client that does not read
+// is cut off.
+func (c *client) reply(number uint64, r link.Reply) (fits bool) {
 	body := r.Append(nil)
-	if len(body) > link.ReplyMax-64 {
+	if fits = len(body) <= link.ReplyMax-64; !fits {
 		body = link.Reply{Code: link.ReplyFailed, Text: "the answer is too long"}.Append(nil)
 	}
 	if err := c.out.SendNow(link.KindReply, number, body); errors.Is(err, link.ErrSlow) {
 		c.end(link.ErrSlow)
 	}
+	return fits
 }
 
 // note notes an event for the client, and reports whether it is the first one. The caller holds
