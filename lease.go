@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -16,11 +18,18 @@ import (
 )
 
 // Lease is one grant of a lock: the right to act as its holder until the lease ends. A lease that has
-// ended stays ended. Lease is safe for concurrent use.
+// ended stays ended. Lease is safe for concurrent use. Do not copy it: go vet finds copies.
 type Lease struct {
 	*tenure
+	_ noCopy
 	_ [56]byte // see handle
 }
+
+// noCopy has go vet find copies of what holds it.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
 
 // tenure is the content of a lease; its session refers to it as long as the grant lasts. Lease is the
 // caller's reference alone, so that the library notices a lease that its caller dropped: see handle.
@@ -30,7 +39,8 @@ type tenure struct {
 	asked    context.Context // given to Acquire: its values are inherited
 	others   []string        // further names, of AcquireAll
 	label    string
-	election bool // candidates always wait
+	election bool           // candidates always wait
+	handled  atomic.Uintptr // the address of the handle that has a finalizer, 0 without one
 
 	mu       sync.Mutex
 	maxHold  *time.Timer
@@ -233,7 +243,11 @@ func (l *Lease) Release(ctx context.Context) error {
 	if !l.grant.Leave(ErrReleased) {
 		return releasedTwice(l.Err())
 	}
-	runtime.SetFinalizer(l, nil) // see handle: it is for a lease that was not released, and would keep this one
+	// The finalizer is for a lease that was not released, and would keep this one: see handle. The runtime
+	// ends the process if l is a copy within something else.
+	if l.handled.CompareAndSwap(reflect.ValueOf(l).Pointer(), 0) {
+		runtime.SetFinalizer(l, nil)
+	}
 	ctx, span := l.c.hooks.begin(ctx, l.span(SpanRelease))
 	err := l.c.keeper.release(ctx, l.tenure)
 	span.over(l.Token(), err)
@@ -364,6 +378,7 @@ func (l *Lease) endTime(ctx context.Context) (context.Context, context.CancelFun
 func (l *tenure) handle() *Lease {
 	h := &Lease{tenure: l}
 	if l.maxHold == nil && !l.grant.Session().Manual() {
+		l.handled.Store(reflect.ValueOf(h).Pointer())
 		runtime.SetFinalizer(h, (*Lease).dropped)
 	}
 	return h
@@ -376,8 +391,9 @@ type drops struct {
 	all []*tenure
 }
 
-// dropped is the finalizer of the handle.
+// dropped is the finalizer of the handle, whose address may be another's from now on.
 func (l *Lease) dropped() {
+	l.handled.Store(0)
 	if l.grant.Until() == 0 || l.grant.Err() != nil {
 		return
 	}
