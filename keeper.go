@@ -96,19 +96,22 @@ func (k *keeper) keepalive(ctx context.Context, keepalive session.Keepalive) {
 		k.table.Unanswered(keepalive)
 		return
 	}
-	k.answered(ctx, keepalive, out)
+	_ = k.answered(ctx, keepalive, out) // the next attempt says so
 }
 
 // answered takes the outcome of a keepalive. A process that the group has no more says Hello first: where
 // a later process of its node is there, because its directory was copied, the node fails, and says so,
 // before its leases end.
-func (k *keeper) answered(ctx context.Context, keepalive session.Keepalive, out fsm.Outcome) {
-	if out.Code == fsm.CodeStaleIncarnation && k.c.node.Hello(ctx) != nil {
-		k.table.Unanswered(keepalive)
-		return
+func (k *keeper) answered(ctx context.Context, keepalive session.Keepalive, out fsm.Outcome) error {
+	if out.Code == fsm.CodeStaleIncarnation {
+		if err := k.c.node.Hello(ctx); err != nil {
+			k.table.Unanswered(keepalive)
+			return k.c.apiError(err)
+		}
 	}
 	k.explain(ctx, keepalive.Lost(out)...)
 	k.table.Answered(keepalive, out, k.c.clock.Now())
+	return nil
 }
 
 // explain asks why the group has ended sessions, of which an answer has said that it has. Their holders
@@ -153,7 +156,7 @@ func (k *keeper) send(ctx context.Context, keepalive session.Keepalive) (fsm.Out
 	out, _, err := k.c.propose(ctx, keepalive.Command)
 	k.c.renewed(err)
 	if err == nil {
-		k.answered(ctx, keepalive, out)
+		err = k.answered(ctx, keepalive, out)
 	}
 	return out, err
 }

@@ -79,7 +79,9 @@ func (k *Locker) keep(l *Lease) {
 	if k.lease != nil {
 		k.owed++
 	}
-	k.lease = l
+	if k.lease == nil || k.lease.Token() < l.Token() { // a lease that was lost before it came here has a lower one
+		k.lease = l
+	}
 	k.mu.Unlock()
 	context.AfterFunc(l.Context(), func() {
 		if err := l.Err(); errors.Is(err, ErrLost) {
@@ -111,7 +113,9 @@ func (k *Locker) Unlock() {
 	_ = l.Release(end) // onLoss has had a loss already; the release goes on in the background
 }
 
-// Token is the fencing token under which the lock is held, zero if it is not.
+// Token is the fencing token of the last call of Lock or TryLock that got the lock, zero after the last
+// Unlock. A caller reads it once, right after Lock, and keeps it: when it has lost the lock, another
+// caller of this Locker may have it, and Token is that one's.
 func (k *Locker) Token() Token {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 const (
@@ -159,10 +159,9 @@ func Slot(job string, at time.Time, every time.Duration) string {
 // Run is the run of a Once key by code that cannot be a function: from BeginOnce to Finish or Abandon
 // no other call runs the key, for as long as the lease is valid. Run is safe for concurrent use.
 type Run struct {
-	lease *Lease
-	keep  time.Duration
-
-	mu       sync.Mutex
+	lease    *Lease
+	keep     time.Duration
+	turn     chan struct{} // capacity 1: full while a call finishes the key
 	finished bool
 }
 
@@ -194,7 +193,7 @@ func (c *Cluster) begin(ctx context.Context, of call, key string, opts []Option)
 		return nil, OnceResult{}, err
 	}
 	by := Holder{NodeID: c.ID(), Node: c.cfg.Name, Label: l.label, Token: l.Token(), Weight: 1}
-	return &Run{lease: l, keep: cmp.Or(o.keep, keepDefault)}, OnceResult{Ran: true, Token: l.Token(), By: by}, nil
+	return &Run{lease: l, keep: cmp.Or(o.keep, keepDefault), turn: make(chan struct{}, 1)}, OnceResult{Ran: true, Token: l.Token(), By: by}, nil
 }
 
 // requestRun requests the lock of a key, unless this node knows that the key is finished.
@@ -278,8 +277,12 @@ func (r *Run) Finish(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return r.lease.c.apiError(&seam.UnreachedError{Ended: ctx.Err()})
+	}
 	if r.finished {
 		return nil
 	}

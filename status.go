@@ -184,8 +184,8 @@ type Metrics struct {
 	Refused  map[string]uint64
 	Released uint64 // leases that their holders released
 	// Lost counts leases that ended otherwise, by cause: "expired", "forced", "max_hold",
-	// "yielded", "closed" and "other", as the failure of the node. The map has every cause, also
-	// with zero.
+	// "yielded", "clock_stopped", "closed" and "other", as the failure of the node. The map has every
+	// cause, also with zero.
 	Lost map[string]uint64
 
 	// RenewalsSent counts keepalives; one renews all sessions of this node that are due.

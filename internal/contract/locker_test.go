@@ -119,6 +119,9 @@ func TestTheUnlockOfALostLockDoesNotFreeThatOfTheNextCaller(t *testing.T) {
 	}
 	k.Lock() // by another caller
 	second := k.Token()
+	if c.Verify(ctx, "x", second) != nil {
+		t.Errorf("token %d is not that of the lock", second)
+	}
 	k.Unlock() // by the first
 	if k.Token() != second || c.Verify(ctx, "x", second) != nil {
 		t.Error("the second caller's lock is free")

@@ -1,12 +1,15 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/sim"
 )
 
 func TestARunThatIsFinishedIsRememberedAndOneThatIsAbandonedLeavesTheKeyOpen(t *testing.T) {
@@ -119,5 +122,44 @@ func TestAllMistakesOfAConfigAreToldAtOnce(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not told: %v", field, err)
 		}
+	}
+}
+
+// The group is out of reach. A second Finish waited for the first one, whatever its context said.
+func TestFinishHeedsItsContextWhileAnotherOneIsUnderWay(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		run, _, err := s.Node(0).Cluster().BeginOnce(until(time.Minute), "key", holdfast.WithTTL(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Partition([]int{0}, []int{1}, []int{2})
+		first := make(chan error, 1)
+		go func() { first <- run.Finish(until(time.Hour)) }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := run.Finish(until(time.Second)); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 2*time.Second {
+			t.Errorf("the second one ended after %v: %v", time.Since(began), err)
+		}
+		s.Heal()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The runtime ends a process that takes the finalizer from a copy within something else.
+func TestACopyOfALeaseReleasesIt(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	ctx := within(t, time.Minute)
+	l := acquire(t, c, "lock")
+	copies := make([]holdfast.Lease, 2)
+	reflect.ValueOf(&copies[1]).Elem().Set(reflect.ValueOf(l).Elem()) // go vet finds a plain copy
+	if err := copies[1].Release(ctx); err != nil || l.Valid() {
+		t.Errorf("released: %v, valid: %t", err, l.Valid())
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Error(err)
 	}
 }
