@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
 // PeriodMin is the shortest period of Every.
@@ -35,6 +36,9 @@ const (
 //   - If fn returns an error, the leader logs it as a warning and repeats the run, until it succeeds
 //     or the next slot comes, after pauses that double from a second up to an eighth of the period.
 //     A function that is not to be repeated returns nil.
+//   - If the slot cannot be read or recorded, for want of a majority or since a quota or a bound has no
+//     room for it (ErrExhausted), the job stands still. The leader repeats that, and logs a warning each
+//     minute.
 //
 // Slots go by the wall clock of the leader, which may step. A leader whose clock is fast runs slots
 // early. If the recorded slot lies ahead by more than a period, this clock or that of an earlier
@@ -57,7 +61,7 @@ func (c *Cluster) Every(ctx context.Context, job string, every time.Duration,
 	if err != nil {
 		return err
 	}
-	p := periodic{c, job, every, fn}
+	p := periodic{c: c, job: job, every: every, fn: fn, lines: sparse.Lines{Most: 1, Period: time.Minute}}
 	for {
 		err := c.lead(ctx, job, p.tenure, o)
 		early, ok := errors.AsType[*earlyError](err)
@@ -76,6 +80,7 @@ type periodic struct {
 	job   string
 	every time.Duration
 	fn    func(context.Context, time.Time, *Lease) error
+	lines sparse.Lines // about its record
 }
 
 // earlyError ends a tenure whose clock is too far behind the recorded slot.
@@ -183,10 +188,15 @@ func (p *periodic) record(ctx context.Context, l *Lease, slot time.Time) error {
 	return p.insist(ctx, func() error { return l.Set(l.Context(), text) })
 }
 
-// insist repeats f until it succeeds or ctx ends.
+// insist repeats f until it succeeds or ctx ends. The job stands still meanwhile.
 func (p *periodic) insist(ctx context.Context, f func() error) error {
 	for pause := campaignPause; ; pause = min(2*pause, campaignPauseMax) {
 		err := f()
+		if err != nil && pause == campaignPauseMax && ctx.Err() == nil {
+			if _, ok := p.lines.Take(time.Now()); ok {
+				p.c.log.Warn("a job stands still: its slot cannot be read or recorded", "job", p.job, "error", err)
+			}
+		}
 		if err == nil || p.c.sleep(ctx, pause) != nil {
 			return err
 		}

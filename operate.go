@@ -412,6 +412,9 @@ type BackupInfo struct {
 // CheckBackup reads a backup to its end, and returns what it is of. It says whether Recover can read
 // it: ErrDamaged for one that is truncated or altered, ErrIncompatible for one of a newer version.
 func CheckBackup(r io.Reader) (BackupInfo, error) {
+	if r == nil {
+		return BackupInfo{}, invalid("r", "is nil")
+	}
 	h, state, err := backup.Read(r)
 	if err != nil {
 		return BackupInfo{}, backupError(err)
@@ -466,26 +469,43 @@ func (c *Cluster) backUp(ctx context.Context) {
 	}
 }
 
-// storeBackup has Config.BackupTo read a backup. What the function panics with is its error.
+// storeBackup has Config.BackupTo read a backup. When the node closes it waits for that function a moment:
+// Close waits for this one, and a write to a disk or a mount that hangs heeds no context.
 func (c *Cluster) storeBackup(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	reader, writer := io.Pipe()
-	written := make(chan error, 1)
+	written, stored := make(chan error, 1), make(chan error, 1)
 	go func() {
 		err := c.Backup(ctx, writer)
 		writer.CloseWithError(err) // nil is the end of the file
 		written <- err
 	}()
+	go func() { stored <- c.backupTo(ctx, reader) }()
+	select {
+	case err = <-stored:
+	case <-ctx.Done():
+		select {
+		case err = <-stored:
+		case <-time.After(hooksLast):
+			c.log.Warn("this node closed while Config.BackupTo was still running")
+			err = ctx.Err()
+		}
+	}
+	reader.CloseWithError(io.ErrClosedPipe)
+	cancel()
+	if failed := <-written; err == nil {
+		err = failed // also of a function that did not read to the end
+	}
+	return err
+}
+
+// backupTo calls Config.BackupTo. What the function panics with is its error.
+func (c *Cluster) backupTo(ctx context.Context, r io.Reader) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("holdfast: Config.BackupTo panicked: %v", value)
 		}
-		reader.CloseWithError(io.ErrClosedPipe)
-		cancel()
-		if failed := <-written; err == nil {
-			err = failed // also of a function that did not read to the end
-		}
 	}()
-	return c.cfg.BackupTo(ctx, reader)
+	return c.cfg.BackupTo(ctx, r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -176,6 +177,25 @@ func TestARestartedFleetRunsTheLatestMissedSlotAndNoneTwice(t *testing.T) {
 // warnings is a logger of what is a warning or more.
 func (l *lines) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// A quota of values has no room for the record of a slot: the job would not run anywhere, and nobody
+// would know.
+func TestAJobWhoseSlotCannotBeRecordedSaysSo(t *testing.T) {
+	t.Parallel()
+	var r runs
+	var log lines
+	const every = 10 * time.Minute
+	sim.Run(t, sim.Options{Logger: log.warnings(), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
+		time.Sleep(2 * time.Hour) // a new group has quotas after an hour
+		if err := s.Node(0).Cluster().SetQuota(until(time.Minute), holdfast.Quota{Node: holdfast.EachNode, ValueBytes: 1}, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * every)
+		if told := log.of("a job stands still"); len(told) < 5 || len(told) > 20 || !strings.Contains(told[0], "limit reached") {
+			t.Errorf("%d lines: %q", len(told), told)
+		}
+	})
 }
 
 // A run that takes two and a half periods: the slots that come meanwhile do not run beside it; the

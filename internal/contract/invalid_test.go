@@ -131,6 +131,8 @@ func TestBadArgumentsAreRefusedWithTheirName(t *testing.T) {
 	}
 	wantField(t, c.ForceRelease(ctx, "name", 1, ""), "reason")
 	wantField(t, c.Do(ctx, "name", nil), "fn")
+	_, err := holdfast.CheckBackup(nil)
+	wantField(t, err, "r")
 	for _, err := range c.Locks(ctx, strings.Repeat("p", 513)) {
 		wantField(t, err, "prefix")
 	}

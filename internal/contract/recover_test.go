@@ -189,6 +189,32 @@ func TestBackupsAreMadeEveryPeriodAndCanBeRead(t *testing.T) {
 	})
 }
 
+// The disk or the mount that a backup is written to hangs, and heeds no context.
+func TestCloseDoesNotWaitForABackupThatHangs(t *testing.T) {
+	t.Parallel()
+	begun, hangs := make(chan struct{}), make(chan struct{})
+	defer close(hangs)
+	c := single(t, func(cfg *holdfast.Config) {
+		cfg.BackupEvery, cfg.Logger = time.Second, quiet()
+		cfg.BackupTo = func(context.Context, io.Reader) error {
+			close(begun)
+			<-hangs
+			return nil
+		}
+	})
+	<-begun
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Close waits for Config.BackupTo")
+	}
+}
+
 // Fleets without disks have no other way out: what the last node has, marked as such.
 func TestANodeWithoutAMajorityWritesABackupThatSaysSo(t *testing.T) {
 	t.Parallel()
