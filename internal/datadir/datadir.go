@@ -62,7 +62,8 @@ type Dir interface {
 	Place() fsm.Place
 	// FS is the file system that the directory is on.
 	FS() vfs.FS
-	// Close gives the lock up. Idempotent. Raft must have been stopped before.
+	// Close gives the lock up, after a Save or Drop under way. Idempotent. Raft must have been stopped
+	// before.
 	Close() error
 }
 
@@ -124,7 +125,8 @@ type dir struct {
 	place fsm.Place
 	key   ed25519.PrivateKey
 
-	mu     sync.Mutex
+	writes sync.Mutex // held while the identity is written, for as long as a disk hangs
+	mu     sync.Mutex // is not
 	id     Identity
 	lock   io.Closer // nil with OpenFS
 	closed bool
@@ -187,18 +189,36 @@ func (d *dir) Identity() Identity {
 }
 
 func (d *dir) Save(id Identity) error {
+	d.writes.Lock()
+	defer d.writes.Unlock()
+	present, err := d.present()
+	if err != nil {
+		return err
+	}
+	id.Format = present.Format
+	if err := present.succeeds(id); err != nil {
+		return err
+	}
+	return d.become(id)
+}
+
+// present is the identity of a directory that is open.
+func (d *dir) present() (Identity, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return ErrClosed
+		return Identity{}, ErrClosed
 	}
-	id.Format = d.id.Format
-	if err := d.id.succeeds(id); err != nil {
-		return err
-	}
+	return d.id, nil
+}
+
+// become writes the identity. The caller holds d.writes.
+func (d *dir) become(id Identity) error {
 	if err := store(d.fs, d.path, id); err != nil {
 		return unwritable(d.identityPath(), err)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.id = id
 	return nil
 }
@@ -206,22 +226,21 @@ func (d *dir) Save(id Identity) error {
 // Drop removes the data first: until the new identity is written, the old one still marks the data.
 // The sync of the identity's directory also makes the removal durable.
 func (d *dir) Drop() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return ErrClosed
+	d.writes.Lock()
+	defer d.writes.Unlock()
+	present, err := d.present()
+	if err != nil {
+		return err
 	}
-	if !d.id.over() {
+	if !present.over() {
 		return errors.New("holdfast: data directory: its replica is still running")
 	}
 	if err := d.clear(); err != nil {
 		return err
 	}
-	id := d.id.after()
-	if err := store(d.fs, d.path, id); err != nil {
-		return unwritable(d.identityPath(), err)
+	if err := d.become(present.after()); err != nil {
+		return err
 	}
-	d.id = id
 	return makeDir(d.fs, d.RaftDir())
 }
 
@@ -248,6 +267,8 @@ func (d *dir) FS() vfs.FS           { return d.fs }
 func (d *dir) identityPath() string { return d.fs.PathJoin(d.path, identityName) }
 
 func (d *dir) Close() error {
+	d.writes.Lock() // the next process that opens the directory must not meet a write of this one
+	defer d.writes.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 func mustOpen(t *testing.T, path, cluster string) Dir {
@@ -273,5 +277,41 @@ func TestAnIdIsAUUIDInTheFormThatIsMinted(t *testing.T) {
 		if isUUID(id) {
 			t.Errorf("%q is taken for an id", id)
 		}
+	}
+}
+
+// hangs is a file system on which nothing is created before its channel is closed.
+type hangs struct {
+	vfs.FS
+	begun, end chan struct{}
+}
+
+func (h hangs) Create(name string) (vfs.File, error) {
+	close(h.begun)
+	<-h.end
+	return h.FS.Create(name)
+}
+
+// Status, gossip and Close ask for the identity.
+func TestTheIdentityCanBeReadWhileItsDiskHangs(t *testing.T) {
+	t.Parallel()
+	fsys := vfs.NewMem()
+	d, err := OpenFS(fsys, "/data", "fleet", fsm.Place{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hangs{fsys, make(chan struct{}), make(chan struct{})}
+	d.(*dir).fs = h
+	id := d.Identity()
+	id.Asks = true
+	saved := make(chan error, 1)
+	go func() { saved <- d.Save(id) }()
+	<-h.begun
+	if d.Identity().Asks {
+		t.Error("an identity that is not on the disk")
+	}
+	close(h.end)
+	if err := <-saved; err != nil || !d.Identity().Asks {
+		t.Errorf("%v, %+v", err, d.Identity())
 	}
 }

@@ -158,7 +158,11 @@ func (n *Node) release() {
 	if n.endpoint != nil {
 		n.logClose("port", n.endpoint.Close())
 	}
-	if n.dir != nil && reopen {
+	switch {
+	case n.dir == nil:
+	case n.founder.writes():
+		n.logClose("data directory", errDiskHangs) // it stays locked until this process ends
+	case reopen:
 		n.logClose("data directory", n.dir.Close())
 	}
 }
@@ -198,14 +202,14 @@ func (n *Node) Leave(ctx context.Context) error {
 func (n *Node) depart(ctx context.Context) error {
 	group, _ := n.Proposer.Current()
 	if id := n.dir.Identity(); group == nil && (id.Removed || id.Asks) { // the node was about to come back
-		return n.founder.save(func(id *datadir.Identity) { id.Retired = true })
+		return n.founder.save(ctx, func(id *datadir.Identity) { id.Retired = true })
 	}
 	if group == nil || last(group) {
 		return nil
 	}
 	out, err := n.waitOut(ctx, group, n.closing)
 	if err == nil && out {
-		err = n.founder.save(func(id *datadir.Identity) { id.Retired = true })
+		err = n.founder.save(ctx, func(id *datadir.Identity) { id.Retired = true })
 	}
 	return err
 }

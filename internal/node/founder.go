@@ -2,9 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,9 +37,9 @@ type founder struct {
 	wakeup      chan struct{}
 	inbox       chan forming.Message
 	rivals      *rivals
-	joins       bool       // the node has given a group up, and founds no other; of the goroutine of runMembership
-	initialized bool       // this process proposed the group's birth
-	saving      sync.Mutex // held from reading the identity to having saved it
+	joins       bool          // the node has given a group up, and founds no other; of the goroutine of runMembership
+	initialized bool          // this process proposed the group's birth
+	saving      chan struct{} // capacity 1: full from reading the identity to having saved it
 
 	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
 	removal chan struct{} // wakes rivals.watch after a change of out
@@ -50,7 +50,7 @@ type founder struct {
 func newFounder(n *Node) *founder {
 	return &founder{
 		n: n, wakeup: make(chan struct{}, 1), inbox: make(chan forming.Message, inboxMax), rivals: newRivals(n),
-		removal: make(chan struct{}, 1),
+		removal: make(chan struct{}, 1), saving: make(chan struct{}, 1),
 	}
 }
 
@@ -143,7 +143,7 @@ func (f *founder) form(ctx context.Context) error {
 				return f.start(func(id *datadir.Identity) { id.ClusterID = m.Cluster })
 			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Client:
 				f.n.asClient.hear(m)
-				return f.save(func(id *datadir.Identity) { id.ClusterID, id.Asks = m.Cluster, true })
+				return f.save(f.n.ctx, func(id *datadir.Identity) { id.ClusterID, id.Asks = m.Cluster, true })
 			case wants != "" && m.Cluster == wants && m.Replica == f.replica() && m.Kind == forming.Removed:
 				if err := f.nextLife(); err != nil { // the group added the replica and removed it, and the Welcome was lost
 					return err
@@ -163,7 +163,7 @@ func (f *founder) form(ctx context.Context) error {
 		rest.begin(time.Now(), time.Duration(len(in.Peers))*stepEach)
 		out := state.Step(in)
 		if out.Save {
-			if err := f.save(func(id *datadir.Identity) { id.Vote = datadir.Vote(out.Vote) }); err != nil {
+			if err := f.save(f.n.ctx, func(id *datadir.Identity) { id.Vote = datadir.Vote(out.Vote) }); err != nil {
 				return err
 			}
 		}
@@ -292,7 +292,7 @@ func (f *founder) try(ctx context.Context, to string, send func(context.Context)
 
 // start makes the node a member of a group, durably, and starts its replica.
 func (f *founder) start(decide func(*datadir.Identity)) error {
-	if err := f.save(decide); err != nil {
+	if err := f.save(f.n.ctx, decide); err != nil {
 		return err
 	}
 	return f.startReplica()
@@ -326,7 +326,7 @@ func (f *founder) startReplica() error {
 		return seam.ErrEnded
 	}
 	if !id.Started {
-		return f.save(func(id *datadir.Identity) { id.Started = true })
+		return f.save(f.n.ctx, func(id *datadir.Identity) { id.Started = true })
 	}
 	return nil
 }
@@ -375,14 +375,51 @@ func (f *founder) tell(ctx context.Context, meta membership.Meta) {
 	}
 }
 
-// save changes the identity durably; no other function does.
-func (f *founder) save(change func(*datadir.Identity)) error {
-	f.saving.Lock()
-	defer f.saving.Unlock()
-	id := f.n.dir.Identity()
-	change(&id)
-	if err := f.n.dir.Save(id); err != nil {
+// save changes the identity durably; no other function does. The end of ctx ends the wait for a disk that
+// hangs.
+func (f *founder) save(ctx context.Context, change func(*datadir.Identity)) error {
+	err := f.write(ctx, func() error {
+		id := f.n.dir.Identity()
+		change(&id)
+		return f.n.dir.Save(id)
+	})
+	if err != nil {
 		return fmt.Errorf("holdfast: saving the identity: %w", err)
 	}
 	return nil
 }
+
+const writeGrace = time.Second // for a write after the end of its context
+
+var errDiskHangs = errors.New("holdfast: the data directory is still written to: its disk hangs")
+
+// write changes the data directory, apart from the node's goroutines: Close waits for those.
+func (f *founder) write(ctx context.Context, do func() error) error {
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if sleep(within, writeGrace) == nil {
+			cancel()
+		}
+	})()
+	select {
+	case f.saving <- struct{}{}:
+	case <-within.Done():
+		return errDiskHangs
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := do()
+		<-f.saving
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-within.Done():
+		return errDiskHangs
+	}
+}
+
+// writes reports whether a write that a disk holds up is under way.
+func (f *founder) writes() bool { return len(f.saving) > 0 }

@@ -1,7 +1,11 @@
 package node
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +85,57 @@ func TestADiskThatHangsAtTheAddressesDelaysNothingButALittleOfClose(t *testing.T
 		if took := time.Since(begin); took > 10*time.Second {
 			t.Errorf("Close took %v", took)
 		}
+		nodes[1].Close()
+		close(hang)
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}
+
+// hangingIdentity is a directory whose writes of the identity wait for a channel from now on.
+type hangingIdentity struct {
+	datadir.Dir
+	hang atomic.Pointer[chan struct{}]
+}
+
+func (h *hangingIdentity) Save(id datadir.Identity) error {
+	if hang := h.hang.Load(); hang != nil {
+		<-*hang
+	}
+	return h.Dir.Save(id)
+}
+
+// An operator ends the node of a disk that hangs. The group has it out, and its identity is to say so:
+// Leave waited for the disk, whatever its context, and Close for Leave.
+func TestADiskThatHangsAtTheIdentityHoldsUpNeitherLeaveNorClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir, err := datadir.OpenFS(vfs.NewMem(), "/data", "test", fsm.Place{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sick, network := &hangingIdentity{Dir: dir}, transport.NewMemory(1)
+		var nodes []*Node
+		for i := range 3 {
+			cfg := Config{Bind: fmt.Sprintf("10.0.0.%d:7643", i+1), Bootstrap: 3, Name: fmt.Sprint("node-", i), Join: []string{"10.0.0.1"}, Env: simenv.Env{Network: network}}
+			if i == 2 {
+				cfg.Env.Dir = sick
+			}
+			nodes = append(nodes, opened(t, &heard{}, cfg))
+		}
+		ready(t, nodes...)
+		time.Sleep(time.Minute)
+		hang := make(chan struct{})
+		sick.hang.Store(&hang)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begin := time.Now()
+		if err := nodes[2].Leave(ctx); !errors.Is(err, errDiskHangs) {
+			t.Errorf("Leave: %v", err)
+		}
+		if took := time.Since(begin); took > 30*time.Second {
+			t.Errorf("Leave, which closes the node, took %v", took)
+		}
+		nodes[0].Close()
 		nodes[1].Close()
 		close(hang)
 		time.Sleep(time.Minute) // memberlist's goroutines end

@@ -45,7 +45,7 @@ func (n *Node) tooOld() error {
 func (n *Node) tellLevel(group *consensus.Group) {
 	level := n.groupLevel()
 	if n.dir.Identity().Level < level && level > 1 && group != nil {
-		if err := n.founder.save(func(id *datadir.Identity) { id.Level = level }); err != nil {
+		if err := n.founder.save(n.ctx, func(id *datadir.Identity) { id.Level = level }); err != nil {
 			n.log.Debug("recording the feature level failed", "error", err)
 		}
 	}

@@ -68,7 +68,7 @@ func (f *founder) replicaRemoved(replica uint64, left bool) {
 		return
 	}
 	if left {
-		if err := f.save(func(id *datadir.Identity) { id.Retired = true }); err != nil {
+		if err := f.save(f.n.ctx, func(id *datadir.Identity) { id.Retired = true }); err != nil {
 			f.n.log.Error("this node has left its group, but could not retire its data directory", "error", err)
 		}
 		f.n.fail(seam.ErrRemoved)
@@ -121,12 +121,10 @@ func (f *founder) endLife() error {
 // nextLife records durably that the replica of this life is over, drops its data, and begins the
 // next life.
 func (f *founder) nextLife() error {
-	if err := f.save(func(id *datadir.Identity) { id.Removed = true }); err != nil {
+	if err := f.save(f.n.ctx, func(id *datadir.Identity) { id.Removed = true }); err != nil {
 		return err
 	}
-	f.saving.Lock()
-	defer f.saving.Unlock()
-	return f.n.dir.Drop()
+	return f.write(f.n.ctx, f.n.dir.Drop)
 }
 
 // catchUp returns when the replica of a later life has applied all that was committed when the group
@@ -163,7 +161,7 @@ func (f *founder) taken() error {
 	if !f.n.dir.Identity().Asks {
 		return nil
 	}
-	return f.save(func(id *datadir.Identity) { id.Asks = false })
+	return f.save(f.n.ctx, func(id *datadir.Identity) { id.Asks = false })
 }
 
 // share records durably that the group has, or may have, other replicas than its founder's: a shared
@@ -175,7 +173,7 @@ func (f *founder) share() bool {
 	if !f.joinTried() || len(f.rivals.asks()) > 0 {
 		return false
 	}
-	if err := f.save(func(id *datadir.Identity) { id.Shared = true }); err != nil {
+	if err := f.save(f.n.ctx, func(id *datadir.Identity) { id.Shared = true }); err != nil {
 		f.n.log.Warn("recording that another node joins the group failed: no node is added before that succeeds", "error", err)
 		return false
 	}
@@ -191,7 +189,7 @@ func (f *founder) share() bool {
 func (f *founder) yield(ctx context.Context) error {
 	n := f.n
 	old := n.dir.Identity().ClusterID
-	if err := f.save(func(id *datadir.Identity) { id.Dropped = true }); err != nil {
+	if err := f.save(f.n.ctx, func(id *datadir.Identity) { id.Dropped = true }); err != nil {
 		if n.dir.Identity().Shared { // the pilot has shared the group meanwhile
 			return nil
 		}
@@ -205,7 +203,7 @@ func (f *founder) yield(ctx context.Context) error {
 	if err := f.endLife(); err != nil {
 		return err
 	}
-	if err := n.dir.Drop(); err != nil {
+	if err := f.write(ctx, n.dir.Drop); err != nil {
 		return err
 	}
 	f.joins = true
