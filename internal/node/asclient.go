@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/client"
+	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/forming"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/retry"
@@ -93,6 +94,23 @@ func (n *Node) clientsHere() (list []membership.Member) {
 		}
 	}
 	return list
+}
+
+// near is this node's replica when it has applied all that was committed before the call, nil where another
+// node's replica serves this one. A client that is between two waits for either.
+func (n *Node) near(ctx context.Context) (*consensus.Group, error) {
+	for attempt := 1; ; attempt++ {
+		if n.asClient.serves() {
+			return nil, nil
+		}
+		group, err := n.Proposer.Barrier(ctx)
+		if !errors.Is(err, seam.ErrNoGroup) { // else the other one has become the way meanwhile
+			return group, err
+		}
+		if err := n.Proposer.Pause(ctx, attempt, nil); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // hear takes a word of a raft leader about this node's replica. It is repeated until gossip shows that

@@ -1,20 +1,25 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
 // fleetOf is nodes of a group with four replicas: what is beyond them is a client.
-func fleetOf(t *testing.T, count int) (nodes []*Node) {
+func fleetOf(t *testing.T, network *transport.Memory, count int) (nodes []*Node) {
 	t.Helper()
-	network, log := transport.NewMemory(1), slog.New(slog.DiscardHandler)
+	log := slog.New(slog.DiscardHandler)
 	for i := range count {
 		cfg := Config{Bind: fmt.Sprintf("10.0.0.%d:7643", i+1), Name: fmt.Sprint("node-", i), Replicas: 4, Logger: log, Env: simenv.Env{Network: network}}
 		if i > 0 {
@@ -32,7 +37,7 @@ func fleetOf(t *testing.T, count int) (nodes []*Node) {
 func TestAClientWhoseNewReplicaIsRemovedIsAClientAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		nodes := fleetOf(t, 5)
+		nodes := fleetOf(t, transport.NewMemory(1), 5)
 		client := nodes[4]
 		if !client.asClient.serves() {
 			t.Fatal("the fifth node is no client")
@@ -42,6 +47,33 @@ func TestAClientWhoseNewReplicaIsRemovedIsAClientAgain(t *testing.T) {
 		ctx := ready(t, client)
 		if err := client.Joined(ctx); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The order waits for a replica, and one serves the node meanwhile: it answered that there is no group.
+func TestAnOrderOfAClientWaitsUntilAReplicaServesIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewMemory(1)
+		nodes := fleetOf(t, network, 5)
+		client := nodes[4]
+		network.Isolate(client.Addr())
+		time.Sleep(5 * time.Second)
+		if client.asClient.serves() {
+			t.Fatal("a replica still serves the client")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error, 2)
+		go func() { ended <- client.RemoveNode(ctx, fsm.Node{1}, "a test") }()
+		go func() { ended <- client.Backup(ctx, io.Discard) }()
+		time.Sleep(time.Second)
+		network.Heal()
+		for range 2 {
+			if err := <-ended; err != nil && !errors.Is(err, seam.ErrUnknownNode) {
+				t.Error(err)
+			}
 		}
 	})
 }

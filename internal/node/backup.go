@@ -19,13 +19,13 @@ const backupPatience = 3 * time.Second
 
 // Backup writes the state of the group. Without a majority it is what the local replica has, and says so.
 func (n *Node) Backup(ctx context.Context, w io.Writer) error {
-	if n.asClient.serves() {
-		return n.asClient.roamer.Backup(ctx, w)
-	}
 	within, cancel := context.WithTimeout(ctx, max(backupPatience, 4*n.cfg.Election))
-	group, err := n.Proposer.Barrier(within)
+	group, err := n.near(within)
 	cancel()
-	if err != nil {
+	switch {
+	case err == nil && group == nil:
+		return n.asClient.roamer.Backup(ctx, w)
+	case err != nil:
 		group = n.replica.Load()
 	}
 	switch {

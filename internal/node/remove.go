@@ -40,12 +40,12 @@ func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) e
 	if err := n.Joined(ctx); err != nil {
 		return err
 	}
-	if n.asClient.serves() {
-		return n.asClient.roamer.RemoveNode(ctx, target, reason)
-	}
-	group, err := n.Proposer.Barrier(ctx)
+	group, err := n.near(ctx)
 	if err != nil {
 		return err
+	}
+	if group == nil {
+		return n.asClient.roamer.RemoveNode(ctx, target, reason)
 	}
 	id, known := target.String(), false
 	group.Read(func(m *fsm.Machine) {

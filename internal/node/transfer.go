@@ -19,12 +19,12 @@ func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason s
 	if err := n.Joined(ctx); err != nil {
 		return err
 	}
-	if n.asClient.serves() {
-		return n.asClient.roamer.TransferRaftLeader(ctx, target, reason)
-	}
-	group, err := n.Proposer.Barrier(ctx)
+	group, err := n.near(ctx)
 	if err != nil {
 		return err
+	}
+	if group == nil {
+		return n.asClient.roamer.TransferRaftLeader(ctx, target, reason)
 	}
 	id, members := target.String(), group.Members()
 	if !members.Votes(id) {
