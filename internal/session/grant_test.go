@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // Seed 6154 of the model: a lease was released before its minimum hold was over, and its session,
@@ -44,6 +45,34 @@ func TestASessionIsNotClosedAsUnusedBeforeTheGroupHeardOfARestThatItsLeaseLeaves
 				t.Error("never closed")
 			}
 		})
+	}
+}
+
+// Short runs that no keepalive came upon: the session counted from its first request as unused, and was
+// closed while the end of its last lease was under way. The group answered that end with NotHeld, and a
+// run that had succeeded ran again.
+func TestASessionIsUsedByEachRequest(t *testing.T) {
+	t.Parallel()
+	const ttl = 15 * time.Second
+	table, now, h := newTable(), begins, &hold{}
+	c, _ := asks(t, table, ttl, false, now)
+	table.Opened(c.Session, false, now)
+	if !h.take(c, 1, Terms{}, now) || !h.grant.End(ErrReleased) {
+		t.Fatal("not taken, or not ended")
+	}
+	for range 3 {
+		now += lease.Instant(ttl / 2)
+		table.Answered(table.Renewal(now, c.Session), fsm.Outcome{}, now)
+	}
+	c, _ = asks(t, table, ttl, false, now)
+	if h = (&hold{}); !h.take(c, 2, Terms{}, now) || !h.grant.End(ErrReleased) {
+		t.Fatal("the second is not taken, or not ended")
+	}
+	if c.Session.unused(now + lease.Instant(ttl/2)) {
+		t.Error("it is unused half a TTL after its last request")
+	}
+	if !c.Session.unused(now + 2*lease.Instant(ttl)) {
+		t.Error("it is never closed")
 	}
 }
 

@@ -37,12 +37,14 @@ func (t *Table) Step(now lease.Instant) Work {
 	acts := t.plan.Step(now)
 	idle := len(t.sessions) == 0
 	lapsed, shaky, due := t.pick(acts.Lost), t.pick(acts.Jeopardy), t.pick(acts.Renew)
+	t.decided++
+	decision := t.decided
 	t.mu.Unlock()
 	for _, s := range lapsed {
 		t.Lose(s, ErrExpired)
 	}
 	for _, s := range shaky {
-		s.warn(false, s.Until(), now)
+		s.warn(decision, false, s.Until(), now)
 	}
 	due = slices.DeleteFunc(due, func(s *Session) bool { return t.retire(s, now) })
 	work := Work{Next: acts.Next, Idle: idle}
@@ -159,20 +161,20 @@ func (t *Table) Answered(k Keepalive, out fsm.Outcome, now lease.Instant) {
 			t.Lose(s, ErrExpired)
 			continue
 		}
-		until, safe, alive := t.extend(s, k, now)
+		until, safe, alive, decision := t.extend(s, k, now)
 		switch {
 		case !alive:
 			t.Lose(s, ErrExpired)
 		case safe:
-			s.warn(true, until, now)
+			s.warn(decision, true, until, now)
 		}
 	}
 	t.urgent.Store(true)
 }
 
-// extend moves the end of a session's validity as the plan says. It returns false if that was over
-// already.
-func (t *Table) extend(s *Session, k Keepalive, now lease.Instant) (until lease.Instant, safe, alive bool) {
+// extend moves the end of a session's validity as the plan says. alive is false if that was over already;
+// decision is the number of what the plan has decided.
+func (t *Table) extend(s *Session, k Keepalive, now lease.Instant) (until lease.Instant, safe, alive bool, decision uint64) {
 	t.mu.Lock() // also until the session has the new end: a change of the TTL after this may shorten it
 	defer t.mu.Unlock()
 	ok, ttl := false, s.TTL()
@@ -182,10 +184,11 @@ func (t *Table) extend(s *Session, k Keepalive, now lease.Instant) (until lease.
 		until, ttl, ok = t.plan.Retimed(s.id.Number, k.Command.Seq, k.Command.TTL, k.sent, now)
 	}
 	if !ok {
-		return 0, false, true // the next Step says so
+		return 0, false, true, 0 // the next Step says so
 	}
 	s.ttl.Store(int64(ttl))
-	return until, safe, s.extend(until)
+	t.decided++
+	return until, safe, s.extend(until), t.decided
 }
 
 // Unanswered says that the outcome of a keepalive will not be known.
@@ -208,7 +211,15 @@ func (t *Table) HandOver(s *Session, now lease.Instant) {
 	}
 }
 
-func (s *Session) warn(safe bool, until, now lease.Instant) {
+// warn tells the holders what was decided, unless they know of a later decision: Step ends leases between
+// its decision and this.
+func (s *Session) warn(decision uint64, safe bool, until, now lease.Instant) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	if decision < s.told {
+		return
+	}
+	s.told = decision
 	for _, g := range s.grants() {
 		g.holder.Warned(safe, time.Duration(until-now))
 	}

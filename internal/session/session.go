@@ -57,6 +57,9 @@ type Session struct {
 	forsaken bool          // with its group
 	pins     int           // leases that ended and may leave a rest, of which the group has not heard
 	idle     lease.Instant // when it was last seen in use
+
+	telling sync.Mutex // held while holders are warned
+	told    uint64     // the decision that they were warned of last
 }
 
 // ID is what the group knows it by.
@@ -94,8 +97,9 @@ func (s *Session) begin(w Waiter, now lease.Instant) (request, acked uint64, err
 		s.claims[n] = &claim{waiter: w}
 	}
 	if s.first == 0 {
-		s.first, s.idle = now, now
+		s.first = now
 	}
+	s.idle = max(s.idle, now) // the end of the lease that it is for is answered by the session, too
 	return n, s.requests.Lowest(), nil
 }
 

@@ -25,6 +25,7 @@ type Table struct {
 	ended    []*Session                 // ended by the group: Step tells their holders
 	revoked  []*Grant                   // the same of single grants
 	flights  int                        // keepalives under way
+	decided  uint64                     // how often it was decided that holders are to be warned
 
 	retimes sync.Mutex // taken before mu
 

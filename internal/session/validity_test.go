@@ -126,6 +126,41 @@ func TestAHolderIsWarnedOnceAndThenThatItIsSafeAgain(t *testing.T) {
 	sound(t, table, now)
 }
 
+// ending is a holder that does something when its lease ends.
+type ending struct {
+	hold
+	then func()
+}
+
+func (e *ending) Ended(error) { e.then() }
+
+// One session lapses in the Step that finds the renewal of another in trouble, and while the holders of
+// the former are told, the renewal of the latter is answered. Its holder heard that all is well, and then
+// that it is not, and nothing more: it paused for good.
+func TestTroubleIsNotToldAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	table, now := newTable(), begins
+	long, _ := asks(t, table, 90*time.Second, false, now)
+	short, _ := asks(t, table, time.Minute, false, now)
+	kept, lost := &hold{}, &ending{}
+	table.Opened(long.Session, false, now)
+	table.Opened(short.Session, false, now)
+	if !kept.take(long, 1, Terms{}, now) || !short.Take(&lost.grant, lost, "lost", 2, Terms{}, now) {
+		t.Fatal("not taken")
+	}
+	now = now.Add(62 * time.Second)
+	k := table.Renewal(now, long.Session)
+	told := 0
+	lost.then = func() {
+		told++
+		table.Answered(k, fsm.Outcome{}, now)
+	}
+	table.Step(now)
+	if told != 1 || len(kept.warnings) == 0 || !kept.warnings[len(kept.warnings)-1] {
+		t.Errorf("%d leases ended, and the other holder was told %v", told, kept.warnings)
+	}
+}
+
 // A holder that has changed its TTL once renews for that one from then on: Renew sends what TTL says.
 func TestASessionHasTheTTLThatTheGroupLastAgreedTo(t *testing.T) {
 	t.Parallel()
