@@ -14,12 +14,14 @@ import (
 //	L2 a turn is not due before a period has passed since this replica learned of the one before
 //	L3 a step is due when this replica learns of the one before
 //	L4 each is due then on the raft leader, stagger later elsewhere, and again every retry until it is done
+//	L5 two sweeps of a class are at least sweepPause apart, however often TurnsDue is called
 type Timers struct {
 	stagger, retry time.Duration
 	rests          map[fsm.Grant]*restTimer
 	queue          queue[*restTimer]
 	turns          map[time.Duration]lastSeen // by the period for which keys are kept
 	step           *lastSeen                  // the last step of an unfinished end; nil without one
+	swept          Instant                    // when sweeps were due last
 }
 
 // restTimer is one rest. Its slot is the raft leader's next proposal to end it.
@@ -40,7 +42,7 @@ const sweepPause = 50 * time.Millisecond
 
 // NewTimers returns an empty table. stagger and retry are as for NewExpiries.
 func NewTimers(stagger, retry time.Duration) *Timers {
-	t := &Timers{stagger: max(0, stagger), retry: max(time.Millisecond, retry), turns: make(map[time.Duration]lastSeen)}
+	t := &Timers{stagger: max(0, stagger), retry: max(time.Millisecond, retry), turns: make(map[time.Duration]lastSeen), swept: -Instant(sweepPause)}
 	t.Reset()
 	return t
 }
@@ -104,6 +106,7 @@ func (t *Timers) TurnsDue(now Instant, raftLeader bool, classes []fsm.Class) (du
 		clear(t.turns)
 		return nil, next
 	}
+	sweeps := raftLeader && t.swept.Add(sweepPause) <= now
 	for _, k := range classes {
 		last, ok := t.turns[k.Keep]
 		if !ok || last.index != k.Last {
@@ -117,10 +120,14 @@ func (t *Timers) TurnsDue(now Instant, raftLeader bool, classes []fsm.Class) (du
 		}
 		t.turns[k.Keep] = last
 		next = min(next, at)
-		if k.Over != 0 && raftLeader {
-			due = append(due, fsm.Sweep{Keep: k.Keep, Upto: k.Over})
-			next = min(next, now.Add(sweepPause))
+		if k.Over == 0 || !raftLeader {
+			continue
 		}
+		if sweeps {
+			due = append(due, fsm.Sweep{Keep: k.Keep, Upto: k.Over})
+			t.swept = now
+		}
+		next = min(next, t.swept.Add(sweepPause))
 	}
 	return due, next
 }

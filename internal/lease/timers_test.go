@@ -123,6 +123,26 @@ func TestOnlyTheRaftLeaderSweeps(t *testing.T) {
 	}
 }
 
+// A million keys fall due at one turn, and each answer of the group wakes the timekeeper: the sweeps came
+// one after the other as fast as the log committed them.
+func TestSweepsAreApartHoweverOftenOneAsks(t *testing.T) {
+	t.Parallel()
+	e := lease.NewTimers(stagger, retry)
+	class := []fsm.Class{{Keep: time.Hour, Last: 7, Over: 5}}
+	sweeps := 0
+	const steps = 1000
+	for now := lease.Instant(0); now < steps*ms; now += ms {
+		due, next := e.TurnsDue(now, true, class)
+		sweeps += len(due)
+		if next <= now || next > now.Add(50*time.Millisecond) {
+			t.Fatalf("at %v the next look is at %v", now, next)
+		}
+	}
+	if sweeps != steps/50 {
+		t.Errorf("%d sweeps in a second", sweeps)
+	}
+}
+
 // For every rest: never due before its time, and due at the latest stagger+retry after that and
 // after each proposal before, if Rests is called when it asked to be and whoever leads raft.
 func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
