@@ -140,6 +140,9 @@ func TestReadsOfHoldersAreCurrent(t *testing.T) {
 	revoked := join(events{value("id", on(history.Opened, 0, 0))}, granted,
 		events{op(7, value("id", on(history.Revoke, 1, 0))), ok(op(7, value("id", on(history.Revoked, 1, 0))))}, look(4, 10))
 	accepted(t, "a grant of a revoked node may go late", script(join(revoked, who(5, 10), look(6))...))
+	accepted(t, "a grant that a second operator forces, too, was gone before", script(join(granted,
+		events{op(7, on(history.Force, 1, 10)), ok(op(7, on(history.Forced, 1, 10)))}, look(5),
+		events{op(8, on(history.Force, 2, 10)), held(0, 10)})...))
 	for _, c := range []rejected{
 		{"no grant is forgotten", script(join(granted, who(5, 0), events{held(0, 10)})...)},
 		{"no grant is forgotten", script(join(granted, look(5), events{held(0, 10)})...)},

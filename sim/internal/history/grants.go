@@ -15,8 +15,8 @@ type grant struct {
 	first, last int    // indexes of Held; -1 if never
 	release     int    // index of Release; -1 if never
 	released    int    // index of Released; -1 if never
-	force       int    // index of Force or Revoke; -1 if never
-	forced      int    // index of Forced or Revoked, if it was; -1 if never
+	force       int    // index of the first Force or Revoke; -1 if never
+	forced      int    // index of the first Forced or Revoked, if it was; -1 if never
 	revoked     bool   // that is of Revoked
 	ended       int    // index of Ended; -1 if never
 	weighs      bool   // first and last are set
@@ -63,10 +63,12 @@ func grants(h []Event) map[uint64]*grant {
 			get(e.Token).released = i
 		case Force:
 			force[e.Op] = e.Token
-			get(e.Token).force = i
+			if g := get(e.Token); g.force < 0 { // several operators may force one grant
+				g.force = i
+			}
 		case Forced:
-			if e.OK {
-				get(force[e.Op]).forced = i
+			if g := get(force[e.Op]); e.OK && g.forced < 0 {
+				g.forced = i
 			}
 		case Revoke:
 			revoke[e.Value] = append(revoke[e.Value], &revocation{e.Op, i, -1})
@@ -81,7 +83,7 @@ func grants(h []Event) map[uint64]*grant {
 				revoke[e.Value].answer(e.Op, i)
 			}
 			for _, g := range revoking[e.Op] {
-				if e.OK {
+				if e.OK && g.forced < 0 {
 					g.forced, g.revoked = i, true
 				}
 			}
