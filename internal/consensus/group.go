@@ -41,7 +41,8 @@ type Group struct {
 
 	together together
 	failover failover
-	yield    atomic.Bool // see Yield
+	yield    atomic.Bool               // see Yield
+	shunned  atomic.Pointer[time.Time] // when a node that leaves asked first for a vote, since a raft leader was known; nil: none has
 
 	succeeding atomic.Bool // a raft leader that transfers the leadership
 

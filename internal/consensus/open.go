@@ -109,7 +109,7 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 		Disk: &g.reached, Recorded: g.machine.incarnation, Expelled: g.expel,
 		Clock: cfg.Clock, Drift: cfg.Drift, Behind: func(lost time.Duration, by fsm.Node) { cfg.Behind(lost, by.String()) },
 		Wall: g.clocks.now, Told: g.clocks.tell, Hold: g.opening.hold,
-		Ended: g.ended, Risen: g.risen, Word: g.word, Yields: g.yields, Chosen: g.chosen, Removed: g.renewal.Call,
+		Ended: g.ended, Risen: g.risen, Word: g.word, Yields: g.yields, Shuns: g.shuns, Chosen: g.chosen, Removed: g.renewal.Call,
 	})
 	g.nodes = g.carrier.Nodes
 	g.machine.restored = g.nodes.Reset

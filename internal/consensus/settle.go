@@ -19,6 +19,7 @@ func (g *Group) settle(view *leaderView) {
 	if view.replica == 0 {
 		return
 	}
+	g.shunned.Store(nil)
 	running := g.carrier.Run(func() {
 		defer close(view.settled)
 		end := time.NewTimer(g.cfg.settling())

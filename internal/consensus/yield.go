@@ -1,14 +1,24 @@
 package consensus
 
-import "time"
+import (
+	"time"
 
-// A voter that leaves does not ask to be raft leader where the only other voter stays. The entry that removes
-// it is committed when both have it, and each knows that by the word of the raft leader. If the voter that
-// leaves were raft leader by then, its last word were lost with a connection, and its node were gone, then the
-// other would wait for its vote forever: the group would be lost by a Leave.
+	"github.com/holdfast-go/holdfast/fsm"
+)
 
-// yieldElections is for how many election timeouts without a raft leader a voter yields. The other may lack
-// entries that this one has, and cannot be elected then.
+// A voter that leaves is raft leader only where no other voter can be. The entry that removes it is committed
+// when most voters have it, and each knows that by the word of the raft leader. If the voter that leaves were
+// raft leader by then, its last word were lost with a connection, and its node were gone, then the others would
+// need its vote forever where they are half of the voters of before: of two one, of four with a dead one two.
+// The group would be lost by a Leave.
+//
+// So one that leaves does not ask to be raft leader where the only other voter stays (Yield), and voters that
+// stay do not answer for a while when it asks (shuns), also where its next process stays and the entry is not
+// committed yet.
+
+// yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many after
+// the first question another is shunned. The others may lack entries that this one has, and cannot be elected
+// then.
 const yieldElections = 4
 
 // Yield says whether this replica leaves the raft leadership to others: it sends no pre-votes for a while when
@@ -22,4 +32,20 @@ func (g *Group) yields() bool {
 	}
 	view := g.leaders.view.Load()
 	return view.replica != 0 || time.Since(view.since) < yieldElections*g.cfg.Election
+}
+
+// shuns reports whether a node that asks for a pre-vote gets no answer yet, since the group knows that it leaves
+// and that this one stays.
+func (g *Group) shuns(from fsm.Node) bool {
+	leaves, stays := false, false
+	g.Read(func(m *fsm.Machine) {
+		leaves, stays = m.Departed(from) == fsm.Leaves, m.Departed(g.self.Node) == fsm.Stays
+	})
+	if !leaves || !stays {
+		return false
+	}
+	now := time.Now()
+	g.shunned.CompareAndSwap(nil, &now)
+	first := g.shunned.Load()
+	return first == nil || now.Sub(*first) < yieldElections*g.cfg.Election
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lni/vfs"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -70,5 +71,66 @@ func TestAVoterYieldsForAWhile(t *testing.T) {
 		if took := time.Since(began); took > (yieldElections+4)*first.cfg.Election {
 			t.Errorf("nobody was raft leader for %v", took)
 		}
+	})
+}
+
+// departs has the group know that a replica's node leaves. The replica stays in it.
+func (r *replica) departs(t *testing.T, group []*replica) {
+	t.Helper()
+	r.propose(t, fsm.Hello{Node: r.self.Node, Incarnation: r.self.Incarnation, Name: "n"})
+	r.propose(t, fsm.Goodbye{Node: r.self.Node, Incarnation: r.self.Incarnation, Departure: fsm.Leaves})
+	for _, other := range group {
+		other.barrier(t)
+	}
+}
+
+// Found by the seeded model, seed 9743732: of four voters one was dead, one was cut off, and one left. When the
+// network was whole again that one became raft leader, though it had been started anew, committed its own
+// removal, and ended; its last word was lost, and the two others waited for its vote forever.
+func TestOfTwoThatMayBeRaftLeaderTheOneThatStaysIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group, network := b.trio(t), b.network.(*transport.Memory)
+		defer func() { closeAll(t, group) }()
+		first := leaderOf(t, group)
+		leaves, stays := others(group, first)[0], others(group, first)[1]
+		leaves.departs(t, group)
+		for range 20 {
+			if err := leaderOf(t, group).Transfer(t.Context(), first.node); err != nil {
+				t.Fatal(err)
+			}
+			leaderOf(t, group)
+			network.Isolate(first.endpoint.Addr())
+			time.Sleep(4 * first.cfg.Election)
+			if leader, _, _ := stays.RaftLeader(); leader != stays.node {
+				t.Fatalf("%s is raft leader, which leaves, or nobody: %q", leaves.node, leader)
+			}
+			network.Heal()
+			first.barrier(t)
+		}
+	})
+}
+
+// The one that stays lacks what is committed.
+func TestAVoterThatLeavesIsRaftLeaderWhereNoOtherCanBe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group, network := b.trio(t), b.network.(*transport.Memory)
+		defer func() { closeAll(t, group) }()
+		first := leaderOf(t, group)
+		leaves, stays := others(group, first)[0], others(group, first)[1]
+		leaves.departs(t, group)
+		network.Cut(first.endpoint.Addr(), stays.endpoint.Addr())
+		first.propose(t, fsm.Level{Level: 1})
+		network.Isolate(first.endpoint.Addr())
+		began := time.Now()
+		stays.barrier(t)
+		if took := time.Since(began); took > (yieldElections+6)*first.cfg.Election {
+			t.Errorf("nobody was raft leader for %v", took)
+		}
+		network.Heal()
+		first.barrier(t)
 	})
 }

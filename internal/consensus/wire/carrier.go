@@ -44,6 +44,7 @@ type Config struct {
 	Risen       func(replica uint64)                                // reports that the process of Await was heard; must not block
 	Word        func(from uint64, w Word)                           // brings the word of a replica; must not block
 	Yields      func() bool                                         // whether this replica does not ask to be raft leader now
+	Shuns       func(from fsm.Node) bool                            // whether a node that asks for a pre-vote gets no answer yet
 	Chosen      func(term uint64)                                   // reports that the raft leader of a term wants this replica to succeed it; must not block
 	Removed     func()                                              // reports that the group has removed a replica, Nodes.Removed; must not block
 	// Behind reports that the node's clock has lost time, by the clock of a node, before the engine

@@ -57,6 +57,7 @@ type raft struct {
 	again   []time.Duration // when a refusal of each is next answered at once
 	round   uint64          // of elections and heartbeats: heartbeats of an earlier one do nothing
 	met     time.Duration   // when the raft leader was last heard
+	shunned time.Duration   // when one that leaves asked first for a vote, since there is no raft leader; 0: it has not
 	due     time.Duration   // when no raft leader was heard for too long
 	timed   bool            // expect will be called
 	flushed bool            // new entries are about to be sent together
@@ -150,7 +151,7 @@ func (r *raft) canvass() {
 // sounded answers who asks for pre-votes. Nobody follows another while it hears a raft leader.
 func (r *raft) sounded(from replicaID, round, term, last, lastTerm uint64) {
 	yes := term > r.term && r.fresh(last, lastTerm) && r.role != leading &&
-		(r.leader < 0 || r.w.now-r.met > r.w.plan.Election)
+		(r.leader < 0 || r.w.now-r.met > r.w.plan.Election) && !r.shuns(from)
 	me, now := r.replicaID(), r.term
 	r.send(from, func(other *raft) {
 		switch {
@@ -162,6 +163,18 @@ func (r *raft) sounded(from replicaID, round, term, last, lastTerm uint64) {
 			}
 		}
 	})
+}
+
+// shuns says whether a voter that stays has no vote yet for one of which the group knows that it leaves:
+// that one may commit its own removal, and nobody would hear of it.
+func (r *raft) shuns(from replicaID) bool {
+	if r.machine.Departed(r.w.nodes[from.node].id) != fsm.Leaves || r.machine.Departed(r.id) != fsm.Stays {
+		return false
+	}
+	if r.shunned == 0 {
+		r.shunned = r.w.now
+	}
+	return r.w.now-r.shunned < yieldElections*r.w.plan.Election
 }
 
 func (r *raft) fresh(last, lastTerm uint64) bool {
@@ -206,6 +219,9 @@ func (r *raft) follow(term uint64, leader int) {
 	}
 	was := r.leader
 	r.role, r.leader = follower, leader
+	if leader >= 0 {
+		r.shunned = 0
+	}
 	r.await()
 	if was != leader {
 		r.leaderChanged()
