@@ -33,4 +33,8 @@ func TestAClientKeepsItsWaitersAndMakesNoGroupComplete(t *testing.T) {
 	if early || before || !ok || cmd.Node != client {
 		t.Errorf("without a session: %v, %v, then %+v, %v", early, before, cmd, ok)
 	}
+	s.Known = s.Known[:1] // it has said good-bye
+	if l.Withdrawal(s, at(3*idleTime)); len(l.gone) > 0 {
+		t.Errorf("%d nodes are remembered that the group knows no more", len(l.gone))
+	}
 }

@@ -260,6 +260,7 @@ func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
 		had[node] = s.Members.Has(node) || l.had[node] || n.Place != (fsm.Place{})
 	}
 	l.had = had
+	maps.DeleteFunc(l.gone, func(node string, _ lease.Instant) bool { _, known := had[node]; return !known })
 	for _, n := range s.Known {
 		node, patience := n.Node.String(), goneTime
 		absent := !s.Members.Has(node)

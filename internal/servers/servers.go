@@ -174,6 +174,7 @@ func (s *Server) launch() error {
 	s.process.Env = append(os.Environ(), "LC_ALL=C")
 	s.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.as}
 	if err := s.process.Start(); err != nil {
+		s.process = nil
 		return err
 	}
 	s.exited = make(chan struct{})
