@@ -143,7 +143,7 @@ func (c *client) open(ctx context.Context, frames *link.Reader) error {
 	case !c.s.cfg.Well():
 		return link.Refuse{Code: link.RefuseLater, Text: "this node has no replica, is ill, or leaves"}
 	case o.Cluster != c.s.cfg.Cluster:
-		return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of cluster %q, not %q", c.s.cfg.Cluster, o.Cluster)}
+		return fault("this replica is of cluster %q, not %q", c.s.cfg.Cluster, o.Cluster) // which says nothing of the client's own group
 	}
 	if c.process, err = o.Verify(challenge, transport.Binding(c.conn)); err != nil {
 		return err

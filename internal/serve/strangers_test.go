@@ -234,6 +234,28 @@ func TestAClientThatBreaksTheProtocolIsToldWhyAndHarmsNobody(t *testing.T) {
 }
 
 // A client that does not read, though it asks for much, is cut off, and takes bounded room.
+// An address of the client leads to a replica of another fleet. After half a minute without its own it took
+// that for the end of its group, and its leases ended.
+func TestAReplicaOfAnotherFleetSaysNothingOfTheClientsGroup(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, _ *clienttest.Replica, from transport.Endpoint) {
+		p := meet(t, from, func(o *link.Open) { o.Cluster = "other" })
+		for {
+			f, err := p.frames.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Kind != link.KindRefuse {
+				continue
+			}
+			if r, err := link.ParseRefuse(f.Body); err != nil || r.Code != link.RefuseFault {
+				t.Errorf("%+v, %v", r, err)
+			}
+			return
+		}
+	})
+}
+
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
