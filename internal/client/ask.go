@@ -21,7 +21,7 @@ func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.An
 		err := error(seam.ErrNoGroup)
 		if c != nil {
 			var answer fsm.Answer
-			if answer, err = c.ask(ctx, view, q); err == nil {
+			if answer, err = g.ask(ctx, c, view, q); err == nil {
 				return answer, nil
 			}
 		}
@@ -38,8 +38,17 @@ func (g *Group) AskOnce(ctx context.Context, view seam.View, q fsm.Question) (fs
 	if c == nil {
 		return nil, seam.ErrNoGroup
 	}
-	answer, err := c.ask(ctx, view, q)
+	answer, err := g.ask(ctx, c, view, q)
 	return answer, once(ctx, err)
+}
+
+// ask asks the replica once, in its turn.
+func (g *Group) ask(ctx context.Context, c *conn, view seam.View, q fsm.Question) (fsm.Answer, error) {
+	if err := g.wait(ctx, g.asks); err != nil {
+		return nil, err
+	}
+	defer func() { <-g.asks }()
+	return c.ask(ctx, view, q)
 }
 
 // once is the error of a question that is not asked again here.
@@ -129,6 +138,10 @@ func (g *Group) PagesOnce(ctx context.Context, view seam.View, q fsm.QueryLocks)
 // pages yields the pages that a replica has, and the error that ends them once there was one. begun
 // says whether there was; else the error is left to the caller.
 func (g *Group) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yield func(fsm.LocksPage, error) bool) (begun bool, err error) {
+	if err := g.wait(ctx, g.streams); err != nil {
+		return false, err
+	}
+	defer func() { <-g.streams }()
 	c, _ := g.now()
 	if c == nil {
 		return false, seam.ErrNoGroup

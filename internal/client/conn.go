@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,7 @@ import (
 
 const (
 	openTime  = 4 * time.Second        // for a connection to be opened: a replica may have to catch up first
-	pingPause = 250 * time.Millisecond // between two pings. After two without a frame another replica is looked for
+	pingPause = 250 * time.Millisecond // between two pings. After two without a byte another replica is looked for
 	idlePause = time.Second            // the same of a node without a session
 )
 
@@ -32,7 +33,7 @@ type conn struct {
 	began  time.Time // when the replica took the client in
 	frames *link.Reader
 	out    *link.Writer
-	heard  atomic.Int64 // frames
+	heard  atomic.Int64 // pieces that have come: a long answer on a slow way is no silence
 	awaits bool         // the first pong: the gap up to that has all news before. Of the reader
 	gone   chan struct{}
 	once   sync.Once
@@ -43,6 +44,20 @@ type conn struct {
 	calls map[uint64]chan link.Reply
 }
 
+// hearing counts what comes.
+type hearing struct {
+	io.Reader
+	heard *atomic.Int64
+}
+
+func (h hearing) Read(b []byte) (int, error) {
+	n, err := h.Reader.Read(b)
+	if n > 0 {
+		h.heard.Add(1)
+	}
+	return n, err
+}
+
 // identity is what a client opens its connections with.
 type identity struct {
 	cluster string
@@ -50,12 +65,15 @@ type identity struct {
 	process fsm.Process
 }
 
+func newConn(raw net.Conn, addr string) *conn {
+	c := &conn{raw: raw, addr: addr, out: link.NewWriter(raw), gone: make(chan struct{}), calls: make(map[uint64]chan link.Reply)}
+	c.frames = link.NewReader(bufio.NewReader(hearing{raw, &c.heard}), link.ReplyMax)
+	return c
+}
+
 // open introduces the client at the other end of a connection.
 func open(ctx context.Context, raw net.Conn, addr string, id identity, group [16]byte, told uint64) (*conn, link.Welcome, error) {
-	c := &conn{
-		raw: raw, addr: addr, frames: link.NewReader(bufio.NewReader(raw), link.ReplyMax), out: link.NewWriter(raw),
-		gone: make(chan struct{}), calls: make(map[uint64]chan link.Reply),
-	}
+	c := newConn(raw, addr)
 	_ = raw.SetDeadline(time.Now().Add(openTime))
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	welcome, err := c.introduce(id, group, told)
@@ -137,13 +155,12 @@ func (c *conn) run(ctx context.Context, idle func() bool, tell func(link.Frame) 
 	all.Go(func() { c.watch(idle) })
 	for {
 		f, err := c.frames.Next()
-		if err == nil {
-			c.heard.Add(1)
-			if f.Kind == link.KindReply {
-				err = c.answer(f)
-			} else {
-				err = tell(f)
-			}
+		switch {
+		case err != nil:
+		case f.Kind == link.KindReply:
+			err = c.answer(f)
+		default:
+			err = tell(f)
 		}
 		if err != nil {
 			c.end(err)

@@ -17,8 +17,11 @@ import (
 )
 
 const (
-	callsMax = 96      // of one class, under way at a time: serve.CallsMax is for all
 	turnsMax = 1 << 16 // calls that wait for their turn
+	// Calls under way at a time: serve.CallsMax is for all, and keepalives need no turn.
+	callsMax   = 96 // of one class
+	asksMax    = 32
+	streamsMax = 16
 )
 
 // Group implements seam.Group over the connection to a replica.
@@ -26,6 +29,8 @@ type Group struct {
 	closed <-chan struct{}
 	news   news
 	turns  [2]chan struct{} // of the classes that take turns
+
+	asks, streams chan struct{} // turns of questions, and of lists and backups
 
 	mu      sync.Mutex
 	waiting int
@@ -39,7 +44,10 @@ type Group struct {
 }
 
 func newGroup(closed <-chan struct{}) *Group {
-	g := &Group{closed: closed, changed: make(chan struct{}), watches: make(map[uint64]link.Watch)}
+	g := &Group{
+		closed: closed, changed: make(chan struct{}), watches: make(map[uint64]link.Watch),
+		asks: make(chan struct{}, asksMax), streams: make(chan struct{}, streamsMax),
+	}
 	g.news.wake = make(chan struct{}, 1)
 	for i := range g.turns {
 		g.turns[i] = make(chan struct{}, callsMax)
@@ -140,8 +148,13 @@ func (g *Group) Enter(ctx context.Context, class seam.Class) error {
 	if !takesTurns(class) {
 		return nil
 	}
+	return g.wait(ctx, g.turns[class])
+}
+
+// wait takes a turn.
+func (g *Group) wait(ctx context.Context, turns chan struct{}) error {
 	select {
-	case g.turns[class] <- struct{}{}:
+	case turns <- struct{}{}:
 		return nil
 	default:
 	}
@@ -160,7 +173,7 @@ func (g *Group) Enter(ctx context.Context, class seam.Class) error {
 		g.mu.Unlock()
 	}()
 	select {
-	case g.turns[class] <- struct{}{}:
+	case turns <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		if cut {

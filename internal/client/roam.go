@@ -23,6 +23,7 @@ const (
 	nextTime   = 250 * time.Millisecond // without an answer: then the next address is tried beside it
 	triesMax   = 8                      // addresses at once
 	forsakeMin = 30 * time.Second       // without a replica, while there are some of another group
+	hungMin    = time.Second            // on a replica: after less the next attempt pauses first
 )
 
 // Roaming is what a Roamer is made with.
@@ -93,10 +94,12 @@ func (r *Roamer) Run(ctx context.Context) {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		m, err := r.meetOne(ctx)
 		if err == nil {
-			attempt = 0
 			r.lost = m.conn.addr
+			began := time.Now()
 			err = r.hang(ctx, m)
-			served = time.Now()
+			if served = time.Now(); served.Sub(began) >= hungMin {
+				attempt = 0
+			}
 		}
 		if ctx.Err() != nil {
 			return
@@ -134,54 +137,39 @@ type met struct {
 // is slow to answer, as that of a dead machine, holds up the next one for nextTime.
 func (r *Roamer) meetOne(ctx context.Context) (first met, err error) {
 	trying, cancel := context.WithCancel(ctx)
-	answers := make(chan met)
+	answers, candidates := make(chan met), make(chan candidate)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
 	told, group, under := r.group.news.cut(), r.group.id(), 0
-	answer := func(m met) (taken bool) {
-		if under--; m.err != nil && (err == nil || errors.As(m.err, new(link.Refuse))) {
-			err = m.err
+	all.Go(func() { r.offer(trying, candidates) })
+	var next <-chan time.Time // nil: the next candidate is tried now
+	for candidates != nil || under > 0 {
+		offered := candidates
+		if next != nil || under >= triesMax {
+			offered = nil
 		}
-		first = m
-		return m.err == nil
-	}
-	for addr, failed := range r.addresses(trying) {
-		if failed != nil {
-			err = errors.Join(err, failed)
-			continue
-		}
-		under++
-		all.Go(func() {
-			m := r.try(trying, addr, group, told)
-			select {
-			case answers <- m:
-			case <-trying.Done():
-				if m.err == nil {
-					_ = m.conn.raw.Close()
-				}
-			}
-		})
-		next := time.After(nextTime)
-		for waiting := true; waiting; {
-			select {
-			case m := <-answers:
-				if answer(m) {
-					return first, nil
-				}
-				waiting = under >= triesMax
-			case <-next:
-				waiting = under >= triesMax
-			case <-ctx.Done():
-				return first, ctx.Err()
-			}
-		}
-	}
-	for under > 0 {
 		select {
-		case m := <-answers:
-			if answer(m) {
+		case c, more := <-offered:
+			switch {
+			case !more:
+				candidates = nil
+			case c.failed != nil:
+				err = errors.Join(err, c.failed)
+			default:
+				under++
+				next = time.After(nextTime)
+				all.Go(func() { r.answer(trying, answers, r.try(trying, c.addr, group, told)) })
+			}
+		case <-next:
+			next = nil
+		case first = <-answers:
+			if first.err == nil {
 				return first, nil
+			}
+			under, next = under-1, nil
+			if err == nil || errors.As(first.err, new(link.Refuse)) {
+				err = first.err
 			}
 		case <-ctx.Done():
 			return first, ctx.Err()
@@ -193,35 +181,55 @@ func (r *Roamer) meetOne(ctx context.Context) (first met, err error) {
 	return first, err
 }
 
-// addresses yields those to try: of replicas that were named last, then those that Config.Join leads
-// to, and why an entry of that leads to none. The one that was lost last comes last.
-func (r *Roamer) addresses(ctx context.Context) func(yield func(string, error) bool) {
+// answer passes on what became of an attempt, while somebody wants to know.
+func (r *Roamer) answer(ctx context.Context, answers chan<- met, m met) {
+	select {
+	case answers <- m:
+	case <-ctx.Done():
+		if m.err == nil {
+			_ = m.conn.raw.Close()
+		}
+	}
+}
+
+// candidate is an address to try, or why an entry of Config.Join leads to none.
+type candidate struct {
+	addr   string
+	failed error
+}
+
+// offer gives the addresses to try, and closes candidates: of replicas that were named last, the one that was
+// lost last as the last of them, then those that Config.Join leads to, which may take long to find.
+func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
+	defer close(candidates)
+	give := func(c candidate) {
+		select {
+		case candidates <- c:
+		case <-ctx.Done():
+		}
+	}
+	tried := make(map[string]bool)
+	shuffled := func(addrs []string) {
+		rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+		r.nearest(addrs)
+		if i := slices.Index(addrs, r.lost); i >= 0 {
+			addrs = append(slices.Delete(addrs, i, i+1), r.lost)
+		}
+		for _, addr := range addrs {
+			if !tried[addr] {
+				give(candidate{addr: addr})
+			}
+			tried[addr] = true
+		}
+	}
 	r.mu.Lock()
 	peers := slices.Clone(r.peers)
 	r.mu.Unlock()
-	return func(yield func(string, error) bool) {
-		tried := map[string]bool{r.lost: true}
-		shuffled := func(addrs []string) bool {
-			rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-			r.nearest(addrs)
-			for _, addr := range addrs {
-				if !tried[addr] && !yield(addr, nil) {
-					return false
-				}
-				tried[addr] = true
-			}
-			return true
-		}
-		if !shuffled(peers) {
-			return
-		}
-		found, err := r.cfg.Find(ctx)
-		if !shuffled(found) || err != nil && !yield("", err) {
-			return
-		}
-		if slices.Contains(peers, r.lost) || slices.Contains(found, r.lost) {
-			yield(r.lost, nil)
-		}
+	shuffled(peers)
+	found, err := r.cfg.Find(ctx)
+	shuffled(found)
+	if err != nil {
+		give(candidate{failed: err})
 	}
 }
 

@@ -307,7 +307,7 @@ func TestAClientWithManyCallersRefusesNone(t *testing.T) {
 				for range 10 { // the admission opens as it learns
 					l, err := c.Acquire(testkit.Until(time.Minute), fmt.Sprint("lock", i))
 					if err == nil {
-						err = l.Release(testkit.Until(time.Minute))
+						err = errors.Join(c.Verify(testkit.Until(time.Minute), l.Name(), l.Token()), l.Release(testkit.Until(time.Minute)))
 					}
 					failed = errors.Join(failed, err)
 				}
