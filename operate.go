@@ -25,9 +25,6 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 	if err := checkText("reason", reason, 1, reasonMax); err != nil {
 		return err
 	}
-	if err := c.joined(ctx); err != nil {
-		return err
-	}
 	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActForceRelease, Name: name, Token: uint64(token), Reason: reason}); err != nil {
 		return err
 	}
@@ -55,9 +52,6 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 		return err
 	}
 	if err := checkText("reason", reason, 1, reasonMax); err != nil {
-		return err
-	}
-	if err := c.joined(ctx); err != nil {
 		return err
 	}
 	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActRequestRelease, Name: name, Token: uint64(token), Reason: reason}); err != nil {
@@ -88,9 +82,6 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	node, err := ordered(ctx, nodeID, reason)
 	if err != nil {
-		return err
-	}
-	if err := c.joined(ctx); err != nil {
 		return err
 	}
 	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActRevokeNode, Node: node, Reason: reason}); err != nil {
@@ -134,9 +125,6 @@ func (c *Cluster) ResizeLimit(ctx context.Context, name string, limit int) error
 	}
 	reason, err := reasonIn(ctx)
 	if err != nil {
-		return err
-	}
-	if err := c.joined(ctx); err != nil {
 		return err
 	}
 	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActResizeLimit, Name: name, Limit: uint32(limit), Reason: reason}); err != nil {
@@ -200,9 +188,6 @@ func knows(now fsm.GroupState, cmd fsm.Command) error {
 func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
 	target, err := ordered(ctx, nodeID, reason)
 	if err == nil {
-		err = c.joined(ctx)
-	}
-	if err == nil {
 		err = c.acted(ctx, fsm.Act{Kind: fsm.ActRemoveNode, Node: target, Reason: reason})
 	}
 	if err == nil {
@@ -236,6 +221,9 @@ func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string)
 // an earlier level cannot. The replica of a client logs it, too: the client may be a tool whose log nobody keeps.
 // of is more of it for the log.
 func (c *Cluster) acted(ctx context.Context, act fsm.Act, of ...any) error {
+	if err := c.joined(ctx); err != nil {
+		return err
+	}
 	act.By = c.self.Process()
 	c.log.Warn("an operator's act", append([]any{"act", act}, of...)...)
 	now, err := read(ctx, c, fsm.QueryGroup{})
@@ -310,9 +298,6 @@ func (c *Cluster) SetQuota(ctx context.Context, q Quota, reason string) error {
 	set, err := q.check(ctx)
 	if err == nil {
 		err = checkText("reason", reason, 1, reasonMax)
-	}
-	if err == nil {
-		err = c.joined(ctx)
 	}
 	if err != nil {
 		return err

@@ -63,12 +63,10 @@ func grants(h []Event) map[uint64]*grant {
 			get(e.Token).released = i
 		case Force:
 			force[e.Op] = e.Token
-			if g := get(e.Token); g.force < 0 { // several operators may force one grant
-				g.force = i
-			}
+			get(e.Token).forces(i)
 		case Forced:
-			if g := get(force[e.Op]); e.OK && g.forced < 0 {
-				g.forced = i
+			if e.OK {
+				get(force[e.Op]).taken(i)
 			}
 		case Revoke:
 			revoke[e.Value] = append(revoke[e.Value], &revocation{e.Op, i, -1})
@@ -79,19 +77,34 @@ func grants(h []Event) map[uint64]*grant {
 		case Opened:
 			ids[e.Node] = e.Value
 		case Revoked:
-			if e.OK {
-				revoke[e.Value].answer(e.Op, i)
+			if !e.OK {
+				continue
 			}
+			revoke[e.Value].answer(e.Op, i)
 			for _, g := range revoking[e.Op] {
-				if e.OK && g.forced < 0 {
-					g.forced, g.revoked = i, true
-				}
+				g.revoked = g.taken(i) || g.revoked
 			}
 		case Ended:
 			get(e.Token).ended = i
 		}
 	}
 	return all
+}
+
+// forces notes that an operator begins to free the grant. Several may: the first counts.
+func (g *grant) forces(i int) {
+	if g.force < 0 {
+		g.force = i
+	}
+}
+
+// taken notes that an operator has freed the grant, and reports whether that is the first one.
+func (g *grant) taken(i int) bool {
+	if g.forced >= 0 {
+		return false
+	}
+	g.forced = i
+	return true
 }
 
 func (g *grant) terms(a Event) {
