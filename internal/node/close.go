@@ -158,13 +158,16 @@ func (n *Node) release() {
 	if n.endpoint != nil {
 		n.logClose("port", n.endpoint.Close())
 	}
-	switch {
-	case n.dir == nil:
-	case n.founder.writes():
-		n.logClose("data directory", errDiskHangs) // it stays locked until this process ends
-	case reopen:
-		n.logClose("data directory", n.dir.Close())
+	if n.dir == nil || !reopen {
+		return
 	}
+	end, ok := n.founder.quiet()
+	if !ok {
+		n.logClose("data directory", errDiskHangs) // it stays locked until this process ends
+		return
+	}
+	n.logClose("data directory", n.dir.Close())
+	end()
 }
 
 func (n *Node) logClose(what string, err error) {

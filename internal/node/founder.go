@@ -421,5 +421,13 @@ func (f *founder) write(ctx context.Context, do func() error) error {
 	}
 }
 
-// writes reports whether a write that a disk holds up is under way.
-func (f *founder) writes() bool { return len(f.saving) > 0 }
+// quiet waits until no write is under way, and holds up those that follow until end is called. ok is false
+// where a disk hangs.
+func (f *founder) quiet() (end func(), ok bool) {
+	select {
+	case f.saving <- struct{}{}:
+		return func() { <-f.saving }, true
+	case <-time.After(writeGrace):
+		return nil, false
+	}
+}
