@@ -23,7 +23,8 @@ const (
 	nextTime   = 250 * time.Millisecond // without an answer: then the next address is tried beside it
 	triesMax   = 8                      // addresses at once
 	forsakeMin = 30 * time.Second       // without a replica, while there are some of another group
-	hungMin    = time.Second            // on a replica: after less the next attempt pauses first
+	hungMin    = time.Second            // on a replica: after less the next attempt pauses first,
+	hungPause  = 3                      // as after so many: replicas may end one after the other, and leases wait
 )
 
 // Roaming is what a Roamer is made with.
@@ -99,6 +100,8 @@ func (r *Roamer) Run(ctx context.Context) {
 			err = r.hang(ctx, m)
 			if served = time.Now(); served.Sub(began) >= hungMin {
 				attempt = 0
+			} else {
+				attempt = hungPause
 			}
 		}
 		if ctx.Err() != nil {
