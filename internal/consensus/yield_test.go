@@ -84,18 +84,25 @@ func (r *replica) departs(t *testing.T, group []*replica) {
 	}
 }
 
+// oneLeaves runs a group of three voters, one of which leaves, as the group knows.
+func oneLeaves(t *testing.T, f func(t *testing.T, group []*replica, first, leaves, stays *replica, network *transport.Memory)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		group := b.trio(t)
+		defer func() { closeAll(t, group) }()
+		first := leaderOf(t, group)
+		leaves, stays := others(group, first)[0], others(group, first)[1]
+		leaves.departs(t, group)
+		f(t, group, first, leaves, stays, b.network.(*transport.Memory))
+	})
+}
+
 // Found by the seeded model, seed 9743732: of four voters one was dead, one was cut off, and one left. When the
 // network was whole again that one became raft leader, though it had been started anew, committed its own
 // removal, and ended; its last word was lost, and the two others waited for its vote forever.
 func TestOfTwoThatMayBeRaftLeaderTheOneThatStaysIs(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		group, network := b.trio(t), b.network.(*transport.Memory)
-		defer func() { closeAll(t, group) }()
-		first := leaderOf(t, group)
-		leaves, stays := others(group, first)[0], others(group, first)[1]
-		leaves.departs(t, group)
+	oneLeaves(t, func(t *testing.T, group []*replica, first, leaves, stays *replica, network *transport.Memory) {
 		for range 20 {
 			if err := leaderOf(t, group).Transfer(t.Context(), first.node); err != nil {
 				t.Fatal(err)
@@ -115,13 +122,7 @@ func TestOfTwoThatMayBeRaftLeaderTheOneThatStaysIs(t *testing.T) {
 // The one that stays lacks what is committed.
 func TestAVoterThatLeavesIsRaftLeaderWhereNoOtherCanBe(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		group, network := b.trio(t), b.network.(*transport.Memory)
-		defer func() { closeAll(t, group) }()
-		first := leaderOf(t, group)
-		leaves, stays := others(group, first)[0], others(group, first)[1]
-		leaves.departs(t, group)
+	oneLeaves(t, func(t *testing.T, _ []*replica, first, _, stays *replica, network *transport.Memory) {
 		network.Cut(first.endpoint.Addr(), stays.endpoint.Addr())
 		first.propose(t, fsm.Level{Level: 1})
 		network.Isolate(first.endpoint.Addr())
