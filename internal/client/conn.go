@@ -6,14 +6,13 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/tally"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -33,8 +32,8 @@ type conn struct {
 	began  time.Time // when the replica took the client in
 	frames *link.Reader
 	out    *link.Writer
-	heard  atomic.Int64 // pieces that have come: a long answer on a slow way is no silence
-	awaits bool         // the first pong: the gap up to that has all news before. Of the reader
+	heard  tally.Traffic // of raw: while a long answer comes on a slow way, the replica is not silent
+	awaits bool          // the first pong: the gap up to that has all news before. Of the reader
 	gone   chan struct{}
 	once   sync.Once
 	cause  error // set before gone is closed
@@ -42,20 +41,6 @@ type conn struct {
 	mu    sync.Mutex
 	last  uint64
 	calls map[uint64]chan link.Reply
-}
-
-// hearing counts what comes.
-type hearing struct {
-	io.Reader
-	heard *atomic.Int64
-}
-
-func (h hearing) Read(b []byte) (int, error) {
-	n, err := h.Reader.Read(b)
-	if n > 0 {
-		h.heard.Add(1)
-	}
-	return n, err
 }
 
 // identity is what a client opens its connections with.
@@ -67,7 +52,7 @@ type identity struct {
 
 func newConn(raw net.Conn, addr string) *conn {
 	c := &conn{raw: raw, addr: addr, out: link.NewWriter(raw), gone: make(chan struct{}), calls: make(map[uint64]chan link.Reply)}
-	c.frames = link.NewReader(bufio.NewReader(hearing{raw, &c.heard}), link.ReplyMax)
+	c.frames = link.NewReader(bufio.NewReader(c.heard.Conn(raw)), link.ReplyMax)
 	return c
 }
 
@@ -174,7 +159,7 @@ func (c *conn) run(ctx context.Context, idle func() bool, tell func(link.Frame) 
 
 // watch pings the replica, and ends the connection when it is silent.
 func (c *conn) watch(idle func() bool) {
-	missed, before := 0, int64(0)
+	missed, before := 0, uint64(0)
 	for {
 		pause := pingPause
 		if idle() {
@@ -185,7 +170,7 @@ func (c *conn) watch(idle func() bool) {
 		case <-c.gone:
 			return
 		}
-		if now := c.heard.Load(); now != before {
+		if now := c.heard.Received.Load(); now != before {
 			missed, before = 0, now
 		} else if missed++; missed == 2 {
 			c.end(fmt.Errorf("holdfast: the replica at %s is silent", c.addr))
