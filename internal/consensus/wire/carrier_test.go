@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -76,18 +77,25 @@ func (m *mailbox) end(t *testing.T) {
 	}
 }
 
+// connected is two mailboxes, and a connection of the engine from one to the other.
+func connected(t *testing.T) (network *transport.Memory, to, from *mailbox, conn raftio.IConnection) {
+	t.Helper()
+	network = transport.NewMemory(1)
+	to, from = newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
+	t.Cleanup(func() { to.end(t) })
+	t.Cleanup(func() { from.end(t) })
+	conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return network, to, from, conn
+}
+
 func TestBatchesArriveOnceAndInOrderAlsoWhenTheyAreLarge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		network := transport.NewMemory(1)
-		to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
-		defer to.end(t)
-		defer from.end(t)
-		conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		_, to, _, conn := connected(t)
 		batch := goodBatch(nil)
 		message := batch.Requests[0]
 		message.Entries[0].Cmd = append([]byte{0}, make([]byte, 1<<20)...)
@@ -134,15 +142,7 @@ func TestConnectionThatIsNotAcknowledgedIsGivenUp(t *testing.T) {
 }
 
 func givenUp(t *testing.T, pause time.Duration) {
-	network := transport.NewMemory(1)
-	to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
-	defer to.end(t)
-	defer from.end(t)
-	conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	network, to, _, conn := connected(t)
 	send := func() error { return conn.SendMessageBatch(goodBatch(nil)) }
 	for range 100 {
 		if err := send(); err != nil {

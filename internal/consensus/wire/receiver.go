@@ -223,8 +223,8 @@ func (c *Carrier) deliver(kind byte, payload []byte, from *inbound) error {
 		return err
 	}
 	c.risen(from)
-	batch.Requests = c.yielding(batch.Requests, raftpb.TimeoutNow)
-	batch.Requests = c.shunning(batch.Requests, from.node)
+	batch.Requests = without(batch.Requests, raftpb.TimeoutNow, c.cfg.Yields)
+	batch.Requests = without(batch.Requests, raftpb.RequestPreVote, func() bool { return c.cfg.Shuns != nil && c.cfg.Shuns(from.node) })
 	batch.Requests = ownProposals(batch.Requests, fsm.Process{Node: from.node, Incarnation: from.incarnation})
 	if len(batch.Requests) == 0 {
 		return nil
@@ -241,15 +241,6 @@ func (c *Carrier) deliver(kind byte, payload []byte, from *inbound) error {
 		c.messages(batch)
 		return nil
 	})
-}
-
-// shunning leaves out the pre-votes that a node asks for which leaves, while this replica shuns it.
-func (c *Carrier) shunning(messages []raftpb.Message, from fsm.Node) []raftpb.Message {
-	asks := func(m raftpb.Message) bool { return m.Type == raftpb.RequestPreVote }
-	if c.cfg.Shuns == nil || !slices.ContainsFunc(messages, asks) || !c.cfg.Shuns(from) {
-		return messages
-	}
-	return slices.DeleteFunc(messages, asks)
 }
 
 // addressed drops messages for another life of this node: their sender does not know this one yet.

@@ -91,7 +91,7 @@ func (s *sender) SendMessageBatch(batch raftpb.MessageBatch) error {
 }
 
 func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
-	if batch.Requests = s.carrier.yielding(batch.Requests, raftpb.RequestPreVote); len(batch.Requests) == 0 {
+	if batch.Requests = without(batch.Requests, raftpb.RequestPreVote, s.carrier.cfg.Yields); len(batch.Requests) == 0 {
 		return nil
 	}
 	if s.leftIdle() {
@@ -120,10 +120,10 @@ func (s *sender) sendBatch(batch raftpb.MessageBatch) error {
 	return nil
 }
 
-// yielding leaves out messages of a type, by which this replica would become raft leader, while it yields.
-func (c *Carrier) yielding(messages []raftpb.Message, of raftpb.MessageType) []raftpb.Message {
+// without leaves out the messages of a type if drop says so, which is asked where there are any; nil: never.
+func without(messages []raftpb.Message, of raftpb.MessageType, drop func() bool) []raftpb.Message {
 	is := func(m raftpb.Message) bool { return m.Type == of }
-	if c.cfg.Yields == nil || !slices.ContainsFunc(messages, is) || !c.cfg.Yields() {
+	if drop == nil || !slices.ContainsFunc(messages, is) || !drop() {
 		return messages
 	}
 	return slices.DeleteFunc(slices.Clone(messages), is) // the engine's own slice stays as it is

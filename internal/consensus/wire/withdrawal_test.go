@@ -121,15 +121,7 @@ func TestAProcessWithdrawsFromWhomItHasGreetedWhateverBecameOfTheConnection(t *t
 func TestAProcessThatWithdrawsWaitsForNobodyForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		network := transport.NewMemory(1)
-		to, from := newMailbox(t, network, 1, func() {}), newMailbox(t, network, 2, func() {})
-		defer to.end(t)
-		defer from.end(t)
-		conn, err := from.GetConnection(t.Context(), to.endpoint.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		network, to, from, _ := connected(t)
 		network.Isolate(to.endpoint.Addr())
 		begun := time.Now()
 		from.Withdraw()
