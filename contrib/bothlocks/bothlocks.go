@@ -113,9 +113,7 @@ func Renewed(since time.Time, ttl time.Duration, refresh, release func(context.C
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if !renew(ctx, since.Add(ttl), ttl, refresh, lose) {
-			lose()
-		}
+		renew(ctx, since.Add(ttl), ttl, refresh, lose)
 	}()
 	return Held{lost, func(ctx context.Context) error {
 		stop()
@@ -128,17 +126,16 @@ func Renewed(since time.Time, ttl time.Duration, refresh, release func(context.C
 	}}
 }
 
-// renew keeps a lock until ctx ends; it reports false when the lock is lost. It calls expired when
-// the lock's time is over.
-func renew(ctx context.Context, until time.Time, ttl time.Duration, refresh func(context.Context) error, expired func()) bool {
+// renew keeps a lock until ctx ends, and calls lose when the lock is lost or its time is over.
+func renew(ctx context.Context, until time.Time, ttl time.Duration, refresh func(context.Context) error, lose func()) {
 	tick := time.NewTicker(ttl / 3)
 	defer tick.Stop()
-	expiry := time.AfterFunc(time.Until(until), expired)
+	expiry := time.AfterFunc(time.Until(until), lose)
 	defer expiry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return true
+			return
 		case <-tick.C:
 		}
 		began := time.Now()
@@ -147,15 +144,16 @@ func renew(ctx context.Context, until time.Time, ttl time.Duration, refresh func
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return true
+			return
 		case err == nil:
 			if !expiry.Stop() {
-				return false // the answer came too late
+				return // the answer came too late
 			}
 			until = began.Add(ttl)
 			expiry.Reset(time.Until(until))
 		case errors.Is(err, ErrOldLost) || !time.Now().Add(ttl/3).Before(until):
-			return false // the next attempt would come too late
+			lose() // the next attempt would come too late
+			return
 		}
 	}
 }
