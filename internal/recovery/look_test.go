@@ -12,7 +12,7 @@ import (
 // was written. They were not counted, and a second group would have granted what theirs grants.
 func TestTheStandbysOfBeforeMayBeTheVotersOfNow(t *testing.T) {
 	t.Parallel()
-	f := Former{Cluster: "fleet", ClusterID: "group", Voters: []string{"a", "b", "c"}, Standbys: []string{"d", "e"}}
+	f := Former{Cluster: "fleet", ClusterID: "group", Voters: []string{"a", "b", "c"}}
 	runs := func(nodes ...string) (list []membership.Member) {
 		for _, node := range nodes {
 			list = append(list, membership.Member{

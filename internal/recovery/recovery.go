@@ -50,7 +50,7 @@ type Config struct {
 // Former is what is known of the group that is recovered.
 type Former struct {
 	Cluster, ClusterID string
-	Voters, Standbys   []string // nodes, sorted
+	Voters             []string // nodes, sorted
 }
 
 // Report is what a recovery has done.
@@ -157,7 +157,7 @@ func (cfg *Config) readBackup() (*source, error) {
 		return nil, err
 	}
 	return &source{state: state, Report: Report{
-		Former: Former{h.Cluster, h.ClusterID, h.Voters, h.Standbys}, Dir: target,
+		Former: Former{h.Cluster, h.ClusterID, h.Voters}, Dir: target,
 		Commands: h.Commands, Written: h.Written, Unconfirmed: h.Unconfirmed,
 	}}, nil
 }
@@ -186,7 +186,7 @@ func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
 		if best == nil || read.Further(furthest) {
 			furthest = read
 			best = &source{state: read.State, Report: Report{
-				Former: Former{id.Cluster, id.ClusterID, read.Voters, read.Standbys}, Dir: dir,
+				Former: Former{id.Cluster, id.ClusterID, read.Voters}, Dir: dir,
 				Commands: read.State.Commands(), Index: read.Index, Term: read.Term, Written: dir.Written(),
 			}}
 		}
