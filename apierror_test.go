@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/feed"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -86,7 +87,7 @@ func TestWhatAGuardAndTheGroupRefuseIsOneError(t *testing.T) {
 	if ErrStaleToken != fence.ErrStale || ErrInvalid != fence.ErrInvalid {
 		t.Error("two values for one condition")
 	}
-	if err := staleToken("x", 3, nil); !errors.Is(err, fence.ErrStale) {
+	if err := staleToken("x", 3, fsm.NameState{}); !errors.Is(err, fence.ErrStale) {
 		t.Error(err)
 	}
 	if err := error(&fence.StaleError{Resource: "x", Token: 3, Highest: 4}); !errors.Is(err, ErrStaleToken) {

@@ -85,7 +85,9 @@ var (
 	ErrForced = session.ErrForced
 )
 
-// HeldError names the holder of a lock that was not granted. errors.Is(err, ErrHeld) holds for it.
+// HeldError names the holder of a lock that was not granted. Holder and Token are zero where there is
+// none, as while a place rests, and where this node does not know it: a client that gives a wait up asks
+// its replica, for 50 ms at most. errors.Is(err, ErrHeld) holds for it.
 type HeldError struct {
 	Name    string
 	Holder  Holder
@@ -145,12 +147,16 @@ func (e *LimitError) Error() string {
 // Is reports whether target is ErrLimitMismatch.
 func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 
-// staleToken names the lock of a stale token, and the token of its holder.
-func staleToken(name string, token Token, held *fsm.Head) error {
-	if held == nil {
+// staleToken names the lock of a stale token, and the token of its holder, where the state of the lock
+// is known.
+func staleToken(name string, token Token, now fsm.NameState) error {
+	switch {
+	case now.Head != nil:
+		return fmt.Errorf("%w: %d of %q, which is held with %d", ErrStaleToken, token, name, now.Head.Token)
+	case now.At > 0:
 		return fmt.Errorf("%w: %d of %q, which has no holder", ErrStaleToken, token, name)
 	}
-	return fmt.Errorf("%w: %d of %q, which is held with %d", ErrStaleToken, token, name, held.Token)
+	return fmt.Errorf("%w: %d of %q", ErrStaleToken, token, name)
 }
 
 // FieldError names the argument, option or configuration field that is not acceptable.

@@ -209,9 +209,9 @@ func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, n
 	}
 	switch out.Code {
 	case fsm.CodeLimitMismatch:
-		return nil, c.limitMismatch(name, o)
+		return nil, c.limitMismatch(ctx, name, o)
 	case fsm.CodeHeld:
-		return nil, heldError(name, out.Holder, c.holderOf(name).Holder.Value, out.Waiters)
+		return nil, heldError(name, out.Holder, c.holderOf(ctx, name).Holder.Value, out.Waiters)
 	case fsm.CodeDeadlock:
 		return nil, fmt.Errorf("%w: %q", ErrDeadlock, name)
 	case fsm.CodeDone:
@@ -246,7 +246,7 @@ func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, nam
 		}
 		return c.take(call, name, w.token, o, c.clock.Now())
 	case <-ctx.Done():
-		held := c.holderOf(name)
+		held := c.holderOf(ctx, name)
 		call.GiveUp(true)
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), held)
 	case <-c.closing:
@@ -396,14 +396,23 @@ func (c *Cluster) readLock(ctx context.Context, name string, parts fsm.Parts) (f
 	return l, c.apiError(err)
 }
 
-// lookTime bounds a look: a client asks its replica, and the call whose error says more by it has ended.
-const lookTime = 50 * time.Millisecond
+// A look is bounded, for a client asks its replica: by the call's context and lookTime, and by lateTime
+// where the context is over, for the call's caller waits no longer for an error that says more.
+const (
+	lookTime = time.Second
+	lateTime = 50 * time.Millisecond
+)
 
-// look returns what this node knows of a name now, the zero value while it has no group.
-func (c *Cluster) look(name string, token uint64) fsm.NameState {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+// look returns what this node knows of a name now, the zero value while it has no group, and where the
+// replica of a client does not answer in time.
+func (c *Cluster) look(ctx context.Context, name string) fsm.NameState {
+	limit := lookTime
+	if ctx.Err() != nil {
+		ctx, limit = context.WithoutCancel(ctx), lateTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	known, err := seam.Ask(ctx, c.group, seam.Now, fsm.QueryName{Name: name, Token: token})
+	known, err := seam.Ask(ctx, c.group, seam.Now, fsm.QueryName{Name: name})
 	if err != nil {
 		return fsm.NameState{}
 	}

@@ -202,7 +202,7 @@ func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease
 		return nil, err
 	}
 	for name := fsm.OnceName(key); ; {
-		if by := c.look(name, 0).Finished; by != nil {
+		if by := c.look(ctx, name).Finished; by != nil {
 			return nil, &doneError{*by}
 		}
 		l, again, err := c.try(ctx, name, o.wait, o)

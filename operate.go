@@ -40,7 +40,7 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 			return nil
 		}
 	}
-	return staleToken(name, token, c.look(name, 0).Head)
+	return staleToken(name, token, c.look(ctx, name))
 }
 
 // RequestRelease asks the holder with this token to release: it closes the holder's Lease.Wanted and
@@ -62,7 +62,7 @@ func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, 
 	case err != nil || out.Code == fsm.CodeOK:
 		return err
 	case out.Code == fsm.CodeStaleToken:
-		return staleToken(name, token, c.look(name, 0).Head)
+		return staleToken(name, token, c.look(ctx, name))
 	}
 	return refused(out)
 }

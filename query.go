@@ -54,7 +54,7 @@ func (c *Cluster) Verify(ctx context.Context, name string, token Token) error {
 	}
 	now, err := read(ctx, c, fsm.QueryName{Name: name, Token: uint64(token)})
 	if err == nil && !now.Current {
-		err = staleToken(name, token, now.Head)
+		err = staleToken(name, token, now)
 	}
 	return err
 }
@@ -157,9 +157,9 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 }
 
 // limitMismatch names the lock of a call that is in use with another limit, as far as this node knows.
-func (c *Cluster) limitMismatch(name string, o options) error {
+func (c *Cluster) limitMismatch(ctx context.Context, name string, o options) error {
 	for _, name := range append([]string{name}, o.others...) {
-		now := c.look(name, 0)
+		now := c.look(ctx, name)
 		if resized := o.limit > 0 && now.Limit > 0; (now.InUse || resized) && now.Limit != o.limit {
 			e := &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: int(now.Limit)}
 			if resized && o.weight > now.Limit {
@@ -172,8 +172,8 @@ func (c *Cluster) limitMismatch(name string, o options) error {
 }
 
 // holderOf describes the holder of a lock as far as this node knows.
-func (c *Cluster) holderOf(name string) *HeldError {
-	head := c.look(name, 0).Head
+func (c *Cluster) holderOf(ctx context.Context, name string) *HeldError {
+	head := c.look(ctx, name).Head
 	if head == nil {
 		return heldError(name, nil, nil, 0)
 	}

@@ -42,7 +42,7 @@ func TestASessionOpenedByACallThatGaveUpIsKnownOnceItIsWithdrawn(t *testing.T) {
 	c.keeper.attend()
 	becomes(t, "nothing but the session, which is known", func() bool {
 		held, waiting := c.keeper.table.Counts()
-		return known(t, c, s.ID().Number) && held+waiting == 0 && c.holderOf("x").Token == 0 && s.Unfinished() == 0
+		return known(t, c, s.ID().Number) && held+waiting == 0 && c.holderOf(t.Context(), "x").Token == 0 && s.Unfinished() == 0
 	})
 }
 
