@@ -93,15 +93,13 @@ type Vote struct {
 // Output is the caller's work, in this order: save the vote durably if Save is set (after a failure
 // it ends here), send, act.
 type Output struct {
-	Save     bool
-	Vote     Vote
-	Send     []Message
-	Action   Action
-	Cluster  string   // to join
-	Counter  uint64   // first token of the new group
-	Conflict []string // cluster ids of several groups in sight that refuse each other: an operator must learn of them
-	Reason   string   // for the log
-	Next     lease.Instant
+	Save    bool
+	Vote    Vote
+	Send    []Message
+	Action  Action
+	Cluster string // to join
+	Counter uint64 // first token of the new group
+	Next    lease.Instant
 }
 
 // Forming is one fresh node's part. Its use ends when the node has started a replica; a joining
@@ -156,13 +154,10 @@ func (f *Forming) Step(in Input) Output {
 	f.keepVote(in, v, &o)
 	switch {
 	case len(v.groups) > 0:
-		o.Action, o.Cluster, o.Reason = Join, v.groups[0].Cluster, "a group is in sight"
-		o.Conflict = v.conflict()
-	case f.cfg.Bootstrap < 1:
-		o.Reason = "waits for a group to join"
+		o.Action, o.Cluster = Join, v.groups[0].Cluster
 	case f.cfg.Bootstrap == 1:
 		f.single(in, v, &o)
-	default:
+	case f.cfg.Bootstrap > 1:
 		f.campaign(in, v, &o)
 	}
 	return o
@@ -171,29 +166,17 @@ func (f *Forming) Step(in Input) Output {
 // single forms a group at once; with Join entries only after they were tried, and if this node has
 // the lowest id.
 func (f *Forming) single(in Input, v view, o *Output) {
-	switch {
-	case f.cfg.Join && !in.JoinTried:
-		o.Reason = "tries the Join entries first"
-	case f.cfg.Join && !f.mayLead(v):
-		o.Reason = "leaves it to a node with a lower id"
-	default:
-		o.Action, o.Reason, o.Counter = Form, "no group in sight", f.counter(in)
+	if !f.cfg.Join || in.JoinTried && f.mayLead(v) {
+		o.Action, o.Counter = Form, f.counter(in)
 	}
 }
 
 // campaign collects votes while this node is the candidate.
 func (f *Forming) campaign(in Input, v view, o *Output) {
-	switch {
-	case f.vote != Vote{}:
-		o.Reason = "has voted for " + f.vote.Candidate
+	if (f.vote != Vote{}) || !f.mayLead(v) || len(v.fresh) < f.cfg.Bootstrap-1 {
 		return
-	case !f.mayLead(v):
-		o.Reason = "leaves it to a node with a lower id"
-		return
-	case len(v.fresh) < f.cfg.Bootstrap-1:
-		o.Reason = "too few fresh nodes in sight"
-		return
-	case f.ballot == 0:
+	}
+	if f.ballot == 0 {
 		f.last++
 		f.ballot = f.cfg.Incarnation<<32 | f.last
 		f.begun, f.asked, f.votes = make(map[string]lease.Instant), make(map[string]lease.Instant), make(map[string]heard)
@@ -213,11 +196,9 @@ func (f *Forming) campaign(in Input, v view, o *Output) {
 		}
 		o.Next = min(o.Next, f.askNext(voter))
 	}
-	if missing > 0 {
-		o.Reason = "asks for votes"
-		return
+	if missing <= 0 {
+		o.Action, o.Counter = Form, f.counter(in)
 	}
-	o.Action, o.Reason, o.Counter = Form, "has all votes", f.counter(in)
 }
 
 // enlist adds voters if more votes are needed than before, or if a voter does not answer. It

@@ -124,19 +124,3 @@ func (v view) hasAll(ids []string) bool {
 	}
 	return true
 }
-
-// conflict lists the cluster ids in sight that refuse each other, lowest first: those of joined
-// groups, if there are several.
-func (v view) conflict() []string {
-	var ids []string
-	for _, g := range v.groups {
-		if !g.Alone {
-			ids = append(ids, g.Cluster)
-		}
-	}
-	if len(ids) < 2 {
-		return nil
-	}
-	slices.Sort(ids)
-	return ids
-}
