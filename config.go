@@ -49,15 +49,16 @@ type Config struct {
 	// tries them forever, and resolves names again every minute. While they lead to no node, it tries
 	// the addresses of other nodes that DataDir has. Other nodes name a node that has no Join in theirs.
 	Join []string
-	// Bootstrap is the number of nodes that must have met before the first group forms. More than
-	// half of them must agree on its founder, and the group serves no lock before it has so many
-	// nodes. Give all nodes the same. Bootstrap matters only until a group exists: a node that sees
-	// a group joins it. -1 means to join and never to form; 1 to found a group alone, unless Join
-	// finds one. A seed is a node that others name in Join and whose own Join is empty; its Bootstrap
-	// is that of the others. A seed with Bootstrap 1 founds a second group if it restarts without its
-	// disk; the two serve side by side until they meet, and then the group that has had no node but
-	// its founder yields (ErrYielded). Default: 3 if there is a Join; without one 1 on loopback, and
-	// beyond loopback it must be set.
+	// Bootstrap is the number of nodes that must have met before the first group forms. More than half
+	// of them must agree on its founder, and the group serves no lock before it has so many nodes. Give
+	// all nodes the same: more than half of the new nodes that start together, for two parts that do
+	// not see each other yet could found a group each. Bootstrap matters only until a group exists: a
+	// node that sees a group joins it. -1 means to join and never to form; 1 to found a group alone,
+	// unless Join finds one. A seed is a node that others name in Join and whose own Join is empty; its
+	// Bootstrap is that of the others. A seed with Bootstrap 1 founds a second group if it restarts
+	// without its disk; the two serve side by side until they meet, and then the group that has had no
+	// node but its founder yields (ErrYielded). Default: 3 if there is a Join; without one 1 on
+	// loopback, and beyond loopback it must be set.
 	Bootstrap int
 	// Voters is the number of replicas that vote: odd, 1 to 7. Default 3.
 	Voters int

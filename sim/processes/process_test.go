@@ -276,7 +276,7 @@ func begun(t *testing.T, n int, change ...func(*processConfig)) []*proc {
 	for i := range list {
 		cfg := processConfig{
 			Name: fmt.Sprint("p", i), DataDir: filepath.Join(dir, fmt.Sprint(i)),
-			Join: []string{"file+" + filepath.Join(dir, "peers")}, Bootstrap: min(n, 3),
+			Join: []string{"file+" + filepath.Join(dir, "peers")}, Bootstrap: max(min(n, 3), n/2+1), // of six, two triples could found a group each
 		}
 		for _, f := range change {
 			f(&cfg)

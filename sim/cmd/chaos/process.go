@@ -56,7 +56,8 @@ const (
 )
 
 type plan struct {
-	Node, Life, Nodes    int
+	Node, Life           int
+	Bootstrap            int
 	Client, Crowded      bool // ClientOnly; beside clients
 	Recovers             bool // recovers its directory, as an operator who is too early does
 	PutBack              bool // its directory was put back from a copy
@@ -134,7 +135,7 @@ func (p *process) open() (*holdfast.Cluster, error) {
 	}
 	return holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
 		Cluster: fleetName, ClientOnly: p.plan.Client, Name: p.plan.Name, DataDir: p.plan.Data, Advertise: p.plan.Advertise, Join: p.plan.Join,
-		Bootstrap: min(3, p.plan.Nodes), Voters: p.plan.Voters, Replicas: p.plan.Replicas, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
+		Bootstrap: p.plan.Bootstrap, Voters: p.plan.Voters, Replicas: p.plan.Replicas, Secrets: p.plan.Secrets, TTL: p.plan.TTL,
 		ReplaceAfter: p.plan.Replace, MaxTTL: max(p.plan.TTL, p.plan.Long),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})

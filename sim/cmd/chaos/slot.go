@@ -46,7 +46,7 @@ type slot struct {
 func (s *slot) plan() plan {
 	f := s.f
 	p := plan{
-		Node: s.i, Life: s.life, Nodes: f.run.Nodes, Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, Replicas: f.run.Replicas, SnapshotEvery: f.run.SnapshotEvery,
+		Node: s.i, Life: s.life, Bootstrap: max(3, (f.run.Nodes-f.run.Clients-f.run.Spares)/2+1), Seed: f.run.Seed, Begin: f.begin, TTL: f.run.TTL, Voters: f.run.Voters, Replicas: f.run.Replicas, SnapshotEvery: f.run.SnapshotEvery,
 		Long: f.run.Long, Replace: f.run.ReplaceAfter,
 		PutBack: s.putBack, Name: fmt.Sprint("node", s.i), Data: s.disk(), Resource: filepath.Join(f.dir, resourceDir),
 		Advertise: relay.Advertised(s.i), Secrets: []string{"chaos is a run, not a fleet: this secret need not be one"},
