@@ -166,7 +166,9 @@ func (h *handler) list(ctx context.Context, query url.Values, show string) (lock
 		return v, err
 	}
 	v.paging = pageOf(query, len(rows))
-	v.Locks = append(v.Locks, rows[v.from:v.to]...)
+	for _, r := range rows[v.from:v.to] {
+		v.Locks = append(v.Locks, *r)
+	}
 	return v, nil
 }
 
@@ -187,11 +189,11 @@ func count(rows []view.Row) (c counts) {
 	return c
 }
 
-// choose copies the rows that a search asks for: in whose name, holder, label or token it is.
-func choose(rows []view.Row, search, show string) []view.Row {
+// choose finds the rows that a search asks for: in whose name, holder, label or token it is.
+func choose(rows []view.Row, search, show string) (chosen []*view.Row) {
 	search = strings.ToLower(search)
-	chosen := make([]view.Row, 0, len(rows))
-	for _, r := range rows {
+	for i := range rows {
+		r := &rows[i]
 		switch show {
 		case "held":
 			if r.Holders == 0 {
@@ -217,7 +219,7 @@ func choose(rows []view.Row, search, show string) []view.Row {
 func has(s, lower string) bool { return strings.Contains(strings.ToLower(s), lower) }
 
 // order sorts rows, which come in the order of their names. A minus turns the order round.
-func order(rows []view.Row, key string) error {
+func order(rows []*view.Row, key string) error {
 	key, down := strings.CutPrefix(key, "-")
 	var by func(a, b *view.Row) int
 	switch key {
@@ -234,11 +236,11 @@ func order(rows []view.Row, key string) error {
 	default:
 		return badRequest("sort is none of name, holder, token, held, queue")
 	}
-	slices.SortStableFunc(rows, func(a, b view.Row) int {
+	slices.SortStableFunc(rows, func(a, b *view.Row) int {
 		if down {
-			return by(&b, &a)
+			return by(b, a)
 		}
-		return by(&a, &b)
+		return by(a, b)
 	})
 	return nil
 }

@@ -311,5 +311,22 @@ func TestAValueIsShownWhereItIsText(t *testing.T) {
 		if got := v.Text(); got != test.want {
 			t.Errorf("%.10q: %d bytes, %d expected", test.value, len(got), len(test.want))
 		}
+		if string(v.Value) != test.value {
+			t.Errorf("%.10q: the JSON has %d bytes of %d", test.value, len(v.Value), len(test.value))
+		}
+	}
+}
+
+// The holders that a page names are a hundred, and the permits were counted among those alone.
+func TestThePermitsOfAllHoldersAreCounted(t *testing.T) {
+	t.Parallel()
+	info, blocked := holdfast.LockInfo{Limit: 500}, holdfast.Blocked{}
+	for range 150 {
+		h := holdfast.Holder{Weight: 2}
+		info.Holders = append(info.Holders, h)
+		blocked.Holders = append(blocked.Holders, holdfast.Hold{Holder: h})
+	}
+	if v := view.OfLock(info, blocked); len(v.Grants) != 100 || v.Why[0] != "300 of 500 permits are taken, by 150 holders." {
+		t.Errorf("%d holders are named; %q", len(v.Grants), v.Why[0])
 	}
 }

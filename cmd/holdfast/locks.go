@@ -161,11 +161,21 @@ func (a *app) describe(w io.Writer, v view.Lock) {
 		}
 		past = append(past, []string{p.Who(), tokenText(p.Token), p.How, orDash(p.Reason), heldText(p.Held, p.Held > 0)})
 	}
-	section("Holders", []string{"HOLDER", "NODE", "TOKEN", "SINCE", "REMAINS", "PERMITS"}, grants)
-	section("Queue", []string{"#", "WAITER", "NODE"}, queue)
+	first := func(title string, shown, of int) string {
+		if shown < of {
+			title = fmt.Sprintf("%s, the first %d of %d", title, shown, of)
+		}
+		return title
+	}
+	section(first("Holders", len(grants), v.Holders), []string{"HOLDER", "NODE", "TOKEN", "SINCE", "REMAINS", "PERMITS"}, grants)
+	section(first("Queue", len(queue), v.Waiters), []string{"#", "WAITER", "NODE"}, queue)
 	section("Past grants", []string{"HOLDER", "TOKEN", "ENDED", "REASON", "HELD"}, past)
 	if v.HasValue {
-		fmt.Fprintf(w, "\nValue, %d bytes\n%s\n", v.ValueSize, orDash(clean(v.Text())))
+		text, size := v.Text(), fmt.Sprint(v.ValueSize)
+		if text != "" && len(text) < v.ValueSize {
+			size = fmt.Sprintf("the first %d of %s", len(text), size)
+		}
+		fmt.Fprintf(w, "\nValue, %s bytes\n%s\n", size, orDash(clean(text)))
 	}
 }
 

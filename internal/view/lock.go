@@ -10,7 +10,7 @@ import (
 
 const (
 	peopleMax = 100 // holders and waiters that a page of one lock names
-	// ValueMax is how many bytes of a value are shown.
+	// ValueMax is how many bytes of a value are shown to people.
 	ValueMax = 4 << 10
 )
 
@@ -18,7 +18,7 @@ const (
 type Lock struct {
 	Row
 	Why       []string `json:"why"` // in words: who has it, and what a caller would wait for
-	Grants    []Grant  `json:"grants"`
+	Grants    []Grant  `json:"grants"` // at most 100 of them
 	Rests     []Rest   `json:"rests"`
 	Queue     []Holder `json:"queue"` // in the order in which they will be served; at most 100 of them
 	Here      int      `json:"calls_waiting_here"`
@@ -28,6 +28,7 @@ type Lock struct {
 	Value     []byte   `json:"value"`
 	HasValue  bool     `json:"has_value"`
 	ValueSize int      `json:"value_bytes"`
+	taken     int      // permits of a semaphore
 }
 
 // Grant is a grant that somebody has.
@@ -62,7 +63,10 @@ func OfLock(info holdfast.LockInfo, blocked holdfast.Blocked) Lock {
 	v := Lock{
 		Row: OfRow(info), Here: blocked.Waiting, Before: len(blocked.Before), HasValue: info.Value != nil, ValueSize: len(info.Value),
 		Grants: []Grant{}, Rests: []Rest{}, Queue: []Holder{}, Cycles: [][]Wait{}, Past: []Past{},
-		Value: info.Value[:min(len(info.Value), ValueMax)],
+		Value: info.Value,
+	}
+	for _, hold := range blocked.Holders {
+		v.taken += hold.Weight
 	}
 	for _, hold := range blocked.Holders[:min(len(blocked.Holders), peopleMax)] {
 		v.Grants = append(v.Grants, Grant{OfHolder(hold.Holder), *Seconds(hold.Held), *Seconds(hold.Remaining)})
@@ -87,9 +91,9 @@ func OfLock(info holdfast.LockInfo, blocked holdfast.Blocked) Lock {
 	return v
 }
 
-// Text is the value where it can be read, "" where it cannot.
+// Text is the value where it can be read, at most ValueMax bytes of it, "" where it cannot.
 func (v Lock) Text() string {
-	text := v.Value
+	text := v.Value[:min(len(v.Value), ValueMax)]
 	for i := 0; i < utf8.UTFMax && !utf8.Valid(text) && len(text) > 0 && v.ValueSize > ValueMax; i++ {
 		text = text[:len(text)-1] // the end of what is shown may be within a character
 	}
@@ -105,11 +109,7 @@ func why(v *Lock) (lines []string) {
 	case len(v.Grants) == 0 && len(v.Rests) == 0 && v.Waiters == 0:
 		return []string{"Nobody holds it: a caller gets it at once."}
 	case v.Limit > 0:
-		taken := 0
-		for _, g := range v.Grants {
-			taken += g.Weight
-		}
-		lines = append(lines, fmt.Sprintf("%d of %d permits are taken, by %s.", taken, v.Limit, Plural(v.Holders, "holder")))
+		lines = append(lines, fmt.Sprintf("%d of %d permits are taken, by %s.", v.taken, v.Limit, Plural(v.Holders, "holder")))
 	case v.Holders > 1:
 		lines = append(lines, fmt.Sprintf("%s share it.", Plural(v.Holders, "holder")))
 	}
