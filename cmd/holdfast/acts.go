@@ -41,7 +41,7 @@ func (a *app) act(use, short, long string, nargs int, register func(*pflag.FlagS
 			return err
 		}
 		if d.question != "" {
-			if err := a.sure(d.question); err != nil {
+			if err := a.sure(ctx, d.question); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,7 +30,8 @@ type app struct {
 	ttl      time.Duration // of leases; 0: none is acquired
 	yes      bool
 	verbose  bool
-	began    bool // the arguments were in order
+	began    bool         // the arguments were in order
+	ended    atomic.Int32 // the number of the signal that asked for the end
 }
 
 // execute runs the command that args name, and returns the code to exit with.
@@ -93,10 +95,29 @@ func (a *app) does(work func(ctx context.Context, args []string) error) func(*co
 	}
 }
 
+// untilSignal is ctx until a signal asks for the end.
+func (a *app) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case sig := <-got:
+			a.ended.Store(int32(sig.(syscall.Signal)))
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(got)
+		cancel()
+	}
+}
+
 // joined is does for a command that joins the fleet, and ends at a signal.
 func (a *app) joined(work func(ctx context.Context, c *holdfast.Cluster, args []string) error) func(*cobra.Command, []string) error {
 	return a.does(func(ctx context.Context, args []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		ctx, stop := a.untilSignal(ctx)
 		defer stop()
 		c, err := a.joinInTime(ctx)
 		if err != nil {

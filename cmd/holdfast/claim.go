@@ -51,8 +51,9 @@ func (f *runFlags) claim(ctx context.Context, c *holdfast.Cluster, name string, 
 
 // begin begins the run of the Once key, unless it is finished.
 func (got *claim) begin(ctx context.Context, c *holdfast.Cluster, f *runFlags, opts []holdfast.Option) (finished bool, err error) {
+	opts = append(opts[:len(opts):len(opts)], holdfast.WithKeepFor(f.keepFor))
 	if !f.nonblock {
-		opts = append(opts[:len(opts):len(opts)], holdfast.WithWait())
+		opts = append(opts, holdfast.WithWait())
 	}
 	run, result, err := c.BeginOnce(ctx, f.once, opts...)
 	switch {

@@ -41,7 +41,7 @@ anything is destroyed holdfast asks; ` + "`--yes`" + ` is the answer where nobod
 | 69 | the fleet did not answer within --timeout: no node, other secrets, or no majority |
 | 75 | the lock was not got or was lost; a limit is reached. It may work later |
 | 126, 127 | the command of run or elect cannot be run, is not found |
-| 128+N | ended by signal N |
+| 128+N | ended by signal N; watch and ui end with 0 |
 
 What a node with a replica knows alone, as the voters that it hears, is on its [page](monitoring.md).
 `

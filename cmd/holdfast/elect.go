@@ -60,10 +60,18 @@ func (a *app) elect(ctx context.Context, f *runFlags, name string, command []str
 	defer c.Close()
 	for pause := againMin; ; pause = min(2*pause, againMax) {
 		var began time.Time
+		var lost error
 		err := c.Lead(ctx, name, func(_ context.Context, l *holdfast.Lease) error {
 			began = time.Now()
-			return a.office(&child{path, command, environment(l), f.grace, []*holdfast.Lease{l}}, signals)
+			lost = a.office(&child{path, command, environment(l), f.grace, []*holdfast.Lease{l}}, signals)
+			if errors.Is(lost, errWorksOn) {
+				signals.cancel() // a second one would run beside it
+			}
+			return lost
 		}, f.options(command)...)
+		if errors.Is(lost, errWorksOn) {
+			return lost
+		}
 		var ended *endedError
 		if !errors.As(err, &ended) {
 			return signals.cause(err)

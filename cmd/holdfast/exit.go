@@ -39,6 +39,9 @@ func (a *app) report(err error) int {
 		return 0
 	}
 	e := asExit(err)
+	if sig := a.ended.Load(); sig != 0 && errors.Is(err, context.Canceled) {
+		e = &exit{codeSignal + int(sig), err, ""}
+	}
 	if e.err != nil {
 		a.say("%s", clean(strings.TrimPrefix(e.err.Error(), "holdfast: ")))
 		if e.advice != "" {
@@ -66,6 +69,8 @@ func asExit(err error) *exit {
 		e.advice = "The grant is over. See `holdfast lock NAME` for who has the lock now."
 	case is(holdfast.ErrLimitMismatch):
 		e.advice = "See `holdfast lock NAME` for its permits, and say the same number with --permits, or none for a lock."
+	case is(holdfast.ErrLevel):
+		e.advice = "The feature level rises an hour after all nodes know the next one: see `holdfast status`."
 	case is(holdfast.ErrNotRemoved):
 		e.advice = "Stop its process first, or let the process call Leave. See `holdfast status`."
 	case is(holdfast.ErrNotTransferred):

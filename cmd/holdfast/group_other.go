@@ -32,9 +32,10 @@ func startGroup(cmd *exec.Cmd, _ time.Duration) (*group, error) {
 func (g *group) signal(sig os.Signal) { _ = g.process.Signal(sig) }
 
 // end kills the command, as nothing can ask it to end.
-func (g *group) end(time.Duration) {
+func (g *group) end(time.Duration) bool {
 	_ = g.process.Kill()
 	<-g.done
+	return true
 }
 
 func (g *group) clear(time.Duration) {}

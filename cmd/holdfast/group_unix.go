@@ -15,9 +15,10 @@ import (
 
 // group is the process group of a command. Its leader is the guard, a process of this program: it
 // ends the group when we are gone, however we have ended, and while it lives the group's number is
-// nobody else's.
+// nobody else's. A command may leave it: an interactive shell does, and setsid(1).
 type group struct {
 	id       int
+	command  *os.Process
 	guard    *exec.Cmd
 	lifeline io.WriteCloser // its end tells the guard that we are gone
 	terminal bool           // the command has been given ours
@@ -39,19 +40,28 @@ func startGroup(cmd *exec.Cmd, grace time.Duration) (g *group, err error) {
 		return nil, err
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.id}
-	if ours, err := unix.IoctlGetInt(0, unix.TIOCGPGRP); err == nil && ours == unix.Getpgrp() {
+	if foreground() {
 		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty, g.terminal = true, 0, true
 	}
 	if err := cmd.Start(); err != nil {
 		g.dismiss()
 		return nil, err
 	}
+	g.command = cmd.Process
 	go func() {
 		defer close(g.done)
 		_ = endOf(cmd)
 	}()
 	go g.waitForOrphans(cmd.Process.Pid)
 	return g, nil
+}
+
+// foreground reports whether standard input is a terminal whose foreground is ours to give away: in a
+// pipeline the commands behind us, as less(1), are in the foreground with us, and would stop.
+func foreground() bool {
+	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	var out unix.Stat_t
+	return err == nil && group == unix.Getpgrp() && (unix.Fstat(1, &out) != nil || out.Mode&unix.S_IFMT != unix.S_IFIFO)
 }
 
 // waitForOrphans waits for the orphans that the command leaves while it runs: a scheduler that starts
@@ -97,18 +107,36 @@ func (g *group) startGuard(grace time.Duration) error {
 	return nil
 }
 
-// signal sends a signal to all of the group. The guard heeds none.
-func (g *group) signal(sig os.Signal) { _ = unix.Kill(-g.id, sig.(syscall.Signal)) }
+// signal sends a signal to all of the group, and to a command that has left it, with the group that it
+// leads by now. The guard heeds none.
+func (g *group) signal(sig os.Signal) {
+	_ = unix.Kill(-g.id, sig.(syscall.Signal))
+	id, err := unix.Getpgid(g.command.Pid)
+	switch {
+	case err != nil || id == g.id:
+	case id == g.command.Pid:
+		_ = unix.Kill(-id, sig.(syscall.Signal))
+	default:
+		_ = g.command.Signal(sig)
+	}
+}
 
-// end ends the command: SIGTERM, and SIGKILL after grace.
-func (g *group) end(grace time.Duration) {
+// end ends the command: SIGTERM, and SIGKILL after grace. It reports whether the command has ended: one
+// of another user's rights, as of sudo(8), hears no signal of ours.
+func (g *group) end(grace time.Duration) bool {
 	g.signal(syscall.SIGTERM)
 	g.signal(syscall.SIGCONT) // one that is stopped cannot end
 	select {
 	case <-g.done:
+		return true
 	case <-time.After(grace):
-		g.signal(syscall.SIGKILL)
-		<-g.done
+	}
+	g.signal(syscall.SIGKILL)
+	select {
+	case <-g.done:
+		return true
+	case <-time.After(grace):
+		return false
 	}
 }
 

@@ -8,8 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,10 +83,10 @@ func (a *app) backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "backup FILE", GroupID: groupKeep, Args: cobra.ExactArgs(1),
 		Short: "Write a backup of the group to a file, and check it",
-		Long: "backup writes FILE.part, reads it to its end, and renames it to FILE, which it never overwrites. --timeout bounds\n" +
+		Long: "backup writes FILE.….part, reads it to its end, and names it FILE, which it never overwrites. --timeout bounds\n" +
 			"the joining alone. A fleet without a majority can be backed up as well: the backup says so.",
 		RunE: a.does(func(ctx context.Context, args []string) error {
-			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			ctx, stop := a.untilSignal(ctx)
 			defer stop()
 			if _, err := os.Lstat(args[0]); err == nil {
 				return &exit{codeFailed, fmt.Errorf("%s is there already", args[0]), "Name a file that is not there yet."}
@@ -120,8 +119,7 @@ func (a *app) meets(ctx context.Context, c *holdfast.Cluster) error {
 }
 
 func writeBackup(ctx context.Context, c *holdfast.Cluster, path string) (info holdfast.BackupInfo, err error) {
-	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // it has the values of all locks
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part") // for its owner alone: it has the values of all locks
 	if err != nil {
 		return info, err
 	}
@@ -129,11 +127,10 @@ func writeBackup(ctx context.Context, c *holdfast.Cluster, path string) (info ho
 		if closed := f.Close(); err == nil {
 			err = closed
 		}
-		if err != nil {
-			_ = os.Remove(part)
-			return
+		if err == nil {
+			err = name(f.Name(), path)
 		}
-		err = os.Rename(part, path)
+		_ = os.Remove(f.Name())
 	}()
 	if err := c.Backup(ctx, f); err != nil {
 		return info, err
@@ -145,6 +142,18 @@ func writeBackup(ctx context.Context, c *holdfast.Cluster, path string) (info ho
 		return info, err
 	}
 	return holdfast.CheckBackup(f)
+}
+
+// name gives a file its name, unless there is another file of that name by now.
+func name(part, path string) error {
+	err := os.Link(part, path)
+	if err == nil || errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if _, found := os.Lstat(path); found == nil { // the file system has no links
+		return os.ErrExist
+	}
+	return os.Rename(part, path)
 }
 
 // recovered is the report of a recovery, as JSON.
@@ -193,7 +202,7 @@ func (a *app) recovery(cmd *cobra.Command, source func(args []string) (holdfast.
 	flags.Uint64Var(&floor, "token-floor", 0, "the highest token that a resource has seen")
 	flags.BoolVar(&a.yes, "yes", false, "do not ask")
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		ctx, stop := a.untilSignal(ctx)
 		defer stop()
 		cfg, err := source(args)
 		if err != nil {
@@ -210,7 +219,7 @@ func (a *app) recovery(cmd *cobra.Command, source func(args []string) (holdfast.
 		if !cfg.Unseen && len(cfg.Join) == 0 {
 			return &exit{codeUsage, errors.New("nobody says where the former group was"), "Say --join HOST:PORT, so that a majority that lives is found; or --unseen if you know that there is none."}
 		}
-		if err := a.sure("A new group is made, and nothing of the former one may serve any more."); err != nil {
+		if err := a.sure(ctx, "A new group is made, and nothing of the former one may serve any more."); err != nil {
 			return err
 		}
 		report, err := holdfast.Recover(ctx, cfg)

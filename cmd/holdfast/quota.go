@@ -71,7 +71,8 @@ func (a *app) quotaCommand() *cobra.Command {
 	return a.act("quota --node ID | --prefix PREFIX --reason TEXT", "Bound what a node or the locks of a prefix may take",
 		`quota sets the quota of one node, of each node that has none of its own (--node each), or of all locks whose names
 begin with a prefix, instead of the one that it has. Without a bound it removes the quota. It ends nothing: what is above
-the quota stays, and calls that would take more fail.`, 0,
+the quota stays, and calls that would take more fail. The fleet must have feature level 2: a new one has it after an
+hour (status says which).`, 0,
 		func(flags *pflag.FlagSet) {
 			flags.StringVar(&f.reason, "reason", "", "why: every watch and the logs have it (required)")
 			flags.StringVar(&q.Node, "node", "", "the id of a node, or each")

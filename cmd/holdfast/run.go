@@ -19,6 +19,7 @@ type runFlags struct {
 	shared, nonblock bool
 	permits          int
 	wait, grace      time.Duration
+	keepFor          time.Duration
 	once, label      string
 }
 
@@ -29,7 +30,12 @@ refuse a token lower than the highest that it has seen.
 COMMAND runs in a process group of its own, and is given the signals that holdfast gets. If the lease
 is lost, or holdfast is killed, the group gets SIGTERM, and SIGKILL after --grace: choose a --ttl well
 above --grace, since the next holder may come when the TTL is over. What COMMAND leaves behind in its
-group is ended in the same way before the lock is released.
+group is ended in the same way before the lock is released. A COMMAND that leaves its group, as an
+interactive shell and setsid(1) do, is given the signals with the group that it leads by then, but
+outlives a holdfast that is killed.
+
+COMMAND has our environment. If HOLDFAST_SECRETS is in it, COMMAND may do whatever a node of the fleet
+may: say --secret-file instead, with a file that COMMAND cannot read.
 
 Exit codes, beside those of flock(1):
 
@@ -51,13 +57,19 @@ func (a *app) runCommand() *cobra.Command {
 		Example: `  holdfast run nightly-import -- ./import.sh
   holdfast run --nonblock --ttl 30s nightly-import -- ./import.sh
   holdfast run --permits 4 thumbnails -- convert a.png b.png
-  holdfast run --once invoice-2026-11 -- ./send-invoices`,
-		Args: func(cmd *cobra.Command, args []string) error { return commandAfterDash(cmd, args, f.once != "") },
+  holdfast run --once invoice-2026-11 --keep-for 2400h -- ./send-invoices`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := commandAfterDash(cmd, args, f.once != ""); err != nil {
+				return err
+			}
+			return f.fit(cmd)
+		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "share the lock with other shared holders")
 	flags.IntVar(&f.permits, "permits", 0, "take one permit of a semaphore of so many")
-	flags.StringVar(&f.once, "once", "", "run COMMAND only if it has not succeeded for this key; NAME may be left out")
+	flags.StringVar(&f.once, "once", "", "run COMMAND only if it has not succeeded for this key within --keep-for; NAME may be left out")
+	flags.DurationVar(&f.keepFor, "keep-for", 24*time.Hour, "how long the fleet remembers that the --once key has succeeded: longer than it may be tried again")
 	flags.BoolVar(&f.nonblock, "nonblock", false, "exit with code 75 instead of waiting")
 	flags.DurationVar(&f.wait, "wait", 0, "exit with code 75 after so long (default: wait for as long as it takes)")
 	flags.DurationVar(&a.ttl, "ttl", ttlDefault, "how long the lease lives without renewal")
@@ -73,6 +85,19 @@ func (a *app) runCommand() *cobra.Command {
 		return a.run(ctx, f, name, command)
 	})
 	return cmd
+}
+
+// fit refuses flags that would say nothing: a command would run without what they ask for.
+func (f *runFlags) fit(cmd *cobra.Command) error {
+	switch changed := cmd.Flags().Changed; {
+	case changed("wait") && f.wait <= 0:
+		return errors.New("--wait is above 0: --nonblock does not wait")
+	case changed("keep-for") && f.once == "":
+		return errors.New("--keep-for is for a key: name it with --once")
+	case cmd.ArgsLenAtDash() == 0 && (changed("shared") || changed("permits")):
+		return errors.New("--shared and --permits are for a lock: name it before --")
+	}
+	return nil
 }
 
 // commandAfterDash accepts NAME -- COMMAND, and -- COMMAND if a name is optional.

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -107,6 +108,20 @@ func TestACommandUnderAOnceKeyRunsUntilItSucceeds(t *testing.T) {
 	if r := f.run(t, "run", "--once", "k", "--", "echo", "ran"); r.code != 0 || r.out != "" {
 		t.Errorf("it runs again: code %d, %q", r.code, r.out)
 	}
+	f.refused(t, 2, "keep-for", "run", "--keep-for", "1h", "lock", "--", "echo", "ran")
+	f.refused(t, 2, "name it", "run", "--once", "other", "--shared", "--", "echo", "ran")
+	f.refused(t, 2, "above 0", "run", "--wait", "0s", "lock", "--", "echo", "ran")
+}
+
+// A key was remembered for a day, and no flag asked for more: a job of a month could run twice.
+func TestAKeyIsRememberedForAsLongAsIsAskedFor(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	ran := func() bool { return f.ok(t, "run", "--once", "k", "--keep-for", "1ms", "--", "echo", "ran") == "ran\n" }
+	if !ran() {
+		t.Fatal("a new key does not run")
+	}
+	testkit.Polled(t, "a run after the key is forgotten", ran)
 }
 
 // The command has succeeded, and the fleet is gone: with code 0 nobody would have looked whether the
@@ -181,8 +196,16 @@ func TestACommandWhoseLeaseIsLostIsEnded(t *testing.T) {
 		"ignores": `trap "" TERM; echo ready; while :; do sleep 1000; done`,
 		"forks":   `(trap "" TERM; sleep 1000; sleep 1000) & trap "" TERM; echo ready; wait; wait; sleep 1000`,
 		"stopped": `echo ready; kill -STOP $$; sleep 1000`,
+		"leaves":  `exec setsid sh -c 'trap "" TERM; echo ready; sleep 1000; sleep 1000'`, // the group: no signal reached it
 	} {
-		r := f.start(t, "run", "--grace", "100ms", name, "--", "sh", "-c", script)
+		if _, err := exec.LookPath("setsid"); name == "leaves" && err != nil {
+			continue
+		}
+		grace := "100ms"
+		if name == "obeys" {
+			grace = "1m" // the shell may take its time; it ends as soon as it has
+		}
+		r := f.start(t, "run", "--grace", grace, name, "--", "sh", "-c", script)
 		if r.line(t) != "ready" {
 			t.Fatal(r.err)
 		}

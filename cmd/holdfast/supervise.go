@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -10,6 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/view"
 )
+
+// errWorksOn: no signal of ours ends the command, which may have other rights, as that of sudo(8).
+var errWorksOn = errors.New("the command cannot be ended, and works on without the lock")
 
 // child is a command to run while leases are valid.
 type child struct {
@@ -70,7 +74,9 @@ func (a *app) watchOver(ch *child, group *group) (lost error) {
 			continue
 		}
 		a.say("the lease is lost (%v): the command gets SIGTERM, and SIGKILL after %v", lost, ch.grace)
-		group.end(ch.grace)
+		if !group.end(ch.grace) {
+			return fmt.Errorf("%w: %w", errWorksOn, lost)
+		}
 		return lost
 	}
 }

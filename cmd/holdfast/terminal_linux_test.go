@@ -100,7 +100,7 @@ func TestTheOperatorIsAskedAtATerminal(t *testing.T) {
 	for _, test := range []struct {
 		answer, ended string
 		done          bool
-	}{{"\n", "exit status 1", false}, {"n\n", "exit status 1", false}, {"yes\n", "<nil>", true}} {
+	}{{"\n", "exit status 1", false}, {"n\n", "exit status 1", false}, {"\x03", "exit status 130", false}, {"yes\n", "<nil>", true}} {
 		s := f.atTerminal(t, nil, "release", "job", "--force", "--reason", "a test")
 		s.sees(t, "Go on? [y/N]")
 		s.types(t, test.answer)

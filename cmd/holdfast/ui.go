@@ -8,9 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +32,7 @@ func (a *app) uiCommand() *cobra.Command {
 			"--changes may take locks away. The default is an address of this machine alone, which a page of another\n" +
 			"site cannot use. Without a majority the page is there, and says so.",
 		RunE: a.does(func(ctx context.Context, _ []string) error {
-			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			ctx, stop := a.untilSignal(ctx)
 			defer stop()
 			c, err := a.open(ctx)
 			if err != nil {
