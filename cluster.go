@@ -257,11 +257,12 @@ func (l listener) Stopping(failure error) {
 	l.c.hooks.end(failure)
 }
 
-// Stopped waits for the hook that runs. A hook that does not return is left behind.
+// Stopped waits for the hooks. One that does not return is left behind, and those behind it are not called.
 func (l listener) Stopped() {
 	select {
 	case <-l.c.hooks.ended:
 	case <-time.After(hooksLast):
+		l.c.hooks.abandoned.Store(true)
 		l.c.log.Warn("this node closed while an event hook was still running")
 	}
 }

@@ -98,6 +98,8 @@ type hooks struct {
 
 	mu     sync.Mutex
 	leader string // the last that RaftLeader was called with
+
+	abandoned atomic.Bool // the node has closed
 }
 
 func newHooks(e Events, log *slog.Logger) *hooks {
@@ -148,6 +150,7 @@ func (h *hooks) run() {
 			for h.next() {
 			}
 			if f := h.Failed; f != nil && h.failure != nil {
+				h.abandoned.Store(false) // the last word of the node is told in any case
 				h.call(func() { f(h.failure) })
 			}
 			return
@@ -173,6 +176,9 @@ func (h *hooks) next() bool {
 }
 
 func (h *hooks) call(f func()) {
+	if h.abandoned.Load() { // what the hook uses may be closed by now
+		return
+	}
 	defer h.recovered()
 	f()
 }

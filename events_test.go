@@ -31,6 +31,30 @@ func TestTheFailureOfTheNodeIsToldLastWhateverWasDropped(t *testing.T) {
 	}
 }
 
+// Close waits a second for hooks. Those behind were called for half a minute more, on what the program
+// had closed.
+func TestNoHookBeginsAfterTheNodeHasClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var begun atomic.Int64
+		log := slog.New(slog.DiscardHandler)
+		l := listener{&Cluster{log: log, hooks: newHooks(Events{
+			Foreign: func(string, []string) { begun.Add(1); time.Sleep(50 * time.Millisecond) },
+		}, log)}}
+		for range 200 {
+			l.Foreign("news", nil)
+		}
+		l.c.hooks.start()
+		l.Stopping(nil)
+		l.Stopped()
+		closed := begun.Load()
+		<-l.c.hooks.ended
+		if late := begun.Load() - closed; late > 0 {
+			t.Errorf("%d hooks begin after the end", late)
+		}
+	})
+}
+
 // A node that grants and refuses at full speed must not miss that a lease was lost.
 func TestCallsDoNotCrowdOutNews(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -62,7 +63,7 @@ func (e *doneError) Error() string {
 //
 //   - If fn returns nil, the key is finished: later calls report Finished and do not run fn.
 //   - If fn returns an error, the key stays open: Once returns the error, and another call may run
-//     the key.
+//     the key. So it does with ErrReleased if fn releases its lease.
 //   - If the node that runs fn dies or loses its lease, another call may run the key again, with a
 //     higher token. So fn gives its token to what it writes to, or does no harm when it is
 //     repeated.
@@ -72,7 +73,7 @@ func (e *doneError) Error() string {
 // key has 1 to 512 bytes of UTF-8 without control characters, and shares no state with a lock of the
 // same name. fn's context ends with the lease or with ctx. ErrLost means that the lease was lost: fn
 // may have had its effect, and the key is not finished. ErrUnknownOutcome means that fn returned
-// nil, and that the group may or may not have recorded it. If this node's replica knows that the key
+// nil, and that the group may or may not have recorded it; ErrExhausted, that it has not. If this node's replica knows that the key
 // is finished, Once does not ask the group. A run costs two commands, as a lock does.
 func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...Option) (OnceResult, error) {
 	if fn == nil {
@@ -86,31 +87,52 @@ func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context,
 }
 
 // finish ends the lease and proposes that the key is finished. The lease ends first: the answer may
-// arrive when the group has forgotten the key already, and another call runs it.
-func (l *Lease) finish(ctx context.Context, keep time.Duration) (bool, error) {
-	if !l.grant.End(ErrReleased) {
-		return false, l.Err()
+// arrive when the group has forgotten the key already, and another call runs it. It ends only for a
+// command that is sent: without a turn for it nothing is given up. After a lost answer the group tells
+// the next attempt whether it has recorded the run.
+func (r *Run) finish(ctx context.Context) (bool, error) {
+	l := r.lease
+	if err := l.Err(); err != nil && !r.sent {
+		return false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return false, l.c.apiError(&seam.UnreachedError{Ended: err})
+	}
+	if err := l.c.enter(ctx, seam.Holding); err != nil {
+		return false, err
+	}
+	if !r.sent {
+		if !l.grant.End(ErrReleased) {
+			l.c.group.Leave(seam.Holding)
+			return false, l.Err()
+		}
+		r.sent, r.since = true, l.c.clock.Now()
 	}
 	ctx, span := l.c.hooks.begin(ctx, l.span(SpanRelease))
-	finished, err := l.proposeFinish(ctx, keep)
+	finished, err := r.propose(ctx)
 	span.over(l.Token(), err)
 	return finished, err
 }
 
-func (l *Lease) proposeFinish(ctx context.Context, keep time.Duration) (bool, error) {
+// propose brings the command to the group, for a run whose lease has ended and which has its turn.
+func (r *Run) propose(ctx context.Context) (bool, error) {
+	l := r.lease
 	s := l.grant.Session()
-	sent := l.c.clock.Now()
-	out, unknown, err := l.c.propose(ctx, fsm.Finish{
+	out, unknown, err := l.c.admitted(ctx, seam.Holding, fsm.Encode(fsm.Finish{
 		Session: s.ID(), Acked: s.Acked(), Name: l.grant.Name(), Token: l.grant.Token(),
-		Keep: (keep + time.Millisecond - 1).Truncate(time.Millisecond),
-	})
+		Keep: (r.keep + time.Millisecond - 1).Truncate(time.Millisecond),
+	}))
+	r.unknown = r.unknown || unknown
 	switch {
 	case err != nil:
-		l.c.keeper.releaseLater(l.tenure)
+		if !r.owed {
+			r.owed = true
+			l.c.keeper.releaseLater(l.tenure)
+		}
 		return false, err
 	case out.Code == fsm.CodeOK:
 		return true, nil
-	case unknown && l.c.clock.Now().Sub(sent) >= keep/2: // by clocks that differ
+	case r.unknown && l.c.clock.Now().Sub(r.since) >= r.keep/2: // by clocks that differ
 		return false, ErrUnknownOutcome // an earlier attempt may have finished it, and it may be forgotten since
 	}
 	return false, lost(ErrExpired)
@@ -162,6 +184,10 @@ type Run struct {
 	lease    *Lease
 	keep     time.Duration
 	turn     chan struct{} // capacity 1: full while a call finishes the key
+	sent     bool          // the lease has ended for a command that finishes the key
+	since    lease.Instant // when it was sent first
+	unknown  bool          // an attempt may have been carried out
+	owed     bool          // a release follows, in the background
 	finished bool
 }
 
@@ -272,7 +298,9 @@ func (r *Run) Lease() *Lease { return r.lease }
 
 // Finish records that the key is finished, for the time of WithKeepFor. ErrLost and ErrUnknownOutcome
 // are those of Once; after Abandon the error is ErrReleased. After a call that returned nil, Finish
-// returns nil.
+// returns nil. The lease goes on after a call whose command was not sent: its context was over, or it is
+// ErrExhausted. After another failure the key is given back in the background, and a further call says
+// what became of it: nil if the key is finished, ErrLost if not.
 func (r *Run) Finish(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
@@ -287,7 +315,7 @@ func (r *Run) Finish(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	r.finished, err = r.lease.finish(ctx, r.keep)
+	r.finished, err = r.finish(ctx)
 	return err
 }
 
@@ -309,9 +337,14 @@ func (r *Run) call(ctx context.Context, fn func(context.Context, *Lease) error, 
 	defer func() {
 		end, done := r.lease.endTime(ctx)
 		defer done()
-		if returned && err == nil && r.lease.Err() == nil {
-			result.Finished, err = r.lease.finish(end, r.keep)
-			return
+		switch open := r.lease.Err(); {
+		case !returned || err != nil:
+		case open == nil:
+			if result.Finished, err = r.finish(end); r.lease.Err() != nil {
+				return
+			}
+		case errors.Is(open, ErrReleased): // by fn
+			err = open
 		}
 		if e := r.lease.Release(end); errors.Is(e, ErrLost) {
 			err = joinLoss(err, e)

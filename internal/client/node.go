@@ -87,6 +87,8 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	n.endpoint, err = n.cfg.Network.Listen(ctx, n.cfg.Bind, transport.Options{TLS: n.cfg.TLS, Logger: n.cfg.Logger})
 	if err != nil {
 		n.cancel()
+		n.cfg.Listener.Stopping(nil)
+		n.cfg.Listener.Stopped()
 		return err
 	}
 	id := n.process

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -146,6 +147,73 @@ func TestFinishHeedsItsContextWhileAnotherOneIsUnderWay(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A signal that ends a service ends its contexts, too. The lease of the run was given up for a command
+// that was never sent: the job had succeeded, and ran again.
+func TestAFinishThatIsNotSentGivesNothingUp(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	over, end := context.WithCancel(t.Context())
+	end()
+	for i := range 20 { // a select of two that are ready goes either way
+		key := fmt.Sprint("key", i)
+		run, _, err := c.BeginOnce(within(t, time.Minute), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Finish(over); !errors.Is(err, context.Canceled) || !run.Lease().Valid() {
+			t.Errorf("%v; the lease is valid: %t", err, run.Lease().Valid())
+		}
+		if err := run.Finish(within(t, time.Minute)); err != nil {
+			t.Error(err)
+		}
+		if r, err := c.InspectOnce(within(t, time.Minute), key); err != nil || !r.Finished {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// A second Finish answered ErrReleased, whatever the group had done with the first.
+func TestAFurtherFinishSaysWhatBecameOfTheRun(t *testing.T) {
+	t.Parallel()
+	for _, carriedOut := range []bool{true, false} {
+		sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
+			deaf, other, cut := deafen(s)
+			run, _, err := deaf.Cluster().BeginOnce(until(time.Minute), "key", holdfast.WithTTL(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if carriedOut {
+				cut()
+			} else {
+				s.Partition([]int{0}, []int{1}, []int{2})
+			}
+			if err := run.Finish(until(time.Second)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("carried out: %t: the first answers %v", carriedOut, err)
+			}
+			s.Heal()
+			time.Sleep(time.Minute)
+			err = run.Finish(until(time.Minute))
+			r, inspected := other.Cluster().InspectOnce(until(time.Minute), "key")
+			if inspected != nil || r.Finished != (err == nil) || carriedOut && err != nil || err != nil && !errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("carried out: %t: the second answers %v, and the key is %+v, %v", carriedOut, err, r, inspected)
+			}
+		})
+	}
+}
+
+// "defer l.Release(ctx)" is what every other lease is given back with.
+func TestARunWhoseLeaseItsFunctionReleasesIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	r, err := c.Once(within(t, time.Minute), "key", func(_ context.Context, l *holdfast.Lease) error {
+		_ = l.Release(t.Context())
+		return nil
+	})
+	if !errors.Is(err, holdfast.ErrReleased) || !r.Ran || r.Finished {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
 
 // The runtime ends a process that takes the finalizer from a copy within something else.
