@@ -138,10 +138,14 @@ func (g *Group) PagesOnce(ctx context.Context, view seam.View, q fsm.QueryLocks)
 // pages yields the pages that a replica has, and the error that ends them once there was one. begun
 // says whether there was; else the error is left to the caller.
 func (g *Group) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yield func(fsm.LocksPage, error) bool) (begun bool, err error) {
-	if err := g.wait(ctx, g.streams); err != nil {
+	turns := g.streams
+	if q.Exact { // of one lock: no code of the caller runs before its end
+		turns = g.asks
+	}
+	if err := g.turn(ctx, turns); err != nil {
 		return false, err
 	}
-	defer func() { <-g.streams }()
+	defer func() { <-turns }()
 	c, _ := g.now()
 	if c == nil {
 		return false, seam.ErrNoGroup
@@ -156,6 +160,18 @@ func (g *Group) pages(ctx context.Context, view seam.View, q fsm.QueryLocks, yie
 	}
 	yield(fsm.LocksPage{}, err)
 	return true, err
+}
+
+// turn waits for a turn, which a list keeps while the code of its caller runs: that may wait for a list of
+// its own, and for ever.
+func (g *Group) turn(ctx context.Context, turns chan struct{}) error {
+	bounded, cancel := context.WithTimeout(ctx, turnTime)
+	defer cancel()
+	err := g.wait(bounded, turns)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return &seam.OverloadError{}
+	}
+	return err
 }
 
 // pages yields the pages of one state. begun says whether there was one; without an error the caller

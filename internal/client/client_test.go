@@ -317,6 +317,46 @@ func TestAClientIsToldOfAMaxTTLAboveTheGroups(t *testing.T) {
 	})
 }
 
+// All turns of lists were taken, and the look at one lock in the body of each waited for a turn of a list.
+func TestALockIsLookedAtWithinAsManyListsAsThereAre(t *testing.T) {
+	t.Parallel()
+	world(t, func(t *testing.T, _ *clienttest.Replica, a, _ *holdfast.Cluster) {
+		if _, err := a.Acquire(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var within, all sync.WaitGroup
+		const lists = 16
+		within.Add(lists)
+		for range lists {
+			all.Go(func() {
+				for _, err := range a.Locks(ctx, "") {
+					within.Done()
+					within.Wait()
+					if err == nil {
+						_, err = a.Inspect(ctx, "x")
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		within.Wait()
+		began := time.Now()
+		for _, err := range a.Locks(ctx, "") { // one more
+			if !errors.Is(err, holdfast.ErrExhausted) && err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("a further list ended after %v", took)
+		}
+		all.Wait()
+	})
+}
+
 func TestAClientTakesFewGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,6 +22,7 @@ const (
 	callsMax   = 96 // of one class
 	asksMax    = 32
 	streamsMax = 16
+	turnTime   = 10 * time.Second // that a list or a backup waits for its turn
 )
 
 // Group implements seam.Group over the connection to a replica.

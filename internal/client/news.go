@@ -145,7 +145,8 @@ func (n *news) pass(ctx context.Context, i item) {
 			failed = failed || err != nil
 			return answer, err
 		})
-		if failed { // the next connection begins with this gap
+		if failed { // the next connection begins with this gap: what waits of this one would hide it
+			n.from = nil
 			i.from.end(errGone)
 			return
 		}

@@ -138,7 +138,7 @@ func (r *Roamer) order(ctx context.Context, kind link.Kind, target fsm.Node, rea
 // Backup has the replica write a backup. If that one goes away in between, the backup
 // ends with an error: another one would begin with another state.
 func (r *Roamer) Backup(ctx context.Context, w io.Writer) error {
-	if err := r.group.wait(ctx, r.group.streams); err != nil {
+	if err := r.group.turn(ctx, r.group.streams); err != nil {
 		return err
 	}
 	defer func() { <-r.group.streams }()

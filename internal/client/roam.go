@@ -55,6 +55,8 @@ type Roamer struct {
 	fleet  seam.Fleet // as a replica has told it last
 	looked time.Time  // when it was asked
 	moved  time.Time  // to a nearer replica
+	left   string     // the address of the replica that ended last, and when: gossip may take it for alive
+	ended  time.Time
 }
 
 // NewRoamer returns a Roamer that runs after Configure. closed ends all calls.
@@ -98,6 +100,7 @@ func (r *Roamer) Run(ctx context.Context) {
 			r.lost = m.conn.addr
 			began := time.Now()
 			err = r.hang(ctx, m)
+			r.leave(m.conn.addr, err, time.Now())
 			if served = time.Now(); served.Sub(began) >= hungMin {
 				attempt = 0
 			} else {

@@ -16,6 +16,9 @@ import (
 // this node would have it come and go otherwise.
 const nearerEvery = time.Minute
 
+// leftTime is for how long a replica that has just ended is none to move to: that of gossip, about.
+const leftTime = 10 * time.Second
+
 // errNearer: another replica is nearer than the one of this connection.
 var errNearer = errors.New("holdfast: a replica in the zone of this client serves it")
 
@@ -58,12 +61,29 @@ func (r *Roamer) nearest(addrs []string) {
 	slices.SortStableFunc(addrs, func(a, b string) int { return cmp.Compare(near[b], near[a]) })
 }
 
+// leave notes the end of a replica, or of the way to it.
+func (r *Roamer) leave(addr string, why error, now time.Time) {
+	if errors.Is(why, errNearer) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left, r.ended = addr, now
+}
+
 // moves reports whether this node leaves the replica at an address for one that is nearer. An address
-// that gossip does not know may be a forwarded port, and the only way there is: it stays.
+// that gossip does not know may be a forwarded port, and the only way there is: it stays. It stays while a
+// list or a backup is under way, which would be cut short.
 func (r *Roamer) moves(addr string, now time.Time) bool {
+	if len(r.group.streams) > 0 {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	near := distances(r.cfg.Zone, r.fleet)
+	if r.left != addr && now.Sub(r.ended) < leftTime {
+		delete(near, r.left)
+	}
 	own, known := near[addr]
 	if !known || now.Sub(r.moved) < nearerEvery || slices.Max(slices.Collect(maps.Values(near))) <= own {
 		return false

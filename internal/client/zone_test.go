@@ -37,7 +37,7 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 			Voters: []seam.Replica{{Node: "1"}, {Node: "2"}},
 		}
 		change(&f)
-		return &Roamer{cfg: Roaming{Zone: "b/z"}, fleet: f}
+		return &Roamer{cfg: Roaming{Zone: "b/z"}, fleet: f, group: newGroup(nil)}
 	}
 	n := fleet(func(*seam.Fleet) {})
 	addrs := []string{"far:1", "other:1", "near:1"}
@@ -54,6 +54,16 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 		if got := n.moves(step.addr, begin.Add(step.after)); got != step.want {
 			t.Errorf("at %s after %v: %v", step.addr, step.after, got)
 		}
+	}
+	// The process of the near replica has died, and gossip elsewhere takes it for alive.
+	n = fleet(func(*seam.Fleet) {})
+	n.leave("near:1", errGone, begin)
+	if n.moves("far:1", begin.Add(time.Second)) || !n.moves("far:1", begin.Add(leftTime)) {
+		t.Error("it moves to the replica that it has just lost, or never more")
+	}
+	n = fleet(func(*seam.Fleet) {})
+	if n.group.streams <- struct{}{}; n.moves("far:1", begin) {
+		t.Error("it moves while a backup is under way")
 	}
 	for name, change := range map[string]func(*seam.Fleet){
 		"ill":       func(f *seam.Fleet) { f.Voters[1].Ill = "its disk hangs" },

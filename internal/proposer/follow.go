@@ -62,15 +62,19 @@ func (p *Proposer[G]) Gap(last uint64, ask func(fsm.Question) (fsm.Answer, error
 	if f.follower == nil || p.known() && last < f.told.Load() {
 		return
 	}
+	told, number, failed := f.told.Load(), f.number.Load(), false
 	f.told.Store(last) // first: Told must not take that of another group for this one's
 	f.number.Store(int64(p.GivenUp()))
 	f.follower.Gap(last, func(q fsm.Question) (fsm.Answer, error) {
 		answer, err := ask(q)
-		if err != nil { // the replica of this node may be the next that tells
-			f.skipped.Store(true)
-		}
+		failed = failed || err != nil
 		return answer, err
 	})
+	if failed { // the next gap tells it, of a replica that may have come less far; or catchUp of this node's own
+		f.skipped.Store(true)
+		f.told.Store(told)
+		f.number.Store(number)
+	}
 }
 
 // Ages takes what another node's replica knows of the time before this node was there.

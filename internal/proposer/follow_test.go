@@ -111,6 +111,23 @@ func TestAFollowerIsToldOfEachCommandOnceByReplicasNearAndFar(t *testing.T) {
 	}
 }
 
+// The first replica was gone before it answered, and the next had come less far: its gap was no news, and
+// what the first had told the number of was never told.
+func TestAGapThatCouldNotBeAskedAboutIsToldByTheNextReplica(t *testing.T) {
+	t.Parallel()
+	p, f := newProposer(), &follower{}
+	p.Follow(0, f)
+	p.Applied(events(1, 2, 3))
+	state := after(8).state
+	p.Gap(9, func(q fsm.Question) (fsm.Answer, error) { return state.Answer(q), errors.New("lost") })
+	f.told = nil
+	p.Gap(8, func(q fsm.Question) (fsm.Answer, error) { return state.Answer(q), nil })
+	p.Applied(events(9))
+	if want := []string{"gap to 8 of 8 <nil>", "9"}; !slices.Equal(f.told, want) {
+		t.Errorf("told %q, want %q", f.told, want)
+	}
+}
+
 // A replica that began while its node hung on another's, which did not answer, waited for it with all
 // that it had to apply: two of sixteen seeds of sim/virtual stood still.
 func TestAReplicaWaitsForNoAnswerOfAnotherBeforeItApplies(t *testing.T) {

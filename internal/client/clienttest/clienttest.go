@@ -33,6 +33,7 @@ type Replica struct {
 	Addr    string
 	MaxTTL  time.Duration // of its clients
 	Ill     atomic.Bool
+	Unled   atomic.Bool        // it hears no raft leader
 	Times   *expiry.IndexTimes // of all that serve, one after the other, at its addresses
 
 	now      func() lease.Instant
@@ -74,7 +75,7 @@ func (r *Replica) Start(addr string) (err error) {
 	r.Addr = addr
 	r.Server = serve.New(serve.Config{
 		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: mortal{r.Group, r}, Node: r.node, Complete: r.node.Ready,
-		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
+		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return !r.Unled.Load() }, Logger: slog.New(slog.DiscardHandler),
 		Times: r.Times, Now: r.now,
 	})
 	r.serves.Store(r.Server)
