@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math/rand/v2"
 	"sync"
@@ -19,7 +20,7 @@ const (
 	// still while a machine is suspended, so the end of a lease is looked for at least this often.
 	keeperPause = 250 * time.Millisecond
 	cleaners    = 4                      // goroutines that pay debts while there are any
-	cleanPause  = 100 * time.Millisecond // before a debt that the group had no room for is proposed again
+	cleanPause  = 100 * time.Millisecond // before a debt is tried again, as one that the group had no room for
 	explainTime = time.Second            // for the question why a session has ended
 )
 
@@ -241,13 +242,29 @@ func (k *keeper) nextDebt() *session.Debt {
 	return d
 }
 
+// pause waits before a debt is tried again. It is false at the end of ctx.
+func pause(ctx context.Context) bool {
+	select {
+	case <-time.After(cleanPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // pay proposes all commands of a debt. Commands that the group had no room for are owed again a
 // little later.
 func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 	for cmd := d.Command(); cmd != nil; cmd = d.Command() {
 		out, _, err := k.c.group.Propose(ctx, seam.Urgent, fsm.Encode(cmd))
-		if err != nil {
+		switch {
+		case errors.Is(err, seam.ErrSuperseded): // the group that was owed to is gone
 			return
+		case err != nil: // as of a replica that has just failed: without the command a lock may stay held
+			if !pause(ctx) {
+				return
+			}
+			continue
 		}
 		k.explain(ctx, d.Lost(out)...)
 		d.Paid(out, k.c.clock.Now())
@@ -256,10 +273,8 @@ func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 	if !d.Refused() {
 		return
 	}
-	select {
-	case <-time.After(cleanPause):
+	if pause(ctx) {
 		d.Again()
-	case <-ctx.Done():
 	}
 }
 

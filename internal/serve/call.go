@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/consensus/report"
 	"github.com/holdfast-go/holdfast/internal/link"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
@@ -137,7 +138,7 @@ func failed(err error, unknown bool) link.Reply {
 		r.Code = link.ReplyNoGroup
 	case errors.Is(err, seam.ErrSuperseded):
 		r.Code = link.ReplySuperseded
-	case errors.Is(err, seam.ErrClosed):
+	case errors.Is(err, seam.ErrClosed), errors.As(err, new(*report.FailedError)): // another replica may do it
 		r.Code = link.ReplyGone
 	case errors.Is(err, seam.ErrUnknownNode):
 		r.Code = link.ReplyUnknownNode

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,7 +24,8 @@ const (
 	lagTime  = 2 * time.Second  // for a replica to catch up with what a client knows
 	lagPause = 20 * time.Millisecond
 
-	unledStay = 3 * time.Second // at a replica without a raft leader: perhaps no replica has one
+	unledStay = 3 * time.Second  // at a replica without a raft leader: perhaps no replica has one
+	listStay  = 10 * time.Second // longer than that, a list does not keep its client there: its caller may wait for a lock
 
 	eventsMax = 1 << 20 // bytes of events in a frame, about
 )
@@ -54,7 +54,7 @@ type client struct {
 type call struct {
 	cancel context.CancelFunc
 	next   chan struct{} // of a List: the client wants another page
-	stream bool          // several replies, of a state that this replica keeps
+	stays  time.Time     // until when it keeps its client here: of several replies, of a state that this replica keeps
 }
 
 // serve is the life of a connection.
@@ -148,34 +148,29 @@ func (c *client) open(ctx context.Context, frames *link.Reader) error {
 	if c.process, err = o.Verify(challenge, transport.Binding(c.conn)); err != nil {
 		return err
 	}
-	state, err := c.caughtUp(ctx, o)
-	if err != nil {
-		return err
-	}
-	welcome := link.Welcome{Group: state.Cluster, At: state.Commands, MaxTTL: cmp.Or(state.MaxTTL, fsm.TTLMax), Peers: c.s.cfg.Peers()}
-	return c.out.Send(link.KindWelcome, 0, welcome.Append(nil))
+	return c.caughtUp(ctx, o)
 }
 
 // caughtUp enters the client when the replica knows what the client knows (V4).
-func (c *client) caughtUp(ctx context.Context, o link.Open) (state fsm.GroupState, err error) {
+func (c *client) caughtUp(ctx context.Context, o link.Open) error {
 	later := func(text string) error { return link.Refuse{Code: link.RefuseLater, Text: text} }
 	deadline := time.Now().Add(lagTime)
 	for {
-		state, err = seam.Ask(ctx, c.s.cfg.Group, seam.Now, fsm.QueryGroup{})
+		state, err := seam.Ask(ctx, c.s.cfg.Group, seam.Now, fsm.QueryGroup{})
 		switch {
 		case err != nil || !state.Born:
-			return state, later("this replica has no group yet")
+			return later("this replica has no group yet")
 		case o.Group != [16]byte{} && o.Group != state.Cluster:
-			return state, link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of group %v, not %v", fsm.Node(state.Cluster), fsm.Node(o.Group))}
+			return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of group %v, not %v", fsm.Node(state.Cluster), fsm.Node(o.Group))}
 		case o.Group == [16]byte{} || state.Commands >= o.Told:
 			return c.s.enter(ctx, c)
 		case time.Now().After(deadline):
-			return state, later("this replica lags behind what the client knows")
+			return later("this replica lags behind what the client knows")
 		}
 		select {
 		case <-time.After(lagPause):
 		case <-ctx.Done():
-			return state, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
@@ -234,7 +229,7 @@ func (c *client) pong() error {
 	if !c.s.cfg.Well() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
 	}
-	if time.Since(c.since) > unledStay && !c.s.cfg.Led() && !c.streams() {
+	if time.Since(c.since) > unledStay && !c.s.cfg.Led() && !c.stays() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica hears no raft leader"}
 	}
 	peers := c.s.cfg.Peers()
@@ -253,12 +248,12 @@ func (c *client) ages() error {
 	return c.out.Send(link.KindAges, 0, ages)
 }
 
-// streams reports whether a list or a backup is under way.
-func (c *client) streams() bool {
+// stays reports whether a list or a backup is under way that would be cut short.
+func (c *client) stays() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, of := range c.calls {
-		if of.stream {
+		if time.Now().Before(of.stays) {
 			return true
 		}
 	}
@@ -280,7 +275,13 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 		return c.out.Send(link.KindReply, f.Call, link.Reply{Code: link.ReplyOverload}.Append(nil))
 	}
 	ctx, cancel := callContext(ctx, m.Millis)
-	of := &call{cancel: cancel, next: make(chan struct{}, 1), stream: f.Kind == link.KindList || f.Kind == link.KindBackup}
+	of := &call{cancel: cancel, next: make(chan struct{}, 1)}
+	switch f.Kind {
+	case link.KindBackup: // of a group without a majority, perhaps: no other replica is better
+		of.stays = time.Now().AddDate(1, 0, 0)
+	case link.KindList:
+		of.stays = time.Now().Add(listStay)
+	}
 	c.mu.Lock()
 	_, twice := c.calls[f.Call]
 	c.calls[f.Call] = of

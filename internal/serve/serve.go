@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/link"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -134,21 +136,26 @@ func (s *Server) Clients() int {
 	return len(s.clients)
 }
 
-// enter makes a client one that is told what is applied after the present state, and returns the
-// number of the last command in it. A former connection of the same process ends.
-func (s *Server) enter(ctx context.Context, c *client) (state fsm.GroupState, err error) {
+// enter welcomes a client, which is told what is applied after the present state: the Welcome comes before
+// all news. A former connection of the same process ends.
+func (s *Server) enter(ctx context.Context, c *client) error {
+	peers := s.cfg.Peers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, err = seam.Ask(ctx, s.cfg.Group, seam.Now, fsm.QueryGroup{})
+	state, err := seam.Ask(ctx, s.cfg.Group, seam.Now, fsm.QueryGroup{})
 	if err != nil {
-		return state, err
+		return err
+	}
+	welcome := link.Welcome{Group: state.Cluster, At: state.Commands, MaxTTL: cmp.Or(state.MaxTTL, fsm.TTLMax), Peers: peers}
+	if err := c.out.Send(link.KindWelcome, 0, welcome.Append(nil)); err != nil {
+		return err
 	}
 	if before := s.clients[c.process]; before != nil {
 		before.end(fmt.Errorf("holdfast: the client has connected again"))
 	}
 	c.after = state.Commands
 	s.clients[c.process] = c
-	return state, nil
+	return nil
 }
 
 func (s *Server) leave(c *client) {

@@ -256,6 +256,33 @@ func TestAReplicaOfAnotherFleetSaysNothingOfTheClientsGroup(t *testing.T) {
 	})
 }
 
+// A client whose list waited for a lock stayed where nothing is granted, with all its leases, for ever.
+func TestAListKeepsItsClientAtAReplicaWithoutARaftLeaderForAWhile(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		p := meet(t, from, func(*link.Open) {})
+		if _, refused := p.next(t, link.KindWelcome); refused != "" {
+			t.Fatal(refused)
+		}
+		p.send(t, link.KindList, 1, link.Call{Payload: fsm.EncodeQuestion(fsm.QueryLocks{})}.Append(nil))
+		r.Unled.Store(true)
+		began := time.Now()
+		for {
+			time.Sleep(time.Second)
+			p.send(t, link.KindPing, 0, nil)
+			if _, refused := p.next(t, link.KindPong); refused != "" {
+				break
+			}
+			if time.Since(began) > time.Minute {
+				t.Fatal("it stays")
+			}
+		}
+		if stayed := time.Since(began); stayed < 9*time.Second {
+			t.Errorf("its list was cut after %v", stayed)
+		}
+	})
+}
+
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {

@@ -17,7 +17,7 @@ const (
 // Lock is all that is known of one lock.
 type Lock struct {
 	Row
-	Why       []string `json:"why"` // in words: who has it, and what a caller would wait for
+	Why       []string `json:"why"`    // in words: who has it, and what a caller would wait for
 	Grants    []Grant  `json:"grants"` // at most 100 of them
 	Rests     []Rest   `json:"rests"`
 	Queue     []Holder `json:"queue"` // in the order in which they will be served; at most 100 of them
