@@ -43,7 +43,7 @@ type holding struct {
 
 // New makes a Storage of data. All processes that share the data use one, of the same fleet: one
 // that uses the locks of data does not see these. opts are for each lock; ErrInvalid says that one
-// is wrong, and WithManualRenew, WithShared and WithLimit are not for it.
+// is wrong, and WithManualRenew, WithShared, WithLimit and WithPriority are not for it.
 func New(data certmagic.Storage, c *holdfast.Cluster, opts ...holdfast.Option) (*Storage, error) {
 	if data == nil {
 		return nil, fmt.Errorf("%w: data is nil", holdfast.ErrInvalid)
@@ -51,7 +51,20 @@ func New(data certmagic.Storage, c *holdfast.Cluster, opts ...holdfast.Option) (
 	if _, err := c.Locker(Prefix, func(error) {}, opts...); err != nil {
 		return nil, err
 	}
+	if err := tries(c, opts); err != nil {
+		return nil, err
+	}
 	return &Storage{Storage: data, c: c, options: opts, held: make(map[string]*holding)}, nil
+}
+
+// tries refuses options that TryAcquire does not take, as WithPriority: Locker does. Nothing is asked for.
+func tries(c *holdfast.Cluster, options []holdfast.Option) error {
+	over, end := context.WithCancel(context.Background())
+	end()
+	if _, err := c.TryAcquire(over, Prefix, options...); errors.Is(err, holdfast.ErrInvalid) {
+		return err
+	}
+	return nil
 }
 
 // Lock waits for the lock until ctx ends, first in, first out over all processes.
@@ -94,7 +107,9 @@ func (s *Storage) keep(name string, lease *holdfast.Lease) {
 	} else {
 		h.owed++ // the former lease is lost, or this one had not been granted
 	}
-	h.lease = lease
+	if h.lease == nil || h.lease.Token() < lease.Token() { // a later call may have been faster
+		h.lease = lease
+	}
 }
 
 // Unlock releases the lock. Its error is ErrNotLocked, or says that the release could not be

@@ -38,12 +38,15 @@ type Job struct {
 // returns, before the Cluster is closed. Wrappers of cr's chain that skip runs
 // (cron.SkipIfStillRunning) skip them on this node alone.
 //
-// Errors, all of them ErrInvalid: a field is missing, or Schedule is a cron.ConstantDelaySchedule
+// Errors, all of them ErrInvalid: an argument is nil, a field is missing, or Schedule is a cron.ConstantDelaySchedule
 // ("@every 5m", cron.Every), which counts from the start of its process, so that no two have the
 // same ticks.
 func Add(ctx context.Context, cr *cron.Cron, c *holdfast.Cluster, j Job) (cron.EntryID, error) {
 	if _, phase := j.Schedule.(cron.ConstantDelaySchedule); phase {
 		return 0, fmt.Errorf("%w: Schedule: @every and cron.Every count from the start of a process: use Every of this package", holdfast.ErrInvalid)
+	}
+	if ctx == nil || cr == nil || c == nil { // cron's goroutine would panic at the first tick
+		return 0, fmt.Errorf("%w: ctx, cr or c is nil", holdfast.ErrInvalid)
 	}
 	if j.Name == "" || j.Schedule == nil || j.Run == nil {
 		return 0, fmt.Errorf("%w: a job needs Name, Schedule and Run", holdfast.ErrInvalid)

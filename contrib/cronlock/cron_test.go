@@ -300,6 +300,7 @@ func TestASchedulesPhaseIsNotThatOfAProcess(t *testing.T) {
 	for _, j := range []cronlock.Job{
 		{Name: "a", Schedule: spec, Run: run}, {Name: "a", Schedule: cron.Every(time.Hour), Run: run},
 		{Schedule: cronlock.Every(1), Run: run}, {Name: "a", Run: run}, {Name: "a", Schedule: cronlock.Every(1)},
+		{Name: "a", Schedule: cronlock.Every(1), Run: run}, // without a Cluster
 	} {
 		if _, err := cronlock.Add(t.Context(), cron.New(), nil, j); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%+v: %v", j, err)

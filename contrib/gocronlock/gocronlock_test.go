@@ -294,7 +294,7 @@ func TestWhatIsWrongIsSaidBeforeTheFirstTick(t *testing.T) {
 			t.Errorf("every %v: %v", every, err)
 		}
 	}
-	for _, option := range []holdfast.Option{holdfast.WithTTL(1), holdfast.WithShared(), holdfast.WithMinHold(0)} {
+	for _, option := range []holdfast.Option{holdfast.WithTTL(1), holdfast.WithShared(), holdfast.WithMinHold(0), holdfast.WithPriority(1)} {
 		if _, err := gocronlock.NewLocker(c, time.Hour, option); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("a wrong option: %v", err)
 		}

@@ -2,6 +2,7 @@ package gocronlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,7 +31,7 @@ type Locker struct {
 // is the time that a lock is kept instead of half of every.
 //
 // every is at least 2 ms; half of it counts as HoldMax at most. Errors: ErrInvalid for every and
-// opts; WithManualRenew, WithShared and WithLimit are not for it.
+// opts; WithManualRenew, WithShared, WithLimit and WithPriority are not for it.
 func NewLocker(c *holdfast.Cluster, every time.Duration, opts ...holdfast.Option) (*Locker, error) {
 	hold := min(every/2, holdfast.HoldMax)
 	if hold < time.Millisecond {
@@ -41,7 +42,20 @@ func NewLocker(c *holdfast.Cluster, every time.Duration, opts ...holdfast.Option
 	if _, err := c.Locker(Prefix, func(error) {}, options...); err != nil {
 		return nil, err
 	}
+	if err := tries(c, options); err != nil {
+		return nil, err
+	}
 	return &Locker{c: c, bound: min(hold, patience), options: options}, nil
+}
+
+// tries refuses options that TryAcquire does not take, as WithPriority: Locker does. Nothing is asked for.
+func tries(c *holdfast.Cluster, options []holdfast.Option) error {
+	over, end := context.WithCancel(context.Background())
+	end()
+	if _, err := c.TryAcquire(over, Prefix, options...); errors.Is(err, holdfast.ErrInvalid) {
+		return err
+	}
+	return nil
 }
 
 // Lock tries to lock the job, and returns after half of every or five seconds at the latest. An
