@@ -152,7 +152,7 @@ func (p *periodic) recorded(ctx context.Context, l *Lease) (last time.Time, err 
 func (p *periodic) next(ctx context.Context, last time.Time) (time.Time, error) {
 	for {
 		now := p.c.clock.Wall()
-		if by := last.Sub(now) - p.every; by > 0 {
+		if by := last.Sub(now.Add(p.every)); by > 0 { // Sub is bounded: last may be ages ago
 			p.c.log.Warn("the recorded slot of a job lies ahead of this node's clock", "job", p.job, "slot", last, "now", now)
 			return last, &earlyError{by}
 		}

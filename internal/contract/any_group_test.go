@@ -42,7 +42,7 @@ func leftOut() map[string][]string {
 			"TestJeopardyIsToldAtHalfOfTheValidityAndWhenItIsSafeAgain", "TestALeaseEndsInTimeOnClocksThatDriftWithinTheBound",
 			"TestTwoHalvesOfAFleetNeverFormTwoGroups", "TestAWatcherMissesNothingWhenTheRaftLeaderDies",
 			"TestEverySlotRunsOnceThoughTheLeaderIsKilledOrStoppedInTheMiddle", "TestARestartedFleetRunsTheLatestMissedSlotAndNoneTwice",
-			"TestAFailedRunIsRepeatedAndAStoppedOneIsLeftToTheNextLeader", "TestFinishHeedsItsContextWhileAnotherOneIsUnderWay", "TestAFurtherFinishSaysWhatBecameOfTheRun",
+			"TestAFailedRunIsRepeatedAndAStoppedOneIsLeftToTheNextLeader", "TestFinishHeedsItsContextWhileAnotherOneIsUnderWay", "TestAFurtherFinishSaysWhatBecameOfTheRun", "TestARecordOfLongAgoIsNoneAhead",
 		},
 		"a data directory":                    {"recover_test.go"},
 		"a group that is not as it should be": {"lost_news_test.go"},

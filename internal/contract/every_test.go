@@ -304,6 +304,33 @@ func TestAFailedRunIsRepeatedAndAStoppedOneIsLeftToTheNextLeader(t *testing.T) {
 	})
 }
 
+// A record of the year 1, as somebody writes it to begin anew, was taken for one ahead of all clocks: the
+// difference is more than a Duration has.
+func TestARecordOfLongAgoIsNoneAhead(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 1}, func(s *sim.Sim) {
+		c := s.Node(0).Cluster()
+		l, err := c.Acquire(until(time.Minute), "report", holdfast.WithValue([]byte("0001-01-01T00:00:00Z")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(until(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(s.Node(0).Context(), 5*time.Minute)
+		ran := false
+		err = c.Every(ctx, "report", time.Minute, func(context.Context, time.Time, *holdfast.Lease) error {
+			ran = true
+			stop()
+			return nil
+		})
+		if !ran {
+			t.Errorf("no slot ran: %v", err)
+		}
+		stop()
+	})
+}
+
 func TestEveryRefusesWhatIsNoSchedule(t *testing.T) {
 	t.Parallel()
 	c := single(t)
