@@ -1,8 +1,11 @@
+//go:build unix
+
 // Command scheduler shows a leader-elected cron: three processes know the same schedule
 // (robfig/cron's), one of them leads and runs the ticks. Each tick runs under Once with the key of
 // its Slot, and the leader notes the last tick in its election's value: the next leader makes good
-// what nobody ran in between. The program kills the leader, starts it again, and lets the next one
-// hand over in good order. It exits with 0 only if every tick ran exactly once.
+// what nobody ran in between. A guard of package fence refuses the late write of a former runner.
+// The program kills the leader, starts it again, and lets the next one hand over in good order. It
+// exits with 0 only if every tick ran exactly once.
 //
 //	cd examples/scheduler && go run .
 package main
@@ -23,6 +26,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/internal/crew"
+	"github.com/holdfast-go/holdfast/fence"
 )
 
 const (
@@ -60,9 +64,16 @@ func serve(ctx context.Context, name, dir string) error {
 		return err
 	}
 	defer crew.Leave(c)
+	marks, err := fence.OpenFile(filepath.Join(dir, "marks"))
+	if err != nil {
+		return err
+	}
+	defer marks.Close()
 	err = c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
 		crew.Tell(crew.Report{Event: "leads"})
-		return lead(ctx, c, l, schedule, func(key string) error { return work(dir, key, name) })
+		return lead(ctx, c, l, schedule, func(ctx context.Context, key string, token holdfast.Token) error {
+			return marks.Do(ctx, key, token, func() error { return work(dir, key, name) })
+		})
 	})
 	if ctx.Err() != nil {
 		return nil
@@ -71,7 +82,9 @@ func serve(ctx context.Context, name, dir string) error {
 }
 
 // lead runs every tick after the last one that was noted, until ctx ends.
-func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule cron.Schedule, work func(key string) error) error {
+func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule cron.Schedule,
+	work func(ctx context.Context, key string, token holdfast.Token) error,
+) error {
 	last := time.Now().UTC()
 	info, err := c.Inspect(ctx, l.Name())
 	if err != nil {
@@ -90,7 +103,9 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 			return ctx.Err()
 		}
 		key := holdfast.Slot(job, tick, every)
-		r, err := c.Once(ctx, key, func(context.Context, *holdfast.Lease) error { return work(key) }, holdfast.WithWait())
+		r, err := c.Once(ctx, key, func(ctx context.Context, run *holdfast.Lease) error {
+			return work(ctx, key, run.Token()) // ctx ends with the lease of this run
+		}, holdfast.WithWait())
 		if err != nil {
 			return err
 		}
@@ -108,7 +123,8 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 	}
 }
 
-// work is what must happen exactly once for each tick.
+// work is what must happen exactly once for each tick. A guard stands before it: a process that was
+// stopped for longer than its lease lives, while another ran the tick, is refused by its token.
 func work(dir, key, name string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "ticks"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
