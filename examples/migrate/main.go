@@ -60,7 +60,11 @@ func serve(ctx context.Context, name, dir string) error {
 		if err != nil {
 			return err
 		}
-		version, _ = strconv.Atoi(string(info.Value)) // none: 0
+		if len(info.Value) > 0 { // no value: nothing was migrated yet
+			if version, err = strconv.Atoi(string(info.Value)); err != nil {
+				return err
+			}
+		}
 		for version < target {
 			if err := migrate(ctx, dir, version+1); err != nil {
 				return err
