@@ -5,6 +5,7 @@ package deploy
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -61,8 +62,9 @@ func TestTheComposeFileMakesAFleet(t *testing.T) {
 		if net := s.Networks["default"]; net == nil || len(net.Aliases) != 1 || net.Aliases[0] != host {
 			t.Errorf("%s does not answer to %s", name, host)
 		}
-		if len(s.Volumes) != 1 || volumes[s.Volumes[0].Source] || s.Volumes[0].Target != get("HOLDFAST_DATA_DIR") {
-			t.Errorf("%s has no volume of its own: %+v", name, s.Volumes)
+		if len(s.Volumes) != 1 || volumes[s.Volumes[0].Source] || s.Volumes[0].Target != path.Dir(get("HOLDFAST_DATA_DIR")) {
+			// The program may write in the volume alone: the file of "webservice leave" is beside the directory.
+			t.Errorf("%s has no volume of its own with the data directory in it: %+v", name, s.Volumes)
 		} else {
 			volumes[s.Volumes[0].Source] = true
 		}

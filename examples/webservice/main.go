@@ -1,7 +1,7 @@
 // Command webservice is a service to copy: an HTTP service of several processes that share the
 // work. Its configuration comes from the environment (see config.go). It serves:
 //
-//	POST /orders/{id}   handles an order once, whichever process gets it, however often
+//	POST /orders/{id}   handles an order once, whichever process gets it; remembers it for 30 days
 //	POST /report        makes a report, one at a time in the whole fleet
 //	GET  /leader        which node runs the job
 //	GET  /livez         whether this process is good for anything
@@ -38,9 +38,15 @@ import (
 
 const (
 	answerTime  = 10 * time.Second // for a request that needs the fleet
+	writeTime   = 10 * time.Second // for its answer to be read
+	idleTime    = 2 * time.Minute  // for which a connection waits for the next request
 	requestTime = 10 * time.Second // for requests that are under way when the process is told to stop
 	jobName     = "cleanup"
 	leaveTime   = 30 * time.Second // for Leave. An orchestrator must wait for both, and 15 s more
+
+	// keepOrders is how long the fleet remembers an order that was handled. Take longer than a sender
+	// goes on to repeat one. The fleet remembers 4,000,000 keys at most: 1.5 orders a second for 30 days.
+	keepOrders = 30 * 24 * time.Hour
 )
 
 func main() {
@@ -89,7 +95,12 @@ func run(ctx context.Context, cfg config, log *slog.Logger) error {
 	}
 	log.Info("open", "node", cluster.ID(), "addr", cluster.Addr(), "http", listener.Addr().String())
 
-	server := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second}
+	// Without a ReadTimeout, which would end the live feed of /status/: a handler of yours that reads a
+	// body sets a read deadline itself. What /status/ serves sets its own write deadlines.
+	server := &http.Server{
+		Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout: answerTime + writeTime, IdleTimeout: idleTime,
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	var jobs sync.WaitGroup
@@ -122,10 +133,11 @@ func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, cfg config) er
 		// This process never comes back: another node votes in its place before Leave returns.
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 		defer cancel()
-		err = errors.Join(err, s.cluster.Leave(ctx))
-		if err == nil && cfg.holdfast.DataDir != "" {
-			err = os.Remove(cfg.leaveFile()) // the next process on the directory is a new node, and stays
+		left := s.cluster.Leave(ctx)
+		if left == nil && cfg.holdfast.DataDir != "" { // whatever else has failed
+			left = os.Remove(cfg.leaveFile()) // the next process on the directory is a new node, and stays
 		}
+		err = errors.Join(err, left)
 	}
 	err = errors.Join(err, s.cluster.Close()) // with a directory it comes back as the same node
 	<-ended
@@ -176,13 +188,17 @@ func within(d time.Duration, handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// order handles an order once. Who sends it may send it again, to any process, until it gets 200.
+// order handles an order once. Its sender may send it again, to any process, until it gets 200.
 func (s *service) order(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
+	// Check that the order exists, and the sender's right to it, before this: every id that is handled
+	// here takes a place among the keys that the fleet remembers.
 	result, err := s.cluster.Once(r.Context(), "order/"+id, func(ctx context.Context, l *holdfast.Lease) error {
-		s.log.Info("handled", "order", id, "token", l.Token()) // the work: if this process dies in it, another does it again
+		// The work. If this process dies in it, another does it again, with a higher token. So give the
+		// token to what the work writes to, and stop when ctx ends.
+		s.log.Info("handled", "order", id, "token", l.Token())
 		return nil
-	}, holdfast.WithWait())
+	}, holdfast.WithWait(), holdfast.WithKeepFor(keepOrders))
 	switch {
 	case err != nil:
 		fail(w, err)
@@ -193,15 +209,19 @@ func (s *service) order(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// report is made by one process at a time. Those who wait are served in order.
+// report is made by one process at a time. Those that wait are served in order. It is sent after the
+// lock is free: only then is it certain that the lease was not lost, and no slow reader holds the lock.
 func (s *service) report(w http.ResponseWriter, r *http.Request) {
+	var report string
 	err := s.cluster.Do(r.Context(), "report", func(ctx context.Context, l *holdfast.Lease) error {
-		_, err := fmt.Fprintf(w, "report made with token %d\n", l.Token()) // the work; ctx ends if the lease is lost
-		return err
+		report = fmt.Sprintf("report made with token %d\n", l.Token()) // the work; ctx ends if the lease is lost
+		return nil
 	})
 	if err != nil {
 		fail(w, err)
+		return
 	}
+	fmt.Fprint(w, report)
 }
 
 func (s *service) leader(w http.ResponseWriter, r *http.Request) {

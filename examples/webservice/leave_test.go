@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+var errStuck = errors.New("the port does not close")
+
+// stuck is a listener that fails to close, so that Shutdown of its server fails.
+type stuck struct{ net.Listener }
+
+func (s stuck) Close() error { return errors.Join(s.Listener.Close(), errStuck) }
+
+// A request that did not end in time made Shutdown fail, and the file stayed: the next process on
+// the directory would have left as well.
+func TestAProcessThatHasLeftDoesNotLeaveAgainThoughItsServerFailedToShutDown(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	cfg := config{holdfast: holdfast.Config{DataDir: filepath.Join(t.TempDir(), "node"), Logger: log}}
+	cluster, err := holdfast.Open(t.Context(), cfg.holdfast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Close() })
+	if err := cluster.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cfg.leaveFile(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{}
+	served := make(chan error, 1)
+	accepting := make(chan struct{})
+	go func() {
+		served <- server.Serve(&announced{stuck{listener}, sync.OnceFunc(func() { close(accepting) })})
+	}()
+	<-accepting // a server that does not serve yet has nothing to close
+	s := &service{cluster: cluster, log: log}
+	if err := s.stop(server, new(sync.WaitGroup), cfg); !errors.Is(err, errStuck) {
+		t.Errorf("the server shut down: %v", err)
+	}
+	if _, err := os.Stat(cfg.leaveFile()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the process would leave again: %v", err)
+	}
+	<-served
+}
+
+// announced is a listener that says when its server accepts connections.
+type announced struct {
+	net.Listener
+	tell func()
+}
+
+func (a *announced) Accept() (net.Conn, error) {
+	a.tell()
+	return a.Listener.Accept()
+}
