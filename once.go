@@ -138,10 +138,12 @@ func (r *Run) propose(ctx context.Context) (bool, error) {
 	return false, lost(ErrExpired)
 }
 
-// ForgetOnce removes the record of a finished key: the next call of Once runs it again. For a key
-// without a run, or one that the group has forgotten, it returns nil; so does a second call. While a
-// call runs the key, ForgetOnce returns a *HeldError. A run that finishes after ForgetOnce has begun
-// stays recorded. ContextWithReason says why.
+// ForgetOnce removes the record of a finished key: the next call of Once runs it again. The replica
+// of another node learns of it up to a heartbeat later, or when it is no longer cut off, and until
+// then Once may still report Finished there. For a key without a run, or one that the group has
+// forgotten, ForgetOnce returns nil; so does a second call. While a call runs the key, it returns a
+// *HeldError. A run that finishes after ForgetOnce has begun stays recorded. ContextWithReason says
+// why.
 func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	r, err := c.InspectOnce(ctx, key)
 	switch {
