@@ -102,6 +102,29 @@ func TestConnectionsOfOneKindDisplaceNoneOfAnother(t *testing.T) {
 	})
 }
 
+// Clients behind one address evicted each other for ever, each of them in use: a subnet, or a NAT, has more
+// of them than HostMax.
+func TestClientsOfOneHostDisplaceNoneOfThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := NewMemory(1)
+		a, b := listen(t, network, Options{}), listen(t, network, Options{HostMax: 2})
+		echo(b, KindClient)
+		var conns []net.Conn
+		for range 10 {
+			c, err := a.Dial(t.Context(), b.Addr(), KindClient)
+			if err != nil {
+				t.Fatal(err)
+			}
+			says(t, c)
+			conns = append(conns, c)
+		}
+		for _, c := range conns {
+			says(t, c)
+		}
+	})
+}
+
 func TestAClosedConnectionMakesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

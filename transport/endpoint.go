@@ -81,7 +81,11 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		handles:     make(chan struct{}),
 	}
 	for kind := KindRaft; kind.valid(); kind++ {
-		e.limits[kind] = newConnLimit(opts.ConnsMax, opts.HostMax, func(c *conn) int64 { return c.heard.Load() })
+		hostMax := opts.HostMax
+		if kind == KindClient { // a fleet of them may be behind one address, and each is in use
+			hostMax = opts.ConnsMax
+		}
+		e.limits[kind] = newConnLimit(opts.ConnsMax, hostMax, func(c *conn) int64 { return c.heard.Load() })
 	}
 	if opts.TLS != nil {
 		e.server = serverTLS(opts.TLS)

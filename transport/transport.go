@@ -114,7 +114,8 @@ type Options struct {
 	// StrangersMax bounds the connections without a complete preface. One more closes the oldest of
 	// the host that has the most. Default 256.
 	StrangersMax int
-	// ConnsMax bounds the accepted connections of each kind, HostMax those of one host among them.
+	// ConnsMax bounds the accepted connections of each kind, HostMax those of one host among them, but for
+	// clients.
 	// One more closes the connection that was silent the longest, beyond HostMax of that host,
 	// beyond ConnsMax of the host that has the most. Default 2048 and 512.
 	ConnsMax, HostMax int
