@@ -128,10 +128,16 @@ func (t *table) alive(meta Meta, addr string, now time.Time) {
 func (t *table) announced(meta Meta) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m := t.members[meta.Node].find(meta.Incarnation); m != nil && m.Here() && !m.Local {
+	if m := t.members[meta.Node].find(meta.Incarnation); m != nil && m.Here() && !m.Local && !isLate(meta, m.Meta) {
 		m.Meta = meta
 		t.signal()
 	}
+}
+
+// isLate reports whether a member sent meta before now, which gossip has brought meanwhile: a stream may
+// take seconds, and gossip tells nothing twice.
+func isLate(meta, now Meta) bool {
+	return meta.Phase == autopilot.PhaseJoining && meta.Replica == now.Replica && (now.Phase.Runs() || now.Phase == autopilot.PhaseLeaving)
 }
 
 // gone notes that memberlist gave this incarnation up, or that it left.

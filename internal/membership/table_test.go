@@ -43,6 +43,27 @@ func TestTheHighestIncarnationThatIsHereWins(t *testing.T) {
 	}
 }
 
+// An announcement on a slow stream came after gossip had brought what follows: the raft leader took a node
+// that ran for one that asks for a replica, until that node's next change.
+func TestALateAnnouncementReplacesNoNews(t *testing.T) {
+	t.Parallel()
+	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
+	phase := func() autopilot.Phase { m, _ := table.get("a"); return m.Phase }
+	table.alive(Meta{Node: "a", Replica: 1, Phase: autopilot.PhaseJoining}, "x", now)
+	table.announced(Meta{Node: "a", Replica: 1, Phase: autopilot.PhaseStarting})
+	if phase() != autopilot.PhaseStarting {
+		t.Errorf("phase %v after an announcement", phase())
+	}
+	table.announced(Meta{Node: "a", Replica: 1, Phase: autopilot.PhaseJoining})
+	if phase() != autopilot.PhaseStarting {
+		t.Errorf("phase %v after a late announcement", phase())
+	}
+	table.announced(Meta{Node: "a", Replica: 2, Phase: autopilot.PhaseJoining}) // its next life
+	if phase() != autopilot.PhaseJoining {
+		t.Errorf("phase %v of the next life", phase())
+	}
+}
+
 func TestSuspicionEndsWithAnAnswerAndRaisesNobody(t *testing.T) {
 	t.Parallel()
 	table, now := newTable(Meta{Node: "self"}), time.Unix(0, 0)
