@@ -17,7 +17,7 @@ import (
 // committed yet.
 
 // yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many after
-// the first question another is shunned. The others may lack entries that this one has, and cannot be elected
+// the first question without one another is shunned. The others may lack entries that this one has, and cannot be elected
 // then.
 const yieldElections = 4
 
@@ -44,8 +44,26 @@ func (g *Group) shuns(from fsm.Node) bool {
 	if !leaves || !stays {
 		return false
 	}
+	if g.hearsLeader() {
+		g.shunned.Store(nil) // or the time would be used up when it matters
+		return true
+	}
 	now := time.Now()
 	g.shunned.CompareAndSwap(nil, &now)
 	first := g.shunned.Load()
 	return first == nil || now.Sub(*first) < yieldElections*g.cfg.Election
+}
+
+// hearsLeader reports whether this replica is raft leader, or hears one: then nobody else should be. The engine
+// forgets a raft leader that it has not heard for two election timeouts, unless it has commits to apply.
+func (g *Group) hearsLeader() bool {
+	view := g.leaders.view.Load()
+	switch {
+	case view.replica == 0:
+		return false
+	case view.replica == g.cfg.Replica, time.Since(view.since) < 2*g.cfg.Election:
+		return true
+	}
+	heard, ok := g.nodes.Heard(view.term)[view.replica]
+	return ok && time.Since(heard.At) < 2*g.cfg.Election
 }

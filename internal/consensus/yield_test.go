@@ -119,6 +119,35 @@ func TestOfTwoThatMayBeRaftLeaderTheOneThatStaysIs(t *testing.T) {
 	})
 }
 
+// Found by reading, 2026-11-27: the time in which the others do not answer began with the first question of the
+// one that leaves, also while a raft leader was heard that refuses it anyway: one that had been started anew, or
+// was cut off from the raft leader alone, used it up long before the raft leader was lost.
+func TestAQuestionWhileARaftLeaderIsHeardUsesNothingUp(t *testing.T) {
+	t.Parallel()
+	oneLeaves(t, func(t *testing.T, group []*replica, first, leaves, stays *replica, network *transport.Memory) {
+		for range 20 {
+			if err := leaderOf(t, group).Transfer(t.Context(), first.node); err != nil {
+				t.Fatal(err)
+			}
+			leaderOf(t, group)
+			network.Cut(first.endpoint.Addr(), leaves.endpoint.Addr())
+			time.Sleep((yieldElections + 2) * first.cfg.Election)
+			if leader, _, _ := stays.RaftLeader(); leader != first.node {
+				t.Fatalf("the raft leader is %q while %s and %s hear each other", leader, first.node, stays.node)
+			}
+			network.Heal()
+			leaves.barrier(t)
+			network.Isolate(first.endpoint.Addr())
+			time.Sleep(4 * first.cfg.Election)
+			if leader, _, _ := stays.RaftLeader(); leader != stays.node {
+				t.Fatalf("%s is raft leader, which leaves, or nobody: %q", leaves.node, leader)
+			}
+			network.Heal()
+			first.barrier(t)
+		}
+	})
+}
+
 // The one that stays lacks what is committed.
 func TestAVoterThatLeavesIsRaftLeaderWhereNoOtherCanBe(t *testing.T) {
 	t.Parallel()
