@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 )
 
 // A voter without a raft leader campaigns, and its peers learn its address and incarnation from
@@ -43,7 +41,7 @@ func (g *Group) greet() {
 	defer cancel()
 	var all sync.WaitGroup
 	for replica := range g.Members().All() {
-		if addr, _, err := g.nodes.Resolve(engine.Shard, replica); err == nil && replica != g.cfg.Replica {
+		if addr, err := g.nodes.Locate(replica); err == nil && replica != g.cfg.Replica {
 			all.Go(func() { g.carrier.Introduce(ctx, addr) })
 		}
 	}

@@ -34,6 +34,7 @@ type Registry struct {
 	sent    map[uint64]sent // by replica, as raft leader
 	removed uint64          // the last replica that was removed
 	behind  lease.Instant   // when the own clock was last found to be behind; 0: never
+	backs   setBacks        // of the wall clock
 }
 
 // heardMax bounds the nodes that are remembered. Nodes without a directory are new ones at each
@@ -44,6 +45,7 @@ func newRegistry(self uint64, resolve func(string) (string, bool), recorded func
 	return &Registry{
 		self: self, resolve: resolve, recorded: recorded, told: removed,
 		members: make(map[uint64]string), nodes: make(map[fsm.Node]*knownNode), sent: make(map[uint64]sent),
+		backs: newSetBacks(),
 	}
 }
 
@@ -203,10 +205,27 @@ func (r *Registry) Removed() uint64 {
 // and must get the answers.
 const presentFor = 2 * time.Second
 
-// Resolve returns where a replica is, and the key of its send queue: a node that moves gets a new
-// one. The word of a process that is connected counts before gossip, which may name the address of a
-// copy of the node's directory. Without either, the last known address counts.
+// Resolve returns for the engine where a replica is, and the key of its send queue: a node that moves gets
+// a new one. The address has another text after each step back of the wall clock.
 func (r *Registry) Resolve(_, replica uint64) (addr, key string, err error) {
+	node, addr, err := r.locate(replica)
+	if err != nil {
+		return "", "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return addr + r.backs.mark(), node + "@" + addr, nil
+}
+
+// Locate returns where a replica is.
+func (r *Registry) Locate(replica uint64) (addr string, err error) {
+	_, addr, err = r.locate(replica)
+	return addr, err
+}
+
+// locate returns the node of a replica, and where it is. The word of a process that is connected counts before gossip, which may name the address of a
+// copy of the node's directory. Without either, the last known address counts.
+func (r *Registry) locate(replica uint64) (node, addr string, err error) {
 	node, ok := r.Node(replica)
 	id, parsed := fsm.ParseNode(node)
 	if !ok || parsed != nil {
@@ -229,7 +248,7 @@ func (r *Registry) Resolve(_, replica uint64) (addr, key string, err error) {
 	case s != nil || r.makeRoom():
 		r.entry(id).last = addr
 	}
-	return addr, node + "@" + addr, nil
+	return node, addr, nil
 }
 
 // connected returns the address that a node's process has greeted with, if it is connected and was

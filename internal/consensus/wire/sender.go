@@ -233,8 +233,9 @@ func (s *sender) usable(patience time.Duration) error {
 	return nil
 }
 
-// GetConnection connects to a replica for messages.
+// GetConnection connects to a replica for messages, at an address that Registry.Resolve has returned.
 func (c *Carrier) GetConnection(ctx context.Context, addr string) (raftio.IConnection, error) {
+	addr = unmarked(addr)
 	s, err := c.dial(ctx, addr)
 	if err != nil {
 		c.lost(addr, err)
@@ -252,16 +253,16 @@ func (c *Carrier) lost(addr string, err error) {
 
 // Unreached is why the last message to a replica could not be sent, nil if it could.
 func (c *Carrier) Unreached(replica uint64) error {
-	addr, _, err := c.Nodes.Resolve(0, replica)
+	addr, err := c.Nodes.Locate(replica)
 	if err != nil {
 		return err
 	}
 	return c.reach.cause(addr)
 }
 
-// GetSnapshotConnection connects to a replica for a snapshot.
+// GetSnapshotConnection connects to a replica for a snapshot, as GetConnection does.
 func (c *Carrier) GetSnapshotConnection(ctx context.Context, addr string) (raftio.ISnapshotConnection, error) {
-	s, err := c.dial(ctx, addr)
+	s, err := c.dial(ctx, unmarked(addr))
 	if err != nil {
 		return nil, err
 	}

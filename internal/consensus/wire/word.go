@@ -191,7 +191,7 @@ func (c *Carrier) Speak(ctx context.Context, replica uint64, words <-chan Word) 
 }
 
 func (c *Carrier) speaker(ctx context.Context, replica uint64) (*sender, error) {
-	addr, _, err := c.Nodes.Resolve(0, replica)
+	addr, err := c.Nodes.Locate(replica)
 	if err != nil {
 		return nil, err
 	}
