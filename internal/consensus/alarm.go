@@ -9,7 +9,8 @@ import (
 // alarm decides whether this voter campaigns at once, because the process of the raft leader is
 // gone. It is passive: failover.go feeds it and carries out what it says. Voters tell each other
 // what they have found; each picks the one with the longest log as soon as a majority has found the
-// same, and a voter campaigns that a majority has picked. What must hold:
+// same, of several the one that does not leave the group (see yield.go), and a voter campaigns that a
+// majority has picked. What must hold:
 //
 //	A1  at most one voter campaigns by it in a term: a voter picks once a term
 //	A2  no voter campaigns unless a majority has found the process gone within the last wordFresh
@@ -22,8 +23,9 @@ type alarm struct {
 	own    wire.Word // about the present raft leader; Leader 0: none
 	since  time.Time // of own
 	words  map[uint64]freshWord
-	former leader    // of the last own word, once the term has moved; replica 0: none
-	denied wire.Word // said until lives: that a former raft leader lives
+	leaves map[uint64]bool // voters that leave the group, as known here
+	former leader          // of the last own word, once the term has moved; replica 0: none
+	denied wire.Word       // said until lives: that a former raft leader lives
 	lives  time.Time
 	rest   time.Time // until then it says nothing else
 	picked leader    // replica is the voter picked, in the term
@@ -134,13 +136,22 @@ func (a *alarm) step(present leader, voters map[uint64]string, now time.Time) ve
 type said struct {
 	words  int
 	silent int            // voters that do not, beside the raft leader
-	best   uint64         // the voter with the longest log
+	best   uint64         // the voter with the longest log, one that stays if it can be
 	picks  map[uint64]int // by voter picked
 }
 
 func (a *alarm) count(voters map[uint64]string, now time.Time) said {
 	t := said{words: 1, best: a.self, picks: map[uint64]int{a.own.Pick: 1}}
 	longest := a.own.Last
+	better := func(voter, last uint64) bool {
+		switch {
+		case last != longest:
+			return last > longest
+		case a.leaves[voter] != a.leaves[t.best]:
+			return a.leaves[t.best]
+		}
+		return voter > t.best
+	}
 	for voter := range voters {
 		if voter == a.self || voter == a.own.Leader {
 			continue
@@ -152,7 +163,7 @@ func (a *alarm) count(voters map[uint64]string, now time.Time) said {
 		}
 		t.words++
 		t.picks[w.Pick]++
-		if w.Last > longest || w.Last == longest && voter > t.best {
+		if better(voter, w.Last) {
 			longest, t.best = w.Last, voter
 		}
 	}

@@ -207,6 +207,28 @@ func TestTheVoterWithTheLongestLogCampaignsSoonAfterTheLeadersDeath(t *testing.T
 	}
 }
 
+// See TestAVoterThatStaysSucceedsADeadRaftLeader.
+func TestOfVotersWithEqualLogsOneThatStaysCampaigns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ last4, want uint64 }{{last4: 5, want: 3}, {last4: 6, want: 4}} {
+		w := newWard(1, 4)
+		for _, id := range w.ids[1:] {
+			last := uint64(5)
+			if id == 4 {
+				last = c.last4
+			}
+			w.alarms[id].leaves = map[uint64]bool{4: true}
+			w.alarms[id].lost(leader{1, 1}, last, w.now)
+		}
+		for range 15 {
+			w.tick(t)
+		}
+		if !w.campaigns[1][c.want] {
+			t.Errorf("%v campaign; voter 4 leaves, and its log ends at %d", w.campaigns[1], c.last4)
+		}
+	}
+}
+
 // One voter of five is gone with the raft leader: the others wait for its word a moment.
 func TestAMajorityNeedNotWaitForAllVoters(t *testing.T) {
 	t.Parallel()

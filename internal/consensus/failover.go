@@ -97,9 +97,10 @@ func (g *Group) alarmed(tell func(*alarm, time.Time)) {
 }
 
 // step asks the alarm what to do; nothing ends the goroutine that follows it.
-func (f *failover) step(present leader, voters map[uint64]string) verdict {
+func (f *failover) step(present leader, voters map[uint64]string, leaves map[uint64]bool) verdict {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.alarm.leaves = leaves
 	v := f.alarm.step(present, voters, time.Now())
 	f.running = !v.idle
 	return v
@@ -116,7 +117,7 @@ func (g *Group) followAlarm() {
 	for ctx.Err() == nil {
 		leader, changed := g.leaders.now()
 		voters := g.Members().Voters
-		v := g.failover.step(leader, voters)
+		v := g.failover.step(leader, voters, g.leaving(voters))
 		if v.idle {
 			return
 		}

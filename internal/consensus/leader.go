@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -165,8 +166,10 @@ func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err er
 	return true, nil
 }
 
-// handOver transfers raft leadership to any other voter before Close: otherwise the group would
-// wait an election timeout. A raft leader without a quorum has none to transfer.
+// handOver transfers raft leadership to another voter before Close: otherwise the group would wait
+// an election timeout. A raft leader without a quorum has none to transfer. Voters that were not
+// heard for an election timeout are not asked, since the engine takes no proposal while it waits for
+// one, and those that leave the group are asked last.
 //
 // The replica then stays for two heartbeats, half a second at most, until the others know the new raft
 // leader, and passes their messages on.
@@ -182,12 +185,17 @@ func (g *Group) handOver() {
 	ctx, cancel = context.WithTimeout(context.Background(), min(4*g.cfg.Election, closeWithin/2))
 	defer cancel()
 	for ctx.Err() == nil && g.IsRaftLeader() && len(g.Members().Voters) > 1 {
-		for replica := range g.Members().Voters {
-			if replica == g.cfg.Replica || !g.IsRaftLeader() {
-				continue
-			}
-			if _, err := g.transfer(ctx, replica); err != nil {
+		next := g.successors(g.cfg.Election)
+		if len(next) == 0 {
+			break
+		}
+		slices.SortStableFunc(next, stayFirst)
+		for _, one := range next {
+			if _, err := g.transfer(ctx, one.replica); err != nil {
 				cancel()
+			}
+			if !g.IsRaftLeader() {
+				break
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package consensus
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/health"
@@ -34,14 +36,47 @@ func (g *Group) HearsMajority(within time.Duration) bool {
 }
 
 // Successor is another voter that this raft leader has heard within a time, and among those the one with the
-// most of its log; "" if there is none. One that has all of it can lead at once.
+// most of its log, of several one that stays in the group; "" if there is none. One that has all of it can lead
+// at once.
 func (g *Group) Successor(within time.Duration) (node string, all bool) {
-	heard, most := g.Heard(), uint64(0)
-	for replica, voter := range g.Members().Voters {
+	if next := g.successors(within); len(next) > 0 {
+		return next[0].node, next[0].match >= g.reached.Last()
+	}
+	return "", g.reached.Last() == 0
+}
+
+// successor is a voter that may succeed this raft leader.
+type successor struct {
+	node    string
+	replica uint64
+	match   uint64 // how much of the log it has
+	leaves  bool   // the group
+}
+
+// successors are the other voters that this raft leader has heard within a time, the best one first.
+func (g *Group) successors(within time.Duration) []successor {
+	var all []successor
+	voters, heard := g.Members().Voters, g.Heard()
+	leaving := g.leaving(voters)
+	for replica, voter := range voters {
 		one, ok := heard[replica]
-		if ok && replica != g.cfg.Replica && time.Since(one.At) < within && (node == "" || one.Match > most) {
-			node, most = voter, one.Match
+		if ok && replica != g.cfg.Replica && time.Since(one.At) < within {
+			all = append(all, successor{voter, replica, one.Match, leaving[replica]})
 		}
 	}
-	return node, most >= g.reached.Last()
+	slices.SortFunc(all, func(a, b successor) int {
+		return cmp.Or(cmp.Compare(b.match, a.match), stayFirst(a, b), cmp.Compare(b.replica, a.replica))
+	})
+	return all
+}
+
+// stayFirst puts those that stay in the group before those that leave it.
+func stayFirst(a, b successor) int {
+	switch {
+	case a.leaves == b.leaves:
+		return 0
+	case a.leaves:
+		return 1
+	}
+	return -1
 }

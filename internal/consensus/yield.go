@@ -14,7 +14,7 @@ import (
 //
 // So one that leaves does not ask to be raft leader where the only other voter stays (Yield), and voters that
 // stay do not answer for a while when it asks (shuns), also where its next process stays and the entry is not
-// committed yet.
+// committed yet. Where a raft leader ends or its process dies, one that stays succeeds it if it can (leaving).
 
 // yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many after
 // the first question without one another is shunned. The others may lack entries that this one has, and cannot be elected
@@ -52,6 +52,19 @@ func (g *Group) shuns(from fsm.Node) bool {
 	g.shunned.CompareAndSwap(nil, &now)
 	first := g.shunned.Load()
 	return first == nil || now.Sub(*first) < yieldElections*g.cfg.Election
+}
+
+// leaving are those of some voters of whose nodes the group knows that they leave.
+func (g *Group) leaving(voters map[uint64]string) map[uint64]bool {
+	leaving := make(map[uint64]bool)
+	g.Read(func(m *fsm.Machine) {
+		for replica, voter := range voters {
+			if node, err := fsm.ParseNode(voter); err == nil && m.Departed(node) == fsm.Leaves {
+				leaving[replica] = true
+			}
+		}
+	})
+	return leaving
 }
 
 // hearsLeader reports whether this replica is raft leader, or hears one: then nobody else should be. The engine
