@@ -116,7 +116,10 @@ func newGroup(cfg Config, self fsm.Process) *Group {
 	if cfg.FS == vfs.Default { // others have no descriptors
 		g.spares = fdreserve.NewSet(sparesMax, fdreserve.Null)
 	}
-	g.leaders = newLeaders(cfg.Observer, g.settle)
+	g.leaders = newLeaders(cfg.Observer, func(view *leaderView) {
+		g.settle(view)
+		g.reachStandbys(view)
+	})
 	return g
 }
 

@@ -12,7 +12,8 @@ func TestOnlyAnswersProveThatAReplicaIsInReach(t *testing.T) {
 	for kind := raftpb.MessageType(0); kind < 40; kind++ {
 		var h lastHeard
 		h.message(&raftpb.Message{Type: kind, Term: 3, LogIndex: 9}, time.Unix(1, 0))
-		want := kind == raftpb.HeartbeatResp || kind == raftpb.ReplicateResp || kind == raftpb.Heartbeat || kind == raftpb.Replicate
+		want := kind == raftpb.HeartbeatResp || kind == raftpb.ReplicateResp || kind == raftpb.Heartbeat || kind == raftpb.Replicate ||
+			kind == raftpb.ReadIndexResp
 		if got := !h.At.IsZero(); got != want {
 			t.Errorf("%v counts: %v", kind, got)
 		}

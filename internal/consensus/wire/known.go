@@ -227,6 +227,9 @@ func (r *Registry) accept(in *inbound, messages []raftpb.Message) error {
 			return err
 		}
 		s.heard.message(&messages[i], now)
+		if m := &messages[i]; m.Type == raftpb.HeartbeatResp && m.Hint != 0 {
+			r.confirmed = now
+		}
 		s.offered.message(&messages[i])
 		if p, ok := promises(&messages[i], r.self); ok {
 			s.promised, s.bound = s.promised.Advance(p), true
@@ -271,7 +274,7 @@ type lastHeard struct {
 func (h *lastHeard) message(m *raftpb.Message, now time.Time) {
 	match := uint64(0)
 	switch m.Type {
-	case raftpb.HeartbeatResp, raftpb.Heartbeat, raftpb.Replicate:
+	case raftpb.HeartbeatResp, raftpb.Heartbeat, raftpb.Replicate, raftpb.ReadIndexResp:
 	case raftpb.ReplicateResp:
 		if m.Reject {
 			return
@@ -311,6 +314,21 @@ func (r *Registry) LastHeard(replica uint64) (at time.Time) {
 		}
 	}
 	return at
+}
+
+// Confirmed is when another replica last confirmed a read to this raft leader, zero if none did.
+func (r *Registry) Confirmed() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.confirmed
+}
+
+// Connected reports whether a replica has a connection here.
+func (r *Registry) Connected(replica uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.find(r.members[replica])
+	return s != nil && s.replica == replica && len(s.inbound) > 0
 }
 
 // Heard returns when each member of the group was heard, by replica, in the last term in which any

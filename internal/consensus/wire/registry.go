@@ -35,6 +35,8 @@ type Registry struct {
 	removed uint64          // the last replica that was removed
 	behind  lease.Instant   // when the own clock was last found to be behind; 0: never
 	backs   setBacks        // of the wall clock
+
+	confirmed time.Time // see Confirmed
 }
 
 // heardMax bounds the nodes that are remembered. Nodes without a directory are new ones at each
