@@ -144,7 +144,7 @@ func calls() []mutant {
 	return []mutant{
 		{"Valid does not look at the clock", "Lease.Valid", `if l.c.clock.Now() < until {`, `if until != 0 {`, "Isolated|Suspended"},
 		{"only what the raft leader applied is timed", "observer.Applied", `due = o.n.times.Note(e, now) || due`, "if g, _ := o.n.Proposer.Current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.n.times.Note(e, now) || due\n\t\t}", "DeadHolder"},
-		{"the lease of a run outlives its function", "Lease.finish", "\tif !l.grant.End(ErrReleased) {\n\t\treturn false, l.Err()\n\t}\n\tctx, span := ", "\tdefer l.grant.End(ErrReleased)\n\tctx, span := ", "TheLeaseOfARun"},
+		{"the lease of a run outlives its function", "Run.finish", "\t\tif !l.grant.End(ErrReleased) {\n\t\t\tl.c.group.Leave(seam.Holding)\n\t\t\treturn false, l.Err()\n\t\t}\n", "\t\tdefer l.grant.End(ErrReleased)\n", "TheLeaseOfARun"},
 		{"a leader that lost does not campaign again", "Cluster.lead", `err = l.use(ctx, SpanTenure, fn); !again {`, `err = l.use(ctx, SpanTenure, fn); !again || err != nil {`, "CampaignsAgainAfterALoss"},
 		{"all candidates pause for the same time", "Cluster.lead", `d/2+rand.N(d/2)`, `d/2+0*rand.N(d/2)`, "PausesLonger"},
 		{"a leader that panics keeps the lock", "Lease.use", "\tdefer func() {\n\t\tend, done := l.endTime(ctx)", "\tdefer func() {\n\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tend, done := l.endTime(ctx)", "LeadReleasesWhenItsFunctionPanics"},
@@ -155,7 +155,7 @@ func calls() []mutant {
 		{"what comes after a gap is told before it", "Watch.take", `w.gap != 0 || len(w.events)`, `len(w.events)`, "AWatcherThatDoesNotKeepUp"},
 		{"an event of a longer name is that of the election", "Watch.concerns", "\t\treturn e.Name == w.name\n", "\t\treturn strings.HasPrefix(e.Name, w.name)\n", "ObserveTellsEvery"},
 		{"a hand-over is told as a vacancy", "leaderAfter", `if later.Kind == fsm.EventGranted && later.Election`, `if later.Kind == fsm.EventQueued && later.Election`, "WatchTellsWhoLeads"},
-		{"a run that lost its lease says that it finished", "Run.call", "if returned && err == nil && r.lease.Err() == nil {\n\t\t\tresult.Finished, err = r.lease.finish(end, r.keep)", "if returned && err == nil {\n\t\t\t_, err = r.lease.finish(end, r.keep)\n\t\t\tresult.Finished = true", "ARunnerThatLoses"},
+		{"a run that lost its lease says that it finished", "Run.call", "case open == nil:\n\t\t\tif result.Finished, err = r.finish(end); r.lease.Err() != nil {", "default:\n\t\t\tif _, err = r.finish(end); true {\n\t\t\t\tresult.Finished = true", "ARunnerThatLoses"},
 		{"the loss of a set frees its first name alone", "claim.all", `if c.alone() {`, `if c.leads() {`, "own SetsNever"},
 		{"the group is not told of the delay", "Cluster.attempt", `Delay: o.delay,`, `Delay: 0 * o.delay,`, "FreeOfHoldersForItsDelay"},
 		{"one holder of a semaphore closes a cycle", "tracer.held", `kept > uint64(l.limit) {`, `true {`, "own"},
