@@ -130,7 +130,8 @@ type Config struct {
 	// Restore is a backup (Cluster.Backup) with which the group of this node begins: one node of a
 	// fleet without disks has it, with Bootstrap 1 and no DataDir, and the others join. The group
 	// grants its first lock after MaxTTL of the former group. Unlike Recover, Open does not look for
-	// the former group. Open reads the backup to its end.
+	// the former group. Open reads the backup to its end. A node that is started again with it, while
+	// the group that it has founded lives, joins that.
 	Restore io.Reader
 	// BackupEvery is the interval at which the raft leader makes a backup, a second or more; 0: never.
 	// BackupTo stores a backup: it must read it to its end, where an error says that the backup is

@@ -28,7 +28,7 @@ func outlive(t *testing.T, f func(t *testing.T, o *outlived)) {
 	config := func(i int, cfg *holdfast.Config) {
 		cfg.MaxTTL = o.bound
 		if i == 3 {
-			cfg.Restore, cfg.Bootstrap = &o.backup, 1
+			cfg.Restore, cfg.Bootstrap = bytes.NewReader(o.backup.Bytes()), 1
 		}
 	}
 	sim.Run(t, sim.Options{Nodes: 3, Config: config}, func(s *sim.Sim) {
@@ -176,4 +176,52 @@ func TestAnOldProcessThatComesBackAfterARecoveryKnowsThatItsLeaseIsOver(t *testi
 			t.Errorf("the recovered group's: %v, %q", second.Err(), second.Value())
 		}
 	})
+}
+
+// The node that restored the backup is started again with the same configuration, which demands that, once
+// others have joined its group: it read the backup again, and its second group served beside the first one for
+// good. The backup may be the latest one, of the group that is still there.
+func TestANodeThatRestoresItsBackupAgainJoinsTheGroupThatItHasFounded(t *testing.T) {
+	t.Parallel()
+	for name, latest := range map[string]bool{"the same backup": false, "the latest backup": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outlive(t, func(t *testing.T, o *outlived) {
+				for _, n := range o.Nodes() {
+					n.Kill()
+				}
+				seed, first := o.Add(), (*holdfast.Lease)(nil)
+				seed.Open()
+				fleet := []*sim.Node{seed, o.Add(), o.Add()}
+				for _, n := range fleet[1:] {
+					n.Open()
+				}
+				var err error
+				if first, err = fleet[1].Cluster().Acquire(until(2*longest), "lock", holdfast.WithTTL(longest)); err != nil {
+					t.Fatal(err)
+				}
+				for _, n := range fleet {
+					n.Ready()
+				}
+				group := fleet[1].Cluster().Status().ClusterID
+				if latest {
+					o.backup.Reset()
+					if err := fleet[1].Cluster().Backup(until(time.Minute), &o.backup); err != nil {
+						t.Fatal(err)
+					}
+				}
+				seed.Kill()
+				seed.Open()
+				if l, err := seed.Cluster().Acquire(until(3*longest), "lock"); err == nil {
+					t.Errorf("token %d was granted, while the group's own holder is valid: %v", l.Token(), first.Valid())
+				}
+				for _, n := range fleet {
+					if id := n.Cluster().Status().ClusterID; id != group {
+						t.Errorf("node %d is in group %s, not in %s", n.Index(), id, group)
+					}
+				}
+				seed.Ready()
+			})
+		})
+	}
 }

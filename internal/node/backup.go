@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/backup"
-	"github.com/holdfast-go/holdfast/internal/recovery"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -62,20 +61,6 @@ func sorted(replicas map[uint64]string) (nodes []string) {
 	}
 	slices.Sort(nodes)
 	return nodes
-}
-
-// restore puts Config.Restore into a directory in memory.
-func (n *Node) restore(ctx context.Context) error {
-	dir, report, err := recovery.InMemory(ctx, recovery.Config{
-		From: n.cfg.Restore, Cluster: n.cfg.Cluster, Now: n.clock.Wall, Logger: n.cfg.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	n.cfg.Logger.Warn("this node has restored a backup: its group is a new one", "former", report.ClusterID, "group", report.Group,
-		"written", report.Written, "commands", report.Commands, "waits", report.Wait)
-	n.dir, n.fleeting = dir, true
-	return nil
 }
 
 // waited reports whether the leases of the group that this one was recovered from have ended: this

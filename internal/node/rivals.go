@@ -29,7 +29,8 @@ const (
 // founder ever joined yields.
 type rivals struct {
 	n       *Node
-	answers chan forming.Claim
+	answers chan forming.Message
+	former  former
 	sending chan struct{}   // an element for each answer that is being sent
 	told    map[string]bool // other groups that had their line in the log; of the goroutine of runMembership
 
@@ -39,7 +40,7 @@ type rivals struct {
 
 func newRivals(n *Node) *rivals {
 	return &rivals{
-		n: n, answers: make(chan forming.Claim, answersMax), sending: make(chan struct{}, answersMax),
+		n: n, answers: make(chan forming.Message, answersMax), sending: make(chan struct{}, answersMax),
 		told: make(map[string]bool), foreign: make(map[string][]string),
 	}
 }
@@ -74,7 +75,8 @@ func (r *rivals) asks() []forming.Message {
 	if !id.Alone() {
 		return nil
 	}
-	return forming.Asks(id.NodeID, claimOf(id), forming.Groups(r.peers()))
+	groups := slices.DeleteFunc(forming.Groups(r.peers()), func(g forming.Group) bool { return !r.rival(g) })
+	return forming.Asks(id.NodeID, claimOf(id), groups)
 }
 
 // hear handles a message of another group.
@@ -83,7 +85,7 @@ func (r *rivals) hear(m forming.Message) {
 	switch {
 	case m.Kind == forming.Answer:
 		select {
-		case r.answers <- m.Claim():
+		case r.answers <- m:
 		default:
 		}
 	case id.ClusterID != "" && !id.Dropped:
@@ -130,7 +132,7 @@ func (r *rivals) watch(ctx context.Context, serve func(context.Context) error) e
 		case <-ctx.Done():
 			return ctx.Err()
 		case other := <-r.answers:
-			if claimOf(r.n.dir.Identity()).YieldsTo(other) && !r.n.leaving() {
+			if r.yields(other) && !r.n.leaving() {
 				return over(seam.ErrYielded)
 			}
 			continue
@@ -200,7 +202,7 @@ func (r *rivals) show(groups []forming.Group, own string) {
 			continue
 		}
 		now[g.Cluster] = g.Nodes
-		if !g.Alone && !r.n.dir.Identity().Alone() && !r.told[g.Cluster] && len(r.told) < toldMax {
+		if !g.Alone && (!r.n.dir.Identity().Alone() || r.former.is(g.Claim)) && !r.told[g.Cluster] && len(r.told) < toldMax {
 			r.told[g.Cluster] = true
 			r.n.log.Error("nodes of another group under the same cluster name are in sight: this node refuses them",
 				"group", g.Cluster, "own", own, "cluster", r.n.cfg.Cluster)
