@@ -152,6 +152,20 @@ func (a *asClient) stay(ctx context.Context) error {
 	}
 }
 
+// heed takes the words that have come for a node whose replica runs already.
+func (a *asClient) heed(ctx context.Context) {
+	for {
+		select {
+		case m := <-a.words:
+			if m.Kind == forming.Client && m.Replica == a.n.founder.replica() {
+				a.begin(ctx)
+			}
+		default:
+			return
+		}
+	}
+}
+
 // begin makes the node a client, unless it is.
 func (a *asClient) begin(ctx context.Context) {
 	n := a.n

@@ -129,12 +129,14 @@ func (f *founder) nextLife() error {
 
 // catchUp returns when the replica of a later life has applied all that was committed when the group
 // added it, and opens it to calls. Before that its state is older than what the former replica may
-// have shown.
+// have shown. The group may have removed the replica while this process was away, and be full since: then it never
+// catches up, and the raft leader says that the node may be a client.
 func (f *founder) catchUp(ctx context.Context) error {
 	n := f.n
 	group := n.replica.Load()
 	lines := waitLines()
 	for attempt := 1; ; attempt++ {
+		n.asClient.heed(ctx)
 		err := group.Barrier(ctx)
 		switch {
 		case err == nil && n.asClient.end(): // another replica may have told of more since

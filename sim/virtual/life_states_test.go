@@ -64,6 +64,53 @@ func TestANodeThatAsksForAReplicaThatWasRemovedGetsAnother(t *testing.T) {
 	})
 }
 
+// As above, but by the time it comes back another node has its place, and the group is full: nobody asked the
+// engine for its replica, so that nothing told it that this one is out. It waited for good, and served nobody.
+func TestANodeWhoseReplicaWasRemovedIsAClientOfAGroupThatIsFull(t *testing.T) {
+	t.Parallel()
+	config := func(i int, cfg *holdfast.Config) {
+		replacedSoon(i, cfg)
+		cfg.Replicas = 5
+	}
+	sim.Run(t, sim.Options{Nodes: 6, Late: true, Config: config}, func(s *sim.Sim) {
+		fleet, last := s.Nodes()[:5], s.Node(5)
+		for _, n := range fleet {
+			n.Open()
+		}
+		for _, n := range fleet {
+			n.Ready()
+		}
+		n, other := fleet[0], fleet[1]
+		for _, one := range fleet {
+			if one.Cluster().Status().Role == holdfast.RoleStandby {
+				n = one
+			} else {
+				other = one
+			}
+		}
+		id := n.Cluster().ID()
+		follows := func() bool { return slices.Contains(testkit.IDs(other.Cluster().Status().Standbys), id) }
+		cutOff(t, n, other, id)
+		n.Rejoin()
+		n.CutRaft()
+		testkit.Settles(t, time.Minute, "second life", follows)
+		n.Kill()
+		testkit.Settles(t, 2*time.Minute, "second removal", func() bool { return !follows() })
+		last.Open()
+		last.Ready()
+		testkit.Settles(t, time.Minute, "a full group", func() bool { return len(other.Cluster().Status().Standbys) == 2 })
+		n.Rejoin()
+		n.Open()
+		testkit.Settles(t, time.Minute, "being a client", func() bool { return n.Cluster().Ready(testkit.Until(time.Second)) == nil })
+		if c := n.Cluster(); c.ID() != id || c.Status().Role != holdfast.RoleClient {
+			t.Errorf("it is %s: %+v", c.ID(), c.Status())
+		}
+		last.Kill()
+		testkit.Settles(t, 2*time.Minute, "another replica", follows)
+		isBack(t, n, other, id)
+	})
+}
+
 // Who comes back late hears what was said to its former life: the raft leader says it twice a
 // second, and messages are delayed.
 func TestALateRemovalChangesNothing(t *testing.T) {
