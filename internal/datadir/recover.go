@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/lni/vfs"
+
+	"github.com/holdfast-go/holdfast/fsm"
 )
 
 // A recovery replaces the replica in a directory, and its node, by the only replica of a new group.
@@ -155,7 +157,7 @@ func completeRecovery(fsys vfs.FS, path string) error {
 		return errors.Join(remove(fsys, valid), remove(fsys, fsys.PathJoin(path, buildName)))
 	}
 	former := fsys.PathJoin(path, formerName)
-	if id, err := load(fsys, fsys.PathJoin(path, identityName)); err == nil && id.Incarnation == 1 && exists(fsys, fsys.PathJoin(former, identityName)) {
+	if id, err := load(fsys, fsys.PathJoin(path, identityName)); err == nil && id.recovered() && exists(fsys, fsys.PathJoin(former, identityName)) {
 		former = "" // what is there was recovered, and never opened: the data from before that stays
 	} else if exists(fsys, fsys.PathJoin(valid, raftName)) && exists(fsys, fsys.PathJoin(path, raftName)) {
 		if err := fsys.RemoveAll(former); err != nil { // of an earlier recovery
@@ -174,6 +176,13 @@ func completeRecovery(fsys vfs.FS, path string) error {
 		}
 	}
 	return remove(fsys, valid)
+}
+
+// recovered reports whether a recovery made the identity, and nothing opened it since. One that was minted, as
+// after a Leave, has the same incarnation when it was opened once: its id is made of a key.
+func (id Identity) recovered() bool {
+	node, err := fsm.ParseNode(id.NodeID)
+	return err == nil && id.Incarnation == 1 && !node.Bound()
 }
 
 // remove removes what is left of a recovery.

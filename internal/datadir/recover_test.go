@@ -117,3 +117,30 @@ func TestASecondRecoveryKeepsTheFormerDataUntilTheDirectoryWasOpened(t *testing.
 		t.Errorf("of %s: %v", former(), err)
 	}
 }
+
+// A directory that was recovered, left, and opened once since has a new node's data. The next recovery took it
+// for one that was never opened, and deleted them.
+func TestARecoveryKeepsTheDataOfANodeThatWasMintedInARecoveredDirectory(t *testing.T) {
+	t.Parallel()
+	fsys := vfs.NewStrictMem()
+	found(t, openDisk(t, fsys))
+	if err := replaced(fsys, NewID(), NewID()); err != nil {
+		t.Fatal(err)
+	}
+	left := openDisk(t, fsys)
+	id := left.Identity()
+	id.Retired = true
+	if err := left.Save(id); err != nil {
+		t.Fatal(err)
+	}
+	minted := found(t, openDisk(t, fsys))
+	if minted.Incarnation != 1 || minted.NodeID == id.NodeID {
+		t.Fatalf("%+v", minted)
+	}
+	if err := replaced(fsys, NewID(), NewID()); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := load(fsys, fsys.PathJoin(disk, formerName, identityName)); err != nil || kept.NodeID != minted.NodeID {
+		t.Errorf("kept is %s, not %s: %v", kept.NodeID, minted.NodeID, err)
+	}
+}
