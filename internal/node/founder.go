@@ -37,7 +37,7 @@ type founder struct {
 	wakeup      chan struct{}
 	inbox       chan forming.Message
 	rivals      *rivals
-	joins       bool          // the node has given a group up, and founds no other; of the goroutine of runMembership
+	joins       atomic.Bool   // the node has given a group up, and founds no other
 	initialized bool          // this process proposed the group's birth
 	saving      chan struct{} // capacity 1: full from reading the identity to having saved it
 
@@ -250,7 +250,7 @@ func (f *founder) tellFew(few int, tell func(ctx context.Context, node string) e
 
 // bootstrap is Config.Bootstrap, or -1 after the node has given a group up.
 func (f *founder) bootstrap() int {
-	if f.joins {
+	if f.joins.Load() {
 		return -1
 	}
 	return f.n.cfg.Bootstrap

@@ -208,7 +208,7 @@ func (f *founder) yield(ctx context.Context) error {
 	if err := f.write(ctx, n.dir.Drop); err != nil {
 		return err
 	}
-	f.joins = true
+	f.joins.Store(true)
 	f.tell(ctx, n.meta(n.firstPhase()))
 	return nil
 }

@@ -54,7 +54,7 @@ func (n *Node) Status() seam.Status {
 	known := false
 	st.RaftLeader, st.Term, known = n.raftLeader(group)
 	group.Read(func(m *fsm.Machine) { st.Applied = m.Applied() })
-	if st.Serves = !closing && known && (n.serves(group) || n.founder.shown.Load() && n.grants(group)); st.Serves {
+	if st.Serves = !closing && known && n.accepted() && (n.serves(group) || n.founder.shown.Load() && n.grants(group)); st.Serves {
 		n.founder.shown.Store(true)
 	}
 	n.illness.show(&st)
@@ -70,6 +70,12 @@ func members(seen []membership.Member) []seam.Member {
 		}
 	}
 	return members
+}
+
+// accepted reports whether the group has accepted this process.
+func (n *Node) accepted() bool {
+	greeted, _ := n.Proposer.Accepted()
+	return greeted
 }
 
 // Joined waits until the group has accepted this process.

@@ -261,6 +261,8 @@ func (n *Node) Missing() string {
 				"the former group end by then", info.Wait))
 		case info.Born && !info.Serving:
 			parts = append(parts, fmt.Sprintf("its group does not serve before it has %d nodes and %d voters", info.Bootstrap, info.Voters))
+		case !n.accepted():
+			parts = append(parts, "the node waits until its group has accepted this process")
 		case !n.founder.placed.Load() && !n.complete(group):
 			parts = append(parts, fmt.Sprintf("of the %d voters of its group %d are here, and it shall have %d", len(group.Members().Voters), len(n.votersHere(group)), n.cfg.Voters))
 		}
