@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,6 +83,32 @@ func (n *Node) replicasHere() (addresses []string) {
 		}
 	}
 	return addresses
+}
+
+// byAnother has another node's replica carry out a call, and reports whether that is done. It is not where
+// this node has come to a replica of its own meanwhile: the other one serves it no more, and the call would wait
+// for it for as long as its context lasts.
+func (n *Node) byAnother(ctx context.Context, call func(context.Context) error) (done bool, err error) {
+	within, cancel := context.WithCancel(ctx)
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	defer cancel()
+	looks.Go(func() {
+		for {
+			group, changed := n.Proposer.Current()
+			if group != nil {
+				cancel()
+				return
+			}
+			select {
+			case <-changed:
+			case <-within.Done():
+				return
+			}
+		}
+	})
+	err = call(within)
+	return err == nil || within.Err() == nil || ctx.Err() != nil, err
 }
 
 // clientsHere are the nodes that gossip sees and that are clients of this node's group until they are
@@ -289,7 +316,10 @@ func (a *asClient) giveBack(ctx context.Context) bool {
 	n.Proposer.Drain(short)
 	cancel()
 	cmd := fsm.Encode(fsm.Goodbye{Node: n.self.Node, Incarnation: n.self.Incarnation, Departure: departure})
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && n.ctx.Err() == nil {
+		if group, _ := n.Proposer.Current(); group != nil { // its replica has caught up meanwhile
+			return n.giveBackTo(ctx, group)
+		}
 		if _, result, _ := a.roamer.Group().Try(ctx, seam.Urgent, cmd); result == retry.Answered {
 			n.given.Store(true)
 			return true

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
@@ -74,6 +75,117 @@ func TestAnOrderOfAClientWaitsUntilAReplicaServesIt(t *testing.T) {
 			if err := <-ended; err != nil && !errors.Is(err, seam.ErrUnknownNode) {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// beyond is a fleet of four replicas and a client, on a directory of its own.
+func beyond(t *testing.T, dir datadir.Dir) (nodes []*Node, client *Node) {
+	t.Helper()
+	network := transport.NewMemory(1)
+	nodes = fleetOf(t, network, 4)
+	cfg := Config{Bind: "10.0.0.5:7643", Name: "client", Replicas: 4, Join: []string{"10.0.0.1:7643"}, Env: simenv.Env{Network: network, Dir: dir}}
+	client = opened(t, &heard{}, cfg)
+	ready(t, client)
+	if !client.asClient.serves() {
+		t.Fatal("the fifth node is no client")
+	}
+	return nodes, client
+}
+
+// promoted has another node leave, and waits until the client has its place.
+func promoted(t *testing.T, ctx context.Context, other, client *Node) {
+	t.Helper()
+	if err := other.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		group, changed := client.Proposer.Current()
+		if group != nil {
+			break
+		}
+		<-changed
+	}
+	ready(t, client)
+}
+
+// A client leaves, and is given a replica between the look at who serves it and its good-bye. It went on to say
+// good-bye by the other node's replica, which served it no more, for as long as Leave may take.
+func TestAClientThatBecomesAReplicaWhileItLeavesSaysSoByThat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, client := beyond(t, datadir.Memory())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		promoted(t, ctx, nodes[3], client)
+		if err := client.BeginLeave(); err != nil {
+			t.Fatal(err)
+		}
+		if !client.asClient.giveBack(ctx) {
+			t.Error("nobody heard its good-bye")
+		}
+		if err := client.depart(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A call of a client is under way by another node's replica when the client comes to one of its own. It waited
+// for the other one, which serves the node no more, until its context ended.
+func TestACallOfAClientThatBecomesAReplicaGoesOnThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, client := beyond(t, datadir.Memory())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan bool)
+		go func() {
+			done, _ := client.byAnother(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			ended <- done
+		}()
+		promoted(t, ctx, nodes[3], client)
+		if done := <-ended; done || ctx.Err() != nil {
+			t.Errorf("the call is over: %v, %v", done, ctx.Err())
+		}
+		if err := client.RemoveNode(ctx, fsm.Node{1}, "a test"); !errors.Is(err, seam.ErrUnknownNode) {
+			t.Error(err)
+		}
+	})
+}
+
+// watchedDir calls retired before the directory is.
+type watchedDir struct {
+	datadir.Dir
+	retired func()
+}
+
+func (d *watchedDir) Save(id datadir.Identity) error {
+	if id.Retired {
+		d.retired()
+	}
+	return d.Dir.Save(id)
+}
+
+// The good-bye of a client is for good. A process that was killed after it, and before its directory was
+// retired, could never start again: its group took the directory for a copy.
+func TestAClientThatLeavesRetiresItsDirectoryBeforeItsGoodBye(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := &watchedDir{Dir: datadir.Memory()}
+		nodes, client := beyond(t, dir)
+		group := nodes[0].replica.Load()
+		heard := make(chan fsm.Departure, 4)
+		dir.retired = func() { heard <- departure(group, client.ID()) }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := client.Leave(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if len(heard) == 0 || <-heard != fsm.Stays {
+			t.Error("the group had heard the good-bye before")
+		}
+		if departure(group, client.ID()) != fsm.Gone {
+			t.Error("the group has not heard the good-bye")
 		}
 	})
 }

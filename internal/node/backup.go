@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -23,7 +24,7 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 	cancel()
 	switch {
 	case err == nil && group == nil:
-		return n.asClient.roamer.Backup(ctx, w)
+		return n.backupByAnother(ctx, w)
 	case err != nil:
 		group = n.replica.Load()
 	}
@@ -53,6 +54,31 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 		return seam.ErrEnded
 	}
 	return err
+}
+
+// backupByAnother has another node's replica make the backup. What is begun is not begun again: a part of it is
+// written.
+func (n *Node) backupByAnother(ctx context.Context, w io.Writer) error {
+	noted := &notedWriter{w: w}
+	done, err := n.byAnother(ctx, func(ctx context.Context) error { return n.asClient.roamer.Backup(ctx, noted) })
+	switch {
+	case done:
+		return err
+	case noted.begun:
+		return fmt.Errorf("holdfast: the backup was cut short, as this node has a replica of its own now: %w", err)
+	}
+	return n.Backup(ctx, w)
+}
+
+// notedWriter notes that something was written.
+type notedWriter struct {
+	w     io.Writer
+	begun bool
+}
+
+func (w *notedWriter) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.w.Write(b)
 }
 
 func sorted(replicas map[uint64]string) (nodes []string) {

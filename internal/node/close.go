@@ -70,8 +70,9 @@ func (n *Node) shutdown(cause error) {
 		failure = nil
 	}
 	n.cfg.Listener.Stopping(failure)
-	n.release()
+	reopen := n.release()
 	n.running.Wait()
+	n.releaseDir(reopen) // the engine may have been starting in it until now
 	if n.clients != nil {
 		n.clients.Close()
 	}
@@ -86,6 +87,11 @@ func (n *Node) giveBack(ctx context.Context) bool {
 	if group == nil { // the node had none yet, or is about to come back as another replica
 		return n.asClient.giveBack(ctx) || n.cfg.Listener.Empty()
 	}
+	return n.giveBackTo(ctx, group)
+}
+
+// giveBackTo is giveBack with a replica of this node's own.
+func (n *Node) giveBackTo(ctx context.Context, group *consensus.Group) bool {
 	if n.given.Load() || n.fleeting && last(group) {
 		return true
 	}
@@ -144,9 +150,9 @@ func (n *Node) departure(group *consensus.Group) fsm.Departure {
 	return fsm.Stays
 }
 
-// release closes what open has opened.
-func (n *Node) release() {
-	reopen := mayReopen(n.Stopped())
+// release closes what open has opened, but for the directory, and reports whether that may be opened again.
+func (n *Node) release() (reopen bool) {
+	reopen = mayReopen(n.Stopped())
 	if group := n.replica.Load(); group != nil {
 		err := group.Close()
 		reopen = reopen && mayReopen(err)
@@ -158,6 +164,11 @@ func (n *Node) release() {
 	if n.endpoint != nil {
 		n.logClose("port", n.endpoint.Close())
 	}
+	return reopen
+}
+
+// releaseDir closes the directory, unless it is to stay locked until this process ends.
+func (n *Node) releaseDir(reopen bool) {
 	if n.dir == nil || !reopen {
 		return
 	}
@@ -188,8 +199,11 @@ func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	n.cfg.Listener.EndLeases(seam.ErrEnded)
-	n.giveBack(ctx)
-	err := n.depart(ctx)
+	err := n.retireClient(ctx)
+	if err == nil {
+		n.giveBack(ctx)
+		err = n.depart(ctx)
+	}
 	if ctx.Err() != nil { // the other members must learn of it all the same
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), goodByeTime)
@@ -199,6 +213,15 @@ func (n *Node) Leave(ctx context.Context) error {
 		err = e
 	}
 	return err
+}
+
+// retireClient retires the directory of a node without a replica before the group hears its good-bye, which is
+// for good: a process that died in between could never serve again, as the group takes it for a copy.
+func (n *Node) retireClient(ctx context.Context) error {
+	if group, _ := n.Proposer.Current(); group != nil || !n.dir.Identity().Asks {
+		return nil
+	}
+	return n.founder.save(ctx, func(id *datadir.Identity) { id.Retired = true })
 }
 
 // depart waits until the group, which knows that this node leaves, has removed its replica.

@@ -45,7 +45,11 @@ func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) e
 		return err
 	}
 	if group == nil {
-		return n.asClient.roamer.RemoveNode(ctx, target, reason)
+		done, err := n.byAnother(ctx, func(ctx context.Context) error { return n.asClient.roamer.RemoveNode(ctx, target, reason) })
+		if done {
+			return err
+		}
+		return n.RemoveNode(ctx, target, reason)
 	}
 	id, known := target.String(), false
 	group.Read(func(m *fsm.Machine) {

@@ -24,7 +24,11 @@ func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason s
 		return err
 	}
 	if group == nil {
-		return n.asClient.roamer.TransferRaftLeader(ctx, target, reason)
+		done, err := n.byAnother(ctx, func(ctx context.Context) error { return n.asClient.roamer.TransferRaftLeader(ctx, target, reason) })
+		if done {
+			return err
+		}
+		return n.TransferRaftLeader(ctx, target, reason)
 	}
 	id, members := target.String(), group.Members()
 	if !members.Votes(id) {
