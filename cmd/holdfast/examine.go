@@ -77,7 +77,7 @@ func (a *app) examineNames(ctx context.Context) (addrs []string, found []finding
 		return nil, []finding{failed("names", "no node of a fleet is named", "Say --join HOST:PORT, or set HOLDFAST_JOIN.")}
 	}
 	for _, entry := range seeds {
-		led, err := member.Resolve(ctx, net.DefaultResolver, []string{entry})
+		led, err := member.Resolve(ctx, net.DefaultResolver, new(member.Files), []string{entry})
 		switch {
 		case err != nil:
 			found = append(found, failed("names", firstLine(err), "Mend the entry or the name service: "+entry))

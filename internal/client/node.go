@@ -48,6 +48,7 @@ type Node struct {
 	roamer   *Roamer
 	group    *Group // of roamer
 	endpoint transport.Endpoint
+	files    member.Files // of Config.Join
 
 	ctx                 context.Context
 	cancel              context.CancelFunc
@@ -100,7 +101,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 			return n.endpoint.Dial(ctx, addr, transport.KindClient)
 		},
 		Find: func(ctx context.Context) ([]string, error) {
-			return member.Resolve(ctx, n.cfg.Resolver, n.cfg.Join)
+			return member.Resolve(ctx, n.cfg.Resolver, &n.files, n.cfg.Join)
 		},
 		Idle: n.cfg.Listener.Empty, Yielded: n.cfg.Listener.GroupYielded,
 	})

@@ -2,13 +2,12 @@ package member
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,9 +17,6 @@ import (
 
 // PortDefault is the port of a join entry without one.
 const PortDefault = 7643
-
-// entryFileMax bounds the bytes read from the file of a file+ entry.
-const entryFileMax = 1 << 20
 
 // lookupLimit is for all lookups of one entry.
 const lookupLimit = 5 * time.Second
@@ -106,10 +102,10 @@ func CheckHost(host string) error {
 }
 
 // Resolve returns the addresses that join entries lead to, ip:port, and why some of them lead to none.
-func Resolve(ctx context.Context, r Resolver, entries []string) (addrs []string, failed error) {
+func Resolve(ctx context.Context, r Resolver, files *Files, entries []string) (addrs []string, failed error) {
 	for _, entry := range entries {
 		ctx, cancel := context.WithTimeout(ctx, lookupLimit)
-		found, err := resolve(ctx, r, entry)
+		found, err := resolve(ctx, r, files, entry)
 		cancel()
 		addrs, failed = append(addrs, found...), errors.Join(failed, err)
 	}
@@ -117,12 +113,12 @@ func Resolve(ctx context.Context, r Resolver, entries []string) (addrs []string,
 }
 
 // resolve returns the addresses of an entry, ip:port.
-func resolve(ctx context.Context, r Resolver, entry string) ([]string, error) {
+func resolve(ctx context.Context, r Resolver, files *Files, entry string) ([]string, error) {
 	if err := ParseJoin(entry); err != nil {
 		return nil, err
 	}
 	if path, ok := strings.CutPrefix(entry, prefixFile); ok {
-		return resolveFile(ctx, r, path)
+		return resolveFile(ctx, r, files, path)
 	}
 	if name, ok := strings.CutPrefix(entry, prefixSRV); ok {
 		return resolveSRV(ctx, r, name)
@@ -170,15 +166,14 @@ func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) 
 }
 
 // resolveFile reads the file each time: it may gain nodes after this one has started.
-func resolveFile(ctx context.Context, r Resolver, path string) ([]string, error) {
-	f, err := os.Open(path)
+func resolveFile(ctx context.Context, r Resolver, files *Files, path string) ([]string, error) {
+	text, err := files.read(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: join: %w", err)
 	}
-	defer f.Close()
 	var addrs []string
 	var failed error
-	lines := bufio.NewScanner(io.LimitReader(f, entryFileMax))
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
@@ -188,7 +183,7 @@ func resolveFile(ctx context.Context, r Resolver, path string) ([]string, error)
 			failed = errors.Join(failed, fmt.Errorf("holdfast: join: %s: a file names another file", path))
 			continue
 		}
-		found, err := resolve(ctx, r, line)
+		found, err := resolve(ctx, r, files, line)
 		addrs, failed = append(addrs, found...), errors.Join(failed, err)
 	}
 	return addrs, errors.Join(failed, lines.Err())

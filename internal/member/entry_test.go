@@ -6,7 +6,12 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+// TestMain: a read that hangs has a goroutine, which ends with it.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestParseJoinAcceptsEveryKindOfEntry(t *testing.T) {
 	t.Parallel()
@@ -45,7 +50,7 @@ func FuzzParseJoin(f *testing.F) {
 			return
 		}
 		// What is accepted can be resolved, once the names are known.
-		addrs, err := resolve(t.Context(), anyName{net.DefaultResolver}, entry)
+		addrs, err := resolve(t.Context(), anyName{net.DefaultResolver}, nil, entry)
 		if err != nil && !strings.HasPrefix(entry, prefixSRV) {
 			t.Errorf("%q: %v", entry, err)
 		}

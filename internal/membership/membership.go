@@ -37,6 +37,7 @@ type Gossip struct {
 	entries  []string
 	known    func() []string
 	resolver member.Resolver
+	files    member.Files
 	table    *table
 	delegate *delegate
 	log      *logFilter

@@ -195,7 +195,7 @@ func (g *Gossip) here() map[string]bool {
 // targets resolves the join entries and adds the last addresses of failed members. The error names
 // entries that it could not resolve.
 func (g *Gossip) targets() ([]string, error) {
-	addrs, failed := member.Resolve(g.rejoining, g.resolver, g.entries)
+	addrs, failed := member.Resolve(g.rejoining, g.resolver, &g.files, g.entries)
 	for _, m := range g.table.list() {
 		if m.State == Failed {
 			addrs = append(addrs, m.Addr)
