@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -52,6 +53,8 @@ type carrier struct {
 	open  map[*stream]struct{} // nil after Shutdown
 	hosts map[string][]*stream // open incoming streams by host, oldest first
 	bytes int                  // counted bytes of all streams
+
+	answers map[string]bool // addresses at which something answered, addrsMax at most
 }
 
 var _ memberlist.NodeAwareTransport = (*carrier)(nil)
@@ -68,6 +71,7 @@ func newCarrier(endpoint transport.Endpoint, ip net.IP, port int, check validato
 		streams:   make(chan net.Conn),
 		open:      make(map[*stream]struct{}),
 		hosts:     make(map[string][]*stream),
+		answers:   make(map[string]bool),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	stopStreams, stopPackets := endpoint.Handle(transport.KindGossip, c.accept), endpoint.Receive(c.receive)
@@ -111,6 +115,7 @@ func (c *carrier) DialAddressTimeout(addr memberlist.Address, timeout time.Durat
 	ctx, cancel := context.WithTimeout(c.ctx, min(timeout, dialLimit))
 	defer cancel()
 	conn, err := c.endpoint.Dial(ctx, addr.Addr, transport.KindGossip)
+	c.note(addr.Addr, err)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +125,32 @@ func (c *carrier) DialAddressTimeout(addr memberlist.Address, timeout time.Durat
 	}
 	_ = s.SetDeadline(time.Now().Add(streamLimit))
 	return s, nil
+}
+
+// note notes whether something answered at an address, be it to refuse this node.
+func (c *carrier) note(addr string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil && silent(err):
+		delete(c.answers, addr)
+	case len(c.answers) < addrsMax:
+		c.answers[addr] = true
+	}
+}
+
+// silent reports whether the error of a dial says that no connection was made.
+func silent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrInvalid)
+}
+
+// answered reports whether something answered at an address when it was dialed last.
+func (c *carrier) answered(addr string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answers[addr]
 }
 
 // Shutdown closes every stream and waits for the carrier's goroutines.

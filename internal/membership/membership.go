@@ -62,6 +62,7 @@ type Gossip struct {
 
 	mu       sync.Mutex
 	joinErr  error
+	strange  error
 	closed   bool
 	wg       sync.WaitGroup // no Add after closed
 	finished chan struct{}  // closed at the end of Close
@@ -206,6 +207,17 @@ func (g *Gossip) JoinError() error {
 		return nil
 	}
 	return g.joinErr
+}
+
+// Strange is why an address that answered led to no member: what is there has other secrets or certificates, or is
+// of another cluster, or no node at all. It is nil while another member is here, and where no address answered.
+func (g *Gossip) Strange() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.table.alone() {
+		return nil
+	}
+	return g.strange
 }
 
 // SetMeta announces a new Meta, within about a second. Node and Incarnation must stay the same.

@@ -118,6 +118,9 @@ func jitter(d time.Duration) time.Duration {
 // round tries every address that may be a missing member's, and those that were known before if these
 // lead to no node. It reports whether there was any, and returns the errors unless a node answered.
 func (g *Gossip) round() (missing bool, err error) {
+	g.mu.Lock()
+	g.strange = nil
+	g.mu.Unlock()
 	addrs, failed := g.targets()
 	answered, err := g.try(addrs)
 	failed = errors.Join(failed, err)
@@ -153,7 +156,13 @@ func (g *Gossip) try(addrs []string) (answered bool, failed error) {
 			if err == nil {
 				answered = true
 			} else if told++; told <= toldMax {
-				failed = errors.Join(failed, fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err)))
+				err = fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err))
+				failed = errors.Join(failed, err)
+				if g.carrier.answered(addr) {
+					g.mu.Lock()
+					g.strange = err
+					g.mu.Unlock()
+				}
 			}
 		})
 	}

@@ -14,8 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// ErrAlive is in the error where a majority of the former group is in sight.
-var ErrAlive = errors.New("holdfast: the group is alive")
+var (
+	// ErrAlive is in the error where a majority of the former group is in sight.
+	ErrAlive = errors.New("holdfast: the group is alive")
+	// ErrStrange is in the error where nobody is in sight, and something answers that may be the former group.
+	ErrStrange = errors.New("holdfast: what answers at an address of Join does not take this for a node of its fleet")
+)
 
 // lookTime is how long a recovery waits for news of the former group, after it has tried every address.
 const lookTime = 5 * time.Second
@@ -58,11 +62,25 @@ func (s Search) Look(ctx context.Context, f Former) error {
 		select {
 		case <-poll.C:
 		case <-patience.C:
-			return nil
+			return s.unseen(gossip)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// unseen refuses where an address of Join answered and nobody was seen: with other secrets, or the name of another
+// fleet, the look sees no group that lives. Where no address answers there is nothing to tell from.
+func (s Search) unseen(gossip *membership.Gossip) error {
+	if len(gossip.Members()) > 1 { // this one is the other
+		return nil
+	}
+	if err := gossip.Strange(); err != nil {
+		return fmt.Errorf("%w: it has other secrets or certificates, is of another fleet, or is no node: correct Secrets, TLS and Join; "+
+			"or set Unseen if you know that no node of the group runs: %w", ErrStrange, err)
+	}
+	s.Logger.Warn("no address of Join answers: the recovery goes on, as nobody was seen", "join", s.Join, "error", gossip.JoinError())
+	return nil
 }
 
 // alive refuses a group of which as many nodes as most voters are among the members of gossip. A standby

@@ -2,10 +2,16 @@ package recovery
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/membership"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // Two of three voters died one after the other, and the standbys took their places after the directory
@@ -31,5 +37,71 @@ func TestTheStandbysOfBeforeMayBeTheVotersOfNow(t *testing.T) {
 		if err := f.alive(c.members); errors.Is(err, ErrAlive) != c.alive {
 			t.Errorf("%d members: %v", len(c.members), err)
 		}
+	}
+}
+
+// The look for the former group sees nobody with forgotten secrets, or under another name, though a majority
+// lives: it made a second group without a word.
+func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
+	t.Parallel()
+	const there = "10.0.0.1:7643"
+	secrets := []string{"a secret of the fleet that nobody guesses"}
+	for _, c := range []struct {
+		name, cluster string
+		secrets       []string // of the look; nil: those of the fleet
+		sealed        bool     // the fleet has secrets
+		join          string
+		want          error
+	}{
+		{name: "other secrets", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, want: ErrStrange},
+		{name: "no secrets", cluster: "fleet", secrets: []string{}, sealed: true, join: there, want: ErrStrange},
+		{name: "another name", cluster: "float", sealed: false, join: there, want: ErrStrange},
+		{name: "another port", cluster: "fleet", sealed: true, join: "10.0.0.1:7644"},
+		{name: "a minority", cluster: "fleet", sealed: true, join: there},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			network := transport.NewMemory(1)
+			open := func(bind, cluster string, secrets []string) (transport.Endpoint, [][]byte) {
+				security, keys, err := transport.Security(cluster, secrets, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				endpoint, err := network.Listen(t.Context(), bind, transport.Options{TLS: security, Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return endpoint, keys
+			}
+			fleets := secrets
+			if !c.sealed {
+				fleets = nil
+			}
+			endpoint, keys := open(there, "fleet", fleets)
+			node, err := membership.Open(t.Context(), membership.Config{Cluster: "fleet", Endpoint: endpoint, Keys: keys, Meta: membership.Meta{
+				Node: datadir.NewID(), Incarnation: 1, Name: "node", Phase: autopilot.PhaseRunning, ClusterID: datadir.NewID(),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.secrets == nil {
+				c.secrets = fleets
+			}
+			var said strings.Builder
+			own, keys := open("10.0.0.9:7643", c.cluster, c.secrets)
+			look := Search{Join: []string{c.join}, Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(&said, nil))}
+			err = look.Look(t.Context(), Former{Cluster: c.cluster, ClusterID: datadir.NewID(), Voters: []string{"a", "b", "c"}})
+			if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), "Unseen") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if warned := strings.Contains(said.String(), "nobody was seen"); warned != (c.join != there) {
+				t.Errorf("%s: the log says %q", c.name, said.String())
+			}
+			for _, end := range []func() error{own.Close, node.Close, endpoint.Close} {
+				if err := end(); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+			}
+			time.Sleep(time.Minute) // memberlist's goroutines end
+		})
 	}
 }
