@@ -94,6 +94,7 @@ func TestANodeWhoseReplicaWasRemovedIsAClientOfAGroupThatIsFull(t *testing.T) {
 		n.Rejoin()
 		n.CutRaft()
 		testkit.Settles(t, time.Minute, "second life", follows)
+		time.Sleep(time.Second) // it is told so, and starts its replica
 		n.Kill()
 		testkit.Settles(t, 2*time.Minute, "second removal", func() bool { return !follows() })
 		last.Open()
