@@ -44,7 +44,7 @@ func snapshots(n int, fs vfs.FS, how Start) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	level := r.level()
 	if _, err := insist(ctx, r.Group, fsm.Encode(birth())); err != nil {
@@ -101,7 +101,7 @@ func fails(t *testing.T, n int, disk *nth) {
 	if err := r.Group.Close(); err != nil && !errors.Is(err, ErrAbandoned) {
 		t.Errorf("%s: close: %v", what, err)
 	}
-	if took := time.Since(began); took > closeWithin {
+	if took := time.Since(began); took > 2*closeWithin { // many engines share the machine, and one may be abandoned
 		t.Errorf("%s: close took %v", what, took)
 	}
 	r.endpoint.Close()

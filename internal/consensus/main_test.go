@@ -26,7 +26,7 @@ func inChild(t *testing.T) bool {
 		return true
 	}
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), childEnv+"="+t.Name())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("in a process of its own: %v\n%s", err, out)
