@@ -138,10 +138,15 @@ func TestAnOperatorChangesNodesAndOnceKeys(t *testing.T) {
 		t.Errorf("a node that is heard is removed: %d %s", r.StatusCode, text(t, r))
 	}
 
-	if r := post(t, h, "/transfer-leader", form("node", other.ID(), "reason", "test")); r.Header.Get("Location") != "members?done=transfer-leader" {
-		t.Errorf("%d to %q: %s", r.StatusCode, r.Header.Get("Location"), text(t, r))
-	}
-	testkit.Settles(t, patience, "raft leader", func() bool { return c.Status().RaftLeader == other.ID() })
+	// A voter of a busy machine may lag behind for the time of a transfer, or be voted out again.
+	testkit.Settles(t, patience, "raft leader", func() bool {
+		r := post(t, h, "/transfer-leader", form("node", other.ID(), "reason", "test"))
+		done := r.Header.Get("Location") == "members?done=transfer-leader"
+		if body := text(t, r); !done && !strings.Contains(body, holdfast.ErrNotTransferred.Error()) {
+			t.Fatalf("%d to %q: %s", r.StatusCode, r.Header.Get("Location"), body)
+		}
+		return done && c.Status().RaftLeader == other.ID()
+	})
 
 	if _, err := c.Once(within(t), "k", func(context.Context, *holdfast.Lease) error { return nil }); err != nil {
 		t.Fatal(err)
