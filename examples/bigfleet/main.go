@@ -24,6 +24,7 @@ const (
 	kills    = 2
 	patience = time.Minute
 	look     = 100 * time.Millisecond // between two looks of a process at its role
+	ttl      = 10 * time.Second       // so many processes share one machine: a lease outlasts the election after a kill
 )
 
 func main() {
@@ -48,7 +49,7 @@ func main() {
 // changed.
 func serve(ctx context.Context, name, dir string) error {
 	ctx, c, err := crew.Join(ctx, name, dir, func(cfg *holdfast.Config) {
-		cfg.Replicas, cfg.ReplaceAfter, cfg.TTL = replicas, 3*time.Second, 5*time.Second
+		cfg.Replicas, cfg.ReplaceAfter, cfg.TTL = replicas, 3*time.Second, ttl
 	})
 	if err != nil {
 		return crew.IgnoreEnd(ctx, err)
@@ -108,6 +109,11 @@ func show(ctx context.Context, clients int) error {
 			return err
 		}
 		c.Say("a client has taken its place")
+	}
+	select { // who could not renew its lease since the last kill has lost it by then
+	case <-time.After(ttl):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	for _, r := range c.Since(0) {
 		if r.Event == "lost" {

@@ -37,6 +37,7 @@ const (
 	deliveries = 4
 	inHand     = 12 // deliveries at a time
 	patience   = 30 * time.Second
+	ttl        = 10 * time.Second // a lease of a process that lives outlasts the election after the kill, on a slow disk as well
 )
 
 func main() {
@@ -58,7 +59,7 @@ func main() {
 
 // serve is one process of the service.
 func serve(ctx context.Context, name, dir string) error {
-	ctx, c, err := crew.Join(ctx, name, dir)
+	ctx, c, err := crew.Join(ctx, name, dir, func(cfg *holdfast.Config) { cfg.TTL = ttl })
 	if err != nil {
 		return err
 	}

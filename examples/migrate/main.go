@@ -2,7 +2,8 @@
 // processes of a service start at once and all want the newest schema. One of them migrates step by
 // step and notes each step in the value of the lock, as a checkpoint. The program kills it in the
 // middle: another one goes on with the next step, not with the first. It exits with 0 only if every
-// step ran once, in order, and no process served before the last.
+// step ran, in order and once, but for the one that the killed process may have had in its hands, and
+// no process served before the last.
 //
 //	go run ./examples/migrate
 package main
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,8 +28,9 @@ import (
 const (
 	lockName = "schema"
 	target   = 8 // the newest schema
-	stepTime = 200 * time.Millisecond
+	stepTime = 500 * time.Millisecond
 	patience = 30 * time.Second
+	ttl      = 10 * time.Second // a lease of a process that lives outlasts the election after the kill, on a slow disk as well
 )
 
 func main() {
@@ -49,7 +52,7 @@ func main() {
 
 // serve is one process: it migrates, or waits for who does, and then serves.
 func serve(ctx context.Context, name, dir string) error {
-	ctx, c, err := crew.Join(ctx, name, dir)
+	ctx, c, err := crew.Join(ctx, name, dir, func(cfg *holdfast.Config) { cfg.TTL = ttl })
 	if err != nil {
 		return err
 	}
@@ -150,21 +153,26 @@ func show(ctx context.Context) error {
 }
 
 // check reads what was done to the schema. The program kills right after a checkpoint, while the
-// next step has just begun; a step killed between its write and its checkpoint would run twice
-// without a transaction.
+// next step has just begun, or somewhat later on a busy machine: the step that was killed between its
+// write and its checkpoint runs twice, as there is no transaction.
 func check(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "schema"))
 	if err != nil {
 		return err
 	}
 	steps := strings.Fields(string(text))
+	once := slices.Compact(slices.Clone(steps))
 	want := make([]string, target)
 	for i := range want {
 		want[i] = strconv.Itoa(i + 1)
 	}
-	if strings.Join(steps, " ") != strings.Join(want, " ") {
+	if !slices.Equal(once, want) || len(steps) > target+1 || !slices.Equal(steps[:target/2], want[:target/2]) {
 		return fmt.Errorf("the steps were %v", steps)
 	}
-	fmt.Printf("\nEvery step ran once and in order: %s\n", strings.Join(steps, " "))
+	if len(steps) == target {
+		fmt.Printf("\nEvery step ran once and in order: %s\n", strings.Join(steps, " "))
+	} else {
+		fmt.Printf("\nEvery step ran in order, and one twice because a process was killed with it in its hands: %s\n", strings.Join(steps, " "))
+	}
 	return nil
 }

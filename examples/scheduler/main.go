@@ -34,6 +34,7 @@ const (
 	spec     = "* * * * * *" // every second
 	every    = time.Second
 	patience = 30 * time.Second
+	ttl      = 10 * time.Second // a leader that lives keeps its lease through an election, on a slow disk as well
 )
 
 func main() {
@@ -59,7 +60,7 @@ func serve(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	ctx, c, err := crew.Join(ctx, name, dir)
+	ctx, c, err := crew.Join(ctx, name, dir, func(cfg *holdfast.Config) { cfg.TTL = ttl })
 	if err != nil {
 		return err
 	}
