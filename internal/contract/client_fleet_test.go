@@ -17,7 +17,7 @@ import (
 // clientOf opens a client of a fleet.
 func clientOf(t testing.TB, join []string, change ...func(*holdfast.Config)) *holdfast.Cluster {
 	t.Helper()
-	cfg := holdfast.Config{Name: "client", ClientOnly: true, Join: join, Logger: quiet()}
+	cfg := holdfast.Config{Cluster: testkit.Cluster(t), Name: "client", ClientOnly: true, Join: join, Logger: quiet()}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -80,7 +80,11 @@ func TestAnOperatorAtAClientSeesTheFleetRemovesADeadNodeAndTakesABackup(t *testi
 	if err := c.Ready(within(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	st, of := c.Status(), list[0].Status()
+	var st, of holdfast.Status
+	polled(t, "agreement of the client and its replica", func() bool { // one of them may know of an election first
+		st, of = c.Status(), list[0].Status()
+		return st.RaftLeader == of.RaftLeader && st.Term == of.Term && st.Level == of.Level
+	})
 	if len(st.Voters) != 3 || st.RaftLeader != of.RaftLeader || st.Term != of.Term || st.Applied == 0 || st.Level != of.Level || st.Role != holdfast.RoleClient {
 		t.Errorf("a client that is ready shows %+v, its replica %+v", st, of)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -236,10 +237,10 @@ func TestANodeWithoutAMajorityWritesABackupThatSaysSo(t *testing.T) {
 	})
 }
 
-// openIn opens a node on a directory, which joins and founds nothing.
+// openIn opens a node on a directory of the test's fleet, which joins and founds nothing.
 func openIn(t *testing.T, dir string, join ...string) *holdfast.Cluster {
 	t.Helper()
-	c, err := holdfast.Open(t.Context(), holdfast.Config{DataDir: dir, Join: join, Bootstrap: -1, Logger: quiet()})
+	c, err := holdfast.Open(t.Context(), holdfast.Config{Cluster: testkit.Cluster(t), DataDir: dir, Join: join, Bootstrap: -1, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

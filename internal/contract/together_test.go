@@ -53,7 +53,11 @@ func TestInAStormOfCallersThatGiveUpEachAnswerGoesToItsCall(t *testing.T) {
 	const callers, locks, calls = 600, 40, 40
 	list := fleet(t, 3)
 	allReady(t, list)
-	at := slices.IndexFunc(list, func(c *holdfast.Cluster) bool { return c.ID() == list[0].Status().RaftLeader })
+	at := -1
+	polled(t, "raft leader", func() bool { // an election may be under way
+		at = slices.IndexFunc(list, func(c *holdfast.Cluster) bool { return c.ID() == list[0].Status().RaftLeader })
+		return at >= 0
+	})
 	leader, n := list[at], list[(at+1)%3]
 	var mu sync.Mutex
 	tokens := make(map[holdfast.Token]int)

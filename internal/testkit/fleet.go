@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
+	"hash/fnv"
 	"math/big"
 	"net"
 	"os"
@@ -31,6 +32,15 @@ type PeersFile struct {
 func NewPeersFile(t testing.TB) *PeersFile {
 	t.Helper()
 	return &PeersFile{t: t, path: filepath.Join(t.TempDir(), "peers")}
+}
+
+// Cluster is a name for the fleet of a test, which no other test has: the system gives the port of a node
+// that has ended to the next who asks, and nodes that look for it there would take whom they find for one
+// of theirs.
+func Cluster(t testing.TB) string {
+	name := fnv.New64a()
+	name.Write([]byte(t.Name())) // as long as it likes: a cluster's name is not
+	return fmt.Sprintf("test-%x-%d", name.Sum64(), os.Getpid())
 }
 
 // Join is the Config.Join of nodes that look into the file.
@@ -57,7 +67,7 @@ func (b *PeersFile) Add(c *holdfast.Cluster) {
 // Open opens a node on real sockets that joins through the file.
 func (b *PeersFile) Open(i int, change ...func(i int, cfg *holdfast.Config)) *holdfast.Cluster {
 	b.t.Helper()
-	cfg := holdfast.Config{Name: fmt.Sprint("n", i), Join: b.Join(), Logger: Quiet(), MaxTTL: holdfast.TTLMax}
+	cfg := holdfast.Config{Cluster: Cluster(b.t), Name: fmt.Sprint("n", i), Join: b.Join(), Logger: Quiet(), MaxTTL: holdfast.TTLMax}
 	for _, f := range change {
 		f(i, &cfg)
 	}
