@@ -154,7 +154,7 @@ func TestOfTwoProcessesOnCopiesOfADirectoryOneIsRefusedAndTheFleetGoesOn(t *test
 	for try := 1; ; try++ {
 		p[1].kill()
 		p[1].start()
-		a := p[1].ask(order{Op: "ready", Timeout: 3 * time.Second})
+		a := p[1].ask(order{Op: "ready", Timeout: 30 * time.Second})
 		if a.Err == "" {
 			break
 		}

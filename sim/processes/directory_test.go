@@ -27,11 +27,17 @@ func brisk(dir string) holdfast.Config {
 	}
 }
 
+// loner is a single process of the cluster that brisk is of: the default one.
+func loner(t *testing.T) *proc {
+	t.Helper()
+	return procs(t, 1, func(cfg *processConfig) { cfg.Cluster = "" })[0]
+}
+
 // lived makes a directory in which a single process has worked, restarted and was killed, and
 // returns what was acknowledged.
 func lived(t *testing.T) (string, acknowledged) {
 	t.Helper()
-	p, told := procs(t, 1)[0], make(acknowledged)
+	p, told := loner(t), make(acknowledged)
 	for range 3 {
 		told.write(p, 15)
 		p.kill()
@@ -244,7 +250,7 @@ func swap(dir, from, part string) error {
 
 func TestADirectoryInUseByAnotherProcessIsRefusedAndNamesIt(t *testing.T) {
 	t.Parallel()
-	p := procs(t, 1)[0]
+	p := loner(t)
 	refuses(t, brisk(p.cfg.DataDir), holdfast.ErrDirInUse, fmt.Sprint(p.PID()))
 	p.must(order{Op: "acquire", Name: "undisturbed", TTL: time.Minute})
 	p.kill()

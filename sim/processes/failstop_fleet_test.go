@@ -43,7 +43,7 @@ func newPatients(t *testing.T) *patients {
 func (p *patients) open(i int) *holdfast.Cluster {
 	p.t.Helper()
 	c, err := openOn(p.t, p.disks[i], holdfast.Config{
-		Name: fmt.Sprint("n", i), Join: p.peers.Join(), Bootstrap: 3,
+		Cluster: testkit.Cluster(p.t), Name: fmt.Sprint("n", i), Join: p.peers.Join(), Bootstrap: 3,
 		Events: holdfast.Events{
 			LeaseLost: func(_ string, _ holdfast.Token, err error) { p.note(&p.lost, err) },
 			Failed:    func(err error) { p.note(&p.failed, err) },
@@ -122,7 +122,7 @@ func TestANodeThatCannotGoOnStopsAloneAndComesBack(t *testing.T) {
 
 // failsAlone breaks the raft leader of a fleet and follows everybody concerned.
 func failsAlone(t *testing.T, cause error, strike func(*holdfast.Cluster, *brittle)) {
-	const ttl = time.Second
+	const ttl = 10 * time.Second // it has to live until the fault strikes, on a slow disk as well
 	p := newPatients(t)
 	place := p.raftLeader()
 	victim, rest := p.nodes[place], []*holdfast.Cluster{p.nodes[(place+1)%3], p.nodes[(place+2)%3]}
@@ -132,7 +132,7 @@ func failsAlone(t *testing.T, cause error, strike func(*holdfast.Cluster, *britt
 	other := testkit.Acquire(t, rest[0], "other", holdfast.WithTTL(30*time.Second))
 	next := make(chan *holdfast.Lease, 1)
 	go func() {
-		l, err := rest[1].Acquire(testkit.Within(t, 20*time.Second), "mine", holdfast.WithTTL(30*time.Second))
+		l, err := rest[1].Acquire(testkit.Within(t, time.Minute), "mine", holdfast.WithTTL(30*time.Second))
 		if err != nil {
 			t.Errorf("the next holder got %v", err)
 		}

@@ -60,8 +60,8 @@ func TestAProcessOnAFullFileSystemLivesOnAndServesAgainWhenThereIsRoom(t *testin
 		}
 	})
 	victim, others := p[1], []*proc{p[0], p[2]}
-	held := victim.must(order{Op: "acquire", Name: "lock", TTL: time.Second})
-	kept := others[0].must(order{Op: "acquire", Name: "kept", TTL: 10 * time.Second})
+	held := victim.must(order{Op: "acquire", Name: "lock", TTL: 10 * time.Second}) // it has to live until the disk is full
+	kept := others[0].must(order{Op: "acquire", Name: "kept", TTL: 30 * time.Second})
 	next := others[1].begin(order{Op: "acquire", Name: "lock", TTL: time.Hour, Timeout: time.Minute})
 
 	ballast := filepath.Join(small, "ballast")

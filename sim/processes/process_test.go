@@ -35,6 +35,7 @@ const processVar = "HOLDFAST_TEST_PROCESS"
 // processConfig is what a test may choose of a process's Config.
 type processConfig struct {
 	Name, DataDir string
+	Cluster       string // "": as by default
 	Join, Secrets []string
 	Bootstrap     int
 	Voters        int                    // 0: as by default
@@ -69,6 +70,7 @@ type answer struct {
 	Addr     string
 	Token    holdfast.Token
 	Valid    bool
+	Left     time.Duration // of the lease's validity: Lease.Remaining
 	Done     bool
 	Share    float64 // of the machine, that the process had
 	Info     holdfast.LockInfo
@@ -79,6 +81,7 @@ type answer struct {
 // status is a part of holdfast.Status.
 type status struct {
 	RaftLeader       string
+	Term             uint64 // of that leader
 	Voters, Standbys []string
 	Sights           []holdfast.Replica // of the voters
 	Ready            bool
@@ -110,8 +113,8 @@ func member() int {
 		env.Network = relay.Detour(transport.TCP(), cfg.Routes, func(addr string) { r.listens = addr })
 	}
 	c, err := holdfast.Open(simenv.With(context.Background(), env), holdfast.Config{
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Name:   cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Cluster: cfg.Cluster, Name: cfg.Name, DataDir: cfg.DataDir, Join: cfg.Join, Bootstrap: cfg.Bootstrap, Secrets: cfg.Secrets,
 		Voters: cfg.Voters, Bind: cfg.Bind, Advertise: cfg.Advertise, ReplaceAfter: cfg.ReplaceAfter, MaxTTL: cmp.Or(cfg.MaxTTL, holdfast.TTLMax), Restore: backup,
 		Timing: holdfast.Timing{Election: cfg.Election},
 	})
@@ -139,7 +142,7 @@ func member() int {
 
 func statusOf(s holdfast.Status) status {
 	return status{
-		RaftLeader: s.RaftLeader, Voters: testkit.IDs(s.Voters), Standbys: testkit.IDs(s.Standbys), Sights: s.Voters,
+		RaftLeader: s.RaftLeader, Term: s.Term, Voters: testkit.IDs(s.Voters), Standbys: testkit.IDs(s.Standbys), Sights: s.Voters,
 		Ready: s.Ready, Waits: s.Waits, Illnesses: s.Metrics.Illnesses, LateMax: highest(s.Metrics.Expiries),
 	}
 }
@@ -177,7 +180,7 @@ func (r *remote) do(o order) (a answer) {
 		}
 	case "look": // at a lease
 		l := r.lease(o.Name)
-		a.Valid = l.Valid()
+		a.Left, a.Valid = l.Remaining(), l.Valid()
 		err = l.Err()
 		select {
 		case <-l.Done():
@@ -275,7 +278,7 @@ func begun(t *testing.T, n int, change ...func(*processConfig)) []*proc {
 	list := make([]*proc, n)
 	for i := range list {
 		cfg := processConfig{
-			Name: fmt.Sprint("p", i), DataDir: filepath.Join(dir, fmt.Sprint(i)),
+			Cluster: testkit.Cluster(t), Name: fmt.Sprint("p", i), DataDir: filepath.Join(dir, fmt.Sprint(i)),
 			Join: []string{"file+" + filepath.Join(dir, "peers")}, Bootstrap: max(min(n, 3), n/2+1), // of six, two triples could found a group each
 		}
 		for _, f := range change {
@@ -315,7 +318,7 @@ func (p *proc) begin(o order) <-chan answer {
 // ask gives an order and waits for the answer.
 func (p *proc) ask(o order) answer {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), max(time.Minute, o.Timeout+10*time.Second))
 	defer cancel()
 	a, err := p.Await(ctx, p.begin(o))
 	if err != nil {

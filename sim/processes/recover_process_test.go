@@ -112,12 +112,12 @@ func lost(t *testing.T) (last *proc, copied string, before *granted) {
 }
 
 // goesOn starts a fleet of which the first node has what was recovered, and takes locks on each.
-func (g *granted) goesOn(t *testing.T, begin func(t *testing.T, first *processConfig)) {
+func (g *granted) goesOn(t *testing.T, cluster string, begin func(t *testing.T, first *processConfig)) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i := range 3 {
 		cfg := processConfig{
-			Name: fmt.Sprint("r", i), DataDir: filepath.Join(dir, fmt.Sprint(i)), MaxTTL: longestTTL,
+			Cluster: cluster, Name: fmt.Sprint("r", i), DataDir: filepath.Join(dir, fmt.Sprint(i)), MaxTTL: longestTTL,
 			Join: []string{"file+" + filepath.Join(dir, "peers")}, Bootstrap: -1,
 		}
 		if i == 0 {
@@ -157,6 +157,6 @@ func TestEveryTokenAfterARecoveryIsAboveAllThatWereGrantedBefore(t *testing.T) {
 			first.DataDir, first.Restore, first.Bootstrap = "", copied, 1
 		},
 	} {
-		t.Run(name, func(t *testing.T) { before.goesOn(t, begin) })
+		t.Run(name, func(t *testing.T) { before.goesOn(t, last.cfg.Cluster, begin) })
 	}
 }

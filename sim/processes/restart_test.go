@@ -8,25 +8,24 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestALockOfAKilledProcessIsGrantedAfterItsTTLAndNotBefore(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
 	p := procs(t, 3)
-	held := p[0].must(order{Op: "acquire", Name: "lock", TTL: ttl})
-	next := p[1].begin(order{Op: "acquire", Name: "lock", TTL: ttl, Timeout: time.Minute})
-	began := time.Now()
+	held := p[0].must(order{Op: "acquire", Name: "lock", TTL: 5 * time.Second})
+	next := p[1].begin(order{Op: "acquire", Name: "lock", TTL: time.Minute, Timeout: time.Minute})
+	// What the holder itself may rely on is the bound, however long ago its last renewal was.
+	asked := time.Now()
+	look := p[0].must(order{Op: "look", Name: "lock"})
 	p[0].kill()
-	a := <-next
-	took := time.Since(began)
+	a := <-next // or an error, after its minute: how late a grant may be is told by simulated fleets
+	took := time.Since(asked)
 	if a.Err != "" || a.Token <= held.Token {
 		t.Fatalf("the next holder got %q, token %d after %d", a.Err, a.Token, held.Token)
 	}
-	// The last renewal was at most a third of the TTL, and its jitter, old.
-	if took < ttl/2 || took > ttl+testkit.LateMax {
-		t.Errorf("granted %v after the kill, with a TTL of %v", took, ttl)
+	if !look.Valid || look.Left <= 0 || took < look.Left*99/100 { // the clocks of two processes may drift
+		t.Errorf("granted %v after the holder had %v left", took, look.Left)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -111,16 +112,18 @@ func burn(ctx context.Context) {
 }
 
 // holds fails the test unless p's lease is good all the time until the orders under way are carried
-// out. Where those who carry them out had less than least of the machine together, others have
-// taken the lease away, and the test is skipped.
-func (p *proc) holds(name string, least float64, orders ...<-chan answer) {
+// out, and says whether it was renewed meanwhile. Where those who carry them out had less than least of
+// the machine together, others have taken the lease away, and the test is skipped.
+func (p *proc) holds(name string, least float64, orders ...<-chan answer) (renewed bool) {
 	p.t.Helper()
-	lost, share := "", 0.0
+	lost, share, left := "", 0.0, time.Duration(math.MaxInt64)
 	for _, under := range orders {
 		for done := false; !done; {
-			if look := p.ask(order{Op: "look", Name: name}); !look.Valid && lost == "" {
+			look := p.ask(order{Op: "look", Name: name})
+			if !look.Valid && lost == "" {
 				lost = fmt.Sprintf("%s lost %s: %s", p.cfg.Name, name, look.Err)
 			}
+			renewed, left = renewed || look.Left > left, look.Left
 			select {
 			case a := <-under:
 				if a.Err != "" {
@@ -138,11 +141,12 @@ func (p *proc) holds(name string, least float64, orders ...<-chan answer) {
 	case lost != "":
 		p.t.Fatal(lost)
 	}
+	return renewed
 }
 
 func TestAShortLeaseSurvivesAHostThatIsShortOfProcessorAndMemory(t *testing.T) {
 	t.Parallel()
-	p := procs(t, 3)
+	p := procs(t, 3, func(cfg *processConfig) { cfg.DataDir = "" }) // the disk is one that all tests share
 	held := p[0].must(order{Op: "acquire", Name: "lock", TTL: 2 * time.Second})
 	var busy []<-chan answer
 	for _, q := range p {
@@ -159,9 +163,10 @@ func TestAProcessThatRunsOutOfDescriptorsLivesOn(t *testing.T) {
 	t.Parallel()
 	p := procs(t, 3)
 	idle, writer, third := p[0], p[1], p[2]
-	held := idle.must(order{Op: "acquire", Name: "lock", TTL: 5 * time.Second})
+	held := idle.must(order{Op: "acquire", Name: "lock", TTL: 15 * time.Second})
 	writer.must(order{Op: "acquire", Name: "written", TTL: time.Hour})
-	lack := order{Op: "starve", TTL: strainTime(t), Timeout: time.Minute}
+	// Longer than the lease lives without renewal: who still holds it then has renewed it meanwhile.
+	lack := order{Op: "starve", TTL: max(strainTime(t), 16*time.Second), Timeout: time.Minute}
 	hungry := []<-chan answer{idle.begin(lack), writer.begin(lack)}
 	// The log of the one that writes needs new files, which it cannot have.
 	value := []byte(strings.Repeat("v", 48<<10))
@@ -169,7 +174,9 @@ func TestAProcessThatRunsOutOfDescriptorsLivesOn(t *testing.T) {
 	for range 160 {
 		writes = append(writes, writer.begin(order{Op: "set", Name: "written", Value: value, Timeout: time.Minute}))
 	}
-	idle.holds("lock", 0, hungry...)
+	if !idle.holds("lock", 0, hungry...) {
+		t.Error("the lease was not renewed during the lack of descriptors")
+	}
 	for _, w := range writes {
 		if a := <-w; a.Err != "" {
 			t.Fatalf("a write during the lack of descriptors: %s", a.Err)
