@@ -43,22 +43,30 @@ func TestAShortRunOfRealProcessesBreaksNoPromise(t *testing.T) {
 	}
 	t.Parallel()
 	run := story.Run{Seed: uint64(time.Now().UnixNano() % 1e9), Nodes: 5, TTL: 2 * time.Second, Duration: 20 * time.Second}
-	t.Logf("seed %d", run.Seed)
-	dir := t.TempDir()
-	if err := play(t.Context(), run, dir); err != nil {
-		t.Fatal(err)
-	}
-	v, err := judge(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(report.Text(v))
-	if !v.OK() {
-		t.Errorf("go run ./sim/cmd/chaos -seed %d -duration 20s shows it again, if the scheduler is of the same mind", run.Seed)
-		keep(t, dir)
-	}
-	if err := save(dir, v); err != nil {
-		t.Error(err)
+	// On a busy machine too little may happen in a short run: it has shown nothing, and another has to.
+	const runs = 3
+	for left := runs - 1; ; left-- {
+		t.Logf("seed %d", run.Seed)
+		dir := t.TempDir()
+		if err := play(t.Context(), run, dir); err != nil {
+			t.Fatal(err)
+		}
+		v, err := judge(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(report.Text(v))
+		if err := save(dir, v); err != nil {
+			t.Error(err)
+		}
+		if v.OK() {
+			return
+		}
+		if len(v.Violations) > 0 || left == 0 {
+			keep(t, dir)
+			t.Fatalf("go run ./sim/cmd/chaos -seed %d -duration 20s shows it again, if the scheduler is of the same mind", run.Seed)
+		}
+		run.Seed++
 	}
 }
 
