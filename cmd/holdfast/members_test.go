@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,16 +18,16 @@ func TestAnOperatorMovesTheRaftLeaderAndRemovesNoNodeThatLives(t *testing.T) {
 	f := newFleet(t, 3)
 	testkit.AllReady(t, f.nodes)
 	for _, c := range f.nodes {
-		f.ok(t, "transfer-leader", c.ID(), "--reason", "a test")
-		leader := ""
-		for _, m := range decode[[]view.Member](t, f, "members") {
-			if m.RaftLeader {
-				leader = m.ID
+		// A voter of a busy machine may lag behind for the time of a transfer, or be voted out again.
+		testkit.Settles(t, patience, "transfer to "+c.ID(), func() bool {
+			r := f.run(t, "transfer-leader", c.ID(), "--reason", "a test")
+			if r.code != 0 && !strings.Contains(r.err, holdfast.ErrNotTransferred.Error()) {
+				t.Fatalf("the transfer to %s: code %d: %s", c.ID(), r.code, r.err)
 			}
-		}
-		if leader != c.ID() {
-			t.Errorf("the raft leader is %q, not %q", leader, c.ID())
-		}
+			return r.code == 0 && slices.ContainsFunc(decode[[]view.Member](t, f, "members"), func(m view.Member) bool {
+				return m.RaftLeader && m.ID == c.ID()
+			})
+		})
 	}
 	f.refused(t, 2, "--reason", "transfer-leader", f.nodes[0].ID())
 	f.refused(t, 2, "no voter", "transfer-leader", "00000000-0000-0000-0000-000000000001", "--reason", "a test")
