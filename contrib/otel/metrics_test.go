@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -92,9 +93,18 @@ func TestTheValuesAreThoseOfTheNode(t *testing.T) {
 	n := open(t, fleet.Config{Meters: sdk.NewMeterProvider(sdk.WithReader(reader))}, holdfast.Events{})
 	histograms.Attach(n.Cluster)
 	n.Work(t)
-	data := read(t, reader)
-	if points := data["holdfast.ready"].(metricdata.Gauge[int64]).DataPoints; len(points) != 1 || points[0].Value != 1 {
-		t.Errorf("ready: %v", points)
+	var data map[string]metricdata.Aggregation
+	// A busy machine may let the node pause for a moment, which is then not ready.
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // real time: nothing tells of it
+		data = read(t, reader)
+		points := data["holdfast.ready"].(metricdata.Gauge[int64]).DataPoints
+		if len(points) == 1 && points[0].Value == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Errorf("ready: %v", points)
+			break
+		}
 	}
 	granted := data["holdfast.leases_granted"].(metricdata.Sum[int64])
 	if points := granted.DataPoints; !granted.IsMonotonic || len(points) != 1 || points[0].Value != 3 {
