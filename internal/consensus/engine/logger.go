@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ var process = newRouter()
 const linesPerSecond = 10
 
 func newRouter() *router {
-	return &router{groups: make(map[uint64]*member), lines: sparse.Lines{Most: linesPerSecond, Period: time.Second}}
+	return &router{groups: make(map[uint64][]*member), lines: sparse.Lines{Most: linesPerSecond, Period: time.Second}}
 }
 
 // member is a group of the router.
@@ -42,7 +43,7 @@ type router struct {
 	once      sync.Once
 	profiling sync.Mutex
 	mu        sync.Mutex
-	groups    map[uint64]*member // by replica
+	groups    map[uint64][]*member // by replica
 	// starters are the goroutines that started engines, by number, which is never used again. An
 	// abandoned engine may log long after, so none is removed.
 	starters map[uint64]uint64
@@ -50,7 +51,8 @@ type router struct {
 }
 
 // Enter registers the group of a replica until leave is called. A process cannot run two groups
-// with one replica, but an abandoned one may linger; the later one then has the name.
+// with one replica, but an abandoned one may linger, and two directories may be copies: what fails one of
+// them fails all, for none may wait for an engine that cannot go on.
 func Enter(replica uint64, log *slog.Logger, fail func(error)) (leave func()) {
 	r, m := process, &member{log: log, fail: fail}
 	r.once.Do(func() {
@@ -60,17 +62,18 @@ func Enter(replica uint64, log *slog.Logger, fail func(error)) (leave func()) {
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.groups[replica] = m
+	r.groups[replica] = append(r.groups[replica], m)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.groups[replica] == m {
+		others := slices.DeleteFunc(slices.Clone(r.groups[replica]), func(other *member) bool { return other == m })
+		if r.groups[replica] = others; len(others) == 0 {
 			delete(r.groups, replica)
 		}
 	}
 }
 
-func (r *router) find(replica uint64) *member {
+func (r *router) find(replica uint64) []*member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.groups[replica]
@@ -127,7 +130,7 @@ func (l *engineLogger) Panicf(format string, args ...any) {
 		panic(text)
 	}
 	for _, replica := range culprits {
-		if m := l.router.find(replica); m != nil {
+		for _, m := range l.router.find(replica) {
 			m.fail(fmt.Errorf("%w: %s: %s", ErrInvariant, l.pkg, firstLine(text)))
 		}
 	}
@@ -152,7 +155,7 @@ func (l *engineLogger) write(level slog.Level, format string, args []any) {
 func (r *router) wanted(level slog.Level) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.groups {
+	for _, m := range slices.Concat(slices.Collect(maps.Values(r.groups))...) {
 		if m.log.Enabled(context.Background(), level) {
 			return true
 		}
@@ -165,8 +168,8 @@ func (r *router) wanted(level slog.Level) bool {
 func (r *router) loggerOf(named []string) (log *slog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for replica, m := range r.groups {
-		if log = m.log; named != nil && fmt.Sprintf("%05d", replica%replicaDigits) == named[1] {
+	for replica, all := range r.groups {
+		if log = all[len(all)-1].log; named != nil && fmt.Sprintf("%05d", replica%replicaDigits) == named[1] {
 			return log
 		}
 	}

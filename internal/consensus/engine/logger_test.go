@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"slices"
@@ -20,7 +21,7 @@ func TestLinesOfTheEngineReachTheReplicaThatTheyName(t *testing.T) {
 	var logs [2]bytes.Buffer
 	for i := range logs {
 		debug := &slog.HandlerOptions{Level: slog.LevelDebug}
-		r.groups[uint64(12300007+i)] = &member{log: slog.New(slog.NewTextHandler(&logs[i], debug))}
+		r.groups[uint64(12300007+i)] = []*member{{log: slog.New(slog.NewTextHandler(&logs[i], debug))}}
 	}
 	l := r.make("raft")
 	l.Infof("[f:1] %s became follower", "[00001:00008]")
@@ -43,7 +44,7 @@ func TestLinesOfTheEngineReachTheReplicaThatTheyName(t *testing.T) {
 // oneGroup is the logger of a package of the engine, and the log of the only group.
 func oneGroup(pkg string) (logger.ILogger, *bytes.Buffer) {
 	r, log := newRouter(), new(bytes.Buffer)
-	r.groups[1] = &member{log: slog.New(slog.NewTextHandler(log, nil))}
+	r.groups[1] = []*member{{log: slog.New(slog.NewTextHandler(log, nil))}}
 	return r.make(pkg), log
 }
 
@@ -98,8 +99,26 @@ func TestTheEngineOfAGoroutineIsToldAlsoWhenItsLogStoreTookTheLabel(t *testing.T
 	})
 	all.Wait()
 	_ = Guard(func() error { ask("somebody else, in a call of the engine")(); return nil })
-	r := &router{groups: map[uint64]*member{7: nil}}
+	r := &router{groups: map[uint64][]*member{7: nil}}
 	if got := r.culprits(); !slices.Equal(got, []uint64{7}) {
 		t.Errorf("a goroutine that nothing is known of: blamed %v", got)
+	}
+}
+
+// The directories of two groups were copies of one, and the later group had ended: its going took the name,
+// and the Open of the first waited a minute for an engine that could not go on.
+func TestAGroupIsFailedThoughALaterOneOfItsReplicaHasEnded(t *testing.T) {
+	t.Parallel()
+	const replica = 4343
+	failed := make(chan error, 1)
+	leave := Enter(replica, slog.New(slog.DiscardHandler), func(err error) { failed <- err })
+	defer leave()
+	Enter(replica, slog.New(slog.DiscardHandler), func(error) {})()
+	go Labelled(replica, func() {
+		l := &engineLogger{router: process, pkg: "raft"}
+		l.Panicf("broken")
+	})
+	if err := <-failed; !errors.Is(err, ErrInvariant) {
+		t.Error(err)
 	}
 }
