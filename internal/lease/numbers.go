@@ -73,5 +73,8 @@ func (n *Numbers) run(first uint64) (last uint64, ok bool) {
 // Lowest is the lowest number in use, or the next one if none is.
 func (n *Numbers) Lowest() uint64 { return n.floor + 1 }
 
+// Last is the highest number that was issued, 0 if none was.
+func (n *Numbers) Last() uint64 { return n.last }
+
 // Open is the count of numbers in use.
 func (n *Numbers) Open() int { return n.open }

@@ -68,10 +68,16 @@ func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {
 	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
 		s.endedByGroup(ErrExpired)
 		s.table.Lose(s, ErrExpired)
-	default:
-		c.GiveUp(unknown && state == fsm.RequestUnknown)
+	case state == fsm.RequestUnknown && (unknown || out.Code != fsm.CodeTooManyRequests):
+		c.GiveUp(unknown)
+	default: // the group remembers the request, or has no room even for its withdrawal
+		c.drop()
 	}
-	if out.Code == fsm.CodeFinished || out.Code == fsm.CodeSessionLost {
+	full := out.Code == fsm.CodeTooManyRequests && s.usedUp()
+	if full {
+		s.table.unshare(s)
+	}
+	if full && !unknown || out.Code == fsm.CodeFinished || out.Code == fsm.CodeSessionLost {
 		return Again
 	}
 	return Refused
@@ -81,16 +87,41 @@ func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {
 // withdrawn.
 func (c Call) GiveUp(sent bool) {
 	s := c.Session
-	s.abandon(c.Request)
+	over := s.abandon(c.Request)
 	switch {
 	case s.manual:
 		s.table.Lose(s, ErrReleased)
 	case sent:
 		s.table.Withdraw(s, c.Request)
+	case over:
+		c.drop()
 	default:
-		s.Finish(c.Request)
-		s.table.discard(s)
+		s.table.Skip(s, c.Request)
 	}
+}
+
+// drop ends a call of which nothing is left, and whose number leaves no gap.
+func (c Call) drop() {
+	s := c.Session
+	s.abandon(c.Request)
+	if s.manual {
+		s.table.Lose(s, ErrReleased)
+		return
+	}
+	s.Finish(c.Request)
+	s.table.discard(s)
+}
+
+// Skip ends a request that the group does not remember: its command was never sent, or it was
+// refused without a trace. The group remembers all later ones while an earlier one waits, as runs
+// of numbers, and each number that it never hears of splits a run for good. So it hears of this one.
+func (t *Table) Skip(s *Session, request uint64) {
+	if s.leavesGap(request) {
+		t.Withdraw(s, request)
+		return
+	}
+	s.Finish(request)
+	t.discard(s)
 }
 
 // Take makes g the grant of a call in the hands of h. It returns false if the grant is over
@@ -98,7 +129,7 @@ func (c Call) GiveUp(sent bool) {
 func (c Call) Take(g *Grant, h Holder, name string, token uint64, terms Terms, now lease.Instant) bool {
 	g.begin(c, h, name, token, terms, now)
 	if c.Session.adopt(g) != nil {
-		c.GiveUp(false)
+		c.drop()
 		return false
 	}
 	return c.Session.table.Alive(c.Session, now)

@@ -172,11 +172,31 @@ func (s *Session) adopt(g *Grant) error {
 	return nil
 }
 
-// abandon forgets the claim of a call that got nothing.
-func (s *Session) abandon(request uint64) {
+// abandon forgets the claim of a call that got nothing. It reports whether the group has ended the
+// request.
+func (s *Session) abandon(request uint64) (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c := s.claims[request]
 	delete(s.claims, request)
+	return c != nil && c.revoked != nil
+}
+
+// leavesGap reports whether the group is to hear of the end of a request that it does not remember.
+// What is below all that is open it never asks for. A session that is not open has no runs yet, and
+// what gave up in an outage before its opening is one gap at most for each call that waits.
+func (s *Session) leavesGap(request uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened && s.over == nil && request > s.requests.Lowest()
+}
+
+// usedUp reports whether the session may have as many runs of finished requests as the group
+// remembers of one. Where that has no room for other reasons, a further session would not help.
+func (s *Session) usedUp() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests.Last() >= s.requests.Lowest()+fsm.SpansMax
 }
 
 // drop forgets a grant that has ended.

@@ -180,12 +180,20 @@ func (t *Table) Forsake(cause error) {
 
 // discard drops a session that the group never opened, once nothing hangs on it: its calls gave up
 // before the group could be reached, or were refused. Without that each TTL asked for in an outage
-// would stay forever.
+// would stay forever. The group hears of a number above others in use: it remembers runs of used
+// numbers, too, and one that it never hears of splits a run for as long as an earlier session lives.
 func (t *Table) discard(s *Session) {
 	if !s.discard() {
 		return
 	}
 	t.unshare(s)
+	t.mu.RLock()
+	gap := s.id.Number > t.numbers.Lowest()
+	t.mu.RUnlock()
+	if gap {
+		t.owe(s, func(d *Debt) { d.close = true })
+		return
+	}
 	t.forget(s)
 }
 

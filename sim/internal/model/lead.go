@@ -160,7 +160,7 @@ func (t *tenure) wrote(request, op uint64, out fsm.Outcome, known, unknown bool)
 		t.unsettled = request
 		t.n.keeper.table.Withdraw(s, request)
 	default:
-		s.Finish(request)
+		t.n.keeper.table.Skip(s, request)
 	}
 }
 
