@@ -81,6 +81,7 @@ type Machine struct {
 	pending   []string  // locks in which somebody was granted as part of a set
 	work      int       // of this entry so far: see effort.go
 	traced    int       // steps of this entry's searches for cycles
+	via       bool      // this command came through the replica of another node
 	left      int       // work that this command may still do for waiters and holders
 }
 
@@ -245,7 +246,7 @@ func (m *Machine) one(by Process, cmd []byte) Outcome {
 		return Outcome{Code: CodeForbidden}
 	}
 	m.tidy()
-	m.left = m.step()
+	m.left, m.via = m.step(), via
 	_, before := m.Unfinished()
 	o := c.apply(m)
 	if _, left := m.Unfinished(); left && !before {

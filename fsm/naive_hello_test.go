@@ -23,16 +23,17 @@ func (o *naive) hello(c Hello) Outcome {
 		case c.Incarnation < last.Incarnation, last.departure == Gone && c.Incarnation != last.Incarnation, c.Incarnation == last.Incarnation && last.over:
 			return Outcome{Code: CodeStaleIncarnation}
 		case c.Incarnation == last.Incarnation:
+			last.client = last.client && o.via
 			return Outcome{}
 		}
 	}
 	if c.Level < o.level && o.level > 1 {
 		return Outcome{Code: CodeTooOld}
 	}
-	if last := o.latest(c.Node); (last == nil || last.gone) && o.here() >= o.roomFor(c.Node) {
+	if last := o.latest(c.Node); (last == nil || last.gone) && o.here() >= o.roomFor(o.via) {
 		return Outcome{Code: CodeTooManyNodes}
 	}
-	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone && r.Node != client })
+	nobody := !slices.ContainsFunc(o.runs, func(r *naiveRun) bool { return !r.gone && !r.client })
 	if last := o.latest(c.Node); nobody && last != nil && last.departure == Leaves {
 		for _, r := range o.runs {
 			r.back = r.back || r.departure == Leaves
@@ -40,7 +41,7 @@ func (o *naive) hello(c Hello) Outcome {
 	}
 	o.succeed(c)
 	o.runs = append(o.runs, &naiveRun{
-		Process: ProcessOf(c), since: o.number, name: c.Name, place: c.Place, level: c.Level, used: make(map[uint64]bool),
+		Process: ProcessOf(c), since: o.number, name: c.Name, place: c.Place, level: c.Level, client: o.via, used: make(map[uint64]bool),
 		ended: o.lastEnd(ProcessOf(c), false), withdrawn: o.lastEnd(ProcessOf(c), true),
 	})
 	return Outcome{}

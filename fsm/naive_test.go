@@ -33,8 +33,9 @@ type naive struct {
 	stepped        uint64
 	maxTTL         time.Duration
 	limits         limits
-	work           int // of this entry
-	left           int // for those whom this command serves
+	via            bool // the command came through another's replica
+	work           int  // of this entry
+	left           int  // for those whom this command serves
 	unsettled      map[string]bool
 	naiveResizes
 	quotas  []Quota
@@ -67,6 +68,7 @@ type naiveRun struct {
 	level     uint64
 	over      bool // superseded, or it said good-bye
 	departure Departure
+	client    bool // it said Hello through another's replica, and not through its own since
 	back      bool // it does not count that it leaves
 	gone      bool
 	goneAt    uint64
@@ -142,7 +144,8 @@ func (c Batch) sound() bool {
 	return len(c.Commands) > 0 && len(c.Commands) <= BatchMax
 }
 
-func (o *naive) one(c Command) Outcome {
+func (o *naive) one(one Command) Outcome {
+	c := one
 	o.number++
 	if v, via := c.(Via); via {
 		if !v.sound() {
@@ -150,6 +153,7 @@ func (o *naive) one(c Command) Outcome {
 		}
 		c = v.Command
 	}
+	_, o.via = one.(Via)
 	left := o.unfinished()
 	o.left = 16 * o.limits.step
 	out := o.do(c)
@@ -404,7 +408,7 @@ func (o *naive) open(c Acquire) (*naiveSession, Outcome) {
 		return nil, Outcome{Code: CodeTooManySessions}
 	case over != nil:
 		return nil, Outcome{Code: CodeSessionsOverQuota, Over: over}
-	case n.gone && o.here() >= o.roomFor(n.Node):
+	case n.gone && o.here() >= o.roomFor(n.client):
 		return nil, Outcome{Code: CodeTooManyNodes}
 	case n.gone && o.level > max(n.level, 1):
 		return nil, Outcome{Code: CodeTooOld}

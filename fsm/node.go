@@ -23,6 +23,7 @@ type node struct {
 	ended       uint64    // not 0: its sessions that were opened up to this index have ended, a teardown sees to it
 	withdrawn   uint64    // not 0: what it waited for up to this index is withdrawn, a teardown sees to it
 	level       uint64    // highest that its process knows, as its Hello said
+	client      bool      // its Hello came through the replica of another node
 }
 
 // memory reports whether only the memory of it is left, which is dropped when there are too many.
@@ -76,10 +77,14 @@ func (c *Hello) apply(m *Machine) Outcome {
 		known && c.Incarnation == last.incarnation && last.over:
 		return Outcome{Code: CodeStaleIncarnation}
 	case known && c.Incarnation == last.incarnation:
+		if last.client && !m.via { // it has a replica by now
+			last.client = false
+			m.nodes.Set(last)
+		}
 		return Outcome{}
 	case max(c.Level, 1) < m.Level():
 		return Outcome{Code: CodeTooOld}
-	case (!known || last.gone != 0) && m.here >= m.roomFor(c.Node):
+	case (!known || last.gone != 0) && m.here >= m.roomFor(m.via):
 		return Outcome{Code: CodeTooManyNodes}
 	}
 	if known && last.departure == Leaves && !m.inhabited() {
@@ -90,15 +95,16 @@ func (c *Hello) apply(m *Machine) Outcome {
 	}
 	n := m.fresh(c.Node, c.Incarnation)
 	n.name, n.place, n.level, n.born, n.since = c.Name, c.Place, c.Level, m.commands, m.commands
+	n.client = m.via
 	m.nodes.Set(n)
 	m.here++
 	return Outcome{}
 }
 
 // roomFor is how many nodes may be here for another to come: clients leave a tenth of the room to
-// the nodes that make the group.
-func (m *Machine) roomFor(id Node) int {
-	if id.Bound() {
+// the nodes that make the group. Ids do not tell one from the other: both are bound to keys.
+func (m *Machine) roomFor(client bool) int {
+	if client {
 		return m.limits.nodes - m.limits.nodes/10
 	}
 	return m.limits.nodes
@@ -108,7 +114,7 @@ func (m *Machine) roomFor(id Node) int {
 // of one that had left asks for it.
 func (m *Machine) inhabited() (here bool) {
 	m.nodes.Scan(func(n node) bool {
-		here = n.gone == 0 && !n.id.Bound()
+		here = n.gone == 0 && !n.client
 		return !here
 	})
 	return here
@@ -194,7 +200,7 @@ func (m *Machine) comeBack(n node) (node, Code) {
 		return n, CodeOK
 	}
 	switch {
-	case m.here >= m.roomFor(n.id):
+	case m.here >= m.roomFor(n.client):
 		return n, CodeTooManyNodes
 	case max(n.level, 1) < m.Level():
 		return n, CodeTooOld

@@ -195,7 +195,7 @@ func (w *world) acked() uint64 {
 }
 
 func (w *world) node() Node {
-	return rapid.SampledFrom([]Node{{'a'}, {'a'}, {'a'}, {'b'}, {'b'}, {'c'}, client}).Draw(w.T, "node")
+	return rapid.SampledFrom([]Node{{'a'}, {'a'}, {'a'}, {'b'}, {'b'}, bound, client}).Draw(w.T, "node")
 }
 
 func (w *world) name() string {

@@ -210,7 +210,7 @@ func (w *world) seen() (text string) {
 	for n := range w.m.Nodes() {
 		text += fmt.Sprintln(n.Node, n.Incarnation, n.Name, n.Gone)
 	}
-	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
+	for _, id := range []Node{{'a'}, {'b'}, bound, client} {
 		text += fmt.Sprint(w.m.Departed(id), " ")
 	}
 	for s := range w.m.Sessions() {
@@ -240,12 +240,12 @@ func (w *world) expected() (text string) {
 	o := w.o
 	grants, waiters := o.count()
 	text = fmt.Sprintln(o.born, o.bootstrap, o.voters, o.serving, max(o.level, 1), o.counter, o.number, grants, waiters, o.valueBytes(), o.maxTTL)
-	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
+	for _, id := range []Node{{'a'}, {'b'}, bound, client} {
 		if n := o.latest(id); n != nil && !n.over {
 			text += fmt.Sprintln(id, n.Incarnation, n.name, n.gone)
 		}
 	}
-	for _, id := range []Node{{'a'}, {'b'}, {'c'}, client} {
+	for _, id := range []Node{{'a'}, {'b'}, bound, client} {
 		departure := Stays
 		if n := o.latest(id); n != nil {
 			if departure = n.departure; departure == Leaves && n.back {

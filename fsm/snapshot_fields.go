@@ -38,6 +38,7 @@ func (n *node) fields(f *codec) {
 	f.uint(14, &n.ended)
 	f.uint(15, &n.withdrawn)
 	f.uint(16, &n.level)
+	f.bool(17, &n.client)
 }
 
 // fields has the length of a span, less one, in the place of its end.

@@ -49,5 +49,6 @@ func KeyNode(key []byte) (n Node) {
 	return n
 }
 
-// Bound reports whether the id is that of a client, bound to its key.
+// Bound reports whether the id is bound to a key, as that of each client is. It does not tell a
+// client from a node with a replica.
 func (n Node) Bound() bool { return n[6]>>4 == 8 && n[8]>>6 == 2 }

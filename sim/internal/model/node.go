@@ -67,7 +67,7 @@ type node struct {
 }
 
 func newNode(w *world, i int) *node {
-	n := &node{w: w, i: i, id: fsm.Node{byte(i + 1)}}
+	n := &node{w: w, i: i, id: fsm.Node{0: byte(i + 1), 6: 0x80, 8: 0x80}} // bound to a key, as all ids of nodes are
 	n.clock = clock{shows: lease.Instant(time.Second) * lease.Instant(1+i), rate: w.plan.Rates[i]}
 	n.raft = raft{node: n, vote: -1, self: 1, conf: w.founders, snap: image{conf: w.founders}}
 	n.machine, n.members, n.bound = fsm.New(), w.founders, w.founders.has(i)
