@@ -148,3 +148,24 @@ func TestANodeBelowTheLevelOfTheGroupIsNoCandidate(t *testing.T) {
 		}
 	}
 }
+
+// A client that had said that it is gone for good was still given a replica, though the group refuses
+// its Hello. A node that has left and comes back asks as one that leaves.
+func TestANodeThatIsGoneForGoodIsNoCandidate(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[fsm.Departure]bool{fsm.Stays: true, fsm.Leaves: true, fsm.Gone: false} {
+		s := State{Self: "a", Cluster: "g", Members: Members{Voters: map[uint64]string{1: "a"}}, Departed: func(node string) fsm.Departure {
+			if node == "b" {
+				return word
+			}
+			return fsm.Stays
+		}}
+		s.Info.Serving = true
+		s.Seen = []Sighting{{Node: "b", Cluster: "g", Replica: 2, Phase: PhaseJoining, Here: true}}
+		l := New(Config{Want: 3, Moment: MomentDefault})
+		l.Plan(s, lease.Instant(time.Hour))
+		if got := l.Asks("b") != 0; got != want {
+			t.Errorf("a node that %v: a candidate: %v", word, got)
+		}
+	}
+}

@@ -382,11 +382,12 @@ func (l *Leader) progress(s State, now lease.Instant) map[uint64]Heard {
 func (l *Leader) Members() []Member { return l.members }
 
 // candidates adds the nodes that ask for a replica. A node that has one, of a former life, waits
-// until that is removed.
+// until that is removed. One that is gone for good gets none: its Hello would be refused. One that
+// has left may be back, which the group hears only when it has a replica.
 func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 	l.asks = make(map[string]uint64)
 	for node, m := range v.seen {
-		if v.Members.Has(node) || l.turnedDown(m.Replica, now) {
+		if v.Members.Has(node) || l.turnedDown(m.Replica, now) || v.Departed(node) == fsm.Gone {
 			continue
 		}
 		if m.asks(v.Cluster) && max(m.Level, 1) >= v.Info.Level {
