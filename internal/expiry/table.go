@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// FlightsMax is how many proposals a Timekeeper has under way at a time, and how many rests one
-	// Step ends.
+	// FlightsMax is how many proposals a Timekeeper has under way at a time, and how many sessions and
+	// how many rests one Step ends: neither waits for thousands of the other.
 	FlightsMax = 64
 	// PauseMax is the longest pause between two steps: timers stand still while a machine is
 	// suspended.
@@ -107,7 +107,7 @@ func (t *Table) Restore(m *fsm.Machine, now lease.Instant) {
 func (t *Table) Step(read func(func(*fsm.Machine)), now lease.Instant, leads bool) (due []fsm.Command, next lease.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	over, next := t.sessions.Step(now, leads)
+	over, next := t.sessions.Step(now, leads, FlightsMax)
 	for _, d := range over {
 		due = append(due, fsm.Expire{Session: d.ID, Renewed: d.Renewed})
 	}

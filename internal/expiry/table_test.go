@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -179,4 +180,36 @@ func TestTheFirstKeyThatIsKeptWakesAndItsPeriodsAreTimed(t *testing.T) {
 		}
 	}
 	wants(t, r.due(t, time.Hour, true))
+}
+
+// Ten thousand sessions of dead nodes were proposed to be expired before the end of any rest, and the
+// next step of a large end came after all of them: a place stayed taken for as long as that took.
+func TestTheEndOfARestDoesNotWaitForAllSessionsThatExpire(t *testing.T) {
+	t.Parallel()
+	const many = 10_000
+	r := newReplica(fsm.Limits{})
+	grant := r.acquire("rationed", 1)
+	for n := range uint64(many) {
+		id := r.session
+		id.Number += n + 1
+		r.apply(fsm.Acquire{Session: id, TTL: time.Second, Request: 1, Name: fmt.Sprint(n)})
+	}
+	r.apply(fsm.Release{Session: r.session, Grants: []fsm.Grant{grant}, Rest: time.Second})
+	expired := 0
+	for rested := false; expired < many; {
+		before := expired
+		for _, cmd := range r.due(t, 2*time.Second, true) {
+			if _, is := cmd.(fsm.EndRest); is {
+				rested = true
+			} else {
+				expired++
+			}
+		}
+		if !rested || expired == before || expired > before+FlightsMax {
+			t.Fatalf("after %d sessions, %d of this step: the rest is ended: %v", expired, expired-before, rested)
+		}
+	}
+	if _, next := r.Step(r.read, noon.Add(2*time.Second), true); next <= noon.Add(2*time.Second) {
+		t.Error("it does not pause when all is proposed")
+	}
 }

@@ -10,7 +10,8 @@ import (
 // Every replica times every session, so that a new raft leader knows their ages. Invariants:
 //
 //	E1 a session is not due before its TTL has passed since this replica applied its last renewal
-//	E2 it is due then on the raft leader, stagger later elsewhere, and again every retry until it ended
+//	E2 it is due then on the raft leader, stagger later elsewhere, and again every retry until it ended;
+//	   of many that are due together those first that have been due for longest
 type Expiries struct {
 	stagger, retry time.Duration
 	sessions       map[fsm.SessionID]*timed
@@ -85,10 +86,10 @@ func (e *Expiries) Reset() {
 	e.queue = queue[*timed]{}
 }
 
-// Step returns the sessions to expire at now, and the latest time of the next call: Never without
-// sessions. raftLeader is this replica's belief, which may be wrong; when it becomes true, call
+// Step returns the sessions to expire at now, at most so many, and the latest time of the next call:
+// Never without sessions. raftLeader is this replica's belief, which may be wrong; when it becomes true, call
 // Step at once.
-func (e *Expiries) Step(now Instant, raftLeader bool) (due []Due, next Instant) {
+func (e *Expiries) Step(now Instant, raftLeader bool, most int) (due []Due, next Instant) {
 	lag := e.stagger
 	if raftLeader {
 		lag = 0
@@ -102,6 +103,8 @@ func (e *Expiries) Step(now Instant, raftLeader bool) (due []Due, next Instant) 
 			e.queue.move(s, s.due)
 		case s.due.Add(lag) > now:
 			return due, s.due.Add(lag)
+		case len(due) == most:
+			return due, now
 		default:
 			due = append(due, Due{ID: s.id, Renewed: s.index})
 			s.due = now.Add(e.retry)

@@ -26,11 +26,11 @@ func TestSessionIsDueAtItsTTLOnTheRaftLeaderAndStaggerLaterElsewhere(t *testing.
 			lag = 0
 		}
 		first := lease.Instant(ttl) + lag
-		due, next := e.Step(first-1, leads)
+		due, next := e.Step(first-1, leads, 1000)
 		if len(due) != 0 || next != first {
 			t.Errorf("raft leader %v, before: due %v, next %v", leads, due, next)
 		}
-		due, next = e.Step(first, leads)
+		due, next = e.Step(first, leads, 1000)
 		if len(due) != 1 || due[0] != (lease.Due{ID: session(1), Renewed: 10}) {
 			t.Errorf("raft leader %v, at: due %v", leads, due)
 		}
@@ -44,8 +44,8 @@ func TestNewRaftLeaderDoesNotRestartTheTTL(t *testing.T) {
 	t.Parallel()
 	e := lease.NewExpiries(stagger, retry)
 	e.Renewed(session(1), 10, ttl, 0)
-	e.Step(1000*ms, false)
-	if due, _ := e.Step(lease.Instant(ttl), true); len(due) != 1 {
+	e.Step(1000*ms, false, 1000)
+	if due, _ := e.Step(lease.Instant(ttl), true, 1000); len(due) != 1 {
 		t.Error("not due at its TTL on a raft leader elected meanwhile")
 	}
 }
@@ -56,7 +56,7 @@ func TestDuplicateAndOlderRenewalsChangeNothing(t *testing.T) {
 	e.Renewed(session(1), 10, ttl, 0)
 	e.Renewed(session(1), 10, ttl, 500*ms)
 	e.Renewed(session(1), 9, ttl, 600*ms)
-	if due, _ := e.Step(lease.Instant(ttl), true); len(due) != 1 || due[0].Renewed != 10 {
+	if due, _ := e.Step(lease.Instant(ttl), true, 1000); len(due) != 1 || due[0].Renewed != 10 {
 		t.Errorf("due %v", due)
 	}
 }
@@ -68,7 +68,7 @@ func TestRestoredSessionIsTimedAnewSoItIsOnlyLate(t *testing.T) {
 	e.Renewed(session(2), 11, ttl, 0)
 	e.Reset()
 	e.Renewed(session(1), 10, ttl, 1000*ms)
-	due, next := e.Step(lease.Instant(ttl), true)
+	due, next := e.Step(lease.Instant(ttl), true, 1000)
 	if len(due) != 0 || next != 2200*ms {
 		t.Errorf("due %v, next %v ms", due, next/ms)
 	}
@@ -88,7 +88,7 @@ func TestEndedSessionAnswersItsAgeAndIsNeverDueAgain(t *testing.T) {
 	if _, _, known := e.Ended(session(1), 1400*ms); known {
 		t.Error("ended twice")
 	}
-	if due, next := e.Step(lease.Never-1, true); len(due) != 0 || next != lease.Never {
+	if due, next := e.Step(lease.Never-1, true, 1000); len(due) != 0 || next != lease.Never {
 		t.Errorf("due %v, next %v", due, next)
 	}
 }
@@ -98,7 +98,7 @@ func TestSteppingClockNeverMakesASessionDueEarly(t *testing.T) {
 	e := lease.NewExpiries(stagger, retry)
 	e.Renewed(session(1), 10, ttl, 1000*ms)
 	e.Renewed(session(1), 11, ttl, 400*ms) // the clock went back, against its contract
-	if due, _ := e.Step(2199*ms, true); len(due) != 0 {
+	if due, _ := e.Step(2199*ms, true, 1000); len(due) != 0 {
 		t.Error("due early")
 	}
 }
@@ -118,7 +118,7 @@ func TestSessionsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 		now, next, index, leads := lease.Instant(0), lease.Instant(0), uint64(0), false
 		step := func(t *rapid.T) {
 			var due []lease.Due
-			due, next = e.Step(now, leads)
+			due, next = e.Step(now, leads, 1000)
 			for _, d := range due {
 				m := live[d.ID]
 				if m == nil || d.Renewed != m.index || now < m.expires {
@@ -170,7 +170,7 @@ func TestRenewalWithAShorterTTLIsDueAtItsOwnTime(t *testing.T) {
 	e := lease.NewExpiries(stagger, retry)
 	e.Renewed(session(1), 10, time.Hour, 0)
 	e.Renewed(session(1), 11, ttl, 0)
-	if due, _ := e.Step(lease.Instant(ttl), true); len(due) != 1 {
+	if due, _ := e.Step(lease.Instant(ttl), true, 1000); len(due) != 1 {
 		t.Error("timed by the longer TTL of the earlier renewal")
 	}
 }

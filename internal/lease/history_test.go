@@ -213,7 +213,7 @@ func (h *history) replicate(i int) {
 			r.expiries.Renewed(session(e.session), e.index, e.ttl, r.now)
 		}
 	}
-	due, _ := r.expiries.Step(r.now, i == h.leader)
+	due, _ := r.expiries.Step(r.now, i == h.leader, 1000)
 	for _, d := range due {
 		h.send(entry{session: d.ID.Number, expires: true, renewed: d.Renewed})
 	}
