@@ -31,10 +31,10 @@ func (m *Machine) nest(c *claim) {
 type tracer struct {
 	m     *Machine
 	steps int
-	goal  []uint64            // tokens
-	stuck map[*claim][]*claim // claims that lead to the goal, each with the waiters on its way there
-	seen  map[*claim]bool     // in this pass
-	path  []*claim            // waiters, each for a lock that the next one keeps
+	goal  []uint64          // tokens
+	stuck map[*claim]*claim // claims that lead to the goal, each with the next waiter on its way there; nil: none
+	seen  map[*claim]bool   // in this pass
+	path  []*claim          // waiters, each for a lock that the next one keeps
 }
 
 // deadlocked reports whether a new request would wait for its own caller.
@@ -53,7 +53,7 @@ func (m *Machine) deadlocked(c *Acquire) bool {
 // search reports whether from leads to the goal. A claim found stuck in one pass may make claims
 // visited before it stuck, so passes are repeated until one finds no more.
 func (t *tracer) search(goal []uint64, from func() bool) bool {
-	t.goal, t.stuck = goal, make(map[*claim][]*claim)
+	t.goal, t.stuck = goal, make(map[*claim]*claim)
 	for {
 		known := len(t.stuck)
 		t.seen, t.path = make(map[*claim]bool), nil
@@ -141,8 +141,13 @@ func (t *tracer) waiter(c *claim) bool {
 
 // visit searches behind a claim, once in a pass, unless the claim is known to be stuck.
 func (t *tracer) visit(c *claim, look func() bool) bool {
-	if rest, stuck := t.stuck[c]; stuck {
-		t.path = append(t.path, rest...)
+	if next, stuck := t.stuck[c]; stuck {
+		if c.token == 0 {
+			t.path = append(t.path, c)
+		}
+		for ; next != nil; next = t.stuck[next] {
+			t.path = append(t.path, next)
+		}
 		return true
 	}
 	t.steps--
@@ -155,7 +160,14 @@ func (t *tracer) visit(c *claim, look func() bool) bool {
 		t.path = t.path[:begin]
 		return false
 	}
-	t.stuck[c] = slices.Clone(t.path[begin:])
+	way := t.path[begin:]
+	if c.token == 0 {
+		way = way[1:] // it is the first itself
+	}
+	t.stuck[c] = nil
+	if len(way) > 0 {
+		t.stuck[c] = way[0]
+	}
 	return true
 }
 

@@ -1,6 +1,10 @@
 package fsm
 
-import "testing"
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
 
 // The deadlock check saw a cycle wherever one holder of a semaphore waited for the caller, although
 // another one's permit would come back.
@@ -73,4 +77,38 @@ func TestAHolderWaitsForItselfByTheLimitAfterAResize(t *testing.T) {
 	more = permit(3, 4, 2)
 	more.While, more.Wait, more.Refuse = []uint64{held}, true, true
 	b.must(more, CodeGranted)
+}
+
+// Each caller of a long chain was noted with all waiters behind it: the search for a cycle took memory
+// by the square of its length, 200 MB on each replica for the last call of this one.
+func TestTheSearchForALongCycleTakesMemoryByItsLength(t *testing.T) {
+	const length = 4900
+	b := newBench(t)
+	tokens := make([]uint64, length)
+	for i := range tokens {
+		tokens[i] = b.must(acquire(uint64(i+1), fmt.Sprint(i)), CodeGranted).Token
+	}
+	waits := func(i int) Acquire {
+		c := acquire(uint64(length+i+1), fmt.Sprint((i+1)%length))
+		c.While, c.Wait = tokens[i:i+1], true
+		return c
+	}
+	for i := range length - 1 {
+		b.must(waits(i), CodeQueued)
+	}
+	last := waits(length - 1)
+	last.Refuse = true
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.must(last, CodeDeadlock)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 10<<20 {
+		t.Errorf("it took %d MB", took>>20)
+	}
+	last.Refuse, last.Request = false, last.Request+1
+	b.must(last, CodeQueued)
+	cycles := b.m.Cycles("0")
+	if len(cycles) != 1 || len(cycles[0]) != length {
+		t.Errorf("%d cycles", len(cycles))
+	}
 }
