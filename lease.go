@@ -118,7 +118,10 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // wraps its cause.
 func (l *Lease) Err() error {
 	if !l.Valid() {
-		l.grant.Settle(l.c.clock.Now())
+		now := l.c.clock.Now()
+		if l.grant.Settle(now); l.grant.Spent(now) {
+			l.spent()
+		}
 		l.c.keeper.attend()
 	}
 	return l.grant.Err()
@@ -318,11 +321,14 @@ func (l *tenure) capHold(d time.Duration) {
 	if l.grant.Err() != nil { // Ended has not seen the timer
 		return
 	}
-	l.maxHold = time.AfterFunc(d, func() {
-		if l.grant.Leave(lost(ErrMaxHold)) {
-			l.c.keeper.releaseLater(l)
-		}
-	})
+	l.maxHold = time.AfterFunc(d, l.spent)
+}
+
+// spent ends the lease whose maximum is over.
+func (l *tenure) spent() {
+	if l.grant.Leave(lost(ErrMaxHold)) {
+		l.c.keeper.releaseLater(l)
+	}
 }
 
 // run calls fn under a context that ends with the lease or with ctx.

@@ -70,22 +70,24 @@ func (g *Grant) Since() lease.Instant { return g.since }
 // Over reports whether the grant is valid no more, whatever its session is.
 func (g *Grant) Over() bool { return g.over.Load() }
 
-// Until is until when the holder may rely on the grant, zero if it is over. Read it before the
-// clock.
+// Until is until when the holder may rely on the grant, by its maximum, too; zero if it is over.
+// Read it before the clock.
 func (g *Grant) Until() lease.Instant {
 	if g.over.Load() {
 		return never
 	}
-	return g.session.Until()
+	return min(g.session.Until(), g.most)
 }
 
-// Lapse is Session.Lapse.
+// Spent reports whether its maximum ends the grant: timers stand still while a machine is suspended.
+func (g *Grant) Spent(now lease.Instant) bool { return now >= g.most }
+
+// Lapse is Session.Lapse. The session goes on where the grant's own maximum was seen to end.
 func (g *Grant) Lapse(seen lease.Instant) { g.session.Lapse(seen) }
 
-// Remaining is for how long the holder may rely on the grant without a further renewal, by its
-// maximum, too.
+// Remaining is for how long the holder may rely on the grant without a further renewal.
 func (g *Grant) Remaining(now lease.Instant) time.Duration {
-	return max(0, time.Duration(min(g.Until(), g.most)-now))
+	return max(0, time.Duration(g.Until()-now))
 }
 
 // Err is nil while the grant is held, then an error that is ErrReleased or ErrLost.

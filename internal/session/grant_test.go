@@ -135,3 +135,37 @@ func TestHowLongAPlaceStaysTakenDependsOnHowItsGrantEnded(t *testing.T) {
 		}
 	}
 }
+
+// Timers stand still while a machine is suspended. After that a lease was valid for as long as its
+// session, though the longest time that its holder wanted to have it was over.
+func TestAGrantIsValidNoLongerThanItsMaximumAndItsSessionGoesOn(t *testing.T) {
+	t.Parallel()
+	const most = 10 * time.Second
+	table, capped, free := newTable(), &hold{}, &hold{}
+	for _, h := range []*hold{capped, free} {
+		c, _ := asks(t, table, time.Minute, false, begins)
+		table.Opened(c.Session, false, begins)
+		terms := Terms{}
+		if h == capped {
+			terms.MaxHold = most
+		}
+		if !h.take(c, 1, terms, begins) {
+			t.Fatal("not taken")
+		}
+	}
+	over := begins.Add(most)
+	if !capped.valid(over-1) || capped.grant.Spent(over-1) {
+		t.Error("it ends too early")
+	}
+	if capped.valid(over) || !capped.grant.Spent(over) || capped.grant.Remaining(over) != 0 {
+		t.Errorf("valid until %v, its maximum is %v", capped.grant.Until(), over)
+	}
+	capped.grant.Lapse(capped.grant.Until())
+	if !free.valid(over) || free.grant.Spent(lease.Never-1) {
+		t.Error("the end of one lease ends another of its session")
+	}
+	capped.grant.End(ErrReleased)
+	if capped.grant.Until() != never {
+		t.Error("a lease that is over is valid")
+	}
+}
