@@ -131,16 +131,18 @@ func (l *Lease) Err() error {
 // allocates nothing. Its first call after the process was stopped or the machine was suspended is
 // right. A write that began while Valid was true may still arrive late: present the token.
 func (l *Lease) Valid() bool {
-	until := l.grant.Until()
-	if until == 0 {
-		return false
+	for {
+		until := l.grant.Until()
+		switch {
+		case until == 0:
+			return false
+		case l.c.clock.Now() < until:
+			return true
+		case l.grant.Lapse(until): // once false, forever false: a renewal of this moment is seen at the next look
+			l.c.keeper.Wake()
+			return false
+		}
 	}
-	if l.c.clock.Now() < until {
-		return true
-	}
-	l.grant.Lapse(until) // once false, forever false
-	l.c.keeper.Wake()
-	return false
 }
 
 // Remaining is the validity that the holder may rely on without any further renewal, 0 once it is

@@ -127,7 +127,8 @@ func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, unknown bool, 
 		w.open = request
 		l.c.keeper.withdraw(s, request)
 	} else {
-		s.Finish(request)
+		l.c.keeper.table.Skip(s, request)
+		l.c.keeper.attend()
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func (g *Grant) Until() lease.Instant {
 func (g *Grant) Spent(now lease.Instant) bool { return now >= g.most }
 
 // Lapse is Session.Lapse. The session goes on where the grant's own maximum was seen to end.
-func (g *Grant) Lapse(seen lease.Instant) { g.session.Lapse(seen) }
+func (g *Grant) Lapse(seen lease.Instant) (over bool) { return g.session.Lapse(seen) || g.Spent(seen) }
 
 // Remaining is for how long the holder may rely on the grant without a further renewal.
 func (g *Grant) Remaining(now lease.Instant) time.Duration {

@@ -13,8 +13,10 @@ const never lease.Instant = 0
 func (s *Session) Until() lease.Instant { return lease.Instant(s.until.Load()) }
 
 // Lapse ends the validity for good, unless it was extended since the instant that was seen: a
-// holder that has seen it end never sees it valid again (K1).
-func (s *Session) Lapse(seen lease.Instant) { s.until.CompareAndSwap(int64(seen), int64(never)) }
+// holder that has seen it end never sees it valid again (K1). It reports whether the validity is over.
+func (s *Session) Lapse(seen lease.Instant) (over bool) {
+	return s.until.CompareAndSwap(int64(seen), int64(never)) || s.Until() == never
+}
 
 // valid reports whether the session is known to live: it has a validity from its opening to its
 // end.

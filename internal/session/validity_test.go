@@ -92,6 +92,21 @@ func TestValidityThatWasDeniedDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// A renewal came between a holder's look at the end of its validity and at the clock: Valid was false, and
+// true at the next call.
+func TestAnEndThatARenewalHasMovedIsNotTheEnd(t *testing.T) {
+	t.Parallel()
+	table, s, now, _ := timed(t)
+	table.Opened(s, false, now)
+	seen := s.Until()
+	if !s.extend(seen.Add(time.Second)) || s.Lapse(seen) || s.Until() == never {
+		t.Error("the end that was seen before the renewal counts")
+	}
+	if !s.Lapse(s.Until()) || !s.Lapse(seen) {
+		t.Error("a validity that is over is not told")
+	}
+}
+
 // The local apply tells of the end of a session that there was. Of one that the group has never
 // known, because the command that was to open it got lost, the outcome of a keepalive alone does.
 func TestASessionThatTheGroupDoesNotKnowIsOver(t *testing.T) {

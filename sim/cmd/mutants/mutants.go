@@ -143,7 +143,7 @@ func sides() []mutant {
 
 func calls() []mutant {
 	return []mutant{
-		{"Valid does not look at the clock", "Lease.Valid", `if l.c.clock.Now() < until {`, `if until != 0 {`, "Isolated|Suspended"},
+		{"Valid does not look at the clock", "Lease.Valid", `case l.c.clock.Now() < until:`, `case until != 0:`, "Isolated|Suspended"},
 		{"only what the raft leader applied is timed", "observer.Applied", `due = o.n.times.Note(e, now) || due`, "if g, _ := o.n.Proposer.Current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.n.times.Note(e, now) || due\n\t\t}", "DeadHolder"},
 		{"the lease of a run outlives its function", "Run.finish", "\t\tif !l.grant.End(ErrReleased) {\n\t\t\tl.c.group.Leave(seam.Holding)\n\t\t\treturn false, l.Err()\n\t\t}\n", "\t\tdefer l.grant.End(ErrReleased)\n", "TheLeaseOfARun"},
 		{"a leader that lost does not campaign again", "Cluster.lead", `err = l.use(ctx, SpanTenure, fn); !again {`, `err = l.use(ctx, SpanTenure, fn); !again || err != nil {`, "CampaignsAgainAfterALoss"},
