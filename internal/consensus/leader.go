@@ -77,8 +77,8 @@ func (g *Group) IsRaftLeader() bool {
 
 // Heard returns when this replica has heard the others in the present term, by replica. On the raft
 // leader that is the last answer of each voter or standby, to a heartbeat or to entries. On the
-// others it is the last heartbeat, entries or answer to a read of the raft leader. Replicas not heard in this term
-// are missing. Heard is quick and does no I/O.
+// others it is the last heartbeat, entries or answer to a read of the raft leader. Replicas not heard in
+// this term are missing. Heard is quick and does no I/O.
 //
 // An answer proves that its replica lives and is reachable in both directions, in this term. A vote
 // request, a proposal or gossip proves half of that and does not count. An answer proves neither

@@ -21,7 +21,7 @@ func (g *Group) reachStandbys(view *leaderView) {
 		return
 	}
 	g.carrier.Run(func() {
-		look := time.NewTicker(g.cfg.Heartbeat)
+		look := time.NewTicker(quietHeartbeats * g.cfg.Heartbeat)
 		defer look.Stop()
 		for asked := (time.Time{}); ; {
 			select {

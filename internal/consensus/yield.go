@@ -16,9 +16,9 @@ import (
 // stay do not answer for a while when it asks (shuns), also where its next process stays and the entry is not
 // committed yet. Where a raft leader ends or its process dies, one that stays succeeds it if it can (leaving).
 
-// yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many after
-// the first question without one another is shunned. The others may lack entries that this one has, and cannot be elected
-// then.
+// yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many
+// after the first question without one another is shunned. The others may lack entries that this one has,
+// and cannot be elected then.
 const yieldElections = 4
 
 // Yield says whether this replica leaves the raft leadership to others: it sends no pre-votes for a while when

@@ -225,8 +225,9 @@ func (r *Registry) Locate(replica uint64) (addr string, err error) {
 	return addr, err
 }
 
-// locate returns the node of a replica, and where it is. The word of a process that is connected counts before gossip, which may name the address of a
-// copy of the node's directory. Without either, the last known address counts.
+// locate returns the node of a replica, and where it is. The word of a process that is connected counts
+// before gossip, which may name the address of a copy of the node's directory. Without either, the last
+// known address counts.
 func (r *Registry) locate(replica uint64) (node, addr string, err error) {
 	node, ok := r.Node(replica)
 	id, parsed := fsm.ParseNode(node)
