@@ -223,7 +223,7 @@ func TestALookAtTheTicksToComeMovesNone(t *testing.T) {
 	t.Parallel()
 	cr, schedule := cron.New(), cronlock.Every(time.Hour)
 	run := func(context.Context, *holdfast.Lease) error { return nil }
-	id, err := cronlock.Add(t.Context(), cr, nil, cronlock.Job{Name: "a", Schedule: schedule, Run: run})
+	id, err := cronlock.Add(t.Context(), cr, &holdfast.Cluster{}, cronlock.Job{Name: "a", Schedule: schedule, Run: run})
 	if err != nil || cr.Entry(id).Schedule != schedule {
 		t.Errorf("the entry asks %v, not the job's schedule (%v)", cr.Entry(id).Schedule, err)
 	}
@@ -234,7 +234,7 @@ func TestARunBeforeTheFirstTickIsReported(t *testing.T) {
 	t.Parallel()
 	var reported error
 	cr := cron.New()
-	id, err := cronlock.Add(t.Context(), cr, nil, cronlock.Job{
+	id, err := cronlock.Add(t.Context(), cr, &holdfast.Cluster{}, cronlock.Job{
 		Name: "a", Schedule: cronlock.Every(time.Hour),
 		Run:    func(context.Context, *holdfast.Lease) error { return nil },
 		Report: func(_ time.Time, _ holdfast.OnceResult, err error) { reported = err },
