@@ -24,6 +24,7 @@ type node struct {
 	withdrawn   uint64    // not 0: what it waited for up to this index is withdrawn, a teardown sees to it
 	level       uint64    // highest that its process knows, as its Hello said
 	client      bool      // its Hello came through the replica of another node
+	returned    bool      // the process before it had said that the node leaves
 }
 
 // memory reports whether only the memory of it is left, which is dropped when there are too many.
@@ -95,7 +96,7 @@ func (c *Hello) apply(m *Machine) Outcome {
 	}
 	n := m.fresh(c.Node, c.Incarnation)
 	n.name, n.place, n.level, n.born, n.since = c.Name, c.Place, c.Level, m.commands, m.commands
-	n.client = m.via
+	n.client, n.returned = m.via, known && last.departure == Leaves
 	m.nodes.Set(n)
 	m.here++
 	return Outcome{}

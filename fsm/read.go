@@ -210,6 +210,13 @@ func (m *Machine) Departed(id Node) Departure {
 	return n.departure
 }
 
+// MayGo reports whether a node leaves, or its process before had said so: the raft leader may have proposed
+// to remove its replica before it heard of the return, and that is not taken back.
+func (m *Machine) MayGo(id Node) bool {
+	n, _ := m.latest(id)
+	return m.Departed(id) == Leaves || n.returned
+}
+
 func (m *Machine) view(l *lock) Lock {
 	v := Lock{
 		Name: l.name, Mode: l.mode, LastToken: l.last, Wanted: m.wanted(l),

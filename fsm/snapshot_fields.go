@@ -39,6 +39,7 @@ func (n *node) fields(f *codec) {
 	f.uint(15, &n.withdrawn)
 	f.uint(16, &n.level)
 	f.bool(17, &n.client)
+	f.bool(18, &n.returned)
 }
 
 // fields has the length of a span, less one, in the place of its end.

@@ -140,6 +140,23 @@ func TestANodeThatComesBackDoesNotTakeBackThatOthersLeaveWhileOneStays(t *testin
 	}
 }
 
+// The entry that removes a node's replica may be in the log before the Hello of its next process.
+func TestANodeThatReturnsMayHaveToGo(t *testing.T) {
+	t.Parallel()
+	b, first, second := leavers(t)
+	b.must(Hello{bound, 1, "gamma", Place{}, 0}, CodeOK)
+	for _, step := range []struct {
+		incarnation uint64
+		may         bool
+	}{{2, true}, {3, false}} {
+		b.must(Hello{first, step.incarnation, "first", Place{}, 0}, CodeOK)
+		b.reread()
+		if b.m.Departed(first) != Stays || b.m.MayGo(first) != step.may || !b.m.MayGo(second) || b.m.MayGo(bound) {
+			t.Errorf("process %d: %v, may go %v", step.incarnation, b.m.Departed(first), b.m.MayGo(first))
+		}
+	}
+}
+
 // reread goes on with the machine that a snapshot makes.
 func (b *bench) reread() {
 	m, err := ReadSnapshot(bytes.NewReader(snapshot(b.m)))

@@ -13,8 +13,8 @@ import (
 // The group would be lost by a Leave.
 //
 // So one that leaves does not ask to be raft leader where the only other voter stays (Yield), and voters that
-// stay do not answer for a while when it asks (shuns), also where its next process stays and the entry is not
-// committed yet. Where a raft leader ends or its process dies, one that stays succeeds it if it can (leaving).
+// stay do not answer for a while when it asks (shuns), also where its next process stays: the entry may be in
+// the log, and not committed yet. Where a raft leader ends or its process dies, one that stays succeeds it if it can (leaving).
 
 // yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many
 // after the first question without one another is shunned. The others may lack entries that this one has,
@@ -39,7 +39,7 @@ func (g *Group) yields() bool {
 func (g *Group) shuns(from fsm.Node) bool {
 	leaves, stays := false, false
 	g.Read(func(m *fsm.Machine) {
-		leaves, stays = m.Departed(from) == fsm.Leaves, m.Departed(g.self.Node) == fsm.Stays
+		leaves, stays = m.MayGo(from), m.Departed(g.self.Node) == fsm.Stays && !m.MayGo(g.self.Node)
 	})
 	if !leaves || !stays {
 		return false
@@ -54,12 +54,12 @@ func (g *Group) shuns(from fsm.Node) bool {
 	return first == nil || now.Sub(*first) < yieldElections*g.cfg.Election
 }
 
-// leaving are those of some voters of whose nodes the group knows that they leave.
+// leaving are those of some voters of whose nodes the group knows that they leave, or may have to.
 func (g *Group) leaving(voters map[uint64]string) map[uint64]bool {
 	leaving := make(map[uint64]bool)
 	g.Read(func(m *fsm.Machine) {
 		for replica, voter := range voters {
-			if node, err := fsm.ParseNode(voter); err == nil && m.Departed(node) == fsm.Leaves {
+			if node, err := fsm.ParseNode(voter); err == nil && m.MayGo(node) {
 				leaving[replica] = true
 			}
 		}

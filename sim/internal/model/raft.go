@@ -168,7 +168,7 @@ func (r *raft) sounded(from replicaID, round, term, last, lastTerm uint64) {
 // shuns says whether a voter that stays has no vote yet for one of which the group knows that it leaves:
 // that one may commit its own removal, and nobody would hear of it.
 func (r *raft) shuns(from replicaID) bool {
-	if r.machine.Departed(r.w.nodes[from.node].id) != fsm.Leaves || r.machine.Departed(r.id) != fsm.Stays {
+	if !r.machine.MayGo(r.w.nodes[from.node].id) || r.machine.Departed(r.id) != fsm.Stays || r.machine.MayGo(r.id) {
 		return false
 	}
 	if r.shunned == 0 {
