@@ -270,17 +270,21 @@ func TestANominatedVoterLeadsAtOnce(t *testing.T) {
 				t.Errorf("%s nominated %s: %v", wrong.by.node, wrong.node, err)
 			}
 		}
-		old.greet(t)
-		_, term, _ := old.RaftLeader()
-		from := time.Now()
-		if err := old.Nominate(t.Context(), next.node); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(from); took > old.cfg.Election {
-			t.Errorf("it took %v", took)
-		}
-		if leader, now, _ := old.RaftLeader(); leader != next.node || now != term+1 {
-			t.Errorf("%q leads in term %d; %q was nominated in term %d", leader, now, next.node, term)
+		for tries := 5; ; tries-- { // the voters may have an election of their own at that moment
+			old = leaderOf(t, group)
+			next = others(group, old)[0]
+			old.greet(t)
+			_, term, _ := old.RaftLeader()
+			from := time.Now()
+			err := old.Nominate(t.Context(), next.node)
+			took := time.Since(from)
+			leader, now, _ := old.RaftLeader()
+			if err == nil && took <= old.cfg.Election && leader == next.node && now == term+1 {
+				return
+			}
+			if tries == 0 {
+				t.Fatalf("%q leads in term %d; %q was nominated in term %d, %v ago: %v", leader, now, next.node, term, took, err)
+			}
 		}
 	})
 }
