@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -155,8 +154,9 @@ func (l *engineLogger) write(level slog.Level, format string, args []any) {
 func (r *router) wanted(level slog.Level) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range slices.Concat(slices.Collect(maps.Values(r.groups))...) {
-		if m.log.Enabled(context.Background(), level) {
+	enabled := func(m *member) bool { return m.log.Enabled(context.Background(), level) }
+	for _, all := range r.groups {
+		if slices.ContainsFunc(all, enabled) {
 			return true
 		}
 	}
