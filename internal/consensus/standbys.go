@@ -51,7 +51,7 @@ func (g *Group) missesStandby(asked time.Time) bool {
 	heard, answering := g.Heard(), time.Since(asked) < g.cfg.Election
 	for replica := range g.Members().Standbys {
 		at := heard[replica].At
-		if time.Since(at) >= quiet && (!answering || at.After(asked)) && g.nodes.Connected(replica) {
+		if time.Since(at) >= quiet && (!answering || at.After(asked)) && g.nodes.HasConnection(replica) {
 			return true
 		}
 	}

@@ -323,8 +323,8 @@ func (r *Registry) Confirmed() time.Time {
 	return r.confirmed
 }
 
-// Connected reports whether a replica has a connection here.
-func (r *Registry) Connected(replica uint64) bool {
+// HasConnection reports whether a replica has a connection here.
+func (r *Registry) HasConnection(replica uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.find(r.members[replica])
