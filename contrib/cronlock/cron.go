@@ -38,9 +38,9 @@ type Job struct {
 // returns, before the Cluster is closed. Wrappers of cr's chain that skip runs
 // (cron.SkipIfStillRunning) skip them on this node alone.
 //
-// Errors, all of them ErrInvalid: an argument is nil, a field is missing, or Schedule is a cron.ConstantDelaySchedule
-// ("@every 5m", cron.Every), which counts from the start of its process, so that no two have the
-// same ticks.
+// Errors, all of them ErrInvalid: an argument is nil, a field is missing, or Schedule is a
+// cron.ConstantDelaySchedule ("@every 5m", cron.Every), which counts from the start of its process,
+// so that no two have the same ticks.
 func Add(ctx context.Context, cr *cron.Cron, c *holdfast.Cluster, j Job) (cron.EntryID, error) {
 	if _, phase := j.Schedule.(cron.ConstantDelaySchedule); phase {
 		return 0, fmt.Errorf("%w: Schedule: @every and cron.Every count from the start of a process: use Every of this package", holdfast.ErrInvalid)

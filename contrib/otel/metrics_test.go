@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/contrib/internal/metrics/metricstest"
 	fleet "github.com/holdfast-go/holdfast/contrib/otel"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,18 +94,11 @@ func TestTheValuesAreThoseOfTheNode(t *testing.T) {
 	histograms.Attach(n.Cluster)
 	n.Work(t)
 	var data map[string]metricdata.Aggregation
-	// A busy machine may let the node pause for a moment, which is then not ready.
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // real time: nothing tells of it
+	testkit.Polled(t, "a node that is ready: a busy machine may let it pause for a moment", func() bool {
 		data = read(t, reader)
 		points := data["holdfast.ready"].(metricdata.Gauge[int64]).DataPoints
-		if len(points) == 1 && points[0].Value == 1 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Errorf("ready: %v", points)
-			break
-		}
-	}
+		return len(points) == 1 && points[0].Value == 1
+	})
 	granted := data["holdfast.leases_granted"].(metricdata.Sum[int64])
 	if points := granted.DataPoints; !granted.IsMonotonic || len(points) != 1 || points[0].Value != 3 {
 		t.Errorf("granted: %v", granted)

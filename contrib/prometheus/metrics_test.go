@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/contrib/internal/metrics/metricstest"
 	fleet "github.com/holdfast-go/holdfast/contrib/prometheus"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden file anew")
@@ -72,11 +72,11 @@ func TestTheValuesAreThoseOfTheNode(t *testing.T) {
 	t.Parallel()
 	n := open(t, fleet.Config{})
 	n.Work(t)
-	text := n.exposition(t)
-	// A busy machine may let the node pause for a moment, which is then not ready.
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(text, "holdfast_ready 1\n") && time.Now().Before(end); text = n.exposition(t) {
-		time.Sleep(10 * time.Millisecond) // real time: nothing tells of it
-	}
+	var text string
+	testkit.Polled(t, "a node that is ready: a busy machine may let it pause for a moment", func() bool {
+		text = n.exposition(t)
+		return strings.Contains(text, "holdfast_ready 1\n")
+	})
 	for _, line := range []string{
 		`holdfast_ready 1`, `holdfast_failed 0`, `holdfast_quorum 1`, `holdfast_raft_leader_known 1`, `holdfast_raft_leader_here 1`,
 		`holdfast_voters 1`, `holdfast_standbys 0`, `holdfast_members{role="voter",state="alive"} 1`, `holdfast_foreign_groups 0`,
