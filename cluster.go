@@ -33,7 +33,7 @@ type Cluster struct {
 }
 
 // Open starts this process's node and returns as soon as the local node runs: data directory
-// locked, port listening, gossip started; a client has none of these. It does not wait for other
+// locked, port listening, gossip started; with Config.ClientOnly it has none of these. It does not wait for other
 // nodes or a quorum; Ready does.
 // Cancelling ctx after Open has returned does not close the node. After an error nothing of the
 // node is left.
@@ -154,11 +154,11 @@ func (c *Cluster) Err() error {
 	}
 }
 
-// ID returns the node's id, a UUID that was minted with its data directory; a client has a new one
-// after each Open.
+// ID returns the node's id, a UUID that was minted with its data directory; without one, or with
+// Config.ClientOnly, each Open mints another.
 func (c *Cluster) ID() string { return c.self.Node.String() }
 
-// Addr returns the address that other nodes reach this one at, "" for a client.
+// Addr returns the address that other nodes reach this one at, "" with Config.ClientOnly.
 func (c *Cluster) Addr() string { return c.node.Status().Addr }
 
 // Close stops the node: its leases end at once with ErrLost and ErrClosed, and the node gives them
@@ -184,7 +184,7 @@ func (c *Cluster) Close() error {
 //
 // If ctx or the minute ends first, the node closes all the same, and the group removes it later. The
 // error is then that of the context, and ErrNoQuorum for a deadline. A second call, or one after
-// Close, returns ErrClosed. Leave of a client is Close.
+// Close, returns ErrClosed. With Config.ClientOnly, Leave is Close.
 func (c *Cluster) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")

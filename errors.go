@@ -48,7 +48,8 @@ var (
 	// no effect, and succeeds once the level has risen.
 	ErrLevel = report.ErrLevel
 	// ErrDamaged: the data directory has lost or changed what was written there. Its replica must
-	// never vote again: delete the directory, and the node comes back as a new one.
+	// never vote again: delete the directory, and the node comes back as a new one. If a majority of the
+	// voters is told this, delete none, and recover the group from the newest (Recover).
 	ErrDamaged = seam.ErrDirDamaged
 	// ErrDirInUse: another node, in this process or another, has the data directory open.
 	ErrDirInUse = seam.ErrDirInUse

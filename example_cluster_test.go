@@ -37,7 +37,7 @@ func ExampleCluster_Lead() {
 	// true
 }
 
-// Who routes to the leader follows its changes.
+// A router to the leader follows its changes.
 func ExampleCluster_Observe() {
 	ctx := context.Background()
 	c := open(ctx)

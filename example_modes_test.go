@@ -74,7 +74,7 @@ func ExampleCluster_ResizeLimit() {
 	// true true true
 }
 
-// Who waits with a higher priority is served first, though it came last.
+// A waiter with a higher priority is served first, though it came last.
 func ExampleWithPriority() {
 	ctx := context.Background()
 	c := open(ctx)

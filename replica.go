@@ -62,8 +62,8 @@ type RecoverConfig struct {
 	// Logger receives what the Raft engine has to say. Default: slog.Default().
 	Logger *slog.Logger
 
-	// Recover looks for the former group before it changes anything, and refuses where it sees most
-	// of its voters. Join, Secrets, TLS and Bind are those of Config; Bind may have another port.
+	// Recover looks for the former group before it changes anything, and refuses where it sees as many
+	// of its nodes with a replica, standbys included, as most of its voters are. Join, Secrets, TLS and Bind are those of Config; Bind may have another port.
 	Join    []string
 	Secrets []string
 	TLS     *tls.Config

@@ -83,7 +83,7 @@ type Status struct {
 	Held, Waiting     int      // leases and waiting calls of this process
 	Failure           error    // why the node has stopped serving for good, nil otherwise
 	Plan              string   // on the raft leader: what it is about to change in the membership, or waits for, and why
-	Drift             string   // which nodes have another Voters, Timing or MaxTTL than this one, as gossip has it, and what they have
+	Drift             string   // which nodes have another Voters, Replicas, Timing or MaxTTL than this one, as gossip has it, and what they have
 	Foreign           []string // cluster ids of other groups of this name in sight
 	Metrics           Metrics  // what this node has counted
 }

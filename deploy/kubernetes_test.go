@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -29,6 +31,7 @@ type manifests struct {
 	networks []*networking.NetworkPolicy
 	set      *apps.StatefulSet
 	deploy   *apps.Deployment
+	job      *batch.Job
 }
 
 // decode reads a file strictly: a field that the API does not know, or that stands there twice, is
@@ -61,6 +64,9 @@ func decode(t *testing.T, name string) (m manifests) {
 		case "apps/v1 Deployment":
 			m.deploy = new(apps.Deployment)
 			into = m.deploy
+		case "batch/v1 Job":
+			m.job = new(batch.Job)
+			into = m.job
 		default:
 			t.Fatalf("%s: %s %s is not expected", name, kind.APIVersion, kind.Kind)
 		}
@@ -116,6 +122,51 @@ func TestTheDeploymentKeepsItsFleet(t *testing.T) {
 		t.Errorf("%d new pods of %d could found a second group", bootstrap(t, spec.Template.Spec), pods)
 	}
 	m.check(t, spec.Template, spec.Selector)
+}
+
+// The job recovers the directory of a pod of the set, under its user, by a command line that the program takes.
+func TestTheRecoveryIsOfAVolumeOfTheStatefulSet(t *testing.T) {
+	set, job := decode(t, "statefulset.yaml").set, decode(t, "recover.yaml").job
+	if set == nil || job == nil {
+		t.Fatal("there is no StatefulSet or no Job")
+	}
+	of, pod := set.Spec.Template.Spec, job.Spec.Template.Spec
+	if !reflect.DeepEqual(of.SecurityContext, pod.SecurityContext) {
+		t.Error("the job does not run as the pods do: they could not read what it writes")
+	}
+	if set.Spec.Selector.MatchLabels["app"] == job.Spec.Template.Labels["app"] {
+		t.Error("the services would name the job's pod as one of the fleet")
+	}
+	if job.Spec.BackoffLimit == nil || *job.Spec.BackoffLimit != 0 || pod.RestartPolicy != core.RestartPolicyNever {
+		t.Error("a recovery that was refused would be run again")
+	}
+	claim := set.Spec.VolumeClaimTemplates[0].Name + "-" + set.Name + "-0"
+	if got := pod.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim {
+		t.Errorf("the job mounts %s, and the first pod %s", got, claim)
+	}
+	c := pod.Containers[0]
+	if c.Image != of.Containers[0].Image || c.VolumeMounts[0].Name != pod.Volumes[0].Name ||
+		c.VolumeMounts[0].MountPath != of.Containers[0].VolumeMounts[0].MountPath {
+		t.Errorf("the job does not see the volume as the pods do: %+v", c.VolumeMounts)
+	}
+	if !slices.Contains(c.Command, value(of, "HOLDFAST_DATA_DIR")) {
+		t.Errorf("%q is not about the pods' directory", c.Command)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n### "+c.Command[1]+"\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	for _, arg := range c.Command[2:] {
+		if strings.HasPrefix(arg, "--") && !strings.Contains(section, arg+" ") {
+			t.Errorf("%s has no %s", c.Command[1], arg)
+		}
+	}
+	image, err := os.ReadFile(filepath.Join("..", "examples", "webservice", "Dockerfile"))
+	if err != nil || !strings.Contains(string(image), " "+c.Command[0]+"\n") {
+		t.Errorf("the image has no %s: %v", c.Command[0], err)
+	}
 }
 
 // check is what both have in common.

@@ -74,7 +74,12 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 }
 
 func document(out *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(out, "\n### %s\n\n%s.\n\n```text\n%s\n", cmd.Name(), cmd.Short, cmd.UseLine())
+	fmt.Fprintf(out, "\n### %s\n\n%s.\n\n```text\n", cmd.Name(), cmd.Short)
+	for _, line := range append(cmd.Commands(), cmd) {
+		if line.Runnable() && (line == cmd) == (len(cmd.Commands()) == 0) { // one that has commands is none itself
+			fmt.Fprintln(out, line.UseLine())
+		}
+	}
 	if cmd.Long != "" && cmd.Name() != "completion" {
 		fmt.Fprintf(out, "\n%s\n", strings.TrimSpace(cmd.Long))
 	}

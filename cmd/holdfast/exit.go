@@ -80,7 +80,7 @@ func asExit(err error) *exit {
 	case is(holdfast.ErrIncompatible):
 		e.advice = "Use the version of holdfast that the fleet runs: see `holdfast members` and `holdfast version`."
 	case is(holdfast.ErrGroupAlive):
-		e.advice = "The fleet has a majority: there is nothing to recover. See `holdfast status`."
+		e.advice = "Nodes of the former group still run. If they serve there is nothing to recover; if they cannot, stop all of them first. See `holdfast status`."
 	case is(holdfast.ErrDirInUse):
 		e.advice = "Stop the process that has the directory open."
 	case is(holdfast.ErrNoQuorum), is(context.DeadlineExceeded):

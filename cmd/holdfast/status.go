@@ -83,7 +83,7 @@ func (a *app) membersCommand() *cobra.Command {
 		Short: "List the nodes of the fleet, their roles, and which of them are ill",
 		Long: "members lists what the replica that answers knows: what gossip sees of each node, and what Raft hears of its\n" +
 			"replica. Where the fleet does not serve it waits for --timeout, prints the list all the same, and ends with 69.\n" +
-			"Clients are not listed, as they are not in the gossip.",
+			"Nodes with ClientOnly are not listed, as they are not in the gossip.",
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
