@@ -90,6 +90,10 @@ func (c Call) GiveUp(sent bool) {
 	over := s.abandon(c.Request)
 	switch {
 	case s.manual:
+		if !sent {
+			s.Finish(c.Request)
+			s.table.discard(s) // if the group never opened it
+		}
 		s.table.Lose(s, ErrReleased)
 	case sent:
 		s.table.Withdraw(s, c.Request)

@@ -159,3 +159,31 @@ func TestACallThatASessionHasNoNumbersLeftForGoesToAnother(t *testing.T) {
 		})
 	}
 }
+
+// A client cut off from its group made a session for each call that gave up before it was sent, and owed
+// the end of each: memory grew with the attempts for as long as the outage lasted, and the group heard
+// one command for each afterwards.
+func TestCallsInAnOutageLeaveNoMoreThanABoundedDebt(t *testing.T) {
+	t.Parallel()
+	for name, manual := range map[string]bool{"renewed automatically": false, "renewed by hand": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, table := limitedGroup(t, fsm.Limits{Spans: 4}), newTable()
+			h := g.waiting(table)
+			table.Lose(h.grant.Session(), ErrExpired) // the outage begins
+			for range 1000 {
+				c, _ := asks(t, table, time.Second, manual, begins)
+				c.GiveUp(false)
+			}
+			if all, owed := len(table.All()), len(table.debts.line); all > unheardMax+1 || owed > unheardMax+1 {
+				t.Errorf("%d sessions, and the ends of %d are owed", all, owed)
+			}
+			g.pay(table) // it is over
+			if all := table.All(); len(all) != 0 || table.unheard != 0 {
+				t.Errorf("%d sessions are left, %d of them unheard", len(all), table.unheard)
+			}
+			g.serves(table, 0)
+			sound(t, table, begins)
+		})
+	}
+}

@@ -58,6 +58,8 @@ type Session struct {
 	pins     int           // leases that ended and may leave a rest, of which the group has not heard
 	idle     lease.Instant // when it was last seen in use
 
+	unheard bool // its end is owed though the group never opened it; under the table's lock
+
 	telling sync.Mutex // held while holders are warned
 	told    uint64     // the decision that they were warned of last
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
+// unheardMax bounds the ends that are owed of sessions that the group never opened.
+const unheardMax = 64
+
 // Table has all sessions of one process. See the package comment for how to run it.
 type Table struct {
 	self   fsm.Process
@@ -25,6 +28,7 @@ type Table struct {
 	ended    []*Session                 // ended by the group: Step tells their holders
 	revoked  []*Grant                   // the same of single grants
 	flights  int                        // keepalives under way
+	unheard  int                        // sessions that were never opened and whose end is owed
 	decided  uint64                     // how often it was decided that holders are to be warned
 
 	retimes sync.Mutex // taken before mu
@@ -182,19 +186,24 @@ func (t *Table) Forsake(cause error) {
 // before the group could be reached, or were refused. Without that each TTL asked for in an outage
 // would stay forever. The group hears of a number above others in use: it remembers runs of used
 // numbers, too, and one that it never hears of splits a run for as long as an earlier session lives.
+// In an outage it hears of the first unheardMax alone: all that follow make one gap together.
 func (t *Table) discard(s *Session) {
 	if !s.discard() {
 		return
 	}
 	t.unshare(s)
-	t.mu.RLock()
-	gap := s.id.Number > t.numbers.Lowest()
-	t.mu.RUnlock()
-	if gap {
-		t.owe(s, func(d *Debt) { d.close = true })
-		return
+	t.mu.Lock()
+	if s.id.Number > t.numbers.Lowest() && t.unheard < unheardMax {
+		s.unheard = true
+		t.unheard++
 	}
-	t.forget(s)
+	owed := s.unheard
+	t.mu.Unlock()
+	if owed {
+		t.owe(s, func(d *Debt) { d.close = true })
+	} else {
+		t.forget(s)
+	}
 }
 
 // forget drops the last trace of a session that the group no longer has.
@@ -204,6 +213,9 @@ func (t *Table) forget(s *Session) {
 	if t.sessions[s.id.Number] == s {
 		delete(t.sessions, s.id.Number)
 		t.numbers.Finish(s.id.Number)
+		if s.unheard {
+			t.unheard--
+		}
 	}
 }
 
