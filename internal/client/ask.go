@@ -17,13 +17,10 @@ import (
 // Ask implements seam.Group.
 func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
 	for n := 1; ; n++ {
-		c, changed := g.now()
-		err := error(seam.ErrNoGroup)
-		if c != nil {
-			var answer fsm.Answer
-			if answer, err = g.ask(ctx, c, view, q); err == nil {
-				return answer, nil
-			}
+		_, changed := g.now()
+		answer, err := g.ask(ctx, view, q)
+		if err == nil {
+			return answer, nil
 		}
 		if err := g.again(ctx, view, err, n, changed); err != nil {
 			return nil, err
@@ -34,20 +31,20 @@ func (g *Group) Ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.An
 // AskOnce asks the replica that serves this node now. The error is seam.ErrNoGroup if that is gone, or
 // there is none.
 func (g *Group) AskOnce(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
-	c, _ := g.now()
-	if c == nil {
-		return nil, seam.ErrNoGroup
-	}
-	answer, err := g.ask(ctx, c, view, q)
+	answer, err := g.ask(ctx, view, q)
 	return answer, once(ctx, err)
 }
 
-// ask asks the replica once, in its turn.
-func (g *Group) ask(ctx context.Context, c *conn, view seam.View, q fsm.Question) (fsm.Answer, error) {
+// ask asks the replica that serves this node when its turn has come, once.
+func (g *Group) ask(ctx context.Context, view seam.View, q fsm.Question) (fsm.Answer, error) {
 	if err := g.wait(ctx, g.asks); err != nil {
 		return nil, err
 	}
 	defer func() { <-g.asks }()
+	c, _ := g.now()
+	if c == nil {
+		return nil, seam.ErrNoGroup
+	}
 	return c.ask(ctx, view, q)
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
 // asker is a follower that asks about each gap.
@@ -47,5 +49,39 @@ func TestAGapWhoseQuestionFailsIsToldByTheNextConnection(t *testing.T) {
 			t.Errorf("told of %d after %d gaps", told, follower.gaps)
 		}
 		cancel()
+	})
+}
+
+// A question waited for its turn while its replica sent the client away. It was asked there all the same, and its
+// caller was told that there is no group, though another replica served.
+func TestAQuestionIsAskedAtTheReplicaOfItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(make(chan struct{}))
+		conns := make([]*conn, 2)
+		for i := range conns {
+			near, far := net.Pipe()
+			defer far.Close()
+			conns[i] = newConn(near, "replica")
+		}
+		g.show(conns[0], link.Welcome{})
+		for range asksMax {
+			g.asks <- struct{}{}
+		}
+		answered := make(chan error, 1)
+		go func() {
+			_, err := g.AskOnce(t.Context(), seam.Now, fsm.QueryClaims{})
+			answered <- err
+		}()
+		synctest.Wait()
+		conns[0].end(errGone)
+		g.show(conns[1], link.Welcome{})
+		<-g.asks
+		synctest.Wait()
+		if calls := len(conns[1].calls); calls != 1 || len(answered) != 0 {
+			t.Errorf("%d questions at the second replica, and %d answers", calls, len(answered))
+		}
+		conns[1].end(errGone)
+		<-answered
 	})
 }

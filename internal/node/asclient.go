@@ -302,11 +302,12 @@ func (a *asClient) show(st *seam.Status) {
 }
 
 // giveBack says good-bye to the group through another node's replica, and reports whether the group
-// has heard it, or knows of nothing to give back.
+// has heard it, or knows of nothing to give back. A node whose directory was not retired stays: its next process
+// would be taken for a copy.
 func (a *asClient) giveBack(ctx context.Context) bool {
 	n := a.n
 	departure := fsm.Stays
-	if n.leaving() || n.fleeting {
+	if n.fleeting || n.leaving() && n.dir.Identity().Retired {
 		departure = fsm.Gone
 	}
 	if greeted, _ := n.Proposer.Accepted(); !greeted || departure == fsm.Stays && n.cfg.Listener.Empty() {

@@ -153,16 +153,21 @@ func TestACallOfAClientThatBecomesAReplicaGoesOnThere(t *testing.T) {
 	})
 }
 
-// watchedDir calls retired before the directory is.
+// watchedDir calls retired before the directory is; or it cannot be, as full says.
 type watchedDir struct {
 	datadir.Dir
 	retired func()
+	full    error
 }
 
 func (d *watchedDir) Save(id datadir.Identity) error {
-	if id.Retired {
-		d.retired()
+	if !id.Retired {
+		return d.Dir.Save(id)
 	}
+	if d.full != nil {
+		return d.full
+	}
+	d.retired()
 	return d.Dir.Save(id)
 }
 
@@ -186,6 +191,27 @@ func TestAClientThatLeavesRetiresItsDirectoryBeforeItsGoodBye(t *testing.T) {
 		}
 		if departure(group, client.ID()) != fsm.Gone {
 			t.Error("the group has not heard the good-bye")
+		}
+	})
+}
+
+// The disk was full when a client left: its directory was not retired, and its good-bye was for good all the same.
+// Its next process was taken for that of a copied directory, and failed for good.
+func TestAClientWhoseDirectoryCannotBeRetiredMayComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := &watchedDir{Dir: datadir.Memory()}
+		nodes, client := beyond(t, dir)
+		group := nodes[0].replica.Load()
+		full := errors.New("no space left on device")
+		dir.full = full
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := client.Leave(ctx); !errors.Is(err, full) {
+			t.Errorf("Leave: %v", err)
+		}
+		if departure(group, client.ID()) != fsm.Stays {
+			t.Error("the group heard a good-bye for good")
 		}
 	})
 }
