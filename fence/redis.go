@@ -58,7 +58,7 @@ func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
 }
 
 // Eval is Check and the user's own script in one step, and returns the script's result. A refused
-// token does not run it. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must
+// token does not run it. An error that the script raises or returns (redis.error_reply) is Eval's, too. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must
 // share a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a
 // failing script leaves its writes, and the mark.
 func (r *Redis) Eval(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
@@ -83,7 +83,13 @@ func (r *Redis) run(ctx context.Context, resource string, t Token, once bool, bo
 		return nil, errNoEval
 	}
 	value, err := r.send(ctx, resource, t, once, body, keys, args)
-	return value, r.note(ctx, resource, t, err)
+	if err := r.note(ctx, resource, t, err); err != nil {
+		return nil, err
+	}
+	if failed, ok := value.(error); ok { // clients hand over an error within a list as one of its elements
+		return nil, fmt.Errorf("holdfast: script after the check in redis: %w", failed)
+	}
+	return value, nil
 }
 
 var errNoEval = fmt.Errorf("%w: eval is nil", ErrInvalid)

@@ -80,3 +80,25 @@ func TestRedisGivesTheBoundsAsTextSoThatLuaDoesNotRoundThem(t *testing.T) {
 		t.Errorf("sent %s", got)
 	}
 }
+
+// Found by reading: clients hand an error of the script over as the value, and the caller took a write that had
+// failed for done.
+func TestAnErrorThatTheScriptReturnsIsOne(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("ERR no stock")
+	g := NewRedis(func(context.Context, string, []string, ...any) (any, error) { return []any{"admitted", failed}, nil }, "")
+	checks := 0
+	g.Observe(func(_ context.Context, c Checked) {
+		if checks++; c.Err != nil {
+			t.Errorf("the check: %v", c.Err)
+		}
+	})
+	for _, eval := range []func(context.Context, string, Token, string, []string, ...any) (any, error){g.Eval, g.EvalOnce} {
+		if value, err := eval(t.Context(), "r", 5, "return redis.error_reply('no stock')", nil); !errors.Is(err, failed) || value != nil {
+			t.Errorf("%v, %v", value, err)
+		}
+	}
+	if checks != 2 {
+		t.Errorf("%d checks", checks)
+	}
+}
