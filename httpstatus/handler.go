@@ -130,7 +130,8 @@ func (h *handler) bounded(d time.Duration, serve http.HandlerFunc) http.HandlerF
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), d)
 		defer cancel()
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + 10*time.Second))
+		conn, end := http.NewResponseController(w), time.Now().Add(d+10*time.Second)
+		_, _ = conn.SetReadDeadline(end), conn.SetWriteDeadline(end) // a form that never comes keeps no place
 		serve(w, r.WithContext(ctx))
 	}
 }

@@ -330,3 +330,25 @@ func TestThePermitsOfAllHoldersAreCounted(t *testing.T) {
 		t.Errorf("%d holders are named; %q", len(v.Grants), v.Why[0])
 	}
 }
+
+// deadlines is a response whose connection notes its deadlines.
+type deadlines struct {
+	http.ResponseWriter
+	read, write time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+
+// A form that never came kept one of the places for ever.
+func TestARequestHasADeadlineForItsBodyToo(t *testing.T) {
+	t.Parallel()
+	h := &handler{requests: make(chan struct{}, 1)}
+	d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+	h.bounded(time.Second, func(http.ResponseWriter, *http.Request) {})(d, httptest.NewRequest(http.MethodPost, "/release", nil))
+	for what, end := range map[string]time.Time{"read": d.read, "write": d.write} {
+		if left := time.Until(end); end.IsZero() || left > writeTime {
+			t.Errorf("to %s there are %v", what, left)
+		}
+	}
+}
