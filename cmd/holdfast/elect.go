@@ -72,6 +72,9 @@ func (a *app) elect(ctx context.Context, f *runFlags, name string, command []str
 		if errors.Is(lost, errWorksOn) {
 			return lost
 		}
+		if left := (*exit)(nil); errors.As(err, &left) { // the loss came with the signal
+			return left
+		}
 		var ended *endedError
 		if !errors.As(err, &ended) {
 			return signals.cause(err)

@@ -44,6 +44,7 @@ func startGroup(cmd *exec.Cmd, grace time.Duration) (g *group, err error) {
 		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty, g.terminal = true, 0, true
 	}
 	if err := cmd.Start(); err != nil {
+		g.takeBack() // a command that could not be executed was given the terminal before
 		g.dismiss()
 		return nil, err
 	}
@@ -111,6 +112,9 @@ func (g *group) startGuard(grace time.Duration) error {
 // leads by now. The guard heeds none.
 func (g *group) signal(sig os.Signal) {
 	_ = unix.Kill(-g.id, sig.(syscall.Signal))
+	if g.ended() { // its number may be another process' by now
+		return
+	}
 	id, err := unix.Getpgid(g.command.Pid)
 	switch {
 	case err != nil || id == g.id:
@@ -118,6 +122,15 @@ func (g *group) signal(sig os.Signal) {
 		_ = unix.Kill(-id, sig.(syscall.Signal))
 	default:
 		_ = g.command.Signal(sig)
+	}
+}
+
+func (g *group) ended() bool {
+	select {
+	case <-g.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -142,10 +155,7 @@ func (g *group) end(grace time.Duration) bool {
 
 // clear ends what the command has left behind in its group.
 func (g *group) clear(grace time.Duration) {
-	if g.terminal { // takes the terminal back, which only a process that ignores SIGTTOU may do from behind
-		signal.Ignore(syscall.SIGTTOU)
-		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
-	}
+	g.takeBack()
 	g.signal(syscall.SIGTERM)
 	g.signal(syscall.SIGCONT)
 	g.dismiss()
@@ -154,6 +164,14 @@ func (g *group) clear(grace time.Duration) {
 			g.signal(syscall.SIGKILL)
 			return
 		}
+	}
+}
+
+// takeBack takes the terminal back, which only a process that ignores SIGTTOU may do from behind.
+func (g *group) takeBack() {
+	if g.terminal {
+		signal.Ignore(syscall.SIGTTOU)
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
 	}
 }
 

@@ -305,6 +305,27 @@ func TestAnElectedCommandRunsOnOneNodeAndThenOnAnother(t *testing.T) {
 	}
 }
 
+// A signal came while the command of a lost office was ending: the end was told as one before the command began.
+func TestASignalDoesNotHideTheLossOfAnOffice(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	r := f.start(t, "elect", "--grace", "1m", "leader", "--", "sh", "-c",
+		`trap "trap 'exit 0' TERM; echo term" TERM; echo ready; while :; do sleep 0.05; done`)
+	if r.line(t) != "ready" {
+		t.Fatal(r.err)
+	}
+	if err := f.nodes[0].ForceRelease(testkit.Within(t, patience), "leader", f.holder(t, "leader").Token, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if r.line(t) != "term" {
+		t.Fatal(r.err)
+	}
+	r.send(t, syscall.SIGTERM) // which ends the command
+	if code := r.code(t); code != 75 || !strings.Contains(r.err.String(), "a test") || strings.Contains(r.err.String(), "before the command") {
+		t.Errorf("code %d: %s", code, r.err)
+	}
+}
+
 func TestAnElectedCommandThatEndsIsRunAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +20,14 @@ type terminal struct {
 }
 
 func (f *fleet) atTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	cmd := f.command(args...)
+	cmd.Env = append(cmd.Env, env...)
+	return terminalOf(t, cmd)
+}
+
+// terminalOf starts a command at a terminal of its own.
+func terminalOf(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -36,8 +46,6 @@ func (f *fleet) atTerminal(t *testing.T, env []string, args ...string) *terminal
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { slave.Close() })
-	cmd := f.command(args...)
-	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -123,5 +131,46 @@ func TestColoursAreForTerminalsAlone(t *testing.T) {
 	}
 	if !colours() || colours("NO_COLOR=1") || strings.Contains(f.ok(t, "status"), "\x1b[") {
 		t.Error("colours are elsewhere")
+	}
+}
+
+// A command that cannot be executed had been given the terminal before: the script that had called us could not read
+// any more, and Ctrl-C reached nobody.
+func TestTheTerminalComesBackFromACommandThatCannotBeExecuted(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	script := write(t, filepath.Join(t.TempDir(), "script"), "no program")
+	if err := os.Chmod(script, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := f.command("run", "job", "--", script)
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `"$0" "$@"; read line; echo "read $line"`, cmd.Path}, cmd.Args[1:]...)
+	s := terminalOf(t, cmd)
+	s.types(t, "typed\n")
+	s.sees(t, "read typed")
+	s.end(t)
+}
+
+// The number of a command that has ended may be another process' by now.
+func TestACommandThatHasEndedGetsNoSignal(t *testing.T) {
+	t.Parallel()
+	alone := func() *exec.Cmd {
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	group1, other := alone(), alone()
+	g := &group{id: group1.Process.Pid, command: other.Process, done: make(chan struct{})}
+	close(g.done)
+	g.signal(syscall.SIGTERM)
+	_ = group1.Wait()
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the other process: %v", err)
 	}
 }
