@@ -303,11 +303,10 @@ func (k *Campaign) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("context", "is nil")
 	}
-	l := k.lease.Load()
-	if l == nil {
-		return nil
+	if l := k.Lease(); l != nil {
+		return l.Release(ctx)
 	}
-	return l.Release(ctx)
+	return nil
 }
 
 // Done is closed when the campaign is over: after Close, the end of its context, the end of the

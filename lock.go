@@ -246,7 +246,7 @@ func (c *Cluster) await(ctx context.Context, call session.Call, wake waiter, nam
 		}
 		return c.take(call, name, w.token, o, c.clock.Now())
 	case <-ctx.Done():
-		held := c.holderOf(ctx, name)
+		held := c.holderOf(ctx, name, o.others...)
 		call.GiveUp(true)
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), held)
 	case <-c.closing:

@@ -79,7 +79,9 @@ func (k *Locker) keep(l *Lease) {
 	if k.lease != nil {
 		k.owed++
 	}
-	if k.lease == nil || k.lease.Token() < l.Token() { // a lease that was lost before it came here has a lower one
+	// A lease that was lost before it came here has a lower token. Tokens of two groups do not compare: the lease
+	// of one that yielded is lost.
+	if k.lease == nil || !k.lease.Valid() || k.lease.Token() < l.Token() {
 		k.lease = l
 	}
 	k.mu.Unlock()
@@ -110,7 +112,11 @@ func (k *Locker) Unlock() {
 	}
 	end, done := l.endTime(context.Background())
 	defer done()
-	_ = l.Release(end) // onLoss has had a loss already; the release goes on in the background
+	// An unanswered release goes on in the background. A loss before it has reached onLoss by keep; one that the
+	// group tells only now has not.
+	if err := l.Release(end); errors.Is(err, ErrLost) && errors.Is(l.Err(), ErrReleased) {
+		go k.onLoss(err)
+	}
 }
 
 // Token is the fencing token of the last call of Lock or TryLock that got the lock, zero after the last

@@ -88,7 +88,7 @@ func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context,
 
 // finish ends the lease and proposes that the key is finished. The lease ends first: the answer may
 // arrive when the group has forgotten the key already, and another call runs it. It ends only for a
-// command that is sent: without a turn for it nothing is given up. After a lost answer the group tells
+// command that has its turn: without one nothing is given up. After a lost answer the group tells
 // the next attempt whether it has recorded the run.
 func (r *Run) finish(ctx context.Context) (bool, error) {
 	l := r.lease
@@ -300,8 +300,8 @@ func (r *Run) Lease() *Lease { return r.lease }
 
 // Finish records that the key is finished, for the time of WithKeepFor. ErrLost and ErrUnknownOutcome
 // are those of Once; after Abandon the error is ErrReleased. After a call that returned nil, Finish
-// returns nil. The lease goes on after a call whose command was not sent: its context was over, or it is
-// ErrExhausted. After another failure the key is given back in the background, and a further call says
+// returns nil. The lease goes on after a call that had no turn to send its command: its context was over before, or it
+// is ErrExhausted. After another failure the key is given back in the background, and a further call says
 // what became of it: nil if the key is finished, ErrLost if not.
 func (r *Run) Finish(ctx context.Context) error {
 	if ctx == nil {

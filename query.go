@@ -171,13 +171,14 @@ func (c *Cluster) limitMismatch(ctx context.Context, name string, o options) err
 	return &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: -1}
 }
 
-// holderOf describes the holder of a lock as far as this node knows.
-func (c *Cluster) holderOf(ctx context.Context, name string) *HeldError {
-	head := c.look(ctx, name).Head
-	if head == nil {
-		return heldError(name, nil, nil, 0)
+// holderOf describes the holder of a lock, or of the first held one of a set, as far as this node knows.
+func (c *Cluster) holderOf(ctx context.Context, name string, others ...string) *HeldError {
+	for _, name := range append([]string{name}, others...) {
+		if head := c.look(ctx, name).Head; head != nil {
+			return heldError(name, &head.Holder, head.Value, head.Waiters)
+		}
 	}
-	return heldError(name, &head.Holder, head.Value, head.Waiters)
+	return heldError(name, nil, nil, 0)
 }
 
 func heldError(name string, h *fsm.Holder, value []byte, waiters int) *HeldError {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -45,5 +46,53 @@ func TestManyLocksAreSpreadOverSessionsThatEndOneByOne(t *testing.T) {
 		if l.Valid() != (l.grant.Session() == sessions[1]) {
 			t.Fatal("a lease did not end with its session, or with another")
 		}
+	}
+}
+
+// The group of a seed that had forgotten all yielded, and its tokens are the higher ones: a Locker that was granted
+// the lock in the other group kept the dead lease, and the last Unlock released that.
+func TestALockerKeepsTheLeaseThatLives(t *testing.T) {
+	t.Parallel()
+	c := lonely(t, fsm.Limits{}, Config{})
+	lives, err := c.Acquire(patient(t), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := c.Acquire(patient(t), "y")
+	if err == nil {
+		err = dead.Release(patient(t))
+	}
+	if err != nil || dead.Token() < lives.Token() {
+		t.Fatalf("tokens %d and %d: %v", lives.Token(), dead.Token(), err)
+	}
+	k, err := c.Locker("x", func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.keep(dead)
+	k.keep(lives)
+	if k.Token() != lives.Token() {
+		t.Error("the Locker has the lease that is over")
+	}
+	k.Unlock()
+	k.Unlock()
+	if lives.Valid() {
+		t.Error("the lock is held after the last Unlock")
+	}
+}
+
+// A lease may be over before its campaign has noticed.
+func TestToResignWithoutALeadershipIsNoLoss(t *testing.T) {
+	t.Parallel()
+	c := lonely(t, fsm.Limits{}, Config{})
+	l, err := c.Acquire(patient(t), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.grant.End(lost(ErrExpired))
+	k := &Campaign{}
+	k.lease.Store(l)
+	if err := k.Resign(patient(t)); err != nil {
+		t.Error(err)
 	}
 }

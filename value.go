@@ -108,8 +108,9 @@ func (l *Lease) set(ctx context.Context, w *writer, value []byte) error {
 func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, unknown bool, err error) error {
 	s := l.grant.Session()
 	_, state := out.Code.Left()
+	answered := err == nil
 	switch {
-	case err != nil:
+	case !answered:
 	case out.Code == fsm.CodeOK, out.Code == fsm.CodeFinished && unknown: // by an earlier attempt
 		s.Finish(request)
 		return nil
@@ -123,10 +124,13 @@ func (l *Lease) wrote(w *writer, request uint64, out fsm.Outcome, unknown bool, 
 	default:
 		err = open(unknown, refused(out))
 	}
-	if unknown {
+	switch {
+	case unknown:
 		w.open = request
 		l.c.keeper.withdraw(s, request)
-	} else {
+	case answered && out.Code == fsm.CodeTooManyRequests: // nor has the group room for a withdrawal
+		s.Finish(request)
+	default:
 		l.c.keeper.table.Skip(s, request)
 		l.c.keeper.attend()
 	}

@@ -164,3 +164,27 @@ func became(t *testing.T, c *Cluster, call session.Call) fsm.RequestState {
 	}
 	return state.Sessions[0].Claims[0].State
 }
+
+// A group that had no room for a write's number has none for its withdrawal: the node asked for that for ever, ten
+// times a second.
+func TestAWriteThatTheGroupHasNoRoomForIsNotWithdrawn(t *testing.T) {
+	t.Parallel()
+	c := lonely(t, fsm.Limits{}, Config{MaxTTL: TTLMax})
+	older := began(t, c) // of which the group has not heard yet
+	s := older.Session
+	l, err := c.Acquire(patient(t), "x", WithTTL(time.Hour))
+	if err != nil || l.grant.Session() != s {
+		t.Fatal(err)
+	}
+	defer s.Finish(older.Request)
+	c.keeper.mu.Lock()
+	c.keeper.cleaners = cleaners // so that nobody cleans up in the background
+	c.keeper.mu.Unlock()
+	write := began(t, c)
+	if err := l.wrote(l.writer(), write.Request, fsm.Outcome{Code: fsm.CodeTooManyRequests}, false, nil); !errors.Is(err, ErrExhausted) {
+		t.Error(err)
+	}
+	if c.keeper.table.Owes() {
+		t.Error("a withdrawal is owed")
+	}
+}

@@ -107,7 +107,8 @@ func (s *Storage) keep(name string, lease *holdfast.Lease) {
 	} else {
 		h.owed++ // the former lease is lost, or this one had not been granted
 	}
-	if h.lease == nil || h.lease.Token() < lease.Token() { // a later call may have been faster
+	// A later call may have been faster. Tokens of two groups do not compare: the lease of one that yielded is lost.
+	if h.lease == nil || !h.lease.Valid() || h.lease.Token() < lease.Token() {
 		h.lease = lease
 	}
 }

@@ -377,3 +377,26 @@ func TestLocksIsOnePictureHoweverLongItIsRead(t *testing.T) {
 		turn()
 	}
 }
+
+// A set was given up because of its second name, and the error named the first, which was free.
+func TestASetThatIsGivenUpNamesTheLockThatIsHeld(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	held := acquire(t, c, "{set}/b")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.AcquireAll(ctx, []string{"{set}/a", "{set}/b"})
+		ended <- err
+	}()
+	settles(t, 30*time.Second, "the call waits", func() bool {
+		info, err := c.Inspect(within(t, time.Minute), "{set}/b")
+		return err == nil && len(info.Waiters) == 1
+	})
+	cancel()
+	err := <-ended
+	var refused *holdfast.HeldError
+	if !errors.As(err, &refused) || refused.Name != "{set}/b" || refused.Token != held.Token() {
+		t.Errorf("%+v: %v", refused, err)
+	}
+}

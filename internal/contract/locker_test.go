@@ -149,3 +149,37 @@ func TestALockerHasAPolicyForLoss(t *testing.T) {
 		}
 	}
 }
+
+// An operator freed the lock, and the holder's node had not heard of it when Unlock released it: two holders had
+// worked, and the policy for a loss was not told.
+func TestALossThatUnlockAloneHearsOfIsToldToThePolicy(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		told := make(chan error, 10)
+		k, err := s.Node(0).Cluster().Locker("x", func(err error) { told <- err }, holdfast.WithTTL(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Lock()
+		s.Node(0).Isolate()
+		if err := s.Node(1).Cluster().ForceRelease(until(10*time.Second), "x", k.Token(), "a test"); err != nil {
+			t.Fatal(err)
+		}
+		unlocked := make(chan struct{})
+		go func() {
+			k.Unlock()
+			close(unlocked)
+		}()
+		time.Sleep(time.Second) // virtual: the release is under way
+		s.Node(0).Rejoin()
+		<-unlocked
+		select {
+		case err := <-told:
+			if !errors.Is(err, holdfast.ErrLost) {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("nothing was told")
+		}
+	})
+}
