@@ -118,7 +118,8 @@ func (r RecoverReport) String() string {
 // directory is as it was. It needs room for the state, on the disk and in memory.
 // The directory as it was stays in DataDir/before-recovery.
 //
-// Errors: ErrInvalid for a field of cfg; ErrDirInUse; ErrDamaged and ErrIncompatible for what the
+// Errors: ErrInvalid for a field of cfg, and where what answers at an address of Join takes this for no node of its
+// fleet; ErrDirInUse; ErrDamaged and ErrIncompatible for what the
 // source holds; ErrGroupAlive; ErrClockBehind; the error of ctx, which ends it between two steps;
 // and those of the system. Each text says what to do.
 func Recover(ctx context.Context, cfg RecoverConfig) (RecoverReport, error) {
@@ -238,6 +239,8 @@ func recoverError(err error) error {
 	switch {
 	case is(recovery.ErrAlive):
 		return fmt.Errorf("%w: %w", ErrGroupAlive, err)
+	case is(recovery.ErrStrange):
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	case is(recovery.ErrClock):
 		return fmt.Errorf("%w: %w", ErrClockBehind, err)
 	case is(recovery.ErrNothing):

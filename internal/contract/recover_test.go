@@ -147,6 +147,7 @@ func TestRecoverRefusesWhatItCannotTrustAndSaysWhatToDo(t *testing.T) {
 	}{
 		"no Join":           {recovers(holdfast.RecoverConfig{DataDir: dirs[0]}), holdfast.ErrInvalid, "Unseen"},
 		"a living majority": {recovers(holdfast.RecoverConfig{DataDir: dirs[0], Join: join}), holdfast.ErrGroupAlive, "do not recover"},
+		"other secrets":     {recovers(holdfast.RecoverConfig{DataDir: dirs[0], Join: join, Secrets: []string{"another secret of sixteen bytes"}}), holdfast.ErrInvalid, "Unseen"},
 		"in use":            {recovers(holdfast.RecoverConfig{DataDir: dirs[1], Unseen: true}), holdfast.ErrDirInUse, "another data directory"},
 		"no group":          {recovers(holdfast.RecoverConfig{DataDir: empty, Unseen: true}), holdfast.ErrIncompatible, "or a backup"},
 		"another fleet":     {recovers(holdfast.RecoverConfig{DataDir: dirs[0], Unseen: true, Cluster: "x"}), holdfast.ErrIncompatible, "correct Cluster"},
