@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -234,4 +237,75 @@ func ExampleConfig_client() {
 	// Output:
 	// true
 	// <nil> client
+}
+
+// The raft leader stores a backup each period, whichever node that is: the directory of a fleet is a mount
+// that all nodes have, or the function sends the backup to an object store. What is stored is checked
+// before it gets its name, and the newest ones are kept.
+func ExampleConfig_backups() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "backups")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	stored := make(chan holdfast.BackupInfo, 1)
+	c, err := holdfast.Open(ctx, holdfast.Config{
+		BackupEvery: time.Second, // an hour, in a fleet
+		BackupTo: func(_ context.Context, backup io.Reader) error {
+			info, err := store(dir, backup, 24)
+			if err == nil {
+				select {
+				case stored <- info:
+				default:
+				}
+			}
+			return err // in the log, and in Metrics.Backups
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Acquire(ctx, "orders", holdfast.WithValue([]byte("kept"))); err != nil {
+		log.Fatal(err)
+	}
+	for info := range stored {
+		if info.Names > 0 {
+			fmt.Println("stored with the lock and its value")
+			break
+		}
+	}
+	// Output: stored with the lock and its value
+}
+
+// store writes a backup, checks it, gives it the name of its moment, and keeps the newest.
+func store(dir string, backup io.Reader, keep int) (info holdfast.BackupInfo, err error) {
+	f, err := os.CreateTemp(dir, "*.part")
+	if err != nil {
+		return info, err
+	}
+	defer os.Remove(f.Name()) // nothing, once it has its name
+	defer f.Close()
+	if _, err := io.Copy(f, backup); err != nil { // to its end, where an error says that it is not whole
+		return info, err
+	}
+	if err := f.Sync(); err != nil {
+		return info, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return info, err
+	}
+	if info, err = holdfast.CheckBackup(f); err != nil {
+		return info, err
+	}
+	name := info.Written.UTC().Format("20060102T150405.000000000") + ".hf"
+	if err := errors.Join(f.Close(), os.Rename(f.Name(), filepath.Join(dir, name))); err != nil {
+		return info, err
+	}
+	old, err := filepath.Glob(filepath.Join(dir, "*.hf")) // in the order of their moments
+	for ; err == nil && len(old) > keep; old = old[1:] {
+		err = os.Remove(old[0])
+	}
+	return info, err
 }
