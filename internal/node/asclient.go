@@ -302,12 +302,13 @@ func (a *asClient) show(st *seam.Status) {
 }
 
 // giveBack says good-bye to the group through another node's replica, and reports whether the group
-// has heard it, or knows of nothing to give back. A node whose directory was not retired stays: its next process
-// would be taken for a copy.
+// has heard it, or knows of nothing to give back. A client whose directory could not be retired stays: its next
+// process would be taken for a copy.
 func (a *asClient) giveBack(ctx context.Context) bool {
 	n := a.n
-	departure := fsm.Stays
-	if n.fleeting || n.leaving() && n.dir.Identity().Retired {
+	departure, id := fsm.Stays, n.dir.Identity()
+	group, _ := n.Proposer.Current()
+	if n.fleeting || n.leaving() && (id.Retired || !id.Asks || group != nil) {
 		departure = fsm.Gone
 	}
 	if greeted, _ := n.Proposer.Accepted(); !greeted || departure == fsm.Stays && n.cfg.Listener.Empty() {
