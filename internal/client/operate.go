@@ -90,7 +90,10 @@ func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason s
 }
 
 // Backup implements seam.Node.
-func (n *Node) Backup(ctx context.Context, w io.Writer) error { return n.roamer.Backup(ctx, w) }
+func (n *Node) Backup(ctx context.Context, w io.Writer) error {
+	_, err := n.roamer.Backup(ctx, w)
+	return err
+}
 
 // RemoveNode has the replica remove a node: see seam.Node.
 func (r *Roamer) RemoveNode(ctx context.Context, target fsm.Node, reason string) error {
@@ -136,15 +139,15 @@ func (r *Roamer) order(ctx context.Context, kind link.Kind, target fsm.Node, rea
 }
 
 // Backup has the replica write a backup. If that one goes away in between, the backup
-// ends with an error: another one would begin with another state.
-func (r *Roamer) Backup(ctx context.Context, w io.Writer) error {
+// ends with an error: another one would begin with another state. begun says whether w has a part of it.
+func (r *Roamer) Backup(ctx context.Context, w io.Writer) (begun bool, err error) {
 	if err := r.group.turn(ctx, r.group.streams); err != nil {
-		return err
+		return false, err
 	}
 	defer func() { <-r.group.streams }()
 	for attempt := 1; ; attempt++ {
 		c, changed := r.group.now()
-		err, begun := error(seam.ErrNoGroup), false
+		err := error(seam.ErrNoGroup)
 		if c != nil {
 			begun, err = c.stream(ctx, link.KindBackup, link.Call{}, func(piece []byte) (more bool, err error) {
 				_, err = w.Write(piece)
@@ -153,14 +156,14 @@ func (r *Roamer) Backup(ctx context.Context, w io.Writer) error {
 		}
 		switch {
 		case err == nil:
-			return nil
+			return begun, nil
 		case ctx.Err() != nil && begun:
-			return ctx.Err()
+			return true, ctx.Err()
 		case begun:
-			return fmt.Errorf("holdfast: the backup was cut short: %w", err)
+			return true, fmt.Errorf("holdfast: the backup was cut short: %w", err)
 		}
 		if err := r.group.again(ctx, seam.Committed, err, attempt, changed); err != nil {
-			return err
+			return false, err
 		}
 	}
 }

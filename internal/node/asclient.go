@@ -140,6 +140,23 @@ func (n *Node) near(ctx context.Context) (*consensus.Group, error) {
 	}
 }
 
+// ordered is near for an operator's order. Where another node's replica serves this one, far has that one
+// carry the order out: then there is no group, and the error is that of the order.
+func (n *Node) ordered(ctx context.Context, far func(context.Context) error) (*consensus.Group, error) {
+	for {
+		if err := n.Joined(ctx); err != nil {
+			return nil, err
+		}
+		group, err := n.near(ctx)
+		if err != nil || group != nil {
+			return group, err
+		}
+		if done, err := n.byAnother(ctx, far); done {
+			return nil, err
+		}
+	}
+}
+
 // hear takes a word of a raft leader about this node's replica. It is repeated until gossip shows that
 // it has arrived.
 func (a *asClient) hear(m forming.Message) {

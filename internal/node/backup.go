@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 	defer context.AfterFunc(n.ctx, done)()
 	header := backup.Header{
 		Cluster: n.cfg.Cluster, Written: n.clock.Wall(), Node: n.ID(), Unconfirmed: err != nil,
-		Voters: sorted(members.Voters), Standbys: sorted(members.Standbys),
+		Voters: slices.Sorted(maps.Values(members.Voters)), Standbys: slices.Sorted(maps.Values(members.Standbys)),
 	}
 	err = backup.Write(w, header, state, stop.Done())
 	if errors.Is(err, fsm.ErrStopped) && ctx.Err() != nil {
@@ -59,34 +60,18 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) error {
 // backupByAnother has another node's replica make the backup. What is begun is not begun again: a part of it is
 // written.
 func (n *Node) backupByAnother(ctx context.Context, w io.Writer) error {
-	noted := &notedWriter{w: w}
-	done, err := n.byAnother(ctx, func(ctx context.Context) error { return n.asClient.roamer.Backup(ctx, noted) })
+	begun := false
+	done, err := n.byAnother(ctx, func(ctx context.Context) (err error) {
+		begun, err = n.asClient.roamer.Backup(ctx, w)
+		return err
+	})
 	switch {
 	case done:
 		return err
-	case noted.begun:
+	case begun:
 		return fmt.Errorf("holdfast: the backup was cut short, as this node has a replica of its own now: %w", err)
 	}
 	return n.Backup(ctx, w)
-}
-
-// notedWriter notes that something was written.
-type notedWriter struct {
-	w     io.Writer
-	begun bool
-}
-
-func (w *notedWriter) Write(b []byte) (int, error) {
-	w.begun = true
-	return w.w.Write(b)
-}
-
-func sorted(replicas map[uint64]string) (nodes []string) {
-	for _, node := range replicas {
-		nodes = append(nodes, node)
-	}
-	slices.Sort(nodes)
-	return nodes
 }
 
 // waited reports whether the leases of the group that this one was recovered from have ended: this

@@ -37,19 +37,9 @@ func (r *removal) note(e *fsm.Event) {
 // order, and returns when it is out. See fsm.Evict: the order ends no session. The node repeats the
 // order until ctx ends.
 func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) error {
-	if err := n.Joined(ctx); err != nil {
-		return err
-	}
-	group, err := n.near(ctx)
-	if err != nil {
-		return err
-	}
+	group, err := n.ordered(ctx, func(ctx context.Context) error { return n.asClient.roamer.RemoveNode(ctx, target, reason) })
 	if group == nil {
-		done, err := n.byAnother(ctx, func(ctx context.Context) error { return n.asClient.roamer.RemoveNode(ctx, target, reason) })
-		if done {
-			return err
-		}
-		return n.RemoveNode(ctx, target, reason)
+		return err
 	}
 	id, known := target.String(), false
 	group.Read(func(m *fsm.Machine) {

@@ -16,19 +16,9 @@ import (
 // A voter passes the order on to the raft leader. The engine drops that of a standby, which sends it to
 // the voter itself instead: that one asks in its place.
 func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason string) error {
-	if err := n.Joined(ctx); err != nil {
-		return err
-	}
-	group, err := n.near(ctx)
-	if err != nil {
-		return err
-	}
+	group, err := n.ordered(ctx, func(ctx context.Context) error { return n.asClient.roamer.TransferRaftLeader(ctx, target, reason) })
 	if group == nil {
-		done, err := n.byAnother(ctx, func(ctx context.Context) error { return n.asClient.roamer.TransferRaftLeader(ctx, target, reason) })
-		if done {
-			return err
-		}
-		return n.TransferRaftLeader(ctx, target, reason)
+		return err
 	}
 	id, members := target.String(), group.Members()
 	if !members.Votes(id) {
