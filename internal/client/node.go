@@ -39,14 +39,13 @@ type Config struct {
 	Level         uint64 // highest feature level that this version knows, for tests. Default: fsm.LevelKnown
 }
 
-// Node is this process's node, without a replica. It implements seam.Node.
+// Node is this process's node, without a replica. It implements seam.Node, in part by its Roamer.
 type Node struct {
+	*Roamer
 	cfg      Config
 	log      *slog.Logger
 	key      ed25519.PrivateKey
 	process  fsm.Process
-	roamer   *Roamer
-	group    *Group // of roamer
 	endpoint transport.Endpoint
 	files    member.Files // of Config.Join
 
@@ -75,8 +74,7 @@ func New(cfg Config) (*Node, error) {
 		closing: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), greeting: make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.roamer = NewRoamer(n.closing)
-	n.group = n.roamer.group
+	n.Roamer = NewRoamer(n.closing)
 	return n, nil
 }
 
@@ -95,7 +93,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 	id := n.process
 	n.log = n.cfg.Logger.With("node", id.Node.String(), "name", n.cfg.Name)
 	n.cfg.Listener.Identified(fsm.SessionID{Node: id.Node, Incarnation: id.Incarnation}, n.log)
-	n.roamer.Configure(Roaming{
+	n.Configure(Roaming{
 		Cluster: n.cfg.Cluster, Key: n.key, Process: n.process, Zone: n.cfg.Zone, Logger: n.log, Go: n.Go,
 		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 			return n.endpoint.Dial(ctx, addr, transport.KindClient)
@@ -105,7 +103,7 @@ func (n *Node) Open(ctx context.Context) (err error) {
 		},
 		Idle: n.cfg.Listener.Empty, Yielded: n.cfg.Listener.GroupYielded,
 	})
-	n.Go(n.roamer.Run)
+	n.Go(n.Run)
 	n.Go(n.watchService)
 	return nil
 }
@@ -169,7 +167,7 @@ func (n *Node) Joined(ctx context.Context) error {
 }
 
 // Ready implements seam.Node: the replica that serves this node is ready.
-func (n *Node) Ready(ctx context.Context) error { return n.roamer.Ready(ctx, n.Stopped) }
+func (n *Node) Ready(ctx context.Context) error { return n.Roamer.Ready(ctx, n.Stopped) }
 
 // Go implements seam.Node.
 func (n *Node) Go(f func(context.Context)) bool {
@@ -276,9 +274,6 @@ type TTLError struct {
 func (e *TTLError) Error() string {
 	return fmt.Sprintf("holdfast: the longest TTL of the group is %v, and this client may ask for more", e.Group)
 }
-
-// Missing implements seam.Node.
-func (n *Node) Missing() string { return n.roamer.Missing() }
 
 // A client implements all that the API asks of its node.
 var (

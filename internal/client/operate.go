@@ -28,7 +28,7 @@ func (n *Node) Status() seam.Status {
 	if id := n.group.id(); id != [16]byte{} {
 		st.ClusterID = fsm.Node(id).String()
 	}
-	st.Fleet = n.roamer.Fleet()
+	st.Fleet = n.Fleet()
 	if n.Stopped() != nil {
 		st.Fleet = seam.Fleet{}
 	}
@@ -79,19 +79,9 @@ func (r *Roamer) look(ctx context.Context, c *conn) {
 	}
 }
 
-// RemoveNode implements seam.Node.
-func (n *Node) RemoveNode(ctx context.Context, target fsm.Node, reason string) error {
-	return n.roamer.RemoveNode(ctx, target, reason)
-}
-
-// TransferRaftLeader implements seam.Node.
-func (n *Node) TransferRaftLeader(ctx context.Context, target fsm.Node, reason string) error {
-	return n.roamer.TransferRaftLeader(ctx, target, reason)
-}
-
 // Backup implements seam.Node.
 func (n *Node) Backup(ctx context.Context, w io.Writer) error {
-	_, err := n.roamer.Backup(ctx, w)
+	_, err := n.Roamer.Backup(ctx, w)
 	return err
 }
 

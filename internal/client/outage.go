@@ -61,9 +61,9 @@ func (n *Node) watchService(ctx context.Context) {
 			return
 		}
 		now := time.Now()
-		switch lost, back, after := o.look(now, n.roamer.Served(now)); {
+		switch lost, back, after := o.look(now, n.Served(now)); {
 		case lost:
-			LogNotServed(n.log, o.served, n.roamer.Reason())
+			LogNotServed(n.log, o.served, n.Reason())
 			n.cfg.Listener.Quorum(false, nil)
 		case back:
 			LogServedAgain(n.log, after)

@@ -47,7 +47,6 @@ type Roaming struct {
 type Roamer struct {
 	cfg   Roaming
 	group *Group
-	lost  string // the address of the replica that was lost last; of Run
 
 	mu     sync.Mutex
 	peers  []string
@@ -55,8 +54,8 @@ type Roamer struct {
 	fleet  seam.Fleet // as a replica has told it last
 	looked time.Time  // when it was asked
 	moved  time.Time  // to a nearer replica
-	left   string     // the address of the replica that ended last, and when: gossip may take it for alive
-	ended  time.Time
+	left   string     // the address of the replica that served this node last
+	ended  time.Time  // when one ended last: gossip may take it for alive
 }
 
 // NewRoamer returns a Roamer that runs after Configure. closed ends all calls.
@@ -97,7 +96,6 @@ func (r *Roamer) Run(ctx context.Context) {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		m, err := r.meetOne(ctx)
 		if err == nil {
-			r.lost = m.conn.addr
 			began := time.Now()
 			err = r.hang(ctx, m)
 			r.leave(m.conn.addr, err, time.Now())
@@ -204,8 +202,8 @@ type candidate struct {
 	failed error
 }
 
-// offer gives the addresses to try, and closes candidates: of replicas that were named last, the one that was
-// lost last as the last of them, then those that Config.Join leads to, which may take long to find.
+// offer gives the addresses to try, and closes candidates: of replicas that were named last, the one that
+// served this node last as the last of them, then those that Config.Join leads to, which may take long to find.
 func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 	defer close(candidates)
 	give := func(c candidate) {
@@ -214,12 +212,15 @@ func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 		case <-ctx.Done():
 		}
 	}
+	r.mu.Lock()
+	peers, left := slices.Clone(r.peers), r.left
+	r.mu.Unlock()
 	tried := make(map[string]bool)
 	shuffled := func(addrs []string) {
 		rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 		r.nearest(addrs)
-		if i := slices.Index(addrs, r.lost); i >= 0 {
-			addrs = append(slices.Delete(addrs, i, i+1), r.lost)
+		if i := slices.Index(addrs, left); i >= 0 {
+			addrs = append(slices.Delete(addrs, i, i+1), left)
 		}
 		for _, addr := range addrs {
 			if !tried[addr] {
@@ -228,9 +229,6 @@ func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 			tried[addr] = true
 		}
 	}
-	r.mu.Lock()
-	peers := slices.Clone(r.peers)
-	r.mu.Unlock()
 	shuffled(peers)
 	found, err := r.cfg.Find(ctx)
 	shuffled(found)

@@ -61,14 +61,15 @@ func (r *Roamer) nearest(addrs []string) {
 	slices.SortStableFunc(addrs, func(a, b string) int { return cmp.Compare(near[b], near[a]) })
 }
 
-// leave notes the end of a replica, or of the way to it.
+// leave notes the end of a replica, or of the way to it. One that was left for a nearer one has not ended: no
+// move follows that for longer than leftTime.
 func (r *Roamer) leave(addr string, why error, now time.Time) {
-	if errors.Is(why, errNearer) {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left, r.ended = addr, now
+	r.left = addr
+	if !errors.Is(why, errNearer) {
+		r.ended = now
+	}
 }
 
 // moves reports whether this node leaves the replica at an address for one that is nearer. An address
