@@ -314,8 +314,7 @@ func (a *asClient) show(st *seam.Status) {
 	told := a.roamer.Fleet()
 	told.Members, told.Drift = st.Members, st.Drift
 	st.Fleet = told
-	greeted, _ := a.n.Proposer.Accepted()
-	st.Serves = greeted && a.n.founder.placed.Load() && a.serves() && a.n.Stopped() == nil
+	st.Serves = a.n.accepted() && a.n.founder.placed.Load() && a.serves() && a.n.Stopped() == nil
 }
 
 // giveBack says good-bye to the group through another node's replica, and reports whether the group
@@ -328,7 +327,7 @@ func (a *asClient) giveBack(ctx context.Context) bool {
 	if n.fleeting || n.leaving() && (id.Retired || !id.Asks || group != nil) {
 		departure = fsm.Gone
 	}
-	if greeted, _ := n.Proposer.Accepted(); !greeted || departure == fsm.Stays && n.cfg.Listener.Empty() {
+	if !n.accepted() || departure == fsm.Stays && n.cfg.Listener.Empty() {
 		return n.cfg.Listener.Empty()
 	}
 	short, cancel := context.WithTimeout(ctx, drainTime)

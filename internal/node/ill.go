@@ -114,7 +114,7 @@ func (i *illness) signs(group *consensus.Group, now lease.Instant) health.Signs 
 	if applied != i.applied {
 		i.applied, i.moved = applied, now
 	}
-	if accepted, _ := i.n.Proposer.Accepted(); !accepted {
+	if !i.n.accepted() {
 		signs.Unanswered = min(signs.Unanswered, now.Sub(i.moved))
 	}
 	return signs

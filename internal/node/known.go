@@ -83,7 +83,7 @@ func (k *known) poll() {
 // replica may still carry out the log, and know a former membership.
 func (k *known) look() (peers []datadir.Peer) {
 	inGroup := make(map[string]bool)
-	accepted, _ := k.n.Proposer.Accepted()
+	accepted := k.n.accepted()
 	if group, _ := k.n.Proposer.Current(); group != nil {
 		for _, node := range group.Members().All() {
 			inGroup[node] = true

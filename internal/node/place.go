@@ -3,8 +3,7 @@ package node
 import (
 	"context"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -100,22 +99,10 @@ func departure(group *consensus.Group, node string) (departure fsm.Departure) {
 // of a member only after seconds. A voter that gossip has seen for longer than that is not probed: it
 // may be out of this node's reach.
 func (n *Node) answered(ctx context.Context, voters []membership.Member) bool {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	var all sync.WaitGroup
-	var silent atomic.Bool
-	for _, m := range voters {
-		if m.Local || time.Since(m.Since) > lossSeen {
-			continue
-		}
-		all.Go(func() {
-			if n.probe(ctx, m.Addr, m.Node, m.Incarnation) != nil {
-				silent.Store(true)
-			}
-		})
-	}
-	all.Wait()
-	return !silent.Load()
+	voters = slices.DeleteFunc(voters, func(m membership.Member) bool { return m.Local || time.Since(m.Since) > lossSeen })
+	return !slices.Contains(together(voters, func(m membership.Member) bool {
+		return n.probe(ctx, m.Addr, m.Node, m.Incarnation) == nil
+	}), false)
 }
 
 // firstPhase is the phase of the node when gossip starts, and when another life begins: fresh only if
