@@ -242,16 +242,6 @@ func (k *keeper) nextDebt() *session.Debt {
 	return d
 }
 
-// pause waits before a debt is tried again. It is false at the end of ctx.
-func pause(ctx context.Context) bool {
-	select {
-	case <-time.After(cleanPause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // pay proposes all commands of a debt. Commands that the group had no room for are owed again a
 // little later.
 func (k *keeper) pay(ctx context.Context, d *session.Debt) {
@@ -261,7 +251,7 @@ func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 		case errors.Is(err, seam.ErrSuperseded): // the group that was owed to is gone
 			return
 		case err != nil: // as of a replica that has just failed: without the command a lock may stay held
-			if !pause(ctx) {
+			if loop.Sleep(ctx, cleanPause) != nil {
 				return
 			}
 			continue
@@ -273,7 +263,7 @@ func (k *keeper) pay(ctx context.Context, d *session.Debt) {
 	if !d.Refused() {
 		return
 	}
-	if pause(ctx) {
+	if loop.Sleep(ctx, cleanPause) == nil {
 		d.Again()
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
@@ -115,10 +116,7 @@ func (r *Roamer) Run(ctx context.Context) {
 		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code == link.RefuseOther && r.cfg.Yielded != nil && time.Since(served) > forsakeMin {
 			r.forsake()
 		}
-		select {
-		case <-time.After(retry.Pause(attempt, rand.Float64())):
-		case <-ctx.Done():
-		}
+		_ = loop.Sleep(ctx, retry.Pause(attempt, rand.Float64()))
 	}
 }
 

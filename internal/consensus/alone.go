@@ -6,6 +6,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 // A replica that is the only voter of its group need not wait for an election timeout, as no other
@@ -79,9 +80,7 @@ func (g *Group) tell(m raftpb.Message) bool {
 // term. The new term takes a moment, and callers propose again after it.
 func (g *Group) renew() {
 	for removed := g.nodes.Removed(); !g.left(removed); removed = g.nodes.Removed() {
-		select {
-		case <-time.After(campaignEvery):
-		case <-g.carrier.Context().Done():
+		if loop.Sleep(g.carrier.Context(), campaignEvery) != nil {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/lni/dragonboat/v4"
 
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 // The engine counts entries between two snapshots. But an entry may have hundreds of commands, or a
@@ -60,9 +61,7 @@ func (c *backlog) reset(index uint64) {
 // writeSnapshot requests a snapshot that is due, until there is one or the replica ends.
 func (g *Group) writeSnapshot() {
 	for g.machine.backlog.isDue() && !g.snapshot() {
-		select {
-		case <-time.After(g.cfg.Election): // the engine is about to write one itself
-		case <-g.carrier.Context().Done():
+		if loop.Sleep(g.carrier.Context(), g.cfg.Election) != nil { // the engine is about to write one itself
 			return
 		}
 	}

@@ -55,3 +55,13 @@ func (l Loop) Run(ctx context.Context) {
 		timer.Reset(max(PauseMin, l.step(ctx)))
 	}
 }
+
+// Sleep returns after d, or with the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

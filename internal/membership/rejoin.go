@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/member"
 )
 
@@ -85,12 +86,10 @@ func (g *Gossip) exchange() {
 func (g *Gossip) pause(d time.Duration, early func() bool) bool {
 	for d > 0 {
 		step := min(d, rejoinMissing)
-		select {
-		case <-time.After(step):
-			d -= step
-		case <-g.rejoining.Done():
+		if loop.Sleep(g.rejoining, step) != nil {
 			return false
 		}
+		d -= step
 		if early() {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/client"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
@@ -261,7 +262,7 @@ func (a *asClient) greet(ctx context.Context) error {
 		case errors.As(err, &refused), errors.Is(err, seam.ErrIncompatible):
 			return err
 		}
-		if err := sleep(ctx, boundPause); err != nil {
+		if err := loop.Sleep(ctx, boundPause); err != nil {
 			return err
 		}
 	}
@@ -342,7 +343,7 @@ func (a *asClient) giveBack(ctx context.Context) bool {
 			n.given.Store(true)
 			return true
 		}
-		_ = sleep(ctx, giveBackPause)
+		_ = loop.Sleep(ctx, giveBackPause)
 	}
 	return false
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -119,7 +120,7 @@ func (n *Node) giveBackTo(ctx context.Context, group *consensus.Group) bool {
 		case !errors.Is(err, consensus.ErrNotProposed) && !errors.Is(err, consensus.ErrUnknown):
 			return false
 		}
-		_ = sleep(ctx, giveBackPause)
+		_ = loop.Sleep(ctx, giveBackPause)
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 const (
@@ -26,7 +27,7 @@ func (n *Node) floor(ctx context.Context, rarest time.Duration) (uint64, error) 
 			return token, err
 		}
 		n.log.Error("Config.TokenFloor failed: this node calls it again, and a new group waits for its answer", "error", err)
-		if err := sleep(ctx, pause); err != nil {
+		if err := loop.Sleep(ctx, pause); err != nil {
 			return 0, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/consensus"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/sparse"
@@ -371,7 +372,7 @@ func (f *founder) tell(ctx context.Context, meta membership.Meta) {
 			return
 		}
 		f.n.log.Warn("updating gossip metadata failed", "error", err)
-		_ = sleep(ctx, time.Second)
+		_ = loop.Sleep(ctx, time.Second)
 	}
 }
 
@@ -398,7 +399,7 @@ func (f *founder) write(ctx context.Context, do func() error) error {
 	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		if sleep(within, writeGrace) == nil {
+		if loop.Sleep(within, writeGrace) == nil {
 			cancel()
 		}
 	})()

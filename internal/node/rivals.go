@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/forming"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -186,7 +187,7 @@ func (r *rivals) clear(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for len(r.asks()) > 0 {
-		if err := sleep(ctx, askTime); err != nil {
+		if err := loop.Sleep(ctx, askTime); err != nil {
 			return err
 		}
 	}

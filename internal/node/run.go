@@ -133,15 +133,3 @@ func (n *Node) openToCalls(group *consensus.Group) {
 	n.Proposer.Start(group)
 	n.tellLeader()
 }
-
-// sleep returns after d, or with the error of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

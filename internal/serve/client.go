@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/link"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -167,9 +168,7 @@ func (c *client) caughtUp(ctx context.Context, o link.Open) error {
 		case time.Now().After(deadline):
 			return later("this replica lags behind what the client knows")
 		}
-		select {
-		case <-time.After(lagPause):
-		case <-ctx.Done():
+		if loop.Sleep(ctx, lagPause) != nil {
 			return ctx.Err()
 		}
 	}

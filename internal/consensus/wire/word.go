@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -100,9 +101,7 @@ func (c *Carrier) Gone(e Ending) bool {
 		case !closed(err):
 			return errors.Is(err, syscall.ECONNREFUSED)
 		}
-		select {
-		case <-time.After(gonePause):
-		case <-ctx.Done():
+		if loop.Sleep(ctx, gonePause) != nil {
 			return false
 		}
 	}
@@ -182,9 +181,7 @@ func (c *Carrier) Speak(ctx context.Context, replica uint64, words <-chan Word) 
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(speakPause):
-		case <-ctx.Done():
+		if loop.Sleep(ctx, speakPause) != nil {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/workload"
 )
@@ -70,16 +71,7 @@ const (
 	deposeTime  = time.Second     // of a stop, at least, after which there is another raft leader
 )
 
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func wait(ctx context.Context, d time.Duration) bool { return loop.Sleep(ctx, d) == nil }
 
 func (f *fleet) fault(name, text string, nodes []int, do func()) {
 	f.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
@@ -80,10 +81,7 @@ func (x *watcher) look(ctx context.Context, index uint64) {
 		return
 	}
 	x.away = index
-	select {
-	case <-time.After(x.slow):
-	case <-ctx.Done():
-	}
+	_ = loop.Sleep(ctx, x.slow)
 	x.back = time.Now()
 }
 
@@ -95,10 +93,7 @@ func (x *watcher) read(ctx context.Context, c *holdfast.Cluster) bool {
 			x.account.set(infos)
 			return true
 		}
-		select {
-		case <-time.After(readPause):
-		case <-ctx.Done():
-		}
+		_ = loop.Sleep(ctx, readPause)
 	}
 	return false
 }

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
 
@@ -176,20 +177,14 @@ func (n *Node) hears(do func(context.Context, *holdfast.Cluster)) {
 			if c := n.host.Cluster(); c != nil && c.Err() == nil {
 				do(n.hearing, c)
 			}
-			select {
-			case <-n.hearing.Done():
-			case <-time.After(hearPause):
-			}
+			_ = loop.Sleep(n.hearing, hearPause)
 		}
 	})
 }
 
 // pause is some time, by chance, unless callers are to finish; and then until the process runs.
 func (n *Node) pause(r *rand.Rand, most time.Duration) {
-	select {
-	case <-time.After(UpTo(r, most)):
-	case <-n.rest.Done():
-	}
+	_ = loop.Sleep(n.rest, UpTo(r, most))
 	n.awake()
 }
 
