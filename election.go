@@ -90,10 +90,8 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 }
 
 func (c *Cluster) sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

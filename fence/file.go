@@ -219,11 +219,9 @@ func (f *File) lock(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("holdfast: fence file %s: %w", f.path, err)
 		}
-		pause := time.NewTimer(rand.N(pauseMax) + time.Microsecond)
 		select {
-		case <-pause.C:
+		case <-time.After(rand.N(pauseMax) + time.Microsecond):
 		case <-ctx.Done():
-			pause.Stop()
 			return ctx.Err()
 		}
 	}

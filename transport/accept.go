@@ -164,8 +164,7 @@ func (e *endpoint) greet(c *conn) (Kind, error) {
 // awaitHandler waits for a handler of the kind, for handlerWait at most. A peer may dial a part of
 // the node that is just starting; a refusal would make the peer pause before it dials again.
 func (e *endpoint) awaitHandler(kind Kind) {
-	timer := time.NewTimer(handlerWait)
-	defer timer.Stop()
+	patience := time.After(handlerWait)
 	for {
 		e.mu.Lock()
 		handled, handles := e.handlers[kind] != nil, e.handles
@@ -175,7 +174,7 @@ func (e *endpoint) awaitHandler(kind Kind) {
 		}
 		select {
 		case <-handles:
-		case <-timer.C:
+		case <-patience:
 			return
 		case <-e.ctx.Done():
 			return

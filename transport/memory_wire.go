@@ -160,10 +160,8 @@ func (w *memoryWire) handshake(ctx context.Context, to place, kind Kind) error {
 	if delay == 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(delay):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -77,11 +77,9 @@ func (g *Group) again(ctx context.Context, view seam.View, err error, n int, cha
 	case view == seam.Now:
 		return seam.ErrNoGroup
 	}
-	timer := time.NewTimer(retry.Pause(n, rand.Float64()))
-	defer timer.Stop()
 	select {
 	case <-changed:
-	case <-timer.C:
+	case <-time.After(retry.Pause(n, rand.Float64())):
 	case <-ctx.Done():
 		return &seam.UnreachedError{Ended: ctx.Err()}
 	case <-g.closed:

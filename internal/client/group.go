@@ -293,16 +293,13 @@ func (g *Group) insist(ctx context.Context, class seam.Class, cmd []byte) (out f
 		if !course.After(result, out.Code) {
 			return out, course.Unknown(), err
 		}
-		timer := time.NewTimer(course.Pause(rand.Float64()))
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(course.Pause(rand.Float64())):
 		case <-ctx.Done():
 		case <-g.closed:
-			timer.Stop()
 			return fsm.Outcome{}, course.Unknown(), seam.ErrClosed
 		}
-		timer.Stop()
 	}
 }
 

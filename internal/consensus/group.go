@@ -190,10 +190,9 @@ func (g *Group) Close() error {
 
 func (g *Group) close() {
 	defer close(g.closed)
-	deadline := time.NewTimer(closeWithin)
-	defer deadline.Stop()
+	deadline := time.After(closeWithin)
 	g.handOver()
-	g.outcome = g.stop(deadline.C)
+	g.outcome = g.stop(deadline)
 	g.spares.Close()
 	g.leave()
 }
@@ -221,9 +220,7 @@ func (g *Group) stop(deadline <-chan time.Time) error {
 			return err
 		case <-failed:
 			failed = nil
-			timer := time.NewTimer(closeFailed)
-			defer timer.Stop()
-			patience = timer.C
+			patience = time.After(closeFailed)
 		case <-patience:
 			return fmt.Errorf("%w: %w", ErrAbandoned, g.Failure())
 		case <-deadline:

@@ -149,12 +149,11 @@ func (g *Group) transfer(ctx context.Context, replica uint64) (done bool, err er
 	if err != nil {
 		return false, g.definite(err)
 	}
-	patience := time.NewTimer(g.cfg.Election + 2*g.cfg.Tick)
-	defer patience.Stop()
+	patience := time.After(g.cfg.Election + 2*g.cfg.Tick)
 	for leader.replica != replica {
 		select {
 		case <-changed:
-		case <-patience.C:
+		case <-patience:
 			return false, nil
 		case <-ctx.Done():
 			return false, fmt.Errorf("%w: transfer: %w", ErrUnknown, ctx.Err())
@@ -199,10 +198,8 @@ func (g *Group) handOver() {
 			}
 		}
 	}
-	heard := time.NewTimer(min(2*g.cfg.Heartbeat, closeWithin/10))
-	defer heard.Stop()
 	select {
-	case <-heard.C:
+	case <-time.After(min(2*g.cfg.Heartbeat, closeWithin/10)):
 	case <-g.failed:
 	}
 }

@@ -69,13 +69,11 @@ func Open(cfg Config, how Start) (*Group, error) {
 	go engine.Labelled(cfg.Replica, func() {
 		started <- engine.Guard(func() error { return g.startReplica(d, how) })
 	})
-	patience := time.NewTimer(startMax)
-	defer patience.Stop()
 	select {
 	case err = <-started:
 	case <-g.failed: // the starting goroutine may be parked
 		err = g.Failure()
-	case <-patience.C:
+	case <-time.After(startMax):
 		g.fail(errSlowStart)
 		err = g.Failure()
 	}

@@ -96,9 +96,8 @@ func (g *Group) raiseTo(counter uint64, changed <-chan struct{}) (ok bool) {
 			return true
 		}
 		g.cfg.Logger.Debug("raising the token counter", "component", "raft", "error", err)
-		retry := time.NewTimer(g.cfg.Tick)
 		select {
-		case <-retry.C:
+		case <-time.After(g.cfg.Tick):
 		case <-changed:
 			return false
 		case <-g.carrier.Context().Done():

@@ -22,15 +22,14 @@ func (g *Group) settle(view *leaderView) {
 	g.shunned.Store(nil)
 	running := g.carrier.Run(func() {
 		defer close(view.settled)
-		end := time.NewTimer(g.cfg.settling())
-		defer end.Stop()
+		end := time.After(g.cfg.settling())
 		look := time.NewTicker(settleEvery)
 		defer look.Stop()
 		for done := false; !done; {
 			done = g.appliedBefore(view.term) // answers follow at once
 			select {
 			case <-look.C:
-			case <-end.C:
+			case <-end:
 				return
 			case <-g.carrier.Context().Done():
 				return

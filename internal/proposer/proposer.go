@@ -258,11 +258,9 @@ func (p *Proposer[G]) Pause(ctx context.Context, attempts int, changed <-chan st
 }
 
 func (p *Proposer[G]) pause(ctx context.Context, d time.Duration, changed <-chan struct{}) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-changed:
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 		return &seam.UnreachedError{Ended: ctx.Err()}
 	case <-p.closed:

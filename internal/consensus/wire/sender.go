@@ -318,11 +318,9 @@ func (c *Carrier) Introduce(ctx context.Context, addr string) {
 		return
 	}
 	defer s.Close()
-	patience := time.NewTimer(introduceTime)
-	defer patience.Stop()
 	select {
 	case <-s.gone:
-	case <-patience.C:
+	case <-time.After(introduceTime):
 	case <-ctx.Done():
 	}
 }
