@@ -10,9 +10,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -28,21 +25,8 @@ const (
 )
 
 func main() {
-	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
-	dir := flag.String("dir", "", "directory of the fleet")
 	clients := flag.Int("clients", 40, "processes beyond the five that hold a replica")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	run := func(ctx context.Context) error { return show(ctx, *clients) }
-	if *name != "" {
-		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
-	}
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bigfleet:", err)
-		stop()
-		os.Exit(1)
-	}
+	crew.Main("bigfleet", serve, func(ctx context.Context) error { return show(ctx, *clients) })
 }
 
 // serve is one process: it holds its lock until it is told to stop, and reports its role when that has
@@ -81,13 +65,11 @@ func serve(ctx context.Context, name, dir string) error {
 
 // show is the parent.
 func show(ctx context.Context, clients int) error {
-	dir, err := os.MkdirTemp("", "bigfleet")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	c := crew.New(dir)
-	defer c.StopAll()
+	return crew.Show("bigfleet", func(c *crew.Crew) error { return tell(ctx, c, clients) })
+}
+
+// tell plays the story and checks it.
+func tell(ctx context.Context, c *crew.Crew, clients int) error {
 	c.Say("%d processes start", replicas+clients)
 	for i := range replicas + clients {
 		if err := c.Start(fmt.Sprintf("p%02d", i+1)); err != nil {

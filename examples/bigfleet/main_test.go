@@ -1,18 +1,12 @@
 package main
 
 import (
-	"os"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 )
 
-// TestMain makes the test binary a process of the service when show starts it as one.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "-service" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { crew.TestMain(m, main) }
 
 // The story is the test: it checks itself.
 func TestNoProcessOfALargeFleetLosesItsLeaseWhenReplicasDie(t *testing.T) {

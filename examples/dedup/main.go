@@ -13,18 +13,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -40,22 +37,7 @@ const (
 	ttl        = 10 * time.Second // a lease of a process that lives outlasts the election after the kill, on a slow disk as well
 )
 
-func main() {
-	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
-	dir := flag.String("dir", "", "directory of the fleet")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	run := show
-	if *name != "" {
-		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
-	}
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "dedup:", err)
-		stop()
-		os.Exit(1)
-	}
-}
+func main() { crew.Main("dedup", serve, show) }
 
 // serve is one process of the service.
 func serve(ctx context.Context, name, dir string) error {
@@ -128,21 +110,17 @@ func (j *journal) handle(ctx context.Context, id string, token holdfast.Token) e
 // story is what the program knows of the processes.
 type story struct {
 	*crew.Crew
-	dir    string
 	mu     sync.Mutex
 	addrs  map[string]string
 	killed string
 }
 
-// show plays the story and checks it.
 func show(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "holdfast-dedup-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	s := &story{Crew: crew.New(dir), dir: dir, addrs: make(map[string]string)}
-	defer s.StopAll()
+	return crew.Show("dedup", func(c *crew.Crew) error { return (&story{Crew: c, addrs: make(map[string]string)}).tell(ctx) })
+}
+
+// tell plays the story and checks it.
+func (s *story) tell(ctx context.Context) error {
 	s.Say("three processes start")
 	if err := s.Start("amber", "birch", "cedar"); err != nil {
 		return err
@@ -221,7 +199,7 @@ func (s *story) deliver(ctx context.Context, id string) (tries int, err error) {
 
 func (s *story) check() error {
 	s.StopAll()
-	text, err := os.ReadFile(filepath.Join(s.dir, "handled"))
+	text, err := os.ReadFile(filepath.Join(s.Dir, "handled"))
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
@@ -38,18 +37,12 @@ func main() {
 	flag.StringVar(&o.database, "db", "auto", "postgres, sqlite, or auto: Postgres where it is installed")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	o.ttl = s.ttl
-	run := func() error { return show(ctx, o) }
+	run := func(ctx context.Context) error { return show(ctx, o) }
 	if s.name != "" {
-		run = func() error { return s.run(ctx) }
+		run = s.run
 	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "fencedstore:", err)
-		stop()
-		os.Exit(1)
-	}
+	crew.Run("fencedstore", run)
 }
 
 type options struct {

@@ -4,21 +4,14 @@ package main
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// TestMain makes the test binary a process of the service when show starts it as one.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "-service" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { crew.TestMain(m, main) }
 
 // The story is the test: it fails if anything is lost with a guard, and if nothing is lost without.
 func TestUpdatesAreLostWithoutTheGuardsAndNoneWithThem(t *testing.T) {

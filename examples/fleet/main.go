@@ -12,44 +12,24 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/examples/internal/crew"
 )
 
 func main() {
-	var s service
-	flag.StringVar(&s.name, "service", "", "run one process of the service under this name (used by the program itself)")
-	flag.StringVar(&s.dir, "dir", "", "directory of the fleet")
-	flag.DurationVar(&s.ttl, "ttl", 2*time.Second, "how long a lease lives without renewal")
-	flag.Parse()
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	run := func() error { return show(ctx, s.ttl) }
-	if s.name != "" {
-		run = func() error { return s.run(ctx) }
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		stop()
-		os.Exit(1)
-	}
+	ttl := flag.Duration("ttl", 2*time.Second, "how long a lease lives without renewal")
+	crew.Main("fleet", func(ctx context.Context, name, dir string) error { return serve(ctx, name, dir, *ttl) },
+		func(ctx context.Context) error { return show(ctx, *ttl) })
 }
 
 // show runs the whole story in a temporary directory.
 func show(ctx context.Context, ttl time.Duration) error {
-	dir, err := os.MkdirTemp("", "holdfast-fleet-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	f := newFleet(dir, ttl)
-	defer f.StopAll()
-	if err := f.tell(ctx); err != nil {
-		return err
-	}
-	return f.summary()
+	return crew.Show("fleet", func(c *crew.Crew) error {
+		f := &fleet{Crew: c, ttl: ttl, begin: time.Now(), ids: make(map[string]string)}
+		if err := f.tell(ctx); err != nil {
+			return err
+		}
+		return f.summary()
+	}, "-ttl", ttl.String())
 }

@@ -11,28 +11,22 @@ import (
 	"github.com/holdfast-go/holdfast/examples/internal/crew"
 )
 
-// service is one process: the scheduler with a node of its own.
-type service struct {
-	name, dir string
-	ttl       time.Duration
-}
-
-// run is the life of the process: until its standard input ends, which happens also when the
-// story-teller dies.
-func (s *service) run(ctx context.Context) error {
-	ctx, c, err := crew.Join(ctx, s.name, s.dir, func(cfg *holdfast.Config) { cfg.TTL = s.ttl })
+// serve is one process, the scheduler with a node of its own, until its standard input ends, which
+// happens also when the story-teller dies.
+func serve(ctx context.Context, name, dir string, ttl time.Duration) error {
+	ctx, c, err := crew.Join(ctx, name, dir, func(cfg *holdfast.Config) { cfg.TTL = ttl })
 	if err != nil {
 		return crew.IgnoreEnd(ctx, err)
 	}
 	defer crew.Leave(c) // also after SIGTERM, which ends ctx
 	crew.Tell(crew.Report{Event: "ready", Text: c.ID()})
 
-	records, err := openLedger(s.dir)
+	records, err := openLedger(dir)
 	if err != nil {
 		return err
 	}
 	defer records.close()
-	err = scheduler.Service{Name: s.name, Ledger: records, Tell: func(e scheduler.Event) {
+	err = scheduler.Service{Name: name, Ledger: records, Tell: func(e scheduler.Event) {
 		crew.Tell(crew.Report{Event: e.Kind, Token: e.Token, N: e.N, Text: e.Text})
 	}}.Run(ctx, c)
 	return crew.IgnoreEnd(ctx, err)

@@ -22,15 +22,10 @@ const (
 // fleet is the three processes and the teller of their story.
 type fleet struct {
 	*crew.Crew
-	dir   string
 	ttl   time.Duration
 	begin time.Time
 	ids   map[string]string // node ids by name
 	facts []string          // for the summary
-}
-
-func newFleet(dir string, ttl time.Duration) *fleet {
-	return &fleet{Crew: crew.New(dir, "-ttl", ttl.String()), dir: dir, ttl: ttl, begin: time.Now(), ids: make(map[string]string)}
 }
 
 // leading waits until somebody else than not leads with a token above floor and has ticked.
@@ -42,7 +37,7 @@ func (f *fleet) leading(ctx context.Context, mark int, limit time.Duration, not 
 
 // tell plays the story; an error means that something did not happen, or not in time.
 func (f *fleet) tell(ctx context.Context) error {
-	f.Say("three processes start; data in %s, leases live %v", f.dir, f.ttl)
+	f.Say("three processes start; data in %s, leases live %v", f.Dir, f.ttl)
 	names := []string{"amber", "birch", "cedar"}
 	if err := f.Start(names...); err != nil {
 		return err
@@ -173,7 +168,7 @@ func (f *fleet) fact(format string, args ...any) {
 // summary checks the shared file and says what was seen.
 func (f *fleet) summary() error {
 	f.StopAll()
-	ticks, err := readLedger(f.dir)
+	ticks, err := readLedger(f.Dir)
 	if err != nil {
 		return err
 	}

@@ -10,15 +10,12 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -33,22 +30,7 @@ const (
 	ttl      = 10 * time.Second // a lease of a process that lives outlasts the election after the kill, on a slow disk as well
 )
 
-func main() {
-	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
-	dir := flag.String("dir", "", "directory of the fleet")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	run := show
-	if *name != "" {
-		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
-	}
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "migrate:", err)
-		stop()
-		os.Exit(1)
-	}
-}
+func main() { crew.Main("migrate", serve, show) }
 
 // serve is one process: it migrates, or waits for who does, and then serves.
 func serve(ctx context.Context, name, dir string) error {
@@ -105,15 +87,12 @@ func migrate(ctx context.Context, dir string, version int) error {
 	return err
 }
 
-// show plays the story and checks it.
 func show(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "holdfast-migrate-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	team := crew.New(dir)
-	defer team.StopAll()
+	return crew.Show("migrate", func(team *crew.Crew) error { return tell(ctx, team) })
+}
+
+// tell plays the story and checks it.
+func tell(ctx context.Context, team *crew.Crew) error {
 	team.Say("three processes start, all want schema %d", target)
 	names := []string{"amber", "birch", "cedar"}
 	if err := team.Start(names...); err != nil {
@@ -149,7 +128,7 @@ func show(ctx context.Context) error {
 	if killed == "" || len(migrators) < 2 {
 		return fmt.Errorf("the story did not happen: %d processes migrated", len(migrators))
 	}
-	return check(dir)
+	return check(team.Dir)
 }
 
 // check reads what was done to the schema. The program kills right after a checkpoint, while the

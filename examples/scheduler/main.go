@@ -13,13 +13,10 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -37,22 +34,7 @@ const (
 	ttl      = 10 * time.Second // a leader that lives keeps its lease through an election, on a slow disk as well
 )
 
-func main() {
-	name := flag.String("service", "", "run one process of the service under this name (used by the program itself)")
-	dir := flag.String("dir", "", "directory of the fleet")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	run := show
-	if *name != "" {
-		run = func(ctx context.Context) error { return serve(ctx, *name, *dir) }
-	}
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "scheduler:", err)
-		stop()
-		os.Exit(1)
-	}
-}
+func main() { crew.Main("scheduler", serve, show) }
 
 // serve is one process: a candidate, and the scheduler while it leads.
 func serve(ctx context.Context, name, dir string) error {
@@ -136,15 +118,12 @@ func work(dir, key, name string) error {
 	return err
 }
 
-// show plays the story and checks it.
 func show(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "holdfast-scheduler-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	team := crew.New(dir)
-	defer team.StopAll()
+	return crew.Show("scheduler", func(team *crew.Crew) error { return tell(ctx, team) })
+}
+
+// tell plays the story and checks it.
+func tell(ctx context.Context, team *crew.Crew) error {
 	team.Say("three processes start")
 	if err := team.Start("amber", "birch", "cedar"); err != nil {
 		return err
@@ -174,7 +153,7 @@ func show(ctx context.Context) error {
 		return err
 	}
 	team.StopAll()
-	return check(dir)
+	return check(team.Dir)
 }
 
 // ticks waits for so many ticks by others than not, and returns who ran the last.

@@ -35,7 +35,7 @@ type Report struct {
 
 // Crew is the processes of the service, as their parent sees them.
 type Crew struct {
-	dir     string
+	Dir     string // below it the processes keep their data
 	flags   []string
 	begin   time.Time
 	members map[string]*process.Process
@@ -48,7 +48,7 @@ type Crew struct {
 
 // New is a crew whose processes keep their data below dir and are started with some more flags.
 func New(dir string, flags ...string) *Crew {
-	return &Crew{dir: dir, flags: flags, begin: time.Now(), members: make(map[string]*process.Process), changed: make(chan struct{})}
+	return &Crew{Dir: dir, flags: flags, begin: time.Now(), members: make(map[string]*process.Process), changed: make(chan struct{})}
 }
 
 // Say prints a line of the story, with its time.
@@ -59,7 +59,7 @@ func (c *Crew) Say(format string, args ...any) {
 // Start runs this program again as processes of the service.
 func (c *Crew) Start(names ...string) error {
 	for _, name := range names {
-		cmd := process.Self(append([]string{"-service", name, "-dir", c.dir}, c.flags...)...)
+		cmd := process.Self(append([]string{"-service", name, "-dir", c.Dir}, c.flags...)...)
 		cmd.Stdout = process.Lines(func(line []byte) {
 			r := Report{From: name, At: time.Now()}
 			if json.Unmarshal(line, &r) == nil {
