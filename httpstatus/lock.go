@@ -8,16 +8,7 @@ import (
 )
 
 func (h *handler) readLock(ctx context.Context, query url.Values) (any, error) {
-	name := query.Get("name")
-	info, err := h.c.Inspect(ctx, name)
-	if err != nil {
-		return view.Lock{}, err
-	}
-	blocked, err := h.c.WhyBlocked(ctx, name)
-	if err != nil {
-		return view.Lock{}, err
-	}
-	return view.OfLock(info, blocked), nil
+	return view.ReadLock(ctx, h.c, query.Get("name"))
 }
 
 // keysMax bounds the Once keys that a list has.

@@ -60,14 +60,12 @@ func (h *handler) readMembers(_ context.Context, query url.Values) (any, error) 
 
 // leaseView is a lease of this process.
 type leaseView struct {
-	Name      string    `json:"name"`
-	Token     jsonToken `json:"token"`
-	Remaining float64   `json:"remaining_seconds"`
-	Wanted    bool      `json:"wanted"`
-	Reason    string    `json:"wanted_reason"`
+	Name      string         `json:"name"`
+	Token     holdfast.Token `json:"token"`
+	Remaining float64        `json:"remaining_seconds"`
+	Wanted    bool           `json:"wanted"`
+	Reason    string         `json:"wanted_reason"`
 }
-
-type jsonToken = holdfast.Token
 
 type leasesView struct {
 	Leases []leaseView `json:"leases"`

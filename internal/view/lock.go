@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"unicode/utf8"
 
@@ -56,6 +57,19 @@ type Past struct {
 	How    string  `json:"how"`
 	Reason string  `json:"reason"`
 	Held   float64 `json:"held_seconds"`
+}
+
+// ReadLock asks for all that is known of a lock.
+func ReadLock(ctx context.Context, c *holdfast.Cluster, name string) (v Lock, err error) {
+	info, err := c.Inspect(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	blocked, err := c.WhyBlocked(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	return OfLock(info, blocked), nil
 }
 
 // OfLock is a lock and the reason why a caller would not get it.
