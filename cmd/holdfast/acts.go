@@ -173,51 +173,40 @@ func who(h holdfast.Holder) string {
 	return h.Node
 }
 
-func (a *app) revokeNodeCommand() *cobra.Command {
+// onNode is a command that does something to a node, after a question unless that is "".
+func (a *app) onNode(name, short, long, question, said string, do func(c *holdfast.Cluster, ctx context.Context, id, reason string) error) *cobra.Command {
 	f := &actFlags{}
-	return a.act("revoke-node NODE --reason TEXT", "End all grants of a node that is dead",
-		`revoke-node states that the node NODE is dead; `+"`holdfast lock`"+` shows the ids of holders. If its process
-lives after all, two holders rely on a lock, and only tokens keep the late writes out.`, 1, f.needReason,
+	return a.act(name+" NODE --reason TEXT", short, long, 1, f.needReason,
 		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
-			id, err := args[0], f.checkReason()
+			of := strings.NewReplacer("NODE", args[0])
 			return &deed{
-				question: fmt.Sprintf("All locks of %s are taken away: is its process dead?", args[0]),
-				do:       func(ctx context.Context) error { return c.RevokeNode(ctx, id, f.reason) },
-				said:     fmt.Sprintf("node %s holds nothing any more", id),
-				done:     nodeDeed{"revoke-node", id},
-			}, err
+				question: of.Replace(question),
+				do:       func(ctx context.Context) error { return do(c, ctx, args[0], f.reason) },
+				said:     of.Replace(said),
+				done:     nodeDeed{name, args[0]},
+			}, f.checkReason()
 		})
+}
+
+func (a *app) revokeNodeCommand() *cobra.Command {
+	return a.onNode("revoke-node", "End all grants of a node that is dead",
+		`revoke-node states that the node NODE is dead; `+"`holdfast lock`"+` shows the ids of holders. If its process
+lives after all, two holders rely on a lock, and only tokens keep the late writes out.`,
+		"All locks of NODE are taken away: is its process dead?", "node NODE holds nothing any more", (*holdfast.Cluster).RevokeNode)
 }
 
 func (a *app) removeNodeCommand() *cobra.Command {
-	f := &actFlags{}
-	return a.act("remove-node NODE --reason TEXT", "Take a dead node out of the group now",
+	return a.onNode("remove-node", "Take a dead node out of the group now",
 		`remove-node states that the node NODE does not come back soon; `+"`holdfast members`"+` shows the ids. It ends none of the
-node's leases (revoke-node does). The raft leader refuses while Raft hears the node, and for the last voter.`, 1, f.needReason,
-		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
-			id, err := args[0], f.checkReason()
-			return &deed{
-				question: fmt.Sprintf("Node %s is taken out of the group: is its process dead?", args[0]),
-				do:       func(ctx context.Context) error { return c.RemoveNode(ctx, id, f.reason) },
-				said:     fmt.Sprintf("node %s is out of the group", id),
-				done:     nodeDeed{"remove-node", id},
-			}, err
-		})
+node's leases (revoke-node does). The raft leader refuses while Raft hears the node, and for the last voter.`,
+		"Node NODE is taken out of the group: is its process dead?", "node NODE is out of the group", (*holdfast.Cluster).RemoveNode)
 }
 
 func (a *app) transferLeaderCommand() *cobra.Command {
-	f := &actFlags{}
-	return a.act("transfer-leader NODE --reason TEXT", "Make a voter raft leader",
+	return a.onNode("transfer-leader", "Make a voter raft leader",
 		`transfer-leader makes the voter NODE raft leader, as before work on the machine of the present one. No lease is
-touched, and the group takes no commands for some milliseconds.`, 1, f.needReason,
-		func(_ context.Context, c *holdfast.Cluster, args []string) (*deed, error) {
-			id, err := args[0], f.checkReason()
-			return &deed{
-				do:   func(ctx context.Context) error { return c.TransferRaftLeader(ctx, id, f.reason) },
-				said: fmt.Sprintf("node %s is raft leader", id),
-				done: nodeDeed{"transfer-leader", id},
-			}, err
-		})
+touched, and the group takes no commands for some milliseconds.`,
+		"", "node NODE is raft leader", (*holdfast.Cluster).TransferRaftLeader)
 }
 
 func (a *app) forgetOnceCommand() *cobra.Command {

@@ -84,16 +84,6 @@ func (a *app) printFindings(found []finding) error {
 	return a.table(rows)
 }
 
-func valuesOf[T any](all []T) func(yield func(T, error) bool) {
-	return func(yield func(T, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
-}
-
 // examine goes from what is on this machine to the fleet, as far as it gets.
 func (a *app) examine(ctx context.Context, dir string) []finding {
 	wall, mono := time.Now().Round(0), time.Now()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +25,12 @@ func (a *app) locksCommand() *cobra.Command {
 		Use: "locks [PREFIX]", GroupID: groupAsk, Args: cobra.MaximumNArgs(1),
 		Short: "List the locks that have a holder, a waiter or a value",
 		RunE: a.asks(func(ctx context.Context, c *holdfast.Cluster, args []string) error {
-			prefix := strings.Join(args, "")
-			return list(a, rowsOfLocks(c.Locks(ctx, prefix), time.Now()), []column[lockRow]{
+			now := time.Now()
+			locks := rows(c.Locks(ctx, strings.Join(args, "")), func(l holdfast.LockInfo) lockRow {
+				row := view.OfRow(l)
+				return lockRow{row, since(now, row.Held)}
+			})
+			return list(a, locks, []column[lockRow]{
 				{"NAME", func(r lockRow) string { return r.Name }},
 				{"KIND", func(r lockRow) string { return r.Kind }},
 				{"HOLDER", holderOfRow},
@@ -36,17 +39,6 @@ func (a *app) locksCommand() *cobra.Command {
 				{"WAITERS", func(r lockRow) string { return strconv.Itoa(r.Waiters) }},
 			})
 		}),
-	}
-}
-
-func rowsOfLocks(locks iter.Seq2[holdfast.LockInfo, error], now time.Time) iter.Seq2[lockRow, error] {
-	return func(yield func(lockRow, error) bool) {
-		for l, err := range locks {
-			row := view.OfRow(l)
-			if !yield(lockRow{row, since(now, row.Held)}, err) {
-				return
-			}
-		}
 	}
 }
 
@@ -87,7 +79,7 @@ func (a *app) lockCommand() *cobra.Command {
 		Use: "lock NAME", GroupID: groupAsk, Args: cobra.ExactArgs(1),
 		Short: "Show a lock: holders, queue, past grants, value",
 		RunE: a.asks(func(ctx context.Context, c *holdfast.Cluster, args []string) error {
-			v, err := readLock(ctx, c, args[0])
+			v, err := view.ReadLock(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -101,7 +93,7 @@ func (a *app) whyCommand() *cobra.Command {
 		Use: "why NAME", GroupID: groupAsk, Args: cobra.ExactArgs(1),
 		Short: "Say why a caller does not get a lock",
 		RunE: a.asks(func(ctx context.Context, c *holdfast.Cluster, args []string) error {
-			v, err := readLock(ctx, c, args[0])
+			v, err := view.ReadLock(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -118,18 +110,6 @@ func (a *app) whyCommand() *cobra.Command {
 			})
 		}),
 	}
-}
-
-func readLock(ctx context.Context, c *holdfast.Cluster, name string) (v view.Lock, err error) {
-	info, err := c.Inspect(ctx, name)
-	if err != nil {
-		return v, err
-	}
-	blocked, err := c.WhyBlocked(ctx, name)
-	if err != nil {
-		return v, err
-	}
-	return view.OfLock(info, blocked), nil
 }
 
 // describe writes all that is known of a lock, for people.
@@ -208,14 +188,7 @@ func (a *app) onceCommand() *cobra.Command {
 }
 
 func (a *app) onceKeys(ctx context.Context, c *holdfast.Cluster, prefix string) error {
-	rows := func(yield func(view.Once, error) bool) {
-		for k, err := range c.OnceKeys(ctx, prefix) {
-			if !yield(view.OfOnceKey(k), err) {
-				return
-			}
-		}
-	}
-	return list(a, rows, []column[view.Once]{
+	return list(a, rows(c.OnceKeys(ctx, prefix), view.OfOnceKey), []column[view.Once]{
 		{"KEY", func(r view.Once) string { return r.Key }},
 		{"STATE", func(r view.Once) string { return r.State }},
 		{"RUNNER", func(r view.Once) string { return r.Runner.Who() }},

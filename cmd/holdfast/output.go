@@ -52,6 +52,27 @@ func list[T any](a *app, values iter.Seq2[T, error], columns []column[T]) error 
 	return nil
 }
 
+// rows turns what the fleet answers into what list prints.
+func rows[T, R any](values iter.Seq2[T, error], row func(T) R) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		for v, err := range values {
+			if !yield(row(v), err) {
+				return
+			}
+		}
+	}
+}
+
+func valuesOf[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
 func rowsOf[T any](all []T, columns []column[T]) [][]string {
 	head := make([]string, len(columns))
 	for i, c := range columns {

@@ -37,15 +37,8 @@ func (a *app) quotasCommand() *cobra.Command {
 		Short: "List the quotas of nodes and prefixes, and what is taken of them",
 		RunE: a.asks(func(ctx context.Context, c *holdfast.Cluster, _ []string) error {
 			all, err := c.Quotas(ctx)
-			rows := func(yield func(quotaRow, error) bool) {
-				if err != nil {
-					yield(quotaRow{}, err)
-				}
-				for _, q := range all {
-					if !yield(rowOf(q), nil) {
-						return
-					}
-				}
+			if err != nil {
+				return err
 			}
 			of := func(used, bound int) string {
 				if bound == 0 {
@@ -53,7 +46,7 @@ func (a *app) quotasCommand() *cobra.Command {
 				}
 				return view.Count(used) + " of " + view.Count(bound)
 			}
-			return list(a, rows, []column[quotaRow]{
+			return list(a, rows(valuesOf(all), rowOf), []column[quotaRow]{
 				{"NODE", func(q quotaRow) string { return orDash(q.NodeID) }},
 				{"PREFIX", func(q quotaRow) string { return orDash(q.Prefix) }},
 				{"LOCKS", func(q quotaRow) string { return of(q.UsedLocks, q.Locks) }},

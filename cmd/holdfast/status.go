@@ -152,14 +152,10 @@ func (a *app) sessionsCommand() *cobra.Command {
 		Use: "sessions", GroupID: groupAsk, Args: cobra.NoArgs,
 		Short: "List what each process has with the group: TTLs, and how many calls hold and wait",
 		RunE: a.asks(func(ctx context.Context, c *holdfast.Cluster, _ []string) error {
-			rows := func(yield func(sessionRow, error) bool) {
-				for s, err := range c.Sessions(ctx) {
-					if !yield(sessionRow{s.NodeID, s.Node, s.Number, s.TTL.Seconds(), s.Held, s.Waiting}, err) {
-						return
-					}
-				}
-			}
-			return list(a, rows, []column[sessionRow]{
+			sessions := rows(c.Sessions(ctx), func(s holdfast.Session) sessionRow {
+				return sessionRow{s.NodeID, s.Node, s.Number, s.TTL.Seconds(), s.Held, s.Waiting}
+			})
+			return list(a, sessions, []column[sessionRow]{
 				{"NAME", func(s sessionRow) string { return orDash(s.Node) }},
 				{"NODE", func(s sessionRow) string { return s.NodeID }},
 				{"SESSION", func(s sessionRow) string { return fmt.Sprint(s.Number) }},
