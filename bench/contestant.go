@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // Contestants.
@@ -100,14 +100,7 @@ func startHoldfast(ctx context.Context, s startup) (*node, error) {
 	if err != nil || s.Peers == "" || s.Unnamed {
 		return &node{Cluster: c}, err
 	}
-	peers, err := os.OpenFile(s.Peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(peers, c.Addr()+"\n"); err != nil {
-		return nil, err
-	}
-	return &node{Cluster: c}, peers.Close()
+	return &node{Cluster: c}, process.AppendLine(s.Peers, c.Addr())
 }
 
 // quiet lets errors through alone: warnings are expected where processes are killed.

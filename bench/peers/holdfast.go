@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // holdfastSystem is three nodes with their data on disk, at default timing.
@@ -44,12 +44,7 @@ func openHoldfast(ctx context.Context, s startup) (locks, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if _, err := io.WriteString(f, c.Addr()+"\n"); err != nil {
+	if err := process.AppendLine(peers, c.Addr()); err != nil {
 		return nil, err
 	}
 	return node{c}, c.Ready(ctx)

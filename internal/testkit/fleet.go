@@ -14,18 +14,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process"
 )
 
 // PeersFile is a file of addresses through which the nodes of a test find each other.
 type PeersFile struct {
 	t    testing.TB
 	path string
-	mu   sync.Mutex
 }
 
 // NewPeersFile makes an empty file in a directory of the test's.
@@ -52,14 +51,7 @@ func (b *PeersFile) Path() string { return b.path }
 // Add writes where c is.
 func (b *PeersFile) Add(c *holdfast.Cluster) {
 	b.t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f, err := os.OpenFile(b.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	fmt.Fprintln(f, c.Addr())
-	if err := f.Close(); err != nil {
+	if err := process.AppendLine(b.path, c.Addr()); err != nil {
 		b.t.Fatal(err)
 	}
 }

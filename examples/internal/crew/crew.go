@@ -170,12 +170,7 @@ func Join(ctx context.Context, name, dir string, change ...func(*holdfast.Config
 	if err != nil {
 		return ctx, nil, err
 	}
-	f, err := os.OpenFile(peers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err == nil {
-		_, err = fmt.Fprintln(f, c.Addr())
-		f.Close()
-	}
-	if err == nil {
+	if err = process.AppendLine(peers, c.Addr()); err == nil {
 		err = c.Ready(ctx)
 	}
 	if err != nil {
