@@ -7,7 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 // errAbsent says that a program is not on this machine and cannot be had.
@@ -23,24 +24,11 @@ type store struct {
 	updated bool // apt-get has its lists
 }
 
-// find looks for a program or file, in PATH and in some places.
-func find(name string, places ...string) (string, bool) {
-	if path, err := exec.LookPath(name); err == nil {
-		return path, true
-	}
-	for _, place := range places {
-		if found, err := filepath.Glob(filepath.Join(place, name)); err == nil && len(found) > 0 {
-			return slices.Max(found), true
-		}
-	}
-	return "", false
-}
-
 // installed finds what a package of Debian has. Root installs the package if it is missing.
 func (s *store) installed(
 	ctx context.Context, name string, places []string, pkg string,
 ) (string, error) {
-	if path, ok := find(name, places...); ok {
+	if path, err := servers.Find(name, places...); err == nil {
 		return path, nil
 	}
 	apt, err := exec.LookPath("apt-get")
@@ -60,7 +48,7 @@ func (s *store) installed(
 		}
 	}
 	s.updated = true
-	if path, ok := find(name, places...); ok {
+	if path, err := servers.Find(name, places...); err == nil {
 		return path, nil
 	}
 	return "", fmt.Errorf("%s is %w, though %s is installed", name, errAbsent, pkg)

@@ -20,8 +20,8 @@ import (
 // password.
 func Postgres(ctx context.Context) (*Server, error) {
 	places := "/usr/lib/postgresql/*/bin"
-	program, err1 := find("postgres", places)
-	initdb, err2 := find("initdb", places)
+	program, err1 := Find("postgres", places)
+	initdb, err2 := Find("initdb", places)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) PostgresDSN(user string) string {
 
 // MariaDB starts a server of MariaDB, without users and with a database named test.
 func MariaDB(ctx context.Context) (*Server, error) {
-	program, err := find("mariadbd", "/usr/sbin", "/usr/local/sbin")
+	program, err := Find("mariadbd", "/usr/sbin", "/usr/local/sbin")
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func pingSQL(ctx context.Context, driver, dsn string) error {
 
 // Redis starts a server of Redis that has every write in its log before it answers.
 func Redis(ctx context.Context) (*Server, error) {
-	program, err := find("redis-server")
+	program, err := Find("redis-server")
 	if err != nil {
 		return nil, err
 	}

@@ -83,8 +83,8 @@ func RunAs(dir string, users ...string) (*syscall.Credential, error) {
 	return nil, errors.New("no user to run as")
 }
 
-// find answers where a program is.
-func find(name string, places ...string) (string, error) {
+// Find answers where a program is: in PATH, or in one of the places, which may be patterns.
+func Find(name string, places ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
