@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 // measureClient is what a client costs, beside the nodes of the fleet that serves it: each of three
@@ -117,8 +119,7 @@ func (c *crowd) pairs(ctx context.Context) error {
 
 // ratio prints the median of the ratios of the rounds.
 func (c *crowd) ratio(name string, ratios []float64) {
-	slices.Sort(ratios)
-	c.add(name, len(ratios), figure{quantile(ratios, 0.5), "ratio"})
+	c.add(name, len(ratios), figure{chart.Quantile(ratios, 0.5), "ratio"})
 }
 
 // handOver is that of a lock which one caller on each node wants, and one on each client.

@@ -43,10 +43,7 @@ func drawScale(from io.Reader, to io.Writer) error {
 	if len(sizes) == 0 {
 		return errors.New("no line of section scale")
 	}
-	median := func(all []float64) float64 {
-		slices.Sort(all)
-		return all[len(all)/2]
-	}
+	median := func(all []float64) float64 { return chart.Quantile(all, 0.5) }
 	order := slices.Sorted(maps.Keys(sizes))
 	least := sizes[order[0]]
 	p := chart.Plot{

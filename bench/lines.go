@@ -1,16 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 // lines prints figures in Go's benchmark format, which benchstat reads: a line for each round.
@@ -64,16 +64,6 @@ func (l *lines) add(name string, count int, figures ...figure) {
 
 // spread is how long operations took: the median and the tail. It sorts them.
 func spread(times []time.Duration) []figure {
-	slices.Sort(times)
-	return []figure{
-		{quantile(times, 0.5).Seconds(), unitTime}, {quantile(times, 0.99).Seconds(), unitP99}, {quantile(times, 0.999).Seconds(), unitP999},
-	}
-}
-
-func quantile[T cmp.Ordered](sorted []T, q float64) T {
-	var zero T
-	if len(sorted) == 0 {
-		return zero
-	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+	at := func(q float64) float64 { return chart.Quantile(times, q).Seconds() }
+	return []figure{{at(0.5), unitTime}, {at(0.99), unitP99}, {at(0.999), unitP999}}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 type duel struct {
@@ -244,8 +246,7 @@ func (d *duel) proposal(ctx context.Context, pause time.Duration) (lead, follow 
 		if err != nil {
 			return 0, 0, err
 		}
-		slices.Sort(a.Times)
-		*took = quantile(a.Times, 0.5)
+		*took = chart.Quantile(a.Times, 0.5)
 	}
 	return lead, follow, nil
 }
@@ -273,6 +274,5 @@ func contend(ctx context.Context, procs []*proc, o order) (time.Duration, error)
 	if len(times) == 0 {
 		return 0, errors.New("no hand-over happened")
 	}
-	slices.Sort(times)
-	return quantile(times, 0.5), nil
+	return chart.Quantile(times, 0.5), nil
 }

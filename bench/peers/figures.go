@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -65,15 +64,6 @@ func groups() []group {
 			{keyRSS, "RSS", "MB"}, {keyOwn, "memory without programs", "MB"},
 		}},
 	}
-}
-
-// quantile is of a sorted list; of an empty one it is zero.
-func quantile[T cmp.Ordered](sorted []T, q float64) T {
-	var zero T
-	if len(sorted) == 0 {
-		return zero
-	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
 // median is the middle of a list, or the mean of the two there.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 func example() *report {
@@ -57,7 +59,7 @@ func TestTheMedianIsTheMiddle(t *testing.T) {
 			t.Errorf("%v: %v", list, got)
 		}
 	}
-	if q := quantile([]int{1, 2, 3, 4}, 0.99); q != 4 {
+	if q := chart.Quantile([]int{1, 2, 3, 4}, 0.99); q != 4 {
 		t.Error(q)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/chart"
 )
 
 // settings say how long each measure takes.
@@ -282,6 +284,5 @@ func syncTime(dir string) (time.Duration, error) {
 		}
 		times = append(times, time.Since(began))
 	}
-	slices.Sort(times)
-	return quantile(times, 0.5), nil
+	return chart.Quantile(times, 0.5), nil
 }

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/chart"
 	"github.com/holdfast-go/holdfast/internal/process"
 )
 
@@ -158,12 +158,11 @@ func (w *worker) load(ctx context.Context, o order, a *answer) error {
 	l.from = time.Now().Add(o.Warm)
 	l.to = l.from.Add(o.Span)
 	l.each(calls, func(i int, call caller) { l.callFor(ctx, i, call) })
-	slices.Sort(l.times)
 	a.Grants, a.Failed, a.GrantedAt = l.grants, l.failed, l.stamps
 	if l.first != nil {
 		a.FirstErr = l.first.Error()
 	}
-	a.P50, a.P99 = quantile(l.times, 0.5), quantile(l.times, 0.99)
+	a.P50, a.P99 = chart.Quantile(l.times, 0.5), chart.Quantile(l.times, 0.99)
 	return nil
 }
 
@@ -210,7 +209,7 @@ func (l *window) callFor(ctx context.Context, i int, call caller) {
 		switch {
 		case err != nil:
 			failed++
-			first = cmpErr(first, err)
+			first = cmp.Or(first, err)
 			name = l.name(i, failed)
 			time.Sleep(5 * time.Millisecond) // the next attempt may fail as quickly
 		case ended.After(l.from) && ended.Before(l.to):
@@ -220,7 +219,7 @@ func (l *window) callFor(ctx context.Context, i int, call caller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.times, l.stamps = append(l.times, times...), append(l.stamps, stamps...)
-	l.grants, l.failed, l.first = l.grants+grants, l.failed+failed, cmpErr(l.first, first)
+	l.grants, l.failed, l.first = l.grants+grants, l.failed+failed, cmp.Or(l.first, first)
 }
 
 // name is that of a caller's lock.
@@ -243,14 +242,6 @@ func (l *window) pair(
 	}
 	granted = time.Now()
 	return granted, release(ctx)
-}
-
-// cmpErr is the first of two errors.
-func cmpErr(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // seat is a worker as its parent sees it.

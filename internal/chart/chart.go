@@ -1,10 +1,13 @@
-// Package chart draws bars as SVG, for the pages of docs. Programs that measure use it.
+// Package chart draws bars as SVG, for the pages of docs, and finds what they show in a list of
+// figures. Programs that measure use it.
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -96,4 +99,13 @@ func Number(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// Quantile is that of a list, which it sorts; of an empty one it is zero.
+func Quantile[T cmp.Ordered](list []T, q float64) (at T) {
+	if len(list) == 0 {
+		return at
+	}
+	slices.Sort(list)
+	return list[min(int(q*float64(len(list))), len(list)-1)]
 }
