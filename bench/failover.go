@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/process"
 )
 
@@ -73,7 +74,7 @@ func strike(ctx context.Context, f *fleet, role, name string, end func(*proc)) (
 		}
 	}
 	waiter := waiting.begin(ctx, order{Op: "take", What: name, Span: killTTL})
-	if err := pause(ctx, gapAhead); err != nil {
+	if err := loop.Sleep(ctx, gapAhead); err != nil {
 		return 0, 0, err
 	}
 	killed := time.Now().UnixNano()

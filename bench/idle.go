@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 func measureOpen(ctx context.Context, s settings, out *lines) error {
@@ -52,7 +54,7 @@ func watch(ctx context.Context, p *proc, span time.Duration) (used usage, cores 
 	if err != nil {
 		return used, 0, err
 	}
-	if err := pause(ctx, span); err != nil {
+	if err := loop.Sleep(ctx, span); err != nil {
 		return used, 0, err
 	}
 	after, err := p.ask(ctx, order{Op: "usage"})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 // measureProcesses measures a fleet of many processes: five hold a replica, and the others are clients
@@ -42,7 +44,7 @@ func measureProcesses(ctx context.Context, s settings, out *lines) error {
 	if len(clients) == 0 {
 		return fmt.Errorf("of %d processes none is a client", len(f.procs))
 	}
-	if err := pause(ctx, s.settle); err != nil {
+	if err := loop.Sleep(ctx, s.settle); err != nil {
 		return err
 	}
 	if err := processesIdle(ctx, s, out, f, clients, name("Idle")); err != nil {
@@ -91,7 +93,7 @@ func processesLost(ctx context.Context, s settings, out *lines, f *fleet, client
 	}
 	leader.Kill()
 	f.procs = slices.DeleteFunc(f.procs, func(p *proc) bool { return p == leader })
-	if err := pause(ctx, s.after); err != nil {
+	if err := loop.Sleep(ctx, s.after); err != nil {
 		return err
 	}
 	lost := 0

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/process"
 )
 
@@ -86,21 +87,12 @@ func closeMany(nodes []*node) {
 
 // atRest is how many processors the fleet keeps busy when nobody asks it anything.
 func atRest(ctx context.Context, s settings) (cores float64, err error) {
-	if err := pause(ctx, scalePause); err != nil {
+	if err := loop.Sleep(ctx, scalePause); err != nil {
 		return 0, err
 	}
 	before, began := process.CPU(), time.Now()
-	err = pause(ctx, s.idle)
+	err = loop.Sleep(ctx, s.idle)
 	return (process.CPU() - before).Seconds() / time.Since(began).Seconds(), err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // callersOf are the nodes that have callers.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -49,10 +49,8 @@ func traffic(ctx context.Context, s settings, out *lines, size int) error {
 		return list
 	}
 	before := sent()
-	select {
-	case <-time.After(s.idle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := loop.Sleep(ctx, s.idle); err != nil {
+		return err
 	}
 	for i, n := range sent() {
 		role, _ := nodes[i].role()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/chart"
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 // settings say how long each measure takes.
@@ -105,16 +106,6 @@ func try(
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// wait lets time pass.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // pids are the servers' and, if asked for, the client's.
 func (t *trial) pids(client bool) (list []int) {
 	for _, s := range t.servers {
@@ -136,7 +127,7 @@ func (t *trial) atRest(ctx context.Context) error {
 		return nil
 	}
 	allBefore, err1 := busy()
-	if err := errors.Join(err, err1, wait(ctx, t.rest)); err != nil {
+	if err := errors.Join(err, err1, loop.Sleep(ctx, t.rest)); err != nil {
 		return err
 	}
 	after, err := measureUsage(t.pids(false))
@@ -233,7 +224,7 @@ func (t *trial) failover(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	if err := wait(ctx, t.gapAhead); err != nil {
+	if err := loop.Sleep(ctx, t.gapAhead); err != nil {
 		return err
 	}
 	killed := time.Now()

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 // bench is one run of the program.
@@ -89,7 +91,7 @@ func quiet(ctx context.Context, tell func(string, ...any)) {
 	told := false
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		before, err := busy()
-		if err != nil || wait(ctx, look) != nil {
+		if err != nil || loop.Sleep(ctx, look) != nil {
 			return
 		}
 		after, _ := busy() // it could be read a moment ago
