@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -405,18 +406,31 @@ const (
 
 // look returns what this node knows of a name now, the zero value while it has no group, and where the
 // replica of a client does not answer in time.
-func (c *Cluster) look(ctx context.Context, name string) fsm.NameState {
-	limit := lookTime
-	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), lateTime
+func (c *Cluster) look(ctx context.Context, name string) (now fsm.NameState) {
+	for _, now = range c.looks(ctx, name, nil) {
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	known, err := seam.Ask(ctx, c.group, seam.Now, fsm.QueryName{Name: name})
-	if err != nil {
-		return fsm.NameState{}
+	return now
+}
+
+// looks yields a look at each of the names of a set, all of them within the time of one.
+func (c *Cluster) looks(ctx context.Context, name string, others []string) iter.Seq2[string, fsm.NameState] {
+	return func(yield func(string, fsm.NameState) bool) {
+		limit := lookTime
+		if ctx.Err() != nil {
+			ctx, limit = context.WithoutCancel(ctx), lateTime
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		for _, name := range append([]string{name}, others...) {
+			known, err := seam.Ask(ctx, c.group, seam.Now, fsm.QueryName{Name: name})
+			if err != nil {
+				known = fsm.NameState{}
+			}
+			if !yield(name, known) {
+				return
+			}
+		}
 	}
-	return known
 }
 
 // endOf returns how a grant ended, nil if the group does not remember. A call asks whose answer was

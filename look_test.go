@@ -43,6 +43,11 @@ func TestALookTakesTheTimeThatItsCallerHas(t *testing.T) {
 			if took := time.Since(began); took != story.want {
 				t.Errorf("%s: the look took %v", story.name, took)
 			}
+			began = time.Now()
+			_ = c.holderOf(story.ctx, "lock", "of", "a", "set")
+			if took := time.Since(began); took > story.want {
+				t.Errorf("%s: the looks at a set took %v", story.name, took)
+			}
 			// The group has not said that the lock is free.
 			if err := staleToken("lock", 3, now); strings.Contains(err.Error(), "holder") {
 				t.Errorf("%s: %v", story.name, err)

@@ -158,8 +158,7 @@ func (c *Cluster) Locks(ctx context.Context, prefix string) iter.Seq2[LockInfo, 
 
 // limitMismatch names the lock of a call that is in use with another limit, as far as this node knows.
 func (c *Cluster) limitMismatch(ctx context.Context, name string, o options) error {
-	for _, name := range append([]string{name}, o.others...) {
-		now := c.look(ctx, name)
+	for name, now := range c.looks(ctx, name, o.others) {
 		if resized := o.limit > 0 && now.Limit > 0; (now.InUse || resized) && now.Limit != o.limit {
 			e := &LimitError{Name: name, Asked: int(o.limit), Shared: o.shared, InUse: int(now.Limit)}
 			if resized && o.weight > now.Limit {
@@ -173,8 +172,8 @@ func (c *Cluster) limitMismatch(ctx context.Context, name string, o options) err
 
 // holderOf describes the holder of a lock, or of the first held one of a set, as far as this node knows.
 func (c *Cluster) holderOf(ctx context.Context, name string, others ...string) *HeldError {
-	for _, name := range append([]string{name}, others...) {
-		if head := c.look(ctx, name).Head; head != nil {
+	for name, now := range c.looks(ctx, name, others) {
+		if head := now.Head; head != nil {
 			return heldError(name, &head.Holder, head.Value, head.Waiters)
 		}
 	}
