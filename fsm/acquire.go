@@ -24,7 +24,7 @@ func (c *Acquire) apply(m *Machine) Outcome {
 	if m.over(s, c.Request) {
 		return Outcome{Code: CodeFinished}
 	}
-	if !m.roomForRequest(s) {
+	if !m.roomForRequest(s, c.Request) {
 		return Outcome{Code: CodeTooManyRequests}
 	}
 	o := m.place(s, c)
@@ -160,7 +160,7 @@ func (c *Withdraw) apply(m *Machine) Outcome {
 		case live != nil:
 			m.end(s, live, ending{kind: EventReleased, reason: ReasonWithdrawn})
 		case m.over(s, number):
-		case m.roomForRequest(s):
+		case m.roomForRequest(s, number):
 			m.finish(s, number)
 		default:
 			o.Code = CodeTooManyRequests

@@ -90,13 +90,13 @@ func (o *naive) ack(s *naiveSession, acked uint64) {
 	o.work += before - s.runs()
 }
 
-// room says whether one more request of a session can be remembered.
-func (o *naive) room(s *naiveSession) bool {
+// room says whether one more request of a session can be remembered: one next to another takes none.
+func (o *naive) room(s *naiveSession, request uint64) bool {
 	all := 0
 	for _, s := range o.sessions {
 		all += s.runs()
 	}
-	return s.runs() < o.limits.spans && all < o.limits.spansTotal
+	return s.runs() < o.limits.spans && all < o.limits.spansTotal || s.over[request-1] || s.over[request+1]
 }
 
 // here is how many processes are not gone.

@@ -150,7 +150,7 @@ func (o *naive) acquire(c Acquire) Outcome {
 		}
 		return answer(x)
 	}
-	if !o.room(s) {
+	if !o.room(s, c.Request) {
 		return Outcome{Code: CodeTooManyRequests}
 	}
 	x := &naiveClaim{Acquire: c, s: s, arrived: o.number, index: o.number}
@@ -409,7 +409,7 @@ func (o *naive) withdraw(c Withdraw) Outcome {
 	for _, r := range c.Requests {
 		x := o.claim(s, r)
 		switch {
-		case x == nil && !s.finished(r) && !o.room(s):
+		case x == nil && !s.finished(r) && !o.room(s, r):
 			out.Code = CodeTooManyRequests
 			continue
 		case x == nil:
@@ -473,7 +473,7 @@ func (o *naive) setValue(c SetValue) Outcome {
 	if o.claim(s, c.Request) != nil {
 		return Outcome{Code: CodeInvalid}
 	}
-	if !o.room(s) {
+	if !o.room(s, c.Request) {
 		return Outcome{Code: CodeTooManyRequests}
 	}
 	x := o.holding(s, c.Name, c.Token)

@@ -370,13 +370,18 @@ func (o *naive) anySession(id SessionID) *naiveSession {
 
 func (n *naiveRun) spent(number uint64) bool { return number < n.lowest || n.used[number] }
 
+// roomForSession says whether one more session number can be remembered: one next to another takes none.
+func (o *naive) roomForSession(n *naiveRun, number uint64) bool {
+	return runs(n.used, n.lowest) < o.limits.numbers || number > n.lowest && n.used[number-1] || n.used[number+1]
+}
+
 // retire spends a number that is not open.
 func (o *naive) retire(id SessionID) Code {
 	n, code := o.node(id.Node, id.Incarnation)
 	if code != CodeOK || n.spent(id.Number) {
 		return code
 	}
-	if runs(n.used, n.lowest) >= o.limits.numbers {
+	if !o.roomForSession(n, id.Number) {
 		return CodeTooManySessions
 	}
 	n.used[id.Number] = true
@@ -399,7 +404,7 @@ func (o *naive) open(c Acquire) (*naiveSession, Outcome) {
 	}
 	over := o.overSessions(n.Node)
 	switch {
-	case runs(n.used, n.lowest) >= o.limits.numbers:
+	case !o.roomForSession(n, c.Session.Number):
 		return nil, Outcome{Code: CodeTooManySessions}
 	case c.TTL == 0:
 		n.used[c.Session.Number] = true

@@ -53,7 +53,7 @@ func (c *SetValue) apply(m *Machine) Outcome {
 	if m.claimOf(s, c.Request) != nil {
 		return Outcome{Code: CodeInvalid} // the number is an Acquire's
 	}
-	if !m.roomForRequest(s) {
+	if !m.roomForRequest(s, c.Request) {
 		return Outcome{Code: CodeTooManyRequests}
 	}
 	l := m.lock(c.Name)

@@ -79,7 +79,7 @@ func (m *Machine) open(id SessionID, ttl time.Duration) (*session, Outcome) {
 	switch {
 	case m.used(n, id.Number):
 		return nil, Outcome{Code: CodeSessionLost}
-	case n.spans >= m.limits.numbers: // not if the node counts its sessions up
+	case !m.roomForSession(n, id.Number): // not if the node counts its sessions up
 		return nil, Outcome{Code: CodeTooManySessions}
 	case ttl < TTLMin:
 		m.spend(n, id.Number)
@@ -121,7 +121,7 @@ func (m *Machine) retire(id SessionID) Code {
 	if code != CodeOK || m.used(n, id.Number) {
 		return code
 	}
-	if n.spans >= m.limits.numbers {
+	if !m.roomForSession(n, id.Number) {
 		return CodeTooManySessions
 	}
 	m.spend(n, id.Number)
@@ -155,9 +155,15 @@ func (m *Machine) finish(s *session, number uint64) {
 }
 
 // roomForRequest reports whether a request not seen before can be remembered. The end of an
-// admitted request is always remembered: live requests are bounded too.
-func (m *Machine) roomForRequest(s *session) bool {
-	return s.spans < m.limits.spans && m.finished.tree.Len() < m.limits.spansTotal
+// admitted request is always remembered: live requests are bounded too. A number next to a run takes no
+// room: else a session that is full of runs could not fill the gaps between them.
+func (m *Machine) roomForRequest(s *session, number uint64) bool {
+	return s.spans < m.limits.spans && m.finished.tree.Len() < m.limits.spansTotal || m.finished.touches(s.opened, number)
+}
+
+// roomForSession is the same for a session number.
+func (m *Machine) roomForSession(n node, number uint64) bool {
+	return n.spans < m.limits.numbers || m.numbers.touches(n.born, number)
 }
 
 func (c *Keep) apply(m *Machine) Outcome {

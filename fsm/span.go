@@ -35,6 +35,11 @@ func (t spans) contains(owner, n uint64) bool {
 	return ok && n <= s.high
 }
 
+// touches reports whether n is next to a run, so that insert makes no further one of it.
+func (t spans) touches(owner, n uint64) bool {
+	return t.contains(owner, n-1) || t.contains(owner, n+1)
+}
+
 // insert adds n and returns by how much the number of spans changed.
 func (t spans) insert(owner, n uint64) int {
 	s := span{owner, n, n}

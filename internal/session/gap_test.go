@@ -187,3 +187,42 @@ func TestCallsInAnOutageLeaveNoMoreThanABoundedDebt(t *testing.T) {
 		})
 	}
 }
+
+// Beside a call that waits, calls gave up faster than the group heard of them, and the runs between their numbers
+// filled the session. The group then had no room for their withdrawals, which would have joined the runs: every
+// call of that TTL was refused until the one that waited was over.
+func TestASessionThatIsFullOfGapsIsSoonFreeAgain(t *testing.T) {
+	t.Parallel()
+	g, table := limitedGroup(t, fsm.Limits{Spans: 4}), newTable()
+	g.waiting(table)
+	var late []Call
+	for range 4 {
+		c, _ := asks(t, table, time.Minute, false, begins)
+		late = append(late, c) // it gives up below, and the group hears of it later than of the next one
+		c, _ = asks(t, table, time.Minute, false, begins)
+		if out := g.proposes(c, "held"); out.Code != fsm.CodeGranted {
+			t.Fatal(out.Code)
+		}
+		c.GiveUp(true)
+		g.pay(table)
+	}
+	for _, c := range late {
+		c.GiveUp(false)
+	}
+	full, _ := asks(t, table, time.Minute, false, begins)
+	for d := table.Owed(); d != nil; d = table.Owed() { // in no time at all: what was refused is asked for again
+		for cmd := d.Command(); cmd != nil; cmd = d.Command() {
+			d.Paid(g.apply(cmd), begins)
+		}
+		if d.Refused() {
+			t.Fatal("the group has no room for a withdrawal that makes no further run")
+		}
+	}
+	full.Answered(g.proposes(full, "held"), false, begins)
+	full.GiveUp(true)
+	g.pay(table)
+	for round := range 5 {
+		g.serves(table, round)
+	}
+	sound(t, table, begins)
+}
