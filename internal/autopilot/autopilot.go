@@ -121,7 +121,7 @@ type Input struct {
 	Index        uint64        // of the last change to the membership, as applied by the raft leader
 	Term         uint64        // of Raft, in which it is raft leader
 	Unknown      bool          // the outcome of the last change is unknown, or this raft leader has passed no barrier yet
-	Listening    time.Duration // for how long this raft leader has been raft leader
+	Listening    time.Duration // for how long this raft leader has been raft leader without a pause of its process
 	Want         int           // how many shall vote: 1, 3, 5 or 7
 	Standbys     int           // how many shall follow besides: P14; 0: every candidate
 	StableAfter  time.Duration // a standby must be of this Age to be promoted

@@ -15,6 +15,7 @@ const (
 	orderTime   = 10 * time.Second // an operator's order counts for so long: its caller repeats it
 	goneTime    = 2 * time.Second  // a node must have had no replica for so long to wait for nothing
 	idleTime    = time.Hour        // a client without a session is counted for so long
+	lookMax     = 2 * time.Second  // inputs come more often: after more this process stood still, or its engine did
 )
 
 // Config is what a Leader is made with.
@@ -112,6 +113,7 @@ type Leader struct {
 	fresh          map[string]bool          // nodes that asked to come in when the group did not know them
 	probes         []string                 // nodes that may be heirs: P13
 	term           uint64                   // of the last Input
+	looked         lease.Instant            // when that was
 	change         uint64                   // the last change of the membership that was seen
 	changed        lease.Instant            // when, or when somebody said that it leaves
 	leaving        map[uint64]bool          // the replicas whose nodes have said so
@@ -137,7 +139,7 @@ func New(cfg Config) *Leader {
 // Follow ends its time as raft leader: it forgets what means nothing to a later one.
 func (l *Leader) Follow() {
 	l.silences.follow()
-	l.unknown = true
+	l.unknown, l.looked = true, 0
 	l.lagging, l.match, l.members = make(map[uint64]lease.Instant), make(map[uint64]uint64), nil
 	l.healthySince, l.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
@@ -304,6 +306,11 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 		l.term = s.Term
 	}
 	l.silences.lead(members, now)
+	if l.looked != 0 && now-l.looked > lease.Instant(lookMax) { // what came meanwhile is heard only now, and late: it listens anew
+		l.silences.from = now
+		clear(l.lagging)
+	}
+	l.looked = now
 	if members.Change != l.change {
 		l.change, l.changed = members.Change, now
 	}

@@ -171,10 +171,10 @@ func TestAVoterIsRemovedOnlyOnTheWordOfThoseHeardSinceTheLastChange(t *testing.T
 		want       Kind
 	}{
 		{second(1), second(1), 5, Barrier}, // it has just become raft leader
-		{second(9), second(8.9), 5, Remove},
-		{second(10), second(9.9), 6, Wait},
-		{second(10.5), second(9.9), 6, Wait},
-		{second(10.5), second(10.2), 6, Remove},
+		{second(2.9), second(2.8), 5, Remove},
+		{second(4), second(3.9), 6, Wait},
+		{second(4.5), second(3.9), 6, Wait},
+		{second(4.5), second(4.2), 6, Remove},
 	} {
 		s.Members.Change, s.Heard = c.change, map[uint64]Heard{2: {At: c.heard}}
 		plan := l.Plan(s, c.now)
@@ -223,6 +223,9 @@ func TestAnOrderIsRefusedWhereItMustNotBeCarriedOut(t *testing.T) {
 		l.Carried(Plan{Kind: Barrier}, Done, 5, 1000*ms)
 		l.Plan(state(1100*ms), 1100*ms) // the membership is known from here on
 		l.Note(&fsm.Event{Kind: fsm.EventEvict, Index: 9, Session: fsm.SessionID{Node: node}, Detail: "burnt"}, 2000*ms)
+		for at := 2000 * ms; at < c.now; at += 1000 * ms {
+			l.Plan(state(at), at)
+		}
 		plan := l.Plan(state(c.now), c.now)
 		refused := l.Refusal(state(c.now), plan, c.now)
 		if (plan.Kind == Remove) != c.removes || (refused != nil) != (c.refusal != 0) {
@@ -230,6 +233,41 @@ func TestAnOrderIsRefusedWhereItMustNotBeCarriedOut(t *testing.T) {
 		} else if refused != nil && (refused.Refusal != c.refusal || refused.Seen != 9) {
 			t.Errorf("%s: refused with %+v", c.name, refused)
 		}
+	}
+}
+
+// Seed 10075012 of the model: the raft leader's process stood still for long, and the first answer that it read
+// after that was one of before. A voter that had lacked an entry at the last look was removed at once, as one that
+// had made no progress for all that time.
+func TestARaftLeaderThatStoodStillListensAnew(t *testing.T) {
+	t.Parallel()
+	second := func(n float64) lease.Instant { return lease.Instant(n * float64(time.Second)) }
+	l := New(Config{Want: 3, Moment: time.Second, ReplaceAfter: 10 * time.Second})
+	look := func(at float64) (b Member) {
+		now := second(at)
+		l.Plan(State{
+			Self: "a", Members: Members{Voters: map[uint64]string{1: "a", 2: "b", 3: "c"}, Change: 5},
+			Info:     fsm.Info{Born: true, Serving: true, Applied: 9},
+			Heard:    map[uint64]Heard{2: {At: now, Match: 8, Snapshot: -second(1000)}, 3: {At: now, Match: 9}},
+			Departed: func(string) fsm.Departure { return fsm.Stays },
+		}, now)
+		for _, m := range l.Members() {
+			if m.Node == "b" {
+				b = m
+			}
+		}
+		return b
+	}
+	for at := 1.0; at < 4; at += 0.5 {
+		look(at)
+	}
+	for at := 20.0; at < 30; at += 0.5 { // it ran no more in between
+		if b := look(at); b.Heard > time.Duration(second(at-20)) {
+			t.Fatalf("at %v it counts as not heard for %v", at, b.Heard)
+		}
+	}
+	if b := look(30.5); !b.Stuck || b.Heard < 10*time.Second {
+		t.Errorf("at the end %+v", b)
 	}
 }
 
