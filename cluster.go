@@ -33,8 +33,8 @@ type Cluster struct {
 }
 
 // Open starts this process's node and returns as soon as the local node runs: data directory
-// locked, port listening, gossip started; with Config.ClientOnly it has none of these. It does not wait for other
-// nodes or a quorum; Ready does.
+// locked, port listening, gossip started; with Config.ClientOnly it has none of these. It does not
+// wait for other nodes or a quorum; Ready does.
 // Cancelling ctx after Open has returned does not close the node. After an error nothing of the
 // node is left.
 //

@@ -63,7 +63,8 @@ type RecoverConfig struct {
 	Logger *slog.Logger
 
 	// Recover looks for the former group before it changes anything, and refuses where it sees as many
-	// of its nodes with a replica, standbys included, as most of its voters are. Join, Secrets, TLS and Bind are those of Config; Bind may have another port.
+	// of its nodes with a replica, standbys included, as most of its voters are. Join, Secrets, TLS and
+	// Bind are those of Config; Bind may have another port.
 	Join    []string
 	Secrets []string
 	TLS     *tls.Config
@@ -118,10 +119,10 @@ func (r RecoverReport) String() string {
 // directory is as it was. It needs room for the state, on the disk and in memory.
 // The directory as it was stays in DataDir/before-recovery.
 //
-// Errors: ErrInvalid for a field of cfg, and where what answers at an address of Join takes this for no node of its
-// fleet; ErrDirInUse; ErrDamaged and ErrIncompatible for what the
-// source holds; ErrGroupAlive; ErrClockBehind; the error of ctx, which ends it between two steps;
-// and those of the system. Each text says what to do.
+// Errors: ErrInvalid for a field of cfg, and where what answers at an address of Join takes this for
+// no node of its fleet; ErrDirInUse; ErrDamaged and ErrIncompatible for what the source holds;
+// ErrGroupAlive; ErrClockBehind; the error of ctx, which ends it between two steps; and those of the
+// system. Each text says what to do.
 func Recover(ctx context.Context, cfg RecoverConfig) (RecoverReport, error) {
 	if ctx == nil {
 		return RecoverReport{}, invalid("context", "is nil")

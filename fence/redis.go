@@ -58,9 +58,10 @@ func (r *Redis) CheckOnce(ctx context.Context, resource string, t Token) error {
 }
 
 // Eval is Check and the user's own script in one step, and returns the script's result. A refused
-// token does not run it. An error that the script raises or returns (redis.error_reply) is Eval's, too. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must
-// share a slot: give them the same {tag}, the mark by its resource. Redis rolls nothing back: a
-// failing script leaves its writes, and the mark.
+// token does not run it. An error that the script raises or returns (redis.error_reply) is Eval's,
+// too. KEYS and ARGV in it are keys and args. In a cluster keys and the mark must share a slot: give
+// them the same {tag}, the mark by its resource. Redis rolls nothing back: a failing script leaves its
+// writes, and the mark.
 func (r *Redis) Eval(ctx context.Context, resource string, t Token, script string, keys []string, args ...any) (any, error) {
 	return r.run(ctx, resource, t, false, wrapped(script), keys, args)
 }

@@ -306,8 +306,8 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 		l.term = s.Term
 	}
 	l.silences.lead(members, now)
-	if l.looked != 0 && now-l.looked > lease.Instant(lookMax) { // what came meanwhile is heard only now, and late: it listens anew
-		l.silences.from = now
+	if l.looked != 0 && now-l.looked > lease.Instant(lookMax) {
+		l.silences.stoodStill(now)
 		clear(l.lagging)
 	}
 	l.looked = now

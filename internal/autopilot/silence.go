@@ -82,6 +82,9 @@ func (h *silences) lead(members Members, now lease.Instant) {
 	}
 }
 
+// stoodStill has the raft leader listen anew: what came meanwhile is heard only now, and late.
+func (h *silences) stoodStill(now lease.Instant) { h.from = now }
+
 // follow ends it.
 func (h *silences) follow() { h.from = 0 }
 

@@ -14,7 +14,8 @@ import (
 //
 // So one that leaves does not ask to be raft leader where the only other voter stays (Yield), and voters that
 // stay do not answer for a while when it asks (shuns), also where its next process stays: the entry may be in
-// the log, and not committed yet. Where a raft leader ends or its process dies, one that stays succeeds it if it can (leaving).
+// the log, and not committed yet. Where a raft leader ends or its process dies, one that stays succeeds it if
+// it can (leaving).
 
 // yieldElections is for how many election timeouts without a raft leader a voter yields, and for how many
 // after the first question without one another is shunned. The others may lack entries that this one has,
