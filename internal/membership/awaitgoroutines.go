@@ -12,12 +12,14 @@ import (
 // inherit their creator's profiler labels, so a goroutine profile shows whether one of memberlist's
 // is left. (The label also shows the cost of gossip in the host's own profiles.)
 //
-// A profile visits every goroutine of the host, perhaps a hundred thousand. So the pauses between
-// profiles are awaitShare times as long as the last one took.
+// A profile visits every goroutine of the host, perhaps a hundred thousand, and a host without an idle
+// core makes it wait. So the pauses between profiles are awaitShare times as long as the last one took,
+// up to awaitRest: Close waits for its pauses, too.
 const (
 	awaitLabel = "holdfast-gossip"
 	awaitLimit = 15 * time.Second // five times a probe's longest time
 	awaitPause = 100 * time.Millisecond
+	awaitRest  = time.Second
 	awaitShare = 4
 )
 
@@ -34,17 +36,25 @@ func labelled(label string, call func()) {
 
 // awaitGoroutines waits until no goroutine with the label is left.
 func awaitGoroutines(label string) error {
+	return awaitEnd(func() bool { return running(label) })
+}
+
+// awaitEnd waits until running, which looks at a profile, reports false. The first look comes after a
+// pause: goroutines that have just been told to end are gone by then, and one look is enough.
+func awaitEnd(running func() bool) error {
 	deadline := time.Now().Add(awaitLimit)
+	var rest time.Duration
 	for pause := time.Millisecond; ; pause = min(2*pause, awaitPause) {
+		time.Sleep(max(pause, rest))
 		began := time.Now()
-		if !running(label) {
+		if !running() {
 			return nil
 		}
 		now := time.Now()
 		if now.After(deadline) {
 			return fmt.Errorf("holdfast: gossip did not stop within %v", awaitLimit)
 		}
-		time.Sleep(max(pause, awaitShare*now.Sub(began)))
+		rest = min(awaitShare*now.Sub(began), awaitRest)
 	}
 }
 
