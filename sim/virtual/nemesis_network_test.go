@@ -34,11 +34,30 @@ func (x *nemesis) breakNetwork(touched []int, spoil func(), d time.Duration) boo
 	})
 	spoil()
 	x.wait(d)
+	cut := x.apart(touched)
 	x.giveNetwork()
-	for _, k := range touched {
+	for _, k := range cut {
 		x.recover(k)
 	}
 	return true
+}
+
+// apart are the touched nodes, and all nodes if the touched ones were the majority: the others were cut
+// off from it, and are as ill as the touched ones until they serve again.
+func (x *nemesis) apart(touched []int) (cut []int) {
+	cut = touched
+	x.change(func() {
+		if x.quorum {
+			return
+		}
+		for k := range x.ill {
+			if !slices.Contains(touched, k) {
+				x.ill[k]++
+				cut = append(cut, k)
+			}
+		}
+	})
+	return cut
 }
 
 // takeNetwork takes the network in hand if nobody has it.
