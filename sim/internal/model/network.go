@@ -26,7 +26,13 @@ func (n *node) send(to replicaID, f func(*raft)) {
 	}
 }
 
-func (w *world) send(from, to int, f func(*raft)) {
+func (w *world) send(from, to int, f func(*raft)) { w.transmit(from, to, w.plan.Net.Dup, f) }
+
+// forward is send of a command, never twice: Raft bears that, but a copy of a command that its node has the
+// answer to may be refused once and carried out later, and the connections of Raft deliver no message twice.
+func (w *world) forward(from, to int, f func(*raft)) { w.transmit(from, to, 0, f) }
+
+func (w *world) transmit(from, to int, twice float64, f func(*raft)) {
 	l := &w.links[from*w.plan.Nodes+to]
 	if l.cut+l.isolated > 0 {
 		return
@@ -37,7 +43,7 @@ func (w *world) send(from, to int, f func(*raft)) {
 		return
 	}
 	w.carry(l, to, luck, f)
-	if !w.healed && fraction(mix(luck, 1)) < net.Dup {
+	if !w.healed && fraction(mix(luck, 1)) < twice {
 		w.carry(l, to, mix(luck, 2), f)
 	}
 }

@@ -43,7 +43,7 @@ type Plan struct {
 // Net is how messages travel, while there are faults at all.
 type Net struct {
 	Delay, Jitter time.Duration
-	Loss, Dup     float64       // parts of all messages
+	Loss, Dup     float64       // parts of all messages; a command is not brought twice
 	Straggle      time.Duration // one in 64 is late by up to this
 }
 

@@ -62,7 +62,7 @@ func (n *node) launch(e entry, done func(fsm.Outcome, bool)) bool {
 		return true
 	}
 	if !n.silent {
-		n.w.send(n.i, r.leader, func(leader *raft) { leader.propose(e) })
+		n.w.forward(n.i, r.leader, func(leader *raft) { leader.propose(e) })
 	}
 	return true
 }
