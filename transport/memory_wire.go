@@ -102,7 +102,7 @@ func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn
 	}
 	to := placeOf(host, port)
 	if err := w.handshake(ctx, to, kind); err != nil {
-		return nil, err
+		return nil, unmade(to, err)
 	}
 	s, target := w.open(to, kind)
 	if s == nil {
@@ -113,7 +113,7 @@ func (w *memoryWire) Dial(ctx context.Context, addr string, kind Kind) (net.Conn
 	case <-target.done:
 	case <-ctx.Done():
 		s.reset()
-		return nil, ctx.Err()
+		return nil, unmade(to, ctx.Err())
 	}
 	select {
 	case <-target.done: // perhaps no Accept follows
@@ -143,7 +143,7 @@ func (w *memoryWire) open(to place, kind Kind) (*stream, *memoryWire) {
 func (w *memoryWire) handshake(ctx context.Context, to place, kind Kind) error {
 	delay := w.roundTrip(to, kind)
 	if w.net.rules.Load().of(w.at, to, kind).Refuse {
-		return refused(to)
+		return syscall.ECONNREFUSED
 	}
 	for {
 		there, changed := w.net.cut(w.at, to, kind)
@@ -200,8 +200,11 @@ func (w *memoryWire) Close() error {
 	return nil
 }
 
-func refused(to place) error {
-	return &net.OpError{Op: "dial", Net: "tcp", Addr: memoryAddr(to.addr), Err: syscall.ECONNREFUSED}
+func refused(to place) error { return unmade(to, syscall.ECONNREFUSED) }
+
+// unmade is the error of a stream that was not made.
+func unmade(to place, err error) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Addr: memoryAddr(to.addr), Err: err}
 }
 
 // packetAddr is the From of this endpoint's packets.

@@ -383,20 +383,27 @@ func TestASetThatIsGivenUpNamesTheLockThatIsHeld(t *testing.T) {
 	t.Parallel()
 	c := single(t)
 	held := acquire(t, c, "{set}/b")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.AcquireAll(ctx, []string{"{set}/a", "{set}/b"})
-		ended <- err
-	}()
-	settles(t, 30*time.Second, "the call waits", func() bool {
-		info, err := c.Inspect(within(t, time.Minute), "{set}/b")
-		return err == nil && len(info.Waiters) == 1
-	})
-	cancel()
-	err := <-ended
-	var refused *holdfast.HeldError
-	if !errors.As(err, &refused) || refused.Name != "{set}/b" || refused.Token != held.Token() {
-		t.Errorf("%+v: %v", refused, err)
+	for range 50 { // a client's replica may be too busy for a look of 50 ms: nobody is named then
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.AcquireAll(ctx, []string{"{set}/a", "{set}/b"})
+			ended <- err
+		}()
+		settles(t, 30*time.Second, "the call waits", func() bool {
+			info, err := c.Inspect(within(t, time.Minute), "{set}/b")
+			return err == nil && len(info.Waiters) == 1
+		})
+		cancel()
+		err := <-ended
+		refused, ok := errors.AsType[*holdfast.HeldError](err)
+		switch {
+		case ok && refused.Token == 0:
+			continue
+		case !ok || refused.Name != "{set}/b" || refused.Token != held.Token():
+			t.Errorf("%+v: %v", refused, err)
+		}
+		return
 	}
+	t.Error("no look of 50 answered in time")
 }

@@ -139,10 +139,11 @@ func (c *carrier) note(addr string, err error) {
 	}
 }
 
-// silent reports whether the error of a dial says that no connection was made.
+// silent reports whether the error of a dial says that no connection was made. A process that hangs is not
+// silent: its system makes connections, and the handshake takes too long.
 func silent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) ||
+	return ok && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrInvalid)
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,5 +232,42 @@ func TestMembersOverRealSocketsWithSecrets(t *testing.T) {
 		case <-limit:
 			t.Fatal("a did not hear that b left")
 		}
+	}
+}
+
+// The system makes connections for a process that is stopped. It was taken for one that is gone, and a recovery
+// went on beside a group that lives.
+func TestAProcessThatHangsHasAnsweredAndAHostBehindACutHasNot(t *testing.T) {
+	t.Parallel()
+	security, _, err := transport.Security("orders", []string{"a secret of the fleet that nobody guesses"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := transport.Options{TLS: security, Logger: slog.New(slog.DiscardHandler)}
+	answered := func(network transport.Network, bind, addr string) bool {
+		e, err := network.Listen(t.Context(), bind, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		c := newCarrier(e, nil, 0, validator{"orders", true}, false, newLogFilter(opts.Logger))
+		defer c.Shutdown()
+		if _, err := c.DialTimeout(addr, 200*time.Millisecond); err == nil {
+			t.Errorf("dialed %s", addr)
+		}
+		return c.answered(addr)
+	}
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	if !answered(transport.TCP(), "127.0.0.1:0", hangs.Addr().String()) {
+		t.Error("a process that accepts no connection has not answered")
+	}
+	memory := transport.NewMemory(1)
+	memory.Cut("*", "*")
+	if answered(memory, "10.0.0.1:1", "10.0.0.2:1") {
+		t.Error("a host behind a cut has answered")
 	}
 }

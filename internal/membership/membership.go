@@ -209,8 +209,9 @@ func (g *Gossip) JoinError() error {
 	return g.joinErr
 }
 
-// Strange is why an address that answered led to no member: what is there has other secrets or certificates, or is
-// of another cluster, or no node at all. It is nil while another member is here, and where no address answered.
+// Strange is why an address that answered led to no member: what is there has other secrets or certificates, is
+// of another cluster, hangs, or is no node at all. It is nil while another member is here, and where no address has
+// answered since Open.
 func (g *Gossip) Strange() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -117,9 +117,6 @@ func jitter(d time.Duration) time.Duration {
 // round tries every address that may be a missing member's, and those that were known before if these
 // lead to no node. It reports whether there was any, and returns the errors unless a node answered.
 func (g *Gossip) round() (missing bool, err error) {
-	g.mu.Lock()
-	g.strange = nil
-	g.mu.Unlock()
 	addrs, failed := g.targets()
 	answered, err := g.try(addrs)
 	failed = errors.Join(failed, err)

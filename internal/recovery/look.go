@@ -46,22 +46,16 @@ func (s Search) Look(ctx context.Context, f Former) error {
 		return fmt.Errorf("holdfast: looking for the former group: %w", err)
 	}
 	defer gossip.Close()
-	patience := time.NewTimer(2 * lookTime)
-	defer patience.Stop()
-	select {
-	case <-gossip.Tried():
-		patience.Reset(lookTime)
-	case <-patience.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	tried, patience := gossip.Tried(), (<-chan time.Time)(nil)
 	for poll := time.NewTicker(100 * time.Millisecond); ; {
 		if err := f.alive(gossip.Members()); err != nil {
 			return err
 		}
 		select {
 		case <-poll.C:
-		case <-patience.C:
+		case <-tried: // an address that hangs takes 13 s
+			tried, patience = nil, time.After(lookTime)
+		case <-patience:
 			return s.unseen(gossip)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -76,7 +70,7 @@ func (s Search) unseen(gossip *membership.Gossip) error {
 		return nil
 	}
 	if err := gossip.Strange(); err != nil {
-		return fmt.Errorf("%w: it has other secrets or certificates, is of another fleet, or is no node: correct Secrets, TLS and Join; "+
+		return fmt.Errorf("%w: it has other secrets or certificates, is of another fleet, hangs, or is no node: correct Secrets, TLS and Join, or stop it; "+
 			"or set Unseen if you know that no node of the group runs: %w", ErrStrange, err)
 	}
 	s.Logger.Warn("no address of Join answers: the recovery goes on, as nobody was seen", "join", s.Join, "error", gossip.JoinError())

@@ -51,11 +51,15 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 		secrets       []string // of the look; nil: those of the fleet
 		sealed        bool     // the fleet has secrets
 		join          string
+		fault         transport.Faults // of the network
+		after         time.Duration    // the look has begun
 		want          error
 	}{
 		{name: "other secrets", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, want: ErrStrange},
 		{name: "no secrets", cluster: "fleet", secrets: []string{}, sealed: true, join: there, want: ErrStrange},
 		{name: "another name", cluster: "float", sealed: false, join: there, want: ErrStrange},
+		{name: "other secrets, and a cut soon after", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, fault: transport.Faults{Cut: true}, after: time.Second, want: ErrStrange},
+		{name: "a host behind a cut", cluster: "fleet", sealed: true, join: "10.0.0.2:7643", fault: transport.Faults{Cut: true}},
 		{name: "another port", cluster: "fleet", sealed: true, join: "10.0.0.1:7644"},
 		{name: "a minority", cluster: "fleet", sealed: true, join: there},
 	} {
@@ -86,6 +90,8 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 			if c.secrets == nil {
 				c.secrets = fleets
 			}
+			time.AfterFunc(c.after, func() { network.SetFaults("*", "*", c.fault) })
+			time.Sleep(time.Nanosecond) // the fault is there when the look begins, unless it comes after
 			var said strings.Builder
 			own, keys := open("10.0.0.9:7643", c.cluster, c.secrets)
 			look := Search{Join: []string{c.join}, Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(&said, nil))}
