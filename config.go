@@ -54,7 +54,8 @@ type Config struct {
 	// all nodes the same: more than half of the new nodes that start together, for two parts that do
 	// not see each other yet could found a group each. Bootstrap matters only until a group exists: a
 	// node that sees a group joins it. -1 means to join and never to form; 1 to found a group alone,
-	// unless Join finds one. A seed is a node that others name in Join and whose own Join is empty; its
+	// unless Join finds one, or something answers there that does not let the node in, as with other
+	// secrets. A seed is a node that others name in Join and whose own Join is empty; its
 	// Bootstrap is that of the others. A seed with Bootstrap 1 founds a second group if it restarts
 	// without its disk; the two serve side by side until they meet, and then the group that has had no
 	// node but its founder yields (ErrYielded). Default: 3 if there is a Join; without one 1 on

@@ -78,7 +78,8 @@ var (
 	// ErrDeadlock: under WithDeadlockCheck, waiting would have closed a cycle of callers that wait
 	// for each other.
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
-	// ErrGroupAlive: Recover sees a majority of the group that it is to recover.
+	// ErrGroupAlive: Recover sees a majority of the group that it is to recover, or another group of the
+	// fleet.
 	ErrGroupAlive = errors.New("holdfast: the group has a majority")
 	// ErrClockBehind: this machine's clock is behind the one that Recover's source was written by.
 	ErrClockBehind = errors.New("holdfast: the clock of this machine is behind")

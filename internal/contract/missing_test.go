@@ -73,3 +73,23 @@ func TestANodeThatFindsNobodySaysWhatEachAddressAnswered(t *testing.T) {
 		c.Close()
 	}
 }
+
+// A node with Bootstrap 1 and a wrong secret was refused by the node that its Join names, and founded a group of
+// its own beside that one's.
+func TestANodeThatIsRefusedByItsJoinFoundsNoGroup(t *testing.T) {
+	t.Parallel()
+	sealed := single(t, func(cfg *holdfast.Config) { cfg.Secrets = []string{"a secret of this fleet"} })
+	cfg := holdfast.Config{Bootstrap: 1, Secrets: []string{"a secret of another"}, Join: []string{sealed.Addr()}, Logger: quiet()}
+	c, err := holdfast.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Ready(within(t, time.Second)); !errors.Is(err, holdfast.ErrNoQuorum) || c.Status().ClusterID != "" {
+		t.Fatalf("it is ready in group %q: %v", c.Status().ClusterID, err)
+	}
+	closed(t, sealed)
+	if err := c.Ready(within(t, time.Minute)); err != nil {
+		t.Errorf("nothing answers any more: %v", err)
+	}
+}

@@ -71,7 +71,7 @@ type Input struct {
 	Now       lease.Instant
 	Unix      int64  // this node's wall clock, seconds
 	Peers     []Peer // without this node itself
-	JoinTried bool   // every Join entry was tried once since the start of the process
+	JoinTried bool   // every Join entry was tried since the start of the process, and what answers there lets this node in
 }
 
 // Action is the caller's next action.

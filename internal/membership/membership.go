@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +64,7 @@ type Gossip struct {
 
 	mu       sync.Mutex
 	joinErr  error
-	strange  error
+	strange  map[string]error // by address: see Strangers
 	closed   bool
 	wg       sync.WaitGroup // no Add after closed
 	finished chan struct{}  // closed at the end of Close
@@ -94,6 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 		inbox:    make(chan envelope, inboxMax),
 		sends:    make(chan struct{}, sendsMax),
 		tried:    make(chan struct{}),
+		strange:  make(map[string]error),
 		turn:     make(chan struct{}, 1),
 		finished: make(chan struct{}),
 	}
@@ -209,16 +212,31 @@ func (g *Gossip) JoinError() error {
 	return g.joinErr
 }
 
-// Strange is why an address that answered led to no member: what is there has other secrets or certificates, is
-// of another cluster, hangs, or is no node at all. It is nil while another member is here, and where no address has
-// answered since Open.
-func (g *Gossip) Strange() error {
+// Strangers are the addresses at which something answers that does not let this node in, and why: what is there
+// has other secrets or certificates, is of another cluster, hangs, or is no node at all.
+func (g *Gossip) Strangers() map[string]error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.table.alone() {
-		return nil
+	return maps.Clone(g.strange)
+}
+
+// noteStranger notes the outcome of joining at an address.
+func (g *Gossip) noteStranger(addr string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case err == nil || !g.carrier.answered(addr):
+		delete(g.strange, addr)
+	case len(g.strange) < addrsMax:
+		g.strange[addr] = err
 	}
-	return g.strange
+}
+
+// forgetStrangers forgets those at addresses that are tried no more.
+func (g *Gossip) forgetStrangers(tried []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.strange, func(addr string, _ error) bool { return !slices.Contains(tried, addr) })
 }
 
 // SetMeta announces a new Meta, within about a second. Node and Incarnation must stay the same.

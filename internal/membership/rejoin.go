@@ -126,6 +126,7 @@ func (g *Gossip) round() (missing bool, err error) {
 		answered, err = g.try(known)
 		failed = errors.Join(failed, err)
 	}
+	g.forgetStrangers(addrs)
 	if answered || !g.table.alone() {
 		failed = nil
 	}
@@ -147,18 +148,16 @@ func (g *Gossip) try(addrs []string) (answered bool, failed error) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			_, err := g.list.Join([]string{addr})
+			if err != nil {
+				err = fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err))
+			}
+			g.noteStranger(addr, err)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				answered = true
 			} else if told++; told <= toldMax {
-				err = fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err))
 				failed = errors.Join(failed, err)
-				if g.carrier.answered(addr) {
-					g.mu.Lock()
-					g.strange = err
-					g.mu.Unlock()
-				}
 			}
 		})
 	}

@@ -83,8 +83,8 @@ func (p *pilot) waited(state *autopilot.State) bool {
 	}
 	wait := max(state.Info.Wait, state.Info.MaxTTL, p.n.cfg.MaxTTL)
 	now := p.n.clock.Now()
-	if p.recovered == 0 {
-		p.recovered = now
+	if p.recovered == 0 || p.former != state.Cluster { // it may have waited with a group that yielded
+		p.recovered, p.former = now, state.Cluster
 		p.n.log.Warn("the group was recovered: it grants no lock before the leases of the former group have ended", "wait", wait.String())
 	}
 	return time.Duration(now-p.recovered) >= wait

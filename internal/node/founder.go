@@ -258,7 +258,7 @@ func (f *founder) bootstrap() int {
 }
 
 func (f *founder) input() forming.Input {
-	return forming.Input{Now: f.n.clock.Now(), Unix: f.n.clock.Wall().Unix(), Peers: f.rivals.peers(), JoinTried: f.joinTried()}
+	return forming.Input{Now: f.n.clock.Now(), Unix: f.n.clock.Wall().Unix(), Peers: f.rivals.peers(), JoinTried: f.joinTried() && len(f.n.gossip.Strangers()) == 0}
 }
 
 // joinTried reports whether gossip has tried all of Config.Join once.

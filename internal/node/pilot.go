@@ -46,7 +46,8 @@ type pilot struct {
 	told      bool                               // a line of the log has said so
 	rise      atomic.Pointer[string]             // what the next feature level waits for, as plan
 	levels    sparse.Lines                       // of that
-	recovered lease.Instant                      // since when this node knows that its group was recovered and waits; 0: it does not
+	recovered lease.Instant                      // since when this node knows that its group was recovered and waits
+	former    string                             // that group
 }
 
 // news is an event about a node's replica, and when it was applied.

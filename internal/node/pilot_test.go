@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -55,6 +56,28 @@ func TestAPilotForgetsAtASnapshotWhatTheLogSaidOfSilence(t *testing.T) {
 		}
 		if len(p.leader.Members()) != 2 {
 			t.Errorf("members %v", p.leader.Members())
+		}
+	}
+}
+
+// A node had waited with a recovered group that yielded. It counted the wait of the next one, recovered later,
+// from that, and leases of the former group might still have been valid when it granted a lock.
+func TestTheWaitOfARecoveredGroupIsItsOwn(t *testing.T) {
+	t.Parallel()
+	now := clock.NewManual()
+	now.Advance(time.Hour)
+	p := &pilot{n: &Node{clock: now, log: slog.New(slog.DiscardHandler)}}
+	state := func(cluster string) *autopilot.State {
+		return &autopilot.State{Cluster: cluster, Info: fsm.Info{Wait: time.Minute}}
+	}
+	for _, step := range []struct {
+		group   string
+		advance time.Duration
+		waited  bool
+	}{{"first", 0, false}, {"first", 50 * time.Second, false}, {"second", 5 * time.Second, false}, {"second", 59 * time.Second, false}, {"second", time.Second, true}} {
+		now.Advance(step.advance)
+		if got := p.waited(state(step.group)); got != step.waited {
+			t.Errorf("%+v: waited %v", step, got)
 		}
 	}
 }

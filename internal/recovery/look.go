@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -46,50 +47,63 @@ func (s Search) Look(ctx context.Context, f Former) error {
 		return fmt.Errorf("holdfast: looking for the former group: %w", err)
 	}
 	defer gossip.Close()
+	strange := make(map[string]error) // what has answered at some time of the look
 	tried, patience := gossip.Tried(), (<-chan time.Time)(nil)
 	for poll := time.NewTicker(100 * time.Millisecond); ; {
-		if err := f.alive(gossip.Members()); err != nil {
+		seen, err := f.seen(gossip.Members())
+		if err != nil {
 			return err
 		}
+		maps.Copy(strange, gossip.Strangers())
 		select {
 		case <-poll.C:
 		case <-tried: // an address that hangs takes 13 s
 			tried, patience = nil, time.After(lookTime)
 		case <-patience:
-			return s.unseen(gossip)
+			return s.unseen(f, seen, strange, gossip.JoinError())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// unseen refuses where an address of Join answered and nobody was seen: with other secrets, or the name of another
-// fleet, the look sees no group that lives. Where no address answers there is nothing to tell from.
-func (s Search) unseen(gossip *membership.Gossip) error {
-	if len(gossip.Members()) > 1 { // this one is the other
-		return nil
+// unseen refuses where something answers at addresses of Join that may be most of the former group, with those
+// that were seen: with other secrets, or the name of another fleet, the look sees no group that lives, and a
+// process that hangs may go on. Where no address answers there is nothing to tell from.
+func (s Search) unseen(f Former, seen []string, strange map[string]error, failed error) error {
+	for addr, err := range strange {
+		if len(seen) > 0 && 2*(len(seen)+len(strange)) <= len(f.Voters) {
+			break
+		}
+		return fmt.Errorf("%w: %s: it has other secrets or certificates, is of another fleet, hangs, or is no node: correct Secrets, TLS and Join, "+
+			"or stop it; or set Unseen if you know that no node of the group runs: %w", ErrStrange, addr, err)
 	}
-	if err := gossip.Strange(); err != nil {
-		return fmt.Errorf("%w: it has other secrets or certificates, is of another fleet, hangs, or is no node: correct Secrets, TLS and Join, or stop it; "+
-			"or set Unseen if you know that no node of the group runs: %w", ErrStrange, err)
+	if len(seen) == 0 {
+		s.Logger.Warn("no address of Join answers: the recovery goes on, as nobody was seen", "join", s.Join, "error", failed)
+	} else {
+		s.Logger.Warn("the recovery goes on beside nodes of the former group: they are no majority of it", "seen", seen)
 	}
-	s.Logger.Warn("no address of Join answers: the recovery goes on, as nobody was seen", "join", s.Join, "error", gossip.JoinError())
 	return nil
 }
 
-// alive refuses a group of which as many nodes as most voters are among the members of gossip. A standby
-// counts, too: it may have become a voter since the directory was written.
-func (f Former) alive(members []membership.Member) error {
-	var seen []string
+// seen are the nodes of the former group among the members of gossip. It refuses a group of which as many as
+// most voters are seen: a standby counts, too, as it may have become a voter since the directory was written. It
+// also refuses beside another group of the fleet, which another recovery may have made.
+func (f Former) seen(members []membership.Member) (seen []string, err error) {
 	for _, m := range members {
-		if m.Local || !m.Here() || !m.Phase.Runs() || m.ClusterID != f.ClusterID {
+		if m.Local || !m.Here() || !m.Phase.Runs() || m.ClusterID == "" {
 			continue
 		}
-		seen = append(seen, fmt.Sprintf("%s (%q at %s)", m.Node, m.Name, m.Addr))
+		name := fmt.Sprintf("%s (%q at %s)", m.Node, m.Name, m.Addr)
+		if m.ClusterID != f.ClusterID {
+			return nil, fmt.Errorf("%w: %s runs, in group %s of this fleet: two groups would grant the same locks; join that one, with an "+
+				"empty directory, or stop it first; or set Unseen if it may go on", ErrAlive, name, m.ClusterID)
+		}
+		seen = append(seen, name)
 	}
 	if 2*len(seen) <= len(f.Voters) || len(seen) == 0 {
-		return nil
+		return seen, nil
 	}
-	return fmt.Errorf("%w: of a group with %d voters these nodes run: %s: do not recover it; if they cannot serve, stop them first",
+	return nil, fmt.Errorf("%w: of a group with %d voters these nodes run: %s: do not recover it; if they cannot serve, stop them first",
 		ErrAlive, len(f.Voters), strings.Join(seen, ", "))
 }

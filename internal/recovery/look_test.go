@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,55 +35,59 @@ func TestTheStandbysOfBeforeMayBeTheVotersOfNow(t *testing.T) {
 		{runs(), false}, {runs("c"), false}, {runs("e"), false},
 		{runs("b", "c"), true}, {runs("c", "d", "e"), true}, {runs("d", "e"), true}, {runs("c", "new"), true},
 	} {
-		if err := f.alive(c.members); errors.Is(err, ErrAlive) != c.alive {
+		if _, err := f.seen(c.members); errors.Is(err, ErrAlive) != c.alive {
 			t.Errorf("%d members: %v", len(c.members), err)
 		}
 	}
+}
+
+// look is one look for a former group of three voters, of which one node runs.
+type look struct {
+	name, cluster string
+	secrets       []string // of the look; nil: those of the fleet
+	sealed        bool     // the fleet has secrets
+	join          string
+	also          string           // a further address of Join
+	another       bool             // the node is in another group of the fleet
+	fault         transport.Faults // of the network
+	after         time.Duration    // the look has begun
+	want          error
 }
 
 // The look for the former group sees nobody with forgotten secrets, or under another name, though a majority
 // lives: it made a second group without a word.
 func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 	t.Parallel()
-	const there = "10.0.0.1:7643"
+	const there, stranger = "10.0.0.1:7643", "10.0.0.7:7643"
 	secrets := []string{"a secret of the fleet that nobody guesses"}
-	for _, c := range []struct {
-		name, cluster string
-		secrets       []string // of the look; nil: those of the fleet
-		sealed        bool     // the fleet has secrets
-		join          string
-		fault         transport.Faults // of the network
-		after         time.Duration    // the look has begun
-		want          error
-	}{
-		{name: "other secrets", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, want: ErrStrange},
+	for _, c := range []look{{name: "other secrets", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, want: ErrStrange},
 		{name: "no secrets", cluster: "fleet", secrets: []string{}, sealed: true, join: there, want: ErrStrange},
 		{name: "another name", cluster: "float", sealed: false, join: there, want: ErrStrange},
 		{name: "other secrets, and a cut soon after", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, fault: transport.Faults{Cut: true}, after: time.Second, want: ErrStrange},
 		{name: "a host behind a cut", cluster: "fleet", sealed: true, join: "10.0.0.2:7643", fault: transport.Faults{Cut: true}},
 		{name: "another port", cluster: "fleet", sealed: true, join: "10.0.0.1:7644"},
 		{name: "a minority", cluster: "fleet", sealed: true, join: there},
+		{name: "a minority, and one that may be the next", cluster: "fleet", sealed: true, join: there, also: stranger, want: ErrStrange},
+		{name: "another group of the fleet", cluster: "fleet", sealed: true, join: there, another: true, want: ErrAlive},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			network := transport.NewMemory(1)
 			open := func(bind, cluster string, secrets []string) (transport.Endpoint, [][]byte) {
-				security, keys, err := transport.Security(cluster, secrets, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				endpoint, err := network.Listen(t.Context(), bind, transport.Options{TLS: security, Logger: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return endpoint, keys
+				return listen(t, network, bind, cluster, secrets)
 			}
 			fleets := secrets
 			if !c.sealed {
 				fleets = nil
 			}
+			group := datadir.NewID()
+			former := Former{Cluster: c.cluster, ClusterID: group, Voters: []string{"a", "b", "c"}}
+			if c.another {
+				former.ClusterID = datadir.NewID()
+			}
+			other, _ := open(stranger, "fleet", []string{"the secret of a fleet that is another one"})
 			endpoint, keys := open(there, "fleet", fleets)
 			node, err := membership.Open(t.Context(), membership.Config{Cluster: "fleet", Endpoint: endpoint, Keys: keys, Meta: membership.Meta{
-				Node: datadir.NewID(), Incarnation: 1, Name: "node", Phase: autopilot.PhaseRunning, ClusterID: datadir.NewID(),
+				Node: datadir.NewID(), Incarnation: 1, Name: "node", Phase: autopilot.PhaseRunning, ClusterID: group,
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -94,15 +99,15 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 			time.Sleep(time.Nanosecond) // the fault is there when the look begins, unless it comes after
 			var said strings.Builder
 			own, keys := open("10.0.0.9:7643", c.cluster, c.secrets)
-			look := Search{Join: []string{c.join}, Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(&said, nil))}
-			err = look.Look(t.Context(), Former{Cluster: c.cluster, ClusterID: datadir.NewID(), Voters: []string{"a", "b", "c"}})
+			search := Search{Join: slices.DeleteFunc([]string{c.join, c.also}, func(addr string) bool { return addr == "" }), Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(&said, nil))}
+			err = search.Look(t.Context(), former)
 			if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), "Unseen") {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			if warned := strings.Contains(said.String(), "nobody was seen"); warned != (c.join != there) {
 				t.Errorf("%s: the log says %q", c.name, said.String())
 			}
-			for _, end := range []func() error{own.Close, node.Close, endpoint.Close} {
+			for _, end := range []func() error{own.Close, node.Close, endpoint.Close, other.Close} {
 				if err := end(); err != nil {
 					t.Errorf("%s: %v", c.name, err)
 				}
@@ -110,4 +115,17 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 			time.Sleep(time.Minute) // memberlist's goroutines end
 		})
 	}
+}
+
+// listen opens an endpoint with the secrets of a fleet.
+func listen(t *testing.T, network *transport.Memory, bind, cluster string, secrets []string) (transport.Endpoint, [][]byte) {
+	security, keys, err := transport.Security(cluster, secrets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint, err := network.Listen(t.Context(), bind, transport.Options{TLS: security, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return endpoint, keys
 }
