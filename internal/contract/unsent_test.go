@@ -20,7 +20,7 @@ func TestCallsThatGiveUpBeforeTheyAreSentUseNothingUpBesideOneThatWaits(t *testi
 	held := acquire(t, c, "a")
 	waits := make(chan error, 1)
 	go func() {
-		l, err := c.Acquire(within(t, time.Minute), "a")
+		l, err := c.Acquire(within(t, 10*time.Minute), "a")
 		if err == nil {
 			err = l.Release(context.Background())
 		}
@@ -29,7 +29,7 @@ func TestCallsThatGiveUpBeforeTheyAreSentUseNothingUpBesideOneThatWaits(t *testi
 	eventually(t, c, "one waits", func() bool { return c.Status().Waiting == 1 })
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 3 * room {
+	for range room + room/4 {
 		if _, err := c.TryAcquire(over, "c"); !errors.Is(err, context.Canceled) {
 			t.Errorf("a call whose context is over was told %v", err)
 		}
