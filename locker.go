@@ -95,7 +95,8 @@ func (k *Locker) keep(l *Lease) {
 // Unlock releases the lock. It returns when the group has confirmed that, or after a TTL; then the
 // release goes on in the background. After a loss, for which onLoss was called, Unlock does nothing, but
 // it must be called all the same: if it is left out, the next holder's Unlock counts as the missing
-// one, and that holder's lock stays taken.
+// one, and that holder's lock stays taken. A loss that Unlock is the first to hear of is told to onLoss,
+// too.
 func (k *Locker) Unlock() {
 	k.mu.Lock()
 	if k.owed > 0 {

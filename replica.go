@@ -122,7 +122,7 @@ func (r RecoverReport) String() string {
 // The directory as it was stays in DataDir/before-recovery.
 //
 // Errors: ErrInvalid for a field of cfg, and where what answers at an address of Join takes this for
-// no node of its fleet; ErrDirInUse; ErrDamaged and ErrIncompatible for what the source holds;
+// no node of its fleet, or hangs; ErrDirInUse; ErrDamaged and ErrIncompatible for what the source holds;
 // ErrGroupAlive; ErrClockBehind; the error of ctx, which ends it between two steps; and those of the
 // system. Each text says what to do.
 func Recover(ctx context.Context, cfg RecoverConfig) (RecoverReport, error) {

@@ -18,7 +18,7 @@ import (
 var (
 	// ErrAlive is in the error where a majority of the former group is in sight.
 	ErrAlive = errors.New("holdfast: the group is alive")
-	// ErrStrange is in the error where nobody is in sight, and something answers that may be the former group.
+	// ErrStrange is in the error where something answers that may be the former group, or the rest of its majority.
 	ErrStrange = errors.New("holdfast: what answers at an address of Join does not take this for a node of its fleet")
 )
 
@@ -50,11 +50,15 @@ func (s Search) Look(ctx context.Context, f Former) error {
 	strange := make(map[string]error) // what has answered at some time of the look
 	tried, patience := gossip.Tried(), (<-chan time.Time)(nil)
 	for poll := time.NewTicker(100 * time.Millisecond); ; {
-		seen, err := f.seen(gossip.Members())
+		members := gossip.Members()
+		seen, err := f.seen(members)
 		if err != nil {
 			return err
 		}
 		maps.Copy(strange, gossip.Strangers())
+		for _, m := range members {
+			delete(strange, m.Addr) // it was about to start
+		}
 		select {
 		case <-poll.C:
 		case <-tried: // an address that hangs takes 13 s
