@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -64,7 +63,7 @@ type Gossip struct {
 
 	mu       sync.Mutex
 	joinErr  error
-	strange  map[string]error // by address: see Strangers
+	strange  map[string]error // by address, of the last round of joining: see Strangers
 	closed   bool
 	wg       sync.WaitGroup // no Add after closed
 	finished chan struct{}  // closed at the end of Close
@@ -96,7 +95,6 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 		inbox:    make(chan envelope, inboxMax),
 		sends:    make(chan struct{}, sendsMax),
 		tried:    make(chan struct{}),
-		strange:  make(map[string]error),
 		turn:     make(chan struct{}, 1),
 		finished: make(chan struct{}),
 	}
@@ -212,31 +210,16 @@ func (g *Gossip) JoinError() error {
 	return g.joinErr
 }
 
-// Strangers are the addresses at which something answers that does not let this node in, and why: what is there
-// has other secrets or certificates, is of another cluster, hangs, or is no node at all.
+// Strangers are the addresses at which something answered in the last round of joining and did not let this node
+// in, and why: what is there has other secrets or certificates, is of another cluster, hangs, or is no node at all.
+// A member that is here is none: it may have been about to start.
 func (g *Gossip) Strangers() map[string]error {
+	here := g.here()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return maps.Clone(g.strange)
-}
-
-// noteStranger notes the outcome of joining at an address.
-func (g *Gossip) noteStranger(addr string, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case err == nil || !g.carrier.answered(addr):
-		delete(g.strange, addr)
-	case len(g.strange) < addrsMax:
-		g.strange[addr] = err
-	}
-}
-
-// forgetStrangers forgets those at addresses that are tried no more.
-func (g *Gossip) forgetStrangers(tried []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	maps.DeleteFunc(g.strange, func(addr string, _ error) bool { return !slices.Contains(tried, addr) })
+	strange := maps.Clone(g.strange)
+	maps.DeleteFunc(strange, func(addr string, _ error) bool { return here[addr] })
+	return strange
 }
 
 // SetMeta announces a new Meta, within about a second. Node and Incarnation must stay the same.

@@ -118,15 +118,18 @@ func jitter(d time.Duration) time.Duration {
 // lead to no node. It reports whether there was any, and returns the errors unless a node answered.
 func (g *Gossip) round() (missing bool, err error) {
 	addrs, failed := g.targets()
-	answered, err := g.try(addrs)
+	strange := make(map[string]error)
+	answered, err := g.try(addrs, strange)
 	failed = errors.Join(failed, err)
 	if !answered && g.table.alone() {
 		known := g.knownBefore(addrs)
 		addrs = append(addrs, known...)
-		answered, err = g.try(known)
+		answered, err = g.try(known, strange)
 		failed = errors.Join(failed, err)
 	}
-	g.forgetStrangers(addrs)
+	g.mu.Lock()
+	g.strange = strange
+	g.mu.Unlock()
 	if answered || !g.table.alone() {
 		failed = nil
 	}
@@ -134,8 +137,8 @@ func (g *Gossip) round() (missing bool, err error) {
 }
 
 // try tries addresses, a few at once, and reports whether a node answered. The error has the first
-// errors.
-func (g *Gossip) try(addrs []string) (answered bool, failed error) {
+// errors, and strange gets those of addresses at which something answered.
+func (g *Gossip) try(addrs []string, strange map[string]error) (answered bool, failed error) {
 	told := 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -148,15 +151,17 @@ func (g *Gossip) try(addrs []string) (answered bool, failed error) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			_, err := g.list.Join([]string{addr})
-			if err != nil {
-				err = fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err))
-			}
-			g.noteStranger(addr, err)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				answered = true
-			} else if told++; told <= toldMax {
+				return
+			}
+			err = fmt.Errorf("holdfast: join %s: %w%s", addr, err, explainEOF(err))
+			if g.carrier.answered(addr) {
+				strange[addr] = err
+			}
+			if told++; told <= toldMax {
 				failed = errors.Join(failed, err)
 			}
 		})

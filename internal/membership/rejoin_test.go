@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 func TestNodesFindEachOtherByEveryKindOfJoinEntry(t *testing.T) {
@@ -183,5 +186,31 @@ func TestANodeDoesNotTryWhereOthersWereWhenAJoinEntryLeadsToOne(t *testing.T) {
 			c.Known = func() []string { t.Error("asked for known addresses"); return nil }
 		}, "10.0.0.2")
 		<-a.Tried()
+	})
+}
+
+// A node that was about to start refused the first dial, and joined by itself. It stayed a stranger until the next
+// round of joining, eight seconds later, and a node that founds a group waited for that.
+func TestAMemberThatIsHereIsNoStranger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		stranger, err := f.network.Listen(t.Context(), "10.0.0.2:7643", transport.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := f.start("a", 1, "10.0.0.1:7643", nil, "10.0.0.2:7643")
+		<-a.Tried()
+		if _, ok := a.Strangers()["10.0.0.2:7643"]; !ok {
+			t.Fatal("what accepts no gossip is a stranger")
+		}
+		if err := stranger.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b := f.start("b", 1, "10.0.0.2:7643", nil, "10.0.0.1:7643")
+		<-b.Tried()
+		if !a.sees("b", Alive) || len(a.Strangers()) > 0 {
+			t.Errorf("a sees b: %v; strangers %v", a.sees("b", Alive), a.Strangers())
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,9 @@ func (s Search) Look(ctx context.Context, f Former) error {
 		}
 		maps.Copy(strange, gossip.Strangers())
 		for _, m := range members {
-			delete(strange, m.Addr) // it was about to start
+			if m.Here() {
+				delete(strange, m.Addr) // it was about to start
+			}
 		}
 		select {
 		case <-poll.C:
@@ -75,12 +78,10 @@ func (s Search) Look(ctx context.Context, f Former) error {
 // that were seen: with other secrets, or the name of another fleet, the look sees no group that lives, and a
 // process that hangs may go on. Where no address answers there is nothing to tell from.
 func (s Search) unseen(f Former, seen []string, strange map[string]error, failed error) error {
-	for addr, err := range strange {
-		if len(seen) > 0 && 2*(len(seen)+len(strange)) <= len(f.Voters) {
-			break
-		}
+	if len(strange) > 0 && (len(seen) == 0 || 2*(len(seen)+len(strange)) > len(f.Voters)) {
+		addr := slices.Sorted(maps.Keys(strange))[0]
 		return fmt.Errorf("%w: %s: it has other secrets or certificates, is of another fleet, hangs, or is no node: correct Secrets, TLS and Join, "+
-			"or stop it; or set Unseen if you know that no node of the group runs: %w", ErrStrange, addr, err)
+			"or stop it; or set Unseen if you know that no node of the group runs: %w", ErrStrange, addr, strange[addr])
 	}
 	if len(seen) == 0 {
 		s.Logger.Warn("no address of Join answers: the recovery goes on, as nobody was seen", "join", s.Join, "error", failed)

@@ -3,7 +3,6 @@ package recovery
 import (
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,7 +46,7 @@ type look struct {
 	secrets       []string // of the look; nil: those of the fleet
 	sealed        bool     // the fleet has secrets
 	join          string
-	also          string           // a further address of Join
+	also          []string         // further addresses of Join
 	another       bool             // the node is in another group of the fleet
 	fault         transport.Faults // of the network
 	after         time.Duration    // the look has begun
@@ -60,14 +59,15 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 	t.Parallel()
 	const there, stranger = "10.0.0.1:7643", "10.0.0.7:7643"
 	secrets := []string{"a secret of the fleet that nobody guesses"}
-	for _, c := range []look{{name: "other secrets", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, want: ErrStrange},
+	for _, c := range []look{
+		{name: "other secrets", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, want: ErrStrange},
 		{name: "no secrets", cluster: "fleet", secrets: []string{}, sealed: true, join: there, want: ErrStrange},
 		{name: "another name", cluster: "float", sealed: false, join: there, want: ErrStrange},
 		{name: "other secrets, and a cut soon after", cluster: "fleet", secrets: []string{"another secret that nobody guesses"}, sealed: true, join: there, fault: transport.Faults{Cut: true}, after: time.Second, want: ErrStrange},
 		{name: "a host behind a cut", cluster: "fleet", sealed: true, join: "10.0.0.2:7643", fault: transport.Faults{Cut: true}},
 		{name: "another port", cluster: "fleet", sealed: true, join: "10.0.0.1:7644"},
 		{name: "a minority", cluster: "fleet", sealed: true, join: there},
-		{name: "a minority, and one that may be the next", cluster: "fleet", sealed: true, join: there, also: stranger, want: ErrStrange},
+		{name: "a minority, and one that may be the next", cluster: "fleet", sealed: true, join: there, also: []string{stranger}, want: ErrStrange},
 		{name: "another group of the fleet", cluster: "fleet", sealed: true, join: there, another: true, want: ErrAlive},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 			time.Sleep(time.Nanosecond) // the fault is there when the look begins, unless it comes after
 			var said strings.Builder
 			own, keys := open("10.0.0.9:7643", c.cluster, c.secrets)
-			search := Search{Join: slices.DeleteFunc([]string{c.join, c.also}, func(addr string) bool { return addr == "" }), Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(&said, nil))}
+			search := Search{Join: append(c.also, c.join), Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(&said, nil))}
 			err = search.Look(t.Context(), former)
 			if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), "Unseen") {
 				t.Errorf("%s: %v", c.name, err)

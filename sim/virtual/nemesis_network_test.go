@@ -45,7 +45,7 @@ func (x *nemesis) breakNetwork(touched []int, spoil func(), d time.Duration) boo
 // apart are the touched nodes, and all nodes if the touched ones were the majority: the others were cut
 // off from it, and are as ill as the touched ones until they serve again.
 func (x *nemesis) apart(touched []int) (cut []int) {
-	cut = touched
+	cut = slices.Clone(touched)
 	x.change(func() {
 		if x.quorum {
 			return
