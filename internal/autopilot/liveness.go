@@ -336,7 +336,7 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 	for _, n := range s.Known {
 		v.hellos[n.Node.String()] = n
 	}
-	if heardAll(s.Heard, members, in.Self) {
+	if l.silences.heardAll(s.Heard, members, in.Self) {
 		in.Listening = in.Moment // there is nobody left to listen for
 	}
 	before := l.leaving
@@ -406,16 +406,6 @@ func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 		}
 	}
 	maps.DeleteFunc(l.fresh, func(node string, _ bool) bool { return l.asks[node] == 0 && !v.Members.Has(node) })
-}
-
-// heardAll reports whether every other voter was heard in the present term.
-func heardAll(heard map[uint64]Heard, members Members, self string) bool {
-	for replica, node := range members.Voters {
-		if _, ok := heard[replica]; !ok && node != self {
-			return false
-		}
-	}
-	return true
 }
 
 // snapshot is a State by node.

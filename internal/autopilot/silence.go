@@ -31,6 +31,7 @@ type silences struct {
 	// While this node is raft leader:
 	last map[uint64]lease.Instant // when a replica was heard
 	from lease.Instant            // since when this node is raft leader; 0: it is not
+	back lease.Instant            // when it ran again after it stood still as raft leader; 0: it never stood
 	said lease.Instant            // when it published last
 	told map[string]bool          // nodes whose replicas are published as silent
 	over map[string]bool          // those of them that a former raft leader has published
@@ -83,10 +84,21 @@ func (h *silences) lead(members Members, now lease.Instant) {
 }
 
 // stoodStill has the raft leader listen anew: what came meanwhile is heard only now, and late.
-func (h *silences) stoodStill(now lease.Instant) { h.from = now }
+func (h *silences) stoodStill(now lease.Instant) { h.from, h.back = now, now }
 
 // follow ends it.
-func (h *silences) follow() { h.from = 0 }
+func (h *silences) follow() { h.from, h.back = 0, 0 }
+
+// heardAll reports whether every other voter was heard in the present term, and since this node stood
+// still last.
+func (h *silences) heardAll(heard map[uint64]Heard, members Members, self string) bool {
+	for replica, node := range members.Voters {
+		if one, ok := heard[replica]; node != self && (!ok || one.At < h.back) {
+			return false
+		}
+	}
+	return true
+}
 
 // listening is for how long this node has been raft leader.
 func (h *silences) listening(now lease.Instant) time.Duration { return time.Duration(now - h.from) }

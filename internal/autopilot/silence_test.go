@@ -156,3 +156,57 @@ func TestASilenceThatASnapshotMayHaveEndedCountsNoMore(t *testing.T) {
 		t.Errorf("after a snapshot it is silent for %v, and this node leads for a second", d)
 	}
 }
+
+// All processes of a fleet stood still for longer than ReplaceAfter, in one term of Raft. At its first look the
+// raft leader went by the answers of before: each voter had been heard in this term, so that it did not listen
+// anew, and the one whose answer came a moment later than the others' was removed.
+func TestAfterAPauseTheRaftLeaderListensThoughItHeardAllBefore(t *testing.T) {
+	t.Parallel()
+	const (
+		gap = 31 * time.Second
+		few = time.Second / 2
+	)
+	at := func(d time.Duration) lease.Instant { return lease.Instant(time.Hour + d) }
+	nodes := make(map[uint64]string)
+	var known []fsm.NodeRecord
+	for replica := range uint64(4) {
+		node := fsm.Node{byte(replica + 1)}
+		nodes[replica+1] = node.String()
+		known = append(known, fsm.NodeRecord{Node: node, Incarnation: 1})
+	}
+	l := New(Config{Want: 3, Moment: time.Second, ReplaceAfter: 30 * time.Second})
+	look := func(now, first, others time.Duration) Plan {
+		second := Heard{At: at(others), Match: 9}
+		plan := l.Plan(State{
+			Self: nodes[1], Term: 7, Info: fsm.Info{Born: true, Serving: true, Applied: 9}, Known: known,
+			Members: Members{
+				Voters: map[uint64]string{1: nodes[1], 2: nodes[2], 3: nodes[3]}, Standbys: map[uint64]string{4: nodes[4]}, Change: 5,
+			},
+			Heard:    map[uint64]Heard{2: {At: at(first), Match: 9}, 3: second, 4: second},
+			Departed: func(string) fsm.Departure { return fsm.Stays },
+		}, at(now))
+		l.Carried(plan, Done, 5, at(now))
+		return plan
+	}
+	var still time.Duration
+	for ; still < time.Minute; still += few {
+		look(still, still, still)
+	}
+	back := still + gap
+	if plan := look(back, still, back); plan.Kind != Wait {
+		t.Errorf("at the first look after the pause: %+v", plan)
+	}
+	if plan := look(back+few, back+few, back); plan.Kind != None {
+		t.Errorf("when all are heard: %+v", plan)
+	}
+	still, back = back+few, back+few+gap
+	for now := back; now < back+10*time.Second; now += few {
+		plan := look(now, still, now)
+		if remove := plan.Kind == Remove && plan.Node == nodes[2]; remove != (now-back >= time.Second) {
+			t.Fatalf("%v after a pause that one voter did not outlive: %+v", now-back, plan)
+		} else if remove {
+			return
+		}
+	}
+	t.Error("the dead voter stays")
+}
