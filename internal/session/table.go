@@ -186,7 +186,9 @@ func (t *Table) Forsake(cause error) {
 // before the group could be reached, or were refused. Without that each TTL asked for in an outage
 // would stay forever. The group hears of a number above others in use: it remembers runs of used
 // numbers, too, and one that it never hears of splits a run for as long as an earlier session lives.
-// In an outage it hears of the first unheardMax alone: all that follow make one gap together.
+// In an outage it hears of the first unheardMax alone. Those that follow make one gap together, or one
+// more for each session in between that a call waits on: a process with more than fsm.NumbersMax of
+// those opens no further session until its earliest one is over.
 func (t *Table) discard(s *Session) {
 	if !s.discard() {
 		return
