@@ -293,12 +293,12 @@ func (c *client) begin(ctx context.Context, f link.Frame) error {
 	c.all.Add(1)
 	c.s.workers.do(func() {
 		defer c.all.Done()
-		defer c.under.Add(-1)
 		defer cancel()
 		reply := do(ctx, number, of)
 		c.mu.Lock()
 		delete(c.calls, number)
 		c.mu.Unlock()
+		c.under.Add(-1) // before the client has the reply, and sends its next call
 		c.reply(number, reply)
 	})
 	return nil
