@@ -174,14 +174,14 @@ func (a *asClient) stay(ctx context.Context) error {
 	if n.replica.Load() != nil {
 		return nil
 	}
-	began := time.Now()
+	n.founder.announcer.begin(n.ClusterID(), announcePause)
 	ticker := time.NewTicker(announcePause)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
 			if !a.hangs.Load() {
-				n.founder.announceAgain(n.ClusterID(), time.Since(began))
+				n.founder.announcer.poll()
 			}
 		case m := <-a.words:
 			switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -22,14 +21,10 @@ import (
 )
 
 const (
-	inboxMax      = 256                    // messages about forming that wait
-	announceMax   = 16                     // nodes that an announcement goes to
-	announcePause = time.Second            // after an announcement that was not followed by a word of the raft leader
-	exchangeAfter = 3 * time.Second        // without such a word: perhaps gossip has not told the raft leader of this node
-	exchangeMax   = 2                      // nodes that this one exchanges all news with, each announcePause from then on
-	sendTime      = 3 * time.Second        // for one message
-	stepEach      = 200 * time.Microsecond // as lookEach, of a node without a group
-	waitTold      = 10 * time.Second       // between two lines of the log in which a node without a group says what it waits for
+	inboxMax = 256                    // messages about forming that wait
+	sendTime = 3 * time.Second        // for one message
+	stepEach = 200 * time.Microsecond // as lookEach, of a node without a group
+	waitTold = 10 * time.Second       // between two lines of the log in which a node without a group says what it waits for
 )
 
 // founder brings the node into a group: the one that it belongs to, one that it sees, or a new one.
@@ -38,6 +33,7 @@ type founder struct {
 	wakeup      chan struct{}
 	inbox       chan forming.Message
 	rivals      *rivals
+	announcer   announcer
 	joins       atomic.Bool   // the node has given a group up, and founds no other
 	initialized bool          // this process proposed the group's birth
 	saving      chan struct{} // capacity 1: full from reading the identity to having saved it
@@ -49,10 +45,12 @@ type founder struct {
 }
 
 func newFounder(n *Node) *founder {
-	return &founder{
+	f := &founder{
 		n: n, wakeup: make(chan struct{}, 1), inbox: make(chan forming.Message, inboxMax), rivals: newRivals(n),
 		removal: make(chan struct{}, 1), saving: make(chan struct{}, 1),
 	}
+	f.announcer.f = f
+	return f
 }
 
 func (f *founder) wake() {
@@ -114,7 +112,7 @@ func (f *founder) begin(ctx context.Context) error {
 		}
 	}
 	if f.n.dir.Identity().Bootstrap > 0 {
-		f.announce(func(p forming.Peer) bool { return p.Fresh })
+		f.tellFew(announceMax, new(atomic.Int32), f.n.gossip.Announce, func(p forming.Peer) bool { return p.Fresh })
 		if err := f.initialize(ctx); err != nil {
 			return err
 		}
@@ -130,8 +128,7 @@ func (f *founder) form(ctx context.Context) error {
 	}, forming.Vote(id.Vote), f.n.clock.Now())
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	wants := ""                // the group that this node asks to join
-	var began, asked time.Time // to ask for that, and last
+	wants := "" // the group that this node asks to join
 	lines := waitLines()
 	var rest rest
 	for {
@@ -179,14 +176,10 @@ func (f *founder) form(ctx context.Context) error {
 			if err := f.n.older(out.Cluster); err != nil {
 				return err
 			}
-			began = time.Now()
-			wants, asked = out.Cluster, began
+			wants = out.Cluster
 			f.ask(ctx, wants)
 		}
-		if wants != "" && time.Since(asked) >= announcePause {
-			asked = time.Now()
-			f.announceAgain(wants, asked.Sub(began))
-		}
+		f.announcer.poll()
 		if _, ok := lines.Take(time.Now()); ok {
 			f.n.log.Warn("this node belongs to no group yet", "cluster", f.n.cfg.Cluster, "waits", f.n.Missing())
 		}
@@ -210,43 +203,7 @@ func (f *founder) ask(ctx context.Context, cluster string) {
 		meta.Phase, meta.ClusterID = autopilot.PhaseJoining, cluster
 	}
 	f.tell(ctx, meta)
-	if cluster != "" {
-		f.announceTo(cluster)
-	}
-}
-
-// announceTo announces this node to replicas of a group, of which one is the raft leader.
-func (f *founder) announceTo(cluster string) {
-	f.announce(func(p forming.Peer) bool { return p.Cluster == cluster })
-}
-
-// announceAgain announces this node once more when no word of the raft leader has come for a while.
-func (f *founder) announceAgain(cluster string, waited time.Duration) {
-	f.announceTo(cluster)
-	if waited >= exchangeAfter {
-		f.tellFew(exchangeMax, f.n.gossip.Exchange, func(p forming.Peer) bool { return p.Cluster == cluster })
-	}
-}
-
-// announce sends what gossip says of this node straight to a few nodes that wait for it, any of them.
-// Gossip brings it to the others.
-func (f *founder) announce(waits func(forming.Peer) bool) {
-	f.tellFew(announceMax, f.n.gossip.Announce, waits)
-}
-
-// tellFew tells any few of the nodes that wait, in the background.
-func (f *founder) tellFew(few int, tell func(ctx context.Context, node string) error, waits func(forming.Peer) bool) {
-	peers := f.rivals.peers()
-	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
-	for _, p := range peers {
-		if !waits(p) || few == 0 {
-			continue
-		}
-		few--
-		f.n.Go(func(ctx context.Context) {
-			f.try(ctx, p.ID, func(ctx context.Context) error { return tell(ctx, p.ID) })
-		})
-	}
+	f.announcer.begin(cluster, 0)
 }
 
 // bootstrap is Config.Bootstrap, or -1 after the node has given a group up.
@@ -274,21 +231,23 @@ func (f *founder) joinTried() bool {
 // send sends messages in the background, so that a peer that hangs delays no other.
 func (f *founder) send(messages []forming.Message) {
 	for _, m := range messages {
-		f.n.Go(func(ctx context.Context) { f.deliver(ctx, m) })
+		f.n.Go(func(ctx context.Context) { _ = f.deliver(ctx, m) })
 	}
 }
 
-func (f *founder) deliver(ctx context.Context, m forming.Message) {
-	f.try(ctx, m.To, func(ctx context.Context) error { return f.n.gossip.Send(ctx, m.To, m.Encode()) })
+func (f *founder) deliver(ctx context.Context, m forming.Message) error {
+	return f.try(ctx, m.To, func(ctx context.Context) error { return f.n.gossip.Send(ctx, m.To, m.Encode()) })
 }
 
 // try sends once, for sendTime at most. What is lost is sent again by those that need it.
-func (f *founder) try(ctx context.Context, to string, send func(context.Context) error) {
+func (f *founder) try(ctx context.Context, to string, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	if err := send(ctx); err != nil {
+	err := send(ctx)
+	if err != nil {
 		f.n.log.Debug("sending a message about forming", "to", to, "error", err)
 	}
+	return err
 }
 
 // start makes the node a member of a group, durably, and starts its replica.

@@ -30,7 +30,8 @@ type pilot struct {
 	n     *Node
 	drift drift
 
-	answers answers
+	answers           answers
+	welcomes, clients words
 
 	leader *autopilot.Leader
 
@@ -148,7 +149,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 		out, err := group.Propose(ctx, fsm.Encode(fsm.Serve{}))
 		return err == nil && out.Code == fsm.CodeOK
 	}
-	p.n.founder.send(p.leader.News(state, now))
+	p.n.founder.say(&p.welcomes, p.leader.News(state, now))
 	if cmd, ok := p.leader.Withdrawal(state, now); ok {
 		if _, err := group.Propose(ctx, fsm.Encode(cmd)); err == nil {
 			return true
@@ -156,7 +157,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	}
 	plan := p.leader.Plan(state, now)
 	p.plan.Store(&plan)
-	p.n.founder.send(p.leader.Clients(state, plan))
+	p.n.founder.say(&p.clients, p.leader.Clients(state, plan))
 	p.answers.seek(p.n, p.leader.Probes())
 	members := p.leader.Members()
 	p.members.Store(&members)

@@ -20,7 +20,8 @@ import (
 
 const (
 	reachGrace = 3 * time.Second // in which a newcomer has found its group where all is well
-	reachPause = 2 * time.Second // between two rounds of probes
+	reachPause = 2 * time.Second // between two rounds of probes, at least
+	reachRest  = 4               // times as long as a round took: hundreds of newcomers probe each other
 	reachMax   = unreachedMax    // probes in a round
 )
 
@@ -50,8 +51,9 @@ func newReach(n *Node) *reach {
 		if !n.fleeting {
 			n.known.poll()
 		}
+		began := time.Now()
 		r.poll(ctx)
-		return reachPause
+		return max(reachPause, reachRest*time.Since(began))
 	})
 	return r
 }

@@ -94,7 +94,7 @@ func (r *rivals) hear(m forming.Message) {
 		case r.sending <- struct{}{}:
 			r.n.Go(func(ctx context.Context) {
 				defer func() { <-r.sending }()
-				r.n.founder.deliver(ctx, forming.Answered(m, claimOf(id)))
+				_ = r.n.founder.deliver(ctx, forming.Answered(m, claimOf(id)))
 			})
 		default: // the other group asks again
 		}
