@@ -2,7 +2,7 @@
 // memory, beside the Raft engine alone (dragonboat with an empty state machine and the same
 // settings) in the same run.
 //
-//	cd bench && go run . > new.txt      everything, about fifteen minutes
+//	cd bench && go run . > new.txt      everything, about half an hour
 //	cd bench && go run . -short         every figure once, about two minutes
 //	benchstat -col /of new.txt          Holdfast beside the engine
 //	benchstat old.txt new.txt           this version beside another
@@ -37,6 +37,9 @@ type settings struct {
 	opens    int           // nodes opened
 	sizes    []int         // of the fleets of section scale
 
+	gossips []int // sizes of the fleets of section gossip
+	crowd   int   // nodes of the larger fleet of section leader
+
 	processes int           // of the fleet of section processes
 	settle    time.Duration // before that is measured: gossip has news for a while after the start
 	after     time.Duration // its raft leader was killed: leases that are lost have ended, by their TTL of 15 s
@@ -53,7 +56,7 @@ func main() {
 }
 
 func run() (err error) {
-	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}, processes: 80, settle: time.Minute, after: 30 * time.Second}
+	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}, gossips: []int{5, 300, 1000}, crowd: 300, processes: 80, settle: time.Minute, after: 30 * time.Second}
 	short := flag.Bool("short", false, "every figure once and quickly")
 	flag.StringVar(&s.only, "only", "", "what to run, by comma: "+strings.Join(sectionNames(), ", ")+"; or a step, such as disk/throughput")
 	flag.StringVar(&s.data, "data", "", "directory for the nodes' data; default: a temporary one")
@@ -76,7 +79,7 @@ func run() (err error) {
 	}
 	if *short {
 		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
-		s.sizes, s.processes, s.settle, s.after = []int{5, 30}, 20, 5*time.Second, 20*time.Second
+		s.sizes, s.gossips, s.crowd, s.processes, s.settle, s.after = []int{5, 30}, []int{5, 30}, 30, 20, 5*time.Second, 20*time.Second
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds
@@ -130,6 +133,8 @@ func sections() []section {
 		{"client", measureClient},
 		{"traffic", measureTraffic},
 		{"scale", measureScale},
+		{"gossip", measureGossip},
+		{"leader", measureLeader},
 		{"processes", measureProcesses},
 		{"failover", measureFailover},
 	}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func brief(t testing.TB) settings {
 	return settings{
 		data: t.TempDir(), rounds: 1, span: 50 * time.Millisecond, idle: 200 * time.Millisecond,
-		locks: 10_000, failures: 1, opens: 1, sizes: []int{5, 8}, processes: 7,
+		locks: 10_000, failures: 1, opens: 1, sizes: []int{5, 8}, gossips: []int{3}, crowd: 7, processes: 7,
 	}
 }
 
@@ -49,7 +49,7 @@ func TestEverySectionPrintsLinesOfTheBenchmarkFormat(t *testing.T) {
 	}
 	for _, name := range []string{
 		"OpenToReady", "Pair", "Verify", "HandOver", "Callers", "CallersOnThreeNodes", "AmongGarbage", "LeadersLost", "Idle", "Held",
-		"TrafficIdle", "TrafficPair", "Killed", "Panicked", "Exited", "Closed", "Stopped", "ScaleReady", "ScaleIdle", "ScalePair", "ProcessesReady", "ProcessesIdle", "ProcessesLeaderKilled", "ClientIdle", "ClientPair", "ClientPairRatio", "ClientHandOver", "ClientHandOverRatio",
+		"TrafficIdle", "TrafficPair", "Killed", "Panicked", "Exited", "Closed", "Stopped", "ScaleReady", "ScaleIdle", "ScalePair", "GossipComplete", "GossipIdle", "LeaderClientsReady", "LeaderIdle", "LeaderPair", "LeaderKilled", "ProcessesReady", "ProcessesIdle", "ProcessesLeaderKilled", "ClientIdle", "ClientPair", "ClientPairRatio", "ClientHandOver", "ClientHandOverRatio",
 	} {
 		if !seen[name] {
 			t.Errorf("no figure %s", name)

@@ -68,13 +68,17 @@ func openMany(ctx context.Context, s settings, size, round int) (nodes []*node, 
 		}
 		nodes = append(nodes, n)
 	}
+	return nodes, allReady(ctx, nodes)
+}
+
+func allReady(ctx context.Context, nodes []*node) error {
 	var all sync.WaitGroup
-	failed := make([]error, size)
+	failed := make([]error, len(nodes))
 	for i, n := range nodes {
 		all.Go(func() { failed[i] = n.Ready(ctx) })
 	}
 	all.Wait()
-	return nodes, errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 func closeMany(nodes []*node) {
