@@ -5,7 +5,11 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 )
+
+// tryTime bounds Locker.TryLock.
+const tryTime = 5 * time.Second
 
 // Locker is a lock of the fleet as a sync.Locker, for code that requires one. Such code cannot receive
 // the news that it has lost its lock: the policy for that is a function, and there is no default.
@@ -25,9 +29,10 @@ type Locker struct {
 // Locker makes a sync.Locker of the lock name. onLoss, which must not be nil, is called, on a
 // goroutine of its own, when a lease ends before Unlock, with an error that is ErrLost: what the
 // lock guards may have another holder from then on. A program that cannot stop its work there ends
-// itself. onLoss is also called when Lock cannot be granted, and for an Unlock without a Lock.
-// TryLock never waits, so WithPriority is of no concern to it. Errors: ErrInvalid for name, onLoss
-// and opts; WithManualRenew, WithDeadlockCheck, WithShared and WithLimit are not for it.
+// itself. onLoss is also called when Lock or TryLock meets an error that a further call would meet
+// again, when Lock meets a limit, and for an Unlock without a Lock. TryLock waits for no holder, so
+// WithPriority is of no concern to it. Errors: ErrInvalid for name, onLoss and opts;
+// WithManualRenew, WithDeadlockCheck, WithShared and WithLimit are not for it.
 func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Locker, error) {
 	if err := checkText("name", name, 1, NameMax); err != nil {
 		return nil, err
@@ -46,7 +51,7 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 // was closed or has failed, or a limit is reached, onLoss is called, and then the calling goroutine
 // ends, with its deferred calls (runtime.Goexit).
 func (k *Locker) Lock() {
-	l, err := k.ask(true)
+	l, err := k.ask(context.Background(), true)
 	if err != nil {
 		k.onLoss(err)
 		runtime.Goexit()
@@ -54,24 +59,30 @@ func (k *Locker) Lock() {
 	k.keep(l)
 }
 
-// TryLock reports whether the lock was free and is held now.
+// TryLock reports whether the lock was free and is held now. It waits for no holder, and for the answer
+// of the group for 5 s at most: false also means that no answer came, or that a limit is reached
+// (ErrExhausted). A grant whose answer was lost is given back in the background. If the node was closed
+// or has failed, or the name is in use as a semaphore, TryLock calls onLoss and returns false: so will
+// each further call.
 func (k *Locker) TryLock() bool {
-	l, err := k.ask(false)
+	ctx, cancel := context.WithTimeout(context.Background(), tryTime)
+	defer cancel()
+	l, err := k.ask(ctx, false)
 	if err == nil {
 		k.keep(l)
 		return true
 	}
-	if !errors.Is(err, ErrHeld) {
+	if ctx.Err() == nil && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrExhausted) {
 		k.onLoss(err)
 	}
 	return false
 }
 
-func (k *Locker) ask(wait bool) (*Lease, error) {
+func (k *Locker) ask(ctx context.Context, wait bool) (*Lease, error) {
 	if err := k.c.stopped(); err != nil {
 		return nil, err
 	}
-	return k.c.ask(context.Background(), k.name, wait, k.o)
+	return k.c.ask(ctx, k.name, wait, k.o)
 }
 
 func (k *Locker) keep(l *Lease) {

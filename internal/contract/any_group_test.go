@@ -27,7 +27,7 @@ func leftOut() map[string][]string {
 			"TestWhyBlockedTellsWhoHasALockForHowLongAndWhoComesBefore", "TestACycleOfWaitersIsSeenAndRefusedToTheYoungestIfItAsks",
 			"TestACycleIsSeenThroughTheLeaseAroundOneThatIsOver", "TestInspectTellsTheLastGrantsThatAreOver",
 			"TestAnElectionOutlivesTheDeathOfItsLeaderAndOfTheRaftLeader", "TestAPlannedHandOverTakesLessThanFiftyMilliseconds",
-			"TestAFunctionOfTLSThatPanicsCostsItsConnectionAlone", "TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet", "TestALossThatUnlockAloneHearsOfIsToldToThePolicy",
+			"TestAFunctionOfTLSThatPanicsCostsItsConnectionAlone", "TestALockersLossIsToldToItsPolicyAndUnlockIsThenQuiet", "TestALossThatUnlockAloneHearsOfIsToldToThePolicy", "TestTryLockIsFalseWithoutAnAnswer",
 			"TestARunnerThatLosesItsLeaseHasNotFinished", "TestTheLeaseOfARunIsOverWhenItsFunctionHasReturned",
 			"TestEveryTickRunsOnceThoughClocksDifferAndTheRaftLeaderDies", "TestALeaseWithAShorterTTLEndsAndItsLockIsFreeByThat",
 			"TestALeaseWithALongerTTLLivesForItThoughTheRaftLeaderDies", "TestAShorterTTLThatIsNotConfirmedEndsTheLeaseUnlessALaterRenewalIs",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -182,4 +183,55 @@ func TestALossThatUnlockAloneHearsOfIsToldToThePolicy(t *testing.T) {
 			t.Error("nothing was told")
 		}
 	})
+}
+
+// TryLock had no deadline: on a node that was cut off it waited for as long as the cut lasted.
+func TestTryLockIsFalseWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		k, err := s.Node(0).Cluster().Locker("x", func(err error) { t.Errorf("the policy was told %v", err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Node(0).Isolate()
+		ended := make(chan bool, 1)
+		go func() { ended <- k.TryLock() }()
+		select {
+		case locked := <-ended:
+			if locked {
+				t.Error("TryLock on a node that is cut off")
+			}
+		case <-time.After(6 * time.Second):
+			t.Error("TryLock waits for longer than its bound")
+		}
+		s.Node(0).Rejoin()
+		if err := s.Node(0).Cluster().Ready(until(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if !k.TryLock() {
+			t.Error("TryLock of a free lock")
+		}
+		k.Unlock()
+	})
+}
+
+// A full group was told to the policy for a loss, which may end the process.
+func TestTryLockIsFalseWithoutRoom(t *testing.T) {
+	t.Parallel()
+	c := alonely(t, fsm.Limits{Locks: 1})
+	k, err := c.Locker("x", func(err error) { t.Errorf("the policy was told %v", err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := acquire(t, c, "other")
+	if k.TryLock() {
+		t.Error("TryLock in a full group")
+	}
+	if err := other.Release(within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if !k.TryLock() {
+		t.Error("TryLock with room again")
+	}
+	k.Unlock()
 }
