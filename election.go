@@ -37,11 +37,12 @@ const (
 // to the next candidate. If the leadership is lost, fn's error is ignored, and Lead campaigns
 // again, with exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with
 // the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
-// stops. The leadership is released when fn has returned or panicked, never before. A candidate
-// whose process has ended, or that has stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid
-// and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when another node
-// leads, at the first attempt and after a loss. WithShared and WithLimit are ErrInvalid: an
-// election has one leader.
+// stops. The leadership is released when fn has returned or panicked, never before. Lead waits for
+// the release as Do does: without a majority up to a TTL after fn, also if ctx has ended. A candidate
+// whose process has ended, or that has stopped waiting, is never elected. ErrExhausted is retried;
+// ErrInvalid and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when
+// another node leads, at the first attempt and after a loss. WithShared and WithLimit are ErrInvalid:
+// an election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")

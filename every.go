@@ -46,8 +46,8 @@ const (
 // Acquire of job with WithValue(nil) makes the job forget its record.
 //
 // Every returns as Lead does: when ctx ends, with the error of ctx or of fn, when the node stops,
-// and for ErrInvalid and ErrLimitMismatch. A value of the lock that is no slot is ErrInvalid. It
-// takes the options of its column in docs/guarantees.md.
+// and for ErrInvalid and ErrLimitMismatch. Without a majority it returns up to a TTL after fn. A value
+// of the lock that is no slot is ErrInvalid. It takes the options of its column in docs/guarantees.md.
 func (c *Cluster) Every(ctx context.Context, job string, every time.Duration,
 	fn func(ctx context.Context, slot time.Time, l *Lease) error, opts ...Option,
 ) error {

@@ -47,6 +47,9 @@ func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (
 // Do acquires the lock, runs fn, and releases the lock when fn has returned or panicked. fn's
 // context ends when the lease is lost or ctx ends. Do returns the error of Acquire, or that of fn,
 // joined with ErrLost if the lease was lost. WithNoWait returns a *HeldError instead of waiting.
+//
+// After fn, Do waits until the group has confirmed the release, also if ctx has ended: without a
+// majority for a TTL at most, or until the node closes. Then the release goes on in the background.
 func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")

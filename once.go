@@ -74,7 +74,9 @@ func (e *doneError) Error() string {
 // same name. fn's context ends with the lease or with ctx. ErrLost means that the lease was lost: fn
 // may have had its effect, and the key is not finished. ErrUnknownOutcome means that fn returned
 // nil, and that the group may or may not have recorded it; ErrExhausted, that it has not. If this node's replica knows that the key
-// is finished, Once does not ask the group. A run costs two commands, as a lock does.
+// is finished, Once does not ask the group. A run costs two commands, as a lock does. After fn, Once
+// waits for the answer of the group, also if ctx has ended: without a majority for a TTL at most, or
+// until the node closes.
 func (c *Cluster) Once(ctx context.Context, key string, fn func(context.Context, *Lease) error, opts ...Option) (OnceResult, error) {
 	if fn == nil {
 		return OnceResult{}, invalid("fn", "is nil")
