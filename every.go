@@ -23,12 +23,13 @@ const (
 // slots one after the other. every is 100 ms or more. ctx of fn ends with the leadership or with
 // ctx; l is the leadership, whose token fn gives to what it writes to.
 //
-// The leader records the last slot in the value of the lock job (Set) after fn has returned nil. So
-// a new leader and a fleet that was restarted on its data directories go on after that slot:
+// The leader records the last slot in the value of the lock job (Set) after fn has returned nil, also
+// if ctx has ended meanwhile: a function that stops early returns context.Cause of its context. So a
+// new leader and a fleet that was restarted on its data directories go on after that slot:
 //
 //   - A slot whose run succeeded and was recorded is never run again.
-//   - A slot whose leader dies, loses its lease or is told to stop during the run stays open. The
-//     next leader runs it again, with a higher token, unless a later slot has come.
+//   - A slot whose leader dies, loses its lease, or stops and returns an error during the run stays
+//     open. The next leader runs it again, with a higher token, unless a later slot has come.
 //   - Of several slots that were missed the latest is run at once, late, and the older ones are
 //     skipped. A job without a record has missed nothing: it starts at the next slot.
 //   - If a run takes longer than a period, the leader logs a warning when the next slot comes. After

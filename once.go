@@ -61,7 +61,9 @@ func (e *doneError) Error() string {
 // Once runs fn at most once for key among all nodes of the fleet, for as long as the key is
 // remembered (WithKeepFor). At most one call runs it at a time.
 //
-//   - If fn returns nil, the key is finished: later calls report Finished and do not run fn.
+//   - If fn returns nil, the key is finished: later calls report Finished and do not run fn. That is
+//     so also if ctx has ended meanwhile: a function that stops early returns context.Cause of its
+//     context.
 //   - If fn returns an error, the key stays open: Once returns the error, and another call may run
 //     the key. So it does with ErrReleased if fn releases its lease.
 //   - If the node that runs fn dies or loses its lease, another call may run the key again, with a

@@ -157,7 +157,9 @@ func (s *service) waitReady(ctx context.Context) {
 // work runs the job until ctx ends: once a period in the whole fleet, on the process that leads.
 func (s *service) work(ctx context.Context, every time.Duration) {
 	err := s.cluster.Every(ctx, jobName, every, func(ctx context.Context, slot time.Time, l *holdfast.Lease) error {
-		s.log.Info("cleanup", "slot", slot, "token", l.Token()) // the work. Give the token to what it writes to
+		// The work. Give the token to what it writes to, and return context.Cause(ctx) when ctx ends:
+		// nil says that the slot is done.
+		s.log.Info("cleanup", "slot", slot, "token", l.Token())
 		return nil
 	}, holdfast.WithLabel("webservice"))
 	if ctx.Err() == nil {
@@ -195,7 +197,8 @@ func (s *service) order(w http.ResponseWriter, r *http.Request) {
 	// here takes a place among the keys that the fleet remembers.
 	result, err := s.cluster.Once(r.Context(), "order/"+id, func(ctx context.Context, l *holdfast.Lease) error {
 		// The work. If this process dies in it, another does it again, with a higher token. So give the
-		// token to what the work writes to, and stop when ctx ends.
+		// token to what the work writes to, and return context.Cause(ctx) when ctx ends: nil says that
+		// the order is handled.
 		s.log.Info("handled", "order", id, "token", l.Token())
 		return nil
 	}, holdfast.WithWait(), holdfast.WithKeepFor(keepOrders))

@@ -292,3 +292,26 @@ func TestSlotRoundsToTheNearestMultipleOfTheInterval(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A function that stops early and returns nil has finished its key, also where its context had ended.
+func TestAFunctionThatStopsEarlySaysSoByItsError(t *testing.T) {
+	t.Parallel()
+	c := single(t)
+	stops := func(key string, says func(context.Context) error) (holdfast.OnceResult, error) {
+		ctx, cancel := context.WithCancel(within(t, 10*time.Second))
+		return c.Once(ctx, key, func(ctx context.Context, _ *holdfast.Lease) error {
+			cancel()
+			<-ctx.Done()
+			return says(ctx)
+		})
+	}
+	if r, err := stops("nil", func(context.Context) error { return nil }); err != nil || !r.Finished {
+		t.Errorf("nil: %+v, %v", r, err)
+	}
+	if r, err := stops("cause", context.Cause); !errors.Is(err, context.Canceled) || r.Finished {
+		t.Errorf("the cause: %+v, %v", r, err)
+	}
+	if r, err := c.InspectOnce(within(t, 10*time.Second), "cause"); err != nil || r.Finished || r.Token != 0 {
+		t.Errorf("the key is not open: %+v, %v", r, err)
+	}
+}
