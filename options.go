@@ -197,7 +197,10 @@ func WithMaxHold(d time.Duration) Option {
 // WithMinHold keeps the lock taken for d after its grant, even if its holder releases it earlier: a
 // rate limit. Release returns at once; the next holder waits until d is over. Nodes measure d by
 // their own clocks, so d may be too short by the fraction Config.MaxClockDrift. A lease that is lost
-// or ended by ForceRelease has no minimum: see WithLockDelay. d is 1 ms to 24 h.
+// or ended by ForceRelease has no minimum: see WithLockDelay. The group counts what is left of d at the
+// call of Release from the moment at which it hears of that: an outage between the two makes the hold
+// longer by its length. One longer than the TTL may also end it, as the lease may be lost to the group.
+// d is 1 ms to 24 h.
 func WithMinHold(d time.Duration) Option {
 	return option{withMinHold, func(o *options) error {
 		o.minHold = d

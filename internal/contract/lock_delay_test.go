@@ -156,6 +156,28 @@ func TestARestThatEndsWithoutAMajorityEndsWhenThereIsOneAgain(t *testing.T) {
 	})
 }
 
+// The group learns with a release how much of the minimum is left. An outage before it hears of that
+// comes on top.
+func TestAnOutageAtTheReleaseMakesAMinimumLongerByItsLength(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		const hold, ttl = 30 * time.Second, 15 * time.Second
+		const outage = ttl / 3 // shorter than the TTL: the lease is not lost to the group
+		l := get(t, s.Node(0).Cluster(), "rationed", holdfast.WithMinHold(hold), holdfast.WithTTL(ttl))
+		granted := time.Now()
+		s.Partition([]int{0}, []int{1}, []int{2})
+		time.AfterFunc(outage, s.Heal)
+		if err := l.Release(until(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		heard := time.Since(granted)
+		get(t, s.Node(1).Cluster(), "rationed")
+		if took := time.Since(granted); heard < outage || took < hold || took > hold+heard+lateEnd {
+			t.Errorf("granted again %v after the grant, released %v after it", took, heard)
+		}
+	})
+}
+
 func TestHoldTimesOutOfRangeAreRefused(t *testing.T) {
 	t.Parallel()
 	c := single(t)
