@@ -41,9 +41,13 @@ type File struct {
 
 var _ Guard = (*File)(nil)
 
+// openTime bounds OpenFile.
+const openTime = 10 * time.Second
+
 // OpenFile opens the guard at path, or makes it without marks if the file is missing; its directory
-// must exist. ErrDamaged is in the error if the file cannot be trusted, errors.ErrUnsupported if
-// the system has no flock. Opening one path several times is safe.
+// must exist. It waits for other users of the file for 10 s at most: then context.DeadlineExceeded is
+// in the error, as where a process is stopped in its Do. ErrDamaged is in the error if the file cannot
+// be trusted, errors.ErrUnsupported if the system has no flock. Opening one path several times is safe.
 func OpenFile(path string) (*File, error) {
 	path, err := resolve(path)
 	if err != nil {
@@ -63,7 +67,9 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("holdfast: fence file %s: %w", path, err), f.Close())
 	}
-	if err := f.lock(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	if err := f.lock(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	f.unlock()
@@ -222,7 +228,7 @@ func (f *File) lock(ctx context.Context) error {
 		select {
 		case <-time.After(rand.N(pauseMax) + time.Microsecond):
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("holdfast: fence file %s: another user has its lock: %w", f.path, ctx.Err())
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -188,6 +189,30 @@ func TestWaitingForAStuckProcessEndsWithTheContext(t *testing.T) {
 	if err := f.CheckOnce(t.Context(), "r", 5); err != nil {
 		t.Errorf("after the lock was given up: %v", err)
 	}
+}
+
+// OpenFile waited for as long as another process had the lock: a service that starts beside one that is
+// stopped in its write hung without a word.
+func TestOpenFileWaitsForAStuckProcessTenSecondsAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "marks")
+		stuck := openFile(t, path)
+		if err := stuck.lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		time.AfterFunc(time.Minute, stuck.unlock)
+		f, err := OpenFile(path)
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), path) || took != 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if err == nil {
+			_ = f.Close()
+		}
+		time.Sleep(time.Minute)
+		openFile(t, path)
+	})
 }
 
 func TestAClosedFileAdmitsNothing(t *testing.T) {
