@@ -105,6 +105,11 @@ func isClosed(c <-chan struct{}) bool {
 // since, for ttl, at least a millisecond. It calls refresh every third of ttl until the release. The
 // lock is lost when refresh returns ErrOldLost, and when ttl is over since the begin of the last call
 // that succeeded, also while a call is under way that heeds no context.
+//
+// The clock of Go's timers stands still while the machine is suspended: that time does not count, and
+// the loss of the old lock is noticed late by it. On Linux the lease of Holdfast counts it. So give Do
+// a WithTTL that is not longer than ttl: then Lease.Valid is false at the first look after the machine
+// woke, and the context of the function ends within a second.
 func Renewed(since time.Time, ttl time.Duration, refresh, release func(context.Context) error) Held {
 	ttl = max(ttl, time.Millisecond)
 	ctx, stop := context.WithCancel(context.Background())
