@@ -9,15 +9,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-go/holdfast/examples/fleet/scheduler"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
 // ledger is the protected resource: a file that all processes append to. Each write presents the
-// fencing token of its writer, and a token lower than the highest seen is refused. The check and
-// the write happen under one lock of the file, so that no other write comes between them.
+// fencing token of its writer, and a token lower than the highest seen is refused. Check and write are
+// one step of the guard, so that no other write comes between them.
 type ledger struct {
 	file  *os.File
 	guard *fence.File
@@ -38,17 +36,13 @@ func openLedger(dir string) (*ledger, error) {
 
 func ledgerPath(dir string) string { return filepath.Join(dir, "ticks") }
 
-// Append writes t as a line unless its token is stale.
+// Append writes t as a line unless its token is stale. It waits for the writes of others until ctx
+// ends.
 func (l *ledger) Append(ctx context.Context, t scheduler.Tick) error {
-	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX); err != nil {
+	return l.guard.Do(ctx, "ticks", t.Token, func() error {
+		_, err := fmt.Fprintf(l.file, "%d %s %d\n", t.Token, t.Node, t.N)
 		return err
-	}
-	defer unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
-	if err := l.guard.Check(ctx, "ticks", t.Token); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(l.file, "%d %s %d\n", t.Token, t.Node, t.N)
-	return err
+	})
 }
 
 func (l *ledger) close() {
