@@ -55,7 +55,9 @@ func serve(ctx context.Context, name, dir string) error {
 	err = c.Lead(ctx, "scheduler", func(ctx context.Context, l *holdfast.Lease) error {
 		crew.Tell(crew.Report{Event: "leads"})
 		return lead(ctx, c, l, schedule, func(ctx context.Context, key string, token holdfast.Token) error {
-			return marks.Do(ctx, key, token, func() error { return work(dir, key, name) })
+			// One mark for the job, not one for each tick: ticks run in order, each under a higher
+			// token, and marks are kept forever.
+			return marks.Do(ctx, job, token, func() error { return work(dir, key, name) })
 		})
 	})
 	if ctx.Err() != nil {
@@ -153,7 +155,7 @@ func tell(ctx context.Context, team *crew.Crew) error {
 		return err
 	}
 	team.StopAll()
-	return check(team.Dir)
+	return check(ctx, team.Dir)
 }
 
 // ticks waits for so many ticks by others than not, and returns who ran the last.
@@ -175,8 +177,14 @@ func ticks(ctx context.Context, team *crew.Crew, n int, not string) (string, err
 	}
 }
 
-// check reads what was done: every second from the first tick to the last, once each, in order.
-func check(dir string) error {
+// check reads what was done: every second from the first tick to the last, once each, in order, and no
+// mark for any of them.
+func check(ctx context.Context, dir string) error {
+	marks, err := fence.OpenFile(filepath.Join(dir, "marks"))
+	if err != nil {
+		return err
+	}
+	defer marks.Close()
 	text, err := os.ReadFile(filepath.Join(dir, "ticks"))
 	if err != nil {
 		return err
@@ -191,6 +199,13 @@ func check(dir string) error {
 		}
 		if count > 0 && at.Sub(last) != every {
 			return fmt.Errorf("%s came after %v", key, last)
+		}
+		mark, err := marks.Highest(ctx, key)
+		if err != nil {
+			return err
+		}
+		if mark != 0 {
+			return fmt.Errorf("%s has a mark of its own, which stays forever", key)
 		}
 		count, last = count+1, at
 		runners[name] = true
