@@ -85,7 +85,10 @@ func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 	}
 }
 
-// journal is the file that all processes write what they have handled into.
+// journal is the file that all processes write what they have handled into. Webhooks are handled side
+// by side, so each needs a mark of its own. A mark in a file stays forever, and each new one writes
+// the whole file: it is for the sixty of this story. In a service the row of the webhook has the mark
+// (fence.NewRows), and goes with it.
 type journal struct {
 	marks *fence.File // the highest token that each webhook was written with
 	path  string
