@@ -25,7 +25,8 @@ type Job struct {
 	Schedule cron.Schedule
 	// Run is the work. ctx ends with the lease or with the context given to Add; the lease's token
 	// is for what it writes to. If it returns an error, or its node dies, the tick is open to a
-	// node that comes to it later or that waits for it under holdfast.WithWait.
+	// node that comes to it later or that waits for it under holdfast.WithWait. If it returns nil, the
+	// tick has run, also after the end of ctx: work that stops early returns context.Cause(ctx).
 	Run func(ctx context.Context, l *holdfast.Lease) error
 	// Options are those of Once.
 	Options []holdfast.Option
