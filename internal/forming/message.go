@@ -41,6 +41,7 @@ type Message struct {
 	Replica            uint64 // of Welcome, Removed and Client: id of the node's replica; a message about another than the present one is late
 	AfterLeave         bool   // of Removed: the node's farewell has committed
 	DuplicateDirectory bool   // of Removed: the group has a replica of the node in a life unknown to this process
+	Lives              bool   // of Answer: a majority of the sender's group has answered it since the Ask. Versions of before do not say
 }
 
 // ErrMalformed answers Decode of bytes that are not a message.
@@ -60,6 +61,7 @@ const (
 	fieldReplica
 	fieldAfterLeave
 	fieldDuplicateDirectory
+	fieldLives
 )
 
 // Encode returns the wire form of m.
@@ -85,6 +87,9 @@ func (m Message) Encode() []byte {
 	number(fieldBallot, m.Ballot)
 	number(fieldGranted, protowire.EncodeBool(m.Granted))
 	number(fieldUnix, uint64(m.Unix))
+	if m.Lives { // the bytes of other messages are those of before
+		number(fieldLives, protowire.EncodeBool(m.Lives))
+	}
 	return b
 }
 
@@ -146,6 +151,8 @@ func (m *Message) setNumber(field protowire.Number, v uint64) {
 		m.AfterLeave = protowire.DecodeBool(v)
 	case fieldDuplicateDirectory:
 		m.DuplicateDirectory = protowire.DecodeBool(v)
+	case fieldLives:
+		m.Lives = protowire.DecodeBool(v)
 	}
 }
 

@@ -27,6 +27,7 @@ func TestMessagesReadBackAsWritten(t *testing.T) {
 			Replica:            rapid.Uint64Min(1).Draw(t, "replica"),
 			AfterLeave:         rapid.Bool().Draw(t, "left"),
 			DuplicateDirectory: rapid.Bool().Draw(t, "copied"),
+			Lives:              rapid.Bool().Draw(t, "lives"),
 		}
 		b := protowire.AppendTag(m.Encode(), 99, protowire.Fixed64Type) // of a later version
 		b = protowire.AppendFixed64(b, 1)

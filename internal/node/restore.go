@@ -2,12 +2,18 @@ package node
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/forming"
 	"github.com/holdfast-go/holdfast/internal/recovery"
 )
+
+// formerLook is how long a node that has restored a backup asks the nodes of the former group that it sees
+// whether that lives, however few they are. An election of theirs takes less.
+const formerLook = 5 * time.Second
 
 // restore puts Config.Restore into a directory in memory. The node is the founder of that group, alone until
 // others join: started again with the same configuration, it finds the group that it made the first time, and
@@ -20,7 +26,10 @@ func (n *Node) restore(ctx context.Context) error {
 		return err
 	}
 	n.dir, n.fleeting = dir, true
-	n.founder.rivals.former = former{group: report.ClusterID, voters: len(report.Voters), answered: make(map[string]bool)}
+	n.founder.rivals.former = former{
+		group: report.ClusterID, voters: len(report.Voters), answered: make(map[string]bool),
+		looks: sync.OnceValue(func() time.Time { return time.Now().Add(formerLook) }),
+	}
 	if err := n.founder.save(ctx, func(id *datadir.Identity) { id.Bootstrap, id.Birth = 1, report.Counter }); err != nil {
 		return err
 	}
@@ -31,11 +40,13 @@ func (n *Node) restore(ctx context.Context) error {
 
 // former is the group of which this node's backup is. What is left of a group that is lost is no reason to
 // yield. But the backup may be the latest one of the group that this node has founded before, which lives:
-// to the answers of a majority the restored group yields, before it has served.
+// the restored group yields before it has served, to an answer that says that a majority of the voters of now has
+// answered its sender, or to those of a majority of the voters that the backup has.
 type former struct {
 	group    string // "": this node has restored nothing
 	voters   int
-	answered map[string]bool // nodes; of the goroutine of runMembership
+	looks    func() time.Time // until then any node of the group is asked: formerLook from the first call on
+	answered map[string]bool  // nodes; of the goroutine of runMembership
 }
 
 // is reports whether a claim is of the former group, when others than its founder had joined it.
@@ -43,7 +54,11 @@ func (f *former) is(c forming.Claim) bool { return f.group != "" && f.group == c
 
 // rival reports whether the own group may have to yield to another in sight.
 func (r *rivals) rival(g forming.Group) bool {
-	return !r.former.is(g.Claim) || 2*len(g.Nodes) > r.former.voters && r.waits()
+	if !r.former.is(g.Claim) {
+		return true
+	}
+	asks := time.Now().Before(r.former.looks())
+	return (asks || 2*len(g.Nodes) > r.former.voters) && r.waits()
 }
 
 // yields reports whether the own group yields after an answer.
@@ -55,7 +70,18 @@ func (r *rivals) yields(m forming.Message) bool {
 		return true
 	}
 	r.former.answered[m.From] = true
-	return 2*len(r.former.answered) > r.former.voters && r.waits()
+	return (m.Lives || 2*len(r.former.answered) > r.former.voters) && r.waits()
+}
+
+// hearsMajority reports whether a majority of the voters answers this node's replica now.
+func (n *Node) hearsMajority(ctx context.Context) bool {
+	group, _ := n.Proposer.Current()
+	if group == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	return group.Barrier(ctx) == nil
 }
 
 // waits reports whether the restored group has granted nothing yet.

@@ -95,6 +95,11 @@ func (r *rivals) hear(m forming.Message) {
 			r.n.Go(func(ctx context.Context) {
 				defer func() { <-r.sending }()
 				_ = r.n.founder.deliver(ctx, forming.Answered(m, claimOf(id)))
+				if r.n.hearsMajority(ctx) {
+					answer := forming.Answered(m, claimOf(id))
+					answer.Lives = true
+					_ = r.n.founder.deliver(ctx, answer)
+				}
 			})
 		default: // the other group asks again
 		}
