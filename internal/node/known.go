@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/membership"
 )
 
 const (
 	knownPause = 5 * time.Second // between two comparisons of what is known with what is saved
 	knownEvery = time.Minute     // between two writes
 	knownTime  = time.Second     // for a write that the loop, and so Close, waits for
+	failedKept = 2 * time.Minute // for a client, after gossip has lost a replica: gossip loses those behind a cut one by one
 )
 
 // known remembers on disk where the other nodes of the fleet were last. A fleet that is restarted
@@ -80,22 +82,48 @@ func (k *known) poll() {
 
 // look is where the nodes of the group and those in sight were last. A node of the group that gossip
 // has not seen keeps its former place, and until the group has accepted this process all do: the
-// replica may still carry out the log, and know a former membership.
-func (k *known) look() (peers []datadir.Peer) {
-	inGroup := make(map[string]bool)
-	accepted := k.n.accepted()
+// replica may still carry out the log, and know a former membership. A client knows by gossip alone
+// which nodes have a replica. While it sees none, the former places lead back to its group, and all of
+// them stay, but for those of members that have left.
+func (k *known) look() []datadir.Peer {
+	inGroup, accepted := make(map[string]bool), k.n.accepted()
+	former, members := k.list(), k.n.gossip.Members()
 	if group, _ := k.n.Proposer.Current(); group != nil {
 		for _, node := range group.Members().All() {
 			inGroup[node] = true
 		}
+		return lastPlaces(former, members, inGroup, !accepted)
 	}
+	own, here := k.n.ClusterID(), false
+	for _, m := range members {
+		if !m.Local && m.Phase.Runs() && m.ClusterID == own && (m.Here() || time.Since(m.Since) < failedKept) {
+			inGroup[m.Node] = true
+			here = here || m.Here()
+		}
+	}
+	if !here {
+		for _, p := range former {
+			inGroup[p.Node] = true
+		}
+		for _, m := range members {
+			if m.State == membership.Left {
+				delete(inGroup, m.Node)
+			}
+		}
+	}
+	return lastPlaces(former, members, inGroup, !accepted)
+}
+
+// lastPlaces are those of the nodes of the group first, and then of the members here. All former ones keep
+// their places if keep says so.
+func lastPlaces(former []datadir.Peer, members []membership.Member, inGroup map[string]bool, keep bool) []datadir.Peer {
 	all := make(map[string]datadir.Peer)
-	for _, p := range k.list() {
-		if !accepted || inGroup[p.Node] {
+	for _, p := range former {
+		if keep || inGroup[p.Node] {
 			all[p.Node] = p
 		}
 	}
-	for _, m := range k.n.gossip.Members() {
+	for _, m := range members {
 		if !m.Local && (m.Here() || inGroup[m.Node]) {
 			all[m.Node] = datadir.Peer{Node: m.Node, Name: m.Name, Addr: m.Addr}
 		}
@@ -106,7 +134,7 @@ func (k *known) look() (peers []datadir.Peer) {
 		}
 		return 1
 	}
-	peers = slices.SortedFunc(maps.Values(all), func(a, b datadir.Peer) int {
+	peers := slices.SortedFunc(maps.Values(all), func(a, b datadir.Peer) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Node, b.Node))
 	})
 	return peers[:min(len(peers), datadir.PeersMax)]

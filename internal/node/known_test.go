@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/datadir"
+	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -67,6 +68,62 @@ func TestANodeSavesWhereTheOthersAreAndRarely(t *testing.T) {
 		nodes[0].Close()
 		time.Sleep(time.Minute) // memberlist's goroutines end
 	})
+}
+
+// A client that was cut off for long saved that there is no other node. Started again with a Join that leads
+// nowhere, it could not find the fleet that it had seen for days.
+func TestAClientThatIsCutOffKeepsTheAddressesOfItsFleet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nodes, client := beyond(t, datadir.Memory())
+		network := client.cfg.Env.Network.(*transport.Memory)
+		another := opened(t, &heard{}, Config{
+			Bind: "10.0.0.6:7643", Replicas: 4, Join: client.cfg.Join, Env: simenv.Env{Network: network, Dir: datadir.Memory()},
+		})
+		ctx := ready(t, another)
+		if err := nodes[3].Leave(ctx); err != nil { // one of the clients takes its place
+			t.Fatal(err)
+		}
+		time.Sleep(2 * knownEvery)
+		if !client.asClient.serves() {
+			client, another = another, client
+		}
+		places := func() (addrs []string) {
+			for _, p := range client.dir.Peers() {
+				addrs = append(addrs, p.Addr)
+			}
+			slices.Sort(addrs)
+			return addrs
+		}
+		before := places()
+		if len(before) != 4 || slices.Contains(before, nodes[3].Addr()) {
+			t.Errorf("before the cut %q are saved", before)
+		}
+		network.Isolate(client.Addr())
+		time.Sleep(5 * time.Minute)
+		if now := places(); !client.asClient.hangs.Load() || !slices.Equal(now, before) {
+			t.Errorf("after the cut %q are saved, and were %q", now, before)
+		}
+		network.Heal()
+		for _, n := range append(nodes, another, client) {
+			n.Close()
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}
+
+// The addresses that are saved are few. Those of a large fleet's clients took the places of its replicas.
+func TestTheAddressesOfTheGroupComeBeforeThoseOfClients(t *testing.T) {
+	t.Parallel()
+	var members []membership.Member
+	for i := range 3 * datadir.PeersMax {
+		members = append(members, membership.Member{Meta: membership.Meta{Node: fmt.Sprintf("n-%03d", i)}, Addr: fmt.Sprint("10.0.0.1:", i), State: membership.Alive})
+	}
+	last := members[len(members)-1]
+	peers := lastPlaces(nil, members, map[string]bool{last.Node: true}, false)
+	if len(peers) != datadir.PeersMax || peers[0].Node != last.Node {
+		t.Errorf("%d addresses, the first of %s", len(peers), peers[0].Node)
+	}
 }
 
 // An address is no reason to hold up anything.
