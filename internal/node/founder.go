@@ -37,6 +37,7 @@ type founder struct {
 	joins       atomic.Bool   // the node has given a group up, and founds no other
 	initialized bool          // this process proposed the group's birth
 	saving      chan struct{} // capacity 1: full from reading the identity to having saved it
+	disk        disk          // the data directory, and what it has not finished
 
 	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
 	removal chan struct{} // wakes rivals.watch after a change of out
@@ -272,12 +273,17 @@ func (f *founder) startReplica() error {
 	if id.Alone() && id.Bootstrap == 1 && len(n.cfg.Join) == 0 {
 		n.log.Info("this node has no Config.Join: it is a fleet of its own, until others join it", "cluster", n.cfg.Cluster)
 	}
+	finished := func() {}
+	if how != consensus.StartRestart { // else it carries out a log first, which takes its time
+		finished = f.disk.begin(n)
+	}
 	group, err := consensus.Open(consensus.Config{
 		Node: id.NodeID, Incarnation: n.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: n.dir.RaftDir(), FS: n.dir.FS(),
 		Tick: n.cfg.Tick, Heartbeat: n.cfg.Heartbeat, Election: n.cfg.Election,
 		Endpoint: n.endpoint, Resolve: n.gossip.Address, Observer: observer{n, f.replica()}, Wall: n.clock.Wall, Clock: n.clock.Progress, Drift: n.cfg.MaxClockDrift, Behind: n.clockBehind, Logger: n.log, Limits: n.cfg.Env.Limits, Level: n.knows(),
 		SnapshotEntries: n.cfg.Env.SnapshotEvery, SnapshotKeep: n.cfg.Env.SnapshotKeep, Figures: n.cfg.Figures,
 	}, how)
+	finished()
 	if err != nil {
 		return n.outdated(err)
 	}
@@ -367,9 +373,10 @@ func (f *founder) write(ctx context.Context, do func() error) error {
 	case <-within.Done():
 		return errDiskHangs
 	}
-	done := make(chan error, 1)
+	done, finished := make(chan error, 1), f.disk.begin(f.n)
 	go func() {
 		err := do()
+		finished()
 		<-f.saving
 		done <- err
 	}()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -159,6 +160,42 @@ func (h *hangingIdentity) Save(id datadir.Identity) error {
 		<-*hang
 	}
 	return h.Dir.Save(id)
+}
+
+// The disk of a founder hung at its vote: the log said nothing at all, and the status that all of the nodes
+// had met.
+func TestADiskThatHangsWhileAGroupFormsIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		sick, network := &hangingIdentity{Dir: datadir.Memory()}, transport.NewMemory(1)
+		sick.hang.Store(&hang)
+		lines := &lines{}
+		var nodes []*Node
+		for i := range 3 {
+			cfg := Config{Bind: fmt.Sprintf("10.0.0.%d:7643", i+1), Bootstrap: 3, Name: fmt.Sprint("node-", i), Join: []string{"10.0.0.1"}, Env: simenv.Env{Network: network}}
+			if i == 2 {
+				cfg.Env.Dir, cfg.Logger = sick, lines.logger()
+			}
+			nodes = append(nodes, opened(t, &heard{}, cfg))
+		}
+		time.Sleep(30 * time.Second)
+		if waits := nodes[2].Status().Waits; !strings.Contains(waits, "the disk has not finished a write for ") || strings.Contains(waits, "have met") {
+			t.Errorf("it waits for %q", waits)
+		}
+		if waits := nodes[0].Status().Waits; strings.Contains(waits, "disk") {
+			t.Errorf("another waits for %q", waits)
+		}
+		if told := lines.text(); strings.Count(told, "the disk has not finished a write to the data directory") != 1 {
+			t.Errorf("the log says %q", told)
+		}
+		sick.hang.Store(nil)
+		close(hang)
+		ready(t, nodes...)
+		if waits := nodes[2].Missing(); waits != "" {
+			t.Errorf("it is ready, and waits for %q", waits)
+		}
+	})
 }
 
 // An operator ends the node of a disk that hangs. The group has it out, and its identity is to say so:

@@ -31,6 +31,13 @@ func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
+// text is all of it so far.
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
 // alone is the line of a node that is a fleet of its own.
 const alone = `level=INFO msg="this node has no Config.Join: it is a fleet of its own, until others join it"`
 

@@ -243,7 +243,10 @@ func (n *Node) Missing() string {
 	id := n.dir.Identity()
 	rivals := n.founder.rivals
 	groups := forming.Groups(rivals.peers())
+	disk := n.founder.disk.words()
 	switch group, _ := n.Proposer.Current(); {
+	case disk != "":
+		parts = append(parts, disk)
 	case id.ClusterID == "" && len(groups) > 0:
 		parts = append(parts, "the node waits for group "+groups[0].Cluster+" to add its replica")
 	case id.ClusterID == "":
