@@ -80,7 +80,7 @@ var (
 	ErrDeadlock = errors.New("holdfast: waiting would be a deadlock")
 	// ErrGroupAlive: Recover sees a majority of the group that it is to recover, or another group of the
 	// fleet.
-	ErrGroupAlive = errors.New("holdfast: the group has a majority")
+	ErrGroupAlive = errors.New("holdfast: nothing is recovered beside a group that is alive")
 	// ErrClockBehind: this machine's clock is behind the one that Recover's source was written by.
 	ErrClockBehind = errors.New("holdfast: the clock of this machine is behind")
 	// ErrForced: an operator released the lock with ForceRelease.

@@ -240,7 +240,7 @@ func (cfg *RecoverConfig) look(ctx context.Context, former recovery.Former) erro
 func recoverError(err error) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case is(recovery.ErrAlive):
+	case is(recovery.ErrAlive), is(recovery.ErrBeside):
 		return fmt.Errorf("%w: %w", ErrGroupAlive, err)
 	case is(recovery.ErrStrange):
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/recovery"
 	"github.com/holdfast-go/holdfast/internal/view"
 )
 
@@ -79,6 +80,8 @@ func asExit(err error) *exit {
 		e.code, e.advice = codeTemporary, "A limit of the group is reached: see `holdfast locks`, and docs/operations.md#limits."
 	case is(holdfast.ErrIncompatible):
 		e.advice = "Use the version of holdfast that the fleet runs: see `holdfast members` and `holdfast version`."
+	case is(recovery.ErrBeside):
+		e.advice = "Another recovery may have made that group: see `holdfast status` there. If it serves, start this node with an empty directory, and it joins; if it is not to go on, stop its nodes first."
 	case is(holdfast.ErrGroupAlive):
 		e.advice = "Nodes of the former group still run. If they serve there is nothing to recover; if they cannot, stop all of them first. See `holdfast status`."
 	case is(holdfast.ErrDirInUse):

@@ -33,7 +33,7 @@ func TestABackupIsRestoredIntoADirectoryThatANodeOpens(t *testing.T) {
 	f.refused(t, 1, "another backup", "check-backup", damaged)
 	f.refused(t, 2, "--data-dir", "restore", file)
 	f.refused(t, 2, "--yes", "restore", file, "--data-dir", data)
-	f.refused(t, 1, "majority", "restore", file, "--data-dir", data, "--yes") // it sees the group
+	f.refused(t, 1, "there is nothing to recover", "restore", file, "--data-dir", data, "--yes") // it sees the group
 	if _, err := os.Stat(filepath.Join(data, "identity.json")); err == nil {
 		t.Error("something was restored")
 	}
@@ -50,6 +50,8 @@ func TestABackupIsRestoredIntoADirectoryThatANodeOpens(t *testing.T) {
 	if info, err := c.Inspect(ctx, "job"); err != nil || string(info.Value) != "kept" {
 		t.Errorf("the lock is %+v, %v", info, err)
 	}
+	// The advice was that of the former group, which has ended: to stop all of its nodes.
+	f.refused(t, 1, "Another recovery may have made that group", "restore", file, "--data-dir", filepath.Join(dir, "again"), "--join", c.Addr(), "--yes")
 }
 
 func TestAGroupIsRecoveredFromTheDirectoryOfAStoppedNode(t *testing.T) {

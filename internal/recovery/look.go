@@ -19,6 +19,8 @@ import (
 var (
 	// ErrAlive is in the error where a majority of the former group is in sight.
 	ErrAlive = errors.New("holdfast: the group is alive")
+	// ErrBeside is in the error where a node of another group of the fleet is in sight.
+	ErrBeside = errors.New("holdfast: the fleet has another group")
 	// ErrStrange is in the error where something answers that may be the former group, or the rest of its majority.
 	ErrStrange = errors.New("holdfast: what answers at an address of Join does not take this for a node of its fleet")
 )
@@ -101,8 +103,8 @@ func (f Former) seen(members []membership.Member) (seen []string, err error) {
 		}
 		name := fmt.Sprintf("%s (%q at %s)", m.Node, m.Name, m.Addr)
 		if m.ClusterID != f.ClusterID {
-			return nil, fmt.Errorf("%w: %s runs, in group %s of this fleet: two groups would grant the same locks; join that one, with an "+
-				"empty directory, or stop it first; or set Unseen if it may go on", ErrAlive, name, m.ClusterID)
+			return nil, fmt.Errorf("%w: %s runs, in group %s: two groups would grant the same locks; join that one, with an "+
+				"empty directory, or stop it first; or set Unseen if it may go on", ErrBeside, name, m.ClusterID)
 		}
 		seen = append(seen, name)
 	}

@@ -68,7 +68,7 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 		{name: "another port", cluster: "fleet", sealed: true, join: "10.0.0.1:7644"},
 		{name: "a minority", cluster: "fleet", sealed: true, join: there},
 		{name: "a minority, and one that may be the next", cluster: "fleet", sealed: true, join: there, also: []string{stranger}, want: ErrStrange},
-		{name: "another group of the fleet", cluster: "fleet", sealed: true, join: there, another: true, want: ErrAlive},
+		{name: "another group of the fleet", cluster: "fleet", sealed: true, join: there, another: true, want: ErrBeside},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			network := transport.NewMemory(1)
