@@ -286,7 +286,8 @@ func (n *Node) Missing() string {
 	return strings.Join(parts, "; ")
 }
 
-// unmet says how many of the nodes that Bootstrap waits for have met.
+// unmet says how many of the nodes that Bootstrap waits for have met, and which addresses of Join let this
+// node not in.
 func (f *founder) unmet() string {
 	want := f.bootstrap()
 	if want < 1 {
@@ -298,5 +299,21 @@ func (f *founder) unmet() string {
 			met++
 		}
 	}
-	return fmt.Sprintf("%d of the %d nodes that Bootstrap waits for have met", met, want)
+	strange := f.n.gossip.Strangers()
+	switch {
+	case len(strange) > 0:
+	case want > 1:
+		return fmt.Sprintf("%d of the %d nodes that Bootstrap waits for have met", met, want)
+	case met > 1:
+		return "the node leaves it to another one without a group, whose id is lower, to found one"
+	default:
+		return "the node tries the addresses of Join before it founds a group"
+	}
+	addrs := slices.Sorted(maps.Keys(strange))
+	words := fmt.Sprintf("what answers at %s is of another fleet, has other secrets, hangs, or is no node (%s)", strings.Join(addrs, ", "),
+		strings.Join(strings.Fields(strange[addrs[0]].Error()), " "))
+	if want == 1 {
+		return "the node founds no group before it is let in everywhere: " + words
+	}
+	return fmt.Sprintf("%d of the %d nodes that Bootstrap waits for have met: %s", met, want, words)
 }
