@@ -43,7 +43,7 @@ func (c *Cluster) newNode(env simenv.Env) (seam.Node, error) {
 // RecoverConfig says what Recover recovers, and what the operator knows.
 type RecoverConfig struct {
 	// DataDir is the directory of a node of the group; with From the directory, empty or missing,
-	// that the backup goes into. No process may have it open.
+	// that the backup goes into, or as an earlier restore left it. No process may have it open.
 	DataDir string
 	// DataDirs are directories of further nodes of the same group, on this machine. Of all the one
 	// that had come furthest is recovered, and the others stay as they are. With the directories of a

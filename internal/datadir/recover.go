@@ -79,6 +79,16 @@ func (o *Offline) Identity() (Identity, bool) {
 	return *o.id, true
 }
 
+// Recovered reports whether the directory is as a recovery left it: no node has opened it since.
+func (o *Offline) Recovered() bool { return o.id != nil && o.id.recovered() }
+
+// Restored reports whether it is as a recovery from a backup left it, and holds nothing else: no node has
+// opened it, and no data of a node is in formerName.
+func (o *Offline) Restored() bool {
+	former, err := load(o.fs, o.fs.PathJoin(o.path, formerName, identityName))
+	return o.Recovered() && (errors.Is(err, fs.ErrNotExist) || err == nil && former.recovered())
+}
+
 // Path is the absolute path of the directory.
 func (o *Offline) Path() string { return o.path }
 

@@ -148,7 +148,12 @@ func (cfg *Config) read(ctx context.Context) (*source, error) {
 
 func (cfg *Config) readBackup() (*source, error) {
 	target := cfg.Dirs[0]
-	if id, ok := target.Identity(); ok && id.ClusterID != "" {
+	switch id, _ := target.Identity(); {
+	case id.ClusterID == "", target.Restored(): // of an earlier run that died late, and granted nothing
+	case target.Recovered():
+		return nil, fmt.Errorf("%w: %s has group %s, which a recovery has made of the data in it: open a node on it, or put the "+
+			"backup into an empty directory", datadir.ErrIncompatible, target.Path(), id.ClusterID)
+	default:
 		return nil, fmt.Errorf("%w: %s is of a node of group %s: a backup goes into an empty directory",
 			datadir.ErrIncompatible, target.Path(), id.ClusterID)
 	}

@@ -1,6 +1,8 @@
 package recovery
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,4 +33,32 @@ func TestALaterRecoveryBeginsAboveAnEarlierOne(t *testing.T) {
 			t.Errorf("%v after %v, tokens above %d after those above %d", between, at, newer, older)
 		}
 	}
+}
+
+// A backup is put once more into a directory that an earlier restore left. It goes into none that a node has
+// opened since, or that holds what a recovery has made of a node's own data: those may be newer.
+func TestABackupReplacesNothingButARestoreThatNobodyHasOpened(t *testing.T) {
+	t.Parallel()
+	from, fsys := copied(t), disk(t, nil)
+	var reports [3]Report
+	for i := range reports {
+		var err error
+		if reports[i], err = recovered(fsys, from); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := check(fsys, reports[2]); err != nil { // it opens the directory
+		t.Error(err)
+	}
+	refused := func(text string) {
+		t.Helper()
+		if _, err := recovered(fsys, from); !errors.Is(err, datadir.ErrIncompatible) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v", err)
+		}
+	}
+	refused("is of a node of group " + reports[2].Group)
+	if _, err := recovered(fsys, nil); err != nil {
+		t.Fatal(err)
+	}
+	refused("open a node on it")
 }
