@@ -26,6 +26,7 @@ type Config struct {
 	Streams   bool               // streams alone: TLS protects them, and no Keys protect packets
 	Join      []string           // see member.ParseJoin; may be empty
 	Known     func() []string    // addresses to try when Join leads to no node; may be nil
+	Dials     int                // addresses that are tried at once, each for 13 s at most. Default: 4
 	Logger    *slog.Logger       // default: discards
 	Resolver  member.Resolver    // default: net.DefaultResolver
 

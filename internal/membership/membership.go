@@ -8,6 +8,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Gossip struct {
 	self     Meta
 	entries  []string
 	known    func() []string
+	dials    int
 	resolver member.Resolver
 	files    member.Files
 	table    *table
@@ -89,6 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Gossip, error) {
 		self:     cfg.Meta,
 		entries:  cfg.Join,
 		known:    cfg.Known,
+		dials:    cmp.Or(cfg.Dials, dialsMax),
 		resolver: cfg.Resolver,
 		table:    newTable(cfg.Meta),
 		log:      newLogFilter(cfg.Logger),

@@ -20,7 +20,7 @@ const (
 	rejoinMissing = 8 * time.Second        // pause while a member is missing and another is here
 	addrsMax      = 256                    // addresses tried in one round
 	knownMax      = 4 * dialsMax           // of those known before
-	dialsMax      = 4                      // at once
+	dialsMax      = 4                      // at once, unless Config.Dials says otherwise
 	toldMax       = 8                      // addresses in an error
 	streamEvery   = 2 * time.Second        // between exchanges over streams, while packets are lost
 )
@@ -142,7 +142,7 @@ func (g *Gossip) try(addrs []string, strange map[string]error) (answered bool, f
 	told := 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, dialsMax)
+	slots := make(chan struct{}, g.dials)
 	for _, addr := range addrs {
 		slots <- struct{}{}
 		if g.rejoining.Err() != nil {

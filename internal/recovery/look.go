@@ -25,8 +25,14 @@ var (
 	ErrStrange = errors.New("holdfast: what answers at an address of Join does not take this for a node of its fleet")
 )
 
-// lookTime is how long a recovery waits for news of the former group, after it has tried every address.
-const lookTime = 5 * time.Second
+const (
+	// lookTime is how long a recovery waits for news of the former group, after it has tried every address.
+	lookTime = 5 * time.Second
+	// lookDials is how many addresses are tried at once. One that hangs takes 13 s, and gossip tries 256 at
+	// most: a look takes a minute at most.
+	lookDials = 64
+	lookTold  = 10 * time.Second // between two lines of the log
+)
 
 // Search says where the former group may be.
 type Search struct {
@@ -43,7 +49,7 @@ type Search struct {
 // live behind a cut.
 func (s Search) Look(ctx context.Context, f Former) error {
 	gossip, err := membership.Open(ctx, membership.Config{
-		Cluster: f.Cluster, Endpoint: s.Endpoint, Keys: s.Keys, Streams: s.Streams, Join: s.Join, Logger: s.Logger,
+		Cluster: f.Cluster, Endpoint: s.Endpoint, Keys: s.Keys, Streams: s.Streams, Join: s.Join, Dials: lookDials, Logger: s.Logger,
 		Meta: membership.Meta{Node: datadir.NewID(), Incarnation: 1, Name: "recovery", Version: s.Version, Phase: autopilot.PhaseLeaving},
 	})
 	if err != nil {
@@ -51,8 +57,11 @@ func (s Search) Look(ctx context.Context, f Former) error {
 	}
 	defer gossip.Close()
 	strange := make(map[string]error) // what has answered at some time of the look
-	tried, patience := gossip.Tried(), (<-chan time.Time)(nil)
-	for poll := time.NewTicker(100 * time.Millisecond); ; {
+	tried, patience, began := gossip.Tried(), (<-chan time.Time)(nil), time.Now()
+	poll, told := time.NewTicker(100*time.Millisecond), time.NewTicker(lookTold)
+	defer poll.Stop()
+	defer told.Stop()
+	for {
 		members := gossip.Members()
 		seen, err := f.seen(members)
 		if err != nil {
@@ -66,7 +75,10 @@ func (s Search) Look(ctx context.Context, f Former) error {
 		}
 		select {
 		case <-poll.C:
-		case <-tried: // an address that hangs takes 13 s
+		case <-told.C:
+			s.Logger.Info("the recovery still looks for the former group", "for", time.Since(began).Round(time.Second).String(),
+				"seen", len(seen), "refused by", len(strange))
+		case <-tried:
 			tried, patience = nil, time.After(lookTime)
 		case <-patience:
 			return s.unseen(f, seen, strange, gossip.JoinError())

@@ -2,7 +2,9 @@ package recovery
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,6 +117,33 @@ func TestALookThatIsRefusedRefusesTheRecovery(t *testing.T) {
 			time.Sleep(time.Minute) // memberlist's goroutines end
 		})
 	}
+}
+
+// Where all of many addresses hung, the look took minutes, of which the log said nothing.
+func TestALookAtManyAddressesThatHangIsBoundedAndSaysThatItGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, said, hosts := transport.NewMemory(1), &strings.Builder{}, 100
+		var join []string
+		for i := range hosts {
+			endpoint, _ := listen(t, network, fmt.Sprintf("10.0.1.%d:7643", i+1), "fleet", nil)
+			defer endpoint.Close()
+			endpoint.Handle(transport.KindGossip, func(net.Conn) {}) // a process that hangs
+			join = append(join, endpoint.Addr())
+		}
+		own, keys := listen(t, network, "10.0.0.9:7643", "fleet", nil)
+		defer own.Close()
+		began := time.Now()
+		search := Search{Join: join, Endpoint: own, Keys: keys, Logger: slog.New(slog.NewTextHandler(said, nil))}
+		err := search.Look(t.Context(), Former{Cluster: "fleet", ClusterID: datadir.NewID(), Voters: []string{"a", "b", "c"}})
+		if took := time.Since(began); !errors.Is(err, ErrStrange) || took > time.Minute {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if !strings.Contains(said.String(), "the recovery still looks for the former group") {
+			t.Errorf("the log says %q", said)
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
 }
 
 // listen opens an endpoint with the secrets of a fleet.
