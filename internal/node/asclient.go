@@ -175,10 +175,16 @@ func (a *asClient) stay(ctx context.Context) error {
 		return nil
 	}
 	n.founder.announcer.begin(n.ClusterID(), announcePause)
+	told := time.NewTicker(waitTold)
+	defer told.Stop()
 	ticker := time.NewTicker(announcePause)
 	defer ticker.Stop()
 	for {
 		select {
+		case <-told.C:
+			if !a.hangs.Load() { // else quorum says that no replica serves it
+				n.log.Warn("this node has no replica in its group yet", "waits", n.Missing())
+			}
 		case <-ticker.C:
 			if !a.hangs.Load() {
 				n.founder.announcer.poll()

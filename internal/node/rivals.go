@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/forming"
-	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -186,14 +185,19 @@ func (r *rivals) clear(ctx context.Context) error {
 	if !r.n.dir.Identity().Alone() {
 		return nil
 	}
-	select {
-	case <-r.n.gossip.Tried():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	for len(r.asks()) > 0 {
-		if err := loop.Sleep(ctx, askTime); err != nil {
-			return err
+	told := time.NewTicker(waitTold)
+	defer told.Stop()
+	ask := time.NewTicker(askTime)
+	defer ask.Stop()
+	for tried := r.n.gossip.Tried(); tried != nil || len(r.asks()) > 0; {
+		select {
+		case <-tried:
+			tried = nil
+		case <-ask.C:
+		case <-told.C:
+			r.n.log.Warn("this node does not serve its group yet", "waits", r.n.Missing())
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -259,6 +263,8 @@ func (n *Node) Missing() string {
 		}
 	case id.Asks:
 		parts = append(parts, "the node waits for its group to add a replica, or to let it be a client")
+	case id.Alone() && !n.founder.joinTried():
+		parts = append(parts, "the node tries the addresses of Join before it serves its group, which no other node has joined")
 	case len(groups) > 0 && len(rivals.asks()) > 0:
 		parts = append(parts, "its own group is about to yield to "+groups[0].Cluster)
 	case group != nil:
