@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -196,13 +195,12 @@ func (cfg *RecoverConfig) openDirs() (dirs []*datadir.Offline, err error) {
 	if cfg.DataDir != "" {
 		paths = append([]string{cfg.DataDir}, paths...)
 	}
+	open := datadir.OpenOffline
 	if cfg.From != nil {
-		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-			return nil, err
-		}
+		open = datadir.CreateOffline
 	}
 	for _, path := range paths {
-		dir, err := datadir.OpenOffline(path)
+		dir, err := open(path)
 		if err != nil {
 			return dirs, err
 		}

@@ -56,6 +56,27 @@ func OpenOffline(path string) (*Offline, error) {
 	return o, nil
 }
 
+// CreateOffline is OpenOffline, and makes a directory that is missing, and its parents. A power cut after
+// that does not lose it.
+func CreateOffline(path string) (*Offline, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: data directory: %w", err)
+	}
+	if err := makeDir(vfs.Default, path); err != nil {
+		return nil, err
+	}
+	return OpenOffline(path)
+}
+
+// CreateOfflineFS is CreateOffline on a file system that belongs to the caller alone.
+func CreateOfflineFS(fsys vfs.FS, path string) (*Offline, error) {
+	if err := makeDir(fsys, path); err != nil {
+		return nil, err
+	}
+	return OfflineFS(fsys, path)
+}
+
 // OfflineFS is OpenOffline on a file system that belongs to the caller alone: it takes no lock.
 func OfflineFS(fsys vfs.FS, path string) (*Offline, error) {
 	if err := completeRecovery(fsys, path); err != nil {

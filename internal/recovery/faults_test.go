@@ -245,6 +245,29 @@ func TestARecoveryIsRunAgainAfterItsProcessDiedAtAnyWrite(t *testing.T) {
 	}
 }
 
+// The directory of a restore was made without a sync of the one that it is in: a power cut after the report lost
+// the whole group, though each file in it was on the disk.
+func TestARestoreIntoADirectoryThatItMakesSurvivesAPowerCut(t *testing.T) {
+	t.Parallel()
+	fsys := vfs.NewStrictMem()
+	dir, err := datadir.CreateOfflineFS(fsys, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := Run(t.Context(), Config{
+		Dirs: []*datadir.Offline{dir}, From: bytes.NewReader(copied(t)), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetIgnoreSyncs(true)
+	fsys.ResetToSyncedState()
+	fsys.SetIgnoreSyncs(false)
+	if err := check(fsys, done); err != nil {
+		t.Error(err)
+	}
+}
+
 // The disk is full at a write, and stays so. The error says what to do, nothing is left of the attempt,
 // and with room the recovery succeeds.
 func TestARecoveryOnAFullDiskChangesNothingAndSaysWhatToDo(t *testing.T) {

@@ -210,10 +210,7 @@ func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
 func InMemory(ctx context.Context, cfg Config) (datadir.Dir, Report, error) {
 	const path = "/holdfast"
 	memory := vfs.NewMem()
-	if err := memory.MkdirAll(path, 0o700); err != nil {
-		return nil, Report{}, err
-	}
-	offline, err := datadir.OfflineFS(memory, path)
+	offline, err := datadir.CreateOfflineFS(memory, path)
 	if err != nil {
 		return nil, Report{}, err
 	}
