@@ -62,7 +62,8 @@ type RecoverConfig struct {
 	Logger *slog.Logger
 
 	// Recover looks for the former group before it changes anything, and refuses where it sees as many
-	// of its nodes with a replica, standbys included, as most of its voters are; where addresses of Join
+	// of its nodes with a replica, standbys included, as most of its voters are that the source knows; where
+	// one of them answers that a majority of the voters of now answers it; where addresses of Join
 	// answer that do not let it in, and may be the rest of a majority; and where it sees a node in another
 	// group of the fleet, which another recovery has made. Join, Secrets, TLS and Bind are those of
 	// Config; Bind may have another port.

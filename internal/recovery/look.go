@@ -45,21 +45,26 @@ type Search struct {
 }
 
 // Look refuses a group of which most voters are in sight of gossip. A node that the source does not
-// know counts as a voter: it may have become one since. Gossip is a hint: what it does not see may
-// live behind a cut.
+// know counts as a voter: it may have become one since. It also refuses a group of which a node in sight
+// says that it has a majority now. Gossip is a hint: what it does not see may live behind a cut.
 func (s Search) Look(ctx context.Context, f Former) error {
+	asks := newAsker(datadir.NewID())
 	gossip, err := membership.Open(ctx, membership.Config{
-		Cluster: f.Cluster, Endpoint: s.Endpoint, Keys: s.Keys, Streams: s.Streams, Join: s.Join, Dials: lookDials, Logger: s.Logger,
-		Meta: membership.Meta{Node: datadir.NewID(), Incarnation: 1, Name: "recovery", Version: s.Version, Phase: autopilot.PhaseLeaving},
+		Cluster: f.Cluster, Endpoint: s.Endpoint, Keys: s.Keys, Streams: s.Streams, Join: s.Join, Dials: lookDials, Logger: s.Logger, OnMessage: asks.hear,
+		Meta: membership.Meta{Node: asks.self, Incarnation: 1, Name: "recovery", Version: s.Version, Phase: autopilot.PhaseLeaving},
 	})
 	if err != nil {
 		return fmt.Errorf("holdfast: looking for the former group: %w", err)
 	}
 	defer gossip.Close()
+	defer asks.asking.Wait()
+	asking, end := context.WithCancel(ctx)
+	defer end()
 	strange := make(map[string]error) // what has answered at some time of the look
 	tried, patience, began := gossip.Tried(), (<-chan time.Time)(nil), time.Now()
-	poll, told := time.NewTicker(100*time.Millisecond), time.NewTicker(lookTold)
+	poll, ask, told := time.NewTicker(100*time.Millisecond), time.NewTicker(asksEach), time.NewTicker(lookTold)
 	defer poll.Stop()
+	defer ask.Stop()
 	defer told.Stop()
 	for {
 		members := gossip.Members()
@@ -75,6 +80,12 @@ func (s Search) Look(ctx context.Context, f Former) error {
 		}
 		select {
 		case <-poll.C:
+		case <-ask.C:
+			asks.ask(asking, gossip, f)
+		case answer := <-asks.lives:
+			if err := f.refuse(answer); err != nil {
+				return err
+			}
 		case <-told.C:
 			s.Logger.Info("the recovery still looks for the former group", "for", time.Since(began).Round(time.Second).String(),
 				"seen", len(seen), "refused by", len(strange))
@@ -105,12 +116,17 @@ func (s Search) unseen(f Former, seen []string, strange map[string]error, failed
 	return nil
 }
 
+// has reports whether a member runs a replica, of the former group or of another one.
+func (f Former) has(m membership.Member) bool {
+	return !m.Local && m.Here() && m.Phase.Runs() && m.ClusterID != ""
+}
+
 // seen are the nodes of the former group among the members of gossip. It refuses a group of which as many as
 // most voters are seen: a standby counts, too, as it may have become a voter since the directory was written. It
 // also refuses beside another group of the fleet, which another recovery may have made.
 func (f Former) seen(members []membership.Member) (seen []string, err error) {
 	for _, m := range members {
-		if m.Local || !m.Here() || !m.Phase.Runs() || m.ClusterID == "" {
+		if !f.has(m) {
 			continue
 		}
 		name := fmt.Sprintf("%s (%q at %s)", m.Node, m.Name, m.Addr)
