@@ -146,6 +146,52 @@ func TestALookAtManyAddressesThatHangIsBoundedAndSaysThatItGoesOn(t *testing.T) 
 	})
 }
 
+// Of five voters one lives, one is dead for gossip and hangs, as its last connections show, and one hangs that
+// gossip has never seen: these may be a majority. One that gossip knew counts as any other that hangs, and is
+// forgiven only while it is here.
+func TestAMemberThatHasFailedAndHangsIsCountedAsOneThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, group := transport.NewMemory(1), datadir.NewID()
+		var endpoints []transport.Endpoint
+		var nodes []*membership.Gossip
+		var join []string
+		for i := range 3 {
+			endpoint, keys := listen(t, network, fmt.Sprintf("10.0.0.%d:7643", i+1), "fleet", nil)
+			endpoints, join = append(endpoints, endpoint), append(join, endpoint.Addr())
+			if i == 2 {
+				continue
+			}
+			node, err := membership.Open(t.Context(), membership.Config{Cluster: "fleet", Endpoint: endpoint, Keys: keys, Join: join[:i], Meta: membership.Meta{
+				Node: datadir.NewID(), Incarnation: 1, Name: "node", Phase: autopilot.PhaseRunning, ClusterID: group,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes = append(nodes, node)
+		}
+		time.Sleep(3 * time.Second) // the two know each other
+		if err := nodes[1].Close(); err != nil {
+			t.Error(err)
+		}
+		for _, endpoint := range endpoints[1:] {
+			endpoint.Handle(transport.KindGossip, func(net.Conn) {})
+		}
+		own, keys := listen(t, network, "10.0.0.9:7643", "fleet", nil)
+		search := Search{Join: join, Endpoint: own, Keys: keys, Logger: slog.New(slog.DiscardHandler)}
+		err := search.Look(t.Context(), Former{Cluster: "fleet", ClusterID: group, Voters: []string{"a", "b", "c", "d", "e"}})
+		if !errors.Is(err, ErrStrange) {
+			t.Error(err)
+		}
+		for _, end := range append([]func() error{own.Close, nodes[0].Close}, endpoints[0].Close, endpoints[1].Close, endpoints[2].Close) {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}
+
 // listen opens an endpoint with the secrets of a fleet.
 func listen(t *testing.T, network *transport.Memory, bind, cluster string, secrets []string) (transport.Endpoint, [][]byte) {
 	security, keys, err := transport.Security(cluster, secrets, nil)
