@@ -15,7 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-const gossipPoll = 100 * time.Millisecond // between two looks at whether all nodes see each other
+const (
+	gossipPoll  = 100 * time.Millisecond // between two looks at whether all nodes see each other
+	gossipWaits = 60                     // times that it is measured, at most, until the news of the start are over
+	gossipNews  = 5000                   // bytes a second that a node sends while they are not: fifteen full packets are 20,000
+)
 
 // measureGossip measures what gossip alone costs a node in fleets of several sizes, all in this process:
 // nodes that have a port and gossip, and neither a replica nor a client.
@@ -59,9 +63,17 @@ func gossip(ctx context.Context, s settings, out *lines, size int) (err error) {
 	}
 	name := func(what string) string { return fmt.Sprintf("Gossip%s/nodes=%d", what, size) }
 	out.add(name("Complete"), 1, figure{time.Since(began).Seconds(), unitTime})
-	if err := loop.Sleep(ctx, s.settle); err != nil {
+	cores, bytes, err := atPeace(ctx, s, nodes)
+	if err != nil {
 		return err
 	}
+	out.add(name("Idle"), 1, figure{cores / float64(size), "cores"}, figure{bytes / float64(size), "B/s"})
+	return nil
+}
+
+// atPeace is how many processors all nodes keep busy and what they send a second, when the news of the start
+// are over.
+func atPeace(ctx context.Context, s settings, nodes []*gossiper) (cores, bytes float64, err error) {
 	sent := func() (total uint64) {
 		for _, n := range nodes {
 			bytes, _ := n.Traffic()
@@ -69,13 +81,18 @@ func gossip(ctx context.Context, s settings, out *lines, size int) (err error) {
 		}
 		return total
 	}
-	cpu, bytes, from := process.CPU(), sent(), time.Now()
-	if err := loop.Sleep(ctx, s.idle); err != nil {
-		return err
+	for range gossipWaits {
+		cpu, total, from := process.CPU(), sent(), time.Now()
+		if err := loop.Sleep(ctx, s.idle); err != nil {
+			return 0, 0, err
+		}
+		took := time.Since(from).Seconds()
+		cores, bytes = (process.CPU()-cpu).Seconds()/took, float64(sent()-total)/took
+		if bytes < gossipNews*float64(len(nodes)) {
+			break
+		}
 	}
-	each := time.Since(from).Seconds() * float64(size)
-	out.add(name("Idle"), 1, figure{(process.CPU() - cpu).Seconds() / each, "cores"}, figure{float64(sent()-bytes) / each, "B/s"})
-	return nil
+	return cores, bytes, nil
 }
 
 // gossiper is a node that only gossips.

@@ -84,7 +84,7 @@ func TestAFounderThatTriesItsJoinBeforeItServesSaysSo(t *testing.T) {
 		ready(t, n)
 		n.Close()
 		join := hanging(t, network, 28) // gossip tries four at once, for ten seconds each
-		n = opened(t, &heard{}, Config{Join: join, Logger: lines.logger(), Env: simenv.Env{Network: network, Dir: again(t, fsys)}})
+		opened(t, &heard{}, Config{Join: join, Logger: lines.logger(), Env: simenv.Env{Network: network, Dir: again(t, fsys)}})
 		time.Sleep(time.Minute + time.Second)
 		lines.wantLine(t, "this node does not serve its group yet", "the node tries the addresses of Join")
 	})
