@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -146,6 +147,12 @@ func (f *fleet) stop() {
 		all.Go(p.stop)
 	}
 	all.Wait()
+}
+
+// kill ends a process without a word.
+func (f *fleet) kill(p *proc) {
+	p.Kill()
+	f.procs = slices.DeleteFunc(f.procs, func(other *proc) bool { return other == p })
 }
 
 func (f *fleet) find(ctx context.Context, role string) (*proc, error) {

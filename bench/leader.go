@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -125,8 +124,7 @@ func leaderKilled(ctx context.Context, s settings, out *lines, f *fleet, leader 
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	leader.Kill()
-	f.procs = slices.DeleteFunc(f.procs, func(p *proc) bool { return p == leader })
+	f.kill(leader)
 	if err := loop.Sleep(ctx, s.after); err != nil {
 		return err
 	}

@@ -91,8 +91,7 @@ func processesLost(ctx context.Context, s settings, out *lines, f *fleet, client
 	if err != nil {
 		return err
 	}
-	leader.Kill()
-	f.procs = slices.DeleteFunc(f.procs, func(p *proc) bool { return p == leader })
+	f.kill(leader)
 	if err := loop.Sleep(ctx, s.after); err != nil {
 		return err
 	}
