@@ -201,8 +201,11 @@ func TestOpenFileWaitsForAStuckProcessTenSecondsAtMost(t *testing.T) {
 		if err := stuck.lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		began := time.Now()
-		time.AfterFunc(time.Minute, stuck.unlock)
+		began, freed := time.Now(), make(chan struct{})
+		time.AfterFunc(time.Minute, func() {
+			stuck.unlock()
+			close(freed)
+		})
 		f, err := OpenFile(path)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), path) || took != 10*time.Second {
 			t.Errorf("after %v: %v", took, err)
@@ -210,7 +213,7 @@ func TestOpenFileWaitsForAStuckProcessTenSecondsAtMost(t *testing.T) {
 		if err == nil {
 			_ = f.Close()
 		}
-		time.Sleep(time.Minute)
+		<-freed
 		openFile(t, path)
 	})
 }
