@@ -27,12 +27,12 @@ type announcer struct {
 	f       *founder
 	cluster string
 	rounds  rounds
-	telling atomic.Int32 // calls of the last round that are under way
+	telling atomic.Int32 // calls that are under way
 }
 
 // begin announces this node to a group, the first time after a pause.
 func (a *announcer) begin(cluster string, pause time.Duration) {
-	a.cluster, a.rounds = cluster, rounds{}
+	a.cluster = cluster
 	a.rounds.begin(time.Now(), pause)
 	a.poll()
 }
@@ -44,9 +44,9 @@ func (a *announcer) poll() {
 		return
 	}
 	member := func(p forming.Peer) bool { return p.Cluster == a.cluster }
-	a.f.tellFew(announceMax, &a.telling, a.f.n.gossip.Announce, member)
+	a.announce(member)
 	if a.rounds.long(now) {
-		a.f.tellFew(exchangeMax, &a.telling, a.f.n.gossip.Exchange, member)
+		a.tellFew(exchangeMax, a.f.n.gossip.Exchange, member)
 	}
 }
 
@@ -56,7 +56,9 @@ type rounds struct {
 	pause       time.Duration
 }
 
-func (r *rounds) begin(now time.Time, pause time.Duration) { r.began, r.next = now, now.Add(pause) }
+func (r *rounds) begin(now time.Time, pause time.Duration) {
+	*r = rounds{began: now, next: now.Add(pause)}
+}
 
 // due reports whether a round is to begin now. The pause after it varies by a quarter, so that nodes that
 // have started at once do not go on at once.
@@ -72,21 +74,27 @@ func (r *rounds) due(now time.Time, busy bool) bool {
 // long reports whether the node has waited for so long that it exchanges all news.
 func (r *rounds) long(now time.Time) bool { return now.Sub(r.began) >= exchangeAfter }
 
-// tellFew tells any few of the nodes that wait, in the background. under counts the calls under way.
-func (f *founder) tellFew(few int, under *atomic.Int32, tell func(ctx context.Context, node string) error, waits func(forming.Peer) bool) {
-	peers := f.rivals.peers()
+// announce sends what gossip says of this node straight to a few nodes that wait for it, any of them.
+// Gossip brings it to the others.
+func (a *announcer) announce(waits func(forming.Peer) bool) {
+	a.tellFew(announceMax, a.f.n.gossip.Announce, waits)
+}
+
+// tellFew tells any few of the nodes that wait, in the background.
+func (a *announcer) tellFew(few int, tell func(ctx context.Context, node string) error, waits func(forming.Peer) bool) {
+	peers := a.f.rivals.peers()
 	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	for _, p := range peers {
 		if !waits(p) || few == 0 {
 			continue
 		}
 		few--
-		under.Add(1)
-		if !f.n.Go(func(ctx context.Context) {
-			defer under.Add(-1)
-			_ = f.try(ctx, p.ID, func(ctx context.Context) error { return tell(ctx, p.ID) })
+		a.telling.Add(1)
+		if !a.f.n.Go(func(ctx context.Context) {
+			defer a.telling.Add(-1)
+			_ = a.f.try(ctx, p.ID, func(ctx context.Context) error { return tell(ctx, p.ID) })
 		}) {
-			under.Add(-1)
+			a.telling.Add(-1)
 		}
 	}
 }

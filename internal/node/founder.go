@@ -113,7 +113,7 @@ func (f *founder) begin(ctx context.Context) error {
 		}
 	}
 	if f.n.dir.Identity().Bootstrap > 0 {
-		f.tellFew(announceMax, new(atomic.Int32), f.n.gossip.Announce, func(p forming.Peer) bool { return p.Fresh })
+		f.announcer.announce(func(p forming.Peer) bool { return p.Fresh })
 		if err := f.initialize(ctx); err != nil {
 			return err
 		}
