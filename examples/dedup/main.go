@@ -34,6 +34,7 @@ const (
 	deliveries = 4
 	inHand     = 12 // deliveries at a time
 	patience   = 30 * time.Second
+	answerIn   = 20 * time.Second // a sender gives up, too; twice the TTL, the longest wait for a killed process
 	ttl        = 10 * time.Second // a lease of a process that lives outlasts the election after the kill, on a slow disk as well
 )
 
@@ -65,7 +66,8 @@ func serve(ctx context.Context, name, dir string) error {
 	return nil
 }
 
-// webhook handles each id once. 200 means that it was handled, here or elsewhere, now or before.
+// webhook handles each id once. 200 means that it was handled, here or elsewhere, now or before. In an
+// outage the sender has its 503 in time, and delivers again.
 func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := io.ReadAll(io.LimitReader(r.Body, 100))
@@ -73,7 +75,9 @@ func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		result, err := c.Once(r.Context(), "webhook/"+string(id), func(ctx context.Context, l *holdfast.Lease) error {
+		ctx, cancel := context.WithTimeout(r.Context(), answerIn)
+		defer cancel()
+		result, err := c.Once(ctx, "webhook/"+string(id), func(ctx context.Context, l *holdfast.Lease) error {
 			return log.handle(ctx, string(id), l.Token())
 		}, holdfast.WithWait(), holdfast.WithKeepFor(72*time.Hour))
 		switch {

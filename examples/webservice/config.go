@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,6 +36,15 @@ type config struct {
 // leaveFile says, beside the data directory, that this process is to leave for good when it is told to
 // stop: a process with a directory cannot know by itself whether it will come back.
 func (c config) leaveFile() string { return filepath.Clean(c.holdfast.DataDir) + ".leave" }
+
+// meanToLeave writes the leave file. A process without a data directory leaves anyway, and has no place
+// beside which the file could lie.
+func (c config) meanToLeave() error {
+	if c.holdfast.DataDir == "" {
+		return errors.New("HOLDFAST_DATA_DIR is not set: a process without a data directory leaves when it is told to stop")
+	}
+	return os.WriteFile(c.leaveFile(), nil, 0o600)
+}
 
 // leaves reports whether this process does not come back as the same node.
 func (c config) leaves() bool {

@@ -35,7 +35,7 @@ func TestAProcessThatHasLeftDoesNotLeaveAgainThoughItsServerFailedToShutDown(t *
 	if err := cluster.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(cfg.leaveFile(), nil, 0o600); err != nil {
+	if err := cfg.meanToLeave(); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,4 +68,15 @@ type announced struct {
 func (a *announced) Accept() (net.Conn, error) {
 	a.tell()
 	return a.Listener.Accept()
+}
+
+// Without a data directory the file was "..leave", in whatever directory the command ran in.
+func TestWithoutADataDirectoryNoFileSaysThatAProcessLeaves(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := (config{}).meanToLeave(); err == nil {
+		t.Error("the command says that it has done something")
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("the working directory has %v, %v", files, err)
+	}
 }

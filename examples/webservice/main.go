@@ -55,7 +55,7 @@ func main() {
 	switch {
 	case err != nil:
 	case len(os.Args) > 1 && os.Args[1] == "leave":
-		err = os.WriteFile(cfg.leaveFile(), nil, 0o600)
+		err = cfg.meanToLeave()
 	default:
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

@@ -47,7 +47,9 @@ func run() error {
 	if *plan != "" {
 		return repeat(*plan)
 	}
-	debug.SetGCPercent(400) // many small worlds, soon forgotten
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // many small worlds, soon forgotten
+	}
 	fmt.Printf("seeds from %d\n", *seed)
 	began := time.Now()
 	b := &batch{next: *seed, left: *n, until: began.Add(*d), counted: *n > 0, trace: *trace}
