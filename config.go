@@ -82,8 +82,8 @@ type Config struct {
 	// (both extended key usages, if any). The certificate must name the host that others dial,
 	// which is Advertise: an IP address as IP SAN. With ServerName it must name that instead, the
 	// same for all. RootCAs are the authorities of nodes that are dialed, ClientCAs of those that
-	// dial; the other stands for one that is nil, never the system's. InsecureSkipVerify
-	// needs VerifyConnection or VerifyPeerCertificate.
+	// dial; the other stands for one that is nil, never the system's; one that is empty is refused.
+	// InsecureSkipVerify needs VerifyConnection or VerifyPeerCertificate.
 	TLS *tls.Config
 	// Insecure allows a Bind beyond loopback without Secrets or TLS.
 	Insecure bool

@@ -27,6 +27,9 @@ func validateTLS(c *tls.Config) error {
 			"a node would trust every peer", ErrInvalid)
 	case !c.InsecureSkipVerify && !hasAuthorities(c):
 		return fmt.Errorf("%w: Options.TLS has no RootCAs and no ClientCAs", ErrInvalid)
+	case isEmpty(c.RootCAs) || isEmpty(c.ClientCAs):
+		return fmt.Errorf("%w: Options.TLS has a pool of authorities without any: AppendCertsFromPEM found no certificate, "+
+			"and said so by false", ErrInvalid)
 	case !chooses && !verifiesClients(c):
 		return fmt.Errorf("%w: Options.TLS has no ClientCAs and no RootCAs to verify clients: set them, or "+
 			"ClientAuth RequireAnyClientCert beside the function that verifies", ErrInvalid)
@@ -35,6 +38,9 @@ func validateTLS(c *tls.Config) error {
 }
 
 func hasAuthorities(c *tls.Config) bool { return c.ClientCAs != nil || c.RootCAs != nil }
+
+// isEmpty reports whether pool verifies nobody.
+func isEmpty(pool *x509.CertPool) bool { return pool != nil && pool.Equal(x509.NewCertPool()) }
 
 func hasVerifier(c *tls.Config) bool {
 	return c.VerifyConnection != nil || c.VerifyPeerCertificate != nil

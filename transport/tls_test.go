@@ -97,10 +97,12 @@ func TestTLSConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 	chooser := func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }
 	for name, config := range map[string]*tls.Config{
-		"empty":                  {},
-		"no client cert":         {RootCAs: own.ClientCAs, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }},
-		"no authority":           {Certificates: own.Certificates},
-		"trusts whoever answers": with(func(c *tls.Config) { c.InsecureSkipVerify = true }),
+		"empty":          {},
+		"no client cert": {RootCAs: own.ClientCAs, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }},
+		"no authority":   {Certificates: own.Certificates},
+		"authorities of an empty file, of those that are dialed": with(func(c *tls.Config) { c.RootCAs = x509.NewCertPool() }),
+		"authorities of an empty file, of clients":               with(func(c *tls.Config) { c.ClientCAs = x509.NewCertPool() }),
+		"trusts whoever answers":                                 with(func(c *tls.Config) { c.InsecureSkipVerify = true }),
 		"trusts whoever answers, verifies who connects": with(func(c *tls.Config) {
 			c.InsecureSkipVerify, c.ClientAuth = true, tls.RequireAndVerifyClientCert
 		}),
