@@ -70,6 +70,30 @@ func (a *announced) Accept() (net.Conn, error) {
 	return a.Listener.Accept()
 }
 
+// A process that was told to leave and could not, and a later one on its directory, which was to stay:
+// that one would have left at the next roll.
+func TestAProcessThatFailedToLeaveDoesNotMakeTheNextOneLeave(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	cfg := config{holdfast: holdfast.Config{DataDir: filepath.Join(t.TempDir(), "node"), Logger: log}}
+	cluster, err := holdfast.Open(t.Context(), cfg.holdfast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.meanToLeave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&service{cluster: cluster, log: log}).stop(new(http.Server), new(sync.WaitGroup), cfg); err != nil {
+		t.Error(err)
+	}
+	if cfg.leaves() {
+		t.Error("the next process on the directory would leave")
+	}
+}
+
 // Without a data directory the file was "..leave", in whatever directory the command ran in.
 func TestWithoutADataDirectoryNoFileSaysThatAProcessLeaves(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -129,15 +129,15 @@ func (s *service) stop(server *http.Server, jobs *sync.WaitGroup, cfg config) er
 	case <-ended:
 	case <-ctx.Done():
 	}
-	if s.cluster.Err() == nil && cfg.leaves() {
+	leaves := cfg.leaves()
+	if leaves && cfg.holdfast.DataDir != "" {
+		err = errors.Join(err, os.Remove(cfg.leaveFile())) // the next process on the directory stays, also if this one fails to leave
+	}
+	if leaves && s.cluster.Err() == nil {
 		// This process never comes back: another node votes in its place before Leave returns.
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 		defer cancel()
-		left := s.cluster.Leave(ctx)
-		if left == nil && cfg.holdfast.DataDir != "" { // whatever else has failed
-			left = os.Remove(cfg.leaveFile()) // the next process on the directory is a new node, and stays
-		}
-		err = errors.Join(err, left)
+		err = errors.Join(err, s.cluster.Leave(ctx))
 	}
 	err = errors.Join(err, s.cluster.Close()) // with a directory it comes back as the same node
 	<-ended
@@ -169,9 +169,9 @@ func (s *service) work(ctx context.Context, every time.Duration) {
 
 func (s *service) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders/{id}", within(answerTime, s.order))
-	mux.HandleFunc("POST /report", within(answerTime, s.report))
-	mux.HandleFunc("GET /leader", within(answerTime, s.leader))
+	mux.Handle("POST /orders/{id}", within(answerTime, s.order))
+	mux.Handle("POST /report", within(answerTime, s.report))
+	mux.Handle("GET /leader", within(answerTime, s.leader))
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
@@ -180,14 +180,11 @@ func (s *service) routes() http.Handler {
 	return mux
 }
 
-// within gives the requests of a handler a deadline: without it, those that need a lock would hang
-// for as long as the fleet cannot answer. They are told 503 then.
-func within(d time.Duration, handle http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), d)
-		defer cancel()
-		handle(w, r.WithContext(ctx))
-	}
+// within answers 503 after d: without it, requests that need a lock would hang for as long as the fleet
+// cannot answer. The context of the request ends then. The handler may go on for up to a TTL, in which
+// Do and Once wait for their last release.
+func within(d time.Duration, handle http.HandlerFunc) http.Handler {
+	return http.TimeoutHandler(handle, d, "the fleet does not answer: send it again\n")
 }
 
 // order handles an order once. Its sender may send it again, to any process, until it gets 200.
