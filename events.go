@@ -34,10 +34,10 @@ type Events struct {
 	// Jeopardy is called with what Lease.Jeopardy of any lease sends, whether or not its holder
 	// receives it.
 	Jeopardy func(name string, j Jeopardy)
-	// Quorum is called with false when the group has had no raft leader for so long that it has no
-	// majority: after a second if gossip sees that as well, else after ten. missing are the node
-	// ids of the voters that gossip does not see alive. Quorum is called with true and nil when
-	// there is a raft leader again. At a client it is called with false when no replica that hears a
+	// Quorum is called with false when this node has heard no raft leader: for a second if gossip
+	// misses a majority of the voters, else for ten, as where this node alone is cut off while the
+	// fleet serves. missing are the node ids of the voters that gossip does not see alive. Quorum is
+	// called with true and nil when the node hears a raft leader again. At a client it is called with false when no replica that hears a
 	// raft leader has served this client for ten seconds, and with true when one serves it again;
 	// missing is nil under Config.ClientOnly.
 	Quorum func(ok bool, missing []string)

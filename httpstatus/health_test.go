@@ -58,7 +58,7 @@ func TestWithoutAQuorumTheNodeIsAliveNotReadyAndShowsWhatItKnew(t *testing.T) {
 	if code, body := ask(t, h, "/readyz?exclude=serving&exclude=raft-leader"); code != http.StatusOK {
 		t.Errorf("what is excluded counts: %d %q", code, body)
 	}
-	if _, body := ask(t, h, "/"); !strings.Contains(body, "No quorum") || !strings.Contains(body, "No lock can be granted") {
+	if _, body := ask(t, h, "/"); !strings.Contains(body, "No raft leader") || !strings.Contains(body, "It grants and renews no lock") {
 		t.Errorf("the overview does not say it: %s", body)
 	}
 	if code, body := ask(t, h, "/locks"); code != http.StatusOK || !strings.Contains(body, "before the fall") || !strings.Contains(body, " old. It cannot be read now: ") {

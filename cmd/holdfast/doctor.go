@@ -112,13 +112,13 @@ func (a *app) examineFleet(ctx context.Context) []finding {
 	defer cancel()
 	c, err := a.join(ctx)
 	if err != nil {
-		return []finding{failed("fleet", firstLine(err), "If the steps before are well, the fleet has no majority: start the missing voters: `holdfast members` names them. See docs/operations.md.")}
+		return []finding{failed("fleet", firstLine(err), "If the steps before are well, and doctor says the same elsewhere, a majority is missing: start the voters that `holdfast members` names. See docs/operations.md.")}
 	}
 	defer c.Close()
 	joined := time.Since(began)
 	began = time.Now()
 	if _, err := c.InspectOnce(ctx, "holdfast doctor"); err != nil {
-		return []finding{failed("fleet", firstLine(err), "A replica answers, and no majority: see the log of its node, and docs/operations.md.")}
+		return []finding{failed("fleet", firstLine(err), "The replica answers, and its group does not: it hears no raft leader, or is ill. The log of its node, and of the others, says which. See docs/operations.md.")}
 	}
 	read := time.Since(began)
 	detail := fmt.Sprintf("group %s serves: joined in %v, a linearizable read took %v", c.Status().ClusterID, joined.Round(time.Millisecond), read.Round(100*time.Microsecond))

@@ -82,8 +82,8 @@ type Listener interface {
 	LeaderChanged(node string)
 	// Expired is called for every session that the group ended because it was not renewed.
 	Expired(session fsm.SessionID, late time.Duration)
-	// Quorum is called when the group has had no raft leader for long, with the voters that gossip
-	// misses, and once when it has one again.
+	// Quorum is called when this node has heard no raft leader for long, with the voters that gossip
+	// misses, and once when it hears one again.
 	Quorum(ok bool, missing []string)
 	// Ill is called when the node falls ill, and why, and once when it is well again.
 	Ill(ill bool, why string)

@@ -24,9 +24,9 @@ func Jeopardies() Metric {
 	return Metric{Name: "lease_jeopardies", Kind: Counter, Help: "How often the renewal of a lease was in trouble."}
 }
 
-// Quorum is whether the group has a majority, as Events.Quorum tells.
+// Quorum is whether this node hears a raft leader, as Events.Quorum tells.
 func Quorum() Metric {
-	return Metric{Name: "quorum", Help: "0 while the group has had no raft leader for so long that it has no majority, else 1."}
+	return Metric{Name: "quorum", Help: "0 while this node hears no raft leader, as Events.Quorum tells, else 1."}
 }
 
 // LockLabel is the label of Wait and Hold that names a lock, where that is asked for.
