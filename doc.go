@@ -24,8 +24,9 @@
 // A lock is not granted to another before the lease of its holder has ended by the holder's own
 // clock, as long as the rates of the nodes' clocks differ by no more than Config.MaxClockDrift.
 // Wall clocks may be wrong and may jump. Lease.Valid is right at the first look after the process
-// was stopped or the machine was suspended; Lease.Done closes at the end of the validity, whether
-// or not the network answers.
+// was stopped or the machine was suspended, but not where a hypervisor stopped all clocks of the
+// machine: there it is right from the first message of another replica on (ErrClockStopped).
+// Lease.Done closes at the end of the validity, whether or not the network answers.
 //
 // A grant that was acknowledged is not forgotten while a majority of the voters' disks survives.
 //

@@ -129,7 +129,8 @@ func (l *Lease) Err() error {
 
 // Valid reports whether the holder may act now. It is local: it reads the clock, takes no lock and
 // allocates nothing. Its first call after the process was stopped or the machine was suspended is
-// right. A write that began while Valid was true may still arrive late: present the token.
+// right, but not after a hypervisor stopped all clocks of the machine: see ErrClockStopped. A write
+// that began while Valid was true may still arrive late: present the token.
 func (l *Lease) Valid() bool {
 	for {
 		until := l.grant.Until()
