@@ -11,12 +11,12 @@ import (
 )
 
 // measureLeader measures what a fleet costs its raft leader as the fleet grows: five processes hold a
-// replica, and all other nodes are clients in this process. Last it kills the raft leader of the larger
+// replica, and all other nodes are clients in this process. Last it kills the raft leader of the largest
 // fleet under clients that hold locks.
 func measureLeader(ctx context.Context, s settings, out *lines) error {
 	for round := range s.rounds {
-		for _, size := range []int{scaleReplicas, s.crowd} {
-			if err := leaderOf(ctx, s, out, size, round == s.rounds-1 && size > scaleReplicas); err != nil {
+		for i, size := range s.leaders {
+			if err := leaderOf(ctx, s, out, size, round == s.rounds-1 && i == len(s.leaders)-1); err != nil {
 				return fmt.Errorf("%d nodes: %w", size, err)
 			}
 		}

@@ -38,7 +38,7 @@ type settings struct {
 	sizes    []int         // of the fleets of section scale
 
 	gossips []int // sizes of the fleets of section gossip
-	crowd   int   // nodes of the larger fleet of section leader
+	leaders []int // sizes of the fleets of section leader, with its replicas
 
 	processes int           // of the fleet of section processes
 	settle    time.Duration // before that is measured: gossip has news for a while after the start
@@ -56,7 +56,7 @@ func main() {
 }
 
 func run() (err error) {
-	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}, gossips: []int{5, 300, 1000}, crowd: 300, processes: 80, settle: time.Minute, after: 30 * time.Second}
+	s := settings{rounds: 5, span: 2 * time.Second, idle: 20 * time.Second, locks: 100_000, failures: 20, opens: 10, sizes: []int{5, 30, 100}, gossips: []int{5, 300, 1000}, leaders: []int{5, 10, 40, 80}, processes: 80, settle: time.Minute, after: 30 * time.Second}
 	short := flag.Bool("short", false, "every figure once and quickly")
 	flag.StringVar(&s.only, "only", "", "what to run, by comma: "+strings.Join(sectionNames(), ", ")+"; or a step, such as disk/throughput")
 	flag.StringVar(&s.data, "data", "", "directory for the nodes' data; default: a temporary one")
@@ -66,7 +66,7 @@ func run() (err error) {
 	rounds := flag.Int("rounds", 0, "rounds that the contestants take turns for; 0: as -short says")
 	kills := flag.Int("kills", 0, "raft leaders and followers to kill; 0: as -short says")
 	span := flag.Duration("span", 0, "time of one measurement; 0: as -short says")
-	most := flag.Int("nodes", 0, "a further size of a fleet in section scale; 0: none")
+	most := flag.Int("nodes", 0, "a further size of a fleet in sections scale and leader; 0: none")
 	draw := flag.String("draw", "", "draw the lines of section scale that this file has, and measure nothing")
 	flag.Parse()
 	if *draw != "" {
@@ -79,13 +79,13 @@ func run() (err error) {
 	}
 	if *short {
 		s.rounds, s.span, s.idle, s.locks, s.failures, s.opens = 1, 400*time.Millisecond, 3*time.Second, 10_000, 1, 2
-		s.sizes, s.gossips, s.crowd, s.processes, s.settle, s.after = []int{5, 30}, []int{5, 30}, 30, 20, 5*time.Second, 20*time.Second
+		s.sizes, s.gossips, s.leaders, s.processes, s.settle, s.after = []int{5, 30}, []int{5, 30}, []int{5, 30}, 20, 5*time.Second, 20*time.Second
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds
 	}
 	if *most > 0 {
-		s.sizes = append(s.sizes, *most)
+		s.sizes, s.leaders = append(s.sizes, *most), append(s.leaders, *most)
 	}
 	if *kills > 0 {
 		s.failures = *kills

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func brief(t testing.TB) settings {
 	return settings{
 		data: t.TempDir(), rounds: 1, span: 50 * time.Millisecond, idle: 200 * time.Millisecond,
-		locks: 10_000, failures: 1, opens: 1, sizes: []int{5, 8}, gossips: []int{3}, crowd: 7, processes: 7,
+		locks: 10_000, failures: 1, opens: 1, sizes: []int{5, 8}, gossips: []int{3}, leaders: []int{5, 7}, processes: 7,
 	}
 }
 
