@@ -142,8 +142,7 @@ func open(fsys vfs.FS, path, cluster string, lock io.Closer, place fsm.Place) (*
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if left, err := fsys.List(raft); err == nil && len(left) > 0 {
-			return nil, fmt.Errorf("%w: %s is missing but %s holds Raft data of its node: restore the file, "+
-				"or delete the whole directory to start as a new node", ErrDamaged, d.identityPath(), raft)
+			return nil, fmt.Errorf("%w: %s is missing but %s holds Raft data of its node: %s", ErrDamaged, d.identityPath(), raft, remedy)
 		}
 		if id, err = d.mint(cluster); err != nil {
 			return nil, err

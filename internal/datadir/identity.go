@@ -107,6 +107,11 @@ func (id Identity) next() Identity {
 	return id
 }
 
+// remedy is the way out of a directory without a whole identity. Deleted on a majority, it would be the end
+// of the group.
+const remedy = "restore the file, or delete the whole directory to start as a new node; " +
+	"unless a majority of the voters is told this: then delete none, and recover the group from the newest"
+
 // load reads and checks an identity; fs.ErrNotExist if there is none.
 func load(fsys vfs.FS, path string) (Identity, error) {
 	data, err := readFile(fsys, path)
@@ -118,8 +123,7 @@ func load(fsys vfs.FS, path string) (Identity, error) {
 	case errors.Is(err, ErrIncompatible):
 		return Identity{}, fmt.Errorf("%w: %s: run that version, or use another data directory", err, path)
 	case err != nil:
-		return Identity{}, fmt.Errorf("%w: %s: %w: restore the file, or delete the whole directory to start "+
-			"as a new node", ErrDamaged, path, err)
+		return Identity{}, fmt.Errorf("%w: %s: %w: %s", ErrDamaged, path, err, remedy)
 	}
 	return id, nil
 }
