@@ -31,6 +31,20 @@ func TestOnlyAnswersProveThatAReplicaIsInReach(t *testing.T) {
 	}
 }
 
+// The zero time is so far away that the duration since then has no room: a raft leader counted with it, took
+// every replica for one that is sent a snapshot, and never saw that one had made no progress.
+func TestAReplicaThatWasSentNoSnapshotHasATimeThatIsNear(t *testing.T) {
+	t.Parallel()
+	var h lastHeard
+	for term := uint64(3); term < 5; term++ {
+		h.message(&raftpb.Message{Type: raftpb.HeartbeatResp, Term: term}, time.Unix(int64(term), 0))
+		h.message(&raftpb.Message{Type: raftpb.HeartbeatResp, Term: term}, time.Unix(int64(term)+1, 0))
+		if !h.Snapshot.Equal(time.Unix(3, 0)) {
+			t.Errorf("term %d: %v", term, h.Snapshot)
+		}
+	}
+}
+
 func TestToNoteWhoWasHeardAllocatesNothing(t *testing.T) {
 	r := newTable(ReplicaID(nodeID(1)))
 	in, err := r.admit(goodGreeting(2), func() {})

@@ -261,7 +261,7 @@ func promises(m *raftpb.Message, self uint64) (store.Position, bool) {
 type Heard struct {
 	At       time.Time // by the local clock; its monotonic reading counts
 	Match    uint64    // on the raft leader: the last entry that the other has acknowledged; 0: none yet
-	Snapshot time.Time // when a piece of a snapshot was last sent to the other
+	Snapshot time.Time // when a piece of a snapshot was last sent to the other, or else when it was first heard
 }
 
 // lastHeard is when a node's replica was last heard in a term.
@@ -288,6 +288,9 @@ func (h *lastHeard) message(m *raftpb.Message, now time.Time) {
 	}
 	if m.Term > h.term {
 		*h = lastHeard{term: m.Term, Heard: Heard{Snapshot: h.Snapshot}}
+	}
+	if h.Snapshot.IsZero() { // no duration reaches back to the zero time
+		h.Snapshot = now
 	}
 	h.At, h.Match = now, max(h.Match, match)
 }
