@@ -1,6 +1,8 @@
 package virtual_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -47,4 +49,40 @@ func TestAVoterThatIsHeardWithoutProgressIsReplacedByAStandby(t *testing.T) {
 			return stuck.Cluster().Status().Ready && len(st.Voters) == 3 && len(st.Standbys) == 1 && st.Standbys[0].ID == id
 		})
 	})
+}
+
+// Ready is what a probe of an orchestrator asks: it must not pass while calls would get no answer.
+func TestReadyIsNotPassedWhileTheNodeIsIll(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(s *sim.Sim, n *sim.Node){
+		"cut off":              func(_ *sim.Sim, n *sim.Node) { n.Isolate() },
+		"on a disk that hangs": func(_ *sim.Sim, n *sim.Node) { n.HangDisk(true) },
+		"sent nothing large": func(s *sim.Sim, n *sim.Node) {
+			for _, other := range testkit.Others(s, n) {
+				s.Faults(other.Index(), n.Index(), transport.Faults{Large: 600})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+				n := follower(s)
+				defer busy(s.RaftLeader())()
+				spoil(s, n)
+				testkit.Settles(t, 10*time.Second, "a node that does not serve", func() bool { return !n.Cluster().Status().Ready })
+				for range 5 {
+					if err := n.Cluster().Ready(testkit.Until(3 * time.Second)); !errors.Is(err, holdfast.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("Ready returned %v, and the node waits for %q", err, n.Cluster().Status().Waits)
+					}
+				}
+				n.HangDisk(false)
+				n.Rejoin()
+				s.Heal()
+				err := n.Cluster().Ready(testkit.Until(time.Minute))
+				if st := n.Cluster().Status(); err != nil || st.Metrics.Ill {
+					t.Errorf("Ready returned %v, ill is %v, and the node waits for %q", err, st.Metrics.Ill, st.Waits)
+				}
+			})
+		})
+	}
 }
