@@ -3,6 +3,8 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,35 @@ func TestADeadNodeIsRemovedByOrderAndTheFleetShrinksToOne(t *testing.T) {
 		operator.Ready()
 		dead.Open() // it asks for a new replica
 		dead.Ready()
+	})
+}
+
+// Of three without another that could vote, one that stays away votes on for ever: two of two would need both.
+func TestThreeDoNotBecomeTwoByTime(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) { // ReplaceAfter is half a minute
+		leader := s.RaftLeader()
+		dead, third := others(s, leader)[0], others(s, leader)[1]
+		id := dead.Cluster().ID()
+		dead.Kill()
+		for range 12 {
+			time.Sleep(10 * time.Second)
+			for _, n := range []*sim.Node{leader, third} {
+				st := n.Cluster().Status()
+				if len(st.Voters) != 3 || len(st.Standbys) != 0 || !slices.ContainsFunc(st.Voters, func(v holdfast.Replica) bool { return v.ID == id }) {
+					t.Fatalf("node %d: the voters are %+v", n.Index(), st.Voters)
+				}
+				serves(t, until(10*time.Second), n.Cluster())
+			}
+		}
+		if plan := leader.Cluster().Status().Plan; !strings.Contains(plan, id) {
+			t.Errorf("the raft leader says %q, and nothing of the dead voter", plan)
+		}
+		dead.Open()
+		dead.Ready()
+		if now := dead.Cluster().ID(); now != id {
+			t.Errorf("it came back as %s", now)
+		}
 	})
 }
 
