@@ -20,7 +20,7 @@ const (
 func leftOut() map[string][]string {
 	return map[string][]string{
 		"several nodes": {
-			"addresses_test.go", "client_faults_test.go", "client_fleet_test.go", "close_fleet_test.go", "drift_test.go", "form_test.go", "founding_test.go", "hooks_events_test.go", "join_test.go",
+			"addresses_test.go", "client_faults_test.go", "client_fleet_test.go", "close_fleet_test.go", "cold_start_test.go", "drift_test.go", "form_test.go", "founding_test.go", "hooks_events_test.go", "join_test.go",
 			"last_voter_test.go", "leader_death_test.go", "level_test.go", "leave_test.go", "lock_delay_test.go", "lost_answer_test.go",
 			"max_ttl_test.go", "missing_test.go", "outage_release_test.go", "probe_fleet_test.go", "quorum_test.go", "quota_test.go", "record_test.go", "recoveries_dirs_test.go", "recoveries_test.go", "reasons_test.go", "remove_test.go", "replicas_test.go", "state_fleet_test.go", "together_test.go", "transfer_test.go", "wiped_test.go",
 			"TestNodesBeyondTheBoundAreToldAndHarmNobody", "TestOneCampaignLeadsAndAnotherFollowsWhenItResignsClosesOrDies",
