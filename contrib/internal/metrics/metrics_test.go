@@ -59,6 +59,28 @@ func TestEachFigureOfANodeIsExported(t *testing.T) {
 	walk("", reflect.ValueOf(&s.Status.Metrics).Elem())
 }
 
+// An alert stands on this figure: it counts what Status.Voters says, and standbys are none.
+func TestVotersThatAreIllAreCountedAsStatusHasThem(t *testing.T) {
+	t.Parallel()
+	ill, well := holdfast.Replica{Ill: "not heard for 3s"}, holdfast.Replica{Heard: time.Hour}
+	for want, voters := range [][]holdfast.Replica{{well, well, well}, {well, ill, well}, {ill, well, ill}, {ill, ill, ill}} {
+		s := Snapshot{Status: holdfast.Status{Voters: voters, Standbys: []holdfast.Replica{ill, well}}}
+		found := 0
+		for _, f := range Figures() {
+			if f.Name != "voters_ill" {
+				continue
+			}
+			found++
+			if p := f.Read(s); len(p) != 1 || p[0].Value != uint64(want) || f.Kind != Gauge {
+				t.Errorf("%d of three are ill, and the figure is %+v", want, p)
+			}
+		}
+		if found != 1 {
+			t.Errorf("there are %d figures of voters that are ill", found)
+		}
+	}
+}
+
 func TestMembersAreCountedByStateAndRole(t *testing.T) {
 	t.Parallel()
 	s := Snapshot{Members: []holdfast.Member{
