@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -77,6 +78,30 @@ func TestTheFailureOfAReplicaIsAnErrorOfTheAPIWhoeverMeetsIt(t *testing.T) {
 		}
 		if got := c.apiError(&seam.UnknownError{Cause: failed}); !errors.Is(got, want) || !errors.Is(got, ErrUnknownOutcome) {
 			t.Errorf("%v of unknown outcome becomes %v", failed, got)
+		}
+	}
+}
+
+// What an operator does with the directory decides what the group remembers: the text has to have it.
+func TestTheErrorOfADirectoryNamesTheWaysOut(t *testing.T) {
+	t.Parallel()
+	const wipe = "delete the directory, and the node comes back as a new one with what the rest of its group has; " +
+		"unless a majority of the voters is told this: then delete none, and recover the group from the newest"
+	for cause, ways := range map[error][]string{
+		report.ErrAhead:      {"either give up what this directory alone has: " + wipe, "; or stop all nodes, and recover the group from this directory"},
+		report.ErrForgetful:  {"of the two, run the one that others have heard last, and no other: " + wipe},
+		report.ErrSuperseded: {"of the two, run the one that others have heard last, and no other: " + wipe},
+		report.ErrDamaged:    {wipe},
+		report.ErrNoReplica:  {wipe},
+		report.ErrForeign:    {"put the right directory in its place, or " + wipe},
+		report.ErrOtherStart: {"put the right directory in its place, or " + wipe},
+	} {
+		for _, err := range []error{cause, &report.FailedError{Cause: cause}} {
+			for _, way := range ways {
+				if text := unopened(t).apiError(err).Error(); !strings.Contains(text, way) {
+					t.Errorf("%q does not say %q", text, way)
+				}
+			}
 		}
 	}
 }
