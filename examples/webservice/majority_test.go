@@ -10,8 +10,8 @@ import (
 )
 
 // A balancer that takes the last process out for want of a majority refuses every request, also those that need
-// no lock; and an orchestrator that restarts it for that ends what it still serves. Who wants to know whether
-// locks are granted asks /status/readyz.
+// no lock; and an orchestrator that restarts it for that ends what it still serves. /status/readyz says whether
+// locks are granted.
 func TestTheLastOfThreeStaysReadyForItsBalancerAndSaysThatItGrantsNoLock(t *testing.T) {
 	f := newFleet(t)
 	f.three(func(string) string { return "" })
