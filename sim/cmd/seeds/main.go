@@ -135,6 +135,8 @@ func report(s *model.Stats, took time.Duration) {
 	fmt.Printf("%d states recovered while others lived\n", s.Recovered)
 	fmt.Printf("%d silent voters removed, %d standbys promoted, %d nodes let go, %d changes void, %d nodes back in another life, %d dead for good, %d of them replaced, %d times gossip and Raft cut apart\n",
 		s.Removed, s.Promoted, s.LetGo, s.Void, s.Returned, s.Died, s.Replaced, s.Parted)
+	fmt.Printf("%d leases outlived their time as their machine had stood still with its clocks, %d times a process found that out; %d voters removed that were heard without progress, %d disks hung\n",
+		s.Misled, s.Stopped, s.Stuck, s.Hung)
 	fmt.Printf("lateness in gentle runs, of rests: %v\nof forgetting keys: %v\n", s.LateRests.String(), s.LateKeys.String())
 	fmt.Printf("lateness of expiry in gentle runs: %v\nall nodes served again after at most %v\n", s.Late.String(), s.Resumed.Round(time.Millisecond))
 }

@@ -7,7 +7,7 @@ func (r *raft) replicate(to int) {
 	if r.next[to] <= r.snap.index {
 		snap := r.snap
 		r.next[to] = snap.index + 1
-		r.send(r.peer(to), func(other *raft) { other.install(me, term, snap) })
+		r.sendLarge(r.peer(to), func(other *raft) { other.install(me, term, snap) })
 		return
 	}
 	prev := r.next[to] - 1
@@ -16,7 +16,11 @@ func (r *raft) replicate(to int) {
 	upTo := min(from+entriesMax, uint64(len(r.log)))
 	list := r.log[from:upTo:upTo]
 	r.next[to] += uint64(len(list))
-	r.send(r.peer(to), func(other *raft) { other.append(me, term, prev, prevTerm, list, commit) })
+	send := r.send
+	if len(list) > 0 {
+		send = r.sendLarge
+	}
+	send(r.peer(to), func(other *raft) { other.append(me, term, prev, prevTerm, list, commit) })
 }
 
 // append takes entries from a raft leader and returns how far the log is like its own; ok is false
@@ -89,6 +93,7 @@ func (r *raft) heardOf(who replicaID, term, index uint64, ok bool) {
 	from := who.node
 	r.heard[from] = r.w.now
 	if !ok {
+		r.refused(from)
 		r.next[from] = max(min(r.next[from], index+1), r.match[from]+1)
 		if r.w.now >= r.again[from] { // one refusal at a time: they come in crowds
 			r.again[from] = r.w.now + r.w.plan.Election/10
@@ -96,7 +101,10 @@ func (r *raft) heardOf(who replicaID, term, index uint64, ok bool) {
 		}
 		return
 	}
-	r.said[from], r.w.answered[from] = r.w.now, r.w.now
+	r.said[from] = r.w.now
+	if !r.w.refuses || index > r.match[from] || index >= r.commit { // else it is late, and no progress
+		r.took[from], r.w.answered[from] = r.w.now, r.w.now
+	}
 	if index > r.match[from] {
 		r.match[from] = index
 		r.advance()
@@ -104,6 +112,15 @@ func (r *raft) heardOf(who replicaID, term, index uint64, ok bool) {
 	r.next[from] = max(r.next[from], index+1)
 	if r.next[from] <= r.last() {
 		r.replicate(from)
+	}
+}
+
+// refused notes that a replica is heard that refuses what it is sent. The model's heartbeats are appends of
+// nothing, which a replica refuses as long as it lacks what is before; the product's have an answer in any
+// case. Where no way loses what is large that is for a moment, and counts for nothing.
+func (r *raft) refused(from int) {
+	if r.w.refuses {
+		r.said[from] = r.w.now
 	}
 }
 
@@ -140,7 +157,7 @@ func (r *raft) commitTo(index uint64) {
 		if next := r.conf.after(e.conf, i+1); next != nil {
 			r.conf, changed = next, true
 			if i := e.conf.who.node; i != r.i {
-				r.next[i], r.match[i], r.heard[i], r.said[i] = r.last()+1, 0, r.w.now, 0
+				r.next[i], r.match[i], r.heard[i], r.said[i], r.took[i] = r.last()+1, 0, r.w.now, 0, 0
 			}
 		}
 	}

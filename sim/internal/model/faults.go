@@ -36,14 +36,18 @@ const (
 	Die                       // it is gone with its disk, for good, unless the group could not bear that
 	Depart                    // it leaves for good; if it is not let go in time, it comes back
 	Hush                      // its gossip is cut, and Raft not
-	Isolate                   // Raft is cut, and its gossip not; so is a node whose disk hangs, as the engine sends nothing before it is written
+	Isolate                   // Raft is cut, and its gossip not
 	Bound                     // an operator sets a quota through it; of Plan.bounds
+	Freeze                    // it stands still with all of its clocks; this and what follows of Plan.recast
+	Large                     // what is large is lost between it and Other, or all others if that is itself
+	Hang                      // its disk hangs: its engine does nothing until that goes on
 )
 
 // String is the kind in lower case.
 func (k FaultKind) String() string {
 	names := [...]string{"crash", "outage", "leave", "pause", "doze", "cut", "mute", "deaf", "part", "slow", "lag",
-		"rate", "jump", "campaign", "force", "removal", "revoke", "move", "die", "depart", "hush", "isolate", "bound"}
+		"rate", "jump", "campaign", "force", "removal", "revoke", "move", "die", "depart", "hush", "isolate", "bound",
+		"freeze", "large", "hang"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -168,6 +172,8 @@ func (w *world) inject(f Fault, by int) {
 		if f.Kind == Doze && by < 0 {
 			w.clock(n, n.clock.rate, -f.Delay)
 		}
+	case Freeze, Large, Hang:
+		w.holdUp(n, f, by)
 	case Die, Depart, Hush, Isolate:
 		w.unsettle(n, f.Kind, by)
 	case Cut:

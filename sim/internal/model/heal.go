@@ -43,7 +43,10 @@ func (w *world) heal() {
 	}
 	w.disturbed = 0
 	for _, n := range w.living() {
-		n.downs, n.pauses, n.ills, n.lag = 0, 0, 0, 0
+		n.downs, n.pauses, n.ills, n.lag, n.hangs = 0, 0, 0, 0, 0
+		if n.stood.freezes > 0 {
+			n.thaw(w.now - n.stood.since)
+		}
 		rate := n.clock.rate
 		if w.plan.Wild {
 			rate = 1
@@ -57,6 +60,7 @@ func (w *world) heal() {
 			n.resume()
 		}
 		w.clock(n, rate, 0)
+		n.unpark()
 	}
 	w.oust()
 	w.health()

@@ -24,12 +24,12 @@ type keeper struct {
 	table    *session.Table
 	luck     uint64
 	timer    timer
-	cleaners int                      // debts that are being paid
-	most     map[uint64]lease.Instant // by session: how long the commands leave it that the group is known to have of it
+	cleaners int                 // debts that are being paid
+	most     map[uint64]validity // by session: what the commands leave it that the group is known to have of it
 }
 
 func (k *keeper) begin(n *node) {
-	*k = keeper{n: n, luck: n.w.chance(4, uint64(n.i), n.incarnation), most: make(map[uint64]lease.Instant)}
+	*k = keeper{n: n, luck: n.w.chance(4, uint64(n.i), n.incarnation), most: make(map[uint64]validity)}
 	k.table = session.New(n.w.plan.Drift, func() float64 {
 		k.luck = mix(k.luck, 1)
 		return fraction(k.luck)
@@ -72,7 +72,7 @@ func (k *keeper) keepalive(keepalive session.Keepalive) {
 		k.n.w.tell("node %d renews %v", k.n.i, keepalive.Command.Sessions)
 	}
 	k.keeps(keepalive.Command)
-	sent := k.n.now()
+	sent := validity{k.n.now(), k.n.lost()}
 	took := k.n.attempt(fsm.Encode(keepalive.Command), func(out fsm.Outcome, known bool) {
 		if known {
 			k.renewed(keepalive, sent, out)
@@ -86,7 +86,7 @@ func (k *keeper) keepalive(keepalive session.Keepalive) {
 }
 
 // renewed takes the outcome of a keepalive, and looks at all leases that last longer by it.
-func (k *keeper) renewed(keepalive session.Keepalive, sent lease.Instant, out fsm.Outcome) {
+func (k *keeper) renewed(keepalive session.Keepalive, sent validity, out fsm.Outcome) {
 	k.confirmed(keepalive.Command, sent, out)
 	k.explain(keepalive.Lost(out)...)
 	k.table.Answered(keepalive, out, k.n.now())
@@ -117,8 +117,8 @@ func claimsOf(m *fsm.Machine) session.Ask {
 // renew renews the session of a manual lease now, with this TTL, until the outcome is known or ctx
 // ends.
 func (k *keeper) renew(s *session.Session, ttl time.Duration, ctx *patience, then func()) {
-	sent := k.n.now()
-	keepalive := k.table.Retiming(sent, s, ttl)
+	sent := validity{k.n.now(), k.n.lost()}
+	keepalive := k.table.Retiming(sent.until, s, ttl)
 	k.attend()
 	k.n.insist(ctx, keepalive.Command, func(out fsm.Outcome, known, _ bool) {
 		if known {

@@ -170,7 +170,7 @@ func (t *tenure) wrote(request, op uint64, out fsm.Outcome, known, unknown bool)
 func (w *world) look(n *node, locks ...int) {
 	var held *tenure
 	for _, t := range w.valid[locks[0]] {
-		if weight, limit := t.c.spec.share(w.plan.Locks[locks[0]]); weight == limit && t.lasts() {
+		if weight, limit := t.c.spec.share(w.plan.Locks[locks[0]]); weight == limit && t.counts() {
 			held = t
 		}
 	}
@@ -193,7 +193,7 @@ func (w *world) look(n *node, locks ...int) {
 		for i, l := range states {
 			w.looked(e, w.lockName(locks[i]), l, elects)
 		}
-		if held == nil || held.over || w.plan.Wild || !held.lasts() || w.robbed(held.token) {
+		if held == nil || held.over || w.plan.Wild || !held.counts() || w.robbed(held.token) {
 			return
 		}
 		if holders := states[0].Holders; len(holders) != 1 || holders[0].Token != held.token {
@@ -232,7 +232,9 @@ func (t *tenure) announce() {
 		w.stats.Elections++
 	case w.plan.Locks[spec.Lock].Once:
 		w.stats.Begun++
-		w.record(t.event(history.Begun))
+		if !t.misled() { // it may be late, and another one have begun
+			w.record(t.event(history.Begun))
+		}
 	}
 	if spec.MinHold > 0 {
 		w.promise(t)

@@ -156,7 +156,7 @@ func (w *world) move(n *node, f Fault, by int) {
 		for _, former := range w.ousted {
 			if former.i == n.i {
 				former.silent = false
-				former.resume()
+				former.goOn()
 			}
 		}
 		return
@@ -184,6 +184,11 @@ func (w *world) move(n *node, f Fault, by int) {
 	if f.Copied {
 		next.copies++
 	}
+	if next.stood.freezes = n.stood.freezes; next.stood.freezes > 0 { // its machine is held as the former one
+		next.stood.since = w.now
+		next.clock.stop(w.now)
+	}
+	next.hangs, n.hangs, n.parked = n.hangs, 0, nil
 	next.downs, next.pauses, next.lag, next.ills, next.well, next.wellSince = n.downs, n.pauses, n.lag, n.ills, n.well, n.wellSince
 	w.tell("the disk of node %d is opened elsewhere", n.i)
 	n.ousted, n.silent, n.well = true, true, false
@@ -206,7 +211,7 @@ func (w *world) oust() {
 		if w.plan.Wild {
 			w.clock(n, 1, 0)
 		}
-		n.resume()
+		n.goOn()
 	}
 }
 

@@ -8,6 +8,8 @@
 //	world.go     true time, the nodes' clocks, and what happens next
 //	network.go   messages, faults of links, and what nodes see of each other by gossip
 //	faults.go    faults of nodes
+//	recast.go    those of machines that stand still, of disks that hang, and of what is large
+//	clocks.go    clocks that stand still with their machine, and who finds that out
 //	raft.go, entries.go  the model of Raft, with a membership that changes by one replica at a time
 //	pilot.go     carries out what the planner of the membership says, as internal/node does
 //	life.go      removal, the next life as a replica, disks that are opened elsewhere, operators
@@ -82,6 +84,11 @@ type Stats struct {
 	Died       uint64 // nodes that were gone for good with their disks
 	Replaced   uint64 // of these, those whose replicas were removed
 	Parted     uint64 // times that gossip and Raft were cut apart
+	Misled     uint64 // leases that outlived their time as their machine had stood still with its clocks
+	Stopped    uint64 // times that a process found out that its clock had
+	Large      uint64 // messages that were lost as they were large
+	Stuck      uint64 // voters that were heard without progress for long, and that the planner removed
+	Hung       uint64 // disks that hung as something was to be written
 	Faults     uint64
 	Unknown    uint64 // attempts whose outcome was not learnt
 	Writes     uint64 // to the fenced and to the unfenced resource, each
@@ -142,6 +149,9 @@ func (s *Stats) Shortfall() string {
 		{"disks opened elsewhere", s.Moved, s.Runs / 4}, {"leases of processes whose disk was opened elsewhere", s.Outlived, 1 + s.Runs/20},
 		{"sessions of processes that are proved dead", s.Proven, s.Runs / 4}, {"sessions that an operator revoked", s.Revoked, 1 + s.Runs/20},
 		{"refusals of a quota", s.OverQuota, s.Runs},
+		{"leases that outlived their time with their holder's clocks", s.Misled, s.Runs / 60},
+		{"clocks found to have stood still", s.Stopped, 1 + s.Runs/20}, {"disks that hung", s.Hung, 1 + s.Runs/20},
+		{"messages lost as they were large", s.Large, s.Runs}, {"voters without progress removed", s.Stuck, s.Runs / 100},
 		{"silent voters removed", s.Removed, 1 + s.Runs/20}, {"standbys promoted", s.Promoted, 1 + s.Runs/20}, {"nodes let go", s.LetGo, 1 + s.Runs/40},
 		{"standbys too many removed", s.Excess, 1 + s.Runs/40},
 		{"nodes back in another life", s.Returned, 1 + s.Runs/40}, {"dead nodes replaced", s.Replaced, 1 + s.Runs/40},

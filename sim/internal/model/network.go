@@ -10,6 +10,7 @@ type link struct {
 	cut      int // faults that cut it
 	hushed   int // and its gossip alone
 	isolated int // and Raft alone
+	large    int // and what is large alone
 	slow     time.Duration
 }
 
@@ -18,7 +19,7 @@ type link struct {
 // holds; nobody changes it after it was sent.
 func (n *node) send(to replicaID, f func(*raft)) {
 	if !n.ousted {
-		n.w.send(n.i, to.node, func(r *raft) {
+		n.w.transmit(n, to.node, n.w.plan.Net.Dup, func(r *raft) {
 			if r.self == to.life && r.bound {
 				f(r)
 			}
@@ -26,13 +27,22 @@ func (n *node) send(to replicaID, f func(*raft)) {
 	}
 }
 
-func (w *world) send(from, to int, f func(*raft)) { w.transmit(from, to, w.plan.Net.Dup, f) }
+// sendLarge is send of a message with entries or a snapshot, which some ways lose that bring all others: one
+// with a smaller greatest packet, of which nobody tells the sender.
+func (n *node) sendLarge(to replicaID, f func(*raft)) {
+	if n.w.links[n.i*n.w.plan.Nodes+to.node].large > 0 {
+		n.w.stats.Large++
+		return
+	}
+	n.send(to, f)
+}
 
 // forward is send of a command, never twice: Raft bears that, but a copy of a command that its node has the
 // answer to may be refused once and carried out later, and the connections of Raft deliver no message twice.
-func (w *world) forward(from, to int, f func(*raft)) { w.transmit(from, to, 0, f) }
+func (n *node) forward(to int, f func(*raft)) { n.w.transmit(n, to, 0, f) }
 
-func (w *world) transmit(from, to int, twice float64, f func(*raft)) {
+func (w *world) transmit(n *node, to int, twice float64, f func(*raft)) {
+	from := n.i
 	l := &w.links[from*w.plan.Nodes+to]
 	if l.cut+l.isolated > 0 {
 		return
@@ -42,15 +52,16 @@ func (w *world) transmit(from, to int, twice float64, f func(*raft)) {
 	if !w.healed && fraction(luck) < net.Loss {
 		return
 	}
-	w.carry(l, to, luck, f)
+	s := n.stamp(to)
+	w.carry(l, to, luck, s, from, f)
 	if !w.healed && fraction(mix(luck, 1)) < twice {
-		w.carry(l, to, mix(luck, 2), f)
+		w.carry(l, to, mix(luck, 2), s, from, f)
 	}
 }
 
 // carry delivers one copy. A message to a process that is gone by then is lost, one that was sent
 // before the link was cut is not.
-func (w *world) carry(l *link, to int, luck uint64, f func(*raft)) {
+func (w *world) carry(l *link, to int, luck uint64, s *stamp, from int, f func(*raft)) {
 	net := w.plan.Net
 	d := net.Delay + within(mix(luck, 3), net.Jitter) + l.slow
 	if !w.healed && net.Straggle > 0 && mix(luck, 4)%64 == 0 {
@@ -60,11 +71,22 @@ func (w *world) carry(l *link, to int, luck uint64, f func(*raft)) {
 		switch n := w.nodes[to]; {
 		case !n.up:
 		case n.paused:
-			n.held = append(n.held, func() { f(&n.raft) })
+			n.held = append(n.held, func() { n.receive(from, s, f) })
 		default:
-			f(&n.raft)
+			n.receive(from, s, f)
 		}
 	})
+}
+
+func (n *node) receive(from int, s *stamp, f func(*raft)) {
+	if s != nil {
+		n.compare(from, s)
+	}
+	if n.hangs > 0 {
+		n.park(func() { f(&n.raft) })
+		return
+	}
+	f(&n.raft)
 }
 
 // gossipDoubt is how long a node is seen that gossip does not reach any more.

@@ -27,6 +27,8 @@ type node struct {
 	up          bool
 	downs       int // faults that keep it down
 	lag         time.Duration
+	stood       standstill
+	hangs       int    // faults of its disk
 	host        int    // the machine, of those on which its disk was
 	boot        int    // of the machine; every second start is after one
 	copies      uint64 // of its disk, each made of the one before
@@ -39,8 +41,12 @@ type node struct {
 	// The process: begins anew with every start.
 	life    uint64 // counts processes
 	paused  bool
-	pauses  int      // faults that pause it
-	held    []func() // what happens when it goes on
+	pauses  int           // faults that pause it
+	held    []func()      // what happens when it goes on
+	parked  []func()      // what its engine does when its disk goes on
+	peers   []peer        // by node
+	behind  lease.Instant // when it found out last that its clock had lost time; 0: it has not
+	shown   time.Duration // what its clock had lost by then, or as it began
 	machine *fsm.Machine
 	applied uint64
 	wrote   time.Duration // when it applied the last entry
@@ -80,6 +86,7 @@ func (n *node) start() {
 	n.w.places[n.process()] = n.place()
 	n.w.record(history.Event{Kind: history.Opened, Node: n.i, Value: n.name()})
 	n.up, n.leaving = true, false
+	n.peers, n.behind, n.shown = make([]peer, n.w.plan.Nodes), 0, n.lost()
 	n.begin()
 	if n.asks {
 		n.catchUp()
@@ -95,7 +102,7 @@ func (n *node) begin() {
 	n.sights = nil
 	n.pending = make(map[uint64]*attempt)
 	n.queue = batch.Queue[*insistence]{Most: n.w.plan.Underway}
-	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil
+	n.held, n.parked, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil, nil
 	n.times = expiry.New(n.w.plan.Election, func(fsm.SessionID, time.Duration) {})
 	n.ends = timer{}
 	n.keeper.begin(n)
@@ -150,7 +157,7 @@ func (n *node) crash() {
 	for _, l := range slices.Clone(n.leads) {
 		l.gone()
 	}
-	n.held, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil
+	n.held, n.parked, n.arrived, n.changed, n.tenures, n.calls, n.leads = nil, nil, nil, nil, nil, nil, nil
 	n.pending = nil
 }
 
@@ -167,6 +174,25 @@ func (n *node) resume() {
 			return
 		}
 		f()
+	}
+}
+
+// park keeps what the engine of a node does until its disk goes on: one goroutine of it takes what comes,
+// writes and sends.
+func (n *node) park(f func()) { n.parked = append(n.parked, f) }
+
+// unpark lets the engine do what it has kept.
+func (n *node) unpark() {
+	parked := n.parked
+	n.parked = nil
+	for _, f := range parked {
+		switch {
+		case !n.up:
+		case n.paused:
+			n.held = append(n.held, f)
+		default:
+			f()
+		}
 	}
 }
 

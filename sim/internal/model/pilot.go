@@ -26,7 +26,7 @@ type pilot struct {
 	busy   bool    // something is being carried out
 	doing  *change // that, if it is a change
 	plan   autopilot.Plan
-	taken  []time.Duration // by node: when its replica had last answered, at a look
+	taken  []time.Duration // by node: when its replica had last taken what it was sent, at a look
 }
 
 // replica is the id of a replica, and replicaIDOf the way back.
@@ -120,7 +120,7 @@ func (p *pilot) state() autopilot.State {
 	}
 	for i, at := range n.raft.said {
 		if at > 0 && n.raft.conf.has(i) {
-			p.taken[i] = at
+			p.taken[i] = max(p.taken[i], n.raft.took[i])
 			ago := lease.Instant(float64(n.w.now-at) * n.clock.rate)
 			s.Heard[n.raft.peer(i).replica()] = autopilot.Heard{At: n.now() - ago, Match: n.raft.match[i]}
 		}
@@ -169,6 +169,7 @@ func (p *pilot) carryOut() {
 	ch := &change{
 		kind: plan.Kind, who: who, on: plan.Index, term: plan.Term, at: w.now, lets: n.machine.Departed(id) != fsm.Stays,
 		heard: p.taken[who.node], said: w.heardOf[who.node],
+		stuck: w.now-n.raft.said[who.node] < w.plan.ReplaceAfter/2 && w.now-p.taken[who.node] > w.plan.ReplaceAfter/2,
 	}
 	p.doing = ch
 	late, luck := time.Duration(0), w.chance(9, uint64(n.i), uint64(w.now))

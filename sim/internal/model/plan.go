@@ -38,6 +38,7 @@ type Plan struct {
 	Frail        bool          `json:",omitempty"` // some newcomers die as they are promoted
 	Clumsy       bool          `json:",omitempty"` // changes of the membership come late, twice, or without an answer
 	Nowhere      bool          `json:",omitempty"` // the nodes do not know where they run, as on some systems
+	Compared     bool          `json:",omitempty"` // clocks travel with the messages of Raft, as the product's do
 }
 
 // Net is how messages travel, while there are faults at all.

@@ -57,14 +57,25 @@ func (n *node) launch(e entry, done func(fsm.Outcome, bool)) bool {
 		n.pending[id] = &attempt{done: done}
 		n.w.after(n, 3*n.w.plan.Election, func() { n.giveUp(id) })
 	}
-	if r.role == leading {
-		r.propose(e)
-		return true
-	}
-	if !n.silent {
-		n.w.forward(n.i, r.leader, func(leader *raft) { leader.propose(e) })
+	if n.hangs > 0 {
+		n.park(func() { n.relay(e) })
+	} else {
+		n.relay(e)
 	}
 	return true
+}
+
+// relay proposes an entry, or sends it to the raft leader, as the engine does. What it has kept for long may
+// find another raft leader, or none; a change of the membership is void then.
+func (n *node) relay(e entry) {
+	switch r := &n.raft; {
+	case r.role == leading:
+		if e.conf == nil || e.conf.term == r.term {
+			r.propose(e)
+		}
+	case e.conf == nil && r.leader >= 0 && !n.silent:
+		n.forward(r.leader, func(leader *raft) { leader.propose(e) })
+	}
 }
 
 func (n *node) giveUp(id uint64) {

@@ -53,7 +53,8 @@ type raft struct {
 	next    []uint64
 	match   []uint64
 	heard   []time.Duration // when each replica last answered this raft leader, or it began to lead
-	said    []time.Duration // when each last answered in this term; 0: it did not
+	said    []time.Duration // when each last answered in this term, be it with a refusal: see refused; 0: it did not
+	took    []time.Duration // when each last took what it was sent
 	again   []time.Duration // when a refusal of each is next answered at once
 	round   uint64          // of elections and heartbeats: heartbeats of an earlier one do nothing
 	met     time.Duration   // when the raft leader was last heard
@@ -82,7 +83,7 @@ func (r *raft) boot() {
 	nodes := r.w.plan.Nodes
 	r.role, r.leader, r.commit, r.conf, r.pending = follower, -1, r.snap.index, r.snap.conf, 0
 	r.next, r.match = make([]uint64, nodes), make([]uint64, nodes)
-	r.heard, r.said, r.again = make([]time.Duration, nodes), make([]time.Duration, nodes), make([]time.Duration, nodes)
+	r.heard, r.said, r.took, r.again = make([]time.Duration, nodes), make([]time.Duration, nodes), make([]time.Duration, nodes), make([]time.Duration, nodes)
 	r.flushed, r.timed = false, false
 	r.commitTo(max(r.saved, r.commit))
 	r.await()
@@ -105,6 +106,8 @@ func (r *raft) await() {
 // expect looks whether the election is due. There is one such timer, whatever puts it off.
 func (r *raft) expect() {
 	switch {
+	case r.hangs > 0:
+		r.park(r.expect)
 	case r.role == leading, r.ousted, !r.voter():
 		r.timed = false
 	case r.w.now < r.due:
@@ -261,7 +264,7 @@ func (r *raft) lead() {
 		r.w.tell("node %d is raft leader of term %d", r.i, r.term)
 	}
 	for i := range r.next {
-		r.next[i], r.match[i], r.heard[i], r.said[i] = r.last()+1, 0, r.w.now, 0
+		r.next[i], r.match[i], r.heard[i], r.said[i], r.took[i] = r.last()+1, 0, r.w.now, 0, 0
 	}
 	for i, e := range r.log {
 		if index := r.snap.index + 1 + uint64(i); e.conf != nil && index > r.commit {
@@ -278,6 +281,10 @@ func (r *raft) lead() {
 // timeout.
 func (r *raft) beat(round uint64) {
 	if round != r.round || r.role != leading {
+		return
+	}
+	if r.hangs > 0 {
+		r.park(func() { r.beat(round) })
 		return
 	}
 	r.w.answered[r.i] = r.w.now
@@ -315,12 +322,18 @@ func (r *raft) propose(e entry) {
 	}
 	if !r.flushed {
 		r.flushed = true
-		r.w.after(r.node, r.w.plan.Sync, func() {
-			r.flushed = false
-			if r.role == leading {
-				r.broadcast()
-			}
-		})
+		r.w.after(r.node, r.w.plan.Sync, r.flush)
+	}
+}
+
+func (r *raft) flush() {
+	if r.hangs > 0 {
+		r.park(r.flush)
+		return
+	}
+	r.flushed = false
+	if r.role == leading {
+		r.broadcast()
 	}
 }
 

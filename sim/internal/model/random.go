@@ -67,6 +67,10 @@ func Random(seed uint64) Plan {
 	if seed%4 == 1 { // nor by any draw of theirs
 		p.Faults = append(p.Faults, p.bounds(rand.New(rand.NewPCG(seed, 0x71756f74)))...)
 	}
+	p.Compared = !p.Wild && seed%4 == 2
+	if seed%3 == 2 {
+		p.recast(rand.New(rand.NewPCG(seed, 0x66726f7a)))
+	}
 	return p
 }
 

@@ -51,7 +51,7 @@ func (w *world) outlived(n *node, state time.Duration) {
 		if known, there := n.machine.Session(s.ID()); !there || known.TTL < s.TTL() {
 			wait = max(state, w.plan.maxTTL())
 		}
-		if left := t.grant.Until().Sub(t.n.now()); t.lasts() && left > wait {
+		if left := t.grant.Until().Sub(t.n.now()); t.counts() && left > wait {
 			w.broken("a recovered group waits for every lease", "from node %d it waits for %v, token %d is valid for %v", n.i, wait, t.token, left)
 		}
 	}

@@ -47,6 +47,9 @@ func (w *world) reshaped(n *node, ch *change, made bool) {
 		return
 	}
 	if was.votes(ch.who.node) {
+		if ch.stuck {
+			w.stats.Stuck++
+		}
 		w.stats.Removed++
 	}
 	if other.retired {
@@ -223,6 +226,7 @@ type change struct {
 	at    time.Duration // when it was decided, in true time
 	lets  bool          // its node had said that it leaves
 	heard time.Duration // when who decided it was last answered by the replica, as far as it looked
+	stuck bool          // it was heard, and took nothing
 	said  time.Duration // when the log last said that the replica is heard, as of then
 }
 

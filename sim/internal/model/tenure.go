@@ -100,6 +100,9 @@ func (t *tenure) begin() {
 // valid is Lease.Valid, and what the holder thinks of it.
 func (t *tenure) valid() bool {
 	until, now := t.grant.Until(), t.n.now()
+	if until > now && t.misled() {
+		return true // as far as the holder knows
+	}
 	if until > now {
 		e := t.event(history.Held)
 		e.Remaining = time.Duration(float64(until.Sub(now)) / t.n.clock.rate)
@@ -313,6 +316,8 @@ func (t *tenure) Ended(err error) {
 	cause := history.CauseExpired
 	if errors.Is(err, session.ErrForced) {
 		cause = "forced"
+	} else if errors.Is(err, errClockStopped) {
+		cause = "its clocks stood still"
 	}
 	t.see(cause)
 	t.out()

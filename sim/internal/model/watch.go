@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -14,7 +13,7 @@ import (
 // begins or is extended. Who is robbed by an operator learns it a little later: that is no
 // violation.
 func (w *world) exclude(t *tenure) {
-	if w.plan.Wild || !t.lasts() {
+	if w.plan.Wild || !t.counts() {
 		return
 	}
 	for _, lock := range t.locks {
@@ -26,7 +25,7 @@ func (w *world) excludeAt(t *tenure, lock int) {
 	kind := w.plan.Locks[lock]
 	sum := 0
 	for _, o := range w.valid[lock] {
-		if o.lasts() && !w.robbed(o.token) {
+		if o.counts() && !w.robbed(o.token) {
 			weight, _ := o.c.spec.share(kind)
 			sum += weight
 		}
@@ -35,7 +34,7 @@ func (w *world) excludeAt(t *tenure, lock int) {
 		return
 	}
 	for _, o := range w.valid[lock] {
-		if o != t && o.lasts() && !w.robbed(o.token) {
+		if o != t && o.counts() && !w.robbed(o.token) {
 			w.broken("mutual exclusion", "%q: token %d of node %d is valid beside token %d of node %d, for another %v",
 				w.lockName(lock), t.token, t.n.i, o.token, o.n.i, o.grant.Until().Sub(o.n.now()))
 		}
@@ -60,7 +59,7 @@ func (w *world) expired(id fsm.SessionID, renewed, ttl time.Duration) {
 		return
 	}
 	s := n.keeper.table.Get(id.Number)
-	if s == nil || s.Until() <= n.now() {
+	if s == nil || s.Until() <= n.now() || n.keeper.misled(s) {
 		return
 	}
 	w.broken("no lease ends early", "session %s expired although its holder relies on it for another %v",
@@ -149,9 +148,9 @@ func (k *keeper) sound() {
 	}
 	for _, s := range k.table.All() {
 		number := s.ID().Number
-		if until := s.Until(); until > k.most[number] {
+		if until := s.Until(); until > k.most[number].until {
 			w.broken("validity counts from before a command was sent", "node %d: session %d is valid for %v, not for %v",
-				n.i, number, until.Sub(n.now()), k.most[number].Sub(n.now()))
+				n.i, number, until.Sub(n.now()), k.most[number].until.Sub(n.now()))
 		}
 	}
 	for _, c := range n.calls {
@@ -165,8 +164,8 @@ func (k *keeper) sound() {
 // group is to forget an answer that another call waits for.
 func (k *keeper) asked(c *call) {
 	s := c.ask.Session
-	if number := s.ID().Number; k.most[number] == 0 {
-		k.most[number] = lease.ValidUntil(k.n.now(), s.TTL(), k.n.w.plan.Drift)
+	if number := s.ID().Number; k.most[number].until == 0 {
+		k.most[number] = k.n.validFor(validity{k.n.now(), k.n.lost()}, s.TTL())
 	}
 	for _, o := range k.n.calls {
 		if o.asking && o.ask.Session == s && o.ask.Request < c.ask.Acked {
@@ -177,13 +176,15 @@ func (k *keeper) asked(c *call) {
 }
 
 // confirmed notes how long the command leaves sessions by which the group has renewed them.
-func (k *keeper) confirmed(keep fsm.Keep, sent lease.Instant, out fsm.Outcome) {
+func (k *keeper) confirmed(keep fsm.Keep, sent validity, out fsm.Outcome) {
 	if out.Code != fsm.CodeOK {
 		return
 	}
 	for _, number := range keep.Sessions {
 		if s := k.table.Get(number); s != nil {
-			k.most[number] = max(k.most[number], lease.ValidUntil(sent, cmp.Or(keep.TTL, s.TTL()), k.n.w.plan.Drift))
+			if next := k.n.validFor(sent, cmp.Or(keep.TTL, s.TTL())); next.until > k.most[number].until {
+				k.most[number] = next
+			}
 		}
 	}
 }

@@ -42,7 +42,9 @@ type world struct {
 	finishing   bool
 	over        bool // all is done
 	unserved    int  // nodes that have not served since
-	disturbed   int  // faults that bring about elections
+	disturbed   int  // faults that bring about elections, or let a raft leader commit nothing
+	freezes     bool // machines stand still with their clocks
+	refuses     bool // replicas may refuse what they are sent for long: see raft.refused
 	quorum      bool // the nodes that are well are a majority
 	quorumSince time.Duration
 	callers     int // that still have calls to make
@@ -62,6 +64,8 @@ func newWorld(p Plan) *world {
 	w.stats.Runs = 1
 	w.founders, w.heardOf, w.answered = p.founders(), make([]time.Duration, p.Nodes), make([]time.Duration, p.Nodes)
 	w.group = w.founders
+	w.freezes = slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Freeze })
+	w.refuses = slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Large })
 	w.account.init(w)
 	w.names = lockNames(p.Locks)
 	w.valid = make([][]*tenure, len(p.Locks))
@@ -101,9 +105,11 @@ func (w *world) run() {
 				continue // of a process that is gone
 			}
 			if e.n.paused {
-				e.n.held = append(e.n.held, e.run)
+				e.n.held = append(e.n.held, func() { w.happens(e) })
 				continue
 			}
+			w.happens(e)
+			continue
 		}
 		e.run()
 	}
@@ -119,9 +125,21 @@ func (w *world) after(n *node, d time.Duration, f func()) {
 	w.seq++
 	e := event{at: w.now + max(0, d), seq: w.seq, n: n, run: f}
 	if n != nil {
-		e.life = n.life
+		e.life, e.lost = n.life, n.lost()
 	}
 	w.queue.push(e)
+}
+
+// happens lets something happen on a node now, or later if the clocks stood still by which it was due.
+func (w *world) happens(e event) {
+	if late := e.n.lost() - e.lost; late > 0 && e.at+late > w.now {
+		e.at, e.lost = e.at+late, e.lost+late
+		w.seq++
+		e.seq = w.seq
+		w.queue.push(e)
+		return
+	}
+	e.run()
 }
 
 // broken ends the run with a violation; the first one counts.
@@ -173,6 +191,7 @@ type event struct {
 	seq  uint64 // of two at the same time the one that was planned first comes first
 	n    *node
 	life uint64
+	lost time.Duration // by the node's clocks as it was planned
 	run  func()
 }
 
@@ -229,14 +248,18 @@ func (t *timetable) pop() (first event, ok bool) {
 
 // clock is a node's clock: it began somewhere and runs at a rate that can change. It goes on while
 // the node is paused, as the product's clock also counts the time in which its machine was
-// suspended.
+// suspended, unless it stands still with its machine.
 type clock struct {
 	since time.Duration // true time of the last change
 	shows lease.Instant // then
 	rate  float64
+	still bool // it stands
 }
 
 func (c *clock) at(now time.Duration) lease.Instant {
+	if c.still {
+		return c.shows
+	}
 	return c.shows + lease.Instant(float64(now-c.since)*c.rate)
 }
 
@@ -245,9 +268,13 @@ func (c *clock) change(now time.Duration, rate float64, jump time.Duration) {
 	c.since, c.rate = now, rate
 }
 
+func (c *clock) stop(now time.Duration) { c.shows, c.since, c.still = c.at(now), now, true }
+
+func (c *clock) goOn(now time.Duration) { c.since, c.still = now, false }
+
 func (c *clock) until(now time.Duration, i lease.Instant) time.Duration {
 	left := float64(i-c.at(now)) / c.rate
-	if left > math.MaxInt64/4 {
+	if c.still || left > math.MaxInt64/4 {
 		return math.MaxInt64 / 4
 	}
 	return max(0, time.Duration(math.Ceil(left))+1)
