@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -168,4 +169,75 @@ func TestATokenFloorThatNeverAnswersHoldsUpNoRestart(t *testing.T) {
 			t.Errorf("the fleet served after %v", took)
 		}
 	})
+}
+
+// Each disk is copied at a moment of its own, with grants in between, and all are put back at once. What the
+// older two lack may be lost, and the newest may be refused: docs/guarantees.md says so. What stays: tokens
+// rise, one node holds at a time, and a node that does not serve has ended, or waits.
+func TestTokensRiseAfterDisksThatWereCopiedApartInTimeArePutBack(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]int{{0, 1, 2}, {2, 0, 1}, {1, 2, 0}} {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			t.Parallel()
+			sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+				servesApart(t, s, restoredApart(t, s, order))
+			})
+		})
+	}
+}
+
+// restoredApart puts the disks of a fleet back as they were copied in an order, and answers the highest token
+// that was granted.
+func restoredApart(t *testing.T, s *sim.Sim, order []int) (highest holdfast.Token) {
+	t.Helper()
+	backups := make([]*sim.Backup, len(order))
+	for _, i := range order {
+		for n := range 40 {
+			highest = token(t, s.Node(n%len(order)), fmt.Sprint("lock", n%3))
+		}
+		backups[i] = s.Node(i).Backup()
+	}
+	for n := range 40 {
+		highest = token(t, s.Node(n%len(order)), fmt.Sprint("lock", n%3))
+	}
+	for _, n := range s.Nodes() {
+		n.Close()
+	}
+	for _, i := range order { // the oldest first
+		s.Node(i).Restore(backups[i])
+		s.Node(i).Open()
+	}
+	return highest
+}
+
+func servesApart(t *testing.T, s *sim.Sim, highest holdfast.Token) {
+	t.Helper()
+	serve := 0
+	for i, n := range s.Nodes() {
+		err := n.Cluster().Ready(testkit.Until(time.Minute))
+		switch ended := n.Cluster().Err(); {
+		case err == nil:
+			serve++
+			l := testkit.Get(t, n.Cluster(), "lock0")
+			if l.Token() <= highest {
+				t.Errorf("node %d was granted token %d, and %d was granted before", i, l.Token(), highest)
+			}
+			highest = l.Token()
+			for j, other := range s.Nodes() {
+				if second, err := other.Cluster().TryAcquire(testkit.Until(time.Second), "lock0"); err == nil {
+					t.Errorf("node %d holds by token %d what node %d holds by %d", j, second.Token(), i, l.Token())
+				}
+			}
+			if err := l.Release(testkit.Until(time.Minute)); err != nil {
+				t.Errorf("node %d: %v", i, err)
+			}
+		case errors.Is(ended, holdfast.ErrIncompatible), ended == nil && n.Cluster().Status().Waits != "":
+			t.Logf("node %d does not serve: %v, it waits for %q", i, ended, n.Cluster().Status().Waits)
+		default:
+			t.Errorf("node %d: %v, ended with %v", i, err, ended)
+		}
+	}
+	if serve < 2 {
+		t.Errorf("%d nodes serve", serve)
+	}
 }
