@@ -104,6 +104,8 @@ func steps() []mutant {
 func validities() []mutant {
 	return []mutant{
 		{"clocks do not drift", "ValidUntil", `max(0, ttl-lost-Margin(ttl))`, `max(0, ttl-0*lost-Margin(ttl))`, "model own"},
+		{"a clock that stood still is not found out", "Peer.Behind", `lost > Overlooked {`, `lost > Overlooked && p.at == 0 {`, "model own"},
+		{"a clock that was found out is not compared anew", "Peer.Behind", `if p.at <= since {`, `if p.at < 0 {`, "model own"},
 		{"no margin", "ValidUntil", `max(0, ttl-lost-Margin(ttl))`, `max(0, ttl-lost)`, "model own"},
 		{"count from the reply instead of the send", "Plan.Renewed", `if p.extend(s, min(sent, now)) &&`, `if p.extend(s, max(sent, now)) &&`, "model own"},
 		{"a shorter TTL may be relied on no less", "Plan.Retime", "\ts.validUntil = min(s.validUntil, s.most)\n", ``, "model own"},
@@ -137,6 +139,7 @@ func sides() []mutant {
 		{"a snapshot hides the end of a grant", "Table.restore", "\t\t\tt.revoke(s, number, ErrForced)\n", ``, "model own"},
 		{"the end of a session overtakes a rest", "Debt.Command", "\tcase len(d.rests) > 0:\n\t\treturn", "\tcase len(d.rests) > 0 && !d.close:\n\t\treturn", "model own"},
 		{"a change of the TTL is not known to the plan", "Table.Retiming", `t.plan.Retime(s.id.Number, k.Command.Seq, ttl, now)`, `t.plan.Retime(0, k.Command.Seq, ttl, now)`, "EveryHistory"},
+		{"a change of the TTL is not stored", "Table.extend", "\ts.ttl.Store(int64(ttl))\n", "", "own"},
 		{"an answer from before a change of the TTL counts", "Table.Answered", "\tif out.Code == fsm.CodeFinished {\n\t\treturn\n\t}\n", "\tif out.Code == fsm.CodeFinished {\n\t\tout.Code = fsm.CodeOK\n\t}\n", "model own"},
 	}
 }
@@ -193,6 +196,7 @@ func membership() []mutant {
 		{"many steps within a moment count on the same old news", "view.without", `v.Changed == 0 || m.Heard < v.Changed`, `v.Changed >= 0`, "LastChange AStandbyThatHasJustDied"},
 		{"who says good-bye counts as gone", "view.hears", `return m.Heard < v.Moment && m.Departure != fsm.Gone`, `return m.Heard < v.Moment && m.Departure == fsm.Stays`, "NoHistory own"},
 		{"a raft leader that leaves hands over to one that leaves", "view.handOver", `m.Node != v.Self && m.Departure == fsm.Stays && v.hears(m)`, `m.Node != v.Self && v.hears(m)`, "NoHistory own"},
+		{"a voter that is heard without progress counts as heard", "Leader.progress", `one.At = min(one.At, now-lease.Instant(lag))`, `one.At = min(one.At, now)`, "model own"},
 		{"gossip condemns a voter", "view.isFailed", `return m.Heard >= v.ReplaceAfter`, `return max(m.Heard, m.Seen) >= v.ReplaceAfter`, "NoHistory own"},
 		{"a dead standby keeps the last from leaving", "view.removeStandby", `case v.staying == 0 && v.isLost(m)`, `case v.staying < 0 && v.isLost(m)`, "Typical"},
 		{"voters crowd in one zone", "domains.better", `d.compare(a.Zone, b.Zone)`, `0*d.compare(a.Zone, b.Zone)`, "NoRandomHistory"},
