@@ -139,7 +139,7 @@ func sides() []mutant {
 		{"a snapshot hides the end of a grant", "Table.restore", "\t\t\tt.revoke(s, number, ErrForced)\n", ``, "model own"},
 		{"the end of a session overtakes a rest", "Debt.Command", "\tcase len(d.rests) > 0:\n\t\treturn", "\tcase len(d.rests) > 0 && !d.close:\n\t\treturn", "model own"},
 		{"a change of the TTL is not known to the plan", "Table.Retiming", `t.plan.Retime(s.id.Number, k.Command.Seq, ttl, now)`, `t.plan.Retime(0, k.Command.Seq, ttl, now)`, "EveryHistory"},
-		{"a change of the TTL is not stored", "Table.extend", "\ts.ttl.Store(int64(ttl))\n", "", "own"},
+		{"a change of the TTL is not stored", "Table.extend", "\ts.ttl.Store(int64(ttl))\n", "\t_ = ttl\n", "own"},
 		{"an answer from before a change of the TTL counts", "Table.Answered", "\tif out.Code == fsm.CodeFinished {\n\t\treturn\n\t}\n", "\tif out.Code == fsm.CodeFinished {\n\t\tout.Code = fsm.CodeOK\n\t}\n", "model own"},
 	}
 }
