@@ -72,7 +72,8 @@ type answer struct {
 	Valid    bool
 	Left     time.Duration // of the lease's validity: Lease.Remaining
 	Done     bool
-	Share    float64 // of the machine, that the process had
+	Share    float64       // of the machine, that the process had
+	Worst    time.Duration // that it had to wait for the machine
 	Info     holdfast.LockInfo
 	Listens  string // with Routes: where the relay finds it
 	Status   status
@@ -214,6 +215,10 @@ func (r *remote) do(o order) (a answer) {
 		}
 	case "status":
 		a.Status = statusOf(r.c.Status())
+	case "witness": // of what it waits for, for as long as TTL
+		watch, end := context.WithTimeout(ctx, o.TTL)
+		a.Worst, err = witness(watch, o.Name)
+		end()
 	default:
 		a.Share, err = strain(ctx, o)
 	}
