@@ -25,11 +25,11 @@ func TestAfterAColdStartTheMissingVotersAreNamedWithTheirLastAddresses(t *testin
 			n.Kill()
 		}
 		time.Sleep(time.Minute)
-		told.forget()
+		told.Forget()
 		first := s.Node(0)
 		first.Open()
 		time.Sleep(30 * time.Second)
-		list := told.of("level=ERROR", "this node hears no raft leader")
+		list := told.Of("level=ERROR", "this node hears no raft leader")
 		if len(list) != 1 {
 			t.Fatalf("it said %q", list)
 		}

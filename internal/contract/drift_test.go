@@ -34,11 +34,11 @@ func TestAFleetWithANodeThatIsConfiguredOtherwiseSaysSoOnce(t *testing.T) {
 		odd.Open()       // it waits for five voters, and is not ready
 		settles(t, 10*time.Second, "a standby", func() bool { return len(s.RaftLeader().Cluster().Status().Standbys) == 1 })
 		time.Sleep(50 * time.Second)
-		if list := told.of(line); len(list) > 0 {
+		if list := told.Of(line); len(list) > 0 {
 			t.Errorf("it may be a roll, and there is %q", list)
 		}
 		time.Sleep(20 * time.Second)
-		list := told.of(line)
+		list := told.Of(line)
 		want := fmt.Sprintf("node-3 (%s): Voters 5, not 3", odd.Cluster().ID())
 		if len(list) != 1 || !strings.Contains(list[0], "level=WARN") || !strings.Contains(list[0], want) ||
 			!strings.Contains(list[0], "node="+s.RaftLeader().Cluster().ID()) {
@@ -48,7 +48,7 @@ func TestAFleetWithANodeThatIsConfiguredOtherwiseSaysSoOnce(t *testing.T) {
 			t.Errorf("Status.Drift is %q, without %q", drift, want)
 		}
 		time.Sleep(5 * time.Minute)
-		if list := told.of(line); len(list) != 1 {
+		if list := told.Of(line); len(list) != 1 {
 			t.Errorf("later there is %q", list)
 		}
 	})

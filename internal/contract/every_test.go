@@ -192,7 +192,7 @@ func TestAJobWhoseSlotCannotBeRecordedSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * every)
-		if told := log.of("a job stands still"); len(told) < 5 || len(told) > 20 || !strings.Contains(told[0], "limit reached") {
+		if told := log.Of("a job stands still"); len(told) < 5 || len(told) > 20 || !strings.Contains(told[0], "limit reached") {
 			t.Errorf("%d lines: %q", len(told), told)
 		}
 	})
@@ -210,7 +210,7 @@ func TestARunLongerThanItsPeriodIsToldAndNeverOverlaps(t *testing.T) {
 		if second.slot.Sub(first.slot) != 2*every || second.began.Sub(first.began) < work || third.slot.Sub(second.slot) < 2*every {
 			t.Errorf("%+v, then %+v and %+v", first, second, third)
 		}
-		if late, skipped := len(log.of("goes on past its next slot")), len(log.of("slots of a job were skipped")); late != 2 || skipped != 2 {
+		if late, skipped := len(log.Of("goes on past its next slot")), len(log.Of("slots of a job were skipped")); late != 2 || skipped != 2 {
 			t.Errorf("told %d times that a run is late, and %d times that slots are skipped", late, skipped)
 		}
 		r.all(t, every)
@@ -238,7 +238,7 @@ func TestStepsOfTheWallClockRunNoSlotTwice(t *testing.T) {
 		}
 		n.WallClock(-every) // the record is ahead by more than a period
 		time.Sleep(every / 2)
-		if len(log.of("lies ahead of this node's clock")) == 0 {
+		if len(log.Of("lies ahead of this node's clock")) == 0 {
 			t.Error("nobody was told that a clock is wrong")
 		}
 		if list := r.all(t, every); len(list) != 2 {

@@ -3,11 +3,11 @@ package contract_test
 import (
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -42,7 +42,7 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 		}
 		time.Sleep(time.Minute)
 		for _, n := range rest {
-			list := told.of("level=ERROR", "node="+n.Cluster().ID(), "hears no raft leader")
+			list := told.Of("level=ERROR", "node="+n.Cluster().ID(), "hears no raft leader")
 			if len(list) != 1 || !strings.Contains(list[0], missing[0]+" (") || !strings.Contains(list[0], missing[1]+" (") ||
 				!strings.Contains(list[0], "docs/operations.md#when-the-majority-is-lost-for-good") {
 				t.Errorf("node %d said %q of missing %v", n.Index(), list, missing)
@@ -59,7 +59,7 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 			if st := n.Cluster().Status(); !st.Ready || st.RaftLeader == "" {
 				t.Errorf("node %d: ready %v, raft leader %q with all back", n.Index(), st.Ready, st.RaftLeader)
 			}
-			if list := told.of("a raft leader again", "node="+n.Cluster().ID()); len(list) != 1 {
+			if list := told.Of("a raft leader again", "node="+n.Cluster().ID()); len(list) != 1 {
 				t.Errorf("node %d said %q", n.Index(), list)
 			}
 		}
@@ -78,43 +78,11 @@ func TestAnElectionIsNoError(t *testing.T) {
 			n.Open()
 			n.Ready()
 		}
-		if list := told.of("no raft leader:"); len(list) > 0 {
+		if list := told.Of("no raft leader:"); len(list) > 0 {
 			t.Errorf("%q", list)
 		}
 	})
 }
 
 // lines is a log that can be searched.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-// forget drops the lines so far.
-func (l *lines) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b.Reset()
-}
-
-// of are the lines that contain all of what.
-func (l *lines) of(what ...string) (list []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
-		all := true
-		for _, w := range what {
-			all = all && strings.Contains(line, w)
-		}
-		if all {
-			list = append(list, line)
-		}
-	}
-	return list
-}
+type lines struct{ testkit.Lines }

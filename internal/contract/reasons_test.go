@@ -37,7 +37,7 @@ func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.C
 		return err == nil && len(list) == 1
 	})
 	nodes[2].Close()
-	told.forget() // a machine that stood still while the fleet formed
+	told.Forget() // a machine that stood still while the fleet formed
 	nodes[2] = open(2, func(cfg *holdfast.Config) {
 		cfg.Bind = addr
 		change(cfg)
@@ -51,7 +51,7 @@ func says(t *testing.T, nodes []*holdfast.Cluster, told *lines, c *holdfast.Clus
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("%+v, %+v", c.Status().Voters, told.of("level=ERROR"))
+			t.Logf("%+v, %+v", c.Status().Voters, told.Of("level=ERROR"))
 		}
 	}()
 	polled(t, "say what keeps it from the others", func() bool {
@@ -65,7 +65,7 @@ func says(t *testing.T, nodes []*holdfast.Cluster, told *lines, c *holdfast.Clus
 	})
 	var list []string
 	polled(t, "log what keeps it from the others", func() bool { // Status has it a moment earlier
-		list = told.of("level=ERROR", "node="+c.ID(), "this node hears no raft leader")
+		list = told.Of("level=ERROR", "node="+c.ID(), "this node hears no raft leader")
 		return len(list) > 0
 	})
 	if len(list) != 1 || !strings.Contains(list[0], why) {
@@ -76,7 +76,7 @@ func says(t *testing.T, nodes []*holdfast.Cluster, told *lines, c *holdfast.Clus
 			continue
 		}
 		serves(t, within(t, 30*time.Second), other)
-		if list := told.of("level=ERROR", "node="+other.ID(), "raft leader"); len(list) > 0 {
+		if list := told.Of("level=ERROR", "node="+other.ID(), "raft leader"); len(list) > 0 {
 			t.Errorf("a node that serves says %q", list)
 		}
 	}
@@ -134,7 +134,7 @@ func TestAFollowerWhoseLinkToTheRaftLeaderIsCutSpeaksOfItselfAlone(t *testing.T)
 				}
 			}
 		}
-		list := told.of("level=ERROR", "node="+cut.Cluster().ID())
+		list := told.Of("level=ERROR", "node="+cut.Cluster().ID())
 		if len(list) != 1 || !strings.Contains(list[0], "this node hears no raft leader") || !strings.Contains(list[0], leader.Cluster().Addr()) {
 			t.Errorf("it logged %q", list)
 		}
@@ -174,6 +174,6 @@ func TestTheRaftLeaderNamesANewcomerAtAnAddressWhereNobodyIs(t *testing.T) {
 	allReady(t, []*holdfast.Cluster{first})
 	newcomer := b.Open(1, logged, func(_ int, cfg *holdfast.Config) { cfg.Advertise = "127.0.0.77:0" })
 	polled(t, "name it in the log", func() bool {
-		return len(told.of("level=WARN", "node="+first.ID(), "is not reached at the address that it advertises", newcomer.Addr())) == 1
+		return len(told.Of("level=WARN", "node="+first.ID(), "is not reached at the address that it advertises", newcomer.Addr())) == 1
 	})
 }
