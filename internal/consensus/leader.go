@@ -86,10 +86,29 @@ func (g *Group) IsRaftLeader() bool {
 // with its next write, which a group without writes may never have. The raft leader's messages
 // prove only that it can send.
 //
-// A raft leader that was cut off keeps its last answers: check their age.
+// A raft leader that was cut off keeps its last answers: check their age. Where the engine stands still, as
+// on a disk that hangs, the present term is a later one than it knows.
 func (g *Group) Heard() map[uint64]wire.Heard {
 	now, _ := g.leaders.now()
-	return g.nodes.Heard(now.term)
+	heard, _ := g.nodes.Heard(now.term)
+	return heard
+}
+
+// Later is the raft leader of a later term than that of the raft leader that the engine names, and when it was
+// last heard; "" where none was. An engine that stands still names the one of before for as long as that lasts.
+func (g *Group) Later() (node string, term uint64, at time.Time) {
+	now, _ := g.leaders.now()
+	heard, term := g.nodes.Heard(now.term)
+	if now.replica == 0 || term == now.term {
+		return "", term, at
+	}
+	for replica, one := range heard {
+		if one.Leads && replica != g.cfg.Replica {
+			node, _ = g.nodes.Node(replica)
+			return node, term, one.At
+		}
+	}
+	return "", term, at
 }
 
 // LastHeard is when any message of a replica last arrived, zero if none did: in any term, and

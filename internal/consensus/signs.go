@@ -20,13 +20,18 @@ func (g *Group) Signs() health.Signs {
 func (g *Group) SinceAnswer() time.Duration { return g.answers.SinceEnd() }
 
 // HearsMajority reports whether this raft leader has heard a majority of the voters, itself
-// included, within a time, or leads for less than that.
+// included, within a time, or leads for less than that. A voter that is heard in a later term follows another, or is
+// that: an engine that stands still does not know.
 func (g *Group) HearsMajority(within time.Duration) bool {
-	if time.Since(g.leaders.view.Load().since) < within {
+	view := g.leaders.view.Load()
+	heard, term := g.nodes.Heard(view.term)
+	switch {
+	case term > view.term:
+		return false
+	case time.Since(view.since) < within:
 		return true
 	}
 	here, voters := 0, g.Members().Voters
-	heard := g.Heard()
 	for replica := range voters {
 		if one, ok := heard[replica]; replica == g.cfg.Replica || ok && time.Since(one.At) < within {
 			here++

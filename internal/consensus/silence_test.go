@@ -77,6 +77,45 @@ func TestAReplicaWhoseDiskHangsIsNotHeard(t *testing.T) {
 	})
 }
 
+// Before, the heartbeats of the next raft leader counted as a voter that the one of before hears: it named itself
+// for as long as its disk hung.
+func TestARaftLeaderWhoseDiskHangsHearsNoMajorityAndTheNextOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, disks := newBench(), []*stuck{{}, {}, {}}
+		group := b.trioOn(t, disks)
+		defer func() { closeAll(t, group) }()
+		old := leaderOf(t, group)
+		disk, rest := disks[number(group, old)-1], others(group, old)
+		<-time.After(5 * time.Second)
+		if node, term, _ := old.Later(); !old.HearsMajority(time.Second) || node != "" {
+			t.Fatalf("a raft leader that is well hears %q lead in term %d, and of the voters %v", node, term, old.Heard())
+		}
+		disk.shut()
+		rest[0].propose(t, fsm.Level{Level: 1}) // of the next one at last
+		<-time.After(2 * time.Second)
+		next := leaderOf(t, rest)
+		if node, _, _ := old.RaftLeader(); node != old.node {
+			t.Errorf("its engine names %q: it does not stand still", node)
+		}
+		for i := 0; i < 20 && !t.Failed(); i++ {
+			<-time.After(time.Second)
+			if old.HearsMajority(time.Second) || old.HearsMajority(time.Hour) {
+				t.Error("it hears a majority of the voters")
+			}
+			_, in, _ := next.RaftLeader()
+			if node, term, at := old.Later(); node != next.node || term != in || time.Since(at) > old.heardWithin() {
+				t.Errorf("it hears %q lead in term %d, %v ago, not %q in %d", node, term, time.Since(at), next.node, in)
+			}
+		}
+		disk.open()
+		old.barrier(t)
+		if node, term, _ := old.Later(); node != "" {
+			t.Errorf("it is well again, and hears %q lead in term %d, later than in its own", node, term)
+		}
+	})
+}
+
 func TestAReplicaThatHearsNothingIsNotHeardThoughItsMessagesArrive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -78,6 +78,7 @@ func (g *Group) hearsLeader() bool {
 	case view.replica == g.cfg.Replica, time.Since(view.since) < 2*g.cfg.Election:
 		return true
 	}
-	heard, ok := g.nodes.Heard(view.term)[view.replica]
-	return ok && time.Since(heard.At) < 2*g.cfg.Election
+	heard, _ := g.nodes.Heard(view.term)
+	one, ok := heard[view.replica]
+	return ok && time.Since(one.At) < 2*g.cfg.Election
 }

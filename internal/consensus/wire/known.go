@@ -262,6 +262,7 @@ type Heard struct {
 	At       time.Time // by the local clock; its monotonic reading counts
 	Match    uint64    // on the raft leader: the last entry that the other has acknowledged; 0: none yet
 	Snapshot time.Time // when a piece of a snapshot was last sent to the other, or else when it was first heard
+	Leads    bool      // the other is the raft leader of that term
 }
 
 // lastHeard is when a node's replica was last heard in a term.
@@ -293,6 +294,7 @@ func (h *lastHeard) message(m *raftpb.Message, now time.Time) {
 		h.Snapshot = now
 	}
 	h.At, h.Match = now, max(h.Match, match)
+	h.Leads = h.Leads || m.Type == raftpb.Heartbeat || m.Type == raftpb.Replicate
 }
 
 // snapshotSent notes that a piece of a snapshot was sent to a replica, which acknowledges no entry
@@ -335,8 +337,8 @@ func (r *Registry) HasConnection(replica uint64) bool {
 }
 
 // Heard returns when each member of the group was heard, by replica, in the last term in which any
-// was heard, unless that is before term.
-func (r *Registry) Heard(term uint64) map[uint64]Heard {
+// was heard, or in term if that is later; and which of the two it is.
+func (r *Registry) Heard(term uint64) (heard map[uint64]Heard, in uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.nodes {
@@ -344,11 +346,11 @@ func (r *Registry) Heard(term uint64) map[uint64]Heard {
 			term = max(term, s.heard.term)
 		}
 	}
-	heard := make(map[uint64]Heard)
+	heard = make(map[uint64]Heard)
 	for _, s := range r.nodes {
 		if r.members[s.replica] != "" && s.heard.term == term && !s.heard.At.IsZero() {
 			heard[s.replica] = s.heard.Heard
 		}
 	}
-	return heard
+	return heard, term
 }

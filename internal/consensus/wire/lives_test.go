@@ -37,7 +37,7 @@ func TestALaterLifeHasPromisedNothingAndAFormerOneHasForgotten(t *testing.T) {
 		t.Errorf("what its former life still sends: %v", err)
 	}
 	r.Add(engine.Shard, second.replica, nodeID(2))
-	if heard := r.Heard(0); len(heard) != 0 {
+	if heard, _ := r.Heard(0); len(heard) != 0 {
 		t.Errorf("the next life counts as heard: %v", heard)
 	}
 	if _, err := admit(1, life(0), store.Position{Term: 3, Index: 1000}); !errors.Is(err, errRefused) {
