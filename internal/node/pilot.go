@@ -115,16 +115,20 @@ func (p *pilot) hear() {
 	}
 }
 
-// poll changes the group while this node is raft leader.
+// poll changes the group while this node is raft leader. One whose engine stands still, and that hears no
+// majority, plans nothing and judges nobody.
 func (p *pilot) poll(ctx context.Context) (pause time.Duration) {
 	group, _ := p.n.Proposer.Current()
 	p.n.tellLevel(group)
-	if group == nil || !group.IsRaftLeader() {
+	named := group != nil && group.IsRaftLeader() // by the engine
+	if !named {
 		p.leader.Follow()
+		clear(p.ill)
+	}
+	if !named || !p.n.leads(group) {
 		p.plan.Store(nil)
 		p.rise.Store(nil)
 		p.members.Store(nil)
-		clear(p.ill)
 		return pilotPause
 	}
 	if text := p.drift.poll(p.n.gossip.Members(), time.Now()); text != "" {

@@ -37,21 +37,32 @@ type quorum struct {
 
 // raftLeader is Group.RaftLeader, if this replica has heard it lately. A standby never learns that
 // the group has lost its raft leader, as it takes no part in elections; but it hears every
-// heartbeat. A raft leader that hears no majority is none: its engine may stand still and not know.
+// heartbeat. A raft leader that hears no majority is none. Its engine may stand still and not know: then it is
+// the next one, which this replica hears.
 func (n *Node) raftLeader(group *consensus.Group) (node string, term uint64, ok bool) {
-	node, term, ok = group.RaftLeader()
-	switch {
-	case ok && node == n.ID() && !group.HearsMajority(n.patience()):
-		return "", term, false
-	case !ok || node == n.ID():
-		return node, term, ok
+	if node, term, ok = group.RaftLeader(); !ok {
+		return node, term, false
 	}
-	replica, _ := group.Members().Replica(node)
-	heard, ok := group.Heard()[replica]
-	if !ok || time.Since(heard.At) > max(unheardMin, 4*n.cfg.Election) {
-		return "", term, false
+	lately := func(at time.Time) bool { return time.Since(at) <= max(unheardMin, 4*n.cfg.Election) }
+	if node == n.ID() {
+		ok = group.HearsMajority(n.patience())
+	} else {
+		replica, _ := group.Members().Replica(node)
+		ok = lately(group.Heard()[replica].At)
 	}
-	return node, term, true
+	if ok {
+		return node, term, true
+	}
+	if next, in, at := group.Later(); next != "" && lately(at) {
+		return next, in, true
+	}
+	return "", term, false
+}
+
+// leads reports whether raftLeader is this node.
+func (n *Node) leads(group *consensus.Group) bool {
+	node, _, ok := n.raftLeader(group)
+	return ok && node == n.ID()
 }
 
 func newQuorum(n *Node) *quorum {

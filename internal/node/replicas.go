@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
-// replicas describes members of the group, in the order of their nodes.
+// replicas describes members of the group, in the order of their nodes. A raft leader that is ill
+// itself calls no other so.
 func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []seam.Replica {
-	heard, leads := group.Heard(), group.IsRaftLeader()
+	heard, leads, sick := group.Heard(), group.IsRaftLeader(), n.illness.state.Load().ill
 	judged := make(map[string]autopilot.Member)
 	if list := n.pilot.members.Load(); leads && list != nil {
 		for _, m := range *list {
@@ -37,7 +38,10 @@ func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []sea
 		case node == n.ID():
 			r.Heard = 0
 		case known:
-			r.Behind, r.Ill = m.Behind, n.ill(m)
+			r.Behind = m.Behind
+			if !sick {
+				r.Ill = n.ill(m)
+			}
 		case sights != nil:
 			r.Ill = (*sights)[node]
 		case !leads && node == leader && r.Heard > n.patience():
@@ -68,8 +72,11 @@ func (n *Node) ill(m autopilot.Member) string {
 func notHeard(d time.Duration) string { return fmt.Sprintf("not heard for %v", d.Round(time.Second)) }
 
 // warnOfIll logs once when a voter has been ill for a third of ReplaceAfter, and when it is well
-// again.
+// again. A raft leader that is ill itself hears too little to judge.
 func (p *pilot) warnOfIll() {
+	if p.n.illness.state.Load().ill {
+		return
+	}
 	for _, m := range p.leader.Members() {
 		if m.Role != autopilot.Voter || m.Node == p.n.ID() {
 			continue

@@ -10,12 +10,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
+// agreed reports whether all name one raft leader, another than the victim.
+func (p *patients) agreed(victim int) bool {
+	named := make(map[string]bool)
+	for _, c := range p.nodes {
+		named[c.Status().RaftLeader] = true
+	}
+	return len(named) == 1 && !named[""] && !named[p.nodes[victim].ID()]
+}
+
 // Before, a raft leader with a hung disk said Ready, and named itself as the raft leader; nothing was
 // logged above Info, and all leases of the fleet were lost.
 func TestANodeWhoseDiskHangsSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, hang := range map[string][]int{ // offsets from the raft leader
 		"of the raft leader and a follower": {0, 1},
+		"of the raft leader alone":          {0},
 		"of a follower":                     {1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +62,9 @@ func TestANodeWhoseDiskHangsSaysSo(t *testing.T) {
 				return true
 			})
 			if len(victims) == 1 {
-				testkit.Acquire(t, p.nodes[leader], "served by the others", holdfast.WithTTL(time.Minute))
+				victim := (leader + hang[0]) % len(p.nodes)
+				testkit.Acquire(t, p.nodes[(victim+1)%len(p.nodes)], "served by the others", holdfast.WithTTL(time.Minute))
+				testkit.Polled(t, "name the raft leader of the others", func() bool { return p.agreed(victim) })
 			} else {
 				testkit.Polled(t, "see that there is no raft leader", func() bool {
 					for _, c := range p.nodes {
