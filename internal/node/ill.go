@@ -120,22 +120,26 @@ func (i *illness) signs(group *consensus.Group, now lease.Instant) health.Signs 
 	return signs
 }
 
-// tell reports a change: to the Listener, and to the log once in a period.
+// tell reports a change: to the Listener, and to the log once in a period. An illness that begins too soon
+// after another is in the log when the period is over, if it lasts.
 func (i *illness) tell(words string, ill bool) {
 	i.state.Store(&state{words, ill})
 	now := time.Now()
-	switch {
-	case ill && i.since.IsZero():
+	begins, ends := ill && i.since.IsZero(), !ill && !i.since.IsZero()
+	if begins {
 		i.since = now
+		i.n.cfg.Listener.Ill(true, words)
+	}
+	if ill && !i.told {
 		if _, i.told = i.lines.Take(now); i.told {
 			i.n.log.Error("this node is ill: its calls get no answer, and its leases end unless it recovers", "why", words)
 		}
-		i.n.cfg.Listener.Ill(true, words)
-	case !ill && !i.since.IsZero():
-		if i.told {
-			i.n.log.Warn("this node is well again", "after", now.Sub(i.since).Round(time.Millisecond).String())
-		}
-		i.since = time.Time{}
+	}
+	if ends && i.told {
+		i.n.log.Warn("this node is well again", "after", now.Sub(i.since).Round(time.Millisecond).String())
+	}
+	if ends {
+		i.since, i.told = time.Time{}, false
 		i.n.cfg.Listener.Ill(false, "")
 	}
 }

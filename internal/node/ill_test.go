@@ -1,0 +1,102 @@
+package node
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	illLine  = `level=ERROR msg="this node is ill: its calls get no answer, and its leases end unless it recovers"`
+	wellLine = `level=WARN msg="this node is well again"`
+)
+
+// patient is a node whose illness a test says.
+type patient struct {
+	*illness
+	log  *lines
+	told *heard
+}
+
+func newPatient() patient {
+	p := patient{log: &lines{}, told: &heard{}}
+	p.illness = newIllness(New(Config{Logger: p.log.logger(), Listener: p.told}))
+	return p
+}
+
+// is has the node be ill or well for a while.
+func (p patient) is(ill bool, d time.Duration) {
+	words := ""
+	if ill {
+		words = "of a test"
+	}
+	for range d / p.monitor.Pause() {
+		p.tell(words, ill)
+		time.Sleep(p.monitor.Pause()) // virtual
+	}
+}
+
+// wrote are the numbers of lines that say that the node is ill, and that it is well again.
+func (p patient) wrote() (ill, well int) {
+	return strings.Count(p.log.text(), illLine), strings.Count(p.log.text(), wellLine)
+}
+
+// Before, an illness that began within ten seconds of the last line was never in the log, however long it lasted.
+func TestAnIllnessThatBeginsSoonAfterAnotherIsInTheLogIfItLasts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient()
+		p.is(true, 2*time.Second)
+		p.is(false, 2*time.Second)
+		p.is(true, 5*time.Second)
+		if ill, well := p.wrote(); ill != 1 || well != 1 {
+			t.Errorf("after 9 s it has said %d times that it is ill, and %d times that it is well", ill, well)
+		}
+		p.is(true, 55*time.Second)
+		if ill, well := p.wrote(); ill != 2 || well != 1 {
+			t.Errorf("after a minute it has said %d times that it is ill, and %d times that it is well", ill, well)
+		}
+		p.is(false, time.Minute)
+		if ill, well := p.wrote(); ill != 2 || well != 2 || !strings.Contains(p.log.text(), wellLine+" after=1m0s") {
+			t.Errorf("at the end it has said %d times that it is ill, and %d times that it is well: %s", ill, well, p.log.text())
+		}
+		if calls := len(p.told.calls); calls != 4 {
+			t.Errorf("the listener was told %d times", calls)
+		}
+	})
+}
+
+func TestANodeThatIsIllTimeAndAgainSaysSoOnceInTenSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient()
+		for range 25 {
+			p.is(true, 2*time.Second)
+			p.is(false, 2*time.Second)
+		}
+		if ill, well := p.wrote(); ill < 5 || ill > 10 || well != ill {
+			t.Errorf("in 100 s it has said %d times that it is ill, and %d times that it is well", ill, well)
+		}
+		if calls := len(p.told.calls); calls != 50 {
+			t.Errorf("the listener was told %d times", calls)
+		}
+	})
+}
+
+func TestThePatienceIsTwoElectionsOrASecond(t *testing.T) {
+	t.Parallel()
+	for election, want := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: time.Second, 300 * time.Millisecond: time.Second, 500 * time.Millisecond: time.Second,
+		501 * time.Millisecond: 1002 * time.Millisecond, 3 * time.Second: 6 * time.Second,
+	} {
+		n := New(Config{Election: election, Listener: &heard{}, Logger: slog.New(slog.DiscardHandler)})
+		if got := n.patience(); got != want {
+			t.Errorf("with elections of %v it is %v, not %v", election, got, want)
+		}
+		if pause := n.illness.monitor.Pause(); pause != want/5 {
+			t.Errorf("with elections of %v the node is judged each %v", election, pause)
+		}
+	}
+}
