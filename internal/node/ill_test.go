@@ -6,6 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/autopilot"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 const (
@@ -99,4 +103,52 @@ func TestThePatienceIsTwoElectionsOrASecond(t *testing.T) {
 			t.Errorf("with elections of %v the node is judged each %v", election, pause)
 		}
 	}
+}
+
+// A raft leader that is ill itself hears too little to call a voter ill, or well again.
+func TestARaftLeaderThatIsIllJudgesNoVoter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &lines{}
+		n := opened(t, &heard{}, Config{Logger: log.logger()})
+		ready(t, n)
+		p := newPilot(n) // beside that of the node, which has no other voter
+		self, other := n.ID(), fsm.Node{2}.String()
+		judged := func(ill bool, heard lease.Instant) (warned, well int) {
+			synctest.Wait() // the node's own polls of this moment are over
+			p.leader.Plan(autopilot.State{
+				Self: self, Term: 1, Members: autopilot.Members{Voters: map[uint64]string{1: self, 2: other}, Change: 1},
+				Heard: map[uint64]autopilot.Heard{2: {At: heard}}, Departed: func(string) fsm.Departure { return fsm.Stays },
+			}, n.clock.Now())
+			n.illness.state.Store(&state{ill: ill})
+			p.warnOfIll()
+			return strings.Count(log.text(), `msg="a voter is ill`), strings.Count(log.text(), `msg="a voter is well again"`)
+		}
+		begin := n.clock.Now()
+		for range 22 { // a poll each half a second, to 11 s: a third of ReplaceAfter is 10 s
+			if warned, _ := judged(true, begin); warned > 0 {
+				t.Fatal("a raft leader that is ill warns of a voter")
+			}
+			time.Sleep(pilotPause)
+		}
+		if warned, well := judged(false, begin); warned != 1 || well != 0 {
+			t.Errorf("it is well: it has warned %d times, and said %d times that a voter is well again: %s", warned, well, log.text())
+		}
+		if _, well := judged(true, n.clock.Now()); well != 0 {
+			t.Error("a raft leader that is ill says that a voter is well again")
+		}
+		if warned, well := judged(false, n.clock.Now()); warned != 1 || well != 1 {
+			t.Errorf("it is well: it has warned %d times, and said %d times that a voter is well again", warned, well)
+		}
+		for _, ill := range []bool{true, false} { // what Status shows of the voter
+			synctest.Wait()
+			n.pilot.members.Store(&[]autopilot.Member{{Node: other, Role: autopilot.Voter, Heard: time.Minute, Behind: 7}})
+			n.illness.state.Store(&state{ill: ill})
+			if r := n.replicas(n.replica.Load(), map[uint64]string{2: other})[0]; r.Behind != 7 || (r.Ill == "") != ill {
+				t.Errorf("a raft leader that is ill (%v) says of a voter: %+v", ill, r)
+			}
+		}
+		n.Close()
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
 }

@@ -97,7 +97,7 @@ func (p *pilot) raiseLevel(ctx context.Context, group *consensus.Group, state au
 	case errors.Is(err, context.Canceled): // the node closes
 		return false
 	case err != nil, out.Code != fsm.CodeOK: // it may be carried out yet; Rise decides anew
-		p.n.log.Warn("raising the feature level failed", "level", level, "outcome", out.Code, "error", err)
+		p.n.log.Warn("raising the feature level failed", "level", level, "outcome", out.Code.String(), "error", err)
 		return false
 	}
 	p.n.log.Info("raised the feature level of the group: nodes that do not know it cannot join any more", "level", level)

@@ -173,7 +173,7 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	}
 	if refusal := p.leader.Refusal(state, plan, now); refusal != nil {
 		if _, err := group.Propose(ctx, fsm.Encode(*refusal)); err == nil {
-			p.n.log.Warn("refused an operator's order to remove a node", "target", p.n.described(refusal.Node.String()), "because", refusal.Refusal)
+			p.n.log.Warn("refused an operator's order to remove a node", "target", p.n.described(refusal.Node.String()), "because", refusal.Refusal.String())
 		}
 	}
 	if p.raiseLevel(ctx, group, state, now) || p.raiseTTL(ctx, group, state) {
@@ -187,9 +187,9 @@ func (p *pilot) step(ctx context.Context, group *consensus.Group) bool {
 	switch {
 	case plan.Kind == autopilot.Barrier, errors.Is(err, context.Canceled): // the node closes
 	case err != nil:
-		p.n.log.Warn("changing the membership failed", "change", plan.Kind, "of", p.n.described(plan.Node), "reason", plan.Reason, "error", err)
+		p.n.log.Warn("changing the membership failed", "change", plan.Kind.String(), "of", p.n.described(plan.Node), "reason", plan.Reason, "error", err)
 	default:
-		p.n.log.Info("changed the membership", "change", plan.Kind, "of", p.n.described(plan.Node), "reason", plan.Reason)
+		p.n.log.Info("changed the membership", "change", plan.Kind.String(), "of", p.n.described(plan.Node), "reason", plan.Reason)
 	}
 	return err == nil
 }

@@ -134,3 +134,23 @@ func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
 		time.Sleep(time.Minute) // memberlist's goroutines end
 	})
 }
+
+// Before, the kind of a change was a number in a log of JSON, which does not ask a value for its text.
+func TestTheChangesOfTheMembershipAreWordsInALogOfJSON(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &lines{}
+		nodes := fleet(t, []*heard{{}, {}, {}}, transport.NewMemory(1), slog.New(slog.NewJSONHandler(log, nil)))
+		ready(t, nodes...)
+		time.Sleep(10 * time.Second) // all of them vote
+		for _, kind := range []autopilot.Kind{autopilot.AddStandby, autopilot.Promote} {
+			if text := `"msg":"changed the membership"`; !strings.Contains(log.text(), text) || !strings.Contains(log.text(), `"change":"`+kind.String()+`"`) {
+				t.Errorf("no %q in %s", kind, log.text())
+			}
+		}
+		for _, n := range nodes {
+			n.Close()
+		}
+		time.Sleep(time.Minute) // memberlist's goroutines end
+	})
+}

@@ -34,7 +34,7 @@ func (n *Node) restore(ctx context.Context) error {
 		return err
 	}
 	n.cfg.Logger.Warn("this node has restored a backup: its group is a new one", "former", report.ClusterID, "group", report.Group,
-		"written", report.Written, "commands", report.Commands, "waits", report.Wait)
+		"written", report.Written, "commands", report.Commands, "waits", report.Wait.String())
 	return nil
 }
 
