@@ -79,7 +79,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	_ = conn.Close()
 	refusal, refused := errors.AsType[link.Refuse](err)
 	if errors.Is(err, link.ErrMalformed) || refused && refusal.Code != link.RefuseLater {
-		s.cfg.Logger.Warn("refused a client", "from", conn.RemoteAddr(), "client", c.process.Node, "error", err)
+		s.cfg.Logger.Warn("refused a client", "from", conn.RemoteAddr().String(), "client", c.process.Node.String(), "error", err)
 	}
 }
 
