@@ -124,12 +124,12 @@ var errNobody = errors.New("holdfast: this node does not accept connections of t
 func (e *endpoint) reportRefusal(c *conn, err error) {
 	switch {
 	case errors.Is(err, io.EOF):
-		e.log.Debug("a connection ended before its first byte", "from", c.RemoteAddr())
+		e.log.Debug("a connection ended before its first byte", "from", c.RemoteAddr().String())
 	case errors.Is(err, errNobody):
-		e.log.Debug("refused a connection", "from", c.RemoteAddr(), "error", err)
+		e.log.Debug("refused a connection", "from", c.RemoteAddr().String(), "error", err)
 	default:
 		if n, ok := e.refused.Take(time.Now()); ok {
-			e.log.Warn("refused a connection", "from", c.RemoteAddr(), "error", err, "unreported", n)
+			e.log.Warn("refused a connection", "from", c.RemoteAddr().String(), "error", err, "unreported", n)
 		}
 	}
 }
