@@ -139,3 +139,37 @@ func TestAFollowerThatIsSentNothingLargeIsInTheLogOnceHereAndOnceAtTheRaftLeader
 		}
 	})
 }
+
+// No voter can commit: to step down more often would only add elections to that.
+func TestARaftLeaderThatCommitsNothingStepsDownOnceInTenSeconds(t *testing.T) {
+	t.Parallel()
+	log := &told{}
+	sim.Run(t, sim.Options{Nodes: 3, Logger: log.logger()}, func(s *sim.Sim) {
+		time.Sleep(5 * time.Second)
+		for _, n := range s.Nodes() {
+			defer busy(n)()
+		}
+		s.FaultsEverywhere(transport.Faults{Large: 600})
+		time.Sleep(30 * time.Second)
+		all := 0
+		for _, n := range s.Nodes() {
+			times := len(log.by(n, "this raft leader commits nothing: it steps down"))
+			if all += times; times > 3 {
+				t.Errorf("node %d stepped down %d times in 30 s", n.Index(), times)
+			}
+		}
+		if all == 0 {
+			t.Error("none stepped down")
+		}
+		s.Heal()
+		time.Sleep(15 * time.Second)
+		for _, n := range s.Nodes() {
+			if ready, samples, waits := polled(n, time.Second); ready != samples {
+				t.Errorf("after the end node %d is Ready in %d of %d samples; it waits for %q", n.Index(), ready, samples, waits)
+			}
+		}
+		if t.Failed() {
+			t.Log(log.Of("level="))
+		}
+	})
+}
