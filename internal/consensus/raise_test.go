@@ -134,10 +134,11 @@ func TestTwoVotersThatDisagreeServeByTheLowerClockUntilTheThirdComes(t *testing.
 		b := newClocked(t)
 		b.unix = map[int]int64{1: rightTime, 2: rightTime + years, 3: rightTime + 500}
 		group := []*replica{b.restart(t, 1), b.restart(t, 2)}
+		leaderOf(t, group) // two votes may split, again and again
 		began := time.Now()
 		b.calls.Wait()
-		if took := time.Since(began); took > 2*clocksPatience {
-			t.Errorf("two of three served after %v", took)
+		if took := time.Since(began); took > clocksPatience+clocksPatience/4 {
+			t.Errorf("two of three served %v after they had a raft leader", took)
 		}
 		group[0].granted(t, 2, rightTime, rightTime+60)
 		time.Sleep(time.Minute)
