@@ -32,7 +32,7 @@ func (r *raft) append(from replicaID, term, prev, prevTerm uint64, list []entry,
 	}
 	r.hear(from, term)
 	if prev > r.last() || prev >= r.snap.index && r.termAt(prev) != prevTerm {
-		r.reply(from, min(r.last(), prev-1), false)
+		r.reply(from, r.likeness(prev), false)
 		return
 	}
 	for i, e := range list {
@@ -61,6 +61,16 @@ func (r *raft) append(from replicaID, term, prev, prevTerm uint64, list []entry,
 		r.saved = r.commit
 	}
 	r.reply(from, known, true)
+}
+
+// likeness is how far the log may be like one that differs at prev. It passes over all entries of the term that
+// is in the way: a raft leader that was cut off has a long tail of them, and one step a refusal takes minutes.
+func (r *raft) likeness(prev uint64) uint64 {
+	index := min(r.last(), prev-1)
+	for prev <= r.last() && index > max(r.commit, r.snap.index) && r.termAt(index) == r.termAt(prev) {
+		index--
+	}
+	return index
 }
 
 func (r *raft) hear(from replicaID, term uint64) {
