@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -15,7 +16,7 @@ import (
 // leader. The fleet says so, once, and not while a roll may make nodes differ.
 func TestAFleetWithANodeThatIsConfiguredOtherwiseSaysSoOnce(t *testing.T) {
 	t.Parallel()
-	told := &lines{}
+	told := &testkit.Lines{}
 	config := func(i int, cfg *holdfast.Config) {
 		cfg.Name = fmt.Sprint("node-", i)
 		if i == 3 {
@@ -23,7 +24,7 @@ func TestAFleetWithANodeThatIsConfiguredOtherwiseSaysSoOnce(t *testing.T) {
 		}
 	}
 	const line = "nodes are configured otherwise than the raft leader"
-	sim.Run(t, sim.Options{Nodes: 4, Late: true, Config: config, Logger: slog.New(slog.NewTextHandler(told, nil))}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 4, Late: true, Config: config, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		for i := range 3 {
 			s.Node(i).Open()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -174,19 +175,14 @@ func TestARestartedFleetRunsTheLatestMissedSlotAndNoneTwice(t *testing.T) {
 	})
 }
 
-// warnings is a logger of what is a warning or more.
-func (l *lines) warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
 // A quota of values has no room for the record of a slot: the job would not run anywhere, and nobody
 // would know.
 func TestAJobWhoseSlotCannotBeRecordedSaysSo(t *testing.T) {
 	t.Parallel()
 	var r runs
-	var log lines
+	var log testkit.Lines
 	const every = 10 * time.Minute
-	sim.Run(t, sim.Options{Logger: log.warnings(), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Logger: log.Logger(slog.LevelWarn), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
 		time.Sleep(2 * time.Hour) // a new group has quotas after an hour
 		if err := s.Node(0).Cluster().SetQuota(until(time.Minute), holdfast.Quota{Node: holdfast.EachNode, ValueBytes: 1}, "a test"); err != nil {
 			t.Fatal(err)
@@ -203,9 +199,9 @@ func TestAJobWhoseSlotCannotBeRecordedSaysSo(t *testing.T) {
 func TestARunLongerThanItsPeriodIsToldAndNeverOverlaps(t *testing.T) {
 	t.Parallel()
 	var r runs
-	var log lines
+	var log testkit.Lines
 	const every, work = time.Minute, 150 * time.Second
-	sim.Run(t, sim.Options{Logger: log.warnings(), Service: r.keeps(every, work)}, func(*sim.Sim) {
+	sim.Run(t, sim.Options{Logger: log.Logger(slog.LevelWarn), Service: r.keeps(every, work)}, func(*sim.Sim) {
 		first, second, third := r.running(t), r.running(t), r.running(t)
 		if second.slot.Sub(first.slot) != 2*every || second.began.Sub(first.began) < work || third.slot.Sub(second.slot) < 2*every {
 			t.Errorf("%+v, then %+v and %+v", first, second, third)
@@ -222,9 +218,9 @@ func TestARunLongerThanItsPeriodIsToldAndNeverOverlaps(t *testing.T) {
 func TestStepsOfTheWallClockRunNoSlotTwice(t *testing.T) {
 	t.Parallel()
 	var r runs
-	var log lines
+	var log testkit.Lines
 	const every = 5 * time.Minute
-	sim.Run(t, sim.Options{Logger: log.warnings(), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Logger: log.Logger(slog.LevelWarn), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
 		n := s.Node(0)
 		first := r.running(t)
 		for _, ahead := range []time.Duration{2 * time.Minute, -time.Minute, 0} { // within a period

@@ -15,8 +15,8 @@ import (
 // And nobody said who was missing.
 func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *testing.T) {
 	t.Parallel()
-	told := &lines{}
-	sim.Run(t, sim.Options{Nodes: 5, Logger: slog.New(slog.NewTextHandler(told, nil))}, func(s *sim.Sim) {
+	told := &testkit.Lines{}
+	sim.Run(t, sim.Options{Nodes: 5, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		time.Sleep(5 * time.Second)
 		leader := s.RaftLeader()
 		dead := []*sim.Node{leader}
@@ -69,8 +69,8 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 // A change of raft leaders is no news for people.
 func TestAnElectionIsNoError(t *testing.T) {
 	t.Parallel()
-	told := &lines{}
-	sim.Run(t, sim.Options{Nodes: 4, Logger: slog.New(slog.NewTextHandler(told, nil))}, func(s *sim.Sim) {
+	told := &testkit.Lines{}
+	sim.Run(t, sim.Options{Nodes: 4, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		for range 3 {
 			n := s.RaftLeader()
 			n.Kill()
@@ -83,6 +83,3 @@ func TestAnElectionIsNoError(t *testing.T) {
 		}
 	})
 }
-
-// lines is a log that can be searched.
-type lines struct{ testkit.Lines }

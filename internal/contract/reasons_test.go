@@ -15,14 +15,14 @@ import (
 )
 
 // back opens a fleet of three on disks, closes one, and opens that again with a change.
-func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.Cluster, told *lines) {
+func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.Cluster, told *testkit.Lines) {
 	t.Helper()
 	b, dir := testkit.NewPeersFile(t), t.TempDir()
-	told = &lines{}
+	told = &testkit.Lines{}
 	open := func(i int, change func(*holdfast.Config)) *holdfast.Cluster {
 		return b.Open(i, func(i int, cfg *holdfast.Config) {
 			cfg.DataDir, cfg.Bootstrap, cfg.ReplaceAfter = filepath.Join(dir, strconv.Itoa(i)), 3, time.Hour
-			cfg.Logger = slog.New(slog.NewTextHandler(told, nil))
+			cfg.Logger = told.Logger(slog.LevelInfo)
 			all(cfg)
 			change(cfg)
 		})
@@ -47,7 +47,7 @@ func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.C
 
 // says wants a node to say of each other voter what it met there, in its Status and in its log, and
 // nothing of the group as a whole: that serves.
-func says(t *testing.T, nodes []*holdfast.Cluster, told *lines, c *holdfast.Cluster, why string) {
+func says(t *testing.T, nodes []*holdfast.Cluster, told *testkit.Lines, c *holdfast.Cluster, why string) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -114,8 +114,8 @@ func TestANodeWithAnExpiredCertificateNamesWhatKeepsItFromTheOthers(t *testing.T
 // The fleet serves, and this node does not hear so. Gossip sees all of them alive.
 func TestAFollowerWhoseLinkToTheRaftLeaderIsCutSpeaksOfItselfAlone(t *testing.T) {
 	t.Parallel()
-	told := &lines{}
-	sim.Run(t, sim.Options{Nodes: 3, Logger: slog.New(slog.NewTextHandler(told, nil))}, func(s *sim.Sim) {
+	told := &testkit.Lines{}
+	sim.Run(t, sim.Options{Nodes: 3, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		time.Sleep(5 * time.Second)
 		leader := s.RaftLeader()
 		cut := others(s, leader)[0]
@@ -166,9 +166,9 @@ func TestAnAddressWhereNobodyIsIsNamedByAll(t *testing.T) {
 
 func TestTheRaftLeaderNamesANewcomerAtAnAddressWhereNobodyIs(t *testing.T) {
 	t.Parallel()
-	b, told := testkit.NewPeersFile(t), &lines{}
+	b, told := testkit.NewPeersFile(t), &testkit.Lines{}
 	logged := func(_ int, cfg *holdfast.Config) {
-		cfg.Bootstrap, cfg.Logger = 1, slog.New(slog.NewTextHandler(told, nil))
+		cfg.Bootstrap, cfg.Logger = 1, told.Logger(slog.LevelInfo)
 	}
 	first := b.Open(0, logged)
 	allReady(t, []*holdfast.Cluster{first})

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 )
@@ -9,6 +10,11 @@ import (
 type Lines struct {
 	mu sync.Mutex
 	b  strings.Builder
+}
+
+// Logger writes what is of a level or above.
+func (l *Lines) Logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
 // Write takes a line.

@@ -17,8 +17,6 @@ import (
 // told is the log of a fleet.
 type told struct{ testkit.Lines }
 
-func (l *told) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
 // by are the lines of a node that contain all of what.
 func (l *told) by(n *sim.Node, what ...string) []string {
 	return l.Of(append(what, "node="+n.Cluster().ID())...)
@@ -52,7 +50,7 @@ const (
 func TestARaftLeaderWhoseDiskHangsNamesTheNextOneAndBlamesNobody(t *testing.T) {
 	t.Parallel()
 	log := &told{}
-	sim.Run(t, sim.Options{Nodes: 3, Logger: log.logger()}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Logger: log.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		old := s.RaftLeader()
 		defer busy(follower(s))()
 		time.Sleep(time.Second)
@@ -104,7 +102,7 @@ func TestARaftLeaderWhoseDiskHangsNamesTheNextOneAndBlamesNobody(t *testing.T) {
 func TestAFollowerThatIsSentNothingLargeIsInTheLogOnceHereAndOnceAtTheRaftLeader(t *testing.T) {
 	t.Parallel()
 	log := &told{}
-	sim.Run(t, sim.Options{Nodes: 3, Logger: log.logger()}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Logger: log.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		leader, cut := s.RaftLeader(), follower(s)
 		large := func(max int) {
 			s.Faults(leader.Index(), cut.Index(), transport.Faults{Large: max})
@@ -144,7 +142,7 @@ func TestAFollowerThatIsSentNothingLargeIsInTheLogOnceHereAndOnceAtTheRaftLeader
 func TestARaftLeaderThatCommitsNothingStepsDownOnceInTenSeconds(t *testing.T) {
 	t.Parallel()
 	log := &told{}
-	sim.Run(t, sim.Options{Nodes: 3, Logger: log.logger()}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Logger: log.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		time.Sleep(5 * time.Second)
 		for _, n := range s.Nodes() {
 			defer busy(n)()
