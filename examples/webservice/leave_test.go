@@ -21,10 +21,9 @@ type stuck struct{ net.Listener }
 
 func (s stuck) Close() error { return errors.Join(s.Listener.Close(), errStuck) }
 
-// A request that did not end in time made Shutdown fail, and the file stayed: the next process on
-// the directory would have left as well.
-func TestAProcessThatHasLeftDoesNotLeaveAgainThoughItsServerFailedToShutDown(t *testing.T) {
-	t.Parallel()
+// toldToLeave is a process with a directory that is ready, and told to leave.
+func toldToLeave(t *testing.T) (config, *service) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	cfg := config{holdfast: holdfast.Config{DataDir: filepath.Join(t.TempDir(), "node"), Logger: log}}
 	cluster, err := holdfast.Open(t.Context(), cfg.holdfast)
@@ -38,6 +37,14 @@ func TestAProcessThatHasLeftDoesNotLeaveAgainThoughItsServerFailedToShutDown(t *
 	if err := cfg.meanToLeave(); err != nil {
 		t.Fatal(err)
 	}
+	return cfg, &service{cluster: cluster, log: log}
+}
+
+// A request that did not end in time made Shutdown fail, and the file stayed: the next process on
+// the directory would have left as well.
+func TestAProcessThatHasLeftDoesNotLeaveAgainThoughItsServerFailedToShutDown(t *testing.T) {
+	t.Parallel()
+	cfg, s := toldToLeave(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +56,6 @@ func TestAProcessThatHasLeftDoesNotLeaveAgainThoughItsServerFailedToShutDown(t *
 		served <- server.Serve(&announced{stuck{listener}, sync.OnceFunc(func() { close(accepting) })})
 	}()
 	<-accepting // a server that does not serve yet has nothing to close
-	s := &service{cluster: cluster, log: log}
 	if err := s.stop(server, new(sync.WaitGroup), cfg); !errors.Is(err, errStuck) {
 		t.Errorf("the server shut down: %v", err)
 	}
@@ -74,19 +80,11 @@ func (a *announced) Accept() (net.Conn, error) {
 // that one would have left at the next roll.
 func TestAProcessThatFailedToLeaveDoesNotMakeTheNextOneLeave(t *testing.T) {
 	t.Parallel()
-	log := slog.New(slog.DiscardHandler)
-	cfg := config{holdfast: holdfast.Config{DataDir: filepath.Join(t.TempDir(), "node"), Logger: log}}
-	cluster, err := holdfast.Open(t.Context(), cfg.holdfast)
-	if err != nil {
+	cfg, s := toldToLeave(t)
+	if err := s.cluster.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cfg.meanToLeave(); err != nil {
-		t.Fatal(err)
-	}
-	if err := (&service{cluster: cluster, log: log}).stop(new(http.Server), new(sync.WaitGroup), cfg); err != nil {
+	if err := s.stop(new(http.Server), new(sync.WaitGroup), cfg); err != nil {
 		t.Error(err)
 	}
 	if cfg.leaves() {
