@@ -21,7 +21,7 @@ func (n *Node) serveClients() {
 // leave.
 func (n *Node) well() bool {
 	group, _ := n.Proposer.Current()
-	return group != nil && n.Stopped() == nil && !n.illness.state.Load().ill
+	return group != nil && n.Stopped() == nil && !n.isIll()
 }
 
 // led reports whether the replica hears a raft leader.

@@ -56,6 +56,9 @@ func newIllness(n *Node) *illness {
 // patience is for how long something may get no answer before the node is ill.
 func (n *Node) patience() time.Duration { return max(unheardMin, 2*n.cfg.Election) }
 
+// isIll reports whether the node was ill when it was last judged.
+func (n *Node) isIll() bool { return n.illness.state.Load().ill }
+
 // show adds to a status whether the node is ill, and why it does not serve. A node that was given no
 // answer lately reads once then, apart from the caller.
 func (i *illness) show(st *seam.Status) {

@@ -113,13 +113,13 @@ func (n *Node) Ready(ctx context.Context) error {
 // Complete waits until the voters are complete, for a client of this node's replica.
 func (n *Node) Complete(ctx context.Context) error {
 	return n.until(ctx, func(_ context.Context, group *consensus.Group) bool {
-		return n.grants(group) && !n.illness.state.Load().ill && n.bears(group)
+		return n.grants(group) && !n.isIll() && n.bears(group)
 	}, func(context.Context) bool { return false })
 }
 
 // ready reports whether the node can serve with its replica.
 func (n *Node) ready(ctx context.Context, group *consensus.Group) bool {
-	return n.serves(group) && !n.illness.state.Load().ill && (n.founder.placed.Load() || n.answered(ctx, n.votersHere(group)))
+	return n.serves(group) && !n.isIll() && (n.founder.placed.Load() || n.answered(ctx, n.votersHere(group)))
 }
 
 // until waits until something holds: with a replica that has caught up, or as a client.

@@ -14,7 +14,7 @@ import (
 // replicas describes members of the group, in the order of their nodes. A raft leader that is ill
 // itself calls no other so.
 func (n *Node) replicas(group *consensus.Group, members map[uint64]string) []seam.Replica {
-	heard, leads, sick := group.Heard(), group.IsRaftLeader(), n.illness.state.Load().ill
+	heard, leads, sick := group.Heard(), group.IsRaftLeader(), n.isIll()
 	judged := make(map[string]autopilot.Member)
 	if list := n.pilot.members.Load(); leads && list != nil {
 		for _, m := range *list {
@@ -74,7 +74,7 @@ func notHeard(d time.Duration) string { return fmt.Sprintf("not heard for %v", d
 // warnOfIll logs once when a voter has been ill for a third of ReplaceAfter, and when it is well
 // again. A raft leader that is ill itself hears too little to judge.
 func (p *pilot) warnOfIll() {
-	if p.n.illness.state.Load().ill {
+	if p.n.isIll() {
 		return
 	}
 	for _, m := range p.leader.Members() {
