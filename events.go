@@ -37,9 +37,9 @@ type Events struct {
 	// Quorum is called with false when this node has heard no raft leader: for a second if gossip
 	// misses a majority of the voters, else for ten, as where this node alone is cut off while the
 	// fleet serves. missing are the node ids of the voters that gossip does not see alive. Quorum is
-	// called with true and nil when the node hears a raft leader again. At a client it is called with false when no replica that hears a
-	// raft leader has served this client for ten seconds, and with true when one serves it again;
-	// missing is nil under Config.ClientOnly.
+	// called with true and nil when the node hears a raft leader again. At a client it is called with
+	// false when no replica that hears a raft leader has served this client for ten seconds, and with
+	// true when one serves it again; missing is nil under Config.ClientOnly.
 	Quorum func(ok bool, missing []string)
 	// Ill is called with true when the node falls ill; why has the words of Status.Waits. An ill
 	// node's process runs, but for a second (two elections, if that is more) its disk has not

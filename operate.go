@@ -177,8 +177,9 @@ func knows(now fsm.GroupState, cmd fsm.Command) error {
 // Config.ReplaceAfter, or where the planner would keep it since nothing replaces it: by it an
 // operator states that the node does not come back soon. nodeID is Cluster.ID of that node; reason,
 // 1 to 1,024 bytes, is logged and reaches every watch. RemoveNode returns nil when the node is out, or
-// was before, as a client always is. It ends no session: the node's leases stay until their TTL (RevokeNode ends them). A
-// removed node that comes back asks for a new replica, as one that was replaced.
+// was before, as a client always is. It ends no session: the node's leases stay until their TTL
+// (RevokeNode ends them). A removed node that comes back asks for a new replica, as one that was
+// replaced.
 //
 // Errors: ErrInvalid for an empty reason, and for a node that the group has never known. A
 // *RemoveError (ErrNotRemoved) if Raft hears the node and the node makes progress, where Leave of the
