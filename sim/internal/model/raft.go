@@ -266,6 +266,7 @@ func (r *raft) lead() {
 	for i := range r.next {
 		r.next[i], r.match[i], r.heard[i], r.said[i], r.took[i] = r.last()+1, 0, r.w.now, 0, 0
 	}
+	r.pending = 0 // one of an earlier term may have been replaced since, with the log behind it
 	for i, e := range r.log {
 		if index := r.snap.index + 1 + uint64(i); e.conf != nil && index > r.commit {
 			r.pending = index
