@@ -38,11 +38,16 @@ func (w *world) freeze(n *node, by int) {
 	w.still(n, by)
 }
 
-// thaw has the clocks of a machine go on where they stood. What its engine counts in ticks has lost as much.
+// thaw has the clocks of a machine go on where they stood. What its engine counts in ticks has lost as much,
+// or as long as its process has run.
 func (n *node) thaw(d time.Duration) {
 	n.stood.freezes = 0
 	n.stood.before += d
 	n.clock.goOn(n.w.now)
+	if n.w.trace != nil {
+		n.w.tell("the clocks of node %d have stood still for %v", n.i, d)
+	}
+	d = min(d, n.w.now-n.began)
 	n.timing = min(n.timing+d, n.w.now)
 	r := &n.raft
 	r.due += d
@@ -59,9 +64,6 @@ func (n *node) thaw(d time.Duration) {
 	}
 	n.reset(&n.ends)
 	n.reset(&n.keeper.timer)
-	if n.w.trace != nil {
-		n.w.tell("the clocks of node %d have stood still for %v", n.i, d)
-	}
 	for _, t := range n.tenures {
 		left := time.Duration(float64(t.grant.Until().Sub(n.now())) / n.clock.rate)
 		if k := &n.keeper; left > 0 && t.misled() && left < n.lost()-k.most[t.grant.Session().ID().Number].lost {

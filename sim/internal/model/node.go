@@ -39,7 +39,8 @@ type node struct {
 	wellSince   time.Duration
 
 	// The process: begins anew with every start.
-	life    uint64 // counts processes
+	life    uint64        // counts processes
+	began   time.Duration // in true time
 	paused  bool
 	pauses  int           // faults that pause it
 	held    []func()      // what happens when it goes on
@@ -98,6 +99,7 @@ func (n *node) start() {
 // begin lets the process have nothing but its replica.
 func (n *node) begin() {
 	n.life++
+	n.began = n.w.now
 	n.paused, n.joined, n.lagging = n.pauses > 0, false, false
 	n.sights = nil
 	n.pending = make(map[uint64]*attempt)
