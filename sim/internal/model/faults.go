@@ -169,7 +169,10 @@ func (w *world) inject(f Fault, by int) {
 		w.down(n, by)
 	case Pause, Doze:
 		w.still(n, by)
-		if f.Kind == Doze && by < 0 {
+		switch {
+		case f.Kind == Doze && by > 0:
+			n.clock.change(w.now, n.clock.rate, 0)
+		case f.Kind == Doze: // what the clock overlooks is of this pause
 			w.clock(n, n.clock.rate, -f.Delay)
 		}
 	case Freeze, Large, Hang:

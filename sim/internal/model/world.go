@@ -263,8 +263,10 @@ func (c *clock) at(now time.Duration) lease.Instant {
 	return c.shows + lease.Instant(float64(now-c.since)*c.rate)
 }
 
+// change has the clock run at another rate from now on, after a jump. It does not go back behind what
+// it showed at the last change.
 func (c *clock) change(now time.Duration, rate float64, jump time.Duration) {
-	c.shows = c.at(now) + lease.Instant(jump)
+	c.shows = max(c.shows, c.at(now)+lease.Instant(jump))
 	c.since, c.rate = now, rate
 }
 
