@@ -52,7 +52,7 @@ func (n *node) launch(e entry, done func(fsm.Outcome, bool)) bool {
 	}
 	n.w.attempts++
 	id := n.w.attempts
-	e.id, e.by = id, n.process()
+	e.id, e.at, e.by = id, n.w.now, n.process()
 	if done != nil {
 		n.pending[id] = &attempt{done: done}
 		n.w.after(n, 3*n.w.plan.Election, func() { n.giveUp(id) })

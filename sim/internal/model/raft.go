@@ -20,7 +20,8 @@ const (
 // entry is one of the log. It never changes.
 type entry struct {
 	term uint64
-	id   uint64 // of the attempt that proposed it, 0 for a raft leader's own first entry
+	id   uint64        // of the attempt that proposed it, 0 for a raft leader's own first entry
+	at   time.Duration // of that attempt
 	by   fsm.Process
 	cmd  []byte
 	conf *change // of the membership; nil: none

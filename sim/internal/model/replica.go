@@ -62,8 +62,9 @@ func (r *raft) applyEntry(index uint64, e entry) {
 			w.reshaped(n, e.conf, out.Code == fsm.CodeOK)
 		}
 		for i := range events {
-			if e := &events[i]; e.Kind == fsm.EventSilent && e.TTL == 0 {
-				w.heardOf[int(e.Session.Node[0])-1] = w.now
+			if news := &events[i]; news.Kind == fsm.EventSilent && news.TTL == 0 {
+				heard := &w.heardOf[int(news.Session.Node[0])-1]
+				*heard = max(*heard, e.at) // it may be committed long after
 			}
 		}
 		if e.cmd != nil {

@@ -26,7 +26,7 @@ type world struct {
 	links    []link                    // from*nodes + to
 	founders *config                   // the membership before the first entry
 	group    *config                   // the membership as applied first
-	heardOf  []time.Duration           // by node: when the log last said that its replica is silent no more
+	heardOf  []time.Duration           // by node: when a raft leader last said in the log that its replica is silent no more
 	answered []time.Duration           // by node: when its replica last answered a raft leader, or was one
 	calm     time.Duration             // when a node died for good, or went on after a pause
 	died     time.Duration             // when one died for good
