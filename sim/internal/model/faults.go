@@ -169,12 +169,7 @@ func (w *world) inject(f Fault, by int) {
 		w.down(n, by)
 	case Pause, Doze:
 		w.still(n, by)
-		switch {
-		case f.Kind == Doze && by > 0:
-			n.clock.change(w.now, n.clock.rate, 0)
-		case f.Kind == Doze: // what the clock overlooks is of this pause
-			w.clock(n, n.clock.rate, -f.Delay)
-		}
+		w.doze(n, f, by)
 	case Freeze, Large, Hang:
 		w.holdUp(n, f, by)
 	case Die, Depart, Hush, Isolate:
@@ -238,6 +233,17 @@ func (w *world) still(n *node, by int) {
 		n.pause()
 	case n.paused:
 		n.resume()
+	}
+}
+
+// doze has the clock overlook a part of a pause, when that ends, and of that pause alone.
+func (w *world) doze(n *node, f Fault, by int) {
+	switch {
+	case f.Kind != Doze:
+	case by > 0:
+		n.clock.change(w.now, n.clock.rate, 0)
+	default:
+		w.clock(n, n.clock.rate, -f.Delay)
 	}
 }
 
