@@ -84,7 +84,7 @@ func (p *pipe) tryRead(b []byte) (int, *waiting, error) {
 	case passed(p.readBy, now):
 		return 0, nil, os.ErrDeadlineExceeded
 	case p.broken:
-		return 0, nil, syscall.ECONNRESET
+		return 0, nil, errReset
 	case len(b) == 0:
 		return 0, nil, nil
 	}
@@ -174,7 +174,7 @@ func (p *pipe) tryWrite(b []byte, wrote int, delay time.Duration) (int, *waiting
 	case passed(p.writeBy, now):
 		return 0, nil, os.ErrDeadlineExceeded
 	case p.broken:
-		return 0, nil, syscall.ECONNRESET
+		return 0, nil, errReset
 	}
 	var superseded <-chan struct{}
 	if p.readerDone { // the writer learns of it unless a cut hides it

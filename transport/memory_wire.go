@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -143,7 +142,7 @@ func (w *memoryWire) open(to place, kind Kind) (*stream, *memoryWire) {
 func (w *memoryWire) handshake(ctx context.Context, to place, kind Kind) error {
 	delay := w.roundTrip(to, kind)
 	if w.net.rules.Load().of(w.at, to, kind).Refuse {
-		return syscall.ECONNREFUSED
+		return errRefused
 	}
 	for {
 		there, changed := w.net.cut(w.at, to, kind)
@@ -200,7 +199,7 @@ func (w *memoryWire) Close() error {
 	return nil
 }
 
-func refused(to place) error { return unmade(to, syscall.ECONNREFUSED) }
+func refused(to place) error { return unmade(to, errRefused) }
 
 // unmade is the error of a stream that was not made.
 func unmade(to place, err error) error {

@@ -42,6 +42,9 @@ func (g *Group) ended(e wire.Ending) {
 			g.append(e.Offered)
 		}
 		g.alarmed(func(a *alarm, now time.Time) {
+			if present, _ := g.leaders.now(); present.term > leader.term {
+				return // a word about that one may be said by now
+			}
 			if a.lost(leader, g.reached.Last(), now) {
 				g.carrier.Await(e.Replica, e.Incarnation)
 			}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -143,7 +142,7 @@ func (c *carrier) note(addr string, err error) {
 // silent: its system makes connections, and the handshake takes too long.
 func silent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED) ||
+	return ok && op.Op == "dial" || transport.Refused(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrInvalid)
 }
 

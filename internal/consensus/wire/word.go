@@ -3,11 +3,8 @@ package wire
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftio"
@@ -75,33 +72,33 @@ func decodeWord(b []byte) (w Word, err error) {
 	return w, nil
 }
 
-// closed reports whether an error says that the other side has closed the connection. A timeout and
-// an unreachable network say nothing of the process.
-func closed(err error) bool {
-	return slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE},
-		func(sign error) bool { return errors.Is(err, sign) })
-}
-
 const (
-	goneTime  = 500 * time.Millisecond // for an answer: a process that starts takes a moment
-	gonePause = 5 * time.Millisecond
+	goneTime     = 500 * time.Millisecond // for an answer: a process that starts takes a moment
+	gonePause    = 5 * time.Millisecond   // between two dials at first
+	gonePauseMax = 40 * time.Millisecond
 )
 
 // Gone reports whether the process of an ending is gone: nothing listens at its address any more, or
-// a later process of its node does. The process itself, another one, and no answer say that it may
-// live. A connection that is closed at once is no answer: a process that ends may have accepted it.
+// a later process of its node does. Another one, and no answer say that it may live. Two answers are
+// none, and it is asked again: a connection that is closed at once, which a process that ends may have
+// accepted, and the process itself, while it has no connection here. One that closes answers
+// until its port is closed.
 func (c *Carrier) Gone(e Ending) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, goneTime)
 	defer cancel()
-	for e.Addr != "" {
+	for pause := gonePause; e.Addr != ""; pause = min(2*pause, gonePauseMax) {
 		there, err := c.probe(ctx, e.Addr)
 		switch {
+		case err == nil && there == (fsm.Process{Node: e.Node, Incarnation: e.Incarnation}):
+			if c.Nodes.HasConnection(e.Replica) {
+				return false
+			}
 		case err == nil:
-			return there.Node == e.Node && there.Incarnation != e.Incarnation && after(e.Incarnation, there.Incarnation)
-		case !closed(err):
-			return errors.Is(err, syscall.ECONNREFUSED)
+			return there.Node == e.Node && after(e.Incarnation, there.Incarnation)
+		case !transport.Ended(err):
+			return transport.Refused(err)
 		}
-		if loop.Sleep(ctx, gonePause) != nil {
+		if loop.Sleep(ctx, pause) != nil {
 			return false
 		}
 	}
@@ -146,7 +143,7 @@ func (c *Carrier) risen(from *inbound) {
 // ended notes that a connection has ended.
 func (c *Carrier) ended(from *inbound, err error) {
 	ending, last := c.Nodes.leave(from)
-	if last && closed(err) && !c.silent() {
+	if last && transport.Ended(err) && !c.silent() {
 		c.cfg.Ended(ending)
 	}
 }

@@ -149,12 +149,51 @@ func TestOnlyARefusedDialOrALaterProcessSaysThatAProcessIsGone(t *testing.T) {
 			answer.Store(&fsm.Process{Node: c.node, Incarnation: c.incarnation})
 			check(fmt.Sprintf("%+v", c), c.want)
 		}
+		answer.Store(&fsm.Process{Node: e.Node, Incarnation: e.Incarnation})
+		closes := time.AfterFunc(60*time.Millisecond, func() {
+			network.SetFaults("10.0.0.1", "10.0.0.2", transport.Faults{Refuse: true})
+		})
+		check("it answers once more, and ends then", true)
+		closes.Stop()
+		network.SetFaults("10.0.0.1", "10.0.0.2", transport.Faults{})
 		network.Isolate("10.0.0.2")
 		check("a dial is not answered", false)
 		network.SetFaults("10.0.0.1", "10.0.0.2", transport.Faults{Refuse: true})
 		check("a dial is refused", true)
 		e.Addr = ""
 		check("no address is known", false)
+	})
+}
+
+// What has a connection here lives, and needs no further question.
+func TestAProcessThatAnswersAndIsConnectedAgainIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewMemory(1)
+		to, from := watch(t, network, 1), watch(t, network, 2)
+		defer to.end(t)
+		defer from.end(t)
+		asked := 0
+		from.endpoint.Handle(transport.KindProbe, func(conn net.Conn) {
+			asked++
+			_, _ = conn.Write(fsm.Process{Node: goodGreeting(2).node, Incarnation: 1 << RunBits}.AppendTo(nil))
+			conn.Close()
+		})
+		ending := Ending{
+			Node: goodGreeting(2).node, Replica: ReplicaID(nodeID(2)), Incarnation: 1 << RunBits, Addr: from.endpoint.Addr(),
+		}
+		to.Nodes.Add(0, ending.Replica, nodeID(2))
+		in, err := to.Nodes.admit(goodGreeting(2), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to.Gone(ending) || asked != 1 {
+			t.Errorf("one that is connected is asked %d times, or gone", asked)
+		}
+		to.Nodes.leave(in)
+		if to.Gone(ending) || asked < 3 {
+			t.Errorf("one that is not is asked %d times, or gone", asked)
+		}
 	})
 }
 
