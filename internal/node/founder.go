@@ -130,6 +130,7 @@ func (f *founder) form(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	wants := "" // the group that this node asks to join
+	tried := f.n.gossip.Tried()
 	lines := waitLines()
 	var rest rest
 	for {
@@ -152,6 +153,8 @@ func (f *founder) form(ctx context.Context) error {
 				state.Receive(m)
 			}
 		case <-timer.C:
+		case <-tried: // a node that founds alone waits for nothing else
+			tried = nil
 		case <-f.wakeup:
 			if soon := rest.left(time.Now()); soon > 0 {
 				timer.Reset(soon)
