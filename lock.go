@@ -23,8 +23,12 @@ import (
 //
 //   - a *HeldError if another holder has the lock,
 //   - ErrNoQuorum if the node could not reach the group before the deadline,
+//   - ErrExpired if an answer came after the end of the lease that it granted,
 //   - ErrUnknownOutcome if the group may have applied the command. Then an unused grant may be left;
 //     it ends within the TTL, and a second call may have to wait for that.
+//
+// After three answers in a row that came too late Acquire returns ErrExpired before ctx ends: the TTL is
+// too short for the group.
 func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	o, err := c.prepare(ctx, callAcquire, name, opts)
 	if err != nil {
@@ -97,9 +101,14 @@ func (c *Cluster) request(ctx context.Context, name string, wait bool, o options
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
+	var laps laps
 	for {
-		if l, again, err := c.try(ctx, name, wait, o); !again {
-			return l, err
+		l, err := c.try(ctx, name, wait, o)
+		if !errors.Is(err, errAgain) {
+			return l, laps.explain(err)
+		}
+		if err := laps.next(ctx, c, err); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -129,21 +138,25 @@ func (a asking) over(l *Lease, err error) {
 	a.span.over(token, err)
 }
 
-// try requests a lock once, when it is this call's turn. again says that the caller must try again.
-func (c *Cluster) try(ctx context.Context, name string, wait bool, o options) (l *Lease, again bool, err error) {
+// try requests a lock once, when it is this call's turn. The caller must try again after an error that is
+// errAgain.
+func (c *Cluster) try(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	if err := c.enter(ctx, seam.Request); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	l, err = c.attempt(ctx, name, wait, o)
-	if !errors.Is(err, errAgain) && !errors.Is(err, ErrYielded) { // the other group may grant the lock
-		return l, false, err
+	l, err := c.attempt(ctx, name, wait, o)
+	yielded := errors.Is(err, ErrYielded) // the other group may grant the lock
+	if !yielded && !errors.Is(err, errAgain) {
+		return l, err
 	}
-	err = c.stopped()
-	return nil, err == nil, err
+	if err := c.stopped(); err != nil {
+		return nil, err
+	}
+	if yielded {
+		return nil, errAgain
+	}
+	return nil, err
 }
-
-// errAgain: the session or the request ended without a result, and a new request may succeed.
-var errAgain = errors.New("holdfast: again with a new request")
 
 // waiter receives the first wakeup of a call that waits in the queue.
 type waiter chan wakeup
@@ -170,7 +183,8 @@ func (w waiter) wake(first wakeup) {
 // attempt requests the lock under one request number of one session, for a call that has its turn.
 func (c *Cluster) attempt(ctx context.Context, name string, wait bool, o options) (*Lease, error) {
 	wake := make(waiter, 1)
-	call, err := c.keeper.table.Ask(o.ttl, o.manual, wake, c.clock.Now())
+	o.sent = c.clock.Now()
+	call, err := c.keeper.table.Ask(o.ttl, o.manual, wake, o.sent)
 	if err != nil {
 		c.group.Leave(seam.Request)
 		return nil, c.apiError(err)
@@ -209,7 +223,7 @@ func (c *Cluster) proceed(ctx context.Context, call session.Call, wake waiter, n
 	case session.Wait:
 		return c.await(ctx, call, wake, name, o)
 	case session.Again:
-		return nil, errAgain
+		return nil, c.overBy(call, o)
 	}
 	switch out.Code {
 	case fsm.CodeLimitMismatch:
@@ -263,7 +277,7 @@ func (c *Cluster) take(call session.Call, name string, token uint64, o options, 
 	l := &tenure{c: c, asked: o.asked, label: o.label, others: o.others, election: o.election}
 	terms := session.Terms{MinHold: o.minHold, MaxHold: o.maxHold, Delay: o.delay}
 	if !call.Take(&l.grant, holding{l}, name, token, terms, now) {
-		return nil, errAgain
+		return nil, c.overBy(call, o)
 	}
 	if err := c.stopped(); err != nil { // Close may have ended the leases before this one was among them
 		c.keeper.lose(call.Session, err)

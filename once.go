@@ -233,18 +233,22 @@ func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
-	for name := fsm.OnceName(key); ; {
+	name, laps := fsm.OnceName(key), laps{}
+	for {
 		if by := c.look(ctx, name).Finished; by != nil {
 			return nil, &doneError{*by}
 		}
-		l, again, err := c.try(ctx, name, o.wait, o)
-		if again {
+		l, err := c.try(ctx, name, o.wait, o)
+		if errors.Is(err, errAgain) {
+			if err := laps.next(ctx, c, err); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if held, ok := errors.AsType[*HeldError](err); ok {
 			held.Name = key
 		}
-		return l, err
+		return l, laps.explain(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // Bounds of arguments. Beyond them a call returns ErrInvalid.
@@ -122,6 +123,7 @@ func optionTable() *[optionKinds]optionRow {
 
 type options struct {
 	asked    context.Context // of the call: its values are the lease's
+	sent     lease.Instant   // before the command of the attempt under way was sent
 	ttl      time.Duration
 	maxTTL   time.Duration // Config.MaxTTL
 	manual   bool
@@ -163,7 +165,8 @@ func (x option) kind() optionKind       { return x.of }
 func (x option) apply(o *options) error { return x.set(o) }
 
 // WithTTL sets the time for which the lease lives without renewal, 100 ms to Config.MaxTTL. The group
-// grants a dead holder's lock again after about this time. Default: Config.TTL.
+// grants a dead holder's lock again after about this time. Where the group takes longer to answer, the call
+// gets no lease that is valid: after three late answers in a row it returns ErrExpired. Default: Config.TTL.
 func WithTTL(d time.Duration) Option {
 	return option{withTTL, func(o *options) error {
 		if err := checkTTL("WithTTL", d, o.maxTTL); err != nil {

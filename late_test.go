@@ -1,0 +1,147 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
+	"github.com/holdfast-go/holdfast/internal/simenv"
+)
+
+// slow is a node on a group whose answers take a while.
+type slow struct {
+	seam.Node
+	group slowGroup
+}
+
+type slowGroup struct {
+	seam.Group
+	answer   *atomic.Int64 // a time.Duration
+	requests *atomic.Int64 // for locks
+}
+
+func (n slow) Group() seam.Group { return n.group }
+
+func (g slowGroup) Propose(ctx context.Context, class seam.Class, cmd []byte) (fsm.Outcome, bool, error) {
+	if class == seam.Request {
+		g.requests.Add(1)
+	}
+	out, unknown, err := g.Group.Propose(ctx, class, cmd)
+	select {
+	case <-time.After(time.Duration(g.answer.Load())):
+		return out, unknown, err
+	case <-ctx.Done():
+		return fsm.Outcome{}, false, &seam.UnknownError{Cause: &seam.UnreachedError{Ended: ctx.Err()}}
+	}
+}
+
+// slowly runs f on a node whose group is slow.
+func slowly(t *testing.T, f func(*testing.T, *Cluster, slowGroup)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		g := slowGroup{seamtest.New(clock.System().Now, fsm.Limits{}), new(atomic.Int64), new(atomic.Int64)}
+		env := simenv.Env{Clock: clock.System(), Node: func(l seam.Listener) seam.Node {
+			return slow{seamtest.NewNode(g.Group.(*seamtest.Group), "n", log)(l), g}
+		}}
+		c, err := Open(simenv.With(t.Context(), env), Config{Logger: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		f(t, c, g)
+	})
+}
+
+// A lock was granted and given back some ten times a second for as long as the context of the call went on.
+func TestACallWhoseTTLIsTooShortForItsGroupEndsWithAnErrorThatSaysSo(t *testing.T) {
+	slowly(t, func(t *testing.T, c *Cluster, g slowGroup) {
+		g.answer.Store(int64(150 * time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		short := WithTTL(TTLMin)
+		for name, call := range map[string]func() error{
+			"Acquire":    func() error { _, err := c.Acquire(ctx, "a", short); return err },
+			"TryAcquire": func() error { _, err := c.TryAcquire(ctx, "b", short); return err },
+			"manual":     func() error { _, err := c.TryAcquire(ctx, "c", short, WithManualRenew()); return err },
+			"Do":         func() error { return c.Do(ctx, "d", succeeds, short) },
+			"Once":       func() error { _, err := c.Once(ctx, "e", succeeds, short); return err },
+		} {
+			began, before := time.Now(), g.requests.Load()
+			err := call()
+			if !errors.Is(err, ErrExpired) || errors.Is(err, ErrLost) || errors.Is(err, ErrNoQuorum) {
+				t.Errorf("%s: %v", name, err)
+			} else if text := err.Error(); !strings.Contains(text, "100ms") || !strings.Contains(text, "150ms") {
+				t.Errorf("%s: the text names not both times: %v", name, err)
+			}
+			if took, sent := time.Since(began), g.requests.Load()-before; took > time.Second || sent != lateMost {
+				t.Errorf("%s: took %v and %d requests", name, took, sent)
+			}
+		}
+	})
+}
+
+func succeeds(context.Context, *Lease) error { return nil }
+
+// A majority had answered, and the error said that none did.
+func TestADeadlineAfterALateAnswerSaysThatItWasLate(t *testing.T) {
+	slowly(t, func(t *testing.T, c *Cluster, g slowGroup) {
+		g.answer.Store(int64(150 * time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := c.Acquire(ctx, "x", WithTTL(TTLMin)); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrExpired) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACallThatIsAnsweredLateOnceGetsItsLock(t *testing.T) {
+	slowly(t, func(t *testing.T, c *Cluster, g slowGroup) {
+		g.answer.Store(int64(time.Minute))
+		time.AfterFunc(30*time.Second, func() { g.answer.Store(0) }) // of the next answers
+		l, err := c.Acquire(t.Context(), "x")
+		if err != nil || !l.Valid() {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A slow minute ends no candidacy, and no wait that cannot tell an error.
+func TestCandidatesAndLockersWaitUntilTheAnswersComeInTime(t *testing.T) {
+	slowly(t, func(t *testing.T, c *Cluster, g slowGroup) {
+		g.answer.Store(int64(150 * time.Millisecond))
+		k, err := c.Campaign(t.Context(), "election", WithTTL(TTLMin))
+		if err != nil {
+			t.Fatal(err)
+		}
+		locker, err := c.Locker("lock", func(err error) { t.Error(err) }, WithTTL(TTLMin))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if locker.TryLock() {
+			t.Error("locked by a lease that was over")
+		}
+		time.AfterFunc(time.Minute, func() { g.answer.Store(0) })
+		locker.Lock()
+		locker.Unlock()
+		time.Sleep(campaignPauseMax)
+		if !k.IsLeader() {
+			t.Error("the candidate does not lead: ", k.Err())
+		}
+		if sent := g.requests.Load(); sent > 150 { // a lap each 150 ms would be 800
+			t.Errorf("%d requests", sent)
+		}
+		if err := k.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
