@@ -23,12 +23,13 @@ import (
 // before it admits the token. Every other user syncs the directory before it relies on the new
 // file.
 //
-// A File touches only its own directory, whatever links appear there later. If the directory itself
-// is replaced, checks fail.
+// A File touches only its own directory, whatever links appear there later. While that directory is moved
+// away or replaced, checks fail: a guard that opens the path then has other marks.
 type File struct {
 	observer
 	path string
 	dir  *os.Root
+	home fs.FileInfo   // of dir
 	name string        // in dir
 	turn chan struct{} // has a value while a caller uses the fields below
 
@@ -58,7 +59,9 @@ func OpenFile(path string) (*File, error) {
 		return nil, fmt.Errorf("holdfast: fence file: %w", err)
 	}
 	f := &File{path: path, dir: dir, name: filepath.Base(path), turn: make(chan struct{}, 1)}
-	err = f.open()
+	if f.home, err = dir.Stat("."); err == nil {
+		err = f.open()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = f.create(); err == nil {
 			err = f.open()
@@ -256,13 +259,23 @@ func (f *File) tryLock() (bool, error) {
 			return false, err
 		}
 	}
-	if f.loaded {
-		return true, nil
+	err := f.atHome()
+	if err == nil && !f.loaded {
+		err = f.load()
 	}
-	if err := f.load(); err != nil {
+	if err != nil {
 		return false, errors.Join(err, f.forget())
 	}
 	return true, nil
+}
+
+// atHome fails if the directory is no longer that of the path. An os.Root follows a directory that is moved.
+func (f *File) atHome() error {
+	now, err := os.Stat(filepath.Dir(f.path))
+	if err == nil && !os.SameFile(f.home, now) {
+		err = errors.New("its directory was moved away, and another one is in its place")
+	}
+	return err
 }
 
 // unlock gives the lock up. The file stays open, so that no other file receives its identity.

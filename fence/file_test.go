@@ -115,6 +115,46 @@ func TestAFileThatIsDeletedOrDamagedUnderTheGuardAdmitsNothing(t *testing.T) {
 	}
 }
 
+// A guard that was open before the directory was moved away went on in the moved one, beside the guards that
+// open the path: it admitted tokens that those had refused.
+func TestAFileWhoseDirectoryIsMovedAwayAdmitsNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	moved, path := dir+".old", filepath.Join(dir, "marks")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := openFile(t, path)
+	for _, err := range []error{f.Check(t.Context(), "r", 5), os.Rename(dir, moved)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Check(t.Context(), "r", 6); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("moved: %v", err)
+	}
+	marks, err := os.ReadFile(filepath.Join(moved, "marks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{os.Mkdir(dir, 0o700), os.WriteFile(path, marks, 0o600), openFile(t, path).Check(t.Context(), "r", 9)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Check(t.Context(), "r", 7); err == nil || errors.Is(err, ErrStale) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("copied back: %v", err)
+	}
+	for _, err := range []error{os.RemoveAll(dir), os.Rename(moved, dir)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Check(t.Context(), "r", 7); err != nil {
+		t.Errorf("moved back: %v", err)
+	}
+}
+
 func TestAFailedWriteAdmitsNothingAndTheGuardRecovers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "marks")
