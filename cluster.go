@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -119,6 +120,15 @@ func (c *Cluster) stopped() error { return c.apiError(c.node.Stopped()) }
 
 // joined waits until the group has accepted this process.
 func (c *Cluster) joined(ctx context.Context) error { return c.explain(c.node.Joined(ctx)) }
+
+// met is joined for a call that takes no lock: a client may make it whatever its MaxTTL is.
+func (c *Cluster) met(ctx context.Context) error {
+	err := c.node.Joined(ctx)
+	if _, longer := errors.AsType[*client.TTLError](err); longer {
+		return nil
+	}
+	return c.explain(err)
+}
 
 // Ready waits until this node can serve: it belongs to a group that has its voters, the local
 // replica has caught up, and a raft leader answers. Calls need not wait for Ready; they wait

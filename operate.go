@@ -223,7 +223,7 @@ func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string)
 // an earlier level cannot. The replica of a client logs it, too: the client may be a tool whose log nobody keeps.
 // of is more of it for the log.
 func (c *Cluster) acted(ctx context.Context, act fsm.Act, of ...any) error {
-	if err := c.joined(ctx); err != nil {
+	if err := c.met(ctx); err != nil {
 		return err
 	}
 	act.By = c.self.Process()

@@ -346,7 +346,7 @@ func (c *Cluster) Quotas(ctx context.Context) ([]QuotaUse, error) {
 	if ctx == nil {
 		return nil, invalid("context", "is nil")
 	}
-	if err := c.joined(ctx); err != nil {
+	if err := c.met(ctx); err != nil {
 		return nil, err
 	}
 	now, err := read(ctx, c, fsm.QueryGroup{})
