@@ -18,6 +18,7 @@ import (
 type actFlags struct {
 	reason string
 	token  uint64
+	named  func() bool // the token was said, if it is 0, too
 	force  bool
 }
 
@@ -95,6 +96,7 @@ func (f *actFlags) mayReason(flags *pflag.FlagSet) {
 
 func (f *actFlags) onGrant(flags *pflag.FlagSet) {
 	f.needReason(flags)
+	f.named = func() bool { return flags.Changed("token") }
 	flags.Uint64Var(&f.token, "token", 0, "of the grant, where a lock has several (default: that of the only holder)")
 }
 
@@ -154,7 +156,7 @@ func (f *actFlags) grant(ctx context.Context, c *holdfast.Cluster, name string) 
 		return holdfast.Holder{}, err
 	}
 	holders := info.Holders
-	if f.token != 0 {
+	if f.named() {
 		holders = slices.DeleteFunc(slices.Clone(holders), func(h holdfast.Holder) bool { return uint64(h.Token) != f.token })
 	}
 	switch len(holders) {

@@ -17,6 +17,7 @@ func TestAGrantIsEndedOnlyWithForceAndAReasonAndAfterAQuestion(t *testing.T) {
 	f.refused(t, 2, "--reason", "release", "job", "--force", "--yes")
 	f.refused(t, 2, "--yes", "release", "job", "--force", "--reason", "a test") // nobody can be asked
 	f.refused(t, 1, "holdfast lock", "release", "job", "--force", "--reason", "a test", "--yes", "--token", "1")
+	f.refused(t, 1, "holdfast lock", "release", "job", "--force", "--reason", "a test", "--yes", "--token", "0") // a script's empty variable
 	f.refused(t, 1, "nobody holds", "release", "free", "--force", "--reason", "a test", "--yes")
 	f.refused(t, 2, "accepts 1 arg", "release", "--force")
 	if !l.Valid() {

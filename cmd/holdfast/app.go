@@ -27,7 +27,7 @@ type app struct {
 	fleet    fleetFlags
 	format   string        // table, json or jsonl
 	timeout  time.Duration // of joining, and of a question
-	ttl      time.Duration // of leases; 0: none is acquired
+	ttl      time.Duration // of leases; 0: none is acquired, and so the TTL is no concern of the fleet's
 	yes      bool
 	verbose  bool
 	began    bool         // the arguments were in order

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,10 +36,12 @@ func (a *app) electCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "elect [flags] NAME -- COMMAND [ARG…]", GroupID: groupRun, Short: electShort, Long: electLong,
 		Example: "  holdfast elect scheduler -- ./scheduler --listen :8080",
-		Args:    func(cmd *cobra.Command, args []string) error { return commandAfterDash(cmd, args, false) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			return cmp.Or(commandAfterDash(cmd, args, false), f.fit(cmd))
+		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&a.ttl, "ttl", ttlDefault, "how long the lease lives without renewal")
+	flags.DurationVar(&f.ttl, "ttl", ttlDefault, "how long the lease lives without renewal")
 	flags.DurationVar(&f.grace, "grace", 5*time.Second, "time between SIGTERM and SIGKILL")
 	flags.StringVar(&f.label, "label", "", "what people see of this candidate (default: the name of COMMAND)")
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error { return a.elect(ctx, f, args[0], args[1:]) })
@@ -53,6 +56,7 @@ func (a *app) elect(ctx context.Context, f *runFlags, name string, command []str
 	}
 	ctx, signals := newRelay(ctx)
 	defer signals.close()
+	a.ttl = f.ttl
 	c, err := a.joinInTime(ctx)
 	if err != nil {
 		return signals.cause(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -154,6 +155,7 @@ func (a *app) open(ctx context.Context) (*holdfast.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.TTL, cfg.MaxTTL = a.ttl, a.ttl // a client must not ask for more than its fleet allows
+	ttl := cmp.Or(a.ttl, holdfast.TTLMin)
+	cfg.TTL, cfg.MaxTTL = ttl, ttl // a client must not ask for more than its fleet allows
 	return holdfast.Open(ctx, cfg)
 }

@@ -18,7 +18,7 @@ import (
 type runFlags struct {
 	shared, nonblock bool
 	permits          int
-	wait, grace      time.Duration
+	ttl, wait, grace time.Duration
 	keepFor          time.Duration
 	once, label      string
 }
@@ -72,7 +72,7 @@ func (a *app) runCommand() *cobra.Command {
 	flags.DurationVar(&f.keepFor, "keep-for", 24*time.Hour, "how long the fleet remembers that the --once key has succeeded: longer than it may be tried again")
 	flags.BoolVar(&f.nonblock, "nonblock", false, "exit with code 75 instead of waiting")
 	flags.DurationVar(&f.wait, "wait", 0, "exit with code 75 after so long (default: wait for as long as it takes)")
-	flags.DurationVar(&a.ttl, "ttl", ttlDefault, "how long the lease lives without renewal")
+	flags.DurationVar(&f.ttl, "ttl", ttlDefault, "how long the lease lives without renewal")
 	flags.DurationVar(&f.grace, "grace", 5*time.Second, "time between SIGTERM and SIGKILL")
 	flags.StringVar(&f.label, "label", "", "what people see of this holder (default: the name of COMMAND)")
 	cmd.MarkFlagsMutuallyExclusive("shared", "permits")
@@ -92,6 +92,12 @@ func (f *runFlags) fit(cmd *cobra.Command) error {
 	switch changed := cmd.Flags().Changed; {
 	case changed("wait") && f.wait <= 0:
 		return errors.New("--wait is above 0: --nonblock does not wait")
+	case changed("ttl") && f.ttl <= 0:
+		return errors.New("--ttl is above 0: leave it out for the default")
+	case changed("permits") && f.permits <= 0:
+		return errors.New("--permits is above 0: leave it out for a lock")
+	case changed("once") && f.once == "":
+		return errors.New("--once is empty: leave it out for a command that may run again")
 	case changed("keep-for") && f.once == "":
 		return errors.New("--keep-for is for a key: name it with --once")
 	case cmd.ArgsLenAtDash() == 0 && (changed("shared") || changed("permits")):
@@ -154,6 +160,7 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, command []strin
 	}
 	ctx, signals := newRelay(ctx)
 	defer signals.close()
+	a.ttl = f.ttl
 	c, err := a.joinInTime(ctx)
 	if err != nil {
 		return signals.cause(err)

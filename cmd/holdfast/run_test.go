@@ -65,6 +65,30 @@ func TestALeaseLivesForNoLongerThanItsFleetAllows(t *testing.T) {
 	f.ok(t, "run", "--ttl", "5s", "job", "--", "true")
 }
 
+// All commands had the default of --ttl, as run has it, and a fleet that allows less refused them.
+func TestAFleetIsOperatedWhoseLongestTTLIsBelowTheDefaultOfRun(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, func(_ int, cfg *holdfast.Config) { cfg.MaxTTL = 5 * time.Second })
+	l, c := f.hold(t, "job"), f.nodes[0]
+	f.ok(t, "quotas")
+	f.ok(t, "request-release", "job", "--reason", "please")
+	f.ok(t, "release", "job", "--force", "--reason", "a test", "--yes")
+	<-l.Done()
+	f.ok(t, "transfer-leader", c.ID(), "--reason", "a test")
+	f.ok(t, "revoke-node", c.ID(), "--reason", "a test", "--yes")
+}
+
+// A script gives what its variable has: --permits 0 took the lock itself, and --once "" ran the command again.
+func TestAFlagThatWasGivenAndSaysNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	f := &fleet{env: []string{"HOLDFAST_JOIN=127.0.0.1:1"}}
+	for _, flag := range []string{"--permits=0", "--permits=-1", "--once=", "--ttl=0s", "--wait=0s"} {
+		name, _, _ := strings.Cut(flag, "=")
+		f.refused(t, 2, name+" is", "run", flag, "job", "--", "echo", "run")
+	}
+	f.refused(t, 2, "--ttl is", "elect", "--ttl=0s", "job", "--", "echo", "run")
+}
+
 func TestSharedHoldersAndPermitsRunSideBySide(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
