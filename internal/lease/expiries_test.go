@@ -103,65 +103,25 @@ func TestSteppingClockNeverMakesASessionDueEarly(t *testing.T) {
 	}
 }
 
-// For every session: never due before its TTL, and due at the latest stagger+retry after that and
-// after each proposal before, if Step is called when it asked to be and whoever leads raft.
 func TestSessionsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 	t.Parallel()
-	type model struct {
-		index   uint64
-		expires lease.Instant
-		quiet   lease.Instant // since when nothing was proposed
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		e := lease.NewExpiries(stagger, retry)
-		live := map[fsm.SessionID]*model{}
-		now, next, index, leads := lease.Instant(0), lease.Instant(0), uint64(0), false
-		step := func(t *rapid.T) {
-			var due []lease.Due
-			due, next = e.Step(now, leads, 1000)
-			for _, d := range due {
-				m := live[d.ID]
-				if m == nil || d.Renewed != m.index || now < m.expires {
-					t.Fatalf("due %+v at %v, model %+v", d, now, m)
-				}
-				m.quiet = now
-			}
-			for id, m := range live {
-				if late := now - max(m.expires, m.quiet); late > lease.Instant(stagger+retry) {
-					t.Fatalf("%v is %v late", id, time.Duration(late))
-				}
-			}
-			if next <= now {
-				t.Fatalf("next %v is not after now %v", next, now)
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"renewed": func(t *rapid.T) {
+	neverEarly(t, func() timed[lease.Due] {
+		e, index := lease.NewExpiries(stagger, retry), uint64(0)
+		return timed[lease.Due]{
+			step: func(now lease.Instant, leads bool) ([]lease.Due, lease.Instant) { return e.Step(now, leads, 1000) },
+			key:  func(d lease.Due) uint64 { return d.ID.Number },
+			begin: func(t *rapid.T, ttl time.Duration, now lease.Instant) lease.Due {
 				index++
-				id := session(rapid.Uint64Range(1, 5).Draw(t, "session"))
-				ttl := time.Millisecond * time.Duration(rapid.IntRange(100, 1000).Draw(t, "ttl"))
-				e.Renewed(id, index, ttl, now)
-				live[id] = &model{index: index, expires: now.Add(ttl), quiet: now}
-				step(t)
+				d := lease.Due{ID: session(rapid.Uint64Range(1, 5).Draw(t, "session")), Renewed: index}
+				e.Renewed(d.ID, index, ttl, now)
+				return d
 			},
-			"ended": func(t *rapid.T) {
-				id := session(rapid.Uint64Range(1, 5).Draw(t, "session"))
-				if _, _, known := e.Ended(id, now); known != (live[id] != nil) {
+			end: func(t *rapid.T, number uint64, live bool, now lease.Instant) {
+				if _, _, known := e.Ended(session(number), now); known != live {
 					t.Fatalf("known %v", known)
 				}
-				delete(live, id)
 			},
-			"elected or deposed": func(t *rapid.T) { leads = !leads; step(t) },
-			"time passes": func(t *rapid.T) {
-				until := now.Add(time.Millisecond * time.Duration(rapid.IntRange(1, 2000).Draw(t, "pause")))
-				for next <= until && len(live) > 0 {
-					now = max(now, next)
-					step(t)
-				}
-				now = until
-				step(t)
-			},
-		})
+		}
 	})
 }
 

@@ -143,55 +143,22 @@ func TestSweepsAreApartHoweverOftenOneAsks(t *testing.T) {
 	}
 }
 
-// For every rest: never due before its time, and due at the latest stagger+retry after that and
-// after each proposal before, if Rests is called when it asked to be and whoever leads raft.
 func TestRestsAreDueNeverEarlyAndAtMostStaggerPlusRetryLate(t *testing.T) {
 	t.Parallel()
-	type model struct{ over, quiet lease.Instant }
-	rapid.Check(t, func(t *rapid.T) {
-		e := lease.NewTimers(stagger, retry)
-		live := map[fsm.Grant]*model{}
-		now, next, token, leads := lease.Instant(0), lease.Instant(0), uint64(0), false
-		step := func(t *rapid.T) {
-			var due []fsm.EndRest
-			due, next = e.RestsDue(now, leads, 64)
-			for _, d := range due {
-				m := live[fsm.Grant(d)]
-				if m == nil || now < m.over {
-					t.Fatalf("due %+v at %v, model %+v", d, now, m)
-				}
-				m.quiet = now
-			}
-			for g, m := range live {
-				if late := now - max(m.over, m.quiet); late > lease.Instant(stagger+retry) {
-					t.Fatalf("%v is %v late", g, time.Duration(late))
-				}
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"resting": func(t *rapid.T) {
+	neverEarly(t, func() timed[fsm.EndRest] {
+		e, token := lease.NewTimers(stagger, retry), uint64(0)
+		return timed[fsm.EndRest]{
+			step: func(now lease.Instant, leads bool) ([]fsm.EndRest, lease.Instant) {
+				return e.RestsDue(now, leads, 1000)
+			},
+			key: func(d fsm.EndRest) uint64 { return d.Token },
+			begin: func(_ *rapid.T, d time.Duration, now lease.Instant) fsm.EndRest {
 				token++
-				d := time.Millisecond * time.Duration(rapid.IntRange(1, 1000).Draw(t, "time"))
 				e.RestBegan(place(token), d, now)
-				live[place(token)] = &model{over: now.Add(d), quiet: now}
-				step(t)
+				return fsm.EndRest(place(token))
 			},
-			"rested": func(t *rapid.T) {
-				g := place(rapid.Uint64Range(1, 5).Draw(t, "token"))
-				e.RestEnded(g)
-				delete(live, g)
-			},
-			"elected or deposed": func(t *rapid.T) { leads = !leads; step(t) },
-			"time passes": func(t *rapid.T) {
-				until := now.Add(time.Millisecond * time.Duration(rapid.IntRange(1, 2000).Draw(t, "pause")))
-				for next <= until && len(live) > 0 {
-					now = max(now, next)
-					step(t)
-				}
-				now = until
-				step(t)
-			},
-		})
+			end: func(_ *rapid.T, token uint64, _ bool, _ lease.Instant) { e.RestEnded(place(token)) },
+		}
 	})
 }
 
