@@ -141,29 +141,6 @@ func TestAFollowerWhoseLinkToTheRaftLeaderIsCutSpeaksOfItselfAlone(t *testing.T)
 	})
 }
 
-func TestAnAddressWhereNobodyIsIsNamedByAll(t *testing.T) {
-	t.Parallel()
-	const nobody = "127.0.0.77" // of this machine, where no test listens
-	b := testkit.NewPeersFile(t)
-	var nodes []*holdfast.Cluster
-	for i := range 3 {
-		nodes = append(nodes, b.Open(i, func(i int, cfg *holdfast.Config) {
-			cfg.Bootstrap = 3
-			if i == 2 {
-				cfg.Advertise = nobody + ":0" // at the bound port
-			}
-		}))
-	}
-	polled(t, "name the node and its address", func() bool {
-		for _, c := range nodes[:2] {
-			if !strings.Contains(c.Status().Waits, "n2 says that it is at "+nodes[2].Addr()+": ") {
-				return false
-			}
-		}
-		return strings.Contains(nodes[2].Status().Waits, "the others cannot reach this node at "+nodes[2].Addr()+", say n0, n1")
-	})
-}
-
 func TestTheRaftLeaderNamesANewcomerAtAnAddressWhereNobodyIs(t *testing.T) {
 	t.Parallel()
 	b, told := testkit.NewPeersFile(t), &testkit.Lines{}

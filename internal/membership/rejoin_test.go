@@ -114,22 +114,6 @@ func TestTriedClosesAlthoughNobodyAnswers(t *testing.T) {
 	})
 }
 
-func TestClustersOfOtherNamesNeverMerge(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a := f.start("a", 1, "10.0.0.1:7643", nil, "10.0.0.2")
-		b := f.start("b", 1, "10.0.0.2:7643", func(c *Config) { c.Cluster = "billing" }, "10.0.0.1")
-		time.Sleep(3 * time.Minute)
-		if n, m := len(a.Members()), len(b.Members()); n != 1 || m != 1 {
-			t.Errorf("nodes of different clusters see %d and %d members, want themselves alone", n, m)
-		}
-		if a.JoinError() == nil {
-			t.Error("JoinError is nil although nobody of our cluster answered")
-		}
-	})
-}
-
 func TestClustersWithOtherKeysNeverMerge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,17 +3,13 @@ package processes_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -89,34 +85,6 @@ func TestAReadOnlyDirectoryIsRefused(t *testing.T) {
 	refuses(t, brisk(filepath.Join(disk, "another")), syscall.EROFS, disk, "writable")
 	remount(t, disk, 0, "size=64m")
 	works(t, dir)
-}
-
-func TestADirectoryWithoutPermissionIsRefused(t *testing.T) {
-	if !aside(t) {
-		return
-	}
-	dir := filepath.Join(t.TempDir(), "node")
-	works(t, dir)
-	for up := filepath.Dir(dir); up != os.TempDir(); up = filepath.Dir(up) {
-		if err := os.Chmod(up, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if os.Geteuid() == 0 { // who may do everything
-			if err := unix.Setfsuid(65534); err != nil {
-				t.Error(err)
-			}
-		}
-		refuses(t, brisk(dir), fs.ErrPermission, dir)
-	}()
-	<-done
 }
 
 func TestADirectoryOpensUnderAnotherHostName(t *testing.T) {

@@ -249,7 +249,7 @@ func TestAProcessThatAdvertisesWhereNobodyIsIsNamedByAll(t *testing.T) {
 		})
 	}
 	list[2].says("that nobody reaches it", func(s status) bool {
-		return !s.Ready && strings.Contains(s.Waits, "the others cannot reach this node at "+nowhere[0])
+		return !s.Ready && strings.Contains(s.Waits, "the others cannot reach this node at "+nowhere[0]+", say p0, p1")
 	})
 	list[2].kill()
 	list[2].cfg.Advertise = ""

@@ -98,21 +98,29 @@ func TestARaftLeaderWhoseDiskHangsNamesTheNextOneAndBlamesNobody(t *testing.T) {
 	})
 }
 
-// The raft leader hears it, as small packets pass, and calls it ill after a third of ReplaceAfter, once.
-func TestAFollowerThatIsSentNothingLargeIsInTheLogOnceHereAndOnceAtTheRaftLeader(t *testing.T) {
+// Before, the follower was Ready in 71 of 71 samples: it heard heartbeats, and nothing else. The raft leader
+// hears it, as small packets pass, and calls it ill after a third of ReplaceAfter, once.
+func TestAFollowerThatIsSentNothingLargeSaysSoOnceAndSoDoesTheRaftLeader(t *testing.T) {
 	t.Parallel()
-	log := &told{}
-	sim.Run(t, sim.Options{Nodes: 3, Logger: log.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
+	log, w := &told{}, &watched{words: make(map[int][]string)}
+	sim.Run(t, sim.Options{Nodes: 3, Logger: log.Logger(slog.LevelInfo), Config: w.config}, func(s *sim.Sim) {
 		leader, cut := s.RaftLeader(), follower(s)
 		large := func(max int) {
 			s.Faults(leader.Index(), cut.Index(), transport.Faults{Large: max})
 			s.Faults(cut.Index(), leader.Index(), transport.Faults{Large: max})
 		}
+		waits := func(d time.Duration) {
+			t.Helper()
+			if ready, samples, waits := polled(cut, d); ready > 0 || waits == "" {
+				t.Errorf("Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+			}
+		}
 		about := "voter=\"" + cut.Cluster().ID()
 		time.Sleep(10 * time.Second)
 		defer busy(leader)()
 		large(600)
-		polled(cut, 9*time.Second) // a node that nobody asks anything, asks for nothing
+		polled(cut, 5*time.Second) // it has two seconds to notice; a node that nobody asks anything, asks for nothing
+		waits(4 * time.Second)
 		log.wantNone(t, leader, voterIll)
 		for _, v := range leader.Cluster().Status().Voters {
 			const words = "it is heard, and has acknowledged nothing for "
@@ -120,14 +128,23 @@ func TestAFollowerThatIsSentNothingLargeIsInTheLogOnceHereAndOnceAtTheRaftLeader
 				t.Errorf("the raft leader says of node %s: %+v", v.Name, v)
 			}
 		}
-		polled(cut, 2500*time.Millisecond)
+		waits(2500 * time.Millisecond)
 		log.wantOne(t, leader, "level=WARN", voterIll, about, "it is heard, and has acknowledged nothing for 1")
-		polled(cut, 10*time.Second)
+		waits(10 * time.Second)
+		if said := w.of(cut.Index()); len(said) == 0 {
+			t.Error("it never called itself ill")
+		}
+		if ready, samples, waits := polled(leader, time.Second); ready != samples {
+			t.Errorf("the raft leader was Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+		}
 		log.wantOne(t, leader, voterIll)
 		log.wantNone(t, leader, wellAgain)
 		log.wantNone(t, cut, wellLine)
 		large(0)
 		time.Sleep(10 * time.Second)
+		if ready, samples, waits := polled(cut, 5*time.Second); ready != samples || waits != "" {
+			t.Errorf("after the end Ready in %d of %d samples; it waits for %q", ready, samples, waits)
+		}
 		log.wantOne(t, leader, "level=INFO", wellAgain, about)
 		log.wantOne(t, cut, "level=ERROR")
 		log.wantOne(t, cut, "level=ERROR", illLine, "no answer from the raft leader for 1 s")

@@ -74,33 +74,6 @@ func busy(n *sim.Node) (end func()) {
 	return func() { cancel(); <-ended }
 }
 
-// Before, the follower was Ready in 71 of 71 samples: it heard heartbeats, and nothing else.
-func TestAFollowerThatIsSentNothingLargeSaysSo(t *testing.T) {
-	t.Parallel()
-	w := &watched{words: make(map[int][]string)}
-	sim.Run(t, sim.Options{Nodes: 3, Config: w.config}, func(s *sim.Sim) {
-		leader, cut := s.RaftLeader(), follower(s)
-		defer busy(leader)()
-		s.Faults(leader.Index(), cut.Index(), transport.Faults{Large: 600})
-		s.Faults(cut.Index(), leader.Index(), transport.Faults{Large: 600})
-		polled(cut, 5*time.Second) // it has two seconds to notice
-		if ready, samples, waits := polled(cut, 25*time.Second); ready > 0 || waits == "" {
-			t.Errorf("Ready in %d of %d samples; it waits for %q", ready, samples, waits)
-		}
-		if said := w.of(cut.Index()); len(said) == 0 {
-			t.Error("it never called itself ill")
-		}
-		if ready, samples, waits := polled(leader, time.Second); ready != samples {
-			t.Errorf("the raft leader was Ready in %d of %d samples; it waits for %q", ready, samples, waits)
-		}
-		s.Heal()
-		polled(cut, 10*time.Second)
-		if ready, samples, waits := polled(cut, 5*time.Second); ready != samples || waits != "" {
-			t.Errorf("after the end Ready in %d of %d samples; it waits for %q", ready, samples, waits)
-		}
-	})
-}
-
 // A raft leader that three of five voters hear, and are sent nothing large by, commits nothing. The
 // fourth has its whole log.
 func TestARaftLeaderThatCommitsNothingStepsDown(t *testing.T) {
