@@ -71,8 +71,8 @@ type Config struct {
 	Replicas int
 	// Zone is this node's failure domain: "zone" or "zone/host", the zone up to the first slash, 128
 	// bytes at most. Voters are spread over zones, then over hosts, when they are chosen; none moves
-	// later. A new group chooses among the nodes that Bootstrap waits for: with Bootstrap as large as
-	// the fleet, among all.
+	// later, but a standby makes way for a node of a zone that lacks a replica. A new group chooses
+	// among the nodes that Bootstrap waits for: with Bootstrap as large as the fleet, among all.
 	Zone string
 	// Secrets are the keys that the fleet shares: the first seals, all open. They authenticate and
 	// encrypt the gossip and every connection.

@@ -42,8 +42,10 @@
 //	P14 Want and Standbys together are how many replicas follow. One that was not heard for ReplaceAfter is none of them:
 //	    a candidate makes up for it. A candidate that can do nothing without a replica is given one however many
 //	    follow, before all others. Where too many follow, and every voter stays and is heard and they are as many
-//	    as wanted, one standby is removed that is heard and whose node works as a client without it: rather one that
-//	    could not vote now, then one of the most crowded zone or host.
+//	    as wanted, one standby is removed that is heard and whose node works as a client without it: one of the most
+//	    crowded zone, then host, and there rather one that could not vote now. One that could waits until all others can.
+//	    Where as many follow as shall, all of them are well and all vote that shall, a candidate is added whose zone, or
+//	    then host, has fewer replicas even with it than those of such a standby, which then goes.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
@@ -56,8 +58,8 @@
 // Decisions. A fleet of two with more voters wanted stays one voter and one standby: two voters
 // bear no death either, and there are two to die. Voters in excess of Want that are well stay: to
 // remove one costs a node its replica, and the group bears no more without it. Two voters that a
-// leave left behind stay two for the same reason. A zone is a reason to choose, never a reason to
-// change.
+// leave left behind stay two for the same reason. A zone is a reason to choose, and to exchange a
+// standby: never to move a voter. The next voter that dies is replaced from the zone that lacks one.
 package autopilot
 
 import (

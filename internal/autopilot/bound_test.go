@@ -168,3 +168,21 @@ func TestANodeHearsInEachLifeThatItsReplicaWasAdded(t *testing.T) {
 		}
 	}
 }
+
+// Gossip alone knows the zone of a node that asks for a replica.
+func TestANodeOfAZoneThatLacksAReplicaIsGivenOne(t *testing.T) {
+	t.Parallel()
+	s := gathering(7, 3, 3, 4)
+	s.Info.Serving, s.Heard = true, make(map[uint64]Heard)
+	at := lease.Instant(time.Hour)
+	for i := range s.Seen {
+		s.Seen[i].Zone = []string{"x", "y", "x", "y", "x", "z", "y"}[i]
+		s.Heard[s.Seen[i].Replica] = Heard{At: at}
+	}
+	l := New(Config{Want: 3, Standbys: 2, Moment: time.Second})
+	l.Plan(s, at)
+	l.Carried(Plan{Kind: Barrier}, Done, s.Members.Change, at)
+	if p := l.Plan(s, at); p.Kind != AddStandby || p.Node != s.Seen[5].Node {
+		t.Errorf("%v, want a replica for %s", p, s.Seen[5].Node)
+	}
+}

@@ -120,3 +120,38 @@ func TestThePlanSaysThatClientsWait(t *testing.T) {
 		}
 	}
 }
+
+// Beyond Replicas a zone that was without a replica once had none ever after: after a voter's death a
+// client of its zone became a standby at best, and after an outage of the zone not even that.
+func TestAZoneThatLacksAReplicaIsGivenOneForThatOfACrowdedZone(t *testing.T) {
+	t.Parallel()
+	const rests = "; 5 of 5 wanted replicas follow; clients that would take one: "
+	in := func(z string) func(*autopilot.Member) { return zone(z) }
+	fleet := func(list ...autopilot.Member) autopilot.Input { return bounded(2, of(3, list...)) }
+	check(t, []planned{
+		{"a voter of the third zone dies", fleet(voter("a", in("x")), voter("b", in("y")), voter("c", in("z"), heard(dead)),
+			spare("d", in("x")), spare("e", in("y")), client("f", in("y")), client("g", in("z"))),
+			"remove c, promote d, add standby g" + rests + "1"},
+		{"and then one of the crowded zone", fleet(voter("a", in("y")), voter("b", in("x"), heard(dead)), voter("d", in("x")),
+			spare("e", in("y")), spare("g", in("z"), fresh), client("f", in("y"))),
+			"remove b, promote g, add standby f; "},
+		{"the third zone is back after an outage", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
+			spare("e", in("y")), spare("f", in("x")), client("g", in("z")), client("h", in("z")), client("i", in("y"))),
+			"add standby g, remove f" + rests + "3"},
+		{"and has two of five voters, of which none moves", bounded(2, of(5, voter("a", in("x")), voter("b", in("y")), voter("c", in("x")), voter("d", in("y")), voter("e", in("x")),
+			spare("f", in("x")), spare("g", in("y")), client("h", in("z")), client("i", in("z")))),
+			"add standby h, remove f, add standby i, remove g; 7 of 7 wanted replicas follow; clients that would take one: 2"},
+		{"a host", fleet(voter("a", in("x/1")), voter("b", in("x/2")), voter("c", in("x/3")), spare("d", in("x/1")), spare("e", in("x/2")), client("f", in("x/4"))),
+			"add standby f, remove e" + rests + "1"},
+		{"not before the newcomer could vote", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
+			spare("e", in("y")), spare("f", in("x")), spare("g", in("z"), starts)), "; "},
+		{"not while a standby is silent, which may be the one of that zone", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
+			spare("e", in("y")), spare("f", in("x"), heard(2*time.Second)), client("g", in("z"))), rests + "1"},
+		{"nor before the last newcomer could vote", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
+			spare("e", in("y"), young), spare("f", in("x")), client("g", in("z"))), rests + "1"},
+		{"none whose node can do nothing without", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
+			standby("e", in("y")), standby("f", in("x")), client("g", in("z"))), rests + "1"},
+		{"none for one better place alone", fleet(voter("a", in("x")), voter("b", in("y")), voter("c", in("z")),
+			spare("d", in("x")), spare("e", in("y")), client("f", in("z"))), rests + "1"},
+	})
+}

@@ -44,8 +44,8 @@ func (w *world) judge(p autopilot.Plan, want int) error {
 			return errors.New("P4: a silent voter loses its place for nothing")
 		}
 	case autopilot.AddStandby:
-		if w.full(want) && !w.is(slotOf(p.Node), unable) {
-			return errors.New("P14: a node is given a replica that nobody needs")
+		if i := slotOf(p.Node); w.full(want) && !w.is(i, unable) {
+			return w.judgeExchange(i, want)
 		}
 	}
 	return nil
@@ -62,29 +62,87 @@ func (w *world) full(want int) bool { return w.standbys > 0 && w.follow() >= wan
 
 // judgeExcess objects to the removal of a standby that stays, unless it is P14's.
 func (w *world) judgeExcess(i, want int) error {
-	n := w.census()
-	all, _ := w.voters()
-	seeming := n[voterWell] + n[voterFresh] // those look well
 	switch {
 	case !w.full(want) || w.follow() == want+int(w.standbys):
 		return errors.New("P7: a standby that stays is removed")
 	case w.is(i, unable):
 		return errors.New("P14: a node loses its replica that can do nothing without")
-	case seeming < all || seeming < want:
+	case !w.entire(want):
 		return errors.New("P14: a standby is removed while the voters are not well")
 	}
 	for other := range w.slot {
 		if w.at(i) != standbyNew && w.at(other) == standbyNew && !w.is(other, unable) {
 			return errors.New("P14: a standby is removed that is ready, and one stays that is not")
 		}
+		if w.seemsSpare(other) && w.uneven(-1, i) > w.uneven(-1, other) {
+			return errors.New("P14: a standby is removed, and one of a more crowded zone or host stays")
+		}
 	}
 	return nil
+}
+
+// seemsSpare reports whether a standby seems to live that could go on as a client.
+func (w *world) seemsSpare(i int) bool {
+	at := w.at(i)
+	return !w.is(i, unable) && (at == standbyNew || at == standbyReady || at == standbyFresh)
+}
+
+// uneven says how unevenly the replicas are spread over zones, and then over hosts, if one node is
+// given a replica and another loses its own; -1: none.
+func (w *world) uneven(gets, loses int) (squares int) {
+	zones, hosts := make(map[string]int), make(map[string]int)
+	for i := range w.slot {
+		at := w.at(i)
+		has := at == voterWell || at == voterFresh || at == voterSilent || at == standbyNew || at == standbyReady || at == standbyFresh
+		if (has || i == gets) && i != loses && w.zones {
+			zones[zoneOf(i)[:1]]++
+			hosts[zoneOf(i)]++
+		}
+	}
+	for _, n := range zones {
+		squares += 100 * n * n
+	}
+	for _, n := range hosts {
+		squares += n * n
+	}
+	return squares
+}
+
+// judgeExchange objects to a replica for a candidate where as many follow as shall, unless that can be
+// for another's, and spreads them more evenly.
+func (w *world) judgeExchange(i, want int) error {
+	switch n := w.census(); {
+	case !w.improves(i):
+		return errors.New("P14: a node is given a replica that nobody needs")
+	case w.follow() > want+int(w.standbys), n[standbyNew]+n[standbyDead]+n[voterSilent] > 0, !w.entire(want):
+		return errors.New("P14: a standby is exchanged while others are not well")
+	}
+	return nil
+}
+
+// improves reports whether a candidate would be better placed than a standby is.
+func (w *world) improves(i int) bool {
+	for other := range w.slot {
+		if w.seemsSpare(other) && w.uneven(i, other) < w.uneven(-1, -1) {
+			return true
+		}
+	}
+	return false
+}
+
+// entire reports whether all voters seem well, and as many vote as shall.
+func (w *world) entire(want int) bool {
+	all, _ := w.voters()
+	n := w.census()
+	seeming := n[voterWell] + n[voterFresh]
+	return seeming == all && seeming >= want
 }
 
 // shapeOfExcess objects to standbys and candidates that are still there in a world at rest.
 func (w *world) shapeOfExcess(want int) error {
 	all, _ := w.voters()
-	well := w.census()[voterWell]
+	n := w.census()
+	well := n[voterWell]
 	for i := range w.slot {
 		able := !w.is(i, unable)
 		switch at := w.at(i); {
@@ -92,6 +150,8 @@ func (w *world) shapeOfExcess(want int) error {
 			return errors.New("P14: a replica is wanted, and a candidate gets none")
 		case at == standbyReady && able && well == all && well >= want && w.follow() > want+int(w.standbys):
 			return errors.New("P14: one standby too many stays")
+		case at == candidate && n[standbyDead]+n[standbyLeaves] == 0 && w.entire(want) && w.follow() == want+int(w.standbys) && w.improves(i):
+			return errors.New("P14: a zone or host stays crowded, and a candidate of another gets no replica")
 		}
 	}
 	return nil

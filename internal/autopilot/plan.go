@@ -3,6 +3,7 @@ package autopilot
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -241,30 +242,54 @@ func (v *view) removeSucceeded() Plan {
 	})
 }
 
-// removeExcess is P14: the node of the standby goes on as a client.
+// removeExcess is P14: the node of the standby goes on as a client. One that could vote now waits for
+// another that catches up: that may be the better placed one, in whose favour it goes.
 func (v *view) removeExcess() Plan {
-	if !v.isFull() || v.follow == v.Want+v.Standbys || v.staying < v.Want || v.staying < len(v.voters) || v.heard < len(v.voters) {
+	if v.follow <= v.Want+v.Standbys || !v.settled() {
 		return Plan{}
 	}
-	worse := func(a, b Member) int {
-		return cmp.Or(one(v.isReady(a))-one(v.isReady(b)), v.spread.better(b, a))
+	spares := slices.DeleteFunc(slices.Clone(v.Members), func(m Member) bool { return !v.isSpare(m) })
+	if len(spares) == 0 {
+		return Plan{}
 	}
-	return v.first(worse, Remove, func(m Member) string {
-		if m.Role == Standby && m.Able && v.hears(m) {
-			return fmt.Sprintf("%d replicas follow, %d shall: it goes on as a client", v.follow, v.Want+v.Standbys)
+	worst := slices.MinFunc(spares, func(a, b Member) int {
+		return cmp.Or(v.spread.compare(b.Zone, a.Zone), one(v.isReady(a))-one(v.isReady(b)), v.spread.better(b, a))
+	})
+	if v.isReady(worst) && slices.ContainsFunc(spares, func(m Member) bool { return !v.isReady(m) }) {
+		return Plan{}
+	}
+	reason := fmt.Sprintf("%d replicas follow, %d shall: it goes on as a client", v.follow, v.Want+v.Standbys)
+	return Plan{Kind: Remove, Node: worst.Node, Reason: reason}
+}
+
+// settled reports whether a bound on replicas holds, and all voters are there that shall, and are well.
+func (v *view) settled() bool {
+	return v.Standbys > 0 && v.staying >= v.Want && v.staying == len(v.voters) && v.heard == len(v.voters)
+}
+
+// isSpare reports whether a standby lives whose node could go on as a client.
+func (v *view) isSpare(m Member) bool { return m.Role == Standby && m.Able && v.hears(m) }
+
+// addStandby gives a candidate a replica: P14.
+func (v *view) addStandby() Plan {
+	return v.first(v.sooner, AddStandby, func(m Member) string {
+		if m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment && (!m.Able || !v.isFull() || v.exchanges(m)) {
+			return "it joins"
 		}
 		return ""
 	})
 }
 
-// addStandby gives a candidate a replica: P14.
-func (v *view) addStandby() Plan {
-	return v.first(v.sooner, AddStandby, func(m Member) string {
-		if m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment && !(m.Able && v.isFull()) {
-			return "it joins"
-		}
-		return ""
-	})
+// exchanges reports whether a candidate would be better placed than a standby that goes for it, where
+// nothing else is to be done: P14. The candidate is not the next to go, as its zone and host have fewer
+// replicas even with it.
+func (v *view) exchanges(m Member) bool {
+	if v.Expected > 0 || v.follow != v.Want+v.Standbys || !v.settled() || v.heard+len(v.ready) < v.replicas {
+		return false
+	}
+	with := maps.Clone(v.spread)
+	with.add(m.Zone)
+	return slices.ContainsFunc(v.Members, func(s Member) bool { return v.isSpare(s) && with.compare(m.Zone, s.Zone) < 0 })
 }
 
 // isFull reports whether no further replica is needed: P14.

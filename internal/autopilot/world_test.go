@@ -103,10 +103,16 @@ func (w *world) set(bit uint8, on bool) {
 	}
 }
 
-// key is the same for worlds of one exploration that differ in nothing but names. It holds six
-// nodes.
+// key is the same for worlds of one exploration that differ in nothing but names, of nodes or of the
+// hosts of one zone. It holds six nodes.
 func (w world) key() uint64 {
-	slices.Sort(w.slot[:])
+	if w.zones {
+		for i := range 3 {
+			w.slot[i], w.slot[i+3] = min(w.slot[i], w.slot[i+3]), max(w.slot[i], w.slot[i+3])
+		}
+	} else {
+		slices.Sort(w.slot[:])
+	}
 	k := uint64(0)
 	for _, s := range w.slot {
 		k = k<<9 | uint64(s&255) | uint64(s&unable)>>1

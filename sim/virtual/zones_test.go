@@ -2,6 +2,8 @@ package virtual_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +79,64 @@ func TestAFleetInThreeZonesLosesOneOfThemAndKeepsItsVotersApart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A zone of a fleet of thirty is away for a while, and the others fill all places. When it is back a
+// standby of the most crowded zone makes way for one of it, once, and no voter does; and the next voter
+// that dies is replaced from there. Before, all its nodes stayed clients for ever.
+func TestAZoneThatWasAwayIsGivenAReplicaAgain(t *testing.T) {
+	t.Parallel()
+	zoned := func(i int, cfg *holdfast.Config) {
+		five(i, cfg)
+		cfg.Zone = fmt.Sprint("zone", i%3)
+	}
+	sim.Run(t, sim.Options{Nodes: 30, Config: zoned}, func(s *sim.Sim) {
+		settles(t, s, 3, 2, 25)
+		leader := s.RaftLeader()
+		lost := fmt.Sprint("zone", (leader.Index()+1)%3)
+		var away []*sim.Node
+		for i := (leader.Index() + 1) % 3; i < 30; i += 3 {
+			away = append(away, s.Node(i))
+		}
+		s.AtOnce(away, (*sim.Node).Isolate)
+		time.Sleep(40 * time.Second)
+		if in := replicasIn(leader); in[lost] != 0 || sum(in) != 5 {
+			t.Fatalf("replicas by zone without one: %v", in)
+		}
+		before := votersIn(leader)
+		s.AtOnce(away, (*sim.Node).Rejoin)
+		testkit.Settles(t, time.Minute, "a replica in the zone that is back", func() bool {
+			in := replicasIn(leader)
+			return in[lost] == 1 && most(in) == 2 && sum(in) == 5
+		})
+		settles(t, s, 3, 2, 25)
+		standbys := leader.Cluster().Status().Standbys
+		time.Sleep(20 * time.Second)
+		if after := votersIn(leader); !maps.Equal(after, before) {
+			t.Errorf("voters by zone: %v, before the zone was back %v", after, before)
+		}
+		if now := leader.Cluster().Status().Standbys; !slices.EqualFunc(now, standbys, func(a, b holdfast.Replica) bool { return a.ID == b.ID }) {
+			t.Errorf("standbys were changed again: %v, then %v", standbys, now)
+		}
+		for _, n := range testkit.Others(s, leader) {
+			if n.Cluster().Status().Role == holdfast.RoleVoter {
+				n.Kill()
+				break
+			}
+		}
+		testkit.Settles(t, time.Minute, "a voter in the zone that is back", func() bool { return votersIn(leader)[lost] == 1 })
+	})
+}
+
+// replicasIn counts the replicas that live by their zones, as votersIn does.
+func replicasIn(n *sim.Node) map[string]int {
+	in := votersIn(n)
+	for _, m := range n.Cluster().Members() {
+		if m.Role == holdfast.RoleStandby && m.State == holdfast.StateAlive {
+			in[m.Zone]++
+		}
+	}
+	return in
 }
 
 // votersIn counts the voters that live by their zones, as a node's Members show them.
