@@ -28,8 +28,9 @@
 //	P8  A step names the membership and the term that it was decided on, and is void under any other.
 //	P9  Voters are spread over zones, then over hosts, then over nodes with disks. Where no voter is to be replaced, a
 //	    newcomer that would crowd a zone or a host waits for one of another that is on its way. A group that does not serve
-//	    yet first takes in all that it waits for, and then chooses. Standbys are spread alike, over the zones and hosts of
-//	    all replicas.
+//	    yet first takes in all that it waits for, and then chooses; where it gives replicas to some of those alone, the
+//	    last ones wait as long for nodes of zones and hosts that have none. Standbys are spread alike, over the zones and
+//	    hosts of all replicas.
 //	P10 Without further deaths the plan comes to rest: nothing that a step does is undone by a later one.
 //	P11 An operator's order removes a replica that is not heard, at once and whatever for, but not past P1, P3's quorums and
 //	    P6. One that is heard is not removed by order, nor the last voter: Leader.Refusal says so.
@@ -81,8 +82,8 @@ const (
 	// behindMax is how many entries a standby may lag behind to be promoted: less than a moment's
 	// work.
 	behindMax = 1000
-	// domainPatience is the time for which a standby that is ready waits for one of another zone or
-	// host: newcomers differ by less in their start.
+	// domainPatience is the time for which a standby that is ready, or a candidate, waits for one of
+	// another zone or host: newcomers differ by less in their start.
 	domainPatience = 3 * time.Second
 )
 
@@ -106,7 +107,7 @@ type Member struct {
 	Disk      bool          // it comes back as the same node
 	Running   bool          // it has caught up once: the group has carried out its Hello
 	Behind    uint64        // entries that its replica lags behind
-	Age       time.Duration // for how long its replica has run and been heard without a break
+	Age       time.Duration // for how long its replica has run and been heard without a break; for how long a candidate has asked
 	Heard     time.Duration // since a raft leader, this one or a former one, heard its replica through Raft
 	Seen      time.Duration // since gossip saw it
 	Stuck     bool          // its replica is heard, and has made no progress for about the time of Heard while others have
@@ -131,6 +132,7 @@ type Input struct {
 	Patience     time.Duration // after which a voter not heard may have an heir; at least Moment
 	Moment       time.Duration // a replica heard within it lives; a few heartbeats; 0: MomentDefault
 	Expected     int           // replicas that a group which does not serve yet waits for before it chooses voters; 0: none
+	Meeting      int           // nodes that are to meet in that group, with a replica or without: its Bootstrap
 	Changed      time.Duration // since the membership was changed last, or a member said that it leaves; 0: long ago
 }
 

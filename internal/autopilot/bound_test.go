@@ -186,3 +186,38 @@ func TestANodeOfAZoneThatLacksAReplicaIsGivenOne(t *testing.T) {
 		t.Errorf("%v, want a replica for %s", p, s.Seen[5].Node)
 	}
 }
+
+// A candidate's age is the time for which it has asked. The group knows how many are to meet.
+func TestTheLastReplicasWaitForThoseThatHaveNotAskedYet(t *testing.T) {
+	t.Parallel()
+	s := gathering(10, 1, 1, 0)
+	s.Seen = s.Seen[:6]
+	for i := range s.Seen {
+		s.Seen[i].Zone = "x"
+	}
+	l := New(Config{Want: 3, Standbys: 2, Moment: time.Second})
+	at := func(d time.Duration) Plan {
+		now := lease.Instant(time.Hour + d)
+		s.Heard = map[uint64]Heard{1: {At: now}}
+		p := l.Plan(s, now)
+		if p.Kind == Barrier {
+			l.Carried(p, Done, s.Members.Change, now)
+			p = l.Plan(s, now)
+		}
+		return p
+	}
+	if p := at(0); p.Kind != Wait {
+		t.Errorf("%v, while four are to come", p)
+	}
+	s.Seen[1].Phase = PhaseFresh // it asks anew later
+	at(time.Second)
+	s.Seen[1].Phase = PhaseJoining
+	at(2 * time.Second)
+	s.Seen = s.Seen[:2]
+	if p := at(4 * time.Second); p.Kind != Wait {
+		t.Errorf("%v, two seconds after it asked", p)
+	}
+	if p := at(5 * time.Second); p.Kind != AddStandby {
+		t.Errorf("%v, three seconds after it asked", p)
+	}
+}

@@ -26,6 +26,12 @@ func (d domains) compare(a, b string) int {
 	return cmp.Or(cmp.Compare(zoneA, zoneB), cmp.Compare(hostA, hostB))
 }
 
+// has reports whether a domain's zone, or its host, is named and has a replica.
+func (d domains) has(domain string) bool {
+	zone, host := d.replicas(domain)
+	return host > 0 || zone > 0 && domain != "" && domain[0] != '/'
+}
+
 // replicas counts the replicas of a domain's zone, and of its host, 0 if it has none.
 func (d domains) replicas(domain string) (zone, host int) {
 	name, _, hasHost := strings.Cut(domain, "/")

@@ -110,6 +110,7 @@ type Leader struct {
 	unknownRunning map[uint64]lease.Instant // since when a replica that runs has been no member
 	refused        map[uint64]lease.Instant // when the group refused to take a replica in
 	asks           map[string]uint64        // the replicas that candidates would have
+	asking         map[uint64]lease.Instant // since when a replica has been asked for
 	fresh          map[string]bool          // nodes that asked to come in when the group did not know them
 	probes         []string                 // nodes that may be heirs: P13
 	term           uint64                   // of the last Input
@@ -143,7 +144,7 @@ func (l *Leader) Follow() {
 	l.lagging, l.match, l.members = make(map[uint64]lease.Instant), make(map[uint64]uint64), nil
 	l.healthySince, l.unseen = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
-	l.refused = make(map[uint64]lease.Instant)
+	l.refused, l.asking = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.fresh, l.probes = make(map[string]bool), nil
 	l.leaving, l.agreed, l.had = nil, 0, make(map[string]bool)
 }
@@ -322,7 +323,8 @@ func (l *Leader) input(s State, now lease.Instant) Input {
 	if s.Info.Serving {
 		in.StableAfter = stableAfter
 	} else { // there is nothing to lose yet
-		in.Want, in.Listening, in.Expected = max(in.Want, int(s.Info.Voters)), in.Moment, l.expected(s)
+		in.Want, in.Listening = max(in.Want, int(s.Info.Voters)), in.Moment
+		in.Expected, in.Meeting = l.expected(s), int(s.Info.Bootstrap)
 	}
 	l.silences.take(l.progress(s, now), members, now)
 	for _, begun := range []map[uint64]lease.Instant{l.healthySince, l.unseen, l.lagging} {
@@ -393,13 +395,16 @@ func (l *Leader) Members() []Member { return l.members }
 // has left may be back, which the group hears only when it has a replica.
 func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 	l.asks = make(map[string]uint64)
+	asked := l.asking
+	l.asking = make(map[uint64]lease.Instant)
 	for node, m := range v.seen {
 		if v.Members.Has(node) || l.turnedDown(m.Replica, now) || v.Departed(node) == fsm.Gone {
 			continue
 		}
 		if m.asks(v.Cluster) && max(m.Level, 1) >= v.Info.Level {
-			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone, Able: m.Able, Disk: v.hasDisk(node)})
-			l.asks[node] = m.Replica
+			age := since(asked, m.Replica, true, now)
+			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone, Able: m.Able, Disk: v.hasDisk(node), Age: age})
+			l.asks[node], l.asking[m.Replica] = m.Replica, asked[m.Replica]
 			if _, known := v.hellos[node]; !known {
 				l.fresh[node] = true
 			}

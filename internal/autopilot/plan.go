@@ -273,7 +273,7 @@ func (v *view) isSpare(m Member) bool { return m.Role == Standby && m.Able && v.
 // addStandby gives a candidate a replica: P14.
 func (v *view) addStandby() Plan {
 	return v.first(v.sooner, AddStandby, func(m Member) string {
-		if m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment && (!m.Able || !v.isFull() || v.exchanges(m)) {
+		if v.asks(m) && (!m.Able || !v.isFull() || v.exchanges(m)) && !v.awaits(m) {
 			return "it joins"
 		}
 		return ""

@@ -255,6 +255,42 @@ func TestVotersAreSpreadOverZonesThenOverDisks(t *testing.T) {
 	}
 }
 
+// Where Bootstrap is more than the replicas, those nodes had them that came first, however many of one
+// zone. The last replicas wait for a moment for nodes of others, and no longer than there are any to come.
+func TestTheLastReplicasOfANewGroupWaitForOtherZones(t *testing.T) {
+	t.Parallel()
+	x, y := zone("x/1"), zone("y/1")
+	fleet := func(meeting int, list ...autopilot.Member) autopilot.Input {
+		in := expecting(5, bounded(2, of(3, append(members{voter("a", x)}, list...)...)))
+		in.Meeting = meeting
+		return in
+	}
+	waits := func(here string) string {
+		return here + " nodes that Bootstrap waits for are in sight: the last replicas wait a moment for nodes of other zones or hosts"
+	}
+	const gathers = "of the 5 nodes that Bootstrap waits for are in the group: it chooses its voters when all are"
+	check(t, []planned{
+		{"a zone's first", fleet(12, client("b", young, x), client("c", young, y), client("d", young, y)), waits("add standby c; 4 of the 12")},
+		{"and none but for another's", fleet(12, spare("c", y), client("b", young, x), client("d", young, y)), waits("; 4 of the 12")},
+		{"for three seconds", fleet(12, spare("c", y), client("b", x), client("d", young, y)), waits("add standby b; 4 of the 12")},
+		{"not when all have met", fleet(4, client("b", young, x), client("c", young, x), client("d", young, y)), "add standby d, add standby b, add standby c; 4 " + gathers},
+		{"as many as are to come", fleet(6, client("b", young, x), client("c", young, x), client("d", young, x), client("e", young, x)),
+			waits("add standby b, add standby c, add standby d; 5 of the 6")},
+		{"not without zones", expecting(5, bounded(2, of(3, voter("a"), client("b", young), client("c", young)))), "add standby b, add standby c; 3 " + gathers},
+		{"nor on other hosts of no zone", fleet(12, client("b", young, zone("/1")), client("c", young, zone("/2"))), "add standby b, add standby c; 3 " + gathers},
+		{"but on one", fleet(12, client("b", young, zone("/1")), client("c", young, zone("/1"))), waits("add standby b; 3 of the 12")},
+		{"nor those that can do nothing without", fleet(12, joins("b", young, x)), "add standby b; 2 " + gathers},
+	})
+}
+
+// A group that is full takes in no client, and waited for one of another zone in vain.
+func TestNoVoterWaitsForAClientThatIsGivenNoReplica(t *testing.T) {
+	t.Parallel()
+	check(t, []planned{{"of another zone", bounded(1, of(5, voter("a", zone("x")), voter("b", zone("y")), voter("c", zone("z")), voter("d", zone("x")),
+		spare("e", zone("x"), fresh), spare("f", zone("y"), fresh), client("g", zone("w")))),
+		"promote f, add standby g, remove e; 6 of 6 wanted replicas follow; clients that would take one: 1"}})
+}
+
 func TestGossipSpeaksForAStandbyAndForNoVoter(t *testing.T) {
 	t.Parallel()
 	long := time.Hour

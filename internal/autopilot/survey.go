@@ -14,6 +14,7 @@ type view struct {
 	voters   []Member // the one heard longest ago first
 	ready    []Member // the standbys that may be promoted now, the best first
 	replicas int      // voters and standbys
+	asking   int      // candidates that stay and are seen
 	heard    int      // voters heard a moment ago that have not gone
 	staying  int      // voters to count on: neither leaving nor silent for ReplaceAfter
 	failed   int      // voters silent for ReplaceAfter
@@ -34,6 +35,9 @@ func survey(in Input) view {
 	for _, m := range in.Members {
 		if m.Node == in.Self {
 			m.Heard = 0
+		}
+		if v.asks(m) {
+			v.asking++
 		}
 		if m.Role != Candidate {
 			v.replicas++
@@ -120,7 +124,19 @@ func (v *view) comes(m Member) bool {
 	case m.Role == Standby:
 		return v.hears(m)
 	}
-	return m.Role == Candidate && m.Seen < v.Moment
+	return v.asks(m) && !(m.Able && v.isFull())
+}
+
+// asks reports whether a node that lives asks for a replica.
+func (v *view) asks(m Member) bool {
+	return m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment
+}
+
+// awaits reports whether a candidate would crowd a zone or a host with one of the last replicas of a
+// group that does not serve yet, while enough nodes are to come for those: P9.
+func (v *view) awaits(m Member) bool {
+	places, missing := v.Expected-v.replicas, v.Meeting-v.replicas-v.asking
+	return v.Expected > 0 && places <= missing && m.Able && m.Age < domainPatience && v.spread.has(m.Zone)
 }
 
 // hears reports whether a replica lives, as far as the raft leader can know: it was heard a moment

@@ -82,6 +82,8 @@ func (v *view) missing() Plan {
 	n := len(v.voters)
 	behind := slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role == Standby && m.Departure == fsm.Stays && v.hears(m) })
 	switch {
+	case v.gathers() && slices.ContainsFunc(v.Members, func(m Member) bool { return v.asks(m) && v.awaits(m) }):
+		return wait("%d of the %d nodes that Bootstrap waits for are in sight: the last replicas wait a moment for nodes of other zones or hosts", v.replicas+v.asking, v.Meeting)
 	case v.gathers():
 		return wait("%d of the %d nodes that Bootstrap waits for are in the group: it chooses its voters when all are", v.replicas, v.Expected)
 	case len(v.ready) > 0 && v.mayPromote() && v.domainComes():

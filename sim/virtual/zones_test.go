@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sim"
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // Three zones, of which one fails as a whole: the voters were spread, so the group serves at once;
@@ -126,6 +127,42 @@ func TestAZoneThatWasAwayIsGivenAReplicaAgain(t *testing.T) {
 		}
 		testkit.Settles(t, time.Minute, "a voter in the zone that is back", func() bool { return votersIn(leader)[lost] == 1 })
 	})
+}
+
+// A fleet has more nodes than replicas, and its zones are far apart: the nodes of the founder's own ask
+// first. The first choice is among all; it was among those that had asked first.
+func TestTheFirstVotersAreOfAllZonesThoughTheNodesOfOneAskFirst(t *testing.T) {
+	t.Parallel()
+	zoned := func(i int, cfg *holdfast.Config) {
+		cfg.Bootstrap, cfg.Replicas, cfg.Zone = 12, 5, fmt.Sprint("zone", i%3)
+	}
+	for seed := range uint64(3) {
+		sim.Run(t, sim.Options{Nodes: 12, Seed: seed + 1, Late: true, Config: zoned}, func(s *sim.Sim) {
+			for i := range 12 {
+				for j := range i {
+					if i%3 != j%3 {
+						s.Faults(i, j, transport.Faults{Delay: 40 * time.Millisecond})
+					}
+				}
+			}
+			began := time.Now()
+			for _, n := range s.Nodes() {
+				n.Open()
+			}
+			for _, n := range s.Nodes() {
+				n.Ready()
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the fleet was ready after %v", took)
+			}
+			if in := votersIn(s.Node(0)); len(in) != 3 {
+				t.Errorf("voters by zone: %v", in)
+			}
+			if in := replicasIn(s.Node(0)); most(in) != 2 || sum(in) != 5 {
+				t.Errorf("replicas by zone: %v", in)
+			}
+		})
+	}
 }
 
 // replicasIn counts the replicas that live by their zones, as votersIn does.
