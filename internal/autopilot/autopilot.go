@@ -47,6 +47,8 @@
 //	    crowded zone, then host, and there rather one that could not vote now. One that could waits until all others can.
 //	    Where as many follow as shall, all of them are well and all vote that shall, a candidate is added whose zone, or
 //	    then host, has fewer replicas even with it than those of such a standby, which then goes.
+//	P15 A node that works as a client and says in gossip that its disk bears no replica is given none. A standby of
+//	    such a node is removed when it is not heard for a moment, though gossip sees its node: another takes its place.
 //
 // What follows from them, explored by small_test.go: deaths of any number at any step, as long as a
 // majority of the current voters lives, lose no group, not even if the newcomer dies as it is
@@ -115,6 +117,7 @@ type Member struct {
 	Heir      string        // the node that has its host now, "" for none: P13
 	Succeeded bool          // its node says in gossip that this replica is over, and asks to come in as another one
 	Able      bool          // gossip sees its node, which can do without a replica: it works as a client meanwhile
+	Unfit     bool          // its node says in gossip that its disk does not bear this replica now: P15
 }
 
 // Input is all that Next goes by. The order of Members does not matter.

@@ -44,6 +44,9 @@ func (w *world) judge(p autopilot.Plan, want int) error {
 			return errors.New("P4: a silent voter loses its place for nothing")
 		}
 	case autopilot.AddStandby:
+		if w.is(slotOf(p.Node), unfit) {
+			return errors.New("P15: a node is given a replica that cannot start it")
+		}
 		if i := slotOf(p.Node); w.full(want) && !w.is(i, unable) {
 			return w.judgeExchange(i, want)
 		}
@@ -146,7 +149,9 @@ func (w *world) shapeOfExcess(want int) error {
 	for i := range w.slot {
 		able := !w.is(i, unable)
 		switch at := w.at(i); {
-		case at == candidate && !(able && w.full(want)):
+		case at == standbyDead && w.is(i, unfit):
+			return errors.New("P15: a standby stays that its node cannot start")
+		case at == candidate && !w.is(i, unfit) && !(able && w.full(want)):
 			return errors.New("P14: a replica is wanted, and a candidate gets none")
 		case at == standbyReady && able && well == all && well >= want && w.follow() > want+int(w.standbys):
 			return errors.New("P14: one standby too many stays")

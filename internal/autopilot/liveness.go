@@ -65,6 +65,7 @@ type Sighting struct {
 	Client     bool // it does without a replica already
 	Answers    bool // its process has answered at Addr lately: see Leader.Probes
 	Able       bool // it can do without a replica: it works as a client meanwhile
+	Unfit      bool // it does so, as its disk bears no replica now: P15
 }
 
 // State is what there is to see now.
@@ -403,7 +404,7 @@ func (l *Leader) candidates(in *Input, v *snapshot, now lease.Instant) {
 		}
 		if m.asks(v.Cluster) && max(m.Level, 1) >= v.Info.Level {
 			age := since(asked, m.Replica, true, now)
-			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone, Able: m.Able, Disk: v.hasDisk(node), Age: age})
+			in.Members = append(in.Members, Member{Node: node, Zone: m.Zone, Able: m.Able, Unfit: m.Unfit, Disk: v.hasDisk(node), Age: age})
 			l.asks[node], l.asking[m.Replica] = m.Replica, asked[m.Replica]
 			if _, known := v.hellos[node]; !known {
 				l.fresh[node] = true
@@ -434,6 +435,7 @@ func (l *Leader) replica(v *snapshot, role Role, replica uint64, node string, no
 	}
 	r.Succeeded = m.asks(v.Cluster) && m.Replica != replica
 	r.Able = m.Here && m.Able
+	r.Unfit = m.asks(v.Cluster) && m.Replica == replica && m.Unfit
 	r.Stuck = l.stuck[replica] > 0
 	match := v.Heard[replica].Match
 	if match < v.Info.Applied {

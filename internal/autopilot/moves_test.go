@@ -76,6 +76,7 @@ func (w world) nodeMoves(i int, yield func(string, world, error)) {
 		n.put(i, p)
 		yield(what, n, nil)
 	}
+	w.diskMoves(i, yield)
 	switch p := w.at(i); p {
 	case empty:
 		to("joins", candidate)
@@ -92,7 +93,9 @@ func (w world) nodeMoves(i int, yield func(string, world, error)) {
 		to("leaves", standbyLeaves)
 		to("dies", standbyFresh)
 	case standbyFresh, standbyDead:
-		to("is back", standbyNew)
+		if !w.is(i, unfit) {
+			to("is back", standbyNew)
+		}
 	case voterWell, leaverWell:
 		w.die(i, p+1, yield)
 		w.die(i, voterGone, yield)
@@ -106,6 +109,28 @@ func (w world) nodeMoves(i int, yield func(string, world, error)) {
 	}
 	if p := w.at(i); p == voterSilent || p == leaverSilent {
 		to("is silent for long", p+1)
+	}
+}
+
+// diskMoves: the disk of a client fails, before or as it starts the replica that it was given, and is well again.
+func (w world) diskMoves(i int, yield func(string, world, error)) {
+	if w.standbys == 0 || w.zones || w.is(i, unable) { // with zones there is no room in world.key
+		return
+	}
+	to := func(what string, p place, sick uint16) {
+		n := w
+		n.put(i, p)
+		n.slot[i] = n.slot[i]&^unfit | sick
+		yield(what, n, nil)
+	}
+	switch p := w.at(i); {
+	case p == candidate:
+		to("its disk changes", candidate, ^w.slot[i]&unfit)
+	case p == standbyNew:
+		to("cannot start", standbyDead, unfit)
+	case p == standbyDead && w.is(i, unfit):
+		to("starts after all", standbyNew, 0)
+		to("dies, never started", standbyDead, 0)
 	}
 }
 

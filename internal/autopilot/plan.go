@@ -161,8 +161,13 @@ func (v *view) dissolves() bool {
 }
 
 // isLost reports of a standby that it was not heard for long, and that gossip does not see it
-// either.
-func (v *view) isLost(m Member) bool { return m.Role == Standby && v.isFailed(m) && m.Seen >= v.Moment }
+// either, or that its node cannot start it.
+func (v *view) isLost(m Member) bool {
+	return m.Role == Standby && (v.isFailed(m) && m.Seen >= v.Moment || v.isUnfit(m))
+}
+
+// isUnfit is P15 of a standby.
+func (v *view) isUnfit(m Member) bool { return m.Unfit && !v.hears(m) }
 
 // removeVoter removes the voter that was heard longest ago among those that match, but the raft
 // leader: P6. It does nothing if too few of those that remain are heard: P3.
@@ -206,7 +211,7 @@ func (v *view) handOver() Plan {
 }
 
 // removeStandby removes a replica that votes for nothing and follows no more. Gossip may speak for
-// it: P7. A dead one does not keep the last voters from leaving: P5.
+// it, P7, and against it, P15. A dead one does not keep the last voters from leaving: P5.
 func (v *view) removeStandby() Plan {
 	forget := forgetFactor * v.ReplaceAfter
 	return v.pick(Remove, func(m Member) string {
@@ -217,6 +222,8 @@ func (v *view) removeStandby() Plan {
 			return "it has ended for good"
 		case m.Departure == fsm.Leaves && !v.dissolves():
 			return "it leaves"
+		case v.isUnfit(m):
+			return "its node could not start it, and goes on as a client"
 		case m.Heard >= forget && m.Seen >= forget:
 			return "neither heard nor seen for long"
 		case v.staying == 0 && v.isLost(m):

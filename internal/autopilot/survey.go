@@ -127,9 +127,9 @@ func (v *view) comes(m Member) bool {
 	return v.asks(m) && !(m.Able && v.isFull())
 }
 
-// asks reports whether a node that lives asks for a replica.
+// asks reports whether a node that lives asks for a replica, and can start one: P15.
 func (v *view) asks(m Member) bool {
-	return m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment
+	return m.Role == Candidate && m.Departure == fsm.Stays && m.Seen < v.Moment && !m.Unfit
 }
 
 // awaits reports whether a candidate would crowd a zone or a host with one of the last replicas of a

@@ -51,7 +51,7 @@ func (v *view) waiting() Plan {
 func (v *view) full() string {
 	clients := 0
 	for _, m := range v.Members {
-		if m.Role == Candidate && m.Able {
+		if m.Role == Candidate && m.Able && !m.Unfit {
 			clients++
 		}
 	}

@@ -54,8 +54,9 @@ const (
 	asked                       // the raft leader has asked for a change of it and knows no outcome
 	astray                      // a change of it that somebody has given up is still under way
 	flags     = leader | newcomer | asked | astray
-	successor = 1 << 8 // it was promoted: repair_test.go alone asks
-	unable    = 1 << 9 // it can do nothing without a replica; a voter's ability is never asked
+	successor = 1 << 8  // it was promoted: repair_test.go alone asks
+	unable    = 1 << 9  // it can do nothing without a replica; a voter's ability is never asked
+	unfit     = 1 << 10 // its disk bears no replica, and it works as a client
 )
 
 // What the world has beside its slots.
@@ -104,18 +105,22 @@ func (w *world) set(bit uint8, on bool) {
 }
 
 // key is the same for worlds of one exploration that differ in nothing but names, of nodes or of the
-// hosts of one zone. It holds six nodes.
+// hosts of one zone. It holds six nodes, or five where some may be clients of no zone.
 func (w world) key() uint64 {
-	if w.zones {
+	k, width := uint64(0), 9
+	switch {
+	case w.zones:
 		for i := range 3 {
 			w.slot[i], w.slot[i+3] = min(w.slot[i], w.slot[i+3]), max(w.slot[i], w.slot[i+3])
 		}
-	} else {
+	default:
 		slices.Sort(w.slot[:])
+		if w.standbys > 0 {
+			width = 10
+		}
 	}
-	k := uint64(0)
 	for _, s := range w.slot {
-		k = k<<9 | uint64(s&255) | uint64(s&unable)>>1
+		k = k<<width | uint64(s&255) | uint64(s&(unable|unfit))>>1
 	}
 	return k<<7 | uint64(w.bits)
 }
@@ -156,16 +161,19 @@ func (w *world) apply(i int, c change) (excused bool) {
 	switch {
 	case c.removes:
 		excused = c.hit && p.lives()
+		sick := w.slot[i] & unfit
 		w.slot[i] = 0
-		if w.standbys > 0 && (p == standbyNew || p == standbyReady) { // it asks again
-			w.put(i, candidate)
+		if w.standbys > 0 && (p == standbyNew || p == standbyReady || sick != 0) { // it asks again
+			w.slot[i] = uint16(candidate) | sick
 		}
+	case p == candidate && w.is(i, unfit):
+		w.put(i, standbyDead)
 	case p == candidate:
 		w.put(i, standbyNew)
 	case p.follows():
 		excused = (c.hit || before == 1) && !p.lives()
 		w.put(i, map[place]place{standbyNew: voterWell, standbyReady: voterWell, standbyFresh: voterFresh, standbyDead: voterSilent, standbyLeaves: leaverWell}[p])
-		w.slot[i] = w.slot[i]&^unable | newcomer | successor
+		w.slot[i] = w.slot[i]&^(unable|unfit) | newcomer | successor
 		w.set(newcomerHit, c.hit || before == 1)
 	}
 	return excused
@@ -253,6 +261,11 @@ func (w *world) input(want int) autopilot.Input {
 			if w.standbys > 0 { // its node may come back
 				m.Heard, m.Seen = time.Minute, time.Minute
 			}
+			if m.Unfit = w.is(i, unfit); m.Unfit {
+				m.Seen = 0
+			}
+		case candidate:
+			m.Unfit = w.is(i, unfit)
 		case voterSilent, leaverSilent:
 			m.Heard = 10 * time.Second
 		case voterLong, leaverLong:
@@ -293,7 +306,7 @@ func (w world) String() string {
 	var list []string
 	for i := range w.slot {
 		s := words[w.at(i)]
-		for f, word := range map[int]string{leader: " (raft leader)", newcomer: " (new)", successor: " (successor)", unable: " (unable)", asked: " (asked)", astray: " (astray)"} {
+		for f, word := range map[int]string{leader: " (raft leader)", newcomer: " (new)", successor: " (successor)", unable: " (unable)", unfit: " (unfit)", asked: " (asked)", astray: " (astray)"} {
 			if w.is(i, f) {
 				s += word
 			}

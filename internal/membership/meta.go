@@ -42,6 +42,7 @@ type Meta struct {
 	GroupLevel  uint64 // feature level of its group, as its replica has applied it
 	Able        bool   // it can be a client
 	Client      bool   // it is one: it asks for a replica, and does without meanwhile
+	Unfit       bool   // it is one, and its disk bears no replica now
 	Settings    Settings
 }
 
@@ -79,6 +80,7 @@ const (
 	fieldAble
 	fieldClient
 	fieldReplicas
+	fieldUnfit
 )
 
 // texts lists the string fields with their bounds.
@@ -147,6 +149,7 @@ func (m Meta) encode() []byte {
 	number(fieldAble, protowire.EncodeBool(m.Able))
 	number(fieldClient, protowire.EncodeBool(m.Client))
 	number(fieldReplicas, uint64(m.Settings.Replicas))
+	number(fieldUnfit, protowire.EncodeBool(m.Unfit))
 	return b
 }
 
@@ -239,6 +242,8 @@ func (m *Meta) setNumber(field protowire.Number, v uint64) {
 		m.Client = protowire.DecodeBool(v)
 	case fieldReplicas:
 		m.Settings.Replicas = int(v)
+	case fieldUnfit:
+		m.Unfit = protowire.DecodeBool(v)
 	}
 }
 

@@ -21,9 +21,17 @@ func full() Meta {
 	}
 }
 
+// fullClient is that of a client, which has founded no group.
+func fullClient() Meta {
+	m := full()
+	m.Alone, m.Birth, m.GroupLevel = false, 0, math.MaxUint64
+	m.Able, m.Client, m.Unfit = true, true, true
+	return m
+}
+
 func TestLargestMetaFitsAndComesBack(t *testing.T) {
 	t.Parallel()
-	for _, m := range []Meta{full(), {Node: "a"}} {
+	for _, m := range []Meta{full(), fullClient(), {Node: "a"}} {
 		b := m.encode()
 		if len(b) > MetaMax {
 			t.Errorf("%d bytes, gossip carries %d", len(b), MetaMax)

@@ -243,7 +243,7 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 	for _, m := range p.n.gossip.Members() {
 		s.Seen = append(s.Seen, autopilot.Sighting{
 			Node: m.Node, Zone: m.Zone, Cluster: m.ClusterID, Replica: m.Replica, Phase: m.Phase, Level: m.Level, Here: m.Here(),
-			Able: m.Able, Client: m.Client, Name: m.Name, Addr: m.Addr, Answers: p.answers.lately(m),
+			Able: m.Able, Client: m.Client, Unfit: m.Unfit, Name: m.Name, Addr: m.Addr, Answers: p.answers.lately(m),
 		})
 	}
 	return s
