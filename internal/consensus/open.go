@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,18 +30,22 @@ const startMax = time.Minute
 // deleted. It was seen on a damaged directory, too, when the machine was very busy.
 var errSlowStart = fmt.Errorf("holdfast: the raft engine has not started within %v: the disk hangs, or this machine is very busy: try again", startMax)
 
+// errStopped is no ErrDamaged, either.
+var errStopped = errors.New("holdfast: the start of the raft engine was given up")
+
 // sparesMax is how many descriptors are set aside for files. The log store keeps its tables open:
 // 13 were lent at a time while 58 MB were written in half a minute.
 const sparesMax = 24
 
 // Open starts the replica. It returns when the last snapshot has been read, before the log has been
-// applied and before there is a raft leader: Barrier waits for both.
+// applied and before there is a raft leader: Barrier waits for both. Once ctx has ended it returns within
+// five seconds: a start that ends in good order until then is a success.
 //
 // Errors: ErrInvalid, ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded,
 // ErrUnsupported, a *FailedError when the disk fails, and errors of the system. After an error no
 // part of it runs any more, except that after a *FailedError this process must not open the
 // directory again.
-func Open(cfg Config, how Start) (*Group, error) {
+func Open(ctx context.Context, cfg Config, how Start) (*Group, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(how); err != nil {
 		return nil, err
@@ -69,18 +74,29 @@ func Open(cfg Config, how Start) (*Group, error) {
 	go engine.Labelled(cfg.Replica, func() {
 		started <- engine.Guard(func() error { return g.startReplica(d, how) })
 	})
-	select {
-	case err = <-started:
-	case <-g.failed: // the starting goroutine may be parked
-		err = g.Failure()
-	case <-time.After(startMax):
-		g.fail(errSlowStart)
-		err = g.Failure()
-	}
-	if err != nil {
+	if err := g.await(ctx, started); err != nil {
 		return nil, errors.Join(fmt.Errorf("holdfast: starting the replica: %w", diagnose(err)), g.Close())
 	}
 	return g, nil
+}
+
+// await waits for the end of the start. Each goroutine of an engine whose start is given up may be parked, so
+// one that is slow has time for its end when ctx has ended.
+func (g *Group) await(ctx context.Context, started <-chan error) error {
+	late, slow, ended := time.After(startMax), errSlowStart, ctx.Done()
+	for {
+		select {
+		case err := <-started:
+			return err
+		case <-g.failed: // the starting goroutine may be parked
+			return g.Failure()
+		case <-ended:
+			late, slow, ended = time.After(closeWithin-closeFailed), errStopped, nil
+		case <-late:
+			g.fail(slow)
+			return g.Failure()
+		}
+	}
 }
 
 func newGroup(cfg Config, self fsm.Process) *Group {
@@ -204,7 +220,7 @@ func (g *Group) recall() (alone bool, err error) {
 // diagnose adds ErrDamaged to an error of a start that is neither this package's nor the system's:
 // the engine and its log store return those for what they read.
 func diagnose(err error) error {
-	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, store.ErrDisk, errSlowStart} {
+	for _, plain := range []error{ErrNoReplica, ErrOtherStart, ErrForeign, ErrDamaged, ErrSuperseded, ErrUnsupported, store.ErrDisk, errSlowStart, errStopped} {
 		if errors.Is(err, plain) {
 			return err
 		}

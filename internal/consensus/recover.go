@@ -110,7 +110,7 @@ func alone(ctx context.Context, cfg Config, how Start, f func(*Group) error) (er
 	cfg.Endpoint, cfg.Observer = endpoint, deaf{}
 	cfg.Resolve = func(string) (string, bool) { return "", false }
 	cfg.Tick, cfg.Heartbeat, cfg.Election = aloneTick, 5*aloneTick, 50*aloneTick
-	group, err := Open(cfg, how)
+	group, err := Open(ctx, cfg, how)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (b *bench) tryIn(n int, fs vfs.FS, dir string, how Start) (*replica, error)
 	if b.tune != nil {
 		b.tune(&cfg)
 	}
-	if r.Group, err = Open(cfg, how); err != nil {
+	if r.Group, err = Open(context.Background(), cfg, how); err != nil {
 		return nil, errors.Join(err, endpoint.Close())
 	}
 	return r, nil

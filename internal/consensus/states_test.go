@@ -64,11 +64,11 @@ func TestInvalidConfigNamesItsField(t *testing.T) {
 	} {
 		cfg := good
 		edit(&cfg)
-		if _, err := Open(cfg, StartBootstrap); !errors.Is(err, ErrInvalid) {
+		if _, err := Open(t.Context(), cfg, StartBootstrap); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(good, 0); !errors.Is(err, ErrInvalid) {
+	if _, err := Open(t.Context(), good, 0); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no start: %v", err)
 	}
 }

@@ -280,7 +280,7 @@ func (f *founder) startReplica() error {
 	if how != consensus.StartRestart { // else it carries out a log first, which takes its time
 		finished = f.disk.begin(n)
 	}
-	group, err := consensus.Open(consensus.Config{
+	group, err := consensus.Open(n.ctx, consensus.Config{
 		Node: id.NodeID, Incarnation: n.self.Incarnation, Life: id.Life, Cluster: id.ClusterID, Dir: n.dir.RaftDir(), FS: n.dir.FS(),
 		Tick: n.cfg.Tick, Heartbeat: n.cfg.Heartbeat, Election: n.cfg.Election,
 		Endpoint: n.endpoint, Resolve: n.gossip.Address, Observer: observer{n, f.replica()}, Wall: n.clock.Wall, Clock: n.clock.Progress, Drift: n.cfg.MaxClockDrift, Behind: n.clockBehind, Logger: n.log, Limits: n.cfg.Env.Limits, Level: n.knows(),
