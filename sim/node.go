@@ -240,7 +240,7 @@ func (n *Node) HangDisk(hangs bool) {
 }
 
 // FullDisk makes every write to the node's disk fail for want of room, until it is called with
-// false. A node that meets it stops serving for good (see holdfast.Cluster.Done) and may only be
+// false. A node with a replica that meets it stops serving for good (see holdfast.Cluster.Done) and may only be
 // closed: it leaves goroutines behind, which testing/synctest reports as a deadlock at the end of
 // the test, so this is for tests that run in a process of their own.
 func (n *Node) FullDisk(full bool) {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/membership"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/sparse"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -35,6 +36,7 @@ type asClient struct {
 	roamer *client.Roamer
 	words  chan forming.Message // of raft leaders: Welcome and Client
 	hangs  atomic.Bool          // the roamer runs, or is about to
+	fitness
 
 	// Of the goroutine of runMembership.
 	cancel context.CancelFunc
@@ -43,6 +45,7 @@ type asClient struct {
 
 func newAsClient(n *Node) *asClient {
 	a := &asClient{n: n, roamer: client.NewRoamer(n.closing), words: make(chan forming.Message, wordsMax)}
+	a.lines = sparse.Lines{Most: 1, Period: unfitLine}
 	n.Proposer.Lend(a.roamer.Group())
 	a.roamer.Group().Follow(0, n.Proposer)
 	return a
@@ -168,13 +171,18 @@ func (a *asClient) hear(m forming.Message) {
 }
 
 // stay returns when the replica of this life runs: at once, or when the group has added it. Until then
-// the node is a client as soon as the raft leader says that it may.
+// the node is a client as soon as the raft leader says that it may. A node whose replica was removed asks for
+// the next one at once.
 func (a *asClient) stay(ctx context.Context) error {
 	n := a.n
 	if n.replica.Load() != nil {
 		return nil
 	}
-	n.founder.announcer.begin(n.ClusterID(), announcePause)
+	pause := announcePause // founder.ask has announced it, or it starts, as hundreds may at once
+	if n.founder.out.Load() != 0 {
+		pause = 0
+	}
+	n.founder.announcer.begin(n.ClusterID(), pause)
 	told := time.NewTicker(waitTold)
 	defer told.Stop()
 	ticker := time.NewTicker(announcePause)
@@ -186,6 +194,7 @@ func (a *asClient) stay(ctx context.Context) error {
 				n.log.Warn("this node has no replica in its group yet", "waits", n.Missing())
 			}
 		case <-ticker.C:
+			a.retry(ctx)
 			if !a.hangs.Load() {
 				n.founder.announcer.poll()
 			}
@@ -193,7 +202,9 @@ func (a *asClient) stay(ctx context.Context) error {
 			switch {
 			case m.Replica != n.founder.replica(): // of a former life
 			case m.Kind == forming.Welcome:
-				return n.founder.startReplica()
+				if runs, err := a.start(ctx); runs || err != nil {
+					return err
+				}
 			case m.Kind == forming.Client:
 				a.begin(ctx)
 			}
@@ -235,6 +246,7 @@ func (a *asClient) begin(ctx context.Context) {
 		return
 	}
 	n.founder.tell(ctx, n.meta(autopilot.PhaseJoining))
+	n.Go(func(context.Context) { a.watchDisk(within) })
 	n.Go(func(context.Context) {
 		if err := a.greet(within); err != nil && within.Err() == nil {
 			n.fail(err)
@@ -248,6 +260,7 @@ func (a *asClient) end() bool {
 		return false
 	}
 	a.hangs.Store(false)
+	a.unfit.Store(false)
 	a.cancel()
 	<-a.done
 	a.cancel, a.done = nil, nil

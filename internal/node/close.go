@@ -170,7 +170,7 @@ func (n *Node) release() (reopen bool) {
 
 // releaseDir closes the directory, unless it is to stay locked until this process ends.
 func (n *Node) releaseDir(reopen bool) {
-	if n.dir == nil || !reopen {
+	if n.dir == nil || !reopen || n.founder.abandoned.Load() {
 		return
 	}
 	end, ok := n.founder.quiet()

@@ -61,6 +61,7 @@
 //	reach.go     whether newcomers are at the addresses that they advertise
 //	clients.go   clients of the replica: internal/serve
 //	asclient.go  the node as a client, while it has no replica: internal/client
+//	fit.go       a client whose disk does not bear the replica that it is given
 //	query.go     what the API asks
 //	close.go     the end: Close, a failure, Leave
 package node

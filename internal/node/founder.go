@@ -39,6 +39,8 @@ type founder struct {
 	saving      chan struct{} // capacity 1: full from reading the identity to having saved it
 	disk        disk          // the data directory, and what it has not finished
 
+	abandoned atomic.Bool // an engine of this process has failed in the directory, and keeps files of it
+
 	out     atomic.Uint64 // the replica that the group has removed, if that is the present one: see life.go
 	removal chan struct{} // wakes rivals.watch after a change of out
 	placed  atomic.Bool   // Ready was answered once: this node has its place in the fleet
@@ -105,11 +107,14 @@ func (f *founder) message(from string, b []byte) {
 func (f *founder) begin(ctx context.Context) error {
 	f.tell(ctx, f.n.meta(f.n.firstPhase()))
 	if f.n.dir.Identity().Asks {
-		if err := f.n.asClient.stay(ctx); err != nil {
-			return err
-		}
-		if err := f.catchUp(ctx); err != nil {
-			return err
+		for caughtUp := false; !caughtUp; {
+			err := f.n.asClient.stay(ctx)
+			if err == nil {
+				caughtUp, err = f.catchUp(ctx)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	if f.n.dir.Identity().Bootstrap > 0 {
@@ -288,6 +293,9 @@ func (f *founder) startReplica() error {
 	}, how)
 	finished()
 	if err != nil {
+		if !mayReopen(err) {
+			f.abandoned.Store(true)
+		}
 		return n.outdated(err)
 	}
 	if !n.adopt(group) {

@@ -83,8 +83,10 @@ func (f *founder) replicaRemoved(replica uint64, left bool) {
 // comeBack begins the node's next life as a replica, and asks the group to add it.
 func (f *founder) comeBack(ctx context.Context) error {
 	n := f.n
+	if n.asClient.hangs.Load() {
+		return n.asClient.another(ctx)
+	}
 	n.log.Warn("the group has removed this node's replica: the node asks for a new one")
-	n.asClient.end() // it was one until its replica had caught up: the next life greets the group anew
 	n.Proposer.Retire()
 	n.clients.GiveUp()
 	if err := f.endLife(); err != nil {
@@ -131,7 +133,9 @@ func (f *founder) nextLife() error {
 // added it, and opens it to calls. Before that its state is older than what the former replica may
 // have shown. The group may have removed the replica while this process was away, and be full since: then it never
 // catches up, and the raft leader says that the node may be a client.
-func (f *founder) catchUp(ctx context.Context) error {
+//
+// It returns false where the replica of a client has failed: the node goes on as a client.
+func (f *founder) catchUp(ctx context.Context) (caughtUp bool, err error) {
 	n := f.n
 	group := n.replica.Load()
 	lines := waitLines()
@@ -143,17 +147,20 @@ func (f *founder) catchUp(ctx context.Context) error {
 			continue
 		case err == nil:
 			n.openToCalls(group)
-			return nil
+			return true, nil
 		case errors.Is(err, consensus.ErrRemoved):
 			f.removedFrom(group)
+		case n.asClient.outlives(err):
+			n.asClient.giveUp(ctx, err)
+			return false, nil
 		case !errors.Is(err, consensus.ErrNotProposed) && !errors.Is(err, consensus.ErrUnknown):
-			return n.Proposer.Stopped(err)
+			return false, n.Proposer.Stopped(err)
 		}
 		if _, ok := lines.Take(time.Now()); ok {
 			n.log.Warn("this node has no replica in its group yet", "waits", n.Missing())
 		}
 		if err := n.Proposer.Pause(ctx, attempt, nil); err != nil {
-			return err
+			return false, err
 		}
 	}
 }

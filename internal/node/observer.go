@@ -75,5 +75,8 @@ func (o observer) Failed(err error) {
 	if o.replica != o.n.founder.replica() && !isRefused(err) {
 		return
 	}
+	if o.n.asClient.outlives(err) { // founder.catchUp hears of it, too
+		return
+	}
 	o.n.fail(o.n.outdated(err))
 }

@@ -125,7 +125,7 @@ func (n *Node) meta(phase autopilot.Phase) membership.Meta {
 		Node: id.NodeID, Incarnation: n.self.Incarnation, ClusterID: id.ClusterID,
 		Name: n.cfg.Name, Zone: n.cfg.Zone, Version: shortened(version()),
 		Replica: consensus.ReplicaOf(id.NodeID, id.Life), Phase: phase, Alone: id.Alone(), Birth: id.Birth,
-		Level: n.knows(), GroupLevel: n.groupLevel(), Able: n.asClient.able(), Client: n.asClient.hangs.Load(),
+		Level: n.knows(), GroupLevel: n.groupLevel(), Able: n.asClient.able(), Client: n.asClient.hangs.Load(), Unfit: n.asClient.unfit.Load(),
 		Settings: membership.Settings{
 			Voters: n.cfg.Voters, Replicas: n.cfg.Replicas, Tick: n.cfg.Tick, Heartbeat: n.cfg.Heartbeat, Election: n.cfg.Election, MaxTTL: n.cfg.MaxTTL,
 		},
