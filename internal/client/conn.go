@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -34,6 +35,8 @@ type conn struct {
 	out    *link.Writer
 	heard  tally.Traffic // of raw: while a long answer comes on a slow way, the replica is not silent
 	awaits bool          // the first pong: the gap up to that has all news before. Of the reader
+	led    atomic.Bool   // the last pong said that the replica hears a raft leader, or not that it hears none
+	ponged atomic.Bool   // there was one
 	gone   chan struct{}
 	once   sync.Once
 	cause  error // set before gone is closed
@@ -176,7 +179,7 @@ func (c *conn) watch(idle func() bool) {
 			c.end(fmt.Errorf("holdfast: the replica at %s is silent", c.addr))
 			return
 		}
-		_ = c.out.Send(link.KindPing, 0, nil)
+		_ = c.out.Send(link.KindPing, 0, []byte{0, link.AskLed})
 	}
 }
 

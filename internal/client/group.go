@@ -87,7 +87,7 @@ func (g *Group) begin(c *conn, welcome link.Welcome) error {
 		}
 	}
 	c.awaits = len(watches) > 0
-	if err := c.out.Send(link.KindPing, 0, []byte{link.AskAges}); err != nil {
+	if err := c.out.Send(link.KindPing, 0, []byte{link.AskAges, link.AskLed}); err != nil {
 		return err
 	}
 	return g.news.resume(c, welcome.At, first, c.awaits)

@@ -287,6 +287,8 @@ func (r *Roamer) take(c *conn, f link.Frame) error {
 			return err
 		}
 		r.meet(pong.Peers)
+		c.led.Store(!pong.Unled)
+		c.ponged.Store(true)
 		if c.awaits {
 			c.awaits = false
 			return r.group.news.push(item{from: c, gap: pong.At, force: true}, 0)
@@ -354,12 +356,17 @@ func (r *Roamer) ReadyOnce(ctx context.Context, complete bool) bool {
 	return true
 }
 
-// Missing says why no replica serves this node, "" if one does.
+// Missing says why no replica serves this node, or none that hears a raft leader, "" if one does.
 func (r *Roamer) Missing() string {
-	if c, _ := r.group.now(); c != nil {
-		return ""
+	switch c, _ := r.group.now(); {
+	case c == nil:
+		return r.Reason()
+	case !c.ponged.Load():
+		return "the replica at " + c.addr + ", which takes this client in, has not answered it yet"
+	case !c.led.Load():
+		return "the replica at " + c.addr + ", which serves this client, hears no raft leader"
 	}
-	return r.Reason()
+	return ""
 }
 
 // Reason says why the last connection ended, or no replica could be reached.

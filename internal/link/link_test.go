@@ -84,6 +84,9 @@ func TestMessagesComeOutAsTheyWere(t *testing.T) {
 	check(gotRefusal, err, refusal)
 	gotPong, err := ParsePong(pong.Append(nil))
 	check(gotPong, err, pong)
+	pong.Unled = true
+	gotPong, err = ParsePong(pong.Append(nil))
+	check(gotPong, err, pong)
 	gotWatch, err := ParseWatch(watch.Append(nil))
 	check(gotWatch, err, watch)
 	order := Order{Node: fsm.Node{1, 2}, Reason: "why"}

@@ -27,6 +27,10 @@ const (
 // the Pong. A replica that does not know them ignores it.
 const AskAges = 1
 
+// AskLed is the second byte of the body of a Ping whose client wants Pong.Unled. Without AskAges the first is 0.
+// A replica that does not know it ignores it.
+const AskLed = 1
+
 // Challenge is the first frame, of the replica.
 type Challenge struct {
 	Version uint64
@@ -57,6 +61,7 @@ type Welcome struct {
 type Pong struct {
 	At    uint64 // the last command whose news the client has by now
 	Peers []string
+	Unled bool // the replica hears no raft leader: only after AskLed, as a former client takes it for a fault
 }
 
 // RefuseCode says why a replica refuses a client.
@@ -197,12 +202,21 @@ func ParseWelcome(b []byte) (w Welcome, err error) {
 }
 
 // Append appends the message.
-func (p Pong) Append(b []byte) []byte { return appendPeers(binary.AppendUvarint(b, p.At), p.Peers) }
+func (p Pong) Append(b []byte) []byte {
+	b = appendPeers(binary.AppendUvarint(b, p.At), p.Peers)
+	if p.Unled {
+		b = append(b, 1)
+	}
+	return b
+}
 
 // ParsePong reads it.
 func ParsePong(b []byte) (pong Pong, err error) {
 	p := parser{rest: b}
 	pong.At, pong.Peers = p.uint(), p.peers()
+	if len(p.rest) > 0 {
+		pong.Unled = p.byte() == 1
+	}
 	return pong, p.done()
 }
 

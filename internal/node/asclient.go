@@ -334,7 +334,7 @@ func (a *asClient) show(st *seam.Status) {
 	told := a.roamer.Fleet()
 	told.Members, told.Drift = st.Members, st.Drift
 	st.Fleet = told
-	st.Serves = a.n.accepted() && a.n.founder.placed.Load() && a.serves() && a.n.Stopped() == nil
+	st.Serves = a.n.accepted() && a.n.founder.placed.Load() && a.roamer.Missing() == "" && a.n.Stopped() == nil
 }
 
 // giveBack says good-bye to the group through another node's replica, and reports whether the group

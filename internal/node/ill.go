@@ -70,7 +70,7 @@ func (i *illness) show(st *seam.Status) {
 	case st.Serves || closing:
 	case now.why != "":
 		st.Waits = now.why
-	case st.RaftLeader == "" && len(st.Voters) > 0:
+	case st.RaftLeader == "" && len(st.Voters) > 0 && !i.n.asClient.hangs.Load():
 		st.Waits = "this node hears no raft leader"
 	default:
 		st.Waits = i.n.Missing()

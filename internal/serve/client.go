@@ -40,6 +40,7 @@ type client struct {
 	process fsm.Process
 	since   time.Time
 	under   atomic.Int32 // calls under way
+	asksLed atomic.Bool  // it understands Pong.Unled
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -182,6 +183,9 @@ func fault(format string, args ...any) error {
 func (c *client) take(ctx context.Context, f link.Frame) error {
 	switch f.Kind {
 	case link.KindPing:
+		if len(f.Body) > 1 && f.Body[1] == link.AskLed {
+			c.asksLed.Store(true)
+		}
 		err := c.pong()
 		if err == nil && len(f.Body) > 0 && f.Body[0] == link.AskAges {
 			err = c.ages()
@@ -223,19 +227,20 @@ func (c *client) take(ctx context.Context, f link.Frame) error {
 }
 
 // pong says that the client knows all news of the commands so far. It ends the connection of a
-// replica that another one would serve better.
+// replica that another one would serve better. Where the client asks, it says whether a raft leader is heard.
 func (c *client) pong() error {
 	if !c.s.cfg.Well() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica is ill, or leaves"}
 	}
-	if time.Since(c.since) > unledStay && !c.s.cfg.Led() && !c.stays() {
+	unled := !c.s.cfg.Led()
+	if unled && time.Since(c.since) > unledStay && !c.stays() {
 		return link.Refuse{Code: link.RefuseLater, Text: "this replica hears no raft leader"}
 	}
 	peers := c.s.cfg.Peers()
 	c.s.mu.Lock() // the news of these commands are before it
 	defer c.s.mu.Unlock()
 	// The state that the client began with may have commands of which the server is told only now.
-	return c.out.Send(link.KindPong, 0, link.Pong{At: max(c.s.at, c.after), Peers: peers}.Append(nil))
+	return c.out.Send(link.KindPong, 0, link.Pong{At: max(c.s.at, c.after), Peers: peers, Unled: unled && c.asksLed.Load()}.Append(nil))
 }
 
 // ages tells the client how long ago commands were applied that it was not told of.

@@ -342,3 +342,24 @@ func TestOneClientHasBoundedCallsUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// A client of before takes a longer pong for a fault.
+func TestAReplicaWithoutARaftLeaderSaysSoToAClientThatAsks(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		r.Unled.Store(true)
+		p := meet(t, from, func(*link.Open) {})
+		defer p.conn.Close()
+		p.next(t, link.KindWelcome)
+		for _, c := range []struct {
+			body []byte
+			want bool
+		}{{nil, false}, {[]byte{link.AskAges}, false}, {[]byte{0, link.AskLed}, true}, {nil, true}} {
+			p.send(t, link.KindPing, 0, c.body)
+			f, refusal := p.next(t, link.KindPong)
+			if pong, err := link.ParsePong(f.Body); err != nil || pong.Unled != c.want {
+				t.Errorf("after %v: %+v, %q: %v", c.body, pong, refusal, err)
+			}
+		}
+	})
+}

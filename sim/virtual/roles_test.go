@@ -360,7 +360,8 @@ func TestOfTwoProcessesOfAClientTheLaterOneLives(t *testing.T) {
 	})
 }
 
-// Two of three voters die. Nothing told a client's user so: its calls waited, and its leases ended.
+// Two of three voters die. Nothing told a client's user so: its calls waited, and its leases ended. When that was
+// told, Status().Ready stayed true, and the probe of a load balancer passed.
 func TestClientsTellThatTheGroupHasLostItsMajority(t *testing.T) {
 	t.Parallel()
 	type word struct {
@@ -390,6 +391,7 @@ func TestClientsTellThatTheGroupHasLostItsMajority(t *testing.T) {
 				return word{}
 			}
 		}
+		unready(t, of[holdfast.RoleClient])
 		for _, n := range of[holdfast.RoleClient] {
 			want := word{false, 2}
 			if n.Index() == 7 {
@@ -406,6 +408,9 @@ func TestClientsTellThatTheGroupHasLostItsMajority(t *testing.T) {
 			if w := next(n); !w.ok {
 				t.Errorf("node %d says %+v though it is served", n.Index(), w)
 			}
+			if st := n.Cluster().Status(); !st.Ready {
+				t.Errorf("node %d is served, and is not ready: it waits for %q", n.Index(), st.Waits)
+			}
 		}
 		time.Sleep(time.Minute)
 		for _, n := range of[holdfast.RoleClient] {
@@ -414,4 +419,18 @@ func TestClientsTellThatTheGroupHasLostItsMajority(t *testing.T) {
 			}
 		}
 	})
+}
+
+// unready fails for a client that is ready though the majority is lost, from some seconds later on, or does not say why.
+func unready(t *testing.T, clients []*sim.Node) {
+	t.Helper()
+	time.Sleep(4 * time.Second)
+	for range 200 {
+		time.Sleep(101 * time.Millisecond)
+		for _, n := range clients {
+			if st := n.Cluster().Status(); st.Ready || st.Waits == "" {
+				t.Fatalf("node %d is ready: %v, and waits for %q", n.Index(), st.Ready, st.Waits)
+			}
+		}
+	}
 }
