@@ -155,7 +155,7 @@ func (w *world) shapeOfExcess(want int) error {
 			return errors.New("P14: a replica is wanted, and a candidate gets none")
 		case at == standbyReady && able && well == all && well >= want && w.follow() > want+int(w.standbys):
 			return errors.New("P14: one standby too many stays")
-		case at == candidate && n[standbyDead]+n[standbyLeaves] == 0 && w.entire(want) && w.follow() == want+int(w.standbys) && w.improves(i):
+		case at == candidate && !w.is(i, unfit) && n[standbyDead]+n[standbyLeaves] == 0 && w.entire(want) && w.follow() == want+int(w.standbys) && w.improves(i):
 			return errors.New("P14: a zone or host stays crowded, and a candidate of another gets no replica")
 		}
 	}

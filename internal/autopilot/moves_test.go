@@ -114,7 +114,7 @@ func (w world) nodeMoves(i int, yield func(string, world, error)) {
 
 // diskMoves: the disk of a client fails, before or as it starts the replica that it was given, and is well again.
 func (w world) diskMoves(i int, yield func(string, world, error)) {
-	if w.standbys == 0 || w.zones || w.is(i, unable) { // with zones there is no room in world.key
+	if !w.sick || w.is(i, unable) {
 		return
 	}
 	to := func(what string, p place, sick uint16) {

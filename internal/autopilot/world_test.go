@@ -78,6 +78,7 @@ type world struct {
 	bits     uint8
 	standbys uint8 // how many shall follow besides those that vote; 0: every node
 	mixed    bool  // some newcomers can do nothing without a replica
+	sick     bool  // disks of clients fail
 	zones    bool  // as zoned gives them
 }
 
@@ -105,7 +106,7 @@ func (w *world) set(bit uint8, on bool) {
 }
 
 // key is the same for worlds of one exploration that differ in nothing but names, of nodes or of the
-// hosts of one zone. It holds six nodes, or five where some may be clients of no zone.
+// hosts of one zone. It holds six nodes, or five whose disks may be sick.
 func (w world) key() uint64 {
 	k, width := uint64(0), 9
 	switch {
@@ -115,7 +116,7 @@ func (w world) key() uint64 {
 		}
 	default:
 		slices.Sort(w.slot[:])
-		if w.standbys > 0 {
+		if w.sick {
 			width = 10
 		}
 	}
