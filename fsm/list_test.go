@@ -41,6 +41,22 @@ func TestListsOfKeysAndSessionsHaveEachOnceWhereverTheirPagesEnd(t *testing.T) {
 	})
 }
 
+func TestAProcessRenewedLastWithTheLastOfItsSessions(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := run(New(), history(t, 80))
+		last := make(map[Process]uint64)
+		for s := range m.Sessions() {
+			last[s.ID.Process()] = max(last[s.ID.Process()], s.Renewed)
+		}
+		for n := range m.Nodes() {
+			if got, want := m.Renewed(n.Node, n.Incarnation), last[Process{Node: n.Node, Incarnation: n.Incarnation}]; got != want {
+				t.Fatalf("%v renewed last at %d, want %d", n.Node, got, want)
+			}
+		}
+	})
+}
+
 // everyKey goes through all that has a Once key for its name.
 func everyKey(m *Machine, prefix string) (keys []KeyState) {
 	names := make(map[string]bool)

@@ -194,6 +194,21 @@ func (m *Machine) Nodes() iter.Seq[NodeRecord] {
 	}
 }
 
+// Renewed is the number of the command that renewed a session of a process last, 0 if it has none.
+func (m *Machine) Renewed(id Node, incarnation uint64) (last uint64) {
+	of := SessionID{Node: id, Incarnation: incarnation}
+	m.sessions.Ascend(sessionRef{id: of}, func(r sessionRef) bool {
+		if r.id.Process() != of.Process() {
+			return false
+		}
+		if !m.ended(r.s) {
+			last = max(last, r.s.renewed)
+		}
+		return true
+	})
+	return last
+}
+
 // Incarnation is the highest that the node has said Hello or Goodbye with; false if it is not
 // remembered.
 func (m *Machine) Incarnation(id Node) (uint64, bool) {

@@ -38,3 +38,45 @@ func TestAClientKeepsItsWaitersAndMakesNoGroupComplete(t *testing.T) {
 		t.Errorf("%d nodes are remembered that the group knows no more", len(l.gone))
 	}
 }
+
+// A client with a directory has a place in its Hello, as a node with a replica has. Where gossip does not
+// see it, it lost its place in every queue each two seconds, though it renewed its session.
+func TestWhoLosesItsReplicaKeepsItsWaitersIfItGoesOnAsAClient(t *testing.T) {
+	t.Parallel()
+	node := fsm.KeyNode([]byte("key"))
+	for _, c := range []struct {
+		name          string
+		had, here     bool
+		hello, renews uint64 // 0: neither since
+		withdrawn     bool
+	}{
+		{"it has died", true, false, 0, 0, true},
+		{"gossip sees it", true, true, 0, 0, false},
+		{"it has renewed a session", true, false, 0, 8, false},
+		{"it has said Hello", true, false, 8, 0, false},
+		{"it never had a replica", false, false, 0, 0, false},
+	} {
+		record := fsm.NodeRecord{Node: node, Incarnation: 1, Since: 1, Place: fsm.Place{Boot: "boot"}}
+		renewed := uint64(6)
+		s := State{Renewed: func(fsm.Node, uint64) uint64 { return renewed }}
+		s.Info.Commands, s.Known = 7, []fsm.NodeRecord{record}
+		s.Seen = []Sighting{{Node: node.String(), Here: c.here}}
+		if c.had {
+			s.Members.Voters = map[uint64]string{1: node.String()}
+		}
+		l, withdrawn := New(Config{}), false
+		l.Withdrawal(s, 1)
+		s.Members.Voters, s.Info.Commands = nil, 9
+		s.Known[0].Since, renewed = max(record.Since, c.hello), max(renewed, c.renews)
+		for at := time.Duration(0); at < time.Minute; at += 100 * time.Millisecond {
+			_, now := l.Withdrawal(s, lease.Instant(time.Hour+at))
+			if now && at < goneTime {
+				t.Errorf("%s: after %v", c.name, at)
+			}
+			withdrawn = withdrawn || now
+		}
+		if withdrawn != c.withdrawn {
+			t.Errorf("%s: withdrawn is %v", c.name, withdrawn)
+		}
+	}
+}

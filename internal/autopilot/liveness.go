@@ -74,10 +74,11 @@ type State struct {
 	Cluster  string // the group's id
 	Info     fsm.Info
 	Known    []fsm.NodeRecord
-	Members  Members                         // as applied here
-	Departed func(node string) fsm.Departure // what a node has said through the group
-	Heard    map[uint64]Heard                // by replica
-	Term     uint64                          // of Raft, not before that of Heard
+	Members  Members                                        // as applied here
+	Departed func(node string) fsm.Departure                // what a node has said through the group
+	Renewed  func(node fsm.Node, incarnation uint64) uint64 // the command that renewed a session of a process last; 0: none
+	Heard    map[uint64]Heard                               // by replica
+	Term     uint64                                         // of Raft, not before that of Heard
 	Seen     []Sighting
 }
 
@@ -107,7 +108,7 @@ type Leader struct {
 	healthySince   map[uint64]lease.Instant // since when a replica has been heard and caught up
 	unseen         map[uint64]lease.Instant // since when gossip has not seen it
 	gone           map[string]lease.Instant // since when a known node has had no replica
-	had            map[string]bool          // the known nodes that have, or may have had, a replica
+	had            map[string]uint64        // the last command when a known node had a replica, if it shows no life since
 	unknownRunning map[uint64]lease.Instant // since when a replica that runs has been no member
 	refused        map[uint64]lease.Instant // when the group refused to take a replica in
 	asks           map[string]uint64        // the replicas that candidates would have
@@ -147,7 +148,7 @@ func (l *Leader) Follow() {
 	l.gone, l.unknownRunning = make(map[string]lease.Instant), make(map[uint64]lease.Instant)
 	l.refused, l.asking = make(map[uint64]lease.Instant), make(map[uint64]lease.Instant)
 	l.fresh, l.probes = make(map[string]bool), nil
-	l.leaving, l.agreed, l.had = nil, 0, make(map[string]bool)
+	l.leaving, l.agreed, l.had = nil, 0, make(map[string]uint64)
 }
 
 // Note takes what the log says of the replicas of a node: an EventSilent, by a raft leader, or an
@@ -251,24 +252,32 @@ func (m Sighting) asks(cluster string) bool {
 // Withdrawal is the command that withdraws the waiters of a node that has no replica any more: the
 // node may not be there to take a grant. Its grants stay until their TTL, since nothing proves that
 // its process is dead. It is for one node; false: for none now. A node that may be a client needs no
-// replica: one that had a replica is there as long as gossip sees it, and the waiters of any other end
-// with their session. That one is counted no more when it has had none for long. The group knows it
-// until it comes back.
+// replica, and the waiters of a client end with their session. It is one unless this raft leader has seen
+// its replica, gossip does not see the node, and it has said no Hello and renewed no session since it had
+// that. It is counted no more when it has had no session for long. The group knows it until it comes back.
 func (l *Leader) Withdrawal(s State, now lease.Instant) (fsm.Remove, bool) {
-	here, had := make(map[string]bool), make(map[string]bool)
+	here, had := make(map[string]bool), make(map[string]uint64)
 	for _, m := range s.Seen {
 		here[m.Node] = m.Here
 	}
+	known := make(map[string]bool)
 	for _, n := range s.Known {
 		node := n.Node.String()
-		had[node] = s.Members.Has(node) || l.had[node] || n.Place != (fsm.Place{})
+		known[node] = true
+		at, before := l.had[node]
+		switch {
+		case s.Members.Has(node):
+			had[node] = s.Info.Commands
+		case before && n.Since <= at && s.Renewed(n.Node, n.Incarnation) <= at:
+			had[node] = at
+		}
 	}
 	l.had = had
-	maps.DeleteFunc(l.gone, func(node string, _ lease.Instant) bool { _, known := had[node]; return !known })
+	maps.DeleteFunc(l.gone, func(node string, _ lease.Instant) bool { return !known[node] })
 	for _, n := range s.Known {
 		node, patience := n.Node.String(), goneTime
 		absent := !s.Members.Has(node)
-		if n.Node.Bound() && (here[node] || !had[node]) {
+		if _, replica := had[node]; n.Node.Bound() && (here[node] || !replica) {
 			absent, patience = absent && n.Idle, idleTime
 		}
 		if since(l.gone, node, absent && !n.Gone, now) >= patience {

@@ -227,6 +227,10 @@ func (p *pilot) state(group *consensus.Group) autopilot.State {
 	s := autopilot.State{
 		Self: p.n.ID(), Cluster: p.n.dir.Identity().ClusterID, Members: group.Members(), Heard: make(map[uint64]autopilot.Heard),
 		Departed: func(node string) fsm.Departure { return departure(group, node) },
+		Renewed: func(node fsm.Node, incarnation uint64) (last uint64) {
+			group.Read(func(m *fsm.Machine) { last = m.Renewed(node, incarnation) })
+			return last
+		},
 	}
 	group.Read(func(m *fsm.Machine) {
 		s.Info = m.Info()

@@ -434,3 +434,43 @@ func unready(t *testing.T, clients []*sim.Node) {
 		}
 	}
 }
+
+// Gossip loses sight of a client, and its connection to a replica goes on. It keeps its place in a queue:
+// before, it was at the end again every two seconds.
+func TestAClientThatGossipDoesNotSeeKeepsItsPlaceInAQueue(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 7, Config: five}, func(s *sim.Sim) {
+		settles(t, s, 3, 2, 2)
+		clients, leader := roles(s)[holdfast.RoleClient], s.RaftLeader().Cluster()
+		held := testkit.Get(t, leader, "wanted", holdfast.WithTTL(time.Hour))
+		granted := make(chan int, len(clients))
+		for i, n := range clients {
+			c, ctx := n.Cluster(), n.Context()
+			go func() {
+				l, err := c.Acquire(ctx, "wanted", holdfast.WithTTL(2*time.Second))
+				if err != nil {
+					close(granted)
+					return
+				}
+				granted <- i
+				_ = l.Release(ctx) // or it ends with its TTL
+			}()
+			testkit.Settles(t, 10*time.Second, "queue", func() bool { return c.Status().Waiting == 1 })
+		}
+		clients[0].CutGossip()
+		testkit.Settles(t, time.Minute, "gossip without it", func() bool {
+			return !slices.ContainsFunc(leader.Members(), func(m holdfast.Member) bool {
+				return m.ID == clients[0].Cluster().ID() && (m.State == holdfast.StateAlive || m.State == holdfast.StateSuspect)
+			})
+		})
+		time.Sleep(10 * time.Second)
+		if err := held.Release(testkit.Until(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		for want := range clients {
+			if got, open := <-granted; got != want || !open {
+				t.Errorf("granted to %d (%v), want %d", got, open, want)
+			}
+		}
+	})
+}

@@ -203,6 +203,7 @@ func membership() []mutant {
 		{"a zone that lacks a replica is given none for that of a crowded zone", "view.exchanges", `if v.Expected > 0 ||`, `if v.Expected >= 0 ||`, "own"},
 		{"the first replicas are those that ask first", "view.awaits", `return v.Expected > 0 &&`, `return v.Expected < 0 &&`, "own"},
 		{"a voter waits for a client that is given no replica", "view.comes", `return v.asks(m) && !(m.Able && v.isFull())`, `return v.asks(m)`, "own"},
+		{"who has had a replica counts as dead though it renews", "Leader.Withdrawal", `case before && n.Since <= at && s.Renewed(n.Node, n.Incarnation) <= at:`, `case before:`, "own"},
 		{"a standby goes before the one that it goes for could vote", "view.removeExcess", `if v.isReady(worst) && slices`, `if v.Index == 1 && slices`, "own"},
 		{"a candidate has no zone", "Leader.candidates", `Zone: m.Zone, `, ``, "own"},
 		{"what a raft leader heard itself is forgotten with its term", "silences.lead", `max(s.since, before[replica])`, `max(s.since, 0*before[replica])`, "own"},

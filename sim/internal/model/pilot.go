@@ -114,6 +114,7 @@ func (p *pilot) state() autopilot.State {
 			id, _ := fsm.ParseNode(node)
 			return n.machine.Departed(id)
 		},
+		Renewed: n.machine.Renewed,
 	}
 	for one := range n.machine.Nodes() {
 		s.Known = append(s.Known, one)
