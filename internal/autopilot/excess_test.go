@@ -45,7 +45,7 @@ func TestAsManyFollowAsShall(t *testing.T) {
 			"add standby e" + rests + "1"},
 		{"not before ReplaceAfter", with(spare("d", heard(29*time.Second)), client("e")), rests + "1"},
 		{"beside a dead voter that a standby that hangs cannot replace", bounded(1, of(3, voter("a"), voter("b"), voter("c", heard(dead)), spare("d", heard(dead), stuck), client("e"))),
-			"add standby e, remove c, promote e; "},
+			"add standby e, remove c, promote e; standby d has not been heard for 31s: waits until it is, or for a node that takes its place"},
 	})
 }
 
@@ -154,4 +154,49 @@ func TestAZoneThatLacksAReplicaIsGivenOneForThatOfACrowdedZone(t *testing.T) {
 		{"none for one better place alone", fleet(voter("a", in("x")), voter("b", in("y")), voter("c", in("z")),
 			spare("d", in("x")), spare("e", in("y")), client("f", in("z"))), rests + "1"},
 	})
+}
+
+// Nothing said that a place is free for want of a node, nor that a silent standby keeps its place for a while.
+func TestThePlanSaysThatASilentStandbyIsMissed(t *testing.T) {
+	t.Parallel()
+	two := func(list ...autopilot.Member) autopilot.Input {
+		return bounded(1, of(3, append(members{voter("a"), voter("b")}, list...)...))
+	}
+	check(t, []planned{
+		{"it has no successor", with(spare("d", heard(dead))), "; standby d has not been heard for 31s: waits until it is, or for a node that takes its place"},
+		{"the one silent for longest", bounded(2, with(spare("d", heard(dead)), spare("e", heard(time.Minute)))),
+			"; standby e has not been heard for 1m0s: waits until it is, or for a node that takes its place"},
+		{"not before its place is free", with(spare("d", heard(29*time.Second))), "; "},
+		{"nor where each node has a replica", bounded(0, with(spare("d", heard(dead)))), "; "},
+		{"a voter is missing, and clients wait for its place", two(spare("d", heard(2*time.Second)), spare("e", heard(2*time.Second)), client("f"), client("g")),
+			"; 2 of 3 wanted voters stay: waits for standby d, which is not heard: a client takes its place after 30s"},
+		{"and none does", two(spare("d", heard(2*time.Second))), "; 2 of 3 wanted voters stay: waits for standby d, which is not heard, or another node"},
+	})
+}
+
+func TestAReasonToAddAStandbySaysWhyThatOne(t *testing.T) {
+	t.Parallel()
+	three := func(standbys int, list ...autopilot.Member) autopilot.Input {
+		return bounded(standbys, of(3, append(members{voter("a", zone("x/1")), voter("b", zone("x/2")), voter("c", zone("y/1"))}, list...)...))
+	}
+	for want, in := range map[string]autopilot.Input{
+		"no replica in zone z":                                 three(1, client("d", zone("z")), client("e", zone("y/2"))),
+		"no replica on host y/2":                               three(1, client("d", zone("y/2")), client("e", zone("x/3"))),
+		"3 of 4 wanted replicas follow":                        three(1, client("d", zone("y/1"))),
+		"it can do nothing without a replica":                  three(1, joins("d", zone("z")), client("e", zone("z"))),
+		"every node shall have a replica":                      three(0, client("d", zone("y/1"))),
+		"a standby of a more crowded zone or host goes for it": three(1, spare("d", zone("x/1")), client("e", zone("z"))),
+	} {
+		if p := autopilot.Next(in); p.Kind != autopilot.AddStandby || p.Reason != "it joins: "+want {
+			t.Errorf("%v, want %q", p, want)
+		}
+	}
+}
+
+// Among candidates of like places and disks the lowest id was taken, though an operator is told that age decides.
+func TestOfLikeCandidatesTheOneThatHasAskedForLongestIsTaken(t *testing.T) {
+	t.Parallel()
+	if p := autopilot.Next(with(client("e", young), client("f"))); p.Kind != autopilot.AddStandby || p.Node != "f" {
+		t.Errorf("%v", p)
+	}
 }

@@ -242,10 +242,12 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 	dead, leaving := n[voterLong], n[leaverWell]
 	others := n[standbyReady] // nodes that could vote
 	stay := n[voterWell] + n[voterFresh] + n[voterSilent] + n[voterLong] + n[standbyNew] + n[standbyReady] + n[standbyFresh] + n[standbyDead]
+	lacks := false // the place of a standby that died is free, and nobody takes it
 	if w.standbys > 0 {
 		if err := w.shapeOfExcess(want); err != nil {
 			return err
 		}
+		lacks = n[standbyDead] > 0 && w.follow() < want+int(w.standbys)
 		n[candidate], n[standbyDead] = 0, 0 // they may remain
 	}
 	switch {
@@ -261,7 +263,7 @@ func (w *world) shape(want int, plan autopilot.Plan) error {
 		return errors.New("a dead voter stays")
 	case all/2 > (all-dead)/2:
 		return errors.New("dead voters cost a death that the living could bear")
-	case (plan.Kind == autopilot.None) != (n[voterWell] >= want && leaving == 0):
+	case (plan.Kind == autopilot.None) != (n[voterWell] >= want && leaving == 0 && !lacks):
 		return fmt.Errorf("%s said of a membership that is otherwise", plan.Kind)
 	}
 	return nil

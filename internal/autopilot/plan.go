@@ -281,7 +281,7 @@ func (v *view) isSpare(m Member) bool { return m.Role == Standby && m.Able && v.
 func (v *view) addStandby() Plan {
 	return v.first(v.sooner, AddStandby, func(m Member) string {
 		if v.asks(m) && (!m.Able || !v.isFull() || v.exchanges(m)) && !v.awaits(m) {
-			return "it joins"
+			return v.joins(m)
 		}
 		return ""
 	})

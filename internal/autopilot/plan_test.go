@@ -126,7 +126,7 @@ func TestPlansOfTypicalFleets(t *testing.T) {
 		{"nor without a successor", of(3, voter("a"), voter("b"), voter("c", heard(dead))),
 			"; 2 of 3 wanted voters stay: waits for another node; c is given up, but without it no more deaths would be borne"},
 		{"a successor that died a moment ago is none", of(3, voter("a"), voter("b"), voter("c", heard(dead)), standby("d", heard(2*time.Second))),
-			"; 2 of 3 wanted voters stay: waits for another node; c is given up, but without it no more deaths would be borne"},
+			"; 2 of 3 wanted voters stay: waits for standby d, which is not heard, or another node; c is given up, but without it no more deaths would be borne"},
 		{"a dead one is not in the way of its own node", of(3, voter("a"), voter("b"), voter("c", heard(dead), reborn)), "remove c; 2 of 3 wanted voters stay: waits for another node"},
 		{"as long as it is heard it stays, whatever gossip says", of(3, voter("a"), voter("b"), voter("c", reborn), standby("d", reborn)), "; "},
 		{"and where the majority would be lost", of(3, voter("a"), voter("b", heard(2*time.Second)), voter("c", heard(dead), reborn)),

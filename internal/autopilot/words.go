@@ -1,8 +1,10 @@
 package autopilot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -44,7 +46,40 @@ func (v *view) waiting() Plan {
 			return v.silent(m)
 		}
 	}
+	if m, ok := v.silentStandby(); ok && v.Standbys > 0 && v.follow < v.Want+v.Standbys {
+		return wait("standby %s has not been heard for %v: waits until it is, or for a node that takes its place", m.Node, m.Heard.Round(time.Second))
+	}
 	return Plan{Reason: v.full()}
+}
+
+// silentStandby is the standby that stays and has not been heard for the longest time.
+func (v *view) silentStandby() (silent Member, ok bool) {
+	for _, m := range v.Members {
+		if m.Role == Standby && m.Departure == fsm.Stays && !v.hears(m) &&
+			(!ok || cmp.Or(cmp.Compare(m.Heard, silent.Heard), cmp.Compare(silent.Node, m.Node)) > 0) {
+			silent, ok = m, true
+		}
+	}
+	return silent, ok
+}
+
+// joins says why a candidate is given a replica, and rather than the others.
+func (v *view) joins(m Member) string {
+	zone, host := v.spread.replicas(m.Zone)
+	name, _, hasHost := strings.Cut(m.Zone, "/")
+	switch {
+	case !m.Able:
+		return "it joins: it can do nothing without a replica"
+	case v.isFull():
+		return "it joins: a standby of a more crowded zone or host goes for it"
+	case name != "" && zone == 0:
+		return "it joins: no replica in zone " + name
+	case hasHost && host == 0:
+		return "it joins: no replica on host " + m.Zone
+	case v.Standbys > 0:
+		return fmt.Sprintf("it joins: %d of %d wanted replicas follow", v.follow, v.Want+v.Standbys)
+	}
+	return "it joins: every node shall have a replica"
 }
 
 // full says why nodes that ask for a replica are given none, "" if no node does.
@@ -95,11 +130,18 @@ func (v *view) missing() Plan {
 	case behind:
 		return wait("%d of %d wanted voters stay: waits until a standby has caught up", v.staying, v.Want)
 	}
+	another := "another node"
+	if m, ok := v.silentStandby(); ok {
+		another = fmt.Sprintf("standby %s, which is not heard, or another node", m.Node)
+		if v.full() != "" {
+			another = fmt.Sprintf("standby %s, which is not heard: a client takes its place after %v", m.Node, v.ReplaceAfter)
+		}
+	}
 	kept := ""
 	if v.failed > 0 {
 		kept = fmt.Sprintf("; %s is given up, but without it no more deaths would be borne", v.voters[0].Node)
 	}
-	return wait("%d of %d wanted voters stay: waits for another node%s", v.staying, v.Want, kept)
+	return wait("%d of %d wanted voters stay: waits for %s%s", v.staying, v.Want, another, kept)
 }
 
 // silent says when a voter that is not heard is given up.
