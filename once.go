@@ -239,16 +239,12 @@ func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease
 			return nil, &doneError{*by}
 		}
 		l, err := c.try(ctx, name, o.wait, o)
-		if errors.Is(err, errAgain) {
-			if err := laps.next(ctx, c, err); err != nil {
-				return nil, err
-			}
-			continue
+		if !errors.Is(err, errAgain) {
+			return l, laps.explain(err)
 		}
-		if held, ok := errors.AsType[*HeldError](err); ok {
-			held.Name = key
+		if err := laps.next(ctx, c, err); err != nil {
+			return nil, err
 		}
-		return l, laps.explain(err)
 	}
 }
 

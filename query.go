@@ -180,7 +180,11 @@ func (c *Cluster) holderOf(ctx context.Context, name string, others ...string) *
 	return heldError(name, nil, nil, 0)
 }
 
+// heldError names a Once key as its callers do.
 func heldError(name string, h *fsm.Holder, value []byte, waiters int) *HeldError {
+	if key, once := fsm.OnceKey(name); once {
+		name = key
+	}
 	e := &HeldError{Name: name, Waiters: waiters}
 	if h != nil {
 		e.Holder, e.Token = holder(*h, bytes.Clone(value)), Token(h.Token)

@@ -315,3 +315,23 @@ func TestAFunctionThatStopsEarlySaysSoByItsError(t *testing.T) {
 		t.Errorf("the key is not open: %+v, %v", r, err)
 	}
 }
+
+// The text named the key as the group does, with a NUL byte before it.
+func TestAWaitForAKeyThatIsGivenUpNamesTheKey(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{}, func(s *sim.Sim) {
+		c := s.Node(0).Cluster()
+		run, _, err := c.BeginOnce(until(time.Minute), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = c.BeginOnce(until(time.Second), "mail", holdfast.WithWait())
+		held, ok := errors.AsType[*holdfast.HeldError](err)
+		if !ok || held.Name != "mail" || held.Token != run.Lease().Token() || !strings.Contains(err.Error(), `"mail"`) {
+			t.Errorf("%v (%+v)", err, held)
+		}
+		if err := run.Abandon(until(time.Minute)); err != nil {
+			t.Error(err)
+		}
+	})
+}
