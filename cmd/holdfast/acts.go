@@ -218,7 +218,7 @@ func (a *app) forgetOnceCommand() *cobra.Command {
 			return &deed{
 				question: fmt.Sprintf("The next call runs %q again.", args[0]),
 				do: func(ctx context.Context) error {
-					return c.ForgetOnce(holdfast.ContextWithReason(ctx, f.reason), args[0])
+					return keyError(args[0], c.ForgetOnce(holdfast.ContextWithReason(ctx, f.reason), args[0]))
 				},
 				said: fmt.Sprintf("the key %q is forgotten", args[0]),
 				done: keyDeed{"forget-once", args[0]},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
@@ -43,6 +44,27 @@ func TestOfSeveralHoldersTheTokenSaysWhichOne(t *testing.T) {
 	if !second.Valid() {
 		t.Error("the other one has lost it, too")
 	}
+}
+
+// The advice was that for a lock: `holdfast why` and request-release know nothing of keys.
+func TestAKeyThatRunsIsNotForgottenAndTheCommandThatShowsItIsNamed(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	run, _, err := f.nodes[0].BeginOnce(testkit.Within(t, patience), "k", holdfast.WithLabel("nightly"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"forget-once", "k", "--yes"}, {"run", "--once", "k", "--wait", "100ms", "--", "true"}} {
+		r := f.run(t, args...)
+		if r.code != 75 || !strings.Contains(r.err, `the key "k" is run by n0 (nightly) now`) || !strings.Contains(r.err, "`holdfast once KEY`") || strings.Contains(r.err, "lock") {
+			t.Errorf("%v: code %d: %s", args, r.code, r.err)
+		}
+	}
+	f.ok(t, "once", "k")
+	if err := run.Finish(testkit.Within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	f.ok(t, "forget-once", "k", "--yes")
 }
 
 func TestAnOperatorChangesKeysSemaphoresAndNodes(t *testing.T) {

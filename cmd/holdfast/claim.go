@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +20,16 @@ type claim struct {
 	once *holdfast.Run
 }
 
-// claim waits until the command may run. It is nil if the Once key is finished.
-func (f *runFlags) claim(ctx context.Context, c *holdfast.Cluster, name string, command []string) (*claim, error) {
-	if f.wait > 0 {
+// claim waits until the command may run: with --nonblock for the fleet's answer alone, within timeout. It is
+// nil if the Once key is finished.
+func (f *runFlags) claim(ctx context.Context, c *holdfast.Cluster, timeout time.Duration, name string, command []string) (*claim, error) {
+	limit := f.wait
+	if f.nonblock {
+		limit = timeout
+	}
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.wait)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	got := &claim{}
@@ -31,7 +37,7 @@ func (f *runFlags) claim(ctx context.Context, c *holdfast.Cluster, name string, 
 	if f.once != "" {
 		finished, err := got.begin(ctx, c, f, opts)
 		if finished || err != nil {
-			return nil, notGot(err)
+			return nil, f.notGot(err)
 		}
 	}
 	if name == "" {
@@ -44,7 +50,7 @@ func (f *runFlags) claim(ctx context.Context, c *holdfast.Cluster, name string, 
 	var err error
 	if got.lock, err = acquire(ctx, name, append(opts, f.kind()...)...); err != nil {
 		_, _ = got.end(false)
-		return nil, notGot(err)
+		return nil, f.notGot(err)
 	}
 	return got, nil
 }
@@ -59,14 +65,24 @@ func (got *claim) begin(ctx context.Context, c *holdfast.Cluster, f *runFlags, o
 	switch {
 	case err != nil || run != nil || result.Finished:
 		got.once = run
-		return result.Finished, err
+		return result.Finished, keyError(f.once, err)
 	}
-	return false, &exit{codeTemporary, fmt.Errorf("the key %q is run by %s now", f.once, result.By.Node), "Leave out --nonblock to wait for it."}
+	return false, keyError(f.once, &holdfast.HeldError{Holder: result.By})
+}
+
+// keyError says of a key what a HeldError says of a lock, and leaves any other error.
+func keyError(key string, err error) error {
+	held, ok := errors.AsType[*holdfast.HeldError](err)
+	if !ok {
+		return err
+	}
+	by := cmp.Or(who(held.Holder), "another call")
+	return &exit{codeTemporary, fmt.Errorf("the key %q is run by %s now", key, by), "See `holdfast once KEY` for its run."}
 }
 
 // notGot makes the end of --wait the same as --nonblock.
-func notGot(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrNoQuorum) {
+func (f *runFlags) notGot(err error) error {
+	if f.wait > 0 && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrNoQuorum) {
 		e := asExit(err)
 		return &exit{codeTemporary, err, e.advice}
 	}

@@ -166,7 +166,7 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, command []strin
 		return signals.cause(err)
 	}
 	defer c.Close()
-	got, err := f.claim(ctx, c, name, command)
+	got, err := f.claim(ctx, c, a.timeout, name, command)
 	if err != nil {
 		return signals.cause(err)
 	}

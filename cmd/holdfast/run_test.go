@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -301,6 +302,38 @@ func TestACommandIsEndedWhenTheFleetLosesItsMajority(t *testing.T) {
 		t.Errorf("code %d: %s", code, r.err)
 	}
 	f.refused(t, 69, "majority", "run", "--timeout", "300ms", "job", "--", "true")
+}
+
+// The fleet had let the client in, and lost its majority before the client asked for the lock: that
+// --timeout was for the joining alone.
+func TestNonblockWaitsForAFleetThatHasLostItsMajorityNoLongerThanTheTimeout(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, func(_ int, cfg *holdfast.Config) { cfg.DataDir = t.TempDir() }) // a node with a directory stays a voter
+	a := &app{
+		err: io.Discard, timeout: 100 * time.Millisecond, ttl: ttlDefault,
+		fleet: fleetFlags{join: []string{f.nodes[0].Addr()}, cluster: "cli", secretFile: write(t, filepath.Join(t.TempDir(), "secrets"), secret)},
+	}
+	ctx := testkit.Within(t, patience)
+	c, err := a.join(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, c := range f.nodes[1:] {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, flags := range map[string]*runFlags{"a lock": {nonblock: true}, "a key": {nonblock: true, once: "k", keepFor: time.Hour}} {
+		name := "job"
+		if flags.once != "" {
+			name = ""
+		}
+		got, err := flags.claim(ctx, c, a.timeout, name, []string{"true"})
+		if got != nil || err == nil || ctx.Err() != nil || asExit(err).code != codeUnavailable {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
 }
 
 func TestAnElectedCommandRunsOnOneNodeAndThenOnAnother(t *testing.T) {
