@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,7 +129,7 @@ func writeBackup(ctx context.Context, c *holdfast.Cluster, path string) (info ho
 			err = closed
 		}
 		if err == nil {
-			err = name(f.Name(), path)
+			err = name(f.Name(), path, syncDir)
 		}
 		_ = os.Remove(f.Name())
 	}()
@@ -144,16 +145,35 @@ func writeBackup(ctx context.Context, c *holdfast.Cluster, path string) (info ho
 	return holdfast.CheckBackup(f)
 }
 
-// name gives a file its name, unless there is another file of that name by now.
-func name(part, path string) error {
-	err := os.Link(part, path)
-	if err == nil || errors.Is(err, os.ErrExist) {
+// name gives a file its name, unless there is another file of that name by now, and has sync write the
+// directory: before that a power cut takes the name away.
+func name(part, path string, sync func(dir string) error) error {
+	if err := os.Link(part, path); errors.Is(err, os.ErrExist) {
+		return err
+	} else if err != nil { // the file system has no links
+		if _, found := os.Lstat(path); found == nil {
+			return os.ErrExist
+		}
+		if err := os.Rename(part, path); err != nil {
+			return err
+		}
+	}
+	if err := sync(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s is whole, and a power cut may take its name away: %w", path, err)
+	}
+	return nil
+}
+
+// syncDir makes the names in a directory survive a power cut. Windows has no call for that.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
 		return err
 	}
-	if _, found := os.Lstat(path); found == nil { // the file system has no links
-		return os.ErrExist
-	}
-	return os.Rename(part, path)
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // recovered is the report of a recovery, as JSON.

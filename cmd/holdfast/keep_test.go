@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +54,30 @@ func TestABackupIsRestoredIntoADirectoryThatANodeOpens(t *testing.T) {
 	}
 	// The advice was that of the former group, which has ended: to stop all of its nodes.
 	f.refused(t, 1, "Another recovery may have made that group", "restore", file, "--data-dir", filepath.Join(dir, "again"), "--join", c.Addr(), "--yes")
+}
+
+// The command said that a backup is whole, and a power cut took its name away.
+func TestABackupHasItsNameWhenItsDirectoryIsSynced(t *testing.T) {
+	t.Parallel()
+	dir, full := t.TempDir(), errors.New("the disk is full")
+	part, path := write(t, filepath.Join(dir, "part"), "a backup"), filepath.Join(dir, "backup")
+	var synced []string
+	err := name(part, path, func(of string) error {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("the directory is synced without the name: %v", err)
+		}
+		synced = append(synced, of)
+		return full
+	})
+	if !slices.Equal(synced, []string{dir}) || !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v is synced: %v", synced, err)
+	}
+	if err := name(part, path, syncDir); !errors.Is(err, os.ErrExist) {
+		t.Errorf("the name of another file: %v", err)
+	}
+	if err := name(part, path+"2", syncDir); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAGroupIsRecoveredFromTheDirectoryOfAStoppedNode(t *testing.T) {
