@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -300,7 +301,7 @@ func store(dir string, backup io.Reader, keep int) (info holdfast.BackupInfo, er
 		return info, err
 	}
 	name := info.Written.UTC().Format("20060102T150405.000000000") + ".hf"
-	if err := errors.Join(f.Close(), os.Rename(f.Name(), filepath.Join(dir, name))); err != nil {
+	if err := errors.Join(f.Close(), os.Rename(f.Name(), filepath.Join(dir, name)), syncDir(dir)); err != nil {
 		return info, err
 	}
 	old, err := filepath.Glob(filepath.Join(dir, "*.hf")) // in the order of their moments
@@ -308,4 +309,16 @@ func store(dir string, backup io.Reader, keep int) (info holdfast.BackupInfo, er
 		err = os.Remove(old[0])
 	}
 	return info, err
+}
+
+// syncDir makes the names in a directory survive a power cut. Windows has no call for that.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
