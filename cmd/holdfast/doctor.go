@@ -37,7 +37,7 @@ do:
   config  what the flags and the environment name can be read, and is safe
   names   the join entries lead to addresses
   tcp     the addresses can be connected to
-  seal    secrets or certificates, and the name of the fleet, are those of the nodes
+  seal    secrets or certificates, and the name of the fleet, are those of each node that answers
   fleet   a client is served, and how long a linearizable read takes
   members no replica is ill, and the nodes have one version and one configuration
   clock   the clock of this machine is kept in time, and did not step meanwhile
@@ -93,7 +93,7 @@ func (a *app) examine(ctx context.Context, dir string) []finding {
 	reached, ports := a.examinePorts(ctx, addrs)
 	found = append(found, ports...)
 	if len(reached) > 0 {
-		found = append(append(found, a.examineSeal(ctx, reached[0])), a.examineFleet(ctx)...)
+		found = append(append(found, a.examineSeal(ctx, reached)...), a.examineFleet(ctx)...)
 	}
 	if dir != "" {
 		for _, addr := range reached {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -129,29 +130,46 @@ func examineUDP(addr string) finding {
 	return fine("udp", "%s does not refuse", addr)
 }
 
-// examineSeal does the handshake.
-func (a *app) examineSeal(ctx context.Context, addr string) finding {
+// examineSeal does the handshake with all addresses at once, within --timeout: one node may have other secrets
+// than the rest.
+func (a *app) examineSeal(ctx context.Context, addrs []string) []finding {
 	cfg, err := a.fleet.config(slog.New(slog.DiscardHandler))
 	if err != nil {
-		return failed("seal", firstLine(err), asExit(err).advice)
+		return []finding{failed("seal", firstLine(err), asExit(err).advice)}
 	}
 	if cfg.Cluster == "" {
 		cfg.Cluster = clusterDefault
 	}
 	security, _, err := transport.Security(cfg.Cluster, cfg.Secrets, cfg.TLS)
 	if err != nil {
-		return failed("seal", firstLine(err), "Mend the secrets or the certificates.")
+		return []finding{failed("seal", firstLine(err), "Mend the secrets or the certificates.")}
 	}
 	if security == nil {
-		return warning("seal", "nothing is sealed: without secrets and certificates", "That is for a fleet on loopback, or one with Insecure.")
+		return []finding{warning("seal", "nothing is sealed: without secrets and certificates", "That is for a fleet on loopback, or one with Insecure.")}
 	}
 	endpoint, err := transport.Dialer().Listen(ctx, "", transport.Options{TLS: security, Logger: cfg.Logger})
 	if err != nil {
-		return failed("seal", firstLine(err), "")
+		return []finding{failed("seal", firstLine(err), "")}
 	}
 	defer endpoint.Close()
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	found := make([]finding, len(addrs))
+	var all sync.WaitGroup
+	for i, addr := range addrs {
+		all.Go(func() { found[i] = shake(ctx, endpoint, addr) })
+	}
+	all.Wait()
+	return found
+}
+
+// shake does the handshake with one address.
+func shake(ctx context.Context, endpoint transport.Endpoint, addr string) finding {
 	c, err := endpoint.Dial(ctx, addr, transport.KindClient)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return failed("seal", firstLine(err), "What takes connections there hangs, or is no node: see its log, and the machine.")
+	case err != nil:
 		return failed("seal", firstLine(err), "The node has other secrets or certificates, or another fleet's name: compare --secret-file, --cluster and the certificates.")
 	}
 	_ = c.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/process"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestTheFleetIsNamedByFlagsOrByTheEnvironment(t *testing.T) {
@@ -142,5 +143,33 @@ func TestTheDoctorSaysWhichStepFails(t *testing.T) {
 	}
 	if out := f.run(t, "doctor").out; !strings.Contains(out, "CHECK") || !strings.Contains(out, "serves: joined in") {
 		t.Errorf("it says %s", out)
+	}
+}
+
+// The doctor looked at the first address alone: of a node with other secrets than the rest it said nothing.
+func TestTheDoctorNamesTheNodeThatHasOtherSecretsAndTheOneThatHangs(t *testing.T) {
+	t.Parallel()
+	f, other := newFleet(t, 1), testkit.Fleet(t, 1, func(_ int, cfg *holdfast.Config) {
+		cfg.Cluster, cfg.Secrets = "cli", []string{"another-secret-of-the-same-length"}
+	})
+	hangs, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	own, strange, silent := f.nodes[0].Addr(), other[0].Addr(), hangs.Addr().String()
+	r := f.run(t, "doctor", "-o", "json", "--timeout", "5s", "--join", own+","+strange+","+silent)
+	var found []finding
+	unmarshal(t, r.out, &found)
+	got := make(map[string]string)
+	for _, s := range found {
+		for _, addr := range []string{own, strange, silent} {
+			if s.Check == "seal" && strings.Contains(s.Detail, addr) {
+				got[addr] += s.State + s.Advice
+			}
+		}
+	}
+	if got[own] != "ok" || !strings.Contains(got[strange], "failedThe node has other secrets") || !strings.Contains(got[silent], "hangs") || r.code != 1 {
+		t.Errorf("code %d: %s", r.code, r.out)
 	}
 }
