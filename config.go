@@ -114,7 +114,7 @@ type Config struct {
 	// it. Default: slog.Default() at the call of Open.
 	Logger *slog.Logger
 	// ReplaceAfter is the time for which the group waits for a voter that Raft does not hear before
-	// another node takes its place; 1 s to 24 h. A voter that leaves is replaced at once. A node that
+	// another node takes its place; 2 s, or ten heartbeats if that is more, to 24 h. A voter that leaves is replaced at once. A node that
 	// comes back later is the same node, with the leases that it still holds; it votes again when a
 	// voter is missing. Default 30 s, and more if Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
@@ -253,8 +253,8 @@ func (c Config) validate() error {
 	}
 	if err := c.Timing.validate(); err != nil {
 		errs = append(errs, err)
-	} else if c.ReplaceAfter < time.Second || c.ReplaceAfter > 24*time.Hour || c.ReplaceAfter < 2*c.Timing.moment() {
-		refuse("Config.ReplaceAfter", "%v is not 1 s to 24 h, and twice five heartbeats at least", c.ReplaceAfter)
+	} else if least := 2 * c.Timing.moment(); c.ReplaceAfter < least || c.ReplaceAfter > 24*time.Hour {
+		refuse("Config.ReplaceAfter", "%v is not %v (2 s, or ten heartbeats if that is more) to 24 h", c.ReplaceAfter, least)
 	}
 	if err := c.validateSecurity(); err != nil {
 		errs = append(errs, err)

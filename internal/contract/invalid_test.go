@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -67,15 +68,60 @@ func TestABadConfigIsRefusedWithTheNameOfItsField(t *testing.T) {
 		{"Config.Timing.Election", holdfast.Config{Timing: holdfast.Timing{Election: 10 * time.Millisecond}}},
 	}
 	for _, tc := range cases {
-		c, err := holdfast.Open(t.Context(), tc.cfg)
-		if err == nil {
-			c.Close()
-		}
-		wantField(t, err, tc.field)
+		refusedFor(t, tc.field, tc.cfg)
 	}
 	//lint:ignore SA1012 a nil context must not panic
 	_, err := holdfast.Open(nil, holdfast.Config{})
 	wantField(t, err, "context")
+}
+
+func refusedFor(t *testing.T, field string, cfg holdfast.Config) {
+	t.Helper()
+	c, err := holdfast.Open(t.Context(), cfg)
+	if err == nil {
+		c.Close()
+	}
+	wantField(t, err, field)
+}
+
+func TestReplicasAndReplaceAfterBeyondTheirEdgesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		field string
+		cfg   holdfast.Config
+	}{
+		{"Config.Replicas", holdfast.Config{Replicas: -1}},
+		{"Config.Replicas", holdfast.Config{Replicas: 3}},
+		{"Config.Replicas", holdfast.Config{Voters: 5, Replicas: 5}},
+		{"Config.Replicas", holdfast.Config{Replicas: 1001}},
+		{"Config.ReplaceAfter", holdfast.Config{ReplaceAfter: -1}},
+		{"Config.ReplaceAfter", holdfast.Config{ReplaceAfter: 1999 * time.Millisecond}},
+		{"Config.ReplaceAfter", holdfast.Config{ReplaceAfter: 24*time.Hour + 1}},
+		{"Config.ReplaceAfter", holdfast.Config{ReplaceAfter: 9 * time.Second, Timing: holdfast.Timing{Heartbeat: time.Second}}},
+	} {
+		refusedFor(t, tc.field, tc.cfg)
+	}
+}
+
+// One second was named as the shortest, and refused.
+func TestTheShortestReplaceAfterIsTakenAndNamed(t *testing.T) {
+	t.Parallel()
+	for shortest, timing := range map[time.Duration]holdfast.Timing{
+		2 * time.Second:  {},
+		10 * time.Second: {Heartbeat: time.Second},
+	} {
+		for _, d := range []time.Duration{shortest, 24 * time.Hour} {
+			c, err := holdfast.Open(t.Context(), holdfast.Config{ReplaceAfter: d, Timing: timing})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+		}
+		_, err := holdfast.Open(t.Context(), holdfast.Config{ReplaceAfter: time.Second, Timing: timing})
+		if want := fmt.Sprintf("1s is not %v (", shortest); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v is the shortest: %v", shortest, err)
+		}
+	}
 }
 
 func wantField(t *testing.T, err error, field string) {
