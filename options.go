@@ -186,7 +186,7 @@ func WithManualRenew() Option {
 
 // WithMaxHold ends the lease d after its grant, with an error that is ErrLost and ErrMaxHold, even
 // if renewal works. The lock is free again at d if the node reaches the group, and a TTL later at
-// the latest. d is positive.
+// the latest; later still under WithLockDelay, and under a WithMinHold that is longer. d is positive.
 func WithMaxHold(d time.Duration) Option {
 	return option{withMaxHold, func(o *options) error {
 		if d <= 0 {
@@ -199,8 +199,8 @@ func WithMaxHold(d time.Duration) Option {
 
 // WithMinHold keeps the lock taken for d after its grant, even if its holder releases it earlier: a
 // rate limit. Release returns at once; the next holder waits until d is over. Nodes measure d by
-// their own clocks, so d may be too short by the fraction Config.MaxClockDrift. A lease that is lost
-// or ended by ForceRelease has no minimum: see WithLockDelay. The group counts what is left of d at the
+// their own clocks, so d may be too short by the fraction Config.MaxClockDrift. A lease that WithMaxHold
+// ends keeps its minimum; one that is lost otherwise, or ended by ForceRelease, has none: see WithLockDelay. The group counts what is left of d at the
 // call of Release from the moment at which it hears of that: an outage between the two makes the hold
 // longer by its length. One longer than the TTL may also end it, as the lease may be lost to the group.
 // d is 1 ms to 24 h.

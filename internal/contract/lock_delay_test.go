@@ -77,6 +77,24 @@ func TestALockHeldForLongerThanItsMinimumIsFreeAtOnceAndALostOneDoesNotRest(t *t
 	})
 }
 
+// A rate limit holds also where a hold has a bound: a holder that hangs gives no place to more than one in d.
+func TestALeaseThatItsMaximumEndsKeepsTheRestOfItsMinimum(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(c *holdfast.Cluster) {
+		const ttl, most, least = 2 * time.Second, 3 * time.Second, 10 * time.Second
+		l := get(t, c, "rationed", holdfast.WithTTL(ttl), holdfast.WithMaxHold(most), holdfast.WithMinHold(least))
+		began := time.Now()
+		<-l.Done()
+		if took, err := time.Since(began), l.Err(); took > most || !errors.Is(err, holdfast.ErrMaxHold) {
+			t.Errorf("ended after %v: %v", took, err)
+		}
+		get(t, c, "rationed")
+		if took := time.Since(began); took < least || took > least+lateEnd {
+			t.Errorf("granted again after %v", took)
+		}
+	})
+}
+
 func TestALostLockIsFreeOfHoldersForItsDelayAndAReleasedOneIsNot(t *testing.T) {
 	t.Parallel()
 	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
