@@ -71,12 +71,17 @@ func (r *Redis) EvalOnce(ctx context.Context, resource string, t Token, script s
 	return r.run(ctx, resource, t, true, wrapped(script), keys, args)
 }
 
-// wrapped makes a function of a user's script, with the KEYS and ARGV after the guard's.
+// wrapped makes a function of a user's script, with the KEYS and ARGV after the guard's. An error that it
+// raises is a value: the token was admitted all the same. It is a text or, from Redis 7 on, a table like
+// that of redis.error_reply.
 func wrapped(script string) string {
 	return "local user_keys, user_args = {}, {}\n" +
 		"for i = 2, #KEYS do user_keys[i - 1] = KEYS[i] end\n" +
 		"for i = 3, #ARGV do user_args[i - 2] = ARGV[i] end\n" +
-		"return {'admitted', (function(KEYS, ARGV)\n" + script + "\nend)(user_keys, user_args)}"
+		"local ok, value = pcall(function(KEYS, ARGV)\n" + script + "\nend, user_keys, user_args)\n" +
+		"if not ok and type(value) == 'table' then value = value.err or tostring(value) end\n" +
+		"if not ok then value = redis.error_reply(tostring(value)) end\n" +
+		"return {'admitted', value}"
 }
 
 func (r *Redis) run(ctx context.Context, resource string, t Token, once bool, body string, keys []string, args []any) (any, error) {

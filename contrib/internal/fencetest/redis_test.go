@@ -44,6 +44,7 @@ func TestRedis(t *testing.T) {
 			},
 			"AForeignMarkAdmitsNothing":          foreignKeys,
 			"AScriptRunsOnlyUnderAGoodToken":     guardedScripts,
+			"AScriptThatFailsWasAdmitted":        failedScripts,
 			"SixtyFourWritersWithRandomTokens":   redisRace,
 			"ATokenIsAdmittedOnceAmongSixtyFour": redisOnce,
 		} {
@@ -111,9 +112,45 @@ func guardedScripts(t *testing.T, s *servers.Server) {
 	if got, err := client.Get(ctx, "value").Result(); err != nil || got != "once" {
 		t.Errorf("the value is %q (%v)", got, err)
 	}
-	for _, script := range []string{"error('broken')", "this is not Lua"} {
-		if _, err := g.Eval(ctx, "r", 10, script, nil); err == nil || errors.Is(err, fence.ErrStale) {
+	if _, err := g.Eval(ctx, "r", 10, "this is not Lua", nil); err == nil || errors.Is(err, fence.ErrStale) {
+		t.Error(err)
+	}
+	if mark, err := g.Highest(ctx, "r"); err != nil || mark != 9 {
+		t.Errorf("a script that does not run leaves the mark %v, %v", mark, err)
+	}
+}
+
+// EVAL as a whole was an error where the user's script had failed, and the observer took the token for refused.
+func failedScripts(t *testing.T, s *servers.Server) {
+	client, g := connect(t, s, "failed:")
+	ctx := t.Context()
+	if err := client.Set(ctx, "text", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var told []fence.Checked
+	g.Observe(func(_ context.Context, c fence.Checked) { told = append(told, c) })
+	token := fence.Token(0)
+	for script, want := range map[string]string{
+		"error('broken')":                         "broken",
+		"error({err = 'MINE of a table'})":        "MINE of a table",
+		"error({})":                               "table:",
+		"error()":                                 "nil",
+		"return redis.call('LPUSH', KEYS[1], 1)":  "WRONGTYPE",
+		"return redis.pcall('LPUSH', KEYS[1], 1)": "WRONGTYPE",
+		"return redis.error_reply('MINE alone')":  "MINE alone",
+		"return none.at_all":                      "none",
+	} {
+		token++
+		_, err := g.Eval(ctx, "r", token, script, []string{"text"})
+		var answer redis.Error
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &answer) {
 			t.Errorf("%s: %v", script, err)
+		}
+		if last := told[len(told)-1]; len(told) != int(token) || last.Err != nil || last.Token != token {
+			t.Errorf("%s: the check was told as %+v", script, last)
+		}
+		if mark, err := g.Highest(ctx, "r"); err != nil || mark != token {
+			t.Errorf("%s: the mark is %v, %v", script, mark, err)
 		}
 	}
 }
