@@ -206,7 +206,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, nodeID, reason string) error {
 // Errors: ErrInvalid for an empty reason, and for a node that does not vote. ErrNotTransferred if the
 // voter is not raft leader after three election timeouts: it lags behind, is ill, or cannot be reached.
 // If ctx ends first, the error is that of the context, ErrUnknownOutcome, and ErrNoQuorum for a
-// deadline.
+// deadline. It is ErrUnknownOutcome, too, where the voter is raft leader and the record of the order fails.
 func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string) error {
 	target, err := ordered(ctx, nodeID, reason)
 	if err != nil {
@@ -216,41 +216,11 @@ func (c *Cluster) TransferRaftLeader(ctx context.Context, nodeID, reason string)
 		return c.explain(err)
 	}
 	// Not before: a raft leader that commits nothing is what an operator transfers away from.
-	return c.acted(ctx, fsm.Act{Kind: fsm.ActTransferRaftLeader, Node: target, Reason: reason})
-}
-
-// acted logs what an operator orders at this node, and has the group tell every watch of it, which a group of
-// an earlier level cannot. The replica of a client logs it, too: the client may be a tool whose log nobody keeps.
-// of is more of it for the log.
-func (c *Cluster) acted(ctx context.Context, act fsm.Act, of ...any) error {
-	if err := c.met(ctx); err != nil {
-		return err
-	}
-	act.By = c.self.Process()
-	c.log.Warn("an operator's act", append([]any{"act", act}, of...)...)
-	now, err := read(ctx, c, fsm.QueryGroup{})
-	if err != nil || knows(now, act) != nil {
-		return err
-	}
-	out, _, err := c.propose(ctx, act)
-	if err == nil && out.Code != fsm.CodeOK {
-		err = refused(out)
+	err = c.acted(ctx, fsm.Act{Kind: fsm.ActTransferRaftLeader, Node: target, Reason: reason})
+	if err != nil && !errors.Is(err, ErrUnknownOutcome) {
+		err = open(true, fmt.Errorf("the voter is raft leader, and no watch may be told of it: %w", err))
 	}
 	return err
-}
-
-// ContextWithReason returns a context with which ResizeLimit and ForgetOnce, which take no reason, say why:
-// at most 1,024 bytes, which are logged and reach every watch as the Reason of an EventAct.
-func ContextWithReason(ctx context.Context, reason string) context.Context {
-	return context.WithValue(ctx, reasonKey{}, reason)
-}
-
-type reasonKey struct{}
-
-// reasonIn is the reason that a context has, "" without one.
-func reasonIn(ctx context.Context) (string, error) {
-	reason, _ := ctx.Value(reasonKey{}).(string)
-	return reason, checkText("reason", reason, 0, reasonMax)
 }
 
 // ordered checks what an operator says about a node.
@@ -495,4 +465,24 @@ func (c *Cluster) backupTo(ctx context.Context, r io.Reader) (err error) {
 		}
 	}()
 	return c.cfg.BackupTo(ctx, r)
+}
+
+// acted logs what an operator orders at this node, and has the group tell every watch of it, which a group of
+// an earlier level cannot. The replica of a client logs it, too: the client may be a tool whose log nobody keeps.
+// of is more of it for the log.
+func (c *Cluster) acted(ctx context.Context, act fsm.Act, of ...any) error {
+	if err := c.met(ctx); err != nil {
+		return err
+	}
+	act.By = c.self.Process()
+	c.log.Warn("an operator's act", append([]any{"act", act}, of...)...)
+	now, err := read(ctx, c, fsm.QueryGroup{})
+	if err != nil || knows(now, act) != nil {
+		return err
+	}
+	out, _, err := c.propose(ctx, act)
+	if err == nil && out.Code != fsm.CodeOK {
+		err = refused(out)
+	}
+	return err
 }

@@ -365,3 +365,21 @@ func checkTTL(field string, d, longest time.Duration) error {
 	}
 	return nil
 }
+
+// ContextWithReason returns a context with which ResizeLimit and ForgetOnce, which take no reason, say why:
+// at most 1,024 bytes, which are logged and reach every watch as the Reason of an EventAct. A nil ctx counts as
+// context.Background().
+func ContextWithReason(ctx context.Context, reason string) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithValue(ctx, reasonKey{}, reason)
+}
+
+type reasonKey struct{}
+
+// reasonIn is the reason that a context has, "" without one.
+func reasonIn(ctx context.Context) (string, error) {
+	reason, _ := ctx.Value(reasonKey{}).(string)
+	return reason, checkText("reason", reason, 0, reasonMax)
+}
