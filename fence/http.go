@@ -33,7 +33,7 @@ type Problem struct {
 
 // Handler passes requests on to next if g admits their token for their resource; next finds the
 // token with FromContext. The other answers are a Problem: 428 without a token, 400 with several
-// tokens or an invalid one, 412 with a stale one, 503 if g fails or the request ends first. A nil
+// tokens, an invalid one, or "" for the resource, 412 with a stale one, 503 if g fails or the request ends first. A nil
 // resource is the path of the URL.
 //
 // Handler trusts the token of a client: authenticate and authorize requests before it, or any
@@ -58,7 +58,12 @@ func Handler(g Guard, resource func(*http.Request) string, next http.Handler) ht
 			refuse(w, *p)
 			return
 		}
-		if err := g.Check(r.Context(), resource(r), t); err != nil {
+		name := resource(r)
+		if name == "" {
+			refuse(w, Problem{Type: ProblemInvalid, Status: http.StatusBadRequest, Detail: "the request names no resource"})
+			return
+		}
+		if err := g.Check(r.Context(), name, t); err != nil {
 			Refuse(w, err)
 			return
 		}

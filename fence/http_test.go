@@ -132,6 +132,19 @@ func TestHandlerAnswersThatTheGuardHasFailedWithoutSayingHow(t *testing.T) {
 	}
 }
 
+// All requests that name none would share one mark, and shut each other out.
+func TestHandlerRefusesARequestForNoResource(t *testing.T) {
+	t.Parallel()
+	g := NewMemory()
+	srv, through := guarded(t, g)
+	if resp, p := send(t, srv, "", "5"); resp.StatusCode != 400 || p.Type != ProblemInvalid {
+		t.Errorf("status %d, %+v", resp.StatusCode, p)
+	}
+	if mark, err := g.Highest(t.Context(), ""); mark != 0 || err != nil || len(through()) > 0 {
+		t.Errorf("mark %v, %v, through came %v", mark, err, through())
+	}
+}
+
 func TestHandlerTakesThePathForTheResource(t *testing.T) {
 	t.Parallel()
 	g := NewMemory()

@@ -139,6 +139,9 @@ func TestCallsComeThroughUnderTheHoldersTokenOnly(t *testing.T) {
 			t.Errorf("token %d: %v", uint64(token), err)
 		}
 	}
+	if err := put(5, ":9"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("no resource: %v", err)
+	}
 	if got := strings.Join(n.seen, ", "); got != "5 a:1, 5 a:2, 9007199254740991 b:3, 9 a:4, 0 a:7" {
 		t.Errorf("came through: %s", got)
 	}

@@ -16,7 +16,8 @@ import (
 type Resource func(ctx context.Context, method string, message any) (name string, guarded bool)
 
 // UnaryServer refuses guarded calls that g does not admit, with the status of Error. A call without
-// a token is FailedPrecondition, one with several or what is no token InvalidArgument.
+// a token is FailedPrecondition, one with several or what is no token InvalidArgument, and
+// so is a guarded call for the resource "".
 func UnaryServer(g fence.Guard, resource Resource) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if err := check(ctx, g, resource, info.FullMethod, req); err != nil {
@@ -64,6 +65,9 @@ func check(ctx context.Context, g fence.Guard, resource Resource, method string,
 	t, err := token(ctx)
 	if err != nil {
 		return err
+	}
+	if name == "" {
+		return status.Error(codes.InvalidArgument, "the call names no resource")
 	}
 	return Error(g.Check(ctx, name, t))
 }
