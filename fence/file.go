@@ -42,6 +42,8 @@ type File struct {
 
 var _ Guard = (*File)(nil)
 
+var errNotOpened = fmt.Errorf("%w: this File is not of OpenFile", ErrInvalid)
+
 // openTime bounds OpenFile.
 const openTime = 10 * time.Second
 
@@ -138,6 +140,9 @@ func (f *File) Do(ctx context.Context, resource string, t Token, fn func() error
 // Close closes the file; later checks return an error (errors.Is fs.ErrClosed). It waits for a
 // running check. Idempotent.
 func (f *File) Close() error {
+	if f.turn == nil {
+		return errNotOpened
+	}
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
 	if f.closed {
@@ -200,6 +205,9 @@ func (f *File) raise(resource string, t Token, once bool) error {
 
 // locked runs fn with the lock and the present marks.
 func (f *File) locked(ctx context.Context, fn func() error) error {
+	if f.turn == nil {
+		return errNotOpened
+	}
 	select {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()

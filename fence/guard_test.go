@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -43,6 +44,37 @@ func wantStale(t *testing.T, err error, resource string, token, highest Token) {
 	var stale *StaleError
 	if !errors.Is(err, ErrStale) || !errors.As(err, &stale) || *stale != (StaleError{resource, token, highest}) {
 		t.Errorf("token %v after %v: %v", token, highest, err)
+	}
+}
+
+// A File that was not opened waited for ever, and the others ended the process.
+func TestAGuardThatNobodyMadeAdmitsNothing(t *testing.T) {
+	t.Parallel()
+	type marks interface {
+		Guard
+		Highest(ctx context.Context, resource string) (Token, error)
+	}
+	for _, g := range []marks{new(File), new(SQL), new(Redis)} {
+		_, unread := g.Highest(t.Context(), "r")
+		for _, err := range []error{g.Check(t.Context(), "r", 5), g.CheckOnce(t.Context(), "r", 5), unread} {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%T: %v", g, err)
+			}
+		}
+	}
+	f, s, r := new(File), new(SQL), new(Rows)
+	_, err1 := f.Floor(t.Context())
+	_, err2 := s.Floor(t.Context())
+	_, err3 := r.Floor(t.Context())
+	_, err4 := r.Highest(t.Context(), 1)
+	for i, err := range []error{
+		err1, err2, err3, err4, f.Close(), f.Do(t.Context(), "r", 5, func() error { return nil }),
+		s.CheckTx(t.Context(), new(sql.Tx), "r", 5), s.Do(t.Context(), "r", 5, func(*sql.Tx) error { return nil }),
+		s.CreateTable(t.Context()), r.Update(t.Context(), 1, 5, ""), r.UpdateTx(t.Context(), new(sql.Tx), 1, 5, ""),
+	} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%d: %v", i, err)
+		}
 	}
 }
 

@@ -71,6 +71,9 @@ func (r *Rows) update(ctx context.Context, q querier, key any, t Token, once boo
 }
 
 func (r *Rows) write(ctx context.Context, q querier, key any, name string, t Token, once bool, set string, args []any) error {
+	if r.db == nil {
+		return errNoDB
+	}
 	if err := validate(ctx, name[:min(len(name), ResourceMax)], t); err != nil {
 		return err
 	}
@@ -94,8 +97,11 @@ func (r *Rows) write(ctx context.Context, q querier, key any, name string, t Tok
 
 // Highest is the mark of the row with that key, zero without a token or without the row.
 func (r *Rows) Highest(ctx context.Context, key any) (Token, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	case r.db == nil:
+		return 0, errNoDB
 	}
 	mark, _, err := r.place.look(ctx, r.db, key, false)
 	return mark, r.place.wrap(err)
@@ -104,8 +110,11 @@ func (r *Rows) Highest(ctx context.Context, key any) (Token, error) {
 // Floor is the highest mark of all rows, zero if there are none: for Config.TokenFloor. It reads
 // the whole table.
 func (r *Rows) Floor(ctx context.Context) (Token, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	case r.db == nil:
+		return 0, errNoDB
 	}
 	mark, err := r.place.floor(ctx, r.db)
 	return mark, r.place.wrap(err)

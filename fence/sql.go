@@ -78,10 +78,15 @@ func (d Dialect) Schema(table string) (string, error) {
 		"mark BIGINT NOT NULL CHECK (mark BETWEEN 0 AND %d))%s", quoted, key, TokenMax, end), nil
 }
 
+var errNoDB = fmt.Errorf("%w: db is nil: the guard is not of NewSQL or NewRows", ErrInvalid)
+
 // CreateTable makes the table if it is missing; NewSQL calls it. Concurrent calls are safe.
 func (s *SQL) CreateTable(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	case s.db == nil:
+		return errNoDB
 	}
 	if s.readable(ctx) == nil {
 		return nil
@@ -138,7 +143,7 @@ func (s *SQL) check(ctx context.Context, q querier, resource string, t Token, on
 }
 
 func (s *SQL) ask(ctx context.Context, q querier, resource string, t Token, once bool) error {
-	if err := validate(ctx, resource, t); err != nil {
+	if err := s.validate(ctx, resource, t); err != nil {
 		return err
 	}
 	admitted, err := s.place.dialect.raised(q.ExecContext(ctx, s.raise, s.place.dialect.raiseArgs(resource, t, once)...))
@@ -172,7 +177,7 @@ func (s *SQL) Do(ctx context.Context, resource string, t Token, fn func(*sql.Tx)
 
 // begin starts the transaction of Do.
 func (s *SQL) begin(ctx context.Context, resource string, t Token, fn func(*sql.Tx) error) (*sql.Tx, error) {
-	if err := validate(ctx, resource, t); err != nil {
+	if err := s.validate(ctx, resource, t); err != nil {
 		return nil, err
 	}
 	if fn == nil {
@@ -187,7 +192,7 @@ func (s *SQL) begin(ctx context.Context, resource string, t Token, fn func(*sql.
 
 // Highest is the mark of a resource, zero if it has none.
 func (s *SQL) Highest(ctx context.Context, resource string) (Token, error) {
-	if err := validate(ctx, resource, TokenMax); err != nil {
+	if err := s.validate(ctx, resource, TokenMax); err != nil {
 		return 0, err
 	}
 	mark, _, err := s.place.look(ctx, s.db, []byte(resource), false)
@@ -197,9 +202,19 @@ func (s *SQL) Highest(ctx context.Context, resource string) (Token, error) {
 // Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It
 // reads the whole table.
 func (s *SQL) Floor(ctx context.Context) (Token, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
+	case s.db == nil:
+		return 0, errNoDB
 	}
 	mark, err := s.place.floor(ctx, s.db)
 	return mark, s.place.wrap(err)
+}
+
+func (s *SQL) validate(ctx context.Context, resource string, t Token) error {
+	if s.db == nil {
+		return errNoDB
+	}
+	return validate(ctx, resource, t)
 }
