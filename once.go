@@ -124,7 +124,7 @@ func (r *Run) propose(ctx context.Context) (bool, error) {
 	s := l.grant.Session()
 	out, unknown, err := l.c.admitted(ctx, seam.Holding, fsm.Encode(fsm.Finish{
 		Session: s.ID(), Acked: s.Acked(), Name: l.grant.Name(), Token: l.grant.Token(),
-		Keep: (r.keep + time.Millisecond - 1).Truncate(time.Millisecond),
+		Keep: wholeMillis(r.keep),
 	}))
 	r.unknown = r.unknown || unknown
 	switch {

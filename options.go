@@ -218,7 +218,7 @@ func WithMinHold(d time.Duration) Option {
 // loss of a shared lease delays exclusive holders only. d is 1 ms to 24 h.
 func WithLockDelay(d time.Duration) Option {
 	return option{withLockDelay, func(o *options) error {
-		o.delay = d
+		o.delay = wholeMillis(d)
 		return checkHold("WithLockDelay", d)
 	}}
 }
@@ -227,6 +227,14 @@ func WithLockDelay(d time.Duration) Option {
 // waiters. For other calls it is ErrInvalid: TryAcquire never waits.
 func WithNoWait() Option {
 	return option{withNoWait, func(o *options) error { o.noWait = true; return nil }}
+}
+
+// wholeMillis is d rounded up to what the group counts.
+func wholeMillis(d time.Duration) time.Duration {
+	if rest := d % time.Millisecond; rest > 0 {
+		d += time.Millisecond - rest
+	}
+	return d
 }
 
 func checkHold(field string, d time.Duration) error {

@@ -129,6 +129,29 @@ func TestTheTableOfOptionsIsCompleteAndThatOfTheDocumentation(t *testing.T) {
 	}
 }
 
+// The group counts whole milliseconds: a late write may come up to the end of the delay that was asked for.
+func TestALockDelayIsNoShorterForTheGroup(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[time.Duration]time.Duration{
+		time.Millisecond: time.Millisecond, 1900 * time.Microsecond: 2 * time.Millisecond,
+		time.Second + 1: time.Second + time.Millisecond, HoldMax: HoldMax,
+	} {
+		o, err := options{}.with(callAcquire, []Option{WithLockDelay(asked)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := fsm.Acquire{Session: fsm.SessionID{Node: fsm.Node{1}, Incarnation: 1, Number: 1}, TTL: time.Second, Request: 1,
+			Name: "x", Terms: fsm.Terms{Delay: o.delay}}
+		heard, err := fsm.Decode(fsm.Encode(cmd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := heard.(fsm.Acquire).Delay; got != want {
+			t.Errorf("%v became %v", asked, got)
+		}
+	}
+}
+
 // optionMakers are the functions of the package that return an Option.
 func optionMakers(t *testing.T) (names []string) {
 	t.Helper()
