@@ -18,7 +18,9 @@ import (
 )
 
 // Lease is one grant of a lock: the right to act as its holder until the lease ends. A lease that has
-// ended stays ended. Lease is safe for concurrent use. Do not copy it: go vet finds copies.
+// ended stays ended. Lease is safe for concurrent use. Do not copy it: go vet finds copies. A zero Lease was
+// released: Err, Renew and Set are ErrReleased, and Release is nil. It has no Token, and is not Valid. Its other
+// methods, but for Remaining, String and LogValue, panic.
 type Lease struct {
 	*tenure
 	_ noCopy
@@ -92,7 +94,12 @@ func (l *Lease) LogValue() slog.Value {
 func (l *Lease) Names() []string { return append([]string{l.Name()}, l.others...) }
 
 // Token returns the fencing token of this grant. Give it to the resource with every write.
-func (l *Lease) Token() Token { return l.token() }
+func (l *Lease) Token() Token {
+	if l.tenure == nil {
+		return 0
+	}
+	return l.token()
+}
 
 func (l *tenure) token() Token { return Token(l.grant.Token()) }
 
@@ -117,6 +124,9 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // Err is nil while the lease is held, then an error that is ErrReleased or ErrLost; the latter
 // wraps its cause.
 func (l *Lease) Err() error {
+	if l.tenure == nil {
+		return ErrReleased
+	}
 	if !l.Valid() {
 		now := l.c.clock.Now()
 		if l.grant.Settle(now); l.grant.Spent(now) {
@@ -132,6 +142,9 @@ func (l *Lease) Err() error {
 // right, but not after a hypervisor stopped all clocks of the machine: see ErrClockStopped. A write
 // that began while Valid was true may still arrive late: present the token.
 func (l *Lease) Valid() bool {
+	if l.tenure == nil {
+		return false
+	}
 	for {
 		until := l.grant.Until()
 		switch {
@@ -149,6 +162,9 @@ func (l *Lease) Valid() bool {
 // Remaining is the validity that the holder may rely on without any further renewal, 0 once it is
 // over. It is never more than what WithMaxHold leaves.
 func (l *Lease) Remaining() time.Duration {
+	if l.tenure == nil {
+		return 0
+	}
 	return l.grant.Remaining(l.c.clock.Now())
 }
 

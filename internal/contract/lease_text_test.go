@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -37,5 +38,22 @@ func TestALeaseIsPrintedAndLoggedAsItsNameTokenAndRest(t *testing.T) {
 	for _, none := range []*holdfast.Lease{nil, {}} {
 		match(none.String(), "^no lease$")
 		match(logged(none), `lease="no lease"\n$`)
+	}
+}
+
+// A zero Lease is what a program has before it has a lock: a look at it ended the process.
+func TestAZeroLeaseIsReleased(t *testing.T) {
+	t.Parallel()
+	var l holdfast.Lease
+	if l.Valid() || l.Token() != 0 || l.Remaining() != 0 {
+		t.Errorf("valid %v, token %v, remaining %v", l.Valid(), l.Token(), l.Remaining())
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for i, err := range []error{l.Err(), l.Renew(t.Context()), l.Set(t.Context(), nil)} {
+		if !errors.Is(err, holdfast.ErrReleased) {
+			t.Errorf("%d: %v", i, err)
+		}
 	}
 }
