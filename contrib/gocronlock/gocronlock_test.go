@@ -289,6 +289,9 @@ func TestOnlyTheLeadersSchedulerRunsJobs(t *testing.T) {
 func TestWhatIsWrongIsSaidBeforeTheFirstTick(t *testing.T) {
 	t.Parallel()
 	c := holdfasttest.Fleet(t, 1)[0]
+	if _, err := gocronlock.NewLocker(nil, time.Hour); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("no cluster: %v", err)
+	}
 	for _, every := range []time.Duration{0, -time.Hour, 2*time.Millisecond - 1} {
 		if _, err := gocronlock.NewLocker(c, every); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("every %v: %v", every, err)

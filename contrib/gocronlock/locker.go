@@ -30,9 +30,12 @@ type Locker struct {
 // longer periods a Locker of their own, as what it bears grows with every. WithMinHold among opts
 // is the time that a lock is kept instead of half of every.
 //
-// every is at least 2 ms; half of it counts as HoldMax at most. Errors: ErrInvalid for every and
+// every is at least 2 ms; half of it counts as HoldMax at most. Errors: ErrInvalid for a nil c, every and
 // opts; WithManualRenew, WithShared, WithLimit and WithPriority are not for it.
 func NewLocker(c *holdfast.Cluster, every time.Duration, opts ...holdfast.Option) (*Locker, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: c is nil", holdfast.ErrInvalid)
+	}
 	hold := min(every/2, holdfast.HoldMax)
 	if hold < time.Millisecond {
 		return nil, fmt.Errorf("%w: every is %v: less than 2ms", holdfast.ErrInvalid, every)
