@@ -337,6 +337,9 @@ func TestWhatIsWrongIsSaidAtOnce(t *testing.T) {
 	if _, err := certmagiclock.New(nil, c); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("no data: %v", err)
 	}
+	if _, err := certmagiclock.New(&certmagic.FileStorage{}, nil); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("no cluster: %v", err)
+	}
 	for _, option := range []holdfast.Option{holdfast.WithManualRenew(), holdfast.WithPriority(1)} {
 		if _, err := certmagiclock.New(&certmagic.FileStorage{}, c, option); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("a wrong option: %v", err)

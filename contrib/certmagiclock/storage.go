@@ -45,8 +45,8 @@ type holding struct {
 // that uses the locks of data does not see these. opts are for each lock; ErrInvalid says that one
 // is wrong, and WithManualRenew, WithShared, WithLimit and WithPriority are not for it.
 func New(data certmagic.Storage, c *holdfast.Cluster, opts ...holdfast.Option) (*Storage, error) {
-	if data == nil {
-		return nil, fmt.Errorf("%w: data is nil", holdfast.ErrInvalid)
+	if data == nil || c == nil {
+		return nil, fmt.Errorf("%w: data or c is nil", holdfast.ErrInvalid)
 	}
 	if _, err := c.Locker(Prefix, func(error) {}, opts...); err != nil {
 		return nil, err
