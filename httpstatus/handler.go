@@ -73,8 +73,11 @@ type handler struct {
 }
 
 // Handler returns the page and the JSON of a node. It may be mounted several times, and used before
-// the node is ready and after it is closed. It needs no Close.
+// the node is ready and after it is closed. It needs no Close. It panics if c is nil.
 func Handler(c *holdfast.Cluster, opts Options) http.Handler {
+	if c == nil { // else the first request would
+		panic("httpstatus: Handler of a nil Cluster")
+	}
 	return newHandler(c, opts, readTime)
 }
 

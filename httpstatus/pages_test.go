@@ -352,3 +352,14 @@ func TestARequestHasADeadlineForItsBodyToo(t *testing.T) {
 		}
 	}
 }
+
+// Without that the first request to the page would panic, in production.
+func TestAPageOfNoNodeIsRefusedWhenItIsMade(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("it was made")
+		}
+	}()
+	Handler(nil, Options{})
+}
