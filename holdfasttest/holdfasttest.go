@@ -29,7 +29,8 @@ type optionFunc func(node int, cfg *holdfast.Config)
 func (f optionFunc) apply(node int, cfg *holdfast.Config) { f(node, cfg) }
 
 // Configure lets change alter the configuration of each node before it is opened; nodes count from
-// 0. Cluster, Bind, Join and Bootstrap are the fleet's own to choose.
+// 0. Cluster, Bind, Join and Bootstrap are the fleet's own to choose. A node may be ClientOnly, but for node 0,
+// which the others join.
 func Configure(change func(node int, cfg *holdfast.Config)) Option { return optionFunc(change) }
 
 // Fleet opens n nodes, 1 or more, waits until all are ready, and closes them when the test and its
@@ -38,19 +39,10 @@ func Configure(change func(node int, cfg *holdfast.Config)) Option { return opti
 // of tests that run at a time have nothing to do with each other.
 func Fleet(t testing.TB, n int, opts ...Option) []*holdfast.Cluster {
 	t.Helper()
+	configs := configure(t, max(n, 1), opts)
 	var list []*holdfast.Cluster
-	name := fnv.New64a() // the test's own may be too long for a cluster
-	_, _ = name.Write([]byte(t.Name()))
-	cluster := fmt.Sprintf("holdfasttest %d %x", os.Getpid(), name.Sum64())
 	t.Cleanup(func() { closeAll(list) })
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	for i := range max(n, 1) {
-		cfg := holdfast.Config{Logger: log}
-		for _, o := range opts {
-			o.apply(i, &cfg)
-		}
-		cfg.Cluster, cfg.Bind, cfg.Bootstrap = cluster, "127.0.0.1:0", min(max(n, 1), 3)
-		cfg.Join = nil
+	for i, cfg := range configs {
 		if i > 0 {
 			cfg.Join = []string{list[0].Addr()}
 		}
@@ -68,6 +60,35 @@ func Fleet(t testing.TB, n int, opts ...Option) []*holdfast.Cluster {
 		}
 	}
 	return list
+}
+
+// configure makes the configurations of n nodes, but for the Join of all but the first.
+func configure(t testing.TB, n int, opts []Option) []holdfast.Config {
+	t.Helper()
+	name := fnv.New64a() // the test's own may be too long for a cluster
+	_, _ = name.Write([]byte(t.Name()))
+	cluster := fmt.Sprintf("holdfasttest %d %x", os.Getpid(), name.Sum64())
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	configs := make([]holdfast.Config, n)
+	found := 0 // how many nodes can form the group
+	for i := range configs {
+		cfg := &configs[i]
+		cfg.Logger = log
+		for _, o := range opts {
+			o.apply(i, cfg)
+		}
+		cfg.Cluster, cfg.Bind, cfg.Join = cluster, "127.0.0.1:0", nil
+		if !cfg.ClientOnly {
+			found++
+		}
+	}
+	if configs[0].ClientOnly {
+		t.Fatalf("holdfasttest: node 0 of %d is ClientOnly: the others join it, so it must be able to hold a replica", n)
+	}
+	for i := range configs {
+		configs[i].Bootstrap = min(found, 3)
+	}
+	return configs
 }
 
 // closeAll closes nodes at a time: one after the other they would look for a majority.

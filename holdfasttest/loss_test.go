@@ -3,6 +3,9 @@ package holdfasttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,5 +80,40 @@ func TestAFleetOfOneServesInATestWhoseNameIsLongerThanThatOfAClusterMayBe(t *tes
 	}
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A fleet with a client waited a minute for a founder that was none, and failed.
+func TestAFleetMayHaveClients(t *testing.T) {
+	fleet := holdfasttest.Fleet(t, 3, holdfasttest.Configure(func(node int, cfg *holdfast.Config) { cfg.ClientOnly = node == 2 }))
+	l, err := fleet[2].Acquire(t.Context(), "work")
+	if err == nil {
+		err = l.Release(t.Context())
+	}
+	if err != nil || fleet[2].Status().Role != holdfast.RoleClient {
+		t.Errorf("role %v, %v", fleet[2].Status().Role, err)
+	}
+}
+
+// refusing is a test that notes why it fails.
+type refusing struct {
+	testing.TB
+	why string
+}
+
+func (r *refusing) Fatalf(format string, args ...any) {
+	r.why = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+func TestAFleetWhoseFirstNodeIsAClientFailsAtOnce(t *testing.T) {
+	r, done := &refusing{TB: t}, make(chan struct{})
+	go func() {
+		defer close(done)
+		holdfasttest.Fleet(r, 3, holdfasttest.Configure(func(node int, cfg *holdfast.Config) { cfg.ClientOnly = node == 0 }))
+	}()
+	<-done
+	if !strings.Contains(r.why, "ClientOnly") {
+		t.Errorf("it failed with %q", r.why)
 	}
 }
