@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testlog"
 )
 
 func TestGarbageInsteadOfAPrefaceEndsTheConnection(t *testing.T) {
@@ -189,42 +191,25 @@ func TestFloodOfOneHostDisplacesOnlyItself(t *testing.T) {
 func TestRefusalsAreLoggedNowAndThenOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log testlog.Lines
 		network := NewMemory(1)
 		a := listen(t, network, Options{})
-		b := listen(t, network, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		b := listen(t, network, Options{Logger: log.Logger(slog.LevelInfo)})
 		for range 3 {
 			for range 100 {
 				io.WriteString(stranger(t, a, b), "rubbish!")
 			}
 			time.Sleep(refusalsPeriod) // virtual
 		}
-		if n := strings.Count(log.String(), "refused a connection"); n != 3 {
+		if n := log.Count("refused a connection"); n != 3 {
 			t.Errorf("%d warnings in three periods:\n%s", n, log.String())
 		}
 		stranger(t, a, b).Close()
 		synctest.Wait()
-		if strings.Contains(log.String(), "EOF") {
+		if log.Count("EOF") > 0 {
 			t.Error("a port check that says nothing was reported as a refusal")
 		}
 	})
-}
-
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }
 
 func TestFailingAcceptAndReadAreTriedAgainEverMoreSlowly(t *testing.T) {

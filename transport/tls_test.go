@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testlog"
 )
 
 // ownAuthority is a TLS configuration as a user would bring it: an authority, and a certificate for
@@ -223,9 +225,9 @@ func TestACertificateThatDoesNotNameItsHostIsExplainedToTheOperator(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log lockedBuffer
+			var log testlog.Lines
 			own := ownAuthority(t, edit)
-			a := listen(t, TCP(), Options{TLS: own, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			a := listen(t, TCP(), Options{TLS: own, Logger: log.Logger(slog.LevelInfo)})
 			b := listen(t, TCP(), Options{TLS: own})
 			echo(b, KindRaft)
 			for range 5 {
@@ -235,7 +237,7 @@ func TestACertificateThatDoesNotNameItsHostIsExplainedToTheOperator(t *testing.T
 					t.Fatalf("dialing says %v", err)
 				}
 			}
-			if n := strings.Count(log.String(), "ServerName"); n != 1 {
+			if n := log.Count("ServerName"); n != 1 {
 				t.Errorf("%d lines for the operator, want 1:\n%s", n, log.String())
 			}
 			named := own.Clone()

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -116,9 +116,9 @@ func hangsOnTheReplicaOfItsZone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var ends transcript // of connections
+	var ends testlog.Lines // of connections
 	c := open(holdfast.Config{
-		Name: "client", Zone: "b/7", ClientOnly: true, Join: []string{"10.0.0.1:1"}, Logger: slog.New(slog.NewTextHandler(&ends, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Name: "client", Zone: "b/7", ClientOnly: true, Join: []string{"10.0.0.1:1"}, Logger: ends.Logger(slog.LevelDebug),
 	})
 	held, err := c.Acquire(ctx, "x", holdfast.WithTTL(2*time.Second))
 	if err != nil {
@@ -149,22 +149,4 @@ func hangsOnTheReplicaOfItsZone(t *testing.T) {
 	if said := ends.String(); strings.Count(said, "no replica serves") != 1 || !strings.Contains(said, "in the zone of this client") {
 		t.Errorf("its connections ended otherwise than by one move:\n%s", said)
 	}
-}
-
-// transcript is what was logged, also while more is.
-type transcript struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *transcript) Write(line []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(line)
-}
-
-func (s *transcript) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }

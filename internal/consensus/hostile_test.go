@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,34 +14,17 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/transport"
 )
-
-// lines counts what is logged.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
 
 // What follows gets in, since there are no secrets, and comes from a node that nobody knows.
 func TestMessagesThatAPeerMustNotSendHarmNoReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		var log lines
-		b.tune = func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
+		var log testlog.Lines
+		b.tune = func(c *Config) { c.Logger = log.Logger(slog.LevelInfo) }
 		group := b.trio(t)
 		defer closeAll(t, group)
 		leaderOf(t, group)
@@ -89,7 +70,7 @@ func TestMessagesThatAPeerMustNotSendHarmNoReplica(t *testing.T) {
 			}
 			r.propose(t, fsm.Level{Level: uint64(i + 1)})
 		}
-		if n := log.count("raft connection closed"); n == 0 || n > 2*len(group) {
+		if n := log.Count("raft connection closed"); n == 0 || n > 2*len(group) {
 			t.Errorf("%d lines about %d refusals", n, sent*3)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -287,9 +288,9 @@ func TestNodesThatListenEverywhereTellAnAddressThatOthersReach(t *testing.T) {
 
 func TestAFleetWithoutUDPFormsServesAndSaysSo(t *testing.T) {
 	t.Parallel()
-	var log tally
+	var log testlog.Lines
 	blocked := transport.Faults{Drop: 1} // drops packets; streams go through
-	sim.Run(t, sim.Options{Nodes: 3, Late: true, Logger: slog.New(&log)}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Late: true, Logger: log.Logger(slog.LevelWarn)}, func(s *sim.Sim) {
 		s.FaultsEverywhere(blocked)
 		began := time.Now()
 		for _, n := range s.Nodes() {
@@ -316,7 +317,7 @@ func TestAFleetWithoutUDPFormsServesAndSaysSo(t *testing.T) {
 			}
 		}
 		honest.End()
-		if _, told := log.Count("over TCP but UDP"); told != 3 {
+		if told := log.Count("over TCP but UDP"); told != 3 {
 			t.Errorf("said %d times that there is no UDP, want once on each node:\n%s", told, &log)
 		}
 	})

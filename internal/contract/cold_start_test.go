@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -16,7 +16,7 @@ import (
 // addresses, and no ids; gossip has never seen them in this process.
 func TestAfterAColdStartTheMissingVotersAreNamedWithTheirLastAddresses(t *testing.T) {
 	t.Parallel()
-	told := &testkit.Lines{}
+	told := &testlog.Lines{}
 	config := func(i int, cfg *holdfast.Config) { cfg.Name = fmt.Sprint("host-", i) }
 	sim.Run(t, sim.Options{Nodes: 3, Config: config, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		time.Sleep(2 * time.Minute) // each has written down where the others are

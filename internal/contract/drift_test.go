@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -16,7 +16,7 @@ import (
 // leader. The fleet says so, once, and not while a roll may make nodes differ.
 func TestAFleetWithANodeThatIsConfiguredOtherwiseSaysSoOnce(t *testing.T) {
 	t.Parallel()
-	told := &testkit.Lines{}
+	told := &testlog.Lines{}
 	config := func(i int, cfg *holdfast.Config) {
 		cfg.Name = fmt.Sprint("node-", i)
 		if i == 3 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -180,7 +180,7 @@ func TestARestartedFleetRunsTheLatestMissedSlotAndNoneTwice(t *testing.T) {
 func TestAJobWhoseSlotCannotBeRecordedSaysSo(t *testing.T) {
 	t.Parallel()
 	var r runs
-	var log testkit.Lines
+	var log testlog.Lines
 	const every = 10 * time.Minute
 	sim.Run(t, sim.Options{Logger: log.Logger(slog.LevelWarn), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
 		time.Sleep(2 * time.Hour) // a new group has quotas after an hour
@@ -199,7 +199,7 @@ func TestAJobWhoseSlotCannotBeRecordedSaysSo(t *testing.T) {
 func TestARunLongerThanItsPeriodIsToldAndNeverOverlaps(t *testing.T) {
 	t.Parallel()
 	var r runs
-	var log testkit.Lines
+	var log testlog.Lines
 	const every, work = time.Minute, 150 * time.Second
 	sim.Run(t, sim.Options{Logger: log.Logger(slog.LevelWarn), Service: r.keeps(every, work)}, func(*sim.Sim) {
 		first, second, third := r.running(t), r.running(t), r.running(t)
@@ -218,7 +218,7 @@ func TestARunLongerThanItsPeriodIsToldAndNeverOverlaps(t *testing.T) {
 func TestStepsOfTheWallClockRunNoSlotTwice(t *testing.T) {
 	t.Parallel()
 	var r runs
-	var log testkit.Lines
+	var log testlog.Lines
 	const every = 5 * time.Minute
 	sim.Run(t, sim.Options{Logger: log.Logger(slog.LevelWarn), Service: r.keeps(every, time.Second)}, func(s *sim.Sim) {
 		n := s.Node(0)

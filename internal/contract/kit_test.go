@@ -20,8 +20,6 @@ const (
 	closeBound = testkit.CloseBound
 )
 
-type tally = testkit.Tally
-
 var (
 	longTTL   = testkit.LongTTL
 	quiet     = testkit.Quiet

@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
 func TestANodeWithoutAGroupSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
-	var log tally
+	var log testlog.Lines
 	joins := func(i int, cfg *holdfast.Config) {
 		if i == 2 {
 			cfg.Bootstrap, cfg.Join = -1, []string{"127.0.9.9:7643", "127.0.9.8:7643"}
 		}
 	}
-	sim.Run(t, sim.Options{Nodes: 3, Late: true, Logger: slog.New(&log), Config: joins}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 3, Late: true, Logger: log.Logger(slog.LevelWarn), Config: joins}, func(s *sim.Sim) {
 		s.Partition([]int{0, 1}, []int{2})
 		for _, n := range s.Nodes() {
 			n.Open()
@@ -44,7 +45,7 @@ func TestANodeWithoutAGroupSaysWhatItWaitsFor(t *testing.T) {
 			}
 		}
 		time.Sleep(4 * time.Minute) // virtual
-		if _, told := log.Count("belongs to no group yet"); told < 60 || told > 150 {
+		if told := log.Count("belongs to no group yet"); told < 60 || told > 150 {
 			t.Errorf("three nodes say %d times in some eight minutes that they wait", told)
 		}
 	})

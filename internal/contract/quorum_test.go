@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -15,7 +15,7 @@ import (
 // And nobody said who was missing.
 func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *testing.T) {
 	t.Parallel()
-	told := &testkit.Lines{}
+	told := &testlog.Lines{}
 	sim.Run(t, sim.Options{Nodes: 5, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		time.Sleep(5 * time.Second)
 		leader := s.RaftLeader()
@@ -69,7 +69,7 @@ func TestWithoutAMajorityEveryNodeSaysSoWithinTwoSecondsAndTellsWhoIsMissing(t *
 // A change of raft leaders is no news for people.
 func TestAnElectionIsNoError(t *testing.T) {
 	t.Parallel()
-	told := &testkit.Lines{}
+	told := &testlog.Lines{}
 	sim.Run(t, sim.Options{Nodes: 4, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		for range 3 {
 			n := s.RaftLeader()

@@ -11,14 +11,15 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
 // back opens a fleet of three on disks, closes one, and opens that again with a change.
-func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.Cluster, told *testkit.Lines) {
+func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.Cluster, told *testlog.Lines) {
 	t.Helper()
 	b, dir := testkit.NewPeersFile(t), t.TempDir()
-	told = &testkit.Lines{}
+	told = &testlog.Lines{}
 	open := func(i int, change func(*holdfast.Config)) *holdfast.Cluster {
 		return b.Open(i, func(i int, cfg *holdfast.Config) {
 			cfg.DataDir, cfg.Bootstrap, cfg.ReplaceAfter = filepath.Join(dir, strconv.Itoa(i)), 3, time.Hour
@@ -47,7 +48,7 @@ func back(t *testing.T, all, change func(*holdfast.Config)) (nodes []*holdfast.C
 
 // says wants a node to say of each other voter what it met there, in its Status and in its log, and
 // nothing of the group as a whole: that serves.
-func says(t *testing.T, nodes []*holdfast.Cluster, told *testkit.Lines, c *holdfast.Cluster, why string) {
+func says(t *testing.T, nodes []*holdfast.Cluster, told *testlog.Lines, c *holdfast.Cluster, why string) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -114,7 +115,7 @@ func TestANodeWithAnExpiredCertificateNamesWhatKeepsItFromTheOthers(t *testing.T
 // The fleet serves, and this node does not hear so. Gossip sees all of them alive.
 func TestAFollowerWhoseLinkToTheRaftLeaderIsCutSpeaksOfItselfAlone(t *testing.T) {
 	t.Parallel()
-	told := &testkit.Lines{}
+	told := &testlog.Lines{}
 	sim.Run(t, sim.Options{Nodes: 3, Logger: told.Logger(slog.LevelInfo)}, func(s *sim.Sim) {
 		time.Sleep(5 * time.Second)
 		leader := s.RaftLeader()
@@ -143,7 +144,7 @@ func TestAFollowerWhoseLinkToTheRaftLeaderIsCutSpeaksOfItselfAlone(t *testing.T)
 
 func TestTheRaftLeaderNamesANewcomerAtAnAddressWhereNobodyIs(t *testing.T) {
 	t.Parallel()
-	b, told := testkit.NewPeersFile(t), &testkit.Lines{}
+	b, told := testkit.NewPeersFile(t), &testlog.Lines{}
 	logged := func(_ int, cfg *holdfast.Config) {
 		cfg.Bootstrap, cfg.Logger = 1, told.Logger(slog.LevelInfo)
 	}

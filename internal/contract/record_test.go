@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
@@ -90,8 +90,8 @@ func orders(t *testing.T, by, target *holdfast.Cluster) (all []string) {
 // was given, a client too, what it is about, and why. Every node hears of it.
 func TestEveryOrderOfAnOperatorIsOnRecord(t *testing.T) {
 	t.Parallel()
-	log := &testkit.Tally{}
-	bounded(t, slog.New(log), func(s *sim.Sim, client *holdfast.Cluster) {
+	log := &testlog.Lines{}
+	bounded(t, log.Logger(slog.LevelWarn), func(s *sim.Sim, client *holdfast.Cluster) {
 		ctx, cancel := context.WithCancel(until(time.Hour))
 		defer cancel()
 		replica, target := s.Node(0).Cluster(), s.Node(1).Cluster()
@@ -114,11 +114,11 @@ func TestEveryOrderOfAnOperatorIsOnRecord(t *testing.T) {
 		for i, line := range want {
 			name, by, _ := strings.Cut(strings.Split(line, " of ")[0], " by ")
 			said := 1 + i/(len(want)/2) // the client's also by its replica
-			if _, n := log.Count(fmt.Sprintf("act=[order=%s by=%s reason=it is %s", name, by, name)); n != said {
+			if n := log.Count(fmt.Sprintf(`act.order=%s act.by=%s act.reason="it is %s`, name, by, name)); n != said {
 				t.Errorf("%d lines of %s by %s, want %d", n, name, by, said)
 			}
 		}
-		if _, n := log.Count(`quota=prefix "jobs/": locks 9, waiters 0`); n != 2 {
+		if n := log.Count(`quota="prefix \"jobs/\": locks 9, waiters 0`); n != 2 {
 			t.Errorf("%d lines have the bounds of a quota, want 2", n)
 		}
 		long := holdfast.ContextWithReason(until(time.Minute), strings.Repeat("x", 1025))

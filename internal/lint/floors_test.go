@@ -71,6 +71,7 @@ func floor(path string) (int, bool) {
 		"examples":                   50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,
 		"internal/lint":                 0,  // imports none
 		"internal/frozen":               0,  // imports none: tests of all floors compare golden files by it
+		"internal/testlog":              0,  // imports none: tests of all floors keep log lines in it
 		"internal/contract":             47, // tests alone, of what the root promises
 		"internal/testkit":              46, // opens fleets, also simulated ones; nothing but tests imports it
 		"sim/internal/history":          10,

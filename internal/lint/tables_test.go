@@ -48,7 +48,7 @@ func product(s *source) bool {
 	if s.isTest() {
 		return false
 	}
-	for _, dir := range []string{"sim", "examples", "contrib", "bench", "deploy", "internal/servers", "internal/testkit", "internal/lint"} {
+	for _, dir := range []string{"sim", "examples", "contrib", "bench", "deploy", "internal/servers", "internal/testkit", "internal/testlog", "internal/lint"} {
 		if within(s.path, dir) {
 			return false
 		}

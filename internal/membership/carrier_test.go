@@ -70,7 +70,7 @@ func TestStrangersCannotHarmAMember(t *testing.T) {
 				t.Errorf("%d members, want 3", n)
 			}
 		}
-		if n := a.log.count("level=WARN"); n > 200 {
+		if n := a.log.Count("level=WARN"); n > 200 {
 			t.Errorf("strangers made the node log %d lines", n)
 		}
 	})

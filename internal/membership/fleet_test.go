@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/member"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -34,7 +34,7 @@ func newFleet(t *testing.T) *fleet {
 type peer struct {
 	*Gossip
 	endpoint transport.Endpoint
-	log      *logbook
+	log      *testlog.Lines
 	messages chan string
 }
 
@@ -50,13 +50,13 @@ func (f *fleet) start(node string, incarnation uint64, addr string, change func(
 
 func open(t *testing.T, endpoint transport.Endpoint, r member.Resolver, node string, incarnation uint64, change func(*Config), join ...string) *peer {
 	t.Helper()
-	m := &peer{endpoint: endpoint, log: &logbook{}, messages: make(chan string, 100)}
+	m := &peer{endpoint: endpoint, log: &testlog.Lines{}, messages: make(chan string, 100)}
 	cfg := Config{
 		Cluster:  "orders",
 		Meta:     Meta{Node: node, Incarnation: incarnation, Name: "name of " + node, Phase: autopilot.PhaseRunning},
 		Endpoint: endpoint,
 		Join:     join,
-		Logger:   slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger:   m.log.Logger(slog.LevelDebug),
 		Resolver: r,
 		OnMessage: func(from string, b []byte) {
 			m.messages <- from + ": " + string(b)
@@ -155,22 +155,4 @@ func (n *names) LookupSRV(_ context.Context, _, _, name string) (string, []*net.
 		return name, records, nil
 	}
 	return "", nil, fmt.Errorf("no such record %s", name)
-}
-
-// logbook keeps what was logged.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logbook) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Count(l.buf.Bytes(), []byte(text))
 }

@@ -11,12 +11,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testlog"
 )
 
 // newTestLogFilter writes lines like memberlist does.
-func newTestLogFilter(level slog.Level) (*logFilter, *log.Logger, *logbook) {
-	book := &logbook{}
-	j := newLogFilter(slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: level})))
+func newTestLogFilter(level slog.Level) (*logFilter, *log.Logger, *testlog.Lines) {
+	book := &testlog.Lines{}
+	j := newLogFilter(book.Logger(level))
 	j.suspect = func(string) {}
 	return j, log.New(j, "", 0), book
 }
@@ -34,8 +36,8 @@ func TestLinesOfMemberlistKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 	} {
 		_, lines, book := newTestLogFilter(slog.LevelDebug)
 		lines.Print(line)
-		if book.count(want) != 1 {
-			t.Errorf("%q became %q", line, book.buf.String())
+		if book.Count(want) != 1 {
+			t.Errorf("%q became %q", line, book)
 		}
 	}
 }
@@ -47,12 +49,12 @@ func TestComplaintsAreLimitedInRateAndCounted(t *testing.T) {
 		for range 1000 {
 			lines.Print("[ERR] memberlist: x")
 		}
-		if n := book.count("\n"); n != logBurst {
+		if n := book.Count(); n != logBurst {
 			t.Errorf("%d lines, want %d", n, logBurst)
 		}
 		time.Sleep(logPeriod)
 		lines.Print("[ERR] memberlist: x")
-		if book.count("dropped=990") != 1 {
+		if book.Count("dropped=990") != 1 {
 			t.Error("the next line does not say how many were dropped")
 		}
 	})
@@ -63,7 +65,7 @@ func TestSilencedJournalSaysNothing(t *testing.T) {
 	j, lines, book := newTestLogFilter(slog.LevelDebug)
 	j.silence()
 	lines.Print("[ERR] memberlist: Failed to shutdown transport")
-	if book.count("\n") != 0 {
+	if book.Count() != 0 {
 		t.Error("something was logged")
 	}
 }

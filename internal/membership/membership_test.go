@@ -117,7 +117,7 @@ func TestSecondProcessWithOurIdentityIsReported(t *testing.T) {
 		a, b, c := f.trio()
 		clone := f.start("c", 2, "10.0.0.33:7643", nil, "10.0.0.1:7643")
 		together(t, 20*time.Second, a, b, clone)
-		within(t, 30*time.Second, "c complains", func() bool { return c.log.count("newer incarnation") > 0 })
+		within(t, 30*time.Second, "c complains", func() bool { return c.log.Count("newer incarnation") > 0 })
 		if m, _ := c.Member("c"); m.Incarnation != 1 {
 			t.Error("c takes the clone for itself")
 		}
@@ -139,7 +139,7 @@ func TestCloseWaitsForEverything(t *testing.T) {
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("Close took %v in a healthy fleet", took)
 		}
-		if n := c.log.count("level=WARN"); n != 0 {
+		if n := c.log.Count("level=WARN"); n != 0 {
 			t.Errorf("Close complained %d times", n)
 		}
 		if err := c.Send(t.Context(), "a", nil); !errors.Is(err, ErrClosed) {
@@ -184,7 +184,7 @@ func TestNodeWithoutUDPStaysAMemberAndSaysSoOnce(t *testing.T) {
 				t.Fatal("a member without UDP was given up")
 			}
 		}
-		if n := b.log.count("level=WARN msg=\"gossip: Was able to connect"); n != 1 {
+		if n := b.log.Count("level=WARN msg=\"gossip: Was able to connect"); n != 1 {
 			t.Errorf("the missing UDP was reported %d times, want once", n)
 		}
 		// Nor does a suspicion stay when only TCP can refute it.

@@ -43,8 +43,8 @@ func TestACutThatHealsSoonIsNoWarning(t *testing.T) {
 func quiet(t *testing.T, members ...*peer) {
 	t.Helper()
 	for _, m := range members {
-		if m.log.count("level=WARN")+m.log.count("level=ERROR") > 0 {
-			t.Errorf("%s complained: %s", m.self.Node, m.log.buf.String())
+		if m.log.Count("level=WARN")+m.log.Count("level=ERROR") > 0 {
+			t.Errorf("%s complained: %s", m.self.Node, m.log)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestOverStreamsAloneNoPacketIsSentOrHeard(t *testing.T) {
 		if n := a.carrier.refused.Load(); n != 60 {
 			t.Errorf("%d packets refused, want the 60 of the stranger and none of b", n)
 		}
-		if a.log.count("UDP probes failed")-a.log.count("level=DEBUG msg=\"gossip: Was able") > 0 {
+		if a.log.Count("UDP probes failed")-a.log.Count("level=DEBUG msg=\"gossip: Was able") > 0 {
 			t.Error("complained about UDP that is not used")
 		}
 	})

@@ -150,7 +150,7 @@ func TestForgedHeadersCostNoMemory(t *testing.T) {
 		if n := a.carrier.refused.Load(); n != 100 {
 			t.Errorf("%d streams counted as refused", n)
 		}
-		if n := a.log.count("level=WARN"); n == 0 || n > logBurst+5 {
+		if n := a.log.Count("level=WARN"); n == 0 || n > logBurst+5 {
 			t.Errorf("%d lines about 100 refusals", n)
 		}
 	})

@@ -44,7 +44,7 @@ func (p patient) is(ill bool, d time.Duration) {
 
 // wrote are the numbers of lines that say that the node is ill, and that it is well again.
 func (p patient) wrote() (ill, well int) {
-	return strings.Count(p.log.text(), illLine), strings.Count(p.log.text(), wellLine)
+	return strings.Count(p.log.String(), illLine), strings.Count(p.log.String(), wellLine)
 }
 
 // Before, an illness that began within ten seconds of the last line was never in the log, however long it lasted.
@@ -63,8 +63,8 @@ func TestAnIllnessThatBeginsSoonAfterAnotherIsInTheLogIfItLasts(t *testing.T) {
 			t.Errorf("after a minute it has said %d times that it is ill, and %d times that it is well", ill, well)
 		}
 		p.is(false, time.Minute)
-		if ill, well := p.wrote(); ill != 2 || well != 2 || !strings.Contains(p.log.text(), wellLine+" after=1m0s") {
-			t.Errorf("at the end it has said %d times that it is ill, and %d times that it is well: %s", ill, well, p.log.text())
+		if ill, well := p.wrote(); ill != 2 || well != 2 || !strings.Contains(p.log.String(), wellLine+" after=1m0s") {
+			t.Errorf("at the end it has said %d times that it is ill, and %d times that it is well: %s", ill, well, p.log.String())
 		}
 		if calls := len(p.told.calls); calls != 4 {
 			t.Errorf("the listener was told %d times", calls)
@@ -122,7 +122,7 @@ func TestARaftLeaderThatIsIllJudgesNoVoter(t *testing.T) {
 			}, n.clock.Now())
 			n.illness.state.Store(&state{ill: ill})
 			p.warnOfIll()
-			return strings.Count(log.text(), `msg="a voter is ill`), strings.Count(log.text(), `msg="a voter is well again"`)
+			return strings.Count(log.String(), `msg="a voter is ill`), strings.Count(log.String(), `msg="a voter is well again"`)
 		}
 		begin := n.clock.Now()
 		for range 22 { // a poll each half a second, to 11 s: a third of ReplaceAfter is 10 s
@@ -132,7 +132,7 @@ func TestARaftLeaderThatIsIllJudgesNoVoter(t *testing.T) {
 			time.Sleep(pilotPause)
 		}
 		if warned, well := judged(false, begin); warned != 1 || well != 0 {
-			t.Errorf("it is well: it has warned %d times, and said %d times that a voter is well again: %s", warned, well, log.text())
+			t.Errorf("it is well: it has warned %d times, and said %d times that a voter is well again: %s", warned, well, log.String())
 		}
 		if _, well := judged(true, n.clock.Now()); well != 0 {
 			t.Error("a raft leader that is ill says that a voter is well again")

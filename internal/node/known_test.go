@@ -186,7 +186,7 @@ func TestADiskThatHangsWhileAGroupFormsIsNamed(t *testing.T) {
 		if waits := nodes[0].Status().Waits; strings.Contains(waits, "disk") {
 			t.Errorf("another waits for %q", waits)
 		}
-		if told := lines.text(); strings.Count(told, "the disk has not finished a write to the data directory") != 1 {
+		if told := lines.String(); strings.Count(told, "the disk has not finished a write to the data directory") != 1 {
 			t.Errorf("the log says %q", told)
 		}
 		sick.hang.Store(nil)

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,31 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/autopilot"
 	"github.com/holdfast-go/holdfast/internal/datadir"
 	"github.com/holdfast-go/holdfast/internal/simenv"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
 // lines is what a logger has written above Debug.
-type lines struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
+type lines struct{ testlog.Lines }
 
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(b)
-}
-
-func (l *lines) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelInfo}))
-}
-
-// text is all of it so far.
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
+func (l *lines) logger() *slog.Logger { return l.Logger(slog.LevelInfo) }
 
 // alone is the line of a node that is a fleet of its own.
 const alone = `level=INFO msg="this node has no Config.Join: it is a fleet of its own, until others join it"`
@@ -45,9 +27,7 @@ const alone = `level=INFO msg="this node has no Config.Join: it is a fleet of it
 // made.
 func (l *lines) wantQuiet(t *testing.T) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.all.String()) {
+	for _, line := range l.Of() {
 		if !strings.Contains(line, `level=INFO msg="changed the membership"`) && !strings.Contains(line, alone) {
 			t.Errorf("a healthy start says: %s", line)
 		}
@@ -66,7 +46,7 @@ func TestASingleNodeLogsOnceThatItIsAloneAndNoTrouble(t *testing.T) {
 		n.Close()
 		time.Sleep(time.Minute) // memberlist's goroutines end
 		log.wantQuiet(t)
-		if said := strings.Count(log.all.String(), alone); said != 1 {
+		if said := strings.Count(log.String(), alone); said != 1 {
 			t.Errorf("it says %d times that it is alone", said)
 		}
 	})
@@ -84,7 +64,7 @@ func TestANodeThatClosesAsTheLevelIsToRiseLogsNoTrouble(t *testing.T) {
 			time.Sleep(time.Minute)
 			n.Close()
 			time.Sleep(time.Minute) // memberlist's goroutines end
-			if said := log.all.String(); strings.Contains(said, "level=WARN") {
+			if said := log.String(); strings.Contains(said, "level=WARN") {
 				t.Errorf("a node that closes says: %s", said)
 			}
 		})
@@ -108,7 +88,7 @@ func TestANodeThatClosesAsItChangesTheMembershipLogsNoTrouble(t *testing.T) {
 		network.SetFaults(nodes[i].Addr(), "*", transport.Faults{CutRaft: true})
 		time.Sleep(100 * time.Millisecond)
 		nodes[i].Close()
-		if said := log.all.String(); strings.Contains(said, "changing the membership failed") {
+		if said := log.String(); strings.Contains(said, "changing the membership failed") {
 			t.Errorf("a node that closes says: %s", said)
 		}
 	})
@@ -122,10 +102,10 @@ func TestAFleetThatFormsLogsNoTroubleAndNamesItsNodes(t *testing.T) {
 		ready(t, nodes...)
 		time.Sleep(10 * time.Minute)
 		log.wantQuiet(t)
-		if strings.Contains(log.all.String(), alone) {
+		if strings.Contains(log.String(), alone) {
 			t.Error("a node that others joined says that it is alone")
 		}
-		if all := log.all.String(); !strings.Contains(all, " name=fleet-") || !strings.Contains(all, " address=10.0.0.") {
+		if all := log.String(); !strings.Contains(all, " name=fleet-") || !strings.Contains(all, " address=10.0.0.") {
 			t.Errorf("the lines do not name their node: %s", all)
 		}
 		for _, n := range nodes {
@@ -144,8 +124,8 @@ func TestTheChangesOfTheMembershipAreWordsInALogOfJSON(t *testing.T) {
 		ready(t, nodes...)
 		time.Sleep(10 * time.Second) // all of them vote
 		for _, kind := range []autopilot.Kind{autopilot.AddStandby, autopilot.Promote} {
-			if text := `"msg":"changed the membership"`; !strings.Contains(log.text(), text) || !strings.Contains(log.text(), `"change":"`+kind.String()+`"`) {
-				t.Errorf("no %q in %s", kind, log.text())
+			if text := `"msg":"changed the membership"`; !strings.Contains(log.String(), text) || !strings.Contains(log.String(), `"change":"`+kind.String()+`"`) {
+				t.Errorf("no %q in %s", kind, log.String())
 			}
 		}
 		for _, n := range nodes {

@@ -30,7 +30,7 @@ func again(t *testing.T, fsys vfs.FS) datadir.Dir {
 // wantLine wants a line each ten seconds of the minute that a node has waited, with what it waits for.
 func (l *lines) wantLine(t *testing.T, line, waits string) {
 	t.Helper()
-	told := l.text()
+	told := l.String()
 	if n := strings.Count(told, line); n < 5 || n > 6 || !strings.Contains(told, waits) {
 		t.Errorf("%d lines %q with %q in %s", n, line, waits, told)
 	}

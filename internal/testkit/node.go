@@ -6,7 +6,6 @@
 //	sim.go     what is asked of simulated fleets
 //	calls.go   every call of a node; its end
 //	load.go    the honest use of a fleet, its gaps and its price
-//	tally.go   what an operator would see
 package testkit
 
 import (

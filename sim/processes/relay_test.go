@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim/internal/relay"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -20,7 +21,7 @@ type outpost struct {
 	place int
 	relay *relay.Relay
 	at    atomic.Pointer[string] // where the node listens
-	log   *testkit.Tally
+	log   *testlog.Lines
 }
 
 // real is where the node listens.
@@ -59,7 +60,7 @@ func outposts(t testing.TB, n int, change func(*holdfast.Config)) []*outpost {
 	list := make([]*outpost, n)
 	var join []string
 	for i := range list {
-		list[i] = &outpost{place: i, relay: r, log: &testkit.Tally{}}
+		list[i] = &outpost{place: i, relay: r, log: &testlog.Lines{}}
 		join = append(join, r.Route(world, i).Gossip)
 	}
 	clusters := make([]*holdfast.Cluster, n)
@@ -73,7 +74,7 @@ func outposts(t testing.TB, n int, change func(*holdfast.Config)) []*outpost {
 		closing.Wait()
 	})
 	for i, o := range list {
-		cfg := holdfast.Config{Advertise: join[i], Join: join, Bootstrap: n, Logger: slog.New(o.log)}
+		cfg := holdfast.Config{Advertise: join[i], Join: join, Bootstrap: n, Logger: o.log.Logger(slog.LevelWarn)}
 		if change != nil {
 			change(&cfg)
 		}

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
 // told is the log of a fleet.
-type told struct{ testkit.Lines }
+type told struct{ testlog.Lines }
 
 // by are the lines of a node that contain all of what.
 func (l *told) by(n *sim.Node, what ...string) []string {

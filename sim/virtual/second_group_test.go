@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 	"github.com/holdfast-go/holdfast/sim"
 	"github.com/holdfast-go/holdfast/transport"
 )
@@ -305,12 +306,12 @@ func (s *sights) has(cluster string, nodes int) bool {
 
 func TestTwoGroupsThatOthersHaveJoinedRefuseEachOtherAndAreShown(t *testing.T) {
 	t.Parallel()
-	var log testkit.Tally
+	var log testlog.Lines
 	seen := make([]sights, 4)
 	pairs := func(i int, cfg *holdfast.Config) {
 		cfg.Bootstrap, cfg.Events.Foreign = 2, seen[i].foreign
 	}
-	sim.Run(t, sim.Options{Nodes: 4, Late: true, Logger: slog.New(&log), Config: pairs}, func(s *sim.Sim) {
+	sim.Run(t, sim.Options{Nodes: 4, Late: true, Logger: log.Logger(slog.LevelWarn), Config: pairs}, func(s *sim.Sim) {
 		s.Partition([]int{0, 1}, []int{2, 3})
 		for _, n := range s.Nodes() {
 			n.Open()
@@ -330,7 +331,7 @@ func TestTwoGroupsThatOthersHaveJoinedRefuseEachOtherAndAreShown(t *testing.T) {
 		time.Sleep(goOver) // virtual
 		inGroup(t, s.Nodes()[:2]...)
 		inGroup(t, s.Nodes()[2:]...)
-		if _, told := log.Count("nodes of another group"); told != 4 {
+		if told := log.Count("nodes of another group"); told != 4 {
 			t.Errorf("%d nodes complain, want all four", told)
 		}
 		for i, n := range s.Nodes() { // a group that strays in does not take a fleet down

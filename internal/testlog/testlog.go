@@ -1,4 +1,5 @@
-package testkit
+// Package testlog keeps what is logged in a test. It imports none of ours, so tests of all floors use it.
+package testlog
 
 import (
 	"log/slog"
@@ -31,11 +32,16 @@ func (l *Lines) Forget() {
 	l.b.Reset()
 }
 
-// Of are the lines that contain all of what.
-func (l *Lines) Of(what ...string) (list []string) {
+// String is all lines so far.
+func (l *Lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
+	return l.b.String()
+}
+
+// Of are the lines that contain all of what.
+func (l *Lines) Of(what ...string) (list []string) {
+	for line := range strings.Lines(l.String()) {
 		all := true
 		for _, w := range what {
 			all = all && strings.Contains(line, w)
@@ -46,3 +52,6 @@ func (l *Lines) Of(what ...string) (list []string) {
 	}
 	return list
 }
+
+// Count is how many lines contain all of what.
+func (l *Lines) Count(what ...string) int { return len(l.Of(what...)) }
