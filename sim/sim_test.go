@@ -3,7 +3,6 @@ package sim_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -12,14 +11,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// victimVar names the test that is to fail in a process of its own.
-const victimVar = "HOLDFAST_SIM_VICTIM"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(victimVar) != "" {
+	if processtest.MayLeave() {
 		os.Exit(m.Run()) // a failed run may leave goroutines
 	}
 	goleak.VerifyTestMain(m)
@@ -29,13 +26,12 @@ func TestMain(m *testing.M) {
 // failed; there, it answers that it is there.
 func victim(t *testing.T, env ...string) (out string, failed, here bool) {
 	t.Helper()
-	if os.Getenv(victimVar) != "" {
+	if processtest.Here(t) {
 		return "", false, true
 	}
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=300s")
-	cmd.Env = append(append(os.Environ(), victimVar+"=1", sim.RepeatVar+"=0", sim.DirVar+"="+t.TempDir()), env...)
-	b, err := cmd.CombinedOutput()
+	env = append([]string{processtest.Leaving, sim.RepeatVar + "=0", sim.DirVar + "=" + t.TempDir()}, env...)
+	b, err := processtest.Command(t, env...).CombinedOutput()
 	return string(b), err != nil, false
 }
 

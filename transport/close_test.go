@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -14,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 )
 
 func TestCloseBreaksEveryConnectionAndFreesThePort(t *testing.T) {
@@ -244,17 +244,10 @@ func TestTheHandlerOfOneKindStopsAlone(t *testing.T) {
 }
 
 func TestCloseGivesBackEveryDescriptor(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("counts /proc/self/fd")
 	}
-	const child = "HOLDFAST_TRANSPORT_DESCRIPTORS"
-	if os.Getenv(child) == "" { // alone in a process, so that nobody else opens descriptors
-		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCloseGivesBackEveryDescriptor$")
-		c.Env = append(os.Environ(), child+"=1")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !processtest.Alone(t) { // nobody else opens descriptors
 		return
 	}
 	life := func() {

@@ -6,27 +6,19 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// childVar makes this test run in a process of its own, whose descriptors it can use up.
-const childVar = "HOLDFAST_TEST_STARVED"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
+)
 
 // The system asks for a descriptor before it waits for a connection. So the spare one was open to
 // whoever was hungry until a connection came, which took it from all: one was lost with every
 // connection accepted.
 func TestAConnectionAcceptedWithoutAFreeDescriptorTakesNoSpareOneBeforeItIsThere(t *testing.T) {
-	t.Parallel()
-	if os.Getenv(childVar) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), childVar+"=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if !processtest.Alone(t) { // whose descriptors it can use up
 		return
 	}
 	w, err := bindBoth(t.Context(), "127.0.0.1:0")

@@ -14,6 +14,7 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 )
 
 // nth is a disk whose nth operation of any kind fails, and all later ones with sticky.
@@ -60,7 +61,7 @@ func snapshots(n int, fs vfs.FS, how Start) (*replica, error) {
 }
 
 func TestAnErrorOfTheDiskAtAnyCallNeverEndsTheProcess(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	whole := &nth{}
@@ -119,7 +120,7 @@ func (d unfinished) Rename(from, to string) error {
 }
 
 func TestAReplicaThatFailsInASnapshotHoldsUpNoOtherOfTheProcess(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	failed, err := snapshots(1, unfinished{vfs.NewMem()}, StartBootstrap)
@@ -247,7 +248,7 @@ func (d *hung) MaybeError(op vfs.Op) error {
 }
 
 func TestAnAbandonedEngineWritesNoMoreWhenItsDiskComesBack(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := &hung{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 )
 
 // faulty is a disk whose operations of one kind fail once it is told so.
@@ -71,7 +72,7 @@ func mustFail(t *testing.T, r *replica, cause error) {
 }
 
 func TestFullDiskStopsTheReplicaAndNotTheProcess(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := &faulty{kind: vfs.OpWrite, err: syscall.ENOSPC}
@@ -86,7 +87,7 @@ func TestFullDiskStopsTheReplicaAndNotTheProcess(t *testing.T) {
 }
 
 func TestFailedSyncStopsTheReplicaBeforeItAcknowledges(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := &faulty{kind: vfs.OpSync, err: syscall.EIO}
@@ -108,7 +109,7 @@ func TestFailedSyncStopsTheReplicaBeforeItAcknowledges(t *testing.T) {
 }
 
 func TestOpenOnADiskThatFailsIsAnErrorInTime(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := &faulty{kind: vfs.OpSync, err: syscall.EIO}
@@ -125,7 +126,7 @@ func TestOpenOnADiskThatFailsIsAnErrorInTime(t *testing.T) {
 }
 
 func TestUnknownCommandStopsTheReplicaRatherThanDiverge(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	r := newBench().open(t, 1, vfs.NewMem(), StartBootstrap)
@@ -143,7 +144,7 @@ func TestUnknownCommandStopsTheReplicaRatherThanDiverge(t *testing.T) {
 }
 
 func TestBrokenInvariantStopsItsReplicaAlone(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	b := newBench()

@@ -11,6 +11,7 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast/fsm"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 )
 
 // A command that only some replicas know would stop the others: it gets into the log of no group
@@ -46,7 +47,7 @@ func commandsOf(r *replica) (commands uint64) {
 // A version that is older than the group may not know what is in the log, so it stops at the Level,
 // whether that comes from its own log or in a snapshot.
 func TestAReplicaThatIsOlderThanItsGroupStopsAndSaysSo(t *testing.T) {
-	if !inChild(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	for _, snapshot := range []bool{false, true} {

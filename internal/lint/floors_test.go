@@ -43,7 +43,7 @@ func floor(path string) (int, bool) {
 		"internal/fdreserve":           5, // transport stands on it
 		"internal/servers":             5, // databases for tests and examples
 		"internal/servers/serverstest": 6,
-		"internal/tally":               5, "internal/process": 5, "internal/chart": 5, "internal/sparse": 5,
+		"internal/tally":               5, "internal/process": 5, "internal/process/processtest": 6, "internal/chart": 5, "internal/sparse": 5,
 		"fsm": 10, "transport": 10, "fence": 10,
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events
 		"internal/lease":   18, // the others of its floor use its Instant
@@ -197,7 +197,7 @@ func importRules() []importRule {
 		"no production package imports testing",
 		"it would register its flags in the user's program",
 		func(from, to string, _ bool) string {
-			users := []string{"sim", "holdfasttest", "internal/testkit", "internal/frozen", "internal/servers/serverstest", "contrib/internal/metrics/metricstest", "contrib/internal/migrationtest", "contrib/internal/sqlitetest"}
+			users := []string{"sim", "holdfasttest", "internal/testkit", "internal/frozen", "internal/servers/serverstest", "internal/process/processtest", "contrib/internal/metrics/metricstest", "contrib/internal/migrationtest", "contrib/internal/sqlitetest"}
 			if (to == "testing" || strings.HasPrefix(to, "testing/")) && !slices.ContainsFunc(users, func(u string) bool { return within(from, u) }) {
 				return "only " + strings.Join(users, ", ") + " may, whose users are tests"
 			}

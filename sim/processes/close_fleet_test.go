@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestANodeOfAFleetLeavesNothingBehindWhicheverIsClosed(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)
@@ -52,7 +53,7 @@ func TestANodeOfAFleetLeavesNothingBehindWhicheverIsClosed(t *testing.T) {
 }
 
 func TestTheStandardLoggerStaysAsTheHostHasSetIt(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	// At the start of the program nothing has changed it, although an import tried.

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 func TestCloseOfANodeAloneLeavesNothingBehindInAnyState(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)
@@ -68,7 +69,7 @@ func TestCloseOfANodeAloneLeavesNothingBehindInAnyState(t *testing.T) {
 }
 
 func TestCloseEndsEveryLeaseAndEveryWaitingCall(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)
@@ -114,7 +115,7 @@ func TestCloseEndsEveryLeaseAndEveryWaitingCall(t *testing.T) {
 }
 
 func TestCloseAmidCallsOfEveryKindAnswersThemAll(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 )
 
 // remount mounts a small disk anew.
@@ -61,7 +62,7 @@ func TestAFullDiskStopsAStartAtAnyPointAndHarmsNothing(t *testing.T) {
 }
 
 func TestADirectoryThatANodeFailedOnIsNotOpenedAgainByItsProcess(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := smallDisk(t, "size=16k")
@@ -74,7 +75,7 @@ func TestADirectoryThatANodeFailedOnIsNotOpenedAgainByItsProcess(t *testing.T) {
 }
 
 func TestAReadOnlyDirectoryIsRefused(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := smallDisk(t, "size=64m")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -110,7 +111,7 @@ func damages(size int64, random *rand.Rand) []damage {
 }
 
 func TestADamagedDirectoryOpensWholeOrIsRefusedWhateverTheDamage(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	whole, told := lived(t)
@@ -194,7 +195,7 @@ func refuses(t *testing.T, cfg holdfast.Config, want error, says ...string) {
 }
 
 func TestADirectoryThatIsNotItsNodesOrNotWholeIsRefused(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	scratch := t.TempDir()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/consensus"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -92,7 +93,7 @@ func invariant(c *holdfast.Cluster) {
 }
 
 func TestANodeThatCannotGoOnStopsAloneAndComesBack(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	disk := func(kind string, err error) func(*holdfast.Cluster, *brittle) {

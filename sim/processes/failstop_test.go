@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,31 +12,9 @@ import (
 	"github.com/lni/vfs"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
-
-// parkedVar says that a process of its own leaves parked goroutines behind, as a failed engine
-// does.
-const parkedVar = "HOLDFAST_TEST_PARKED"
-
-// aside is alone for tests of failed engines. That the process does not end by itself is half of
-// such a test.
-func aside(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(aloneVar) == t.Name() {
-		return true
-	}
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s", "-test.parallel=8")
-	cmd.Env = append(os.Environ(), aloneVar+"="+t.Name(), parkedVar+"=1")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("in a process of its own: %v\n%s", err, out)
-	} else if testing.Verbose() {
-		t.Logf("in a process of its own:\n%s", out)
-	}
-	return false
-}
 
 // failsWithin is how soon a node that cannot go on must say so.
 const failsWithin = 5 * time.Second
@@ -118,7 +94,7 @@ func use(ctx context.Context, c *holdfast.Cluster, n int) (token holdfast.Token,
 }
 
 func TestADiskThatFailsAtAnyCallStopsTheNodeAndForgetsNothing(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	whole := newBrittle()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -36,7 +36,7 @@ func lose(t *testing.T, c *holdfast.Cluster, name string) {
 }
 
 func TestAHookThatNeverReturnsHoldsUpNothing(t *testing.T) {
-	if !aside(t) { // it leaves the hook's goroutine behind
+	if !processtest.Parked(t) { // it leaves the hook's goroutine behind
 		return
 	}
 	disk, never := newBrittle(), make(chan struct{})
@@ -72,7 +72,7 @@ func TestAHookThatNeverReturnsHoldsUpNothing(t *testing.T) {
 }
 
 func TestATokenFloorThatNeverReturnsHoldsUpNoCaller(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	c, err := openOn(t, newBrittle(), holdfast.Config{
@@ -92,7 +92,7 @@ func TestATokenFloorThatNeverReturnsHoldsUpNoCaller(t *testing.T) {
 }
 
 func TestAFunctionUnderDoThatNeverReturnsHoldsUpNobodyElse(t *testing.T) {
-	if !aside(t) {
+	if !processtest.Parked(t) {
 		return
 	}
 	c := testkit.Single(t)
@@ -123,7 +123,7 @@ func TestAFunctionUnderDoThatNeverReturnsHoldsUpNobodyElse(t *testing.T) {
 // other would refuse the directory and every command.
 func TestFilesOfSettingsInTheWorkingDirectoryChangeNothing(t *testing.T) {
 	const dataVar = "HOLDFAST_TEST_DATA"
-	if os.Getenv(aloneVar) == t.Name() {
+	if processtest.Here(t) {
 		var log bytes.Buffer
 		c := testkit.Single(t, func(cfg *holdfast.Config) {
 			cfg.DataDir, cfg.Logger = os.Getenv(dataVar), slog.New(slog.NewTextHandler(&log, nil))
@@ -156,8 +156,8 @@ func TestFilesOfSettingsInTheWorkingDirectoryChangeNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), aloneVar+"="+t.Name(), dataVar+"="+data)
+		cmd := processtest.Command(t, dataVar+"="+data)
+		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("with %s and %s: %v\n%s", hard, soft, err, out)
 		}

@@ -3,7 +3,6 @@ package processes_test
 import (
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,25 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
-
-// aloneVar names the test that a process runs alone.
-const aloneVar = "HOLDFAST_TEST_ALONE"
-
-// alone runs the calling test in a process of its own, and returns true there: the goroutines, the
-// descriptors and the standard logger that it looks at are nobody else's.
-func alone(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(aloneVar) == t.Name() {
-		return true
-	}
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s")
-	cmd.Env = append(os.Environ(), aloneVar+"="+t.Name())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("in a process of its own: %v\n%s", err, out)
-	}
-	return false
-}
 
 // leavesNothing runs f, which opens and closes nodes, and fails the test if a goroutine or a
 // descriptor is left. It must run in a process of its own.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -189,7 +190,7 @@ const patience = time.Minute
 // Ten and a hundred times as many callers as it takes to keep the group busy, each of which waits
 // for its answer. How fast they are served is what BenchmarkCallers tells.
 func TestTenAndAHundredTimesTheCallersAreAllServed(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	crowd := gather(t, testkit.Fleet(t, 3), 12800)
@@ -222,7 +223,7 @@ func BenchmarkCallers(b *testing.B) {
 // are made on the machine that serves them, which takes most of it: how many are served then is
 // told, and not judged.
 func TestAFleetUnderTenTimesItsLoadServesOnAndRecoversAtOnce(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	const deadline = time.Second

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
@@ -26,7 +27,7 @@ func heap() int64 {
 const locksVar = "HOLDFAST_TEST_LOCKS"
 
 func TestMemoryIsThatOfTheLocksHeld(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	total := 30_000

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/process/processtest"
 	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/transport"
@@ -48,7 +49,7 @@ func rewrite(t *testing.T, file string, b []byte) {
 }
 
 func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)
@@ -141,7 +142,7 @@ func (f *fuse) Done() <-chan struct{} { f.look(); return f.Context.Done() }
 func (f *fuse) Err() error            { f.look(); return f.Context.Err() }
 
 func TestAnOpenThatIsCancelledAtAnyStepLeavesNothingBehind(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)
@@ -247,7 +248,7 @@ func (e *shakyEndpoint) Receive(handle func(transport.Packet)) (stop func()) {
 }
 
 func TestAnOpenWhoseNetworkFailsAtAnyCallLeavesNothingBehind(t *testing.T) {
-	if !alone(t) {
+	if !processtest.Alone(t) {
 		return
 	}
 	warm(t)
