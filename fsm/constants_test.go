@@ -31,7 +31,7 @@ func constants() map[string]any {
 }
 
 // Two versions that differ in a constant that decides outcomes would diverge in one group. Before a
-// release a change is written here by -rewrite; afterwards it needs a feature level of its own.
+// release a change is written here by UPDATE_GOLDEN; afterwards it needs a feature level of its own.
 func TestTheConstantsThatDecideOutcomesStayAsTheyWere(t *testing.T) {
 	t.Parallel()
 	var lines []string

@@ -2,17 +2,17 @@ package fsm
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 // Scenarios are scripts in testdata/*.txt: blocks of one command, a line "----" and the output that
-// it must have. scenario_command_test.go has the commands. -rewrite writes the outputs anew: read
-// the diff.
+// it must have. scenario_command_test.go has the commands.
 func TestScenariosHaveTheirGoldenOutput(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -26,27 +26,10 @@ func TestScenariosHaveTheirGoldenOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(want))
-			if rewriting() {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("%s: output differs, see -rewrite:\n%s", path, firstDifference(got, string(want)))
-			}
+			frozen.Golden(t, path, []byte(play(t, string(want))))
 		})
 	}
 }
-
-func TestMain(m *testing.M) {
-	flag.Bool("rewrite", false, "write the golden output of the scenarios anew")
-	flag.Parse()
-	os.Exit(m.Run())
-}
-
-func rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
 // play runs a script and returns it with the outputs that came.
 func play(t *testing.T, script string) string {
@@ -70,18 +53,6 @@ func play(t *testing.T, script string) string {
 		}
 	}
 	return strings.TrimRight(out.String(), "\n") + "\n"
-}
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			from, to := max(0, i-5), min(len(g), i+6)
-			return fmt.Sprintf("line %d, got:\n%s\nwant:\n%s", i+1,
-				strings.Join(g[from:to], "\n"), strings.Join(w[min(from, len(w)):min(to, len(w))], "\n"))
-		}
-	}
-	return "the output ends too early"
 }
 
 // snapshot is the machine's snapshot.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/frozen"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/internal/view"
 )
@@ -140,16 +140,7 @@ func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 	for _, name := range names(fields, "") {
 		fmt.Fprintf(&got, "events %s\n", name)
 	}
-	const golden = "testdata/names.golden"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || got.String() != string(want) {
-		t.Errorf("tools go by these names (UPDATE_GOLDEN=1 writes %s, %v):\n%s", golden, err, got.String())
-	}
+	frozen.Golden(t, "testdata/names.golden", []byte(got.String())) // tools go by these names
 }
 
 // names are the paths of all values.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/frozen"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/internal/view"
 )
@@ -127,7 +127,7 @@ func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 			fmt.Fprintf(&got, "%s %s\n", what, name)
 		}
 	}
-	compare(t, "testdata/names.golden", got.String())
+	frozen.Golden(t, "testdata/names.golden", []byte(got.String()))
 }
 
 // names are the paths of all values.
@@ -147,16 +147,4 @@ func names(v any, at string) (list []string) {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// compare compares with a golden file, or writes it.
-func compare(t *testing.T, golden, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		write(t, golden, got)
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || got != string(want) {
-		t.Errorf("%s is not up to date (UPDATE_GOLDEN=1 writes it, %v):\n%s", golden, err, got)
-	}
 }

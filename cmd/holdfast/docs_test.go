@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 const docsHead = `# The command holdfast
@@ -70,7 +72,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			document(&out, cmd)
 		}
 	}
-	compare(t, "../../docs/cli.md", out.String())
+	frozen.Golden(t, "../../docs/cli.md", []byte(out.String()))
 }
 
 func document(out *strings.Builder, cmd *cobra.Command) {

@@ -2,8 +2,6 @@ package prometheus_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,8 +14,6 @@ import (
 	fleet "github.com/holdfast-go/holdfast/contrib/prometheus"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden file anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -59,13 +55,7 @@ func TestTheExpositionIsTheGoldenOneAndHasNoLintProblem(t *testing.T) {
 	if problems, err := testutil.GatherAndLint(n); err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v, %v", problems, err)
 	}
-	text := n.exposition(t)
-	if *rewrite {
-		if err := os.WriteFile(metricstest.Golden, []byte(metricstest.Names(text)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	metricstest.WantGolden(t, text)
+	metricstest.WantGolden(t, n.exposition(t))
 }
 
 func TestTheValuesAreThoseOfTheNode(t *testing.T) {

@@ -36,5 +36,10 @@ func TestAChangeOfAFrozenFormatIsSaidToBeANewLevel(t *testing.T) {
 		if want == "" && text != "" || !strings.Contains(text, want) || want != "" && !strings.Contains(text, "a change of a frozen format is a new feature level") {
 			t.Errorf("%q: %q", got, text)
 		}
+		other := &told{TB: t}
+		Golden(other, path, []byte(got))
+		if text := other.text.String(); want == "" && text != "" || !strings.Contains(text, want) || strings.Contains(text, "level") {
+			t.Errorf("of a format that is not frozen, %q: %q", got, text)
+		}
 	}
 }

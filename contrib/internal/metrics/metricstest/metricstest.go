@@ -5,13 +5,13 @@ package metricstest
 import (
 	"context"
 	"errors"
-	"os"
 	"regexp"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/internal/frozen"
 )
 
 // Golden is the path of the golden exposition, for tests of a module beside contrib/prometheus.
@@ -68,11 +68,5 @@ func Names(exposition string) string {
 // WantGolden asserts that the names of an exposition are the golden ones.
 func WantGolden(t testing.TB, exposition string) {
 	t.Helper()
-	want, err := os.ReadFile(Golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Names(exposition); got != string(want) {
-		t.Errorf("the exposition is not that of %s: look at it, and run contrib/prometheus with -rewrite\n%s", Golden, got)
-	}
+	frozen.Golden(t, Golden, []byte(Names(exposition)))
 }

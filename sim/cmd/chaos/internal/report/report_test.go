@@ -1,20 +1,14 @@
 package report_test
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/frozen"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/report"
 	"github.com/holdfast-go/holdfast/sim/cmd/chaos/internal/story"
 	"github.com/holdfast-go/holdfast/sim/internal/history"
 )
-
-// updateVar, when set in the environment, makes the tests write the golden files anew: read the
-// difference.
-const updateVar = "HOLDFAST_UPDATE"
 
 const second = time.Second
 
@@ -86,30 +80,12 @@ func judge(t *testing.T, lines []story.Line) story.Verdict {
 	return v
 }
 
-// golden compares with a file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv(updateVar) != "" {
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs from what was accepted (%s=1 accepts):\n%s", path, updateVar, got)
-	}
-}
-
 func wrong(text string) story.Line {
 	return at(1, 5*second, 5*second, story.Line{Kind: story.KindWrong, Text: text})
 }
 
 func TestTheTextSaysWhatHappened(t *testing.T) {
 	t.Parallel()
-	golden(t, "vacuous.txt", []byte(report.Text(judge(t, small()))))
-	golden(t, "violation.txt", []byte(report.Text(judge(t, small(wrong("the process ended by itself"))))))
+	frozen.Golden(t, "testdata/vacuous.txt", []byte(report.Text(judge(t, small()))))
+	frozen.Golden(t, "testdata/violation.txt", []byte(report.Text(judge(t, small(wrong("the process ended by itself"))))))
 }
