@@ -20,7 +20,7 @@ func (e *endpoint) acceptAll(w listening) {
 		if c == nil {
 			return nil // the endpoint closes
 		}
-		c.host, c.came = hostOf(c.RemoteAddr()), e.events.Add(1)
+		c.host, c.came = HostOf(c.RemoteAddr()), e.events.Add(1)
 		if evicted := e.handshaking.enter(c); evicted != nil {
 			evicted.abandon()
 		}

@@ -82,9 +82,9 @@ func (w *connLimit) remove(c *conn) bool {
 	return true
 }
 
-// hostOf is the address without its port. IPv6 addresses of one /64 are one host: a machine usually
+// HostOf is the address without its port. IPv6 addresses of one /64 are one host: a machine usually
 // has all of them.
-func hostOf(addr net.Addr) string {
+func HostOf(addr net.Addr) string {
 	host, _, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()

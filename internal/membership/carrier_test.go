@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -107,6 +108,33 @@ func TestIdleStreamsOfStrangersAreBoundedAndKeepNobodyOut(t *testing.T) {
 		synctest.Wait()
 		if n := a.streams(); n > 0 {
 			t.Errorf("%d streams are open that never said a word", n)
+		}
+	})
+}
+
+// Before, each address of a host was one more host: a machine has all addresses of an IPv6 network of 64 bits.
+func TestIdleStreamsOfOneHostWithManyAddressesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.start("a", 1, "[fd00::1]:7643", nil)
+		for address := range 4 {
+			stranger, err := f.network.Listen(t.Context(), fmt.Sprintf("[fd00:0:0:66::%d]:1", address+1), transport.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stranger.Close()
+			for range hostStreamsMax {
+				conn, err := stranger.Dial(t.Context(), "[fd00::1]:7643", transport.KindGossip)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+			}
+		}
+		synctest.Wait()
+		if n := a.streams(); n > hostStreamsMax {
+			t.Errorf("%d streams are open, want at most %d", n, hostStreamsMax)
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/transport"
 )
 
 // stream is a connection of the carrier. It passes no byte on before its head is validated.
@@ -31,7 +33,7 @@ type stream struct {
 func (c *carrier) track(conn net.Conn, incoming bool) *stream {
 	s := &stream{Conn: c.traffic.Conn(conn), carrier: c, incoming: incoming, limit: streamBytesMax}
 	if incoming {
-		s.host = hostOf(conn.RemoteAddr())
+		s.host = transport.HostOf(conn.RemoteAddr())
 	}
 	var oldest *stream
 	c.mu.Lock()
@@ -58,14 +60,6 @@ func (c *carrier) track(conn net.Conn, incoming bool) *stream {
 }
 
 var errCrowd = errors.New("holdfast: too many gossip streams of one host, the oldest is closed")
-
-func hostOf(addr net.Addr) string {
-	host, _, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.String()
-	}
-	return host
-}
 
 // Read validates the head, and ends a stream that exceeds its announced size.
 func (s *stream) Read(b []byte) (int, error) {
