@@ -163,11 +163,7 @@ func (c *Cluster) ForgetOnce(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	out, _, err := c.propose(ctx, fsm.Forget{Name: fsm.OnceName(key), Token: uint64(r.Token)})
-	if err == nil && out.Code != fsm.CodeOK {
-		err = refused(out)
-	}
-	return err
+	return c.carry(ctx, fsm.Forget{Name: fsm.OnceName(key), Token: uint64(r.Token)})
 }
 
 // Slot returns the key of one tick of a schedule for Once, the same on every node. at is the

@@ -19,13 +19,7 @@ import (
 // its loss: only the token keeps its late writes out. If an answer was lost, and the group does not
 // remember how the grant ended, the error is ErrUnknownOutcome: the grant has ended in any case.
 func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, reason string) error {
-	if err := checkCall(ctx, name); err != nil {
-		return err
-	}
-	if err := checkText("reason", reason, 1, reasonMax); err != nil {
-		return err
-	}
-	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActForceRelease, Name: name, Token: uint64(token), Reason: reason}); err != nil {
+	if err := c.actedOn(ctx, fsm.ActForceRelease, name, token, reason); err != nil {
 		return err
 	}
 	out, unknown, err := c.propose(ctx, fsm.ForceRelease{Name: name, Token: uint64(token), Reason: reason})
@@ -48,13 +42,7 @@ func (c *Cluster) ForceRelease(ctx context.Context, name string, token Token, re
 // command. It ends no grant; ForceRelease does. The first reason stays: a second call changes
 // nothing. ErrStaleToken means that no current grant has the token, perhaps since a moment ago.
 func (c *Cluster) RequestRelease(ctx context.Context, name string, token Token, reason string) error {
-	if err := checkCall(ctx, name); err != nil {
-		return err
-	}
-	if err := checkText("reason", reason, 1, reasonMax); err != nil {
-		return err
-	}
-	if err := c.acted(ctx, fsm.Act{Kind: fsm.ActRequestRelease, Name: name, Token: uint64(token), Reason: reason}); err != nil {
+	if err := c.actedOn(ctx, fsm.ActRequestRelease, name, token, reason); err != nil {
 		return err
 	}
 	out, _, err := c.propose(ctx, fsm.Ask{Name: name, Token: uint64(token), Reason: reason})
@@ -91,11 +79,7 @@ func (c *Cluster) RevokeNode(ctx context.Context, nodeID, reason string) error {
 	if err != nil {
 		return err
 	}
-	out, _, err := c.propose(ctx, fsm.Revoke{Node: node, Upto: now.Commands, Reason: reason})
-	if err == nil && out.Code != fsm.CodeOK {
-		err = refused(out)
-	}
-	return err
+	return c.carry(ctx, fsm.Revoke{Node: node, Upto: now.Commands, Reason: reason})
 }
 
 // orderAttempts is how often an order looks anew when others come before it.
@@ -480,7 +464,23 @@ func (c *Cluster) acted(ctx context.Context, act fsm.Act, of ...any) error {
 	if err != nil || knows(now, act) != nil {
 		return err
 	}
-	out, _, err := c.propose(ctx, act)
+	return c.carry(ctx, act)
+}
+
+// actedOn is acted for an order about a grant, whose arguments it checks.
+func (c *Cluster) actedOn(ctx context.Context, kind fsm.ActKind, name string, token Token, reason string) error {
+	if err := checkCall(ctx, name); err != nil {
+		return err
+	}
+	if err := checkText("reason", reason, 1, reasonMax); err != nil {
+		return err
+	}
+	return c.acted(ctx, fsm.Act{Kind: kind, Name: name, Token: uint64(token), Reason: reason})
+}
+
+// carry proposes a command of which any outcome but CodeOK is a refusal.
+func (c *Cluster) carry(ctx context.Context, cmd fsm.Command) error {
+	out, _, err := c.propose(ctx, cmd)
 	if err == nil && out.Code != fsm.CodeOK {
 		err = refused(out)
 	}

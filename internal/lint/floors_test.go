@@ -40,9 +40,9 @@ func rel(path string) string {
 // ten; one in between stands on packages of the floor below it.
 func floor(path string) (int, bool) {
 	floors := map[string]int{
-		"internal/fdreserve":           5, // transport stands on it
-		"internal/servers":             5, // databases for tests and examples
-		"internal/servers/serverstest": 6,
+		"internal/fdreserve":           5,  // transport stands on it
+		"internal/servers":             11, // databases for tests and examples: they pause as internal/loop does
+		"internal/servers/serverstest": 12,
 		"internal/tally":               5, "internal/process": 5, "internal/process/processtest": 6, "internal/chart": 5, "internal/sparse": 5,
 		"fsm": 10, "transport": 10, "fence": 10,
 		"internal/loop": 10, "internal/feed": 15, // of fsm's events

@@ -25,6 +25,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/loop"
 )
 
 // ErrNotInstalled is in the error of a server whose program is not on this machine.
@@ -144,7 +146,7 @@ func (s *Server) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		pause(ctx, 100*time.Millisecond)
+		_ = loop.Sleep(ctx, 100*time.Millisecond)
 	}
 	return fmt.Errorf("%s does not start: %w\n%s", s.name, err, s.log())
 }
@@ -223,17 +225,8 @@ func (s *Server) answers(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		default:
-			pause(ctx, 20*time.Millisecond)
+			_ = loop.Sleep(ctx, 20*time.Millisecond)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -288,7 +281,7 @@ func (s *Server) Close() error {
 		if err = os.RemoveAll(s.dir); err == nil {
 			return nil
 		}
-		pause(context.Background(), 20*time.Millisecond)
+		_ = loop.Sleep(context.Background(), 20*time.Millisecond)
 	}
 	return err
 }

@@ -125,13 +125,10 @@ func member() int {
 	}
 	defer c.Close()
 	if file, ok := strings.CutPrefix(cfg.Join[0], "file+"); ok { // where the others find this process's address
-		peers, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
+		if err := process.AppendLine(file, c.Addr()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		fmt.Fprintln(peers, c.Addr())
-		peers.Close()
 	}
 	r.c = c
 	if err := process.Serve(os.Stdin, os.Stdout, r.do); err != nil {
