@@ -39,9 +39,11 @@ type Config struct {
 	Level         uint64 // highest feature level that this version knows, for tests. Default: fsm.LevelKnown
 }
 
-// Node is this process's node, without a replica. It implements seam.Node, in part by its Roamer.
+// Node is this process's node, without a replica. It implements seam.Node, in part by its Roamer and
+// its Life.
 type Node struct {
 	*Roamer
+	*seam.Life
 	cfg      Config
 	log      *slog.Logger
 	key      ed25519.PrivateKey
@@ -49,17 +51,11 @@ type Node struct {
 	endpoint transport.Endpoint
 	files    member.Files // of Config.Join
 
-	ctx                 context.Context
-	cancel              context.CancelFunc
-	closing, done, gone chan struct{}
-	greeting            chan struct{} // has a value while a Hello is under way
+	greeting chan struct{} // has a value while a Hello is under way
 
-	mu      sync.Mutex
-	stopped error // what calls return: set when the node leaves or closes
-	closes  bool
-	hellos  int // that the group has answered
-	known   bool
-	running sync.WaitGroup
+	mu     sync.Mutex
+	hellos int // that the group has answered
+	known  bool
 }
 
 // New puts the parts together, with a key and so an id of its own. It takes nothing from the system.
@@ -69,13 +65,12 @@ func New(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("holdfast: drawing the key of a client: %w", err)
 	}
 	cfg.Level = cmp.Or(cfg.Level, fsm.LevelKnown)
-	n := &Node{
+	life := seam.NewLife()
+	return &Node{
+		Roamer: NewRoamer(life.Closing()), Life: life,
 		cfg: cfg, log: cfg.Logger, key: key, process: fsm.Process{Node: fsm.KeyNode(public), Incarnation: 1},
-		closing: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), greeting: make(chan struct{}, 1),
-	}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.Roamer = NewRoamer(n.closing)
-	return n, nil
+		greeting: make(chan struct{}, 1),
+	}, nil
 }
 
 // Group implements seam.Node.
@@ -85,9 +80,7 @@ func (n *Node) Group() seam.Group { return n.group }
 func (n *Node) Open(ctx context.Context) (err error) {
 	n.endpoint, err = n.cfg.Network.Listen(ctx, n.cfg.Bind, transport.Options{TLS: n.cfg.TLS, Logger: n.cfg.Logger})
 	if err != nil {
-		n.cancel()
-		n.cfg.Listener.Stopping(nil)
-		n.cfg.Listener.Stopped()
+		n.Abort(n.cfg.Listener)
 		return err
 	}
 	id := n.process
@@ -117,7 +110,7 @@ func (n *Node) Hello(ctx context.Context) error {
 		defer func() { <-n.greeting }()
 	case <-ctx.Done():
 		return &seam.UnreachedError{Ended: ctx.Err()}
-	case <-n.closing:
+	case <-n.Closing():
 		return n.Stopped()
 	}
 	if n.answeredHellos() != before {
@@ -159,7 +152,7 @@ func (n *Node) Joined(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-n.closing:
+		case <-n.Closing():
 		case <-ctx.Done():
 			return &seam.UnreachedError{Ended: ctx.Err()}
 		}
@@ -169,57 +162,18 @@ func (n *Node) Joined(ctx context.Context) error {
 // Ready implements seam.Node: the replica that serves this node is ready.
 func (n *Node) Ready(ctx context.Context) error { return n.Roamer.Ready(ctx, n.Stopped) }
 
-// Go implements seam.Node.
-func (n *Node) Go(f func(context.Context)) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ctx.Err() != nil {
-		return false
-	}
-	n.running.Go(func() { f(n.ctx) })
-	return true
-}
-
-// Stopped implements seam.Node.
-func (n *Node) Stopped() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.stopped
-}
-
-// Closing implements seam.Node.
-func (n *Node) Closing() <-chan struct{} { return n.closing }
-
-// Done implements seam.Node.
-func (n *Node) Done() <-chan struct{} { return n.done }
-
 // Close implements seam.Node. The leases end first; the group has them back if it is reached within
 // a second.
 func (n *Node) Close() {
-	n.mu.Lock()
-	first := !n.closes
-	n.closes, n.stopped = true, seam.ErrEnded
-	n.mu.Unlock()
-	if !first {
-		<-n.gone
-		return
-	}
-	close(n.closing)
-	held := n.cfg.Listener.EndLeases(seam.ErrEnded)
-	close(n.done)
-	if !n.giveBack() && held > 0 {
-		n.log.Warn("this client closed before the group had its leases back: they end with their TTL", "leases", held)
-	}
-	n.mu.Lock()
-	n.cancel()
-	n.mu.Unlock()
-	n.cfg.Listener.Stopping(nil)
-	if err := n.endpoint.Close(); err != nil {
-		n.log.Warn("closing a part of this node failed", "what", "port", "error", err)
-	}
-	n.running.Wait()
-	n.cfg.Listener.Stopped()
-	close(n.gone)
+	n.End(n.cfg.Listener, func(held int) {
+		if !n.giveBack() && held > 0 {
+			n.log.Warn("this client closed before the group had its leases back: they end with their TTL", "leases", held)
+		}
+	}, func() {
+		if err := n.endpoint.Close(); err != nil {
+			n.log.Warn("closing a part of this node failed", "what", "port", "error", err)
+		}
+	})
 }
 
 // giveBack says good-bye to the group, which ends the sessions of this process.
@@ -254,16 +208,7 @@ func (n *Node) giveBack() bool {
 }
 
 // Leave implements seam.Node. A client never comes back, so it is Close.
-func (n *Node) Leave(ctx context.Context) error {
-	n.mu.Lock()
-	err := n.stopped
-	n.stopped = seam.ErrEnded
-	n.mu.Unlock()
-	if err == nil {
-		n.Close()
-	}
-	return err
-}
+func (n *Node) Leave(context.Context) error { return n.Life.Leave(n.Close) }
 
 // TTLError says that this process may ask for longer TTLs than the group knows of. A client does not
 // raise that bound: a group that is recovered waits for the leases of the former one by it.

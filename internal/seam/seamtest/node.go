@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/backup"
@@ -15,32 +14,20 @@ import (
 // Node implements seam.Node for the one process of a Group: it has no directory, port or gossip,
 // and nothing of it fails.
 type Node struct {
+	*seam.Life
 	group    *Group
 	name     string
 	log      *slog.Logger
 	listener seam.Listener
 	self     fsm.SessionID
-
-	ctx                 context.Context
-	cancel              context.CancelFunc
-	closing, done, gone chan struct{}
-
-	mu      sync.Mutex
-	stopped error // of calls: set when the node leaves or closes
-	closes  bool
-	running sync.WaitGroup
 }
 
 // NewNode returns a node of this name, for simenv.Env.Node.
 func NewNode(g *Group, name string, log *slog.Logger) func(seam.Listener) seam.Node {
 	return func(l seam.Listener) seam.Node {
-		n := &Node{
-			group: g, name: name, log: log, listener: l, self: fsm.SessionID{Node: fsm.Node{15: 1}, Incarnation: 1},
-			closing: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
-		}
-		n.ctx, n.cancel = context.WithCancel(context.Background())
 		g.expired = l.Expired
-		return n
+		self := fsm.SessionID{Node: fsm.Node{15: 1}, Incarnation: 1}
+		return &Node{Life: seam.NewLife(), group: g, name: name, log: log, listener: l, self: self}
 	}
 }
 
@@ -72,64 +59,15 @@ func (n *Node) Ready(ctx context.Context) error {
 	return n.group.Enter(ctx, seam.Urgent)
 }
 
-// Go implements seam.Node.
-func (n *Node) Go(f func(context.Context)) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ctx.Err() != nil {
-		return false
-	}
-	n.running.Go(func() { f(n.ctx) })
-	return true
-}
-
-// Stopped implements seam.Node.
-func (n *Node) Stopped() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.stopped
-}
-
-// Closing implements seam.Node.
-func (n *Node) Closing() <-chan struct{} { return n.closing }
-
-// Done implements seam.Node.
-func (n *Node) Done() <-chan struct{} { return n.done }
-
 // Close implements seam.Node.
 func (n *Node) Close() {
-	n.mu.Lock()
-	first := !n.closes
-	n.closes, n.stopped = true, seam.ErrEnded
-	n.mu.Unlock()
-	if !first {
-		<-n.gone
-		return
-	}
-	close(n.closing)
-	n.listener.EndLeases(seam.ErrEnded)
-	close(n.done)
-	n.group.apply(fsm.Encode(fsm.Goodbye{Node: n.self.Node, Incarnation: n.self.Incarnation}))
-	n.mu.Lock()
-	n.cancel()
-	n.mu.Unlock()
-	n.listener.Stopping(nil)
-	n.running.Wait()
-	n.listener.Stopped()
-	close(n.gone)
+	n.End(n.listener, func(int) {
+		n.group.apply(fsm.Encode(fsm.Goodbye{Node: n.self.Node, Incarnation: n.self.Incarnation}))
+	}, func() {})
 }
 
 // Leave implements seam.Node.
-func (n *Node) Leave(context.Context) error {
-	n.mu.Lock()
-	err := n.stopped
-	n.stopped = seam.ErrEnded
-	n.mu.Unlock()
-	if err == nil {
-		n.Close()
-	}
-	return err
-}
+func (n *Node) Leave(context.Context) error { return n.Life.Leave(n.Close) }
 
 // RemoveNode implements seam.Node: it knows of no node but itself, the last voter.
 func (n *Node) RemoveNode(_ context.Context, target fsm.Node, _ string) error {
