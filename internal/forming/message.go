@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-go/holdfast/internal/member"
 )
 
 // Bounds of a message, in bytes.
@@ -100,32 +102,7 @@ func Decode(b []byte) (Message, error) {
 	if len(b) > MessageMax {
 		return m, ErrMalformed
 	}
-	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return Message{}, ErrMalformed
-		}
-		b = b[n:]
-		switch {
-		case kind == protowire.VarintType:
-			var v uint64
-			if v, n = protowire.ConsumeVarint(b); n >= 0 {
-				m.setNumber(field, v)
-			}
-		case kind == protowire.BytesType:
-			var v []byte
-			if v, n = protowire.ConsumeBytes(b); n >= 0 {
-				m.setText(field, v)
-			}
-		default:
-			n = protowire.ConsumeFieldValue(field, kind, b)
-		}
-		if n < 0 {
-			return Message{}, ErrMalformed
-		}
-		b = b[n:]
-	}
-	if !m.valid() {
+	if !member.Fields(b, m.setText, m.setNumber) || !m.valid() {
 		return Message{}, ErrMalformed
 	}
 	return m, nil

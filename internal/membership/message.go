@@ -55,7 +55,7 @@ func decodeEnvelope(b []byte) (envelope, error) {
 	if len(b) > MessageMax+4*NodeMax {
 		return e, errEnvelope
 	}
-	ok := eachField(b, func(field protowire.Number, v []byte) {
+	ok := member.Fields(b, func(field protowire.Number, v []byte) {
 		switch field {
 		case 1:
 			e.from = string(v)
