@@ -28,7 +28,7 @@ func jsonOnly(r *http.Request) { r.Header.Set("Accept", "application/json") }
 func TestNothingIsChangedWithoutPermissionOrFromAnotherSiteOrWithoutAReason(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	l := acquire(t, c, "kept")
+	l := testkit.Acquire(t, c, "kept")
 	take := form("name", "kept", "token", l.Token().String(), "reason", "because")
 	deny := func(*http.Request) error { return errors.New("operators only") }
 	foreign := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
@@ -86,7 +86,7 @@ func TestAnOperatorChangesWhatTheFormsOffer(t *testing.T) {
 		}
 	}
 
-	l := acquire(t, other, "a b")
+	l := testkit.Acquire(t, other, "a b")
 	grant := form("name", "a b", "token", l.Token().String(), "reason", "please")
 	done("/request-release", grant, "lock?done=request-release&name=a+b")
 	select {
@@ -125,7 +125,7 @@ func TestAnOperatorChangesNodesAndOnceKeys(t *testing.T) {
 	fleet := holdfasttest.Fleet(t, 3)
 	c, other := fleet[0], fleet[1]
 	h := patient(c, Options{Authorize: allow})
-	held := acquire(t, other, "held")
+	held := testkit.Acquire(t, other, "held")
 	if r := post(t, h, "/revoke-node", form("node", other.ID(), "reason", "it is dead")); r.Header.Get("Location") != "members?done=revoke-node" {
 		t.Fatalf("%d to %q: %s", r.StatusCode, r.Header.Get("Location"), text(t, r))
 	}

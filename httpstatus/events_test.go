@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // serve serves a handler below a path, as a service does.
@@ -79,8 +80,8 @@ func TestEventsReachTheBrowser(t *testing.T) {
 	}
 	one := open(t, address+"api/events?name=a")
 	one.next(t, "state") // from here on it follows
-	acquire(t, c, "ab")
-	l := acquire(t, c, "a", holdfast.WithLabel("line\u2028break"))
+	testkit.Acquire(t, c, "ab")
+	l := testkit.Acquire(t, c, "a", holdfast.WithLabel("line\u2028break"))
 	if err := l.Release(within(t)); err != nil {
 		t.Fatal(err)
 	}

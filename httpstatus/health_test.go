@@ -35,7 +35,7 @@ func fleetToFall(t *testing.T) (c *holdfast.Cluster, fall func()) {
 func TestWithoutAQuorumTheNodeIsAliveNotReadyAndShowsWhatItKnew(t *testing.T) {
 	t.Parallel()
 	c, fall := fleetToFall(t)
-	acquire(t, c, "kept", holdfast.WithLabel("before the fall"), holdfast.WithTTL(time.Minute))
+	testkit.Acquire(t, c, "kept", holdfast.WithLabel("before the fall"), holdfast.WithTTL(time.Minute))
 	h := patient(c, Options{Authorize: allow})
 	for _, path := range []string{"/livez", "/readyz"} {
 		if code, body := get(t, h, path); code != http.StatusOK || body != "ok" {

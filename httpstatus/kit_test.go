@@ -18,47 +18,12 @@ import (
 
 const patience = time.Minute // for what takes milliseconds on an idle machine
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+func within(t *testing.T) context.Context { return testkit.Within(t, patience) }
 
 // node is a fleet of one.
 func node(t *testing.T) *holdfast.Cluster {
 	t.Helper()
 	return holdfasttest.Fleet(t, 1, holdfasttest.Configure(func(_ int, cfg *holdfast.Config) { cfg.Name = "amber" }))[0]
-}
-
-func acquire(t *testing.T, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
-	t.Helper()
-	l, err := c.Acquire(within(t), name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// waiter makes a call wait for a lock, and returns when the group has it in the queue.
-func waiter(t *testing.T, c *holdfast.Cluster, name string, opts ...holdfast.Option) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	watch := c.Watch(ctx, name)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		_, _ = c.Acquire(ctx, name, opts...)
-	}()
-	t.Cleanup(func() { cancel(); <-over })
-	for e, err := range watch {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Kind == holdfast.EventQueued {
-			return
-		}
-	}
 }
 
 // patient is a Handler whose deadline a slow machine does not miss.

@@ -26,8 +26,8 @@ func paths() []string {
 func TestEveryPageIsWholeAndRelativeAndAllowsNoInlineScript(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	acquire(t, c, "busy", holdfast.WithLabel("import of customers"), holdfast.WithValue([]byte("at row 17")))
-	waiter(t, c, "busy", holdfast.WithLabel("next in line"))
+	testkit.Acquire(t, c, "busy", holdfast.WithLabel("import of customers"), holdfast.WithValue([]byte("at row 17")))
+	testkit.Queue(t, c, "busy", holdfast.WithLabel("next in line"))
 	campaign, err := c.Campaign(within(t), "job", holdfast.WithLabel("candidate"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +85,8 @@ func TestHostileNamesStayText(t *testing.T) {
 	}
 	h := patient(c, Options{Authorize: allow})
 	for _, name := range hostile {
-		acquire(t, c, name, holdfast.WithLabel(name), holdfast.WithValue([]byte(name)))
-		waiter(t, c, name, holdfast.WithLabel(name+name))
+		testkit.Acquire(t, c, name, holdfast.WithLabel(name), holdfast.WithValue([]byte(name)))
+		testkit.Queue(t, c, name, holdfast.WithLabel(name+name))
 	}
 	link := regexp.MustCompile(`href="([^"]*)"`)
 	tag := regexp.MustCompile(`<(script>|img|svg onload|!--)`)
@@ -116,9 +116,9 @@ func TestHostileNamesStayText(t *testing.T) {
 func TestTheNamesOfTheJSONAreStable(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	acquire(t, c, "busy", holdfast.WithLabel("import"))
-	waiter(t, c, "busy")
-	done := acquire(t, c, "past")
+	testkit.Acquire(t, c, "busy", holdfast.WithLabel("import"))
+	testkit.Queue(t, c, "busy")
+	done := testkit.Acquire(t, c, "past")
 	if err := done.Release(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestTenThousandLocksAreServedPageByPage(t *testing.T) {
 func TestAListIsReadOnceASecondHoweverManyAsk(t *testing.T) {
 	t.Parallel()
 	c := node(t)
-	acquire(t, c, "a")
+	testkit.Acquire(t, c, "a")
 	l := newLockList(c, patience)
 	fresh := func() (now picture) {
 		testkit.Settles(t, patience, "list", func() bool {
@@ -220,7 +220,7 @@ func TestAListIsReadOnceASecondHoweverManyAsk(t *testing.T) {
 	}
 	first := fresh()
 	l.tried = time.Now().Add(time.Hour) // as if it was read a moment ago, however slow this machine is
-	acquire(t, c, "b")
+	testkit.Acquire(t, c, "b")
 	if again, err := l.get(within(t)); err != nil || again.at != first.at || len(again.rows) != 1 {
 		t.Errorf("it was read again: %v, %v", again, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/httpstatus"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 const (
@@ -73,19 +74,7 @@ func (s *site) hold(t *testing.T, node int, name string, opts ...holdfast.Option
 // queue makes a call of a node wait for a lock until the test is over.
 func (s *site) queue(t *testing.T, node int, name string, opts ...holdfast.Option) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	watch := s.fleet[node].Watch(ctx, name)
-	over := make(chan struct{})
-	go func() { defer close(over); _, _ = s.fleet[node].Acquire(ctx, name, opts...) }()
-	t.Cleanup(func() { cancel(); <-over })
-	for e, err := range watch {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Kind == holdfast.EventQueued {
-			return
-		}
-	}
+	testkit.Queue(t, s.fleet[node], name, opts...)
 }
 
 // browser is a tab of Chromium, and what its console complains of.

@@ -3,7 +3,6 @@ package contract_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"testing"
 	"time"
 
@@ -84,26 +83,11 @@ func TestAnElectionWithoutALeaderHasNoneThoughACandidateWaits(t *testing.T) {
 	}
 }
 
-// observer reads an Observe one answer at a time.
-func observer(t *testing.T, leaders iter.Seq2[holdfast.Leader, error]) func() holdfast.Leader {
-	t.Helper()
-	next, stop := iter.Pull2(leaders)
-	t.Cleanup(stop)
-	return func() holdfast.Leader {
-		t.Helper()
-		l, err, ok := next()
-		if err != nil || !ok {
-			t.Fatalf("the observer ended: %v", err)
-		}
-		return l
-	}
-}
-
 func TestAnObserverThatDoesNotKeepUpIsToldTheLatestAllTheSame(t *testing.T) {
 	t.Parallel()
 	c := single(t)
 	ctx := within(t, 60*time.Second)
-	tell := observer(t, c.Observe(ctx, "seat"))
+	tell := pull(t, c.Observe(ctx, "seat"))
 	tell()
 	a := acquire(t, c, "seat")
 	for range 100 { // 64 KiB each: more than the 4 MiB that may wait
@@ -140,7 +124,7 @@ func TestAnObserverIsNotToldWhatWasBeforeItsFirstAnswer(t *testing.T) {
 	if err := l.Set(ctx, []byte("b")); err != nil {
 		t.Fatal(err)
 	}
-	tell := observer(t, leaders)
+	tell := pull(t, leaders)
 	if got := tell(); got.Token != l.Token() || string(got.Value) != "b" {
 		t.Errorf("%+v", got)
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// pull reads a watch one event at a time.
-func pull(t *testing.T, events iter.Seq2[holdfast.Event, error]) func() holdfast.Event {
+// pull reads a watch, or an Observe, one item at a time.
+func pull[T any](t *testing.T, items iter.Seq2[T, error]) func() T {
 	t.Helper()
-	next, stop := iter.Pull2(events)
+	next, stop := iter.Pull2(items)
 	t.Cleanup(stop)
-	return func() holdfast.Event {
+	return func() T {
 		t.Helper()
-		e, err, ok := next()
+		item, err, ok := next()
 		if err != nil || !ok {
-			t.Fatalf("the watch ended: %v", err)
+			t.Fatalf("the list ended: %v", err)
 		}
-		return e
+		return item
 	}
 }
 

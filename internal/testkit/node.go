@@ -73,6 +73,28 @@ func Get(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option
 	return l
 }
 
+// Queue makes a call of c wait for a lock until the test is over, and returns when the group has it in
+// the queue.
+func Queue(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	watch := c.Watch(ctx, name) // from here on
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = c.Acquire(ctx, name, opts...)
+	}()
+	t.Cleanup(func() { cancel(); <-over })
+	for e, err := range watch {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == holdfast.EventQueued {
+			return
+		}
+	}
+}
+
 // Release gives a lock back.
 func Release(t testing.TB, l *holdfast.Lease) {
 	t.Helper()
