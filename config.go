@@ -75,7 +75,8 @@ type Config struct {
 	// among the nodes that Bootstrap waits for: with Bootstrap as large as the fleet, among all.
 	Zone string
 	// Secrets are the keys that the fleet shares: the first seals, all open. They authenticate and
-	// encrypt the gossip and every connection.
+	// encrypt the gossip and every connection. One with white space at its ends is ErrInvalid: it is most
+	// often the newline of a file, which other nodes and tools trim.
 	Secrets []string
 	// TLS is used for connections instead of the keys derived from Secrets: your own certificates,
 	// mutual TLS 1.3 whatever ClientAuth says. A node shows its certificate as server and as client
@@ -309,6 +310,10 @@ func (c Config) validateSecurity() error {
 	for i, s := range c.Secrets {
 		if s == "" {
 			return invalid("Config.Secrets", "number %d is empty", i)
+		}
+		if strings.TrimSpace(s) != s {
+			return invalid("Config.Secrets", "number %d has white space at its ends, perhaps the newline of a file: a node "+
+				"that trims it would have another secret", i)
 		}
 	}
 	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil {

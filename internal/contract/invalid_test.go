@@ -48,6 +48,8 @@ func TestABadConfigIsRefusedWithTheNameOfItsField(t *testing.T) {
 		{"Config.Voters", holdfast.Config{Voters: 9}},
 		{"Config.Secrets", holdfast.Config{Secrets: []string{"a", ""}}},
 		{"Config.Secrets", holdfast.Config{Secrets: make([]string, 100)}},
+		{"Config.Secrets", holdfast.Config{Secrets: []string{"0123456789abcdef\n"}}},
+		{"Config.Secrets", holdfast.Config{Secrets: []string{"0123456789abcdef", " and another one"}}},
 		{"Config.TLS", holdfast.Config{TLS: &tls.Config{}}},
 		{"Config.TLS", holdfast.Config{TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}}},
 		{"Config.TLS", holdfast.Config{TLS: &tls.Config{
