@@ -63,6 +63,8 @@ func asExit(err error) *exit {
 	switch {
 	case is(holdfast.ErrHeld):
 		e.code, e.advice = codeTemporary, "See `holdfast why NAME`; ask its holder with `holdfast request-release NAME --reason …`."
+	case is(holdfast.ErrExpired) && !is(holdfast.ErrLost): // no answer of the group was in time
+		e.code, e.advice = codeTemporary, "The group's answers take longer than the lease lives: choose a longer --ttl, or see `holdfast doctor`."
 	case is(holdfast.ErrInvalid):
 		e.code = codeUsage
 		e.advice = "See holdfast COMMAND --help."
