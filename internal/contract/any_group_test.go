@@ -49,12 +49,14 @@ func leftOut() map[string][]string {
 		"a machine that is suspended":         {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook"},
 		"a simulated service or wall clock": {
 			"TestARunLongerThanItsPeriodIsToldAndNeverOverlaps", "TestStepsOfTheWallClockRunNoSlotTwice",
-			"TestAJobWhoseSlotCannotBeRecordedSaysSo",
+			"TestAJobWhoseSlotCannotBeRecordedSaysSo", "TestAWaitForAKeyThatIsGivenUpNamesTheKey",
 		},
 		"Config.TokenFloor of a node":   {"TestATokenFloorThatPanicsIsAskedAgain"},
+		"a Config of a node":            {"TestTheShortestReplaceAfterIsTakenAndNamed"},
 		"what a node logs as it starts": {"TestALogHandlerThatPanicsCostsItsLineAlone"},
 		"no node": {
 			"TestABadConfigIsRefusedWithTheNameOfItsField", "TestAllMistakesOfAConfigAreToldAtOnce",
+			"TestReplicasAndReplaceAfterBeyondTheirEdgesAreRefused", "TestAZeroLeaseIsReleased",
 			"TestALimitErrorSaysWhatItsNodeDoesNotKnow", "TestSlotRoundsToTheNearestMultipleOfTheInterval",
 			anyGroup, onClient, onMortal, onStandby,
 		},
