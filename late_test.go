@@ -132,6 +132,9 @@ func TestCandidatesAndLockersWaitUntilTheAnswersComeInTime(t *testing.T) {
 		}
 		time.AfterFunc(time.Minute, func() { g.answer.Store(0) })
 		locker.Lock()
+		if locker.Token() == 0 {
+			t.Error("locked without a lease")
+		}
 		locker.Unlock()
 		time.Sleep(campaignPauseMax)
 		if !k.IsLeader() {
