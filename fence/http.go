@@ -33,8 +33,8 @@ type Problem struct {
 
 // Handler passes requests on to next if g admits their token for their resource; next finds the
 // token with FromContext. The other answers are a Problem: 428 without a token, 400 with several
-// tokens, an invalid one, or "" for the resource, 412 with a stale one, 503 if g fails or the request ends first. A nil
-// resource is the path of the URL.
+// tokens, an invalid one, or "" for the resource, 412 with a stale one, 503 if g fails or the request
+// ends first. A nil resource is the path of the URL.
 //
 // Handler trusts the token of a client: authenticate and authorize requests before it, or any
 // client can shut out the holder. Pass only existing resources on, since g keeps a mark for each

@@ -97,11 +97,8 @@ func (r *Rows) write(ctx context.Context, q querier, key any, name string, t Tok
 
 // Highest is the mark of the row with that key, zero without a token or without the row.
 func (r *Rows) Highest(ctx context.Context, key any) (Token, error) {
-	switch {
-	case ctx == nil:
-		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
-	case r.db == nil:
-		return 0, errNoDB
+	if err := usable(ctx, r.db); err != nil {
+		return 0, err
 	}
 	mark, _, err := r.place.look(ctx, r.db, key, false)
 	return mark, r.place.wrap(err)
@@ -110,11 +107,8 @@ func (r *Rows) Highest(ctx context.Context, key any) (Token, error) {
 // Floor is the highest mark of all rows, zero if there are none: for Config.TokenFloor. It reads
 // the whole table.
 func (r *Rows) Floor(ctx context.Context) (Token, error) {
-	switch {
-	case ctx == nil:
-		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
-	case r.db == nil:
-		return 0, errNoDB
+	if err := usable(ctx, r.db); err != nil {
+		return 0, err
 	}
 	mark, err := r.place.floor(ctx, r.db)
 	return mark, r.place.wrap(err)

@@ -80,13 +80,21 @@ func (d Dialect) Schema(table string) (string, error) {
 
 var errNoDB = fmt.Errorf("%w: db is nil: the guard is not of NewSQL or NewRows", ErrInvalid)
 
-// CreateTable makes the table if it is missing; NewSQL calls it. Concurrent calls are safe.
-func (s *SQL) CreateTable(ctx context.Context) error {
+// usable refuses a nil ctx, and a guard that nobody made.
+func usable(ctx context.Context, db *sql.DB) error {
 	switch {
 	case ctx == nil:
 		return fmt.Errorf("%w: ctx is nil", ErrInvalid)
-	case s.db == nil:
+	case db == nil:
 		return errNoDB
+	}
+	return nil
+}
+
+// CreateTable makes the table if it is missing; NewSQL calls it. Concurrent calls are safe.
+func (s *SQL) CreateTable(ctx context.Context) error {
+	if err := usable(ctx, s.db); err != nil {
+		return err
 	}
 	if s.readable(ctx) == nil {
 		return nil
@@ -202,11 +210,8 @@ func (s *SQL) Highest(ctx context.Context, resource string) (Token, error) {
 // Floor is the highest mark of all resources, zero if there are none: for Config.TokenFloor. It
 // reads the whole table.
 func (s *SQL) Floor(ctx context.Context) (Token, error) {
-	switch {
-	case ctx == nil:
-		return 0, fmt.Errorf("%w: ctx is nil", ErrInvalid)
-	case s.db == nil:
-		return 0, errNoDB
+	if err := usable(ctx, s.db); err != nil {
+		return 0, err
 	}
 	mark, err := s.place.floor(ctx, s.db)
 	return mark, s.place.wrap(err)
