@@ -179,7 +179,7 @@ func (c *conn) watch(idle func() bool) {
 			c.end(fmt.Errorf("holdfast: the replica at %s is silent", c.addr))
 			return
 		}
-		_ = c.out.Send(link.KindPing, 0, []byte{0, link.AskLed})
+		_ = c.out.Send(link.KindPing, 0, nil)
 	}
 }
 
