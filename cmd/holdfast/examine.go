@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/member"
@@ -100,7 +99,7 @@ func (a *app) examinePorts(ctx context.Context, addrs []string) (reached []strin
 		dialer := net.Dialer{Timeout: dialMax}
 		c, err := dialer.DialContext(ctx, "tcp", addr)
 		switch {
-		case errors.Is(err, syscall.ECONNREFUSED):
+		case transport.Refused(err):
 			found = append(found, failed("tcp", addr+" refuses", "Start the node, or name the port that it binds (Config.Bind)."))
 			continue
 		case err != nil:
@@ -124,7 +123,7 @@ func examineUDP(addr string) finding {
 			_, err = c.Read(make([]byte, 1))
 		}
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if transport.Refused(err) {
 		return warning("udp", addr+" refuses", "Open UDP on the same number as TCP: without it nodes gossip by TCP, more slowly.")
 	}
 	return fine("udp", "%s does not refuse", addr)
