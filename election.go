@@ -39,8 +39,8 @@ const (
 // the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
 // stops. The leadership is released when fn has returned or panicked, never before. Lead waits for
 // the release as Do does: without a majority up to a TTL after fn, also if ctx has ended. A candidate
-// whose process has ended, or that has stopped waiting, is never elected. ErrExhausted and ErrExpired are
-// retried; ErrInvalid and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when
+// whose process has ended, or that has stopped waiting, is never elected. ErrExhausted is retried;
+// ErrInvalid and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when
 // another node leads, at the first attempt and after a loss. WithShared and WithLimit are ErrInvalid:
 // an election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
@@ -74,7 +74,7 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 			if again, err = l.use(ctx, SpanTenure, fn); !again {
 				return err
 			}
-		} else if !errors.Is(err, ErrExhausted) && !errors.Is(err, ErrExpired) {
+		} else if !errors.Is(err, ErrExhausted) {
 			return err
 		}
 		if ctx.Err() != nil || c.stopped() != nil {

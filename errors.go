@@ -58,8 +58,8 @@ var (
 	ErrExhausted = errors.New("holdfast: limit reached")
 	// ErrMaxHold: the lease ended because its time under WithMaxHold was over.
 	ErrMaxHold = errors.New("holdfast: maximum hold time reached")
-	// ErrExpired: the lease could not be renewed in time. Without ErrLost, from a call that acquires: no
-	// answer of the group came within the TTL, three times in a row, and no lease was begun.
+	// ErrExpired: the lease could not be renewed in time. Without ErrLost, from a call that acquires and
+	// whose deadline is over: the last answer of the group came after the TTL, and no lease was begun.
 	ErrExpired = session.ErrExpired
 	// ErrRemoved: this node has left, and the group has removed it. Open its directory again, and it
 	// joins as a new node. A node that the group has replaced while it was away comes back by

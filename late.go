@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// lateMost is how many answers in a row may be late. The first may have waited for a majority. Where the
-// next ones are late as well, the TTL is too short for the group, and each lap takes a lock and gives it back.
-const lateMost = 3
+// lateSaid is the answer in a row that is late of which the log tells. The first may have waited for a
+// majority. Where the next ones are late as well, the TTL is too short for the group, and each lap takes a
+// lock and gives it back.
+const lateSaid = 3
 
 // errAgain: the session or the request ended without a result, and a new request may succeed.
 var errAgain = errors.New("holdfast: again with a new request")
@@ -44,15 +45,15 @@ type laps struct {
 	last *lateError
 }
 
-// next pauses before the next attempt. It returns why there is none.
+// next pauses before the next attempt, for longer after each late answer. It returns why there is none.
 func (l *laps) next(ctx context.Context, c *Cluster, err error) error {
 	late, ok := errors.AsType[*lateError](err)
 	l.late, l.last = l.late+1, late
 	if !ok {
 		l.late = 0
 	}
-	if l.late == lateMost {
-		return fmt.Errorf("%w, and so were the %d answers before: the TTL is too short for this group", late, lateMost-1)
+	if l.late == lateSaid {
+		c.log.Warn("a call gets no lease: the answers of the group take longer than its TTL", "ttl", late.ttl.String(), "took", late.took.String())
 	}
 	return l.explain(c.sleep(ctx, retry.Pause(l.late, rand.Float64())))
 }

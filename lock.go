@@ -26,9 +26,6 @@ import (
 //   - ErrExpired if an answer came after the end of the lease that it granted,
 //   - ErrUnknownOutcome if the group may have applied the command. Then an unused grant may be left;
 //     it ends within the TTL, and a second call may have to wait for that.
-//
-// After three answers in a row that came too late Acquire returns ErrExpired before ctx ends: the TTL is
-// too short for the group.
 func (c *Cluster) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	o, err := c.prepare(ctx, callAcquire, name, opts)
 	if err != nil {

@@ -52,11 +52,6 @@ func (c *Cluster) Locker(name string, onLoss func(error), opts ...Option) (*Lock
 // ends, with its deferred calls (runtime.Goexit).
 func (k *Locker) Lock() {
 	l, err := k.ask(context.Background(), true)
-	for pause := campaignPause; errors.Is(err, ErrExpired); pause = min(2*pause, campaignPauseMax) {
-		if err = k.c.sleep(context.Background(), pause); err == nil {
-			l, err = k.ask(context.Background(), true)
-		}
-	}
 	if err != nil {
 		k.onLoss(err)
 		runtime.Goexit()
@@ -65,7 +60,7 @@ func (k *Locker) Lock() {
 }
 
 // TryLock reports whether the lock was free and is held now. It waits for no holder, and for the answer
-// of the group for 5 s at most: false also means that no answer came in time, or that a limit is reached
+// of the group for 5 s at most: false also means that no answer came, or that a limit is reached
 // (ErrExhausted). A grant whose answer was lost is given back in the background. If the node was closed
 // or has failed, or the name is in use as a semaphore, TryLock calls onLoss and returns false: so will
 // each further call.
@@ -77,8 +72,7 @@ func (k *Locker) TryLock() bool {
 		k.keep(l)
 		return true
 	}
-	passing := errors.Is(err, ErrHeld) || errors.Is(err, ErrExhausted) || errors.Is(err, ErrExpired)
-	if ctx.Err() == nil && !passing {
+	if ctx.Err() == nil && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrExhausted) {
 		k.onLoss(err)
 	}
 	return false

@@ -166,7 +166,7 @@ func (x option) apply(o *options) error { return x.set(o) }
 
 // WithTTL sets the time for which the lease lives without renewal, 100 ms to Config.MaxTTL. The group
 // grants a dead holder's lock again after about this time. Where the group takes longer to answer, the call
-// gets no lease that is valid: after three late answers in a row it returns ErrExpired. Default: Config.TTL.
+// gets no lease that is valid: it asks again until its ctx ends, and the log says so. Default: Config.TTL.
 func WithTTL(d time.Duration) Option {
 	return option{withTTL, func(o *options) error {
 		if err := checkTTL("WithTTL", d, o.maxTTL); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 // A script tries again after 75, and gives up after 1.
 func TestALockThatWasNotGotForLateAnswersIsATemporaryFailure(t *testing.T) {
 	t.Parallel()
-	late := fmt.Errorf("three answers were late: %w", holdfast.ErrExpired)
+	late := fmt.Errorf("%w; before: %w", context.DeadlineExceeded, holdfast.ErrExpired)
 	if e := asExit(late); e.code != codeTemporary || !strings.Contains(e.advice, "--ttl") {
 		t.Errorf("code %d, %q", e.code, e.advice)
 	}

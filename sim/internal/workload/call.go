@@ -71,7 +71,7 @@ func (n *Node) take(c *holdfast.Cluster, k Kind, r *rand.Rand) {
 	if err != nil {
 		e.Kind, e.Cause = history.Refused, err.Error()
 		n.add(e)
-		n.Understand(c, "acquiring", err, holdfast.ErrHeld, holdfast.ErrExpired) // three answers in a row were late
+		n.Understand(c, "acquiring", err, holdfast.ErrHeld)
 		return
 	}
 	e.Token = uint64(l.Token())

@@ -79,7 +79,7 @@ func (n *Node) verify(c *holdfast.Cluster, lock string, token holdfast.Token) {
 func (n *Node) burden(c *holdfast.Cluster, r *rand.Rand) {
 	l, err := c.Acquire(Within(n.terms.TTL), ballast)
 	if err != nil {
-		n.Understand(c, "acquiring", err, holdfast.ErrHeld, holdfast.ErrExpired)
+		n.Understand(c, "acquiring", err, holdfast.ErrHeld)
 		return
 	}
 	t := &tenure{n: n, c: c, l: l, kind: Plain(ballast)}
@@ -129,7 +129,7 @@ func (n *Node) job(c *holdfast.Cluster, r *rand.Rand) {
 		n.add(e)
 	}
 	if err != nil {
-		n.Understand(c, "running a job", err, errTooLate, errFailed, holdfast.ErrLost, holdfast.ErrExpired)
+		n.Understand(c, "running a job", err, errTooLate, errFailed, holdfast.ErrLost)
 	}
 }
 
