@@ -168,8 +168,8 @@ func (w *world) inject(f Fault, by int) {
 		}
 		w.down(n, by)
 	case Pause, Doze:
+		w.doze(n, f, by) // before the process goes on and says what its clock shows
 		w.still(n, by)
-		w.doze(n, f, by)
 	case Freeze, Large, Hang:
 		w.holdUp(n, f, by)
 	case Die, Depart, Hush, Isolate:
