@@ -98,7 +98,7 @@ func TestEveryCallTakesTheOptionsOfItsColumnAndNamesTheOthers(t *testing.T) {
 	}
 }
 
-// Whoever adds an option adds its row; the table of the documentation is that of the code.
+// A new option has its row here; the table of the documentation is that of the code.
 func TestTheTableOfOptionsIsCompleteAndThatOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	var rows []string

@@ -28,7 +28,7 @@ func pages(m *Machine, q QueryLocks, items int) iter.Seq2[LocksPage, error] {
 	}
 }
 
-// Whoever reads a list page by page must see what there is, once, wherever the pages end: in the
+// A caller that reads a list page by page must see what there is, once, wherever the pages end: in the
 // middle of a lock's holders, between those and its waiters, between two locks.
 func TestPagesHaveEachLockWithAllOfItOnceWhereverTheyEnd(t *testing.T) {
 	t.Parallel()

@@ -207,7 +207,7 @@ func TestWhatHasEndedIsNotWaitedForInACycle(t *testing.T) {
 	b.must(again, CodeGranted)
 }
 
-// Who waits for something that its holder's dead session keeps waits for nobody: that goes by
+// A waiter for something that its holder's dead session keeps waits for nobody: that goes by
 // itself.
 func TestWhatHasEndedClosesNoCycle(t *testing.T) {
 	t.Parallel()

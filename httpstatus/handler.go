@@ -4,7 +4,7 @@
 //	mux.Handle("/holdfast/", http.StripPrefix("/holdfast", httpstatus.Handler(cluster, httpstatus.Options{})))
 //
 // All links are relative: the handler works below any path that ends with a slash. It has no
-// authentication of its own: whoever reaches it reads the names, labels and values of all locks. Put
+// authentication of its own: each client that reaches it reads the names, labels and values of all locks. Put
 // the middleware of the service around it.
 //
 //	GET  ./                  overview: the members, the raft leader, what the autopilot waits for

@@ -15,7 +15,7 @@ import (
 )
 
 // The system asks for a descriptor before it waits for a connection. So the spare one was open to
-// whoever was hungry until a connection came, which took it from all: one was lost with every
+// a hungry process until a connection came, which took it from all: one was lost with every
 // connection accepted.
 func TestAConnectionAcceptedWithoutAFreeDescriptorTakesNoSpareOneBeforeItIsThere(t *testing.T) {
 	if !processtest.Alone(t) { // whose descriptors it can use up

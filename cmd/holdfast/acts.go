@@ -102,7 +102,7 @@ func (f *actFlags) onGrant(flags *pflag.FlagSet) {
 
 func (f *actFlags) checkReason() error {
 	if strings.TrimSpace(f.reason) == "" {
-		return &exit{codeUsage, errors.New("a reason is missing"), "Say --reason TEXT: whoever loses something by it wants to know why."}
+		return &exit{codeUsage, errors.New("a reason is missing"), "Say --reason TEXT: a holder that loses something by it wants to know why."}
 	}
 	return nil
 }

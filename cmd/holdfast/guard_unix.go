@@ -12,7 +12,7 @@ import (
 )
 
 // heedNoSignal ignores all that can be ignored. A command that is stopped at the terminal is woken
-// at once: whoever holds a lock and stands still loses it.
+// at once: a holder that stands still loses its lock.
 func heedNoSignal() {
 	signal.Ignore()
 	stopped := make(chan os.Signal, 1)

@@ -28,7 +28,7 @@ func (a *app) uiCommand() *cobra.Command {
 		Use: "ui", GroupID: groupAsk, Args: cobra.NoArgs,
 		Short: "Serve the page of the fleet on this machine",
 		Long: "ui serves the page of package httpstatus as this client sees the fleet, until it is ended by a signal, and\n" +
-			"prints its address. Whoever reaches the address reads the names, labels and values of all locks, and with\n" +
+			"prints its address. A client that reaches it reads the names, labels and values of all locks, and with\n" +
 			"--changes may take locks away. The default is an address of this machine alone, which a page of another\n" +
 			"site cannot use. Without a majority the page is there, and says so.",
 		RunE: a.does(func(ctx context.Context, _ []string) error {

@@ -175,7 +175,7 @@ func (s *service) routes() http.Handler {
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.figures, promhttp.HandlerOpts{}))
-	// Whoever reaches the page reads the names and values of all locks: put your authentication around it.
+	// Each client that reaches the page reads the names and values of all locks: put your authentication around it.
 	mux.Handle("GET /status/", http.StripPrefix("/status", httpstatus.Handler(s.cluster, httpstatus.Options{})))
 	return mux
 }

@@ -134,7 +134,7 @@ func TestThePauseBeforeALevelRisesBeginsAnewWithEachThatIsMissing(t *testing.T) 
 	}
 }
 
-// Who would be refused by the group gets no replica there.
+// A node that the group would refuse gets no replica there.
 func TestANodeBelowTheLevelOfTheGroupIsNoCandidate(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[uint64]bool{0: false, 1: false, 2: true, 3: true} {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// Who asks for a replica, and has begun no later life than the one that its node's replica is of,
-// runs on a copy of the node's directory. It is told so: it waited for ever, where the raft leader
+// A process that asks for a replica, and has begun no later life than the one that its node's replica
+// is of, runs on a copy of the node's directory. It is told so: it waited for ever, where the raft leader
 // removed its former replica before the others refused to hear it.
 func TestWhoAsksForALifeThatItsNodeHasHadIsACopy(t *testing.T) {
 	t.Parallel()
@@ -92,8 +92,8 @@ func TestABarrierFollowsWhateverHasNoOutcome(t *testing.T) {
 
 // A voter dies, and 100 ms later another says that it leaves: the first counts as heard a moment
 // ago. The group let the other go at once, and was two voters of which one was dead: with a standby
-// that was not ready to vote yet it was lost, in three of seven runs of real processes. Who stays
-// must be heard after the word of who leaves.
+// that was not ready to vote yet it was lost, in three of seven runs of real processes. A voter that
+// stays must be heard after the word of the one that leaves.
 func TestNobodyIsLetGoOnTheWordOfOneThatDiedAMomentAgo(t *testing.T) {
 	t.Parallel()
 	const ms = lease.Instant(time.Millisecond)

@@ -57,7 +57,7 @@ func number(group []*replica, r *replica) int {
 	return 0
 }
 
-// The root package's test of a copied directory failed in one of five to ten runs: whoever had
+// The root package's test of a copied directory failed in one of five to ten runs: a replica that had
 // followed the raft leader knew how far it was from its heartbeats alone, and it died before the
 // next.
 func TestACopyOfTheRaftLeadersDirectoryIsRefusedThoughItDiedBeforeItsNextHeartbeat(t *testing.T) {

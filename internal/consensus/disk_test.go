@@ -269,7 +269,7 @@ func TestAnAbandonedEngineWritesNoMoreWhenItsDiskComesBack(t *testing.T) {
 	r.endpoint.Close()
 	before := disk.written.Load()
 	disk.mu.Unlock()
-	for range 100 { // whoever opened the directory meanwhile must be alone
+	for range 100 { // one that opened the directory meanwhile must be alone
 		pause()
 	}
 	if n := disk.written.Load() - before; n > 0 {

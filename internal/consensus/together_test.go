@@ -126,7 +126,7 @@ func TestWhoGivesUpBeforeItsEntryGoesIsNotInIt(t *testing.T) {
 }
 
 // An entry whose answer is lost is so for all that travelled in it. Each asks again, with others or
-// alone, and the group recognises what it has carried out. Who had given up asks no more.
+// alone, and the group recognises what it has carried out. A call that had given up asks no more.
 func TestALostAnswerIsLostForAllAndEachAsksAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestALostAnswerIsLostForAllAndEachAsksAgain(t *testing.T) {
 	})
 }
 
-// Whoever waits when the replica is closed, or fails, is told so.
+// A call that waits when the replica is closed, or fails, is told so.
 func TestWhoWaitsToTravelIsToldOfTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *replica){

@@ -129,7 +129,7 @@ func TestOfFiveNodesThatStartAtOnceThreeVoteAndAllServe(t *testing.T) {
 	if voters != 3 {
 		t.Errorf("%d nodes say that they vote", voters)
 	}
-	// Who waits on one node is served by the release on another, standbys included.
+	// A call that waits on one node is served by the release on another, standbys included.
 	held := acquire(t, list[0], "shared")
 	for i, c := range list {
 		next := make(chan *holdfast.Lease, 1)

@@ -171,7 +171,7 @@ func TestMaxHoldEndsALeaseWhenTheRaftLeaderDies(t *testing.T) {
 	})
 }
 
-// A set waits for one that died with the raft leader; whoever came behind it, for one name or in
+// A set waits for one that died with the raft leader; a call that came behind it, for one name or in
 // another order, waits for all of it.
 func TestSetsAreServedInOrderWhenTheirHolderDiesWithTheRaftLeader(t *testing.T) {
 	withoutLeader(t, func(s *sim.Sim, leader *sim.Node, a, b *holdfast.Cluster) {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Only two limits that differ were refused. Who asked for a lock where another program had a
+// Only two limits that differ were refused. A call for a lock where another program had a
 // semaphore, or the other way round, waited for as long as that was in use, and then both believed
 // that they kept the other out.
 func TestANameInUseAsALockIsNoSemaphoreAndSaysSo(t *testing.T) {

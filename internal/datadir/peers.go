@@ -7,7 +7,7 @@ const PeersMax = 64
 
 const peersName = "peers.json"
 
-// Peer is another node of the fleet, and where it was last. It is a hint: whoever is there now
+// Peer is another node of the fleet, and where it was last. It is a hint: the node that is there now
 // proves its identity.
 type Peer struct {
 	Node string `json:"node"`

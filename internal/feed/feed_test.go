@@ -95,7 +95,7 @@ func TestAFeedServesSoManyWatchesAndForgetsThoseWhoseContextHasEnded(t *testing.
 	})
 }
 
-// Who waits for the next event of a node that was closed would wait for ever.
+// A watcher that waits for the next event of a node that was closed would wait for ever.
 func TestTheEndOfAFeedEndsTheWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func opening(t testing.TB) (Open, Challenge) {
 	return o, c
 }
 
-// Whoever passed for another client would end its leases (S9).
+// A client that passed for another one would end its leases (S9).
 func TestAClientIsWhoseKeyItProvesForThisConnectionAlone(t *testing.T) {
 	t.Parallel()
 	o, c := opening(t)

@@ -1,5 +1,5 @@
 // Package lint holds the rules that this repository keeps about itself, as tests. Each rule has
-// its reason beside it, which a failure prints; whoever finds the reason wrong changes the rule.
+// its reason beside it, which a failure prints; a developer that finds the reason wrong changes the rule.
 //
 //   - floors_test.go: who may import whom
 //   - source_test.go: how source files look

@@ -145,7 +145,7 @@ func deadLink(t *testing.T, all map[string]*document, from *document, target str
 	return ""
 }
 
-// Whoever passes a program on must know what is in it.
+// A company that passes a program on must know what is in it.
 func TestTheListOfThirdPartiesIsWhatIsLinked(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root(t), "THIRD_PARTY.md"))

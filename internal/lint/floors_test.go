@@ -65,7 +65,7 @@ func floor(path string) (int, bool) {
 		".":                          40,
 		"sim":                        45, // imports the root
 		"holdfasttest":               45, // likewise
-		"httpstatus":                 45, // likewise: whoever imports the root links no page
+		"httpstatus":                 45, // likewise: a program that imports the root links no page
 		"internal/view":              42, // what httpstatus and cmd/holdfast show
 		"examples/internal":          48,
 		"examples":                   50, "cmd": 50, "bench": 50, "contrib": 50, "e2e": 50,

@@ -158,7 +158,7 @@ func TestNodeThatLosesAllOthersSeeksAtOnce(t *testing.T) {
 }
 
 // Found by seed 380755514 of the random test: a node that lost its disk came back as another at its
-// old address. Who had failed was sought without a pause, and where there is no time but the
+// old address. A failed node was sought without a pause, and where there is no time but the
 // virtual one that is for ever.
 func TestNodeThatCameBackAsAnotherIsNotSought(t *testing.T) {
 	t.Parallel()

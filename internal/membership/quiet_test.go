@@ -7,7 +7,7 @@ import (
 )
 
 // A rolling restart of a fleet of three wrote a score of warnings about pings for unexpected nodes,
-// failed pings over TCP and refuted suspicions: whoever watches the log for warnings was called for
+// failed pings over TCP and refuted suspicions: an operator that watches the log for warnings was called for
 // nothing.
 func TestARestartAtTheSameAddressIsNoWarning(t *testing.T) {
 	t.Parallel()

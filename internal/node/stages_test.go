@@ -36,7 +36,7 @@ func TestTheFirstThatEndsANodeIsWhatItsCallsReturn(t *testing.T) {
 	}
 }
 
-// Whoever leaves does so once; calls are refused, but what the group must hear of it is still sent.
+// A node leaves once; calls are refused, but what the group must hear of it is still sent.
 func TestANodeThatLeavesRefusesCallsAndRunsOn(t *testing.T) {
 	t.Parallel()
 	l := newLifecycle()

@@ -19,7 +19,7 @@ func restore(t *Table, m *fsm.Machine) {
 	}
 }
 
-// A node that lags far behind gets the state as a whole, and no single events: whoever waits on it
+// A node that lags far behind gets the state as a whole, and no single events: a call that waits on it
 // must learn from the state alone what became of its request. Otherwise it waits for ever for a
 // lock that it holds.
 func TestASnapshotTellsThoseWhoWaitWhatBecameOfTheirRequests(t *testing.T) {

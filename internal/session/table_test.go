@@ -117,7 +117,7 @@ func TestASessionWhoseEndIsUnderWayWhenItsGroupIsGivenUpIsForgotten(t *testing.T
 	c, _ := asks(t, table, time.Minute, false, begins)
 	table.Opened(c.Session, false, begins)
 	table.Lose(c.Session, ErrExpired)
-	if table.Owed() == nil { // whoever tells the group will hear that there is another
+	if table.Owed() == nil { // the caller that tells the group will hear that there is another
 		t.Fatal("nothing is owed")
 	}
 	table.Forsake(errors.New("given up"))

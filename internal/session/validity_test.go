@@ -71,7 +71,7 @@ func TestValidityCountsFromBeforeTheRenewalWasSent(t *testing.T) {
 	sound(t, table, now)
 }
 
-// Whoever was told that its lease is not valid is never told that it is, whatever answer comes
+// A holder that was told that its lease is not valid is never told that it is, whatever answer comes
 // later.
 func TestValidityThatWasDeniedDoesNotComeBack(t *testing.T) {
 	t.Parallel()

@@ -149,7 +149,7 @@ func TestOfTwoProcessesOnCopiesOfADirectoryOneIsRefusedAndTheFleetGoesOn(t *test
 	told.write(p[0], 3)
 	told.check(p[2])
 	twin.kill()
-	// Whoever has not heard of what the twin forgot took it for the node's next process, which the
+	// A node that has not heard of what the twin forgot took it for the node's next process, which the
 	// node's real next process is no more: the one after that is.
 	for try := 1; ; try++ {
 		p[1].kill()

@@ -46,8 +46,8 @@ func (n tapped) Listen(ctx context.Context, bind string, opts transport.Options)
 	return e, err
 }
 
-// outposts opens nodes that reach each other through the relay alone: whoever sends to one is the
-// world to it.
+// outposts opens nodes that reach each other through the relay alone: to a node the sender
+// is the world.
 func outposts(t testing.TB, n int, change func(*holdfast.Config)) []*outpost {
 	t.Helper()
 	world := n

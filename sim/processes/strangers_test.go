@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/sim"
 )
 
-// The tests of this file put a fleet on real sockets among strangers: whoever reaches a node's
+// The tests of this file put a fleet on real sockets among strangers that reach a node's
 // port.
 
 func TestStrangersNeitherEnterNorStallNorCrashAFleetWithSecrets(t *testing.T) {

@@ -116,7 +116,7 @@ func TestACopyThatIsRefusedGivesTheNodeItsPlaceBack(t *testing.T) {
 				x.refused(t, 5*time.Second)
 				s.Node(4).Kill() // it says no good-bye
 				x.serves(t, placeBack)
-				for _, n := range testkit.Others(s, s.Node(4)) { // whoever is raft leader after that must hear it, too
+				for _, n := range testkit.Others(s, s.Node(4)) { // the next raft leader must hear it, too
 					n.CutRaft()
 					time.Sleep(2 * time.Second) // virtual
 					n.Rejoin()
@@ -146,7 +146,7 @@ func TestACopyThatIsRefusedWhenItHasHungUpOnTheOthersGivesTheNodeItsPlaceBack(t 
 			t.Errorf("the copy ended with %v", copied.Err())
 		}
 		spare.Kill()
-		for _, n := range testkit.Others(s, spare) { // whoever is raft leader after that must hear it, too
+		for _, n := range testkit.Others(s, spare) { // the next raft leader must hear it, too
 			n.CutRaft()
 			time.Sleep(2 * time.Second) // virtual
 			n.Rejoin()

@@ -100,8 +100,8 @@ func openElsewhere(part func(*sim.Node)) func(*testing.T, *sim.Sim, *sim.Node, *
 	}
 }
 
-// S9: whoever relies on a lease is right until its own clock says otherwise, whatever became of its
-// node in the eyes of the others. Found by an audit: two seconds after the group had removed a node
+// S9: a holder that relies on a lease is right until its own clock says otherwise, whatever became of
+// its node in the eyes of the others. Found by an audit: two seconds after the group had removed a node
 // it ended all that the node held, 38 seconds after the node was cut off, while leases of ten
 // minutes were valid for nine more; and the Hello of a process on a copy of its disk ended them
 // after 11 milliseconds.

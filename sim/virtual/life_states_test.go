@@ -112,7 +112,7 @@ func TestANodeWhoseReplicaWasRemovedIsAClientOfAGroupThatIsFull(t *testing.T) {
 	})
 }
 
-// Who comes back late hears what was said to its former life: the raft leader says it twice a
+// A node that comes back late hears what was said to its former life: the raft leader says it twice a
 // second, and messages are delayed.
 func TestALateRemovalChangesNothing(t *testing.T) {
 	t.Parallel()

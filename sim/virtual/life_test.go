@@ -104,7 +104,7 @@ func everybodyLives(s *sim.Sim, ids []string) bool {
 	return len(ids) == 0
 }
 
-// Who waits when it is cut off waits on, and has the lock when its turn comes.
+// A call that waits when its node is cut off waits on, and has the lock when its turn comes.
 func TestACallThatWaitsGoesOnWhenItsNodeIsAReplicaAgain(t *testing.T) {
 	t.Parallel()
 	fiveWithASpare(t, func(s *sim.Sim) {

@@ -26,7 +26,7 @@ func TestTwoProcessesNeverTickAtOnceWhateverHappensToTheFleet(t *testing.T) {
 			},
 		}, func(s *sim.Sim) {
 			s.Nemesis(5 * time.Minute)
-			for i := range 6 { // one fault may have lasted all the time: whoever ticks hands over twice
+			for i := range 6 { // one fault may have lasted all the time: each holder hands over twice
 				s.Node(i % 3).Restart()
 				time.Sleep(10 * time.Second)
 			}

@@ -51,7 +51,7 @@ func (p *poor) List(name string) ([]string, error) {
 // quorum: every lease of the fleet ended.
 func TestTheLogGoesOnWithSpareDescriptors(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // whoever finds no descriptor waits for a minute
+	synctest.Test(t, func(t *testing.T) { // a caller that finds no descriptor waits for a minute
 		fs := &poor{FS: vfs.NewMem(), left: 3}
 		spares := fdreserve.NewSet(3, func() (io.Closer, error) { return fs.Create("/spare") })
 		defer spares.Close()

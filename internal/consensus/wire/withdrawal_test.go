@@ -116,7 +116,7 @@ func TestAProcessWithdrawsFromWhomItHasGreetedWhateverBecameOfTheConnection(t *t
 	}
 }
 
-// Whoever waits for the end of the process waits no longer than that, where somebody is out of
+// A caller that waits for the end of the process waits no longer than that, where somebody is out of
 // reach.
 func TestAProcessThatWithdrawsWaitsForNobodyForLong(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 )
 
 // A mutant whose text is gone tests nothing any more, and a suite that runs no test catches
-// nothing: whoever changes such a line moves its mutant along. Files may move freely.
+// nothing: a change of such a line moves its mutant along. Files may move freely.
 func TestEveryMutantFitsTheSourceAndHasItsSuites(t *testing.T) {
 	t.Parallel()
 	source, err := readTree("../../..")

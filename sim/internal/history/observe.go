@@ -132,7 +132,7 @@ func (o observer) hears(h []Event, b Bounds, x health, missed []time.Duration, o
 		} else if g.ended >= 0 {
 			late(g, o.at(h, g.Token, true), h[g.ended].At+g.ttl(b), "the end")
 		}
-		// Whoever asked after the end follows a vacancy, if that was told of at all.
+		// A call that asked after the end follows a vacancy, if that was told of at all.
 		if k+1 == len(of) || g.over() < 0 || of[k+1].asked < g.over() {
 			continue
 		}

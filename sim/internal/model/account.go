@@ -10,7 +10,7 @@ import (
 
 // account keeps, from the commands and events of the log in the order in which they are first
 // applied, when what has an end began in true time: sessions, rests, Once keys; and which grants
-// there were. It judges what only true time decides. Who holds and who waits it leaves to the
+// there were. It judges what only true time decides. Holders and waiters it leaves to the
 // oracles of the lock table: the reference of fsm's tests, which has every command carried out a
 // second time, and sim/internal/history, which has what the callers saw.
 type account struct {

@@ -165,7 +165,7 @@ func (t *tenure) wrote(request, op uint64, out fsm.Outcome, known, unknown bool)
 }
 
 // look reads who has a lock, and its value, on a node: a linearizable read, as Cluster.Leader and
-// Inspect are. Who holds the lock alone from before the reading until after it must be found. Of a
+// Inspect are. One that holds the lock alone from before the reading until after it must be found. Of a
 // set all locks are read at once.
 func (w *world) look(n *node, locks ...int) {
 	var held *tenure

@@ -10,7 +10,7 @@ import (
 
 // exclude looks at all leases of t's lock that are valid at this moment, by their own nodes'
 // clocks. Validity ends by the passing of time alone, so two that exclude each other meet when one
-// begins or is extended. Who is robbed by an operator learns it a little later: that is no
+// begins or is extended. A holder that an operator robs learns it a little later: that is no
 // violation.
 func (w *world) exclude(t *tenure) {
 	if w.plan.Wild || !t.counts() {

@@ -74,7 +74,7 @@ func (n *Node) verify(c *holdfast.Cluster, lock string, token holdfast.Token) {
 	}
 }
 
-// burden writes large values, which a slow watcher has no room for. Who has the lock is not
+// burden writes large values, which a slow watcher has no room for. The holder of the lock is not
 // recorded.
 func (n *Node) burden(c *holdfast.Cluster, r *rand.Rand) {
 	l, err := c.Acquire(Within(n.terms.TTL), ballast)
