@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"go/ast"
 	"go/token"
+	"path"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -117,6 +120,33 @@ func TestEveryPackageThatStartsGoroutinesLooksForLeaks(t *testing.T) {
 		}
 		if where != nil && tested && !looks {
 			t.Errorf("%s starts a goroutine (%s:%d), but no test of it uses goleak in TestMain", dir, where.path, where.line(starts))
+		}
+	}
+}
+
+// unlisted finds the product files of a package that the list of files in its comment leaves out. A reader
+// looks for the subject of a file there.
+func unlisted(doc *source, all []*source) (names []string) {
+	list := regexp.MustCompile(`(?m)^\t[a-z_]+\.go\b`)
+	if doc.file.Doc == nil || doc.isTest() || !list.MatchString(doc.file.Doc.Text()) {
+		return nil
+	}
+	for _, s := range all {
+		name := path.Base(s.path)
+		listed := strings.Contains(doc.file.Doc.Text(), name) || name == "doc.go" || s == doc
+		if s.dir() == doc.dir() && !s.isTest() && !listed {
+			names = append(names, s.path)
+		}
+	}
+	return names
+}
+
+func TestAListOfFilesInAPackageCommentIsComplete(t *testing.T) {
+	t.Parallel()
+	all := sources(t)
+	for _, s := range all {
+		for _, name := range unlisted(s, all) {
+			t.Errorf("the list of files in %s leaves out %s", s.path, name)
 		}
 	}
 }

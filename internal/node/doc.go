@@ -45,6 +45,7 @@
 //	run.go       the way into a group, and from one to the next
 //	founder.go   forms or joins a group, and keeps the identity
 //	life.go      the states of the node towards its group, and how they change
+//	announce.go  tells the group that the node asks to join
 //	rivals.go    other groups of the name, and what the node waits for
 //	floor.go     Config.TokenFloor, and the raising of tokens
 //	level.go     the feature level of the group
@@ -54,7 +55,10 @@
 //	ill.go       whether the node is ill, and a raft leader that commits nothing
 //	place.go     whether the node has its place, and what gossip says of it
 //	replicas.go  what the node knows of the other replicas
+//	drift.go     nodes whose configuration differs
+//	transfer.go  another voter becomes raft leader by an operator's order
 //	remove.go    a dead node is removed by an operator's order
+//	disk.go      what the node knows of its directory while it has no replica
 //	known.go     where the other nodes were last, on disk
 //	probe.go     which process is at an address
 //	answers.go   which processes have answered a raft leader that asks for heirs
@@ -62,6 +66,8 @@
 //	clients.go   clients of the replica: internal/serve
 //	asclient.go  the node as a client, while it has no replica: internal/client
 //	fit.go       a client whose disk does not bear the replica that it is given
+//	backup.go    writes the state of the group
+//	restore.go   founds a group from a backup
 //	query.go     what the API asks
 //	close.go     the end: Close, a failure, Leave
 package node

@@ -12,6 +12,7 @@
 //	renew.go     what is due by the clock: keepalives, warnings, losses
 //	news.go      what the local replica has applied, as events or as a restored state
 //	debts.go     what the node still has to propose: releases, withdrawals, closed sessions
+//	errors.go    why a lease ended
 //	check.go     the invariants K1 to K8
 //
 // # How to run it

@@ -6,6 +6,7 @@
 //
 //	plan.go, random.go   what decides a run; random plans
 //	world.go     true time, the nodes' clocks, and what happens next
+//	node.go      a machine, its process, and what each begins with
 //	network.go   messages, faults of links, and what nodes see of each other by gossip
 //	faults.go    faults of nodes
 //	recast.go    those of machines that stand still, of disks that hang, and of what is large
