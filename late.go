@@ -41,7 +41,8 @@ func (c *Cluster) overBy(call session.Call, o options) error {
 
 // laps are the attempts of one call that ended without a result.
 type laps struct {
-	late int // in a row
+	of   string // the lock or the key
+	late int    // in a row
 	last *lateError
 }
 
@@ -53,7 +54,8 @@ func (l *laps) next(ctx context.Context, c *Cluster, err error) error {
 		l.late = 0
 	}
 	if l.late == lateSaid {
-		c.log.Warn("a call gets no lease: the answers of the group take longer than its TTL", "ttl", late.ttl.String(), "took", late.took.String())
+		c.log.Warn("a call gets no lease: the answers of the group take longer than its TTL",
+			"name", l.of, "ttl", late.ttl.String(), "took", late.took.String())
 	}
 	return l.explain(c.sleep(ctx, retry.Pause(l.late, rand.Float64())))
 }

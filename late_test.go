@@ -93,7 +93,7 @@ func TestACallWhoseTTLIsTooShortForItsGroupAsksSeldomAndSaysSo(t *testing.T) {
 			if sent := g.requests.Load() - before; sent > 150 { // a lap each 150 ms would be 400
 				t.Errorf("%s: %d requests", name, sent)
 			}
-			if told := len(g.log.Of("a call gets no lease")) - told; told != 1 {
+			if told := len(g.log.Of("a call gets no lease", "name=")) - told; told != 1 {
 				t.Errorf("%s: the log says it %d times", name, told)
 			}
 		}

@@ -98,7 +98,7 @@ func (c *Cluster) request(ctx context.Context, name string, wait bool, o options
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
-	var laps laps
+	laps := laps{of: name}
 	for {
 		l, err := c.try(ctx, name, wait, o)
 		if !errors.Is(err, errAgain) {

@@ -229,7 +229,7 @@ func (c *Cluster) requestRun(ctx context.Context, key string, o options) (*Lease
 	if err := c.joined(ctx); err != nil {
 		return nil, err
 	}
-	name, laps := fsm.OnceName(key), laps{}
+	name, laps := fsm.OnceName(key), laps{of: key}
 	for {
 		if by := c.look(ctx, name).Finished; by != nil {
 			return nil, &doneError{*by}
