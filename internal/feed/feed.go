@@ -43,7 +43,7 @@ type Feed struct {
 	closed <-chan struct{}
 	attend Attend
 
-	count   atomic.Int32
+	count   atomic.Int32 // of watches, and of those whose end the group is being told
 	mu      sync.Mutex
 	watches map[*Watch]struct{}
 }
@@ -105,7 +105,7 @@ func (f *Feed) Open(ctx context.Context, name string, exact bool) (*Watch, error
 func (f *Feed) enter(w *Watch) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.watches) >= WatchesMax {
+	if f.count.Load() >= WatchesMax {
 		return false
 	}
 	f.watches[w] = struct{}{}
@@ -119,19 +119,20 @@ func (w *Watch) Close() {
 	w.forget()
 }
 
+// forget frees the place of the watch after the group has heard of its end: a watch that takes the place at once
+// would be one too many there.
 func (w *Watch) forget() {
 	if w.feed.leave(w) {
 		w.end()
+		w.feed.count.Add(-1)
 	}
 }
 
 func (f *Feed) leave(w *Watch) (was bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, was = f.watches[w]; was {
-		delete(f.watches, w)
-		f.count.Add(-1)
-	}
+	_, was = f.watches[w]
+	delete(f.watches, w)
 	return was
 }
 

@@ -147,3 +147,31 @@ func TestAWatchIsToldOfItsLocksAlone(t *testing.T) {
 		}
 	}
 }
+
+// The place of a watch was free before the group had heard of its end. A client's next watch was one too many for its
+// replica, which ended the connection.
+func TestAWatchTakesNoPlaceThatTheGroupStillKeeps(t *testing.T) {
+	t.Parallel()
+	attended := 0
+	var f *Feed
+	f = New(make(chan struct{}), func(context.Context, string, bool) func() {
+		attended++
+		return func() {
+			if w, err := f.Open(context.Background(), "early", true); err == nil {
+				t.Errorf("a watch began while %d are attended: %v", attended, w.name)
+			}
+			attended--
+		}
+	})
+	var last *Watch
+	for range WatchesMax {
+		var err error
+		if last, err = f.Open(context.Background(), "x", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last.Close()
+	if _, err := f.Open(context.Background(), "x", true); err != nil || attended != WatchesMax {
+		t.Errorf("after the end %d are attended: %v", attended, err)
+	}
+}
