@@ -17,15 +17,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
 const (
-	dialTime   = 2 * time.Second        // of one address
-	nextTime   = 250 * time.Millisecond // without an answer: then the next address is tried beside it
-	triesMax   = 8                      // addresses at once
-	forsakeMin = 30 * time.Second       // without a replica, while there are some of another group
-	hungMin    = time.Second            // on a replica: after less the next attempt pauses first,
-	hungPause  = 3                      // as after so many: replicas may end one after the other, and leases wait
+	dialTime       = 2 * time.Second        // of one address
+	nextTime       = 250 * time.Millisecond // without an answer: then the next address is tried beside it
+	againTime      = time.Second            // while Config.Join is looked up: then the known replicas are tried again
+	triesMax       = 8                      // addresses at once
+	forsakeMin     = 30 * time.Second       // without a replica, while there are some of another group
+	refusalsPeriod = 10 * time.Second       // has three lines about refusals
+	hungMin        = time.Second            // on a replica: after less the next attempt pauses first,
+	hungPause      = 3                      // as after so many: replicas may end one after the other, and leases wait
 )
 
 // Roaming is what a Roamer is made with.
@@ -46,8 +49,9 @@ type Roaming struct {
 // Roamer keeps a node without a replica on one of its fleet, and asks that one for what the node
 // wants to know of its fleet. Its Group goes over the connection.
 type Roamer struct {
-	cfg   Roaming
-	group *Group
+	cfg      Roaming
+	group    *Group
+	refusals sparse.Lines
 
 	mu     sync.Mutex
 	peers  []string
@@ -61,7 +65,10 @@ type Roamer struct {
 
 // NewRoamer returns a Roamer that runs after Configure. closed ends all calls.
 func NewRoamer(closed <-chan struct{}) *Roamer {
-	return &Roamer{group: newGroup(closed), waits: "no replica was reached yet"}
+	return &Roamer{
+		group: newGroup(closed), waits: "no replica was reached yet",
+		refusals: sparse.Lines{Most: 3, Period: refusalsPeriod}, // of a fleet of three, all
+	}
 }
 
 // Configure comes before everything else but Group, once.
@@ -201,7 +208,8 @@ type candidate struct {
 }
 
 // offer gives the addresses to try, and closes candidates: of replicas that were named last, the one that
-// served this node last as the last of them, then those that Config.Join leads to, which may take long to find.
+// served this node last as the last of them, then those that Config.Join leads to. Those may take long to find,
+// as the fault that cut this node off may keep it from its name server: the former are given again meanwhile.
 func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 	defer close(candidates)
 	give := func(c candidate) {
@@ -227,8 +235,24 @@ func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 			tried[addr] = true
 		}
 	}
-	shuffled(peers)
-	found, err := r.cfg.Find(ctx)
+	var found []string
+	var err error
+	var finder sync.WaitGroup
+	finding := make(chan struct{})
+	finder.Go(func() {
+		defer close(finding)
+		found, err = r.cfg.Find(ctx)
+	})
+	defer finder.Wait()
+	for looking := true; looking; {
+		clear(tried)
+		shuffled(peers)
+		select {
+		case <-finding:
+			looking = false
+		case <-time.After(againTime):
+		}
+	}
 	shuffled(found)
 	if err != nil {
 		give(candidate{failed: err})
@@ -250,10 +274,17 @@ func (r *Roamer) try(ctx context.Context, addr string, group [16]byte, told uint
 	if err != nil {
 		m.err = fmt.Errorf("%s: %w", addr, err)
 		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code != link.RefuseLater {
-			r.cfg.Logger.Warn("a replica has refused this client", "at", addr, "error", err)
+			r.refused(addr, err)
 		}
 	}
 	return m
+}
+
+// refused says in the log that a replica takes no such client, which goes on asking.
+func (r *Roamer) refused(addr string, err error) {
+	if unreported, ok := r.refusals.Take(time.Now()); ok {
+		r.cfg.Logger.Warn("a replica has refused this client", "at", addr, "error", err, "unreported", unreported)
+	}
 }
 
 // hang stays on a replica, and returns why that is over.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -20,6 +22,9 @@ const PortDefault = 7643
 
 // lookupLimit is for all lookups of one entry.
 const lookupLimit = 5 * time.Second
+
+// lookupsMax is how many entries are looked up at once.
+const lookupsMax = 8
 
 // Resolver resolves names; *net.Resolver is one.
 type Resolver interface {
@@ -101,15 +106,23 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Resolve returns the addresses that join entries lead to, ip:port, and why some of them lead to none.
+// Resolve returns the addresses that join entries lead to, ip:port, in their order, and why some of them lead to
+// none. Entries are looked up beside each other: the name server of one may be silent.
 func Resolve(ctx context.Context, r Resolver, files *Files, entries []string) (addrs []string, failed error) {
-	for _, entry := range entries {
-		ctx, cancel := context.WithTimeout(ctx, lookupLimit)
-		found, err := resolve(ctx, r, files, entry)
-		cancel()
-		addrs, failed = append(addrs, found...), errors.Join(failed, err)
+	found, errs := make([][]string, len(entries)), make([]error, len(entries))
+	places := make(chan struct{}, lookupsMax)
+	var all sync.WaitGroup
+	for i, entry := range entries {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+			defer cancel()
+			found[i], errs[i] = resolve(ctx, r, files, entry)
+		})
 	}
-	return addrs, failed
+	all.Wait()
+	return slices.Concat(found...), errors.Join(errs...)
 }
 
 // resolve returns the addresses of an entry, ip:port.

@@ -2,10 +2,14 @@ package member
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -60,6 +64,35 @@ func FuzzParseJoin(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Entries were looked up one after the other: three names behind a silent server took 15 s.
+func TestEntriesAreLookedUpBesideEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		entries := []string{"a:1", "b:1", "10.0.0.9:1", "c:1"}
+		addrs, err := Resolve(t.Context(), silent{}, new(Files), entries)
+		if took := time.Since(began); took != lookupLimit || !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(addrs, []string{"10.0.0.9:1"}) {
+			t.Errorf("after %v: %v, %v", took, addrs, err)
+		}
+		many := make([]string, 3*lookupsMax)
+		for i := range many {
+			many[i] = "a:1"
+		}
+		began = time.Now()
+		if _, _ = Resolve(t.Context(), silent{}, new(Files), many); time.Since(began) != 3*lookupLimit {
+			t.Errorf("%d entries take %v: more than %d at once", len(many), time.Since(began), lookupsMax)
+		}
+	})
+}
+
+// silent is a name server that does not answer.
+type silent struct{ Resolver }
+
+func (silent) LookupHost(ctx context.Context, _ string) ([]string, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // anyName resolves every name.

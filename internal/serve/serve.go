@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/expiry"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/link"
 	"github.com/holdfast-go/holdfast/internal/seam"
+	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
 const (
@@ -21,6 +23,8 @@ const (
 	// CallsMax bounds the calls of one client that are under way. So in the line of the replica's
 	// admission few calls of others are ever before one of a client.
 	CallsMax = 256
+	// refusalsPeriod has three lines in the log about refused clients.
+	refusalsPeriod = 10 * time.Second
 )
 
 // Config is what a Server is made with.
@@ -42,9 +46,10 @@ type Config struct {
 
 // Server serves clients. Applied and Skipped are called in the order of the log.
 type Server struct {
-	cfg     Config
-	workers workers
-	places  chan struct{} // one for each client
+	cfg      Config
+	workers  workers
+	places   chan struct{} // one for each client
+	refusals sparse.Lines
 
 	mu      sync.Mutex // of clients and of what each was told; held while news are queued
 	clients map[fsm.Process]*client
@@ -54,7 +59,10 @@ type Server struct {
 
 // New returns a server without clients.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, workers: newWorkers(), places: make(chan struct{}, ClientsMax), clients: make(map[fsm.Process]*client), watches: newWatches()}
+	return &Server{
+		cfg: cfg, workers: newWorkers(), places: make(chan struct{}, ClientsMax), clients: make(map[fsm.Process]*client), watches: newWatches(),
+		refusals: sparse.Lines{Most: 3, Period: refusalsPeriod},
+	}
 }
 
 // Serve serves the client at the other end of a connection until one of the two or ctx ends, and closes
