@@ -57,9 +57,6 @@ func Open(ctx context.Context, cfg Config, how Start) (*Group, error) {
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("holdfast: raft directory: %w", err)
 	}
-	if err := engine.Guard(func() error { return store.Prepare(cfg.FS, cfg.Dir, cfg.Node, wire.Deployment(cfg.Cluster)) }); err != nil {
-		return nil, err
-	}
 	if files := preinit.IgnoredFiles(); len(files) > 0 {
 		cfg.Logger.Warn("files in the working directory that would change the raft engine are ignored", "files", files)
 	}
@@ -69,8 +66,14 @@ func Open(ctx context.Context, cfg Config, how Start) (*Group, error) {
 	}
 	g := newGroup(cfg, fsm.Process{Node: node, Incarnation: cfg.Incarnation})
 	g.leave = engine.Enter(cfg.Replica, cfg.Logger, g.fail)
+	prepared, started := make(chan error, 1), make(chan error, 1)
+	go func() { // the disk may hang
+		prepared <- engine.Guard(func() error { return store.Prepare(cfg.FS, cfg.Dir, cfg.Node, wire.Deployment(cfg.Cluster)) })
+	}()
+	if err := g.await(ctx, prepared); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
 	d := store.NewDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.broken, g.spares)
-	started := make(chan error, 1)
 	go engine.Labelled(cfg.Replica, func() {
 		started <- engine.Guard(func() error { return g.startReplica(d, how) })
 	})
@@ -80,7 +83,7 @@ func Open(ctx context.Context, cfg Config, how Start) (*Group, error) {
 	return g, nil
 }
 
-// await waits for the end of the start. Each goroutine of an engine whose start is given up may be parked, so
+// await waits for the end of a step of the start. Each goroutine of an engine whose start is given up may be parked, so
 // one that is slow has time for its end when ctx has ended.
 func (g *Group) await(ctx context.Context, started <-chan error) error {
 	late, slow, ended := time.After(startMax), errSlowStart, ctx.Done()

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// sickDisk is a file system in memory. Where it is sick, no file can be made whose path has a part; the call
-// fails, or hangs.
+// sickDisk is a file system in memory. Where it is sick, no file or directory can be made whose path has a
+// part; the call fails, or hangs.
 type sickDisk struct {
 	vfs.FS
 	mu    sync.Mutex
@@ -28,6 +28,20 @@ type sickDisk struct {
 }
 
 func (d *sickDisk) Create(name string) (vfs.File, error) {
+	if err := d.ails(name); err != nil {
+		return nil, err
+	}
+	return d.FS.Create(name)
+}
+
+func (d *sickDisk) MkdirAll(name string, perm os.FileMode) error {
+	if err := d.ails(name); err != nil {
+		return err
+	}
+	return d.FS.MkdirAll(name, perm)
+}
+
+func (d *sickDisk) ails(name string) error {
 	d.mu.Lock()
 	sick, hangs := d.part != "" && strings.Contains(name, d.part), d.hangs
 	d.mu.Unlock()
@@ -35,9 +49,9 @@ func (d *sickDisk) Create(name string) (vfs.File, error) {
 	case sick && hangs != nil:
 		<-hangs
 	case sick:
-		return nil, syscall.ENOSPC
+		return syscall.ENOSPC
 	}
-	return d.FS.Create(name)
+	return nil
 }
 
 // sicken has files with a part in their path not be made; heal ends that.
@@ -246,21 +260,31 @@ func wantClosed(t *testing.T, n *Node) {
 
 // Close waited for the start of the engine, for up to a minute on a disk that hangs.
 func TestCloseDoesNotWaitForAnEngineThatStartsOnADiskThatHangs(t *testing.T) {
-	inChild(t, func(t *testing.T) {
-		network, disk := transport.NewMemory(1), &sickDisk{FS: vfs.NewMem()}
-		fleetOf(t, network, 3)
-		dir := again(t, disk)
-		disk.sicken(".log", true)
-		n := opened(t, &heard{}, Config{
-			Bind: "10.0.0.7:7643", Name: "hangs", Replicas: 4, Join: []string{"10.0.0.1:7643"}, Env: simenv.Env{Network: network, Dir: dir},
-		})
-		within(t, time.Minute, "start of the engine", func() bool { return n.founder.disk.began.Load() != nil && n.dir.Identity().ClusterID != "" })
-		time.Sleep(3 * time.Second)
-		wantClosed(t, n)
-		if !n.founder.abandoned.Load() {
-			t.Error("the directory may be opened again beside an engine that hangs")
-		}
+	inChild(t, func(t *testing.T) { closesWhereMaking(t, ".log") })
+}
+
+// The same before the engine starts: Close waited for as long as the disk hung.
+func TestCloseDoesNotWaitForTheDirectoryOfAnEngine(t *testing.T) {
+	inChild(t, func(t *testing.T) { closesWhereMaking(t, "/raft") })
+}
+
+// closesWhereMaking closes a node that starts its replica on a disk where the making of such a file or directory
+// hangs.
+func closesWhereMaking(t *testing.T, part string) {
+	t.Helper()
+	network, disk := transport.NewMemory(1), &sickDisk{FS: vfs.NewMem()}
+	fleetOf(t, network, 3)
+	dir := again(t, disk)
+	disk.sicken(part, true)
+	n := opened(t, &heard{}, Config{
+		Bind: "10.0.0.7:7643", Name: "hangs", Replicas: 4, Join: []string{"10.0.0.1:7643"}, Env: simenv.Env{Network: network, Dir: dir},
 	})
+	within(t, time.Minute, "start of the engine", func() bool { return n.founder.disk.began.Load() != nil && n.dir.Identity().ClusterID != "" })
+	time.Sleep(3 * time.Second)
+	wantClosed(t, n)
+	if !n.founder.abandoned.Load() {
+		t.Error("the directory may be opened again beside an engine that hangs")
+	}
 }
 
 // The same of a client that tries its disk before it starts the replica that it was given.
