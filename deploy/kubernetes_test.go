@@ -169,6 +169,42 @@ func TestTheRecoveryIsOfAVolumeOfTheStatefulSet(t *testing.T) {
 	}
 }
 
+// Pods with empty volumes that met before the recovered one ran founded a group beside it, and a second recovery
+// found the job of the first, complete, and deleted the volumes.
+func TestTheRecoveredPodIsReadyBeforeOthersStart(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("kubernetes", "recover.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(text)
+	for _, step := range []string{
+		"--replicas=0", "delete job webservice-recover --ignore-not-found", "create -f", "logs job", "delete pvc", "--replicas=1",
+		"wait --for=condition=Ready", "pod/webservice-0", "--replicas=3",
+	} {
+		var found bool
+		if _, rest, found = strings.Cut(rest, step); !found {
+			t.Fatalf("%q does not follow the step before it", step)
+		}
+	}
+}
+
+// A ClusterIP service has one address, of one pod at a time, and another port: no figure of the fleet came.
+func TestPrometheusIsToldOfEachPod(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("prometheus", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`dns_sd_configs: \[\{names: \[([a-z-]+)\.[a-z]+\.svc\], type: A, port: 8080\}\]`).FindSubmatch(text)
+	if name == nil {
+		t.Fatal("there is no such example")
+	}
+	for _, file := range []string{"statefulset.yaml", "deployment.yaml"} {
+		if s := decode(t, file).named(string(name[1])); s == nil || s.Spec.ClusterIP != core.ClusterIPNone {
+			t.Errorf("%s: %s is no headless service", file, name[1])
+		}
+	}
+}
+
 // check is what both have in common.
 func (m manifests) check(t *testing.T, template core.PodTemplateSpec, selector *meta.LabelSelector) {
 	t.Helper()
