@@ -16,6 +16,9 @@ import (
 // WaitDefault is how long Lock waits. It is below migrate.DefaultLockTimeout, 15 s.
 const WaitDefault = 10 * time.Second
 
+// ErrClosed is the error of Lock after Close, and of a Lock that waits while Close is called.
+var ErrClosed = errors.New("migratelock: the driver is closed")
+
 // Driver is a driver of golang-migrate whose lock is one of the fleet. Its other methods are those
 // of the driver inside; those that write are refused with holdfast.ErrLost after a loss. Use New.
 type Driver struct {
@@ -29,8 +32,10 @@ type Driver struct {
 	name    string
 	opts    []holdfast.Option
 
-	mu    sync.Mutex
-	lease *holdfast.Lease // nil: not locked
+	mu      sync.Mutex
+	lease   *holdfast.Lease    // nil: not locked
+	waiting context.CancelFunc // ends the Lock that waits; nil: none does
+	closed  bool
 }
 
 var _ database.Driver = (*Driver)(nil)
@@ -54,23 +59,43 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 }
 
 // Lock waits for the lock, for Wait at most. If somebody else has it then, or this driver has it
-// already, the error is database.ErrLocked; others are those of Cluster.Acquire.
+// already or waits for it, the error is database.ErrLocked. After Close it is ErrClosed; others are
+// those of Cluster.Acquire.
 func (d *Driver) Lock() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lease != nil {
-		return database.ErrLocked
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.Wait)
 	defer cancel()
-	lease, err := d.cluster.Acquire(ctx, d.name, d.opts...)
-	if errors.Is(err, holdfast.ErrHeld) {
-		return fmt.Errorf("%w: %w", database.ErrLocked, err)
-	}
-	if err != nil {
+	if err := d.begin(cancel); err != nil {
 		return err
 	}
-	d.lease = lease
+	lease, err := d.cluster.Acquire(ctx, d.name, d.opts...)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = nil
+	if err == nil {
+		d.lease = lease
+	}
+	switch {
+	case d.closed && err == nil: // granted before Close could end the wait
+		return errors.Join(ErrClosed, d.release())
+	case d.closed:
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case errors.Is(err, holdfast.ErrHeld):
+		return fmt.Errorf("%w: %w", database.ErrLocked, err)
+	}
+	return err
+}
+
+// begin notes how Close ends the wait that follows, during which d.mu is free.
+func (d *Driver) begin(cancel context.CancelFunc) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ErrClosed
+	}
+	if d.lease != nil || d.waiting != nil {
+		return database.ErrLocked
+	}
+	d.waiting = cancel
 	return nil
 }
 
@@ -99,10 +124,14 @@ func (d *Driver) release() error {
 	return nil
 }
 
-// Close releases the lock if it is held, and closes the driver inside.
+// Close releases the lock if it is held, ends a Lock that waits, and closes the driver inside.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.closed = true
+	if d.waiting != nil {
+		d.waiting()
+	}
 	var err error
 	if d.lease != nil {
 		err = d.release()

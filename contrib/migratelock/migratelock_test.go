@@ -3,6 +3,7 @@
 package migratelock_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -191,4 +192,75 @@ func TestCloseReleasesTheLock(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// closer is a driver inside that can be closed.
+type closer struct{ database.Driver }
+
+func (closer) Close() error { return nil }
+
+// within asserts what a call returns, and that it does not wait for somebody else.
+func within(t *testing.T, what string, want error, call func() error) {
+	t.Helper()
+	result := make(chan error, 1)
+	go func() { result <- call() }()
+	select {
+	case err := <-result:
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(migrationtest.Patience):
+		t.Errorf("%s still waits", what)
+	}
+}
+
+// migrate.Migrate gives up at its LockTimeout and leaves a Lock behind that waits. When Lock kept the
+// driver's mutex meanwhile, Close of a service that shuts down hung for the rest of Wait.
+func TestCloseEndsALockThatWaits(t *testing.T) {
+	t.Parallel()
+	node := holdfasttest.Fleet(t, 1)[0]
+	holder, err := node.Acquire(t.Context(), lockName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := migratelock.New(closer{}, node, lockName)
+	d.Wait = 10 * migrationtest.Patience
+	locked := make(chan error, 1)
+	go func() { locked <- d.Lock() }()
+	if err := migrationtest.AwaitWaiters(t.Context(), node, lockName, 1); err != nil {
+		t.Error(err)
+	}
+	within(t, "Lock beside one that waits", database.ErrLocked, d.Lock)
+	within(t, "Close", nil, d.Close)
+	within(t, "the Lock that waited", migratelock.ErrClosed, func() error { return <-locked })
+	within(t, "Lock after Close", migratelock.ErrClosed, d.Lock)
+	if err := holder.Release(t.Context()); err != nil { // what waits without the mend ends
+		t.Error(err)
+	}
+}
+
+// Close comes when Acquire has the lease and Lock has not yet.
+func TestALockGrantedWhileCloseRunsIsReleased(t *testing.T) {
+	t.Parallel()
+	var d *migratelock.Driver
+	node, err := holdfast.Open(t.Context(), holdfast.Config{Events: holdfast.Events{
+		Begin: func(ctx context.Context, s holdfast.Span) (context.Context, func(holdfast.Token, error)) {
+			return ctx, func(holdfast.Token, error) {
+				if s.Kind == holdfast.SpanAcquire {
+					within(t, "Close", nil, d.Close)
+				}
+			}
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	d = migratelock.New(closer{}, node, lockName)
+	if err := d.Lock(); !errors.Is(err, migratelock.ErrClosed) {
+		t.Errorf("Lock: %v", err)
+	}
+	if info, err := node.Inspect(t.Context(), lockName); err != nil || len(info.Holders) > 0 {
+		t.Errorf("after Close: %v, %v", info.Holders, err)
+	}
 }
