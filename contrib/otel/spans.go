@@ -3,9 +3,11 @@ package otel
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
@@ -39,9 +41,21 @@ func (t *Telemetry) begin(ctx context.Context, s holdfast.Span) (context.Context
 			span.SetAttributes(attribute.String("holdfast.outcome", outcome))
 			return
 		}
-		span.RecordError(err)
-		span.SetStatus(codes.Error, label(err.Error()))
+		text := label(err.Error())
+		record(span, err, text)
+		span.SetStatus(codes.Error, text)
 	}
+}
+
+// record is span.RecordError with a text that every exporter takes. That of the user's function may
+// be no UTF-8, for which an exporter of OTLP refuses all spans of its batch.
+func record(span trace.Span, err error, text string) {
+	if text == err.Error() {
+		span.RecordError(err)
+		return
+	}
+	span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
+		semconv.ExceptionType(fmt.Sprintf("%T", err)), semconv.ExceptionMessage(text)))
 }
 
 // ordinary names what is no failure: somebody else holds the lock, or the caller has gone.

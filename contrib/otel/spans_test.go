@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -121,6 +122,29 @@ func TestASpanSaysWhichLockAndWhichTokenAndWhatFailed(t *testing.T) {
 	}
 	if failed.Name() != "holdfast.do" || failed.Status().Code != codes.Error || failed.Status().Description != failure.Error() {
 		t.Errorf("%s: %v", failed.Name(), failed.Status())
+	}
+}
+
+// An exporter of OTLP refuses a batch with a string that is no UTF-8, and with it the spans of all.
+func TestAnErrorWhoseTextIsNoUTF8IsRecordedInOneThatIs(t *testing.T) {
+	t.Parallel()
+	n := openTraced(t, holdfast.Events{})
+	failure := errors.New("a\xffb")
+	if err := n.Do(t.Context(), "a", func(context.Context, *holdfast.Lease) error { return failure }); !errors.Is(err, failure) {
+		t.Fatal(err)
+	}
+	spans := n.Ended()
+	events := spans[len(spans)-1].Events()
+	if len(events) != 1 || events[0].Name != "exception" {
+		t.Fatalf("events %v", events)
+	}
+	got := make(map[attribute.Key]string)
+	for _, a := range events[0].Attributes {
+		got[a.Key] = a.Value.String()
+	}
+	want := map[attribute.Key]string{"exception.type": "*errors.errorString", "exception.message": "a\uFFFDb"}
+	if !maps.Equal(got, want) {
+		t.Errorf("attributes %q, want %q", got, want)
 	}
 }
 
