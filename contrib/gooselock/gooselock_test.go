@@ -258,3 +258,21 @@ func TestWhoGivesUpWaitingDoesNotHoldTheLock(t *testing.T) {
 		}
 	}
 }
+
+func TestOptionsThatEndTheExclusionAreRefused(t *testing.T) {
+	t.Parallel()
+	node := holdfasttest.Fleet(t, 1)[0]
+	for _, option := range []holdfast.Option{holdfast.WithManualRenew(), holdfast.WithShared(), holdfast.WithLimit(2), holdfast.WithTTL(1)} {
+		if err := gooselock.New(node, lockName, option).Lock(t.Context(), nil); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("a wrong option: %v", err)
+		}
+	}
+	for what, err := range map[string]error{
+		"no name":    gooselock.New(node, "").SessionLock(t.Context(), nil),
+		"no cluster": gooselock.New(nil, lockName).Lock(t.Context(), nil),
+	} {
+		if !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -20,6 +20,7 @@ type Locker struct {
 	cluster *holdfast.Cluster
 	name    string
 	opts    []holdfast.Option
+	wrong   error // what New found, for Lock
 
 	turn  chan struct{} // has one element while a provider of this process holds the lock or waits for it
 	lease atomic.Pointer[holdfast.Lease]
@@ -34,9 +35,19 @@ var (
 var ErrNotLocked = errors.New("gooselock: not locked")
 
 // New returns the locker of the lock name, which all processes that migrate one database give
-// alike. opts are those of Cluster.Acquire. What is wrong with them or with name, Lock says.
+// alike. opts are those of Cluster.Locker: what leaves the lock to two holders
+// (WithShared, WithLimit) or lets it end in the middle of a migration (WithManualRenew) is not for
+// it. What is wrong with c, name or opts, Lock says: ErrInvalid.
 func New(c *holdfast.Cluster, name string, opts ...holdfast.Option) *Locker {
-	return &Locker{cluster: c, name: name, opts: opts, turn: make(chan struct{}, 1)}
+	return &Locker{cluster: c, name: name, opts: opts, wrong: check(c, name, opts), turn: make(chan struct{}, 1)}
+}
+
+func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
+	if c == nil {
+		return fmt.Errorf("%w: the cluster is nil", holdfast.ErrInvalid)
+	}
+	_, err := c.Locker(name, func(error) {}, opts...)
+	return err
 }
 
 // Token is the fencing token under which the lock is held, zero if it is not. A Go migration gives
@@ -65,6 +76,9 @@ func (l *Locker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.
 func (l *Locker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.release(ctx) }
 
 func (l *Locker) acquire(ctx context.Context) error {
+	if l.wrong != nil {
+		return l.wrong
+	}
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():

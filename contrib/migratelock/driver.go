@@ -31,6 +31,7 @@ type Driver struct {
 	cluster *holdfast.Cluster
 	name    string
 	opts    []holdfast.Option
+	wrong   error // what New found, for Lock
 
 	mu      sync.Mutex
 	lease   *holdfast.Lease    // nil: not locked
@@ -41,10 +42,19 @@ type Driver struct {
 var _ database.Driver = (*Driver)(nil)
 
 // New returns inner with the lock name in the place of its own, which is never taken. All processes
-// that migrate one database give the same name. opts are those of Cluster.Acquire; what is wrong
-// with them or with name, Lock says.
+// that migrate one database give the same name. opts are those of Cluster.Locker: what leaves the
+// lock to two holders (WithShared, WithLimit) or lets it end in the middle of a migration
+// (WithManualRenew) is not for it. What is wrong with c, name or opts, Lock says: ErrInvalid.
 func New(inner database.Driver, c *holdfast.Cluster, name string, opts ...holdfast.Option) *Driver {
-	return &Driver{Driver: inner, Wait: WaitDefault, cluster: c, name: name, opts: opts}
+	return &Driver{Driver: inner, Wait: WaitDefault, cluster: c, name: name, opts: opts, wrong: check(c, name, opts)}
+}
+
+func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
+	if c == nil {
+		return fmt.Errorf("%w: the cluster is nil", holdfast.ErrInvalid)
+	}
+	_, err := c.Locker(name, func(error) {}, opts...)
+	return err
 }
 
 // Open opens the driver inside at url, and returns it with a lock like this one's.
@@ -62,6 +72,9 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 // already or waits for it, the error is database.ErrLocked. After Close it is ErrClosed; others are
 // those of Cluster.Acquire.
 func (d *Driver) Lock() error {
+	if d.wrong != nil {
+		return d.wrong
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.Wait)
 	defer cancel()
 	if err := d.begin(cancel); err != nil {

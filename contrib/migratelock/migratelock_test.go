@@ -264,3 +264,18 @@ func TestALockGrantedWhileCloseRunsIsReleased(t *testing.T) {
 		t.Errorf("after Close: %v, %v", info.Holders, err)
 	}
 }
+
+func TestOptionsThatEndTheExclusionAreRefused(t *testing.T) {
+	t.Parallel()
+	node := holdfasttest.Fleet(t, 1)[0]
+	for _, option := range []holdfast.Option{holdfast.WithManualRenew(), holdfast.WithShared(), holdfast.WithLimit(2), holdfast.WithTTL(1)} {
+		if err := migratelock.New(nil, node, lockName, option).Lock(); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("a wrong option: %v", err)
+		}
+	}
+	for what, err := range map[string]error{"no name": migratelock.New(nil, node, "").Lock(), "no cluster": migratelock.New(nil, nil, lockName).Lock()} {
+		if !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -15,16 +15,29 @@ type Locker struct {
 	cluster *holdfast.Cluster
 	prefix  string
 	opts    []holdfast.Option
+	wrong   error // what New found, for NewLock
 }
 
 var _ handler.Locker = (*Locker)(nil)
 
 // New returns the locker of a store: the name of an upload's lock is its ID behind prefix, 512
 // bytes together. All processes on one store give the same prefix. opts are those of
-// Cluster.Acquire; a TTL well below the handler's AcquireLockTimeout, 20 s by default, lets a
-// client resume in time where a process was killed.
+// Cluster.Locker: what leaves an upload to two requests (WithShared, WithLimit) or lets the lock end
+// in the middle of one (WithManualRenew) is not for it. What is wrong with c, prefix or opts, NewLock
+// says: holdfast.ErrInvalid. A TTL well below the handler's AcquireLockTimeout, 20 s by default, lets
+// a client resume in time where a process was killed.
 func New(c *holdfast.Cluster, prefix string, opts ...holdfast.Option) *Locker {
-	return &Locker{cluster: c, prefix: prefix, opts: opts}
+	return &Locker{cluster: c, prefix: prefix, opts: opts, wrong: check(c, prefix+"x", opts)}
+}
+
+func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
+	if c == nil {
+		return fmt.Errorf("tuslock: %w: the cluster is nil", holdfast.ErrInvalid)
+	}
+	if _, err := c.Locker(name, func(error) {}, opts...); err != nil {
+		return fmt.Errorf("tuslock: %w", err)
+	}
+	return nil
 }
 
 // UseIn gives the locker to a handler's composer.
@@ -32,6 +45,9 @@ func (l *Locker) UseIn(composer *handler.StoreComposer) { composer.UseLocker(l) 
 
 // NewLock returns the lock of an upload, not yet held, for one request.
 func (l *Locker) NewLock(id string) (handler.Lock, error) {
+	if l.wrong != nil {
+		return nil, l.wrong
+	}
 	return &lock{locker: l, name: l.prefix + id}, nil
 }
 

@@ -165,3 +165,23 @@ func TestWhatReleasesItsLockIsNotAskedForIt(t *testing.T) {
 		}
 	}
 }
+
+func wrong(c *holdfast.Cluster, prefix string) error {
+	_, err := tuslock.New(c, prefix).NewLock("id")
+	return err
+}
+
+func TestOptionsThatEndTheExclusionAreRefused(t *testing.T) {
+	t.Parallel()
+	node := holdfasttest.Fleet(t, 1)[0]
+	for _, option := range []holdfast.Option{holdfast.WithManualRenew(), holdfast.WithShared(), holdfast.WithLimit(2), holdfast.WithTTL(1)} {
+		if _, err := tuslock.New(node, "uploads/", option).NewLock("id"); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("a wrong option: %v", err)
+		}
+	}
+	for what, err := range map[string]error{"prefix": wrong(node, "a\nb"), "no cluster": wrong(nil, "uploads/")} {
+		if !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
