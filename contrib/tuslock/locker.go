@@ -43,12 +43,19 @@ func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
 // UseIn gives the locker to a handler's composer.
 func (l *Locker) UseIn(composer *handler.StoreComposer) { composer.UseLocker(l) }
 
-// NewLock returns the lock of an upload, not yet held, for one request.
+// NewLock returns the lock of an upload, not yet held, for one request. The id is of the request's
+// path. The error is handler.ErrNotFound for one that names no lock, being too long, no UTF-8 or with
+// control characters: other errors are answered with 500 and logged as errors, which strangers could
+// cause at will.
 func (l *Locker) NewLock(id string) (handler.Lock, error) {
 	if l.wrong != nil {
 		return nil, l.wrong
 	}
-	return &lock{locker: l, name: l.prefix + id}, nil
+	name := l.prefix + id
+	if err := check(l.cluster, name, l.opts); err != nil { // it is the name: New has checked the rest
+		return nil, errors.Join(handler.ErrNotFound, err)
+	}
+	return &lock{locker: l, name: name}, nil
 }
 
 // lock belongs to one request, which calls its methods one after the other.

@@ -38,11 +38,16 @@ func await[T any](t *testing.T, from <-chan T) (value T) {
 // server serves the uploads of a directory under the locks of a node.
 func server(t *testing.T, c *holdfast.Cluster, dir string) string {
 	t.Helper()
+	return loggingServer(t, c, dir, io.Discard)
+}
+
+func loggingServer(t *testing.T, c *holdfast.Cluster, dir string, log io.Writer) string {
+	t.Helper()
 	composer := handler.NewStoreComposer()
 	filestore.New(dir).UseIn(composer)
 	tuslock.New(c, "uploads/").UseIn(composer)
 	h, err := handler.NewHandler(handler.Config{
-		BasePath: "/files/", StoreComposer: composer, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		BasePath: "/files/", StoreComposer: composer, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		AcquireLockTimeout: patience, NetworkTimeout: 2 * patience, // a test that needs them fails at its own end
 		GracefulRequestCompletionTimeout: 50 * time.Millisecond,
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/contrib/tuslock"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/internal/testlog"
 )
 
 // broken is an upload whose request stays open at the first node with half of its content sent, as
@@ -183,5 +184,26 @@ func TestOptionsThatEndTheExclusionAreRefused(t *testing.T) {
 		if !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// An upload that nobody could have made is none, and no fault of the server.
+func TestAnIDThatNamesNoLockIsNotFound(t *testing.T) {
+	t.Parallel()
+	var log testlog.Lines
+	base, client := loggingServer(t, holdfasttest.Fleet(t, 1)[0], t.TempDir(), &log), newClient(t)
+	for _, id := range []string{"a%0Ab", "a%FFb", strings.Repeat("a", 600), "never-made"} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		resp, err := request(ctx, client, http.MethodHead, base+id, nil)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%.9q: %s", id, resp.Status)
+		}
+	}
+	if log.Count("level=ERROR") > 0 {
+		t.Errorf("strangers have caused errors in the log:\n%s", log.String())
 	}
 }
