@@ -32,7 +32,8 @@ import (
 const (
 	webhooks   = 60
 	deliveries = 4
-	inHand     = 12 // deliveries at a time
+	inHand     = 12  // deliveries at a time
+	idMax      = 100 // bytes
 	patience   = 30 * time.Second
 	answerIn   = 20 * time.Second // a sender gives up, too; twice the TTL, the longest wait for a killed process
 	ttl        = 10 * time.Second // a lease of a process that lives outlasts the election after the kill, on a slow disk as well
@@ -67,10 +68,14 @@ func serve(ctx context.Context, name, dir string) error {
 }
 
 // webhook handles each id once. 200 means that it was handled, here or elsewhere, now or before. In an
-// outage the sender has its 503 in time, and delivers again.
+// outage the sender has its 503 in time, and delivers again. 400 means that it need not: no delivery of
+// this id can be handled.
 func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id, err := io.ReadAll(io.LimitReader(r.Body, 100))
+		id, err := io.ReadAll(io.LimitReader(r.Body, idMax+1)) // one that is cut off would be another's
+		if err == nil && len(id) > idMax {
+			err = fmt.Errorf("the id is longer than %d bytes", idMax)
+		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -81,6 +86,8 @@ func webhook(c *holdfast.Cluster, log *journal) http.HandlerFunc {
 			return log.handle(ctx, string(id), l.Token())
 		}, holdfast.WithWait(), holdfast.WithKeepFor(72*time.Hour))
 		switch {
+		case errors.Is(err, holdfast.ErrInvalid):
+			http.Error(w, err.Error(), http.StatusBadRequest)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		case !result.Finished:
