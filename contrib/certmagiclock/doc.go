@@ -6,5 +6,6 @@
 // two processes order the same certificate now and then. What a loss can do is an order too many.
 // Before each attempt CertMagic renews the lock (RenewLockLease), and after that looks whether the
 // certificate is there: one that has lost the lock takes it again there, or fails the attempt while
-// another has it.
+// another process has it. Where another caller of its own process has it, both attempts go on, as
+// CertMagic renews by the name of the lock alone.
 package certmagiclock

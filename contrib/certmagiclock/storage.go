@@ -142,7 +142,9 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 
 // RenewLockLease makes sure that the lock is still held, and takes it again if it was lost and
 // nobody else has it. Its error is ErrNotLocked, a *HeldError where another has it, or says that
-// the group did not confirm it within five seconds. The lease renews itself as long as its process
+// the group did not confirm it within five seconds. CertMagic gives the name alone: where another
+// caller of this process was granted the lock that this one had lost, it is that one's lease that is
+// renewed, and the error is nil for both. The lease renews itself as long as its process
 // lives, so the duration is not needed: a lease that was made as long as CertMagic's pause between
 // two attempts, from a minute to 30 days, would keep a dead process's lock for that long.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
