@@ -37,7 +37,9 @@ type Job struct {
 
 // Add schedules j. Runs end with ctx: on shutdown, end it, and wait for the context that cr.Stop
 // returns, before the Cluster is closed. Wrappers of cr's chain that skip runs
-// (cron.SkipIfStillRunning) skip them on this node alone.
+// (cron.SkipIfStillRunning) skip them on this node alone. Use none that delays runs
+// (cron.DelayIfStillRunning): a delayed run is one of the latest tick by then, and Report hears of
+// that tick again, and of those before it nothing.
 //
 // Errors, all of them ErrInvalid: an argument is nil, a field is missing, or Schedule is a
 // cron.ConstantDelaySchedule ("@every 5m", cron.Every), which counts from the start of its process,
