@@ -86,6 +86,9 @@ func fromEnvironment(get func(string) string) (config, error) {
 			*field = d
 		}
 	}
+	if c.every < holdfast.PeriodMin {
+		return c, fmt.Errorf("JOB_EVERY: %v is below %v, the shortest period of a job", c.every, holdfast.PeriodMin)
+	}
 	return c, nil
 }
 

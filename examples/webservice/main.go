@@ -162,8 +162,8 @@ func (s *service) work(ctx context.Context, every time.Duration) {
 		s.log.Info("cleanup", "slot", slot, "token", l.Token())
 		return nil
 	}, holdfast.WithLabel("webservice"))
-	if ctx.Err() == nil {
-		s.log.Warn("the job has ended", "error", err)
+	if ctx.Err() == nil { // the process goes on for its requests: let an alert look for this line
+		s.log.Error("the job runs no more on this process", "error", err)
 	}
 }
 

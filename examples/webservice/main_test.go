@@ -361,6 +361,9 @@ func TestTheEnvironmentIsReadAndWhatIsWrongIsNamed(t *testing.T) {
 		c.holdfast.Bootstrap != -1, c.holdfast.TTL != 3*time.Second, c.every != time.Minute, c.holdfast.Bind != "0.0.0.0:7643":
 		t.Errorf("%+v", c)
 	}
+	if _, err := fromEnvironment(func(n string) string { return map[string]string{"JOB_EVERY": "50ms"}[n] }); err == nil || !strings.Contains(err.Error(), "JOB_EVERY") {
+		t.Errorf("of a period that no job may have: %v", err) // the job would never run, and all else look well
+	}
 	for _, name := range []string{"HOLDFAST_VOTERS", "JOB_EVERY"} {
 		_, err := fromEnvironment(func(n string) string { return map[string]string{name: "-"}[n] })
 		if err == nil || !strings.Contains(err.Error(), name) {
