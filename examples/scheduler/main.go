@@ -76,9 +76,12 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 		return err
 	}
 	if len(info.Value) > 0 { // what a leader before this one has noted
-		if err := last.UnmarshalText(info.Value); err != nil {
-			return err
-		}
+		err = last.UnmarshalText(info.Value)
+	} else { // the first leader: if it dies in its first tick, the next one knows that a tick was missed
+		err = note(ctx, l, last)
+	}
+	if err != nil {
+		return err
 	}
 	for {
 		tick := schedule.Next(last)
@@ -94,11 +97,7 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 		if err != nil {
 			return err
 		}
-		note, err := tick.MarshalText()
-		if err != nil {
-			return err
-		}
-		if err := l.Set(ctx, note); err != nil { // refused if the leadership is lost
+		if err := note(ctx, l, tick); err != nil {
 			return err
 		}
 		if r.Ran {
@@ -106,6 +105,15 @@ func lead(ctx context.Context, c *holdfast.Cluster, l *holdfast.Lease, schedule 
 		}
 		last = tick
 	}
+}
+
+// note keeps the last tick for the next leader. It is refused if the leadership is lost.
+func note(ctx context.Context, l *holdfast.Lease, last time.Time) error {
+	text, err := last.MarshalText()
+	if err != nil {
+		return err
+	}
+	return l.Set(ctx, text)
 }
 
 // work is what must happen exactly once for each tick. A guard stands before it: a process that was
