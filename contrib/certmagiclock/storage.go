@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/contrib/internal/lockoptions"
 )
 
 // Prefix stands before CertMagic's name of a lock.
@@ -48,23 +49,10 @@ func New(data certmagic.Storage, c *holdfast.Cluster, opts ...holdfast.Option) (
 	if data == nil || c == nil {
 		return nil, fmt.Errorf("%w: data or c is nil", holdfast.ErrInvalid)
 	}
-	if _, err := c.Locker(Prefix, func(error) {}, opts...); err != nil {
-		return nil, err
-	}
-	if err := tries(c, opts); err != nil {
+	if err := lockoptions.CheckTry(c, Prefix, opts); err != nil {
 		return nil, err
 	}
 	return &Storage{Storage: data, c: c, options: opts, held: make(map[string]*holding)}, nil
-}
-
-// tries refuses options that TryAcquire does not take, as WithPriority: Locker does. Nothing is asked for.
-func tries(c *holdfast.Cluster, options []holdfast.Option) error {
-	over, end := context.WithCancel(context.Background())
-	end()
-	if _, err := c.TryAcquire(over, Prefix, options...); errors.Is(err, holdfast.ErrInvalid) {
-		return err
-	}
-	return nil
 }
 
 // Lock waits for the lock until ctx ends, first in, first out over all processes.

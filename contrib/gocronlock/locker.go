@@ -2,13 +2,13 @@ package gocronlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/contrib/internal/lockoptions"
 )
 
 // Prefix stands before a job's name in the name of its lock.
@@ -42,23 +42,10 @@ func NewLocker(c *holdfast.Cluster, every time.Duration, opts ...holdfast.Option
 	}
 	options := append([]holdfast.Option{holdfast.WithMinHold(hold)}, opts...)
 	// A wrong option would skip every tick, and gocron logs nothing of that.
-	if _, err := c.Locker(Prefix, func(error) {}, options...); err != nil {
-		return nil, err
-	}
-	if err := tries(c, options); err != nil {
+	if err := lockoptions.CheckTry(c, Prefix, options); err != nil {
 		return nil, err
 	}
 	return &Locker{c: c, bound: min(hold, patience), options: options}, nil
-}
-
-// tries refuses options that TryAcquire does not take, as WithPriority: Locker does. Nothing is asked for.
-func tries(c *holdfast.Cluster, options []holdfast.Option) error {
-	over, end := context.WithCancel(context.Background())
-	end()
-	if _, err := c.TryAcquire(over, Prefix, options...); errors.Is(err, holdfast.ErrInvalid) {
-		return err
-	}
-	return nil
 }
 
 // Lock tries to lock the job, and returns after half of every or five seconds at the latest. An

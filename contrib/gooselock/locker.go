@@ -10,6 +10,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/contrib/internal/lockoptions"
 )
 
 // Locker is a lock of the fleet as goose asks for one: give it to goose.WithLocker or to
@@ -39,15 +40,7 @@ var ErrNotLocked = errors.New("gooselock: not locked")
 // (WithShared, WithLimit) or lets it end in the middle of a migration (WithManualRenew) is not for
 // it. What is wrong with c, name or opts, Lock says: ErrInvalid.
 func New(c *holdfast.Cluster, name string, opts ...holdfast.Option) *Locker {
-	return &Locker{cluster: c, name: name, opts: opts, wrong: check(c, name, opts), turn: make(chan struct{}, 1)}
-}
-
-func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
-	if c == nil {
-		return fmt.Errorf("%w: the cluster is nil", holdfast.ErrInvalid)
-	}
-	_, err := c.Locker(name, func(error) {}, opts...)
-	return err
+	return &Locker{cluster: c, name: name, opts: opts, wrong: lockoptions.Check(c, name, opts), turn: make(chan struct{}, 1)}
 }
 
 // Token is the fencing token under which the lock is held, zero if it is not. A Go migration gives

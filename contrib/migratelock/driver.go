@@ -11,6 +11,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/contrib/internal/lockoptions"
 )
 
 // WaitDefault is how long Lock waits. It is below migrate.DefaultLockTimeout, 15 s.
@@ -46,15 +47,7 @@ var _ database.Driver = (*Driver)(nil)
 // lock to two holders (WithShared, WithLimit) or lets it end in the middle of a migration
 // (WithManualRenew) is not for it. What is wrong with c, name or opts, Lock says: ErrInvalid.
 func New(inner database.Driver, c *holdfast.Cluster, name string, opts ...holdfast.Option) *Driver {
-	return &Driver{Driver: inner, Wait: WaitDefault, cluster: c, name: name, opts: opts, wrong: check(c, name, opts)}
-}
-
-func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
-	if c == nil {
-		return fmt.Errorf("%w: the cluster is nil", holdfast.ErrInvalid)
-	}
-	_, err := c.Locker(name, func(error) {}, opts...)
-	return err
+	return &Driver{Driver: inner, Wait: WaitDefault, cluster: c, name: name, opts: opts, wrong: lockoptions.Check(c, name, opts)}
 }
 
 // Open opens the driver inside at url, and returns it with a lock like this one's.

@@ -8,6 +8,7 @@ import (
 	"github.com/tus/tusd/v2/pkg/handler"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/contrib/internal/lockoptions"
 )
 
 // Locker makes the locks of uploads. It is safe for concurrent use. Use New.
@@ -27,17 +28,7 @@ var _ handler.Locker = (*Locker)(nil)
 // says: holdfast.ErrInvalid. A TTL well below the handler's AcquireLockTimeout, 20 s by default, lets
 // a client resume in time where a process was killed.
 func New(c *holdfast.Cluster, prefix string, opts ...holdfast.Option) *Locker {
-	return &Locker{cluster: c, prefix: prefix, opts: opts, wrong: check(c, prefix+"x", opts)}
-}
-
-func check(c *holdfast.Cluster, name string, opts []holdfast.Option) error {
-	if c == nil {
-		return fmt.Errorf("tuslock: %w: the cluster is nil", holdfast.ErrInvalid)
-	}
-	if _, err := c.Locker(name, func(error) {}, opts...); err != nil {
-		return fmt.Errorf("tuslock: %w", err)
-	}
-	return nil
+	return &Locker{cluster: c, prefix: prefix, opts: opts, wrong: lockoptions.Check(c, prefix+"x", opts)}
 }
 
 // UseIn gives the locker to a handler's composer.
@@ -49,11 +40,11 @@ func (l *Locker) UseIn(composer *handler.StoreComposer) { composer.UseLocker(l) 
 // cause at will.
 func (l *Locker) NewLock(id string) (handler.Lock, error) {
 	if l.wrong != nil {
-		return nil, l.wrong
+		return nil, fmt.Errorf("tuslock: %w", l.wrong)
 	}
 	name := l.prefix + id
-	if err := check(l.cluster, name, l.opts); err != nil { // it is the name: New has checked the rest
-		return nil, errors.Join(handler.ErrNotFound, err)
+	if err := lockoptions.Check(l.cluster, name, l.opts); err != nil { // it is the name: New has checked the rest
+		return nil, errors.Join(handler.ErrNotFound, fmt.Errorf("tuslock: %w", err))
 	}
 	return &lock{locker: l, name: name}, nil
 }
