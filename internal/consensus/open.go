@@ -70,34 +70,38 @@ func Open(ctx context.Context, cfg Config, how Start) (*Group, error) {
 	go func() { // the disk may hang
 		prepared <- engine.Guard(func() error { return store.Prepare(cfg.FS, cfg.Dir, cfg.Node, wire.Deployment(cfg.Cluster)) })
 	}()
-	if err := g.await(ctx, prepared); err != nil {
+	await := g.awaiting(ctx)
+	if err := await(prepared); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	d := store.NewDisk(cfg.FS, cfg.Dir, hostname, g.fail, g.broken, g.spares)
 	go engine.Labelled(cfg.Replica, func() {
 		started <- engine.Guard(func() error { return g.startReplica(d, how) })
 	})
-	if err := g.await(ctx, started); err != nil {
+	if err := await(started); err != nil {
 		return nil, errors.Join(fmt.Errorf("holdfast: starting the replica: %w", diagnose(err)), g.Close())
 	}
 	return g, nil
 }
 
-// await waits for the end of a step of the start. Each goroutine of an engine whose start is given up may be parked, so
-// one that is slow has time for its end when ctx has ended.
-func (g *Group) await(ctx context.Context, started <-chan error) error {
+// awaiting returns what waits for the end of one step of the start after the other, all of them within one bound.
+// Each goroutine of an engine whose start is given up may be parked, so one that is slow has time for its end when
+// ctx has ended.
+func (g *Group) awaiting(ctx context.Context) func(step <-chan error) error {
 	late, slow, ended := time.After(startMax), errSlowStart, ctx.Done()
-	for {
-		select {
-		case err := <-started:
-			return err
-		case <-g.failed: // the starting goroutine may be parked
-			return g.Failure()
-		case <-ended:
-			late, slow, ended = time.After(closeWithin-closeFailed), errStopped, nil
-		case <-late:
-			g.fail(slow)
-			return g.Failure()
+	return func(step <-chan error) error {
+		for {
+			select {
+			case err := <-step:
+				return err
+			case <-g.failed: // the starting goroutine may be parked
+				return g.Failure()
+			case <-ended:
+				late, slow, ended = time.After(closeWithin-closeFailed), errStopped, nil
+			case <-late:
+				g.fail(slow)
+				return g.Failure()
+			}
 		}
 	}
 }
