@@ -117,7 +117,8 @@ type Config struct {
 	// ReplaceAfter is the time for which the group waits for a voter that Raft does not hear before
 	// another node takes its place; 2 s, or ten heartbeats if that is more, to 24 h. A voter that
 	// leaves is replaced at once. A node that comes back later is the same node, with the leases that
-	// it still holds; it votes again when a voter is missing. Default 30 s, and more if Timing.Heartbeat is above a second.
+	// it still holds; it votes again when a voter is missing. Default 30 s, and more if
+	// Timing.Heartbeat is above a second.
 	ReplaceAfter time.Duration
 	// HoldLevel keeps the feature level of the group from rising above it, so that the fleet may go back
 	// to a former version: see Status.Level. Give all nodes the same, since the raft leader's counts; a
