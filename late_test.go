@@ -66,7 +66,7 @@ func slowly(t *testing.T, f func(*testing.T, *Cluster, slowGroup)) {
 }
 
 // A lock was granted and given back some eight times a second for as long as the context of the call went on,
-// and the error said that no majority had answered.
+// and the error said nothing but that no majority had answered.
 func TestACallWhoseTTLIsTooShortForItsGroupAsksSeldomAndSaysSo(t *testing.T) {
 	slowly(t, func(t *testing.T, c *Cluster, g slowGroup) {
 		g.answer.Store(int64(150 * time.Millisecond))
@@ -150,7 +150,7 @@ func TestCandidatesAndLockersWaitUntilTheAnswersComeInTime(t *testing.T) {
 		if !k.IsLeader() {
 			t.Error("the candidate does not lead: ", k.Err())
 		}
-		if sent := g.requests.Load(); sent > 400 { // a lap each 150 ms would be 800
+		if sent := g.requests.Load(); sent > 300 { // a lap each 150 ms would be 800
 			t.Errorf("%d requests", sent)
 		}
 		if err := k.Close(t.Context()); err != nil {
