@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/feed"
+	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 )
 
@@ -83,8 +84,8 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 		if time.Since(began) > campaignPauseMax {
 			losses = 0
 		}
-		d := min(campaignPause<<min(losses, 10), campaignPauseMax)
-		if e := c.sleep(ctx, d/2+rand.N(d/2)); e != nil {
+		backoff := retry.Backoff{First: campaignPause, Max: campaignPauseMax}
+		if e := c.sleep(ctx, backoff.Pause(losses+1, rand.Float64())); e != nil {
 			return errors.Join(err, e)
 		}
 	}

@@ -3,8 +3,10 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/sparse"
 )
@@ -98,7 +100,8 @@ func (p *periodic) tenure(ctx context.Context, l *Lease) error {
 		return err
 	}
 	tried := last
-	for pause := repeatPause; ; {
+	backoff := retry.Backoff{First: repeatPause, Max: p.every / 8}
+	for failures := 0; ; {
 		slot, err := p.next(ctx, last)
 		if err != nil {
 			return err
@@ -107,7 +110,7 @@ func (p *periodic) tenure(ctx context.Context, l *Lease) error {
 			p.c.log.Warn("slots of a job were skipped", "job", p.job, "skipped", skipped, "after", tried, "slot", slot)
 		}
 		if !slot.Equal(tried) {
-			pause = repeatPause
+			failures = 0
 		}
 		tried = slot
 		switch err := p.run(ctx, l, slot); {
@@ -120,10 +123,10 @@ func (p *periodic) tenure(ctx context.Context, l *Lease) error {
 			return err
 		default:
 			p.c.log.Warn("a run of a job has failed", "job", p.job, "slot", slot, "error", err)
-			if err := p.c.sleep(ctx, min(pause, p.every/8)); err != nil {
+			failures++
+			if err := p.c.sleep(ctx, backoff.Pause(failures, 1)); err != nil {
 				return err
 			}
-			pause *= 2
 		}
 	}
 }
@@ -191,14 +194,16 @@ func (p *periodic) record(ctx context.Context, l *Lease, slot time.Time) error {
 
 // insist repeats f until it succeeds or ctx ends. The job stands still meanwhile.
 func (p *periodic) insist(ctx context.Context, f func() error) error {
-	for pause := campaignPause; ; pause = min(2*pause, campaignPauseMax) {
+	backoff := retry.Backoff{First: campaignPause, Max: campaignPauseMax}
+	began := time.Now()
+	for attempt := 1; ; attempt++ {
 		err := f()
-		if err != nil && pause == campaignPauseMax && ctx.Err() == nil {
+		if err != nil && time.Since(began) > campaignPauseMax && ctx.Err() == nil {
 			if _, ok := p.lines.Take(time.Now()); ok {
 				p.c.log.Warn("a job stands still: its slot cannot be read or recorded", "job", p.job, "error", err)
 			}
 		}
-		if err == nil || p.c.sleep(ctx, pause) != nil {
+		if err == nil || p.c.sleep(ctx, backoff.Pause(attempt, rand.Float64())) != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/member"
+	"github.com/holdfast-go/holdfast/internal/retry"
 )
 
 const (
@@ -30,21 +31,21 @@ const (
 // would never find the other half of a healed network, which may hold the majority. It checks every
 // minute, because names may resolve to new nodes and files may change.
 func (g *Gossip) rejoin() {
-	pause := rejoinMin
-	for {
+	backoff := retry.Backoff{First: rejoinMin, Max: rejoinMax}
+	for lonely := 0; ; {
 		missing, err := g.round()
 		g.mu.Lock()
 		g.joinErr = err
 		g.mu.Unlock()
 		g.triedOnce.Do(func() { close(g.tried) })
 		if g.table.alone() {
-			if !g.pause(jitter(pause), func() bool { return false }) {
+			lonely++
+			if !g.pause(backoff.Pause(lonely, rand.Float64()), func() bool { return false }) {
 				return
 			}
-			pause = min(2*pause, rejoinMax)
 			continue
 		}
-		pause = rejoinMin
+		lonely = 0
 		every, early := rejoinEvery, g.incomplete
 		if missing {
 			every, early = rejoinMissing, g.table.alone

@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/loop"
+	"github.com/holdfast-go/holdfast/internal/retry"
 )
 
 const (
@@ -21,13 +23,14 @@ func (n *Node) floor(ctx context.Context, rarest time.Duration) (uint64, error) 
 	if n.cfg.TokenFloor == nil {
 		return 0, nil
 	}
-	for pause := floorPause; ; pause = min(2*pause, rarest) {
+	backoff := retry.Backoff{First: floorPause, Max: rarest}
+	for attempt := 1; ; attempt++ {
 		token, err := n.askFloor(ctx)
 		if err == nil || ctx.Err() != nil {
 			return token, err
 		}
 		n.log.Error("Config.TokenFloor failed: this node calls it again, and a new group waits for its answer", "error", err)
-		if err := loop.Sleep(ctx, pause); err != nil {
+		if err := loop.Sleep(ctx, backoff.Pause(attempt, rand.Float64())); err != nil {
 			return 0, err
 		}
 	}

@@ -1,10 +1,10 @@
 // Package retry decides how a command goes on after an attempt to bring it to the group, and how
-// long its caller pauses. It is pure: internal/proposer runs it with goroutines, internal/model
-// without. What must hold:
+// long its caller pauses. Its Backoff is the one of all that tries again. It is pure: internal/proposer
+// runs it with goroutines, internal/model without. What must hold:
 //
 //	R1  once an attempt may have been carried out without an answer, that stays so until there is an answer
 //	R2  the very same command is tried again, and only while it may still be carried out as it was meant
-//	R3  pauses grow from 5 ms to half a second at most, and those of two callers differ
+//	R3  pauses grow to a bound, those of a command from 5 ms to half a second; those of two callers differ
 package retry
 
 import (
@@ -63,8 +63,18 @@ func (c *Course) Unknown() bool { return c.unknown }
 // [0, 1).
 func (c *Course) Pause(chance float64) time.Duration { return Pause(c.attempts, chance) }
 
-// Pause is how long to wait after so many attempts. chance is in [0, 1).
+// Pause is how long to wait after so many attempts of a command. chance is in [0, 1).
 func Pause(attempts int, chance float64) time.Duration {
-	d := min(pauseFirst<<min(max(attempts-1, 0), 8), pauseMax)
+	return Backoff{pauseFirst, pauseMax}.Pause(attempts, chance)
+}
+
+// Backoff is how long to wait between attempts: the pause after the first is First, and each later one
+// twice as long, up to Max. First is at most a minute.
+type Backoff struct{ First, Max time.Duration }
+
+// Pause is the pause after so many attempts. Half of it is left to chance, in [0, 1]: 1 is all of it,
+// where nobody else tries.
+func (b Backoff) Pause(attempts int, chance float64) time.Duration {
+	d := min(b.First<<min(max(attempts-1, 0), 24), b.Max)
 	return d/2 + time.Duration(chance*float64(d/2))
 }

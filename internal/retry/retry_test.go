@@ -51,7 +51,9 @@ func TestPausesGrowToABoundAndDifferByChance(t *testing.T) {
 			t.Errorf("after %d attempts a pause is %v to %v, %v at most wanted", attempts, short, long, longest)
 		}
 	}
-	if d := Pause(1_000_000, 0.5); d > pauseMax {
-		t.Errorf("after a million attempts a pause is %v", d)
+	for _, b := range []Backoff{{pauseFirst, pauseMax}, {time.Minute, time.Hour}, {time.Second, time.Millisecond}} {
+		if d := b.Pause(1_000_000, 0); d != b.Max/2 {
+			t.Errorf("after a million attempts a pause of %v is %v at least", b, d)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftio"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/consensus/engine"
 	"github.com/holdfast-go/holdfast/internal/loop"
+	"github.com/holdfast-go/holdfast/internal/retry"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -86,7 +88,8 @@ const (
 func (c *Carrier) Gone(e Ending) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, goneTime)
 	defer cancel()
-	for pause := gonePause; e.Addr != ""; pause = min(2*pause, gonePauseMax) {
+	backoff := retry.Backoff{First: gonePause, Max: gonePauseMax}
+	for attempt := 1; e.Addr != ""; attempt++ {
 		there, err := c.probe(ctx, e.Addr)
 		switch {
 		case err == nil && there == (fsm.Process{Node: e.Node, Incarnation: e.Incarnation}):
@@ -98,7 +101,7 @@ func (c *Carrier) Gone(e Ending) bool {
 		case !transport.Ended(err):
 			return transport.Refused(err)
 		}
-		if loop.Sleep(ctx, pause) != nil {
+		if loop.Sleep(ctx, backoff.Pause(attempt, rand.Float64())) != nil {
 			return false
 		}
 	}
