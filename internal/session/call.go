@@ -65,11 +65,11 @@ func (c Call) Answered(out fsm.Outcome, unknown bool, now lease.Instant) Next {
 		return Wait
 	case state == fsm.RequestGranted, state == fsm.RequestWaiting:
 		return Again
-	case state == fsm.RequestSessionLost, out.Code == fsm.CodeUnknownNode:
+	case state == fsm.RequestSessionLost:
 		s.endedByGroup(ErrExpired)
 		s.table.Lose(s, ErrExpired)
 	case state == fsm.RequestUnknown && (unknown || out.Code != fsm.CodeTooManyRequests):
-		c.GiveUp(unknown)
+		c.GiveUp(unknown) // the session stays, also of a process that the group does not know: another call may have opened it
 	default: // the group remembers the request, or has no room even for its withdrawal
 		c.drop()
 	}
