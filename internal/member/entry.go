@@ -20,11 +20,11 @@ import (
 // PortDefault is the port of a join entry without one.
 const PortDefault = 7643
 
-// lookupLimit is for all lookups of one entry.
-const lookupLimit = 5 * time.Second
-
-// lookupsMax is how many entries are looked up at once.
-const lookupsMax = 8
+const (
+	lookupLimit = 5 * time.Second // for one name or one file
+	entryLimit  = 3 * lookupLimit // for one entry, which may lead to many names
+	lookupsMax  = 8               // entries that are looked up at once, and names of one entry
+)
 
 // Resolver resolves names; *net.Resolver is one.
 type Resolver interface {
@@ -109,16 +109,23 @@ func CheckHost(host string) error {
 // Resolve returns the addresses that join entries lead to, ip:port, in their order, and why some of them lead to
 // none. Entries are looked up beside each other: the name server of one may be silent.
 func Resolve(ctx context.Context, r Resolver, files *Files, entries []string) (addrs []string, failed error) {
-	found, errs := make([][]string, len(entries)), make([]error, len(entries))
+	return together(entries, func(entry string) ([]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, entryLimit)
+		defer cancel()
+		return resolve(ctx, r, files, entry)
+	})
+}
+
+// together looks up all of a list beside each other, and returns what was found in the order of the list.
+func together[T any](list []T, look func(T) ([]string, error)) (addrs []string, failed error) {
+	found, errs := make([][]string, len(list)), make([]error, len(list))
 	places := make(chan struct{}, lookupsMax)
 	var all sync.WaitGroup
-	for i, entry := range entries {
+	for i, one := range list {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			ctx, cancel := context.WithTimeout(ctx, lookupLimit)
-			defer cancel()
-			found[i], errs[i] = resolve(ctx, r, files, entry)
+			found[i], errs[i] = look(one)
 		})
 	}
 	all.Wait()
@@ -146,6 +153,8 @@ func resolve(ctx context.Context, r Resolver, files *Files, entry string) ([]str
 // ResolveHost returns the addresses of a host, ip:port.
 func ResolveHost(ctx context.Context, r Resolver, host string, port uint16) ([]string, error) {
 	hosts := []string{host}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
 	if _, err := netip.ParseAddr(host); err != nil {
 		if hosts, err = r.LookupHost(ctx, host); err != nil {
 			return nil, fmt.Errorf("holdfast: join: %w", err)
@@ -162,16 +171,15 @@ func ResolveHost(ctx context.Context, r Resolver, host string, port uint16) ([]s
 
 // resolveSRV returns the addresses that it could resolve, or an error if there are none.
 func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) {
-	_, records, err := r.LookupSRV(ctx, "", "", name)
+	look, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	_, records, err := r.LookupSRV(look, "", "", name)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: join: %w", err)
 	}
-	var addrs []string
-	var failed error
-	for _, record := range records {
-		found, err := ResolveHost(ctx, r, strings.TrimSuffix(record.Target, "."), record.Port)
-		addrs, failed = append(addrs, found...), errors.Join(failed, err)
-	}
+	addrs, failed := together(records, func(record *net.SRV) ([]string, error) {
+		return ResolveHost(ctx, r, strings.TrimSuffix(record.Target, "."), record.Port)
+	})
 	if len(addrs) > 0 {
 		failed = nil
 	}
@@ -180,25 +188,27 @@ func resolveSRV(ctx context.Context, r Resolver, name string) ([]string, error) 
 
 // resolveFile reads the file each time: it may gain nodes after this one has started.
 func resolveFile(ctx context.Context, r Resolver, files *Files, path string) ([]string, error) {
-	text, err := files.read(ctx, path)
+	read, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	text, err := files.read(read, path)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: join: %w", err)
 	}
-	var addrs []string
-	var failed error
+	var entries []string
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if strings.HasPrefix(line, prefixFile) {
-			failed = errors.Join(failed, fmt.Errorf("holdfast: join: %s: a file names another file", path))
-			continue
-		}
-		found, err := resolve(ctx, r, files, line)
-		addrs, failed = append(addrs, found...), errors.Join(failed, err)
+		entries = append(entries, line)
 	}
+	addrs, failed := together(entries, func(entry string) ([]string, error) {
+		if strings.HasPrefix(entry, prefixFile) {
+			return nil, fmt.Errorf("holdfast: join: %s: a file names another file", path)
+		}
+		return resolve(ctx, r, files, entry)
+	})
 	return addrs, errors.Join(failed, lines.Err())
 }
 

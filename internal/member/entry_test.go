@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -87,12 +89,42 @@ func TestEntriesAreLookedUpBesideEachOther(t *testing.T) {
 	})
 }
 
-// silent is a name server that does not answer.
+// The names of a file, and the targets of a service, were looked up one after the other within 5 s in
+// all: a client whose file began with nodes of a data center that was gone, and its name server with
+// it, never found the other half.
+func TestASilentNameHidesNoOtherOfItsEntry(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "nodes")
+	if err := os.WriteFile(path, []byte("gone1:1\ngone2:1\nn1.here:2\nn2.here:2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for entry, want := range map[string][]string{
+			prefixFile + path:   {"10.0.0.9:2", "10.0.0.9:2"},
+			prefixSRV + "nodes": {"10.0.0.9:2"},
+		} {
+			began := time.Now()
+			addrs, err := Resolve(t.Context(), silent{}, new(Files), []string{entry})
+			if took := time.Since(began); took != lookupLimit || !slices.Equal(addrs, want) {
+				t.Errorf("%s: after %v: %v, %v", entry, took, addrs, err)
+			}
+		}
+	})
+}
+
+// silent is a name server that does not answer for nodes that are not here.
 type silent struct{ Resolver }
 
-func (silent) LookupHost(ctx context.Context, _ string) ([]string, error) {
+func (silent) LookupHost(ctx context.Context, host string) ([]string, error) {
+	if strings.HasSuffix(host, ".here") {
+		return []string{"10.0.0.9"}, nil
+	}
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+func (silent) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	return "", []*net.SRV{{Target: "gone1.", Port: 1}, {Target: "gone2.", Port: 1}, {Target: "n1.here.", Port: 2}}, nil
 }
 
 // anyName resolves every name.
