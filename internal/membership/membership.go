@@ -130,6 +130,9 @@ func (g *Gossip) create(cfg Config, ip net.IP, port int) error {
 	conf.PushPullInterval = 15 * time.Second
 	conf.RetransmitMult = 12        // default 4: in a small fleet a member would miss some news until the next push/pull
 	conf.AwarenessMaxMultiplier = 3 // a probe takes 3 s at most, and Close waits for it
+	if cfg.Streams {
+		conf.ProbeTimeout = streamProbeWait
+	}
 	conf.DeadNodeReclaimTime = 30 * time.Second
 	conf.EnableCompression = false // costs more than it saves on small packets
 	conf.Delegate, conf.Events, conf.Alive, conf.Ping = g.delegate, g.delegate, g.delegate, g.delegate

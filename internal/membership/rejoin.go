@@ -24,6 +24,10 @@ const (
 	dialsMax      = 4                      // at once, unless Config.Dials says otherwise
 	toldMax       = 8                      // addresses in an error
 	streamEvery   = 2 * time.Second        // between exchanges over streams, while packets are lost
+
+	// streamProbeWait is how long a probe waits for an answer by packet that none will send, where there
+	// are streams alone: the rest of its second is for a stream, whose start takes some round trips.
+	streamProbeWait = 10 * time.Millisecond
 )
 
 // rejoin searches for members until Leave or Close. A node without other members tries often. Later

@@ -69,6 +69,26 @@ func TestOverStreamsAloneNoPacketIsSentOrHeard(t *testing.T) {
 	})
 }
 
+// A probe waited half of its second for a packet that nobody sends. A stream of TLS between two
+// continents did not begin and answer in the rest, so a third of the time a member that was well was suspect.
+func TestOverStreamsAloneAMemberFarAwayIsNotSuspect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		alone := func(c *Config) { c.Streams = true }
+		a := f.start("a", 1, "10.0.0.1:7643", alone)
+		b := f.start("b", 1, "10.0.0.2:7643", alone, "10.0.0.1")
+		together(t, 10*time.Second, a, b)
+		f.network.SetFaults("*", "*", transport.Faults{Delay: 170 * time.Millisecond}) // 340 ms there and back
+		for range 1000 {
+			time.Sleep(100 * time.Millisecond)
+			if !a.sees("b", Alive) || !b.sees("a", Alive) {
+				t.Fatal("a member that answers is suspect")
+			}
+		}
+	})
+}
+
 func TestWithUDPNothingIsExchangedByStreamBesides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
