@@ -20,7 +20,8 @@
 //	    place, or the living bear more deaths without it, or enough others vote, or it keeps others from leaving, or its own
 //	    node, in whose way it is, asks to come in as another replica. It goes before a standby takes its place, where there
 //	    are standbys enough.
-//	P5  A leaving voter is replaced before it is removed, if a standby is ready. Any number leaves at once, one by one.
+//	P5  A leaving voter is replaced before it is removed, if a standby is ready, or comes while all voters are heard.
+//	    Any number leaves at once, one by one.
 //	    If all members leave, none is removed: they keep their data and form the same group when restarted. A standby
 //	    neither heard for ReplaceAfter nor seen does not count among the members that stay.
 //	P6  The raft leader never removes itself. It hands over to a voter that stays and that it hears.
@@ -44,7 +45,9 @@
 //	    a candidate makes up for it. A candidate that can do nothing without a replica is given one however many
 //	    follow, before all others. Where too many follow, and every voter stays and is heard and they are as many
 //	    as wanted, one standby is removed that is heard and whose node works as a client without it: one of the most
-//	    crowded zone, then host, and there rather one that could not vote now. One that could waits until all others can.
+//	    crowded zone, then host, and there rather one that could not vote now. One that could waits until all others can,
+//	    also those that are not heard. A standby that never was is counted with its zone and host however long it is
+//	    silent: clients that the raft leader cannot reach would else be given one place after another.
 //	    Where as many follow as shall, all of them are well and all vote that shall, a candidate is added whose zone, or
 //	    then host, has fewer replicas even with it than those of such a standby, which then goes.
 //	P15 A node that works as a client and says in gossip that its disk bears no replica is given none. A standby of
@@ -87,6 +90,9 @@ const (
 	// domainPatience is the time for which a standby that is ready, or a candidate, waits for one of
 	// another zone or host: newcomers differ by less in their start.
 	domainPatience = 3 * time.Second
+	// startPatience is the time for which voters that leave wait for a standby that was not heard yet:
+	// many times what the start of a replica takes.
+	startPatience = 10 * time.Second
 )
 
 // Role is what a node does in the group.

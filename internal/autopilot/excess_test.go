@@ -1,6 +1,7 @@
 package autopilot_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -145,6 +146,8 @@ func TestAZoneThatLacksAReplicaIsGivenOneForThatOfACrowdedZone(t *testing.T) {
 			"add standby f, remove e" + rests + "1"},
 		{"not before the newcomer could vote", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
 			spare("e", in("y")), spare("f", in("x")), spare("g", in("z"), starts)), "; "},
+		{"nor before it is heard at all", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
+			spare("e", in("y")), spare("f", in("x")), spare("g", in("z"), starts, heard(20*time.Second))), "; "},
 		{"not while a standby is silent, which may be the one of that zone", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
 			spare("e", in("y")), spare("f", in("x"), heard(2*time.Second)), client("g", in("z"))), rests + "1"},
 		{"nor before the last newcomer could vote", fleet(voter("a", in("x")), voter("b", in("y")), voter("d", in("x")),
@@ -198,5 +201,34 @@ func TestOfLikeCandidatesTheOneThatHasAskedForLongestIsTaken(t *testing.T) {
 	t.Parallel()
 	if p := autopilot.Next(with(client("e", young), client("f"))); p.Kind != autopilot.AddStandby || p.Node != "f" {
 		t.Errorf("%v", p)
+	}
+}
+
+// A link to one zone was cut, and gossip went around it: each standby of the zone that the raft leader could
+// not reach counted as none after half a minute, so the next client of the zone was given its place, one
+// after the other, while those of the other zones asked.
+func TestAZoneThatIsNotReachedIsNotGivenOnePlaceAfterTheOther(t *testing.T) {
+	t.Parallel()
+	in := bounded(2, of(3, voter("a", zone("x")), voter("b", zone("y")), voter("c", zone("x")),
+		spare("d", zone("z"), heard(dead)), spare("e", zone("z"), heard(dead)),
+		client("z1", zone("z")), client("z2", zone("z")), client("z3", zone("z")), client("x1", zone("x")), client("y1", zone("y")), client("y2", zone("y"))))
+	var added []string
+	for range 8 {
+		p := autopilot.Next(in)
+		if p.Kind != autopilot.AddStandby {
+			break
+		}
+		added = append(added, p.Node)
+		for i := range in.Members {
+			if m := &in.Members[i]; m.Node == p.Node {
+				m.Role, m.Running, m.Age = autopilot.Standby, m.Zone != "z", time.Minute
+				if m.Zone == "z" {
+					m.Heard = dead // and never in this life
+				}
+			}
+		}
+	}
+	if want := []string{"z1", "y1", "z2", "x1"}; !slices.Equal(added, want) {
+		t.Errorf("%q are given a replica, want %q", added, want)
 	}
 }

@@ -56,22 +56,30 @@ func (l *Leader) Agreed() bool { return l.agreed != 0 }
 // Absence blocks: a member that is away comes back, and a version that does not know the level would
 // never be let in again. RemoveNode is the way around one that does not come back.
 func lacking(level uint64, members []Member, known []fsm.NodeRecord, self string, patience time.Duration) (lacks []string) {
-	said := make(map[string]bool)
+	said := make(map[string]fsm.NodeRecord) // by its last process
 	for _, n := range known {
 		node := n.Node.String()
-		said[node] = true
+		if n.Incarnation > said[node].Incarnation {
+			said[node] = n
+		}
 		if n.Lacks(level) {
-			lacks = append(lacks, fmt.Sprintf("node %s (%s) knows %d", node, n.Name, n.Level))
+			lacks = append(lacks, knows(n))
 		}
 	}
 	for _, m := range members {
-		switch {
-		case !said[m.Node]:
+		switch n := said[m.Node]; {
+		case n.Incarnation == 0:
 			lacks = append(lacks, fmt.Sprintf("node %s has not said Hello", m.Node))
+		case n.Level < level && !n.Lacks(level): // a process that was away for long, and has a replica again
+			lacks = append(lacks, knows(n))
 		case m.Node != self && m.Heard > patience:
 			lacks = append(lacks, fmt.Sprintf("node %s is away", m.Node))
 		}
 	}
 	slices.Sort(lacks)
 	return lacks
+}
+
+func knows(n fsm.NodeRecord) string {
+	return fmt.Sprintf("node %s (%s) knows %d", n.Node, n.Name, n.Level)
 }

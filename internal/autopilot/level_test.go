@@ -55,6 +55,12 @@ func TestTheLevelRisesWhenAllKnowTheNextOneAndAbsenceBlocks(t *testing.T) {
 		{"a standby has not said Hello", func(s *State, _ []Member, _ *Config) { s.Known = append(s.Known[:3], s.Known[4]) }, levelNode("d").String() + " has not said Hello"},
 		{"a removed node has a session", func(s *State, _ []Member, _ *Config) { r := record(s, "e"); r.Level, r.Gone, r.Lasting = 1, true, true }, "(e) knows 1"},
 		{"a removed node has none", func(s *State, _ []Member, _ *Config) { r := record(s, "e"); r.Level, r.Gone = 1, true }, ""},
+		{"a removed node has a replica again", func(s *State, _ []Member, _ *Config) { r := record(s, "d"); r.Level, r.Gone = 1, true }, "(d) knows 1"},
+		{"a former process of a member did not", func(s *State, _ []Member, _ *Config) {
+			s.Known = append(s.Known, fsm.NodeRecord{Node: levelNode("a"), Name: "a", Incarnation: 2, Level: 2})
+			r := record(s, "a")
+			r.Level, r.Gone = 1, true
+		}, ""},
 		{"a node knows more", func(s *State, _ []Member, _ *Config) { record(s, "b").Level = 9 }, ""},
 		{"it is held", func(_ *State, _ []Member, c *Config) { c.HoldLevel = 1 }, "HoldLevel"},
 		{"it is held higher up", func(_ *State, _ []Member, c *Config) { c.HoldLevel = 2 }, ""},

@@ -146,10 +146,18 @@ func (v *view) removeSilent(reason string) Plan {
 
 // removeLeaving removes the leaving voters, one at a time, the one heard longest ago first: P5.
 func (v *view) removeLeaving() Plan {
-	if v.dissolves() {
+	if v.dissolves() || v.successorComes() {
 		return Plan{}
 	}
 	return v.removeVoter(func(m Member) bool { return m.Departure == fsm.Leaves }, "it leaves")
+}
+
+// successorComes reports whether a node is on its way to the place of a voter that leaves, and no voter
+// is silent that might be lost with it: P5.
+func (v *view) successorComes() bool {
+	return v.leaving > 0 && v.staying < v.Want && v.heard == len(v.voters) && slices.ContainsFunc(v.Members, func(m Member) bool {
+		return v.comes(m) || m.Role == Standby && v.follows(m) && !m.Running && m.Heard < startPatience
+	})
 }
 
 // dissolves reports whether all members leave: they only close, keep their data and form the same
@@ -262,7 +270,7 @@ func (v *view) removeExcess() Plan {
 	worst := slices.MinFunc(spares, func(a, b Member) int {
 		return cmp.Or(v.spread.compare(b.Zone, a.Zone), one(v.isReady(a))-one(v.isReady(b)), v.spread.better(b, a))
 	})
-	if v.isReady(worst) && slices.ContainsFunc(spares, func(m Member) bool { return !v.isReady(m) }) {
+	if v.isReady(worst) && slices.ContainsFunc(v.Members, func(m Member) bool { return v.follows(m) && m.Role == Standby && !v.isReady(m) }) {
 		return Plan{}
 	}
 	reason := fmt.Sprintf("%d replicas follow, %d shall: it goes on as a client", v.follow, v.Want+v.Standbys)

@@ -179,6 +179,16 @@ func TestPlansOfTypicalFleetsThatNodesLeave(t *testing.T) {
 			"promote b, hand over b, remove a; 1 of 3 wanted voters stay: waits for another node"},
 		{"the only voter leaves, and its standby is not ready", of(3, voter("a", leaves), standby("b", starts)),
 			"; a leaves, and waits until a standby is ready to vote in its place"},
+		{"three leave beside successors that start: one voter alone was left", bounded(2, of(3, voter("a", leaves), voter("b", leaves), voter("c", leaves), client("d", starts), client("e", starts), client("f", starts))),
+			"add standby d, add standby e, add standby f; a leaves, and waits until a standby is ready to vote in its place"},
+		{"one beside a standby that is young", of(3, voter("a"), voter("b"), voter("c", leaves), standby("d", young)),
+			"; c leaves, and waits until a standby is ready to vote in its place"},
+		{"one beside a standby that was never heard", of(3, voter("a"), voter("b"), voter("c", leaves), standby("d", starts, heard(9*time.Second))),
+			"; c leaves, and waits until a standby is ready to vote in its place"},
+		{"but not for long", of(3, voter("a"), voter("b"), voter("c", leaves), standby("d", starts, heard(11*time.Second))),
+			"remove c; 2 of 3 wanted voters stay: waits for standby d, which is not heard, or another node"},
+		{"nor beside a voter that is given up", of(3, voter("a"), voter("b"), voter("e"), voter("c", leaves), voter("f", heard(dead)), standby("d", starts)),
+			"remove f, remove c; "},
 	})
 }
 

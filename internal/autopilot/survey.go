@@ -21,7 +21,7 @@ type view struct {
 	leaving  int      // voters heard that leave
 	domains  domains  // of the voters that stay
 	follow   int      // replicas that stay and were heard within ReplaceAfter: P14
-	spread   domains  // of those
+	spread   domains  // of those, and of standbys that were never heard: P14
 }
 
 func survey(in Input) view {
@@ -41,9 +41,11 @@ func survey(in Input) view {
 		}
 		if m.Role != Candidate {
 			v.replicas++
-			if m.Departure == fsm.Stays && m.Heard < v.ReplaceAfter {
-				v.follow++
+			if m.Departure == fsm.Stays && (m.Heard < v.ReplaceAfter || !m.Running) {
 				v.spread.add(m.Zone)
+			}
+			if v.follows(m) {
+				v.follow++
 			}
 		}
 		switch {
@@ -114,6 +116,11 @@ func (v *view) domainComes() bool {
 		chosen.add(next.Zone)
 	}
 	return false
+}
+
+// follows reports whether a replica is one of those that shall follow: P14.
+func (v *view) follows(m Member) bool {
+	return m.Role != Candidate && m.Departure == fsm.Stays && m.Heard < v.ReplaceAfter
 }
 
 // comes reports whether a node that lives will be ready to vote soon.

@@ -102,6 +102,8 @@ func (v *view) stuck(m Member) Plan {
 	switch {
 	case v.dissolves() && len(v.Members) > 1:
 		return wait("%s leaves, and nobody stays: all can only close", m.Node)
+	case v.successorComes():
+		return wait("%s leaves, and waits until a standby is ready to vote in its place", m.Node)
 	case n > 1 && m.Node == v.Self:
 		return wait("%s leaves, and waits until a voter that stays is heard", m.Node)
 	case n > 1:
