@@ -176,6 +176,7 @@ func limitNames() map[string][]string {
 		"watches and observers of a node":                           {"WatchesMax"},
 		"events that wait for one watcher":                          {"EventsMax"},
 		"hooks that wait":                                           {"hooksQueued"},
+		"clients of one replica":                                    {"ClientsMax"},
 		"members that gossip sees":                                  {"membersMax"},
 		"`Voters`":                                                  {"votersMax"},
 		"`Bootstrap`":                                               {"nodesMax"},

@@ -80,15 +80,15 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	_ = conn.Close()
 	refusal, refused := errors.AsType[link.Refuse](err)
 	if errors.Is(err, link.ErrMalformed) || refused && refusal.Code != link.RefuseLater {
-		s.refused(c, err)
+		s.refused(conn, c.process, err)
 	}
 }
 
 // refused says in the log that a client is refused, which goes on asking, and may be one of a thousand.
-func (s *Server) refused(c *client, err error) {
+func (s *Server) refused(conn net.Conn, client fsm.Process, err error) {
 	if unreported, ok := s.refusals.Take(time.Now()); ok {
 		s.cfg.Logger.Warn("refused a client",
-			"from", c.conn.RemoteAddr().String(), "client", c.process.Node.String(), "error", err, "unreported", unreported)
+			"from", conn.RemoteAddr().String(), "client", client.Node.String(), "error", err, "unreported", unreported)
 	}
 }
 

@@ -66,15 +66,24 @@ func New(cfg Config) *Server {
 }
 
 // Serve serves the client at the other end of a connection until one of the two or ctx ends, and closes
-// the connection. A client beyond ClientsMax is not served: it tries another replica.
+// the connection. A client beyond ClientsMax is told so, and tries another replica.
 func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 		s.serve(ctx, conn)
 	default:
-		_ = conn.Close()
+		s.turnAway(conn)
 	}
+}
+
+// turnAway is for a client that finds no place.
+func (s *Server) turnAway(conn net.Conn) {
+	full := link.Refuse{Code: link.RefuseLater, Text: fmt.Sprintf("this replica has %d clients, as many as it serves", ClientsMax)}
+	_ = conn.SetWriteDeadline(time.Now().Add(endTime))
+	_, _ = conn.Write(link.AppendFrame(nil, link.KindRefuse, 0, full.Append(nil)))
+	_ = conn.Close()
+	s.refused(conn, fsm.Process{}, full)
 }
 
 // Close ends the goroutines that wait for calls. Serve is not called any more.

@@ -150,7 +150,7 @@ func calls() []mutant {
 		{"only what the raft leader applied is timed", "observer.Applied", `due = o.n.times.Note(e, now) || due`, "if g, _ := o.n.Proposer.Current(); g != nil && g.IsRaftLeader() {\n\t\t\tdue = o.n.times.Note(e, now) || due\n\t\t}", "DeadHolder"},
 		{"the lease of a run outlives its function", "Run.finish", "\t\tif !l.grant.End(ErrReleased) {\n\t\t\tl.c.group.Leave(seam.Holding)\n\t\t\treturn false, l.Err()\n\t\t}\n", "\t\tdefer l.grant.End(ErrReleased)\n", "TheLeaseOfARun"},
 		{"a leader that lost does not campaign again", "Cluster.lead", `err = l.use(ctx, SpanTenure, fn); !again {`, `err = l.use(ctx, SpanTenure, fn); !again || err != nil {`, "CampaignsAgainAfterALoss"},
-		{"all candidates pause for the same time", "Cluster.lead", `d/2+rand.N(d/2)`, `d/2+0*rand.N(d/2)`, "PausesLonger"},
+		{"all candidates pause for the same time", "Cluster.lead", `losses+1, rand.Float64()`, `losses+1, 0*rand.Float64()`, "PausesLonger"},
 		{"a leader that panics keeps the lock", "Lease.use", "\tdefer func() {\n\t\tend, done := l.endTime(ctx)", "\tdefer func() {\n\t\tif v := recover(); v != nil {\n\t\t\tpanic(v)\n\t\t}\n\t\tend, done := l.endTime(ctx)", "LeadReleasesWhenItsFunctionPanics"},
 		{"an observer is told no vacancy", "Cluster.Observe", "!now.same(told) {\n\t\t\t\t\tif told = now;", "!now.same(told) && now.NodeID != \"\" {\n\t\t\t\t\tif told = now;", "ObserveTellsEvery"},
 		{"an observer misses what comes between its first answer and the next", "Cluster.Observe", "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tfor {\n", "\t\tif !yield(told, nil) {\n\t\t\treturn\n\t\t}\n\t\tw.Close()\n\t\tw, _ = c.watch(ctx, name, true)\n\t\tfor {\n", "ObserveTellsEvery"},
