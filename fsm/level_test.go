@@ -1,8 +1,13 @@
 package fsm
 
 import (
+	"bytes"
 	"errors"
+	"io"
+	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // What a later version adds is told from what this one writes by one table, whatever it is wrapped in.
@@ -65,6 +70,48 @@ func TestEveryCommandOfThisVersionIsOfALevelThatItKnows(t *testing.T) {
 		if a.level < 2 || a.level > LevelKnown {
 			t.Errorf("%+v is of no level above 1 that this version knows", a)
 		}
+	}
+}
+
+// A record that a later version has added was told as damage, for which the way out is to delete the directory: the
+// level was looked at when all had been read.
+func TestASnapshotOfALaterLevelIsUnsupportedAndNotDamaged(t *testing.T) {
+	t.Parallel()
+	const level = LevelKnown + 1
+	unknown := protowire.AppendBytes(nil, protowire.AppendVarint(protowire.AppendTag(nil, 900, protowire.VarintType), 1))
+	for name, change := range map[string]func(m *Machine, parts [][]byte) [][]byte{
+		"a record that is not known": func(_ *Machine, parts [][]byte) [][]byte {
+			parts[frameRests-1] = append(parts[frameRests-1], unknown...)
+			return parts
+		},
+		"a frame that is not known": func(_ *Machine, parts [][]byte) [][]byte {
+			return append(parts[:len(parts)-1], append([]byte{byte(frameEnd) + 1}, unknown...))
+		},
+		"what breaks an invariant of this version": func(m *Machine, _ [][]byte) [][]byte {
+			m.session(sessionOf('a', 1)).ttl = 0
+			return split(snapshot(m))
+		},
+	} {
+		for _, at := range []uint64{level, LevelKnown} {
+			m := small(t)
+			m.level = at
+			_, err := ReadSnapshot(bytes.NewReader(frames(change(m, split(snapshot(m))))))
+			if later := at > LevelKnown; errors.Is(err, ErrUnsupported) != later || !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrInvariant) {
+				t.Errorf("%s, at level %d: %v", name, at, err)
+			} else if later && !strings.Contains(err.Error(), "the group is at feature level") {
+				t.Errorf("%s: no levels are named: %v", name, err)
+			}
+		}
+	}
+	m, disk := small(t), errors.New("disk")
+	m.level = level
+	b := snapshot(m)
+	r := io.MultiReader(bytes.NewReader(b[:len(b)-1]), readerFunc(func([]byte) (int, error) { return 0, disk }))
+	if _, err := ReadSnapshot(r); !errors.Is(err, disk) || errors.Is(err, ErrUnsupported) {
+		t.Errorf("the disk fails: %v", err)
+	}
+	if _, err := ReadSnapshot(bytes.NewReader(b)); err != nil {
+		t.Errorf("with nothing that is not known: %v", err)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // ReadSnapshot reads what WriteSnapshot wrote and checks it, the invariants included. It reads no
 // further than the end mark, never panics, and never allocates more than what it has read
 // justifies. The error wraps ErrUnsupported for a newer version, ErrMalformed or ErrInvariant for a
-// damaged snapshot, or that of r.
+// damaged snapshot, or that of r. One of a feature level above LevelKnown is read if this version can:
+// the caller looks at the Level.
 func ReadSnapshot(r io.Reader) (*Machine, error) { return readSnapshot(r, defaultLimits()) }
 
 // readSnapshot reads the snapshot of a machine that has these bounds.
@@ -33,18 +34,33 @@ func readSnapshot(r io.Reader, bounds limits) (*Machine, error) {
 		sets: make(map[request]*set),
 	}
 	in.limits = bounds
+	if err := in.all(r); err != nil {
+		return nil, in.judged(readError(err))
+	}
+	return in.Machine, nil
+}
+
+// all takes in the frames and checks what they make.
+func (in *restorer) all(r io.Reader) error {
 	for in.kind != frameEnd {
 		if err := in.frame(r); err != nil {
-			return nil, readError(err)
+			return err
 		}
 	}
 	if err := in.whole(); err != nil {
-		return nil, readError(err)
+		return err
 	}
-	if err := in.sound(); err != nil {
-		return nil, readError(err)
+	return in.sound()
+}
+
+// judged is the error of a snapshot whose content is refused. Above LevelKnown that may be what a later
+// version has added: it is no damage, and nobody is to delete it. The group's record, which has the level, comes
+// first.
+func (in *restorer) judged(err error) error {
+	if in.Level() <= LevelKnown || !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrInvariant) {
+		return err
 	}
-	return in.Machine, nil
+	return fmt.Errorf("%w: the group is at feature level %d, this version knows %d: %w", ErrUnsupported, in.Level(), LevelKnown, err)
 }
 
 func readError(err error) error {

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,31 @@ func TestAReplicaThatIsOlderThanItsGroupStopsAndSaysSo(t *testing.T) {
 		}
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "the group is at feature level 3, this version knows 2") {
 			t.Errorf("in a snapshot: %v: %v", snapshot, err)
+		}
+	}
+}
+
+// A snapshot with something that a later version has added failed as one that is malformed, and its directory was
+// called damaged, for which the way out is to delete it.
+func TestASnapshotOfALaterLevelThatCannotBeReadIsNoDamage(t *testing.T) {
+	if !processtest.Parked(t) {
+		return
+	}
+	for _, level := range []uint64{fsm.LevelKnown, fsm.LevelKnown + 1} {
+		state, saved := fsm.New(), new(bytes.Buffer)
+		for i, cmd := range []fsm.Command{birth(), fsm.Level{Level: level}} {
+			state.Apply(uint64(i+1), fsm.ProcessOf(cmd), fsm.Encode(cmd))
+		}
+		if err := state.WriteSnapshot(saved, nil); err != nil {
+			t.Fatal(err)
+		}
+		unread := saved.Bytes()[:saved.Len()-1] // in the place of a record that this version does not know
+		failed := make(chan error, 1)
+		m := newMachine(&counting{}, func(err error) { failed <- err })
+		go func() { _ = m.RecoverFromSnapshot(bytes.NewReader(unread), nil, nil) }() // it is parked
+		err := diagnose(&FailedError{Cause: <-failed})
+		if later := level > fsm.LevelKnown; errors.Is(err, ErrUnsupported) != later || errors.Is(err, ErrDamaged) == later {
+			t.Errorf("at level %d: %v", level, err)
 		}
 	}
 }

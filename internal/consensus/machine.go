@@ -141,6 +141,9 @@ func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile
 	m.guarded("reading a snapshot", func() error {
 		began, counted := time.Now(), &sized{Reader: r}
 		state, err := fsm.ReadSnapshot(counted)
+		if errors.Is(err, fsm.ErrUnsupported) {
+			return fmt.Errorf("%w: %w", ErrUnsupported, err)
+		}
 		if err == nil {
 			err = levelError(state, m.known)
 		}

@@ -177,6 +177,10 @@ func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
 		if id.ClusterID == "" || !id.Started || id.Dropped {
 			return nil, fmt.Errorf("%w: %s holds no data of a group: take the directory of a node that was in one, or a backup", ErrNothing, dir.Path())
 		}
+		if id.Level > fsm.LevelKnown { // before it is read: a later version may write files that this one takes for damage
+			return nil, fmt.Errorf("%w: this version knows feature level %d, and the group was at level %d when a later version ran on %s: recover it with that version",
+				datadir.ErrIncompatible, fsm.LevelKnown, id.Level, dir.Path())
+		}
 		read, err := consensus.Read(ctx, consensus.Config{
 			Node: id.NodeID, Incarnation: (id.Incarnation + 1) << consensus.RunBits, Life: id.Life, Cluster: id.ClusterID, Dir: dir.RaftDir(), FS: dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
 		})

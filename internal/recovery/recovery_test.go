@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -61,4 +62,27 @@ func TestABackupReplacesNothingButARestoreThatNobodyHasOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("open a node on it")
+}
+
+// A directory of a later version was opened, and what that had added was called damage. It is refused by the level in
+// its identity, before anything of the engine is read.
+func TestADirectoryOfALaterLevelIsRefusedUnread(t *testing.T) {
+	t.Parallel()
+	fsys := disk(t, nil)
+	if _, err := recovered(fsys, copied(t)); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := datadir.OpenFS(fsys, path, "fleet", fsm.Place{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := dir.Identity()
+	id.Level = fsm.LevelKnown + 1
+	if err := errors.Join(dir.Save(id), dir.Close(), fsys.RemoveAll(dir.RaftDir()), fsys.MkdirAll(dir.RaftDir(), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = recovered(fsys, nil)
+	if want := fmt.Sprintf("the group was at level %d when a later version ran on %s", id.Level, path); !errors.Is(err, datadir.ErrIncompatible) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v", err)
+	}
 }
