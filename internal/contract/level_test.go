@@ -3,6 +3,7 @@ package contract_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,13 @@ const levelPause = 10 * time.Second
 // mixed runs a fleet whose nodes know the levels in knows, from their next start on.
 func mixed(t *testing.T, nodes int, knows map[int]uint64, f func(s *sim.Sim)) {
 	t.Helper()
-	config := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = time.Hour }
+	leveled(t, nodes, time.Hour, knows, f)
+}
+
+// leveled is mixed with another Config.ReplaceAfter.
+func leveled(t *testing.T, nodes int, replaceAfter time.Duration, knows map[int]uint64, f func(s *sim.Sim)) {
+	t.Helper()
+	config := func(_ int, cfg *holdfast.Config) { cfg.ReplaceAfter = replaceAfter }
 	sim.Run(t, sim.Options{Nodes: nodes, Config: config, Env: func(i int, env *simenv.Env) {
 		env.Level, env.LevelPause = max(knows[i], 1), levelPause
 	}}, f)
@@ -30,6 +37,13 @@ func restart(n *sim.Node, knows map[int]uint64, level uint64) {
 	knows[n.Index()] = level
 	n.Open()
 	n.Ready()
+}
+
+// hasReplica reports whether a node has a replica, as c has applied it.
+func hasReplica(c *holdfast.Cluster, id string) bool {
+	st := c.Status()
+	is := func(r holdfast.Replica) bool { return r.ID == id }
+	return slices.ContainsFunc(st.Voters, is) || slices.ContainsFunc(st.Standbys, is)
 }
 
 // holds checks that all nodes stay at a level for some pauses, and why the raft leader says so, unless
@@ -95,12 +109,7 @@ func TestTheLevelRisesWhenTheWholeFleetKnowsItAndAnOlderVersionIsThenRefused(t *
 		_, err := absent.TryOpen()
 		refusedAsOlder(t, err, "its group was at level 2")
 		absent.Wipe() // as a new node
-		c := absent.Open()
-		if err := c.Ready(until(time.Minute)); !errors.Is(err, holdfast.ErrIncompatible) {
-			t.Errorf("an older version that joins is told %v", err)
-		}
-		<-c.Done() // Ready ends a moment before, and Err is nil until then
-		refusedAsOlder(t, c.Err(), "the group is at level 2, which version ")
+		endsAsOlder(t, absent.Open())
 		absent.Close()
 		knows[absent.Index()] = 3
 		absent.Open()
@@ -111,6 +120,16 @@ func TestTheLevelRisesWhenTheWholeFleetKnowsItAndAnOlderVersionIsThenRefused(t *
 			t.Errorf("the lease ended: %v", lease.Err())
 		}
 	})
+}
+
+// endsAsOlder checks that a node of an older version, which waits for a replica, is told that it is too old.
+func endsAsOlder(t *testing.T, c *holdfast.Cluster) {
+	t.Helper()
+	if err := c.Ready(until(time.Minute)); !errors.Is(err, holdfast.ErrIncompatible) {
+		t.Fatalf("Ready of an older version is %v; it waits for %q", err, c.Status().Waits)
+	}
+	<-c.Done() // Ready ends a moment before, and Err is nil until then
+	refusedAsOlder(t, c.Err(), "the group is at level 2, which version ")
 }
 
 func refusedAsOlder(t *testing.T, err error, group string) {
@@ -134,5 +153,50 @@ func TestANodeThatIsRemovedByOrderDoesNotHoldTheLevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		rises(t, s, 2)
+	})
+}
+
+// A voter's host went down, a standby took its vote, and the others were updated meanwhile. The host came
+// back as the former version: it waited for a replica for ever, and nobody said why it got none.
+func TestAnOlderVoterWhoseVoteWasTakenAsItWasAwayIsToldThatItIsTooOld(t *testing.T) {
+	t.Parallel()
+	knows := make(map[int]uint64)
+	leveled(t, 4, 5*time.Second, knows, func(s *sim.Sim) {
+		holds(t, s, 1, "")
+		away := follower(s, holdfast.RoleVoter)
+		id := away.Cluster().ID()
+		away.Kill()
+		for _, n := range others(s) {
+			settles(t, time.Minute, "vote that is taken", func() bool { return !hasReplica(n.Cluster(), id) })
+		}
+		time.Sleep(5 * time.Second) // its process counts no more
+		for _, n := range others(s) {
+			restart(n, knows, 2)
+		}
+		rises(t, s, 2)
+		time.Sleep(2 * time.Second) // gossip tells it
+		endsAsOlder(t, away.Open())
+		away.Close()
+		knows[away.Index()] = 2
+		away.Open()
+		away.Ready()
+	})
+}
+
+// Members that have just been started tell no level yet, and a new node asks them to join: it looked at their
+// level then, and never again.
+func TestAnOlderNodeThatAsksToJoinBeforeTheLevelIsToldHearsOfItThereafter(t *testing.T) {
+	t.Parallel()
+	knows := map[int]uint64{0: 2, 1: 2, 2: 2, 3: 2}
+	mixed(t, 4, knows, func(s *sim.Sim) {
+		rises(t, s, 2)
+		for _, n := range s.Nodes() {
+			n.Kill()
+		}
+		older := s.Node(3)
+		older.Wipe()
+		knows[older.Index()] = 1
+		s.AtOnce(s.Nodes(), func(n *sim.Node) { n.Open() })
+		endsAsOlder(t, older.Cluster())
 	})
 }

@@ -172,7 +172,8 @@ func (a *asClient) hear(m forming.Message) {
 
 // stay returns when the replica of this life runs: at once, or when the group has added it. Until then
 // the node is a client as soon as the raft leader says that it may. A node whose replica was removed asks for
-// the next one at once.
+// the next one at once. The raft leader gives none to a node that does not know the level of the group, which
+// gossip may tell late, or which may rise meanwhile: then the error says so.
 func (a *asClient) stay(ctx context.Context) error {
 	n := a.n
 	if n.replica.Load() != nil {
@@ -194,6 +195,9 @@ func (a *asClient) stay(ctx context.Context) error {
 				n.log.Warn("this node has no replica in its group yet", "waits", n.Missing())
 			}
 		case <-ticker.C:
+			if err := n.older(n.ClusterID()); err != nil {
+				return err
+			}
 			a.retry(ctx)
 			if !a.hangs.Load() {
 				n.founder.announcer.poll()

@@ -181,10 +181,12 @@ func (f *founder) form(ctx context.Context) error {
 				id.ClusterID, id.Bootstrap, id.Birth = uuid.NewString(), uint32(f.n.cfg.Bootstrap), out.Counter
 			})
 		}
-		if out.Cluster != wants {
+		if out.Cluster != "" { // gossip may tell the level late, or it rises while the node waits
 			if err := f.n.older(out.Cluster); err != nil {
 				return err
 			}
+		}
+		if out.Cluster != wants {
 			wants = out.Cluster
 			f.ask(ctx, wants)
 		}
