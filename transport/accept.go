@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
 // acceptAll accepts connections until the endpoint closes.
@@ -27,8 +29,8 @@ func (e *endpoint) acceptAll(w listening) {
 		e.tasks.Add(1)
 		go e.receive(c)
 		return nil
-	}, func(err error) {
-		e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err)
+	}, &e.unaccepted, func(err error, unreported int) {
+		e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err, "unreported", unreported)
 	})
 }
 
@@ -46,14 +48,15 @@ func (e *endpoint) readPackets(w listening) {
 			h.call(p)
 		}
 		return nil
-	}, func(err error) {
-		e.log.Warn("receiving packets fails: retrying", "addr", e.Addr(), "error", err)
+	}, &e.unreceived, func(err error, unreported int) {
+		e.log.Warn("receiving packets fails: retrying", "addr", e.Addr(), "error", err, "unreported", unreported)
 	})
 }
 
 // repeat repeats step until the endpoint closes. A failure, for want of a descriptor say, ends
-// nothing: the pause before the next step doubles, and the first failure in a row is reported.
-func (e *endpoint) repeat(step func() error, report func(error)) {
+// nothing: the pause before the next step doubles, and the first failure in a row is reported, as
+// far as lines lets it: a process that frees descriptors and uses them up again has many such rows.
+func (e *endpoint) repeat(step func() error, lines *sparse.Lines, report func(err error, unreported int)) {
 	pause := time.Duration(0)
 	for e.ctx.Err() == nil {
 		err := step()
@@ -64,7 +67,9 @@ func (e *endpoint) repeat(step func() error, report func(error)) {
 		case e.ctx.Err() != nil:
 			return
 		case pause == 0:
-			report(err)
+			if n, ok := lines.Take(time.Now()); ok {
+				report(err, n)
+			}
 		}
 		pause = min(max(2*pause, retryDelayMin), retryDelayMax)
 		select {

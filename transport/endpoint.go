@@ -19,7 +19,7 @@ const (
 	retryDelayMin  = 5 * time.Millisecond
 	retryDelayMax  = time.Second
 	handlerWait    = time.Second      // an accepted connection waits so long for the handler of its kind
-	refusalsPeriod = 10 * time.Second // of at most one warning about refused connections
+	refusalsPeriod = 10 * time.Second // of at most one warning of each sort
 )
 
 // wire is the network below an endpoint: real sockets, or the memory network. Close ends no connection.
@@ -48,6 +48,8 @@ type endpoint struct {
 	events      atomic.Int64        // connections accepted, and reads of bytes
 	refused     sparse.Lines        // about refused connections
 	misnamed    sparse.Lines        // about dialed nodes whose certificate names another host
+	unaccepted  sparse.Lines        // about connections that cannot be accepted
+	unreceived  sparse.Lines        // about packets that cannot be received
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -74,6 +76,8 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		limits:      make(map[Kind]*connLimit),
 		refused:     sparse.Lines{Most: 1, Period: refusalsPeriod},
 		misnamed:    sparse.Lines{Most: 1, Period: refusalsPeriod},
+		unaccepted:  sparse.Lines{Most: 1, Period: refusalsPeriod},
+		unreceived:  sparse.Lines{Most: 1, Period: refusalsPeriod},
 		ctx:         ctx,
 		cancel:      cancel,
 		conns:       make(map[*conn]struct{}),

@@ -246,6 +246,59 @@ func (w *failingWire) Accept() (net.Conn, error) {
 	return w.listening.Accept()
 }
 
+// Found by reading, 2026-11-29: each success ended the row of failures, and the next failure began one, with
+// its line. A process that freed descriptors and used them up again wrote 179 of them in a second.
+func TestAFlappingLackOfDescriptorsIsOneLineInAPeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log testlog.Lines
+		network := NewMemory(1)
+		a := listen(t, network, Options{})
+		w, err := network.bind("10.0.0.1", 7643)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newEndpoint(&flappingWire{listening: w}, Options{Logger: log.Logger(slog.LevelInfo)}.withDefaults())
+		defer b.Close()
+		echo(b, KindRaft)
+		stop := b.Receive(func(Packet) {})
+		for range 3 {
+			for range 50 {
+				wantEcho(t, a, b, KindRaft)
+				a.WritePacket([]byte("x"), b.Addr())
+				time.Sleep(retryDelayMin) // virtual
+			}
+			time.Sleep(refusalsPeriod) // virtual
+		}
+		stop()
+		for _, line := range []string{"accepting connections fails", "receiving packets fails"} {
+			if n, first := log.Count(line), log.Count(line, "unreported=0"); n != 3 || first != 1 {
+				t.Errorf("%d lines in three periods, %d of which tell of no others:\n%.2000s", n, first, log.String())
+			}
+		}
+	})
+}
+
+// flappingWire fails before each connection and each packet.
+type flappingWire struct {
+	listening
+	accepts, reads int
+}
+
+func (w *flappingWire) Accept() (net.Conn, error) {
+	if w.accepts++; w.accepts%2 == 1 {
+		return nil, errors.New("too many open files")
+	}
+	return w.listening.Accept()
+}
+
+func (w *flappingWire) ReadPacket() (Packet, error) {
+	if w.reads++; w.reads%2 == 1 {
+		return Packet{}, errors.New("too many open files")
+	}
+	return w.listening.ReadPacket()
+}
+
 // The raft leader of a fleet that forms dials a replica that is just starting. It was refused, and
 // the engine then paused for up to 700 ms.
 func TestAConnectionWaitsAMomentForItsHandler(t *testing.T) {
