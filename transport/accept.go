@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -23,11 +24,13 @@ func (e *endpoint) acceptAll(w listening) {
 			return nil // the endpoint closes
 		}
 		c.host, c.came = HostOf(c.RemoteAddr()), e.events.Add(1)
+		var ctx context.Context
+		ctx, c.stop = context.WithCancel(e.ctx)
 		if evicted := e.handshaking.enter(c); evicted != nil {
 			evicted.abandon()
 		}
 		e.tasks.Add(1)
-		go e.receive(c)
+		go e.receive(ctx, c)
 		return nil
 	}, &e.unaccepted, func(err error, unreported int) {
 		e.log.Warn("accepting connections fails: retrying", "addr", e.Addr(), "error", err, "unreported", unreported)
@@ -81,8 +84,8 @@ func (e *endpoint) repeat(step func() error, lines *sparse.Lines, report func(er
 
 // receive gives an accepted connection to the handler of its kind, or ends it. Close waits for what
 // comes before the handler: the part of the node that handles knows when its handler may be waited for.
-func (e *endpoint) receive(c *conn) {
-	h := e.admit(c)
+func (e *endpoint) receive(ctx context.Context, c *conn) {
+	h := e.admit(ctx, c)
 	e.tasks.Done()
 	if h != nil {
 		h.call(c)
@@ -91,8 +94,9 @@ func (e *endpoint) receive(c *conn) {
 
 // admit learns the kind of an accepted connection and returns its handler. If there is none, admit ends
 // the connection and returns nil.
-func (e *endpoint) admit(c *conn) (h *handler[net.Conn]) {
-	kind, err := e.greet(c)
+func (e *endpoint) admit(ctx context.Context, c *conn) (h *handler[net.Conn]) {
+	defer c.stop()
+	kind, err := e.greet(ctx, c)
 	switch {
 	case err == nil:
 		e.awaitHandler(kind)
@@ -102,7 +106,7 @@ func (e *endpoint) admit(c *conn) (h *handler[net.Conn]) {
 	stayed := e.handshaking.leave(c)
 	switch {
 	case e.ctx.Err() != nil: // Close ends the connection
-	case !stayed:
+	case !stayed && !errors.Is(err, errHung):
 		err = errors.New("holdfast: too many connections without a preface")
 	case err == nil:
 		e.mu.Lock()
@@ -130,7 +134,7 @@ func (e *endpoint) reportRefusal(c *conn, err error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		e.log.Debug("a connection ended before its first byte", "from", c.RemoteAddr().String())
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errNobody), errors.Is(err, errHung): // the latter is told by itself
 		e.log.Debug("refused a connection", "from", c.RemoteAddr().String(), "error", err)
 	default:
 		if n, ok := e.refused.Take(time.Now()); ok {
@@ -140,12 +144,14 @@ func (e *endpoint) reportRefusal(c *conn, err error) {
 }
 
 // greet is the accepting side's part of the handshake.
-func (e *endpoint) greet(c *conn) (Kind, error) {
+func (e *endpoint) greet(ctx context.Context, c *conn) (Kind, error) {
 	if e.server != nil {
+		ctx, cancel := context.WithTimeout(ctx, e.opts.HandshakeTimeout)
+		defer cancel()
 		secure := tls.Server(c.raw, e.server)
 		c.Conn = secure
 		c.raw.SetDeadline(time.Now().Add(e.opts.HandshakeTimeout))
-		if err := handshake(e.ctx, secure); err != nil {
+		if err := e.secure(ctx, e.answering, c, secure); err != nil {
 			var header tls.RecordHeaderError
 			if errors.As(err, &header) && looksLikeHTTP([prefaceSize]byte(header.RecordHeader[:prefaceSize])) {
 				c.Conn = c.raw

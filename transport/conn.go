@@ -18,6 +18,7 @@ type conn struct {
 	broken   atomic.Bool // a Write has failed
 
 	// Of accepted connections; came and heard are numbers of the endpoint's events.
+	stop  func() // ends the wait for its handshake
 	host  string
 	came  int64
 	heard atomic.Int64              // the last bytes
@@ -80,4 +81,7 @@ func (c *conn) Close() error {
 func (c *conn) abandon() {
 	c.endpoint.disown(c)
 	c.raw.Close()
+	if c.stop != nil {
+		c.stop() // a function of the user's in its handshake may not return
+	}
 }

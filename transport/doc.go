@@ -17,7 +17,8 @@
 //     silently.
 //  2. Packets are best effort: lost, late, doubled or out of order, but never changed or cut short.
 //  3. Close is synchronous: afterwards no goroutine, descriptor, connection or port of an endpoint is
-//     left. A handler is its owner's, and finds its connection closed.
+//     left. A handler is its owner's, and finds its connection closed. A function of Options.TLS that
+//     does not return is not waited for; the goroutines that such functions keep are bounded.
 //  4. No bytes from the network crash the process, and strangers use bounded memory.
 //  5. A burst of connections from one host, half-open or idle, neither keeps other hosts out nor
 //     ends a connection of this host that is in use.

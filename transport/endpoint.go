@@ -45,9 +45,12 @@ type endpoint struct {
 	log         *slog.Logger
 	handshaking *connLimit          // connections without a complete preface
 	limits      map[Kind]*connLimit // the others
+	answering   handshakes          // of accepted connections
+	introducing handshakes          // of dialed ones
 	events      atomic.Int64        // connections accepted, and reads of bytes
 	refused     sparse.Lines        // about refused connections
 	misnamed    sparse.Lines        // about dialed nodes whose certificate names another host
+	hung        sparse.Lines        // about functions of the user's that hang
 	unaccepted  sparse.Lines        // about connections that cannot be accepted
 	unreceived  sparse.Lines        // about packets that cannot be received
 
@@ -74,8 +77,11 @@ func newEndpoint(w wire, opts Options) *endpoint {
 		log:         opts.Logger,
 		handshaking: newConnLimit(opts.StrangersMax, opts.StrangersMax, func(c *conn) int64 { return c.came }),
 		limits:      make(map[Kind]*connLimit),
+		answering:   make(handshakes, opts.StrangersMax),
+		introducing: make(handshakes, introducedMax),
 		refused:     sparse.Lines{Most: 1, Period: refusalsPeriod},
 		misnamed:    sparse.Lines{Most: 1, Period: refusalsPeriod},
+		hung:        sparse.Lines{Most: 1, Period: refusalsPeriod},
 		unaccepted:  sparse.Lines{Most: 1, Period: refusalsPeriod},
 		unreceived:  sparse.Lines{Most: 1, Period: refusalsPeriod},
 		ctx:         ctx,
@@ -149,14 +155,14 @@ func (e *endpoint) introduce(ctx context.Context, c *conn, addr string, kind Kin
 		if e.opts.TLS != nil {
 			secure := tls.Client(c.raw, clientTLS(e.opts.TLS, addr))
 			c.Conn = secure
-			if err := handshake(ctx, secure); err != nil {
+			if err := e.secure(ctx, e.introducing, c, secure); err != nil {
 				return e.advise(err, addr)
 			}
 		}
 		_, err := c.Write(appendPreface(nil, kind))
 		return err
 	}()
-	if !stop() { // the deadline is, or is about to be, in the past
+	if !stop() && !errors.Is(err, ctx.Err()) { // the deadline is, or is about to be, in the past
 		return ctx.Err()
 	}
 	return err

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -119,15 +118,4 @@ func (e *endpoint) advise(err error, addr string) error {
 		e.log.Warn("refused the certificate of a node", "addr", addr, "error", err, "unreported", n)
 	}
 	return err
-}
-
-// handshake is the handshake of TLS. A function of the user's that panics in it costs the
-// connection, not the process.
-func handshake(ctx context.Context, c *tls.Conn) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("holdfast: a function of Config.TLS panicked: %v", value)
-		}
-	}()
-	return c.HandshakeContext(ctx)
 }
