@@ -38,7 +38,7 @@ const (
 //     the run it goes on as after missed slots. Two runs never overlap under one leader.
 //   - If fn returns an error, the leader logs it as a warning and repeats the run, until it succeeds
 //     or the next slot comes, after pauses that double from a second up to an eighth of the period.
-//     A function that is not to be repeated returns nil.
+//     The next slot ends a pause. A function that is not to be repeated returns nil.
 //   - If the slot cannot be read or recorded, for want of a majority or since a quota or a bound has no
 //     room for it (ErrExhausted), the job stands still. The leader repeats that, and logs a warning each
 //     minute.
@@ -124,7 +124,7 @@ func (p *periodic) tenure(ctx context.Context, l *Lease) error {
 		default:
 			p.c.log.Warn("a run of a job has failed", "job", p.job, "slot", slot, "error", err)
 			failures++
-			if err := p.c.sleep(ctx, backoff.Pause(failures, 1)); err != nil {
+			if err := p.rest(ctx, slot, backoff.Pause(failures, 1)); err != nil {
 				return err
 			}
 		}
@@ -166,6 +166,20 @@ func (p *periodic) next(ctx context.Context, last time.Time) (time.Time, error) 
 		next := floor(last, p.every).Add(p.every)
 		if err := p.c.sleep(ctx, min(next.Sub(now), clockLook)); err != nil {
 			return last, err
+		}
+	}
+}
+
+// rest waits for d after a run of a slot that has failed, or until the next slot if that comes first. The
+// timers of Go stand still while a machine is suspended, so it looks at the clocks as often as next does.
+func (p *periodic) rest(ctx context.Context, slot time.Time, d time.Duration) error {
+	for over := p.c.clock.Now().Add(d); ; {
+		left := min(time.Duration(over-p.c.clock.Now()), slot.Add(p.every).Sub(p.c.clock.Wall()))
+		if left <= 0 {
+			return ctx.Err()
+		}
+		if err := p.c.sleep(ctx, min(left, clockLook)); err != nil {
+			return err
 		}
 	}
 }

@@ -49,7 +49,7 @@ func leftOut() map[string][]string {
 		"a machine that is suspended":         {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook"},
 		"a simulated service or wall clock": {
 			"TestARunLongerThanItsPeriodIsToldAndNeverOverlaps", "TestStepsOfTheWallClockRunNoSlotTwice",
-			"TestAJobWhoseSlotCannotBeRecordedSaysSo", "TestAWaitForAKeyThatIsGivenUpNamesTheKey",
+			"TestAJobWhoseSlotCannotBeRecordedSaysSo", "TestThePauseAfterAFailedRunEndsWithTheNextSlot", "TestAWaitForAKeyThatIsGivenUpNamesTheKey",
 		},
 		"Config.TokenFloor of a node":   {"TestATokenFloorThatPanicsIsAskedAgain"},
 		"a Config of a node":            {"TestTheShortestReplaceAfterIsTakenAndNamed"},

@@ -300,6 +300,44 @@ func TestAFailedRunIsRepeatedAndAStoppedOneIsLeftToTheNextLeader(t *testing.T) {
 	})
 }
 
+// A job failed until ten minutes before midnight, when its pauses had grown to three hours: the run of
+// midnight began an hour and a half late, without a word. A suspension made such a pause longer by its length.
+func TestThePauseAfterAFailedRunEndsWithTheNextSlot(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Config: longTTL}, func(s *sim.Sim) {
+		const every, asleep, look, slack = time.Hour, 20 * time.Minute, 10 * time.Second, time.Second
+		n := s.Node(0)
+		var slots, began []time.Time // of the first run of each slot
+		var woke time.Time
+		ctx, stop := context.WithCancel(n.Context())
+		err := n.Cluster().Every(ctx, "report", every, func(_ context.Context, slot time.Time, _ *holdfast.Lease) error {
+			if len(slots) == 0 || !slot.Equal(slots[len(slots)-1]) {
+				slots, began = append(slots, slot), append(began, time.Now())
+			}
+			switch {
+			case len(slots) == 3:
+				stop()
+			case len(slots) == 2 && woke.IsZero() && time.Since(slot) > every*3/4:
+				woke = time.Now().Add(time.Minute) // in the pause, after the third slot
+				time.AfterFunc(time.Minute, func() {
+					n.Suspend(asleep)
+					n.WallClock(asleep)
+				})
+			}
+			return errors.New("its dependency is down")
+		}, holdfast.WithTTL(time.Hour))
+		if len(slots) != 3 || slots[1].Sub(slots[0]) != every || slots[2].Sub(slots[1]) != every {
+			t.Fatalf("slots %v: %v", slots, err)
+		}
+		if late := began[1].Sub(slots[1]); late > slack {
+			t.Errorf("the second slot began %v late", late)
+		}
+		if late := began[2].Sub(woke); late < 0 || late > look+slack {
+			t.Errorf("the third slot, which came in a suspension, began %v after that", late)
+		}
+	})
+}
+
 // A record of the year 1, as somebody writes it to begin anew, was taken for one ahead of all clocks: the
 // difference is more than a Duration has.
 func TestARecordOfLongAgoIsNoneAhead(t *testing.T) {
