@@ -317,7 +317,8 @@ func (l holding) Wanted(reason string) {
 
 // Warned replaces the message in the Jeopardy channel.
 func (l holding) Warned(safe bool, remaining time.Duration) {
-	j := Jeopardy{Safe: safe, Remaining: remaining}
+	// The news is of the session, which goes on when the maximum of this grant is over.
+	j := Jeopardy{Safe: safe, Remaining: min(remaining, l.grant.Remaining(l.c.clock.Now()))}
 	if !safe {
 		j.Cause = ErrNoQuorum
 	}

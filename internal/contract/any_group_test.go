@@ -39,7 +39,7 @@ func leftOut() map[string][]string {
 			"TestARestartedReplicaThatBecomesRaftLeaderExpiresNobodyEarly", "TestAKilledNodeFreesItsLocksWhenItStartsAgain",
 			"TestWithoutAQuorumCallsAnswerInTimeLeasesEndAndServiceResumesByItself", "TestTokensRiseAfterAllDataIsLost",
 			"TestWaitersOfAllNodesAreServedInTheOrderOfTheirArrival", "TestADeadWaiterBlocksNobody",
-			"TestJeopardyIsToldAtHalfOfTheValidityAndWhenItIsSafeAgain", "TestALeaseEndsInTimeOnClocksThatDriftWithinTheBound",
+			"TestJeopardyIsToldAtHalfOfTheValidityAndWhenItIsSafeAgain", "TestJeopardyKnowsOfMaxHold", "TestALeaseEndsInTimeOnClocksThatDriftWithinTheBound",
 			"TestTwoHalvesOfAFleetNeverFormTwoGroups", "TestAWatcherMissesNothingWhenTheRaftLeaderDies",
 			"TestEverySlotRunsOnceThoughTheLeaderIsKilledOrStoppedInTheMiddle", "TestARestartedFleetRunsTheLatestMissedSlotAndNoneTwice",
 			"TestAFailedRunIsRepeatedAndAStoppedOneIsLeftToTheNextLeader", "TestFinishHeedsItsContextWhileAnotherOneIsUnderWay", "TestAFurtherFinishSaysWhatBecameOfTheRun", "TestARecordOfLongAgoIsNoneAhead",
