@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/internal/expiry"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/loop"
 	"github.com/holdfast-go/holdfast/internal/seam"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -34,13 +35,16 @@ type keeper struct {
 	times   expiry.IndexTimes // when this node has learnt of a command
 	drops   drops
 	buffers sync.Pool // of *[]byte: for the commands of acquire and release
+	began   time.Time
+	ahead   time.Duration // of Go's timers since then, the clock when the maxima were timed last; of step alone
 
 	mu       sync.Mutex
 	cleaners int // goroutines of clean
 }
 
 func newKeeper(c *Cluster) *keeper {
-	k := &keeper{c: c, table: session.New(c.cfg.MaxClockDrift, rand.Float64)}
+	k := &keeper{c: c, table: session.New(c.cfg.MaxClockDrift, rand.Float64), began: time.Now()}
+	k.ahead = time.Duration(c.clock.Now())
 	k.Loop = loop.New(k.step)
 	return k
 }
@@ -77,6 +81,7 @@ func (k *keeper) attend() {
 func (k *keeper) step(context.Context) (pause time.Duration) {
 	k.logDropped()
 	now := k.c.clock.Now()
+	k.catchUp(now)
 	work := k.table.Step(now)
 	for _, keepalive := range work.Keepalives {
 		k.c.node.Go(func(ctx context.Context) { k.keepalive(ctx, keepalive) })
@@ -86,6 +91,20 @@ func (k *keeper) step(context.Context) (pause time.Duration) {
 		return loop.UntilWoken
 	}
 	return min(keeperPause, time.Duration(work.Next-now))
+}
+
+// catchUp times the maxima of the leases anew when the clock has run ahead of Go's timers: they stand still
+// while a machine is suspended, and a lease that its maximum has ended would have its context go on.
+func (k *keeper) catchUp(now lease.Instant) {
+	ahead := time.Duration(now) - time.Since(k.began)
+	if ahead < k.ahead+keeperPause {
+		k.ahead = min(k.ahead, ahead) // a step that is late lets it look smaller: then they are timed once more
+		return
+	}
+	k.ahead = ahead
+	for _, h := range k.table.Holders() {
+		h.(holding).timeAnew()
+	}
 }
 
 // keepalive makes one attempt; the plan of the session decides on the next.

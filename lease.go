@@ -334,14 +334,23 @@ func (l holding) Warned(safe bool, remaining time.Duration) {
 	}
 }
 
-// capHold ends the lease d after its grant.
-func (l *tenure) capHold(d time.Duration) {
+// capHold ends the lease when its maximum is over.
+func (l *tenure) capHold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.grant.Err() != nil { // Ended has not seen the timer
 		return
 	}
-	l.maxHold = time.AfterFunc(d, l.spent)
+	l.maxHold = time.AfterFunc(l.grant.MostLeft(l.c.clock.Now()), l.spent)
+}
+
+// timeAnew sets the timer of the maximum, if there is one, by the clock.
+func (l *tenure) timeAnew() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.maxHold != nil && l.grant.Err() == nil { // else Ended has stopped it, or will
+		l.maxHold.Reset(l.grant.MostLeft(l.c.clock.Now()))
+	}
 }
 
 // spent ends the lease whose maximum is over.

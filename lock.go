@@ -281,7 +281,7 @@ func (c *Cluster) take(call session.Call, name string, token uint64, o options, 
 		return nil, err
 	}
 	if o.maxHold > 0 {
-		l.capHold(o.maxHold)
+		l.capHold()
 	}
 	return l.handle(), nil
 }

@@ -46,7 +46,7 @@ func leftOut() map[string][]string {
 		},
 		"a data directory":                    {"recover_test.go"},
 		"a group that is not as it should be": {"lost_news_test.go"},
-		"a machine that is suspended":         {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook"},
+		"a machine that is suspended":         {"TestASuspendedMachineFindsItsLeaseOverAtTheFirstLook", "TestTheContextOfALeaseWhoseMaximumEndsWhileItsMachineSleepsEndsToo"},
 		"a simulated service or wall clock": {
 			"TestARunLongerThanItsPeriodIsToldAndNeverOverlaps", "TestStepsOfTheWallClockRunNoSlotTwice",
 			"TestAJobWhoseSlotCannotBeRecordedSaysSo", "TestThePauseAfterAFailedRunEndsWithTheNextSlot", "TestAWaitForAKeyThatIsGivenUpNamesTheKey",

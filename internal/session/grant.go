@@ -82,6 +82,9 @@ func (g *Grant) Until() lease.Instant {
 // Spent reports whether its maximum ends the grant: timers stand still while a machine is suspended.
 func (g *Grant) Spent(now lease.Instant) bool { return now >= g.most }
 
+// MostLeft is what its maximum leaves of the grant, far away without one.
+func (g *Grant) MostLeft(now lease.Instant) time.Duration { return time.Duration(g.most - now) }
+
 // Lapse is Session.Lapse. The session goes on where the grant's own maximum was seen to end.
 func (g *Grant) Lapse(seen lease.Instant) (over bool) { return g.session.Lapse(seen) || g.Spent(seen) }
 
