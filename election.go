@@ -35,8 +35,9 @@ const (
 // is lost or ctx ends; fn resigns by returning.
 //
 // If fn returns while it leads, Lead returns fn's error, and one command hands the leadership over
-// to the next candidate. If the leadership is lost, fn's error is ignored, and Lead campaigns
-// again, with exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with
+// to the next candidate. A lease that ends before the group has that command, as in an outage, changes
+// nothing in that. If the leadership is lost before fn returns (Lease.Err says so, or fn's error is
+// ErrStaleToken and the release finds it lost), fn's error is ignored, and Lead campaigns again, with exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with
 // the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
 // stops. The leadership is released when fn has returned or panicked, never before. Lead waits for
 // the release as Do does: without a majority up to a TTL after fn, also if ctx has ended. A candidate
@@ -71,10 +72,11 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 		l, err := c.ask(ctx, name, !o.noWait, o)
 		began := time.Now()
 		if err == nil {
-			var again bool
-			if again, err = l.use(ctx, SpanTenure, fn); !again {
-				return err
+			u := l.use(ctx, SpanTenure, fn)
+			if u.loss == nil || u.late { // resigned
+				return u.err
 			}
+			err = u.all()
 		} else if !errors.Is(err, ErrExhausted) {
 			return err
 		}

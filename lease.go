@@ -371,27 +371,38 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 	return fn(held, l)
 }
 
-// use calls fn as run does, and then releases, also when fn panics: a span of a kind. It reports
-// whether the lease was lost meanwhile.
-func (l *Lease) use(ctx context.Context, kind SpanKind, fn func(context.Context, *Lease) error) (lost bool, err error) {
+// usage is what became of a function that used a lease, and of the lease.
+type usage struct {
+	err  error // of the function
+	loss error // of the lease, nil if it was released
+	late bool  // the loss: the lease was valid when the function had returned, and the release found it over
+}
+
+// all is the error of the function and the loss.
+func (u usage) all() error { return joinLoss(u.err, u.loss) }
+
+// use calls fn as run does, and then releases, also when fn panics: a span of a kind.
+func (l *Lease) use(ctx context.Context, kind SpanKind, fn func(context.Context, *Lease) error) (u usage) {
 	ctx, span := l.c.hooks.begin(ctx, l.span(kind))
-	err = errNotReturned
-	defer func() { span.over(l.Token(), err) }()
+	u.err = errNotReturned
+	defer func() { span.over(l.Token(), u.all()) }()
 	defer func() {
+		gone := l.Err() // now: in an outage the release may take longer than the lease
 		end, done := l.endTime(ctx)
 		defer done()
 		if e := l.Release(end); errors.Is(e, ErrLost) {
-			lost, err = true, joinLoss(err, e)
+			told := errors.Is(gone, ErrLost) || errors.Is(u.err, ErrStaleToken) // by a guard that knew it first
+			u.loss, u.late = e, !told
 		}
 	}()
-	err = l.run(ctx, fn)
-	return false, err
+	u.err = l.run(ctx, fn)
+	return u
 }
 
-// joinLoss adds a loss to the error of a function, which may have returned it itself: context.Cause
-// of its context.
+// joinLoss adds a loss, if there was one, to the error of a function, which may have returned it itself:
+// context.Cause of its context.
 func joinLoss(err, loss error) error {
-	if errors.Is(err, loss) {
+	if loss == nil || errors.Is(err, loss) {
 		return err
 	}
 	return errors.Join(err, loss)

@@ -47,7 +47,8 @@ func (c *Cluster) TryAcquire(ctx context.Context, name string, opts ...Option) (
 
 // Do acquires the lock, runs fn, and releases the lock when fn has returned or panicked. fn's
 // context ends when the lease is lost or ctx ends. Do returns the error of Acquire, or that of fn,
-// joined with ErrLost if the lease was lost. WithNoWait returns a *HeldError instead of waiting.
+// joined with ErrLost if the lease was lost, also if only the release finds that: in an outage that began
+// while fn ran, for one. WithNoWait returns a *HeldError instead of waiting.
 //
 // After fn, Do waits until the group has confirmed the release, also if ctx has ended: without a
 // majority for a TTL at most, or until the node closes. Then the release goes on in the background.
@@ -63,8 +64,7 @@ func (c *Cluster) Do(ctx context.Context, name string, fn func(context.Context, 
 	if err != nil {
 		return err
 	}
-	_, err = l.use(ctx, SpanDo, fn)
-	return err
+	return l.use(ctx, SpanDo, fn).all()
 }
 
 // arguments checks what is the same for every call about a lock or an election.

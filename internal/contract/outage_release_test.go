@@ -75,3 +75,66 @@ func TestACallWaitsForItsLastReleaseATTLAtMost(t *testing.T) {
 		}
 	})
 }
+
+// An outage began while the function ran, which resigned by returning before its lease was over. The release
+// came too late, so Lead took the leadership for lost: it dropped the error, and called the function again.
+func TestAFunctionThatHasResignedIsNotCalledAgainForALossAfterThat(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Minute
+	sim.Run(t, sim.Options{Nodes: 3}, func(s *sim.Sim) {
+		n, mine := s.Node(0), errors.New("mine")
+		for _, of := range []string{"Lead", "Do"} {
+			call := n.Cluster().Lead
+			if of == "Do" {
+				call = n.Cluster().Do
+			}
+			for _, returns := range []error{nil, mine} {
+				calls := 0
+				err := call(until(time.Hour), of, func(_ context.Context, l *holdfast.Lease) error {
+					if calls++; calls > 1 {
+						return nil
+					}
+					n.Isolate()
+					time.Sleep(ttl / 2)
+					if err := l.Err(); err != nil {
+						t.Errorf("the test is void: %v", err)
+					}
+					time.AfterFunc(ttl*3/4, n.Rejoin) // after the end of the lease
+					return returns
+				}, holdfast.WithTTL(ttl))
+				if calls != 1 || !errors.Is(err, returns) || errors.Is(err, holdfast.ErrLost) != (of == "Do") {
+					t.Errorf("%s was to return %v: %v after %d calls", of, returns, err, calls)
+				}
+				if err := n.Cluster().Ready(until(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// A holder that an operator has deposed while its node was cut off hears so from what it writes to first. It
+// has not resigned.
+func TestALeaderThatAGuardRefusesCampaignsAgain(t *testing.T) {
+	t.Parallel()
+	sim.Run(t, sim.Options{Nodes: 3, Config: longTTL}, func(s *sim.Sim) {
+		calls := 0
+		err := s.Node(0).Cluster().Lead(until(time.Hour), "lead", func(_ context.Context, l *holdfast.Lease) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			s.Node(0).Isolate()
+			if err := s.Node(1).Cluster().ForceRelease(until(time.Minute), "lead", l.Token(), "a test"); err != nil {
+				t.Error(err)
+			}
+			if err := l.Err(); err != nil {
+				t.Errorf("the test is void: %v", err)
+			}
+			time.AfterFunc(time.Second, s.Node(0).Rejoin)
+			return holdfast.ErrStaleToken
+		}, holdfast.WithTTL(time.Hour))
+		if calls != 2 || err != nil {
+			t.Errorf("%v after %d calls", err, calls)
+		}
+	})
+}
