@@ -22,7 +22,6 @@ func TestGarbageInsteadOfAPrefaceEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	onEachNetwork(t, func(t *testing.T, network Network, opts Options) {
 		a := listen(t, network, opts)
-		opts.HandshakeTimeout = time.Second // TLS waits for more of what is too short for it
 		b := listen(t, network, opts)
 		echo(b, KindRaft)
 		garbage := []string{

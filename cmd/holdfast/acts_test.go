@@ -54,7 +54,7 @@ func TestAKeyThatRunsIsNotForgottenAndTheCommandThatShowsItIsNamed(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"forget-once", "k", "--yes"}, {"run", "--once", "k", "--wait", "100ms", "--", "true"}} {
+	for _, args := range [][]string{{"forget-once", "k", "--yes"}, {"run", "--once", "k", "--wait", "3s", "--", "true"}} {
 		r := f.run(t, args...)
 		if r.code != 75 || !strings.Contains(r.err, `the key "k" is run by n0 (nightly) now`) || !strings.Contains(r.err, "`holdfast once KEY`") || strings.Contains(r.err, "lock") {
 			t.Errorf("%v: code %d: %s", args, r.code, r.err)

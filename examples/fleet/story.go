@@ -15,8 +15,8 @@ import (
 
 const (
 	formTime = 20 * time.Second // for three processes to find each other and form a group
-	slack    = 2 * time.Second  // by which a dead holder's lock may be granted later than its TTL
-	wakeTime = time.Second      // for a woken process to see that its lease is over
+	slack    = 10 * time.Second // by which a dead holder's lock may be granted later than its TTL
+	wakeTime = 5 * time.Second  // for a woken process to see that its lease is over
 )
 
 // fleet is the three processes and the teller of their story.

@@ -20,14 +20,20 @@ func IDs(list []holdfast.Replica) (ids []string) {
 // CloseMax is what Close may take on a machine that is busy with other tests.
 const CloseMax = 10 * time.Second
 
-// Closed closes c and fails the test if that takes too long or does not end as it should.
+// Closed closes c and fails the test if that takes longer than CloseMax or does not end as it should.
 func Closed(t testing.TB, c *holdfast.Cluster) {
+	t.Helper()
+	ClosedWithin(t, c, CloseMax)
+}
+
+// ClosedWithin is Closed with a bound of its own.
+func ClosedWithin(t testing.TB, c *holdfast.Cluster, most time.Duration) {
 	t.Helper()
 	began := time.Now()
 	if err := c.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	if took := time.Since(began); took > CloseMax {
+	if took := time.Since(began); took > most {
 		t.Errorf("Close took %v", took)
 	}
 	select {

@@ -90,7 +90,7 @@ func Fleet(t testing.TB, n int, change ...func(i int, cfg *holdfast.Config)) []*
 func AllReady(t testing.TB, list []*holdfast.Cluster) {
 	t.Helper()
 	for i, c := range list {
-		if err := c.Ready(Within(t, 30*time.Second)); err != nil {
+		if err := c.Ready(Within(t, Patience)); err != nil {
 			t.Fatalf("node %d is not ready: %v", i, err)
 		}
 	}

@@ -24,7 +24,10 @@ import (
 const (
 	pause = 5 * time.Millisecond // of each holder
 	ttl   = 15 * time.Second
-	brief = 3 * time.Second // of what a process that ends still asks for
+	// longer is the TTL of clients: while all nodes stop at one moment, the last may wait for a TTL of its
+	// own lease, and no lease of a process that lives may be lost meanwhile.
+	longer = 3 * ttl
+	brief  = 3 * time.Second // of what a process that ends still asks for
 )
 
 type worker struct {
@@ -75,7 +78,7 @@ func (w *worker) run(ctx context.Context, name, dir, peers, journal string) (err
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if dir == "" {
-		cfg.Bootstrap = 0
+		cfg.Bootstrap, cfg.TTL = 0, longer
 	}
 	env := simenv.Env{LevelPause: time.Second, SnapshotEvery: 300, SnapshotKeep: 100}
 	if w.c, err = holdfast.Open(simenv.With(context.Background(), env), cfg); err != nil {
