@@ -34,6 +34,7 @@ type conn struct {
 	frames *link.Reader
 	out    *link.Writer
 	heard  tally.Traffic // of raw: while a long answer comes on a slow way, the replica is not silent
+	trial  bool          // where the replica hears no raft leader this node leaves it at once. Of the reader
 	awaits bool          // the first pong: the gap up to that has all news before. Of the reader
 	led    atomic.Bool   // the last pong said that the replica hears a raft leader, or not that it hears none
 	ponged atomic.Bool   // there was one

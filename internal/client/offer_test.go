@@ -45,7 +45,7 @@ func TestAddressesThatAreFoundAreTriedAfterTheKnownOnesAndEachOnce(t *testing.T)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		missing := errors.New("no such host")
-		r := &Roamer{group: newGroup(nil), peers: []string{"a:1"}, left: "a:1", cfg: Roaming{
+		r := &Roamer{group: newGroup(nil), peers: []string{"a:1"}, left: []leaving{{"a:1", time.Now()}}, cfg: Roaming{
 			Find: func(context.Context) ([]string, error) { return []string{"a:1", "b:1", "b:1"}, missing },
 		}}
 		candidates := make(chan candidate)

@@ -59,8 +59,9 @@ type Roamer struct {
 	fleet  seam.Fleet // as a replica has told it last
 	looked time.Time  // when it was asked
 	moved  time.Time  // to a nearer replica
-	left   string     // the address of the replica that served this node last
-	ended  time.Time  // when one ended last: gossip may take it for alive
+	left   []leaving  // of replicas that served this node, the longest ago first
+
+	tries bool // this node has moved to a nearer replica, and none has told it more since. Of Run's goroutine
 }
 
 // NewRoamer returns a Roamer that runs after Configure. closed ends all calls.
@@ -207,9 +208,9 @@ type candidate struct {
 	failed error
 }
 
-// offer gives the addresses to try, and closes candidates: of replicas that were named last, the one that
-// served this node last as the last of them, then those that Config.Join leads to. Those may take long to find,
-// as the fault that cut this node off may keep it from its name server: the former are given again meanwhile.
+// offer gives the addresses to try, and closes candidates: of replicas that were named last, then those that
+// Config.Join leads to, each sorted. Those may take long to find, as the fault that cut this node off may keep it
+// from its name server: the former are given again meanwhile.
 func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 	defer close(candidates)
 	give := func(c candidate) {
@@ -219,15 +220,12 @@ func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 		}
 	}
 	r.mu.Lock()
-	peers, left := slices.Clone(r.peers), r.left
+	peers := slices.Clone(r.peers)
 	r.mu.Unlock()
 	tried := make(map[string]bool)
 	shuffled := func(addrs []string) {
 		rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-		r.nearest(addrs)
-		if i := slices.Index(addrs, left); i >= 0 {
-			addrs = append(slices.Delete(addrs, i, i+1), left)
-		}
+		r.sort(addrs, time.Now())
 		for _, addr := range addrs {
 			if !tried[addr] {
 				give(candidate{addr: addr})
@@ -289,12 +287,13 @@ func (r *Roamer) refused(addr string, err error) {
 
 // hang stays on a replica, and returns why that is over.
 func (r *Roamer) hang(ctx context.Context, m met) error {
-	r.meet(m.welcome.Peers)
+	m.conn.trial = r.onTrial(m.conn.addr, time.Now())
+	r.meet(m.welcome.Peers, false)
 	if err := r.group.begin(m.conn, m.welcome); err != nil {
 		m.conn.end(err)
 	}
 	if r.cfg.Zone != "" {
-		r.cfg.Go(func(ctx context.Context) { r.look(ctx, m.conn) })
+		r.cfg.Go(func(ctx context.Context) { r.seek(ctx, m.conn) })
 	}
 	r.changed()
 	err := m.conn.run(ctx, r.cfg.Idle, func(f link.Frame) error { return r.take(m.conn, f) })
@@ -317,7 +316,11 @@ func (r *Roamer) take(c *conn, f link.Frame) error {
 		if err != nil {
 			return err
 		}
-		r.meet(pong.Peers)
+		if c.trial && pong.Unled {
+			return errUnled
+		}
+		c.trial, r.tries = false, false
+		r.meet(pong.Peers, !pong.Unled)
 		c.led.Store(!pong.Unled)
 		c.ponged.Store(true)
 		if c.awaits {
@@ -335,11 +338,12 @@ func (r *Roamer) take(c *conn, f link.Frame) error {
 	return r.group.news.take(c, f)
 }
 
-// meet remembers the addresses of replicas.
-func (r *Roamer) meet(peers []string) {
+// meet remembers the addresses of replicas. A replica that hears no raft leader may miss those that do hear it:
+// what it names takes the place of nothing.
+func (r *Roamer) meet(peers []string, led bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(peers) > 0 {
+	if len(peers) > 0 && (led || len(r.peers) == 0) {
 		r.peers = peers
 	}
 }

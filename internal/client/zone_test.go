@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 	}
 	n := fleet(func(*seam.Fleet) {})
 	addrs := []string{"far:1", "other:1", "near:1"}
-	if n.nearest(addrs); addrs[0] != "near:1" || addrs[1] != "far:1" {
+	if n.sort(addrs, begin); addrs[0] != "near:1" || addrs[1] != "far:1" {
 		t.Errorf("the order is %v", addrs)
 	}
 	for _, step := range []struct {
@@ -73,5 +74,31 @@ func TestAClientMovesToANearerReplicaOnceAMinute(t *testing.T) {
 		if fleet(change).moves("far:1", begin) {
 			t.Errorf("it moves to a replica that is %s", name)
 		}
+	}
+}
+
+// A client of a fleet that rolls has left each replica a moment ago; one that was left long ago is like all others.
+func TestReplicasThatServedThisNodeLatelyAreTriedLast(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1e9, 0)
+	r := &Roamer{group: newGroup(nil)}
+	for i, addr := range []string{"a:1", "b:1", "a:1", "c:1"} {
+		r.leave(addr, errGone, begin.Add(time.Duration(i)*time.Second))
+	}
+	r.leave("e:1", errNearer, begin.Add(4*time.Second))
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{{5 * time.Second, "[d:1 e:1 b:1 a:1 c:1]"}, {leftTime + time.Second, "[b:1 d:1 e:1 a:1 c:1]"}, {leftTime + time.Hour, "[a:1 b:1 c:1 d:1 e:1]"}} {
+		addrs := []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
+		if r.sort(addrs, begin.Add(step.after)); fmt.Sprint(addrs) != step.want {
+			t.Errorf("after %v: %v, not %s", step.after, addrs, step.want)
+		}
+	}
+	for i := range 10 * leftMax {
+		r.leave(fmt.Sprint("a:", i), errGone, begin)
+	}
+	if len(r.left) != leftMax {
+		t.Errorf("%d addresses are kept", len(r.left))
 	}
 }
