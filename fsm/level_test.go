@@ -73,8 +73,8 @@ func TestEveryCommandOfThisVersionIsOfALevelThatItKnows(t *testing.T) {
 	}
 }
 
-// A record that a later version has added was told as damage, for which the way out is to delete the directory: the
-// level was looked at when all had been read.
+// A record that a later version has added was told as damage, for which the way out is to delete the
+// directory: the level was looked at when all had been read.
 func TestASnapshotOfALaterLevelIsUnsupportedAndNotDamaged(t *testing.T) {
 	t.Parallel()
 	const level = LevelKnown + 1

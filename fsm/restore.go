@@ -54,8 +54,8 @@ func (in *restorer) all(r io.Reader) error {
 }
 
 // judged is the error of a snapshot whose content is refused. Above LevelKnown that may be what a later
-// version has added: it is no damage, and nobody is to delete it. The group's record, which has the level, comes
-// first.
+// version has added: it is no damage, and nobody is to delete it. The group's record, which has the level,
+// comes first.
 func (in *restorer) judged(err error) error {
 	if in.Level() <= LevelKnown || !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrInvariant) {
 		return err

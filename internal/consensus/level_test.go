@@ -78,8 +78,8 @@ func TestAReplicaThatIsOlderThanItsGroupStopsAndSaysSo(t *testing.T) {
 	}
 }
 
-// A snapshot with something that a later version has added failed as one that is malformed, and its directory was
-// called damaged, for which the way out is to delete it.
+// A snapshot with something that a later version has added failed as one that is malformed, and its directory
+// was called damaged, for which the way out is to delete it.
 func TestASnapshotOfALaterLevelThatCannotBeReadIsNoDamage(t *testing.T) {
 	if !processtest.Parked(t) {
 		return

@@ -64,8 +64,8 @@ func TestABackupReplacesNothingButARestoreThatNobodyHasOpened(t *testing.T) {
 	refused("open a node on it")
 }
 
-// A directory of a later version was opened, and what that had added was called damage. It is refused by the level in
-// its identity, before anything of the engine is read.
+// A directory of a later version was opened, and what that had added was called damage. It is refused by the
+// level in its identity, before anything of the engine is read.
 func TestADirectoryOfALaterLevelIsRefusedUnread(t *testing.T) {
 	t.Parallel()
 	fsys := disk(t, nil)
