@@ -216,13 +216,58 @@ type counter int
 
 func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
 
+// What a start costs for each held lock, each finished Once key, and each session with a lock.
 func BenchmarkReadSnapshotOfAMillion(b *testing.B) {
-	saved := func() []byte { m, _, _ := held(b, million, scattered); return snapshot(m) }()
-	for b.Loop() {
-		if _, err := ReadSnapshot(bytes.NewReader(saved)); err != nil {
-			b.Fatal(err)
+	for _, of := range []struct {
+		what string
+		make func() *Machine
+	}{
+		{"locks", func() *Machine { m, _, _ := held(b, million, scattered); return m }},
+		{"keys", func() *Machine { return finished(b, million) }},
+		{"sessions", func() *Machine { return opened(b, million) }},
+	} {
+		b.Run(of.what, func(b *testing.B) {
+			saved := snapshot(of.make())
+			for b.Loop() {
+				if _, err := ReadSnapshot(bytes.NewReader(saved)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/record")
+		})
+	}
+}
+
+// finished is a machine that remembers n Once keys of 20 bytes.
+func finished(tb testing.TB, n int) *Machine {
+	tb.Helper()
+	m, index, id := held(tb, 0, inOrder)
+	for i := range n {
+		name, r := OnceName(fmt.Sprintf("webhook/%012d", i)), uint64(i+1)
+		*index++
+		o, _ := m.Apply(*index, id.Process(), Encode(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name}))
+		*index++
+		m.Apply(*index, id.Process(), Encode(Finish{Session: id, Acked: r + 1, Name: name, Token: o.Token, Keep: 24 * time.Hour}))
+	}
+	if keys := m.Info().Keys; keys != n {
+		tb.Fatal(keys)
+	}
+	return m
+}
+
+// opened is a machine in which n sessions hold a lock each.
+func opened(tb testing.TB, n int) *Machine {
+	tb.Helper()
+	m, index, id := held(tb, 0, inOrder)
+	for i := range n {
+		id.Number = uint64(i + 1)
+		*index++
+		o, _ := m.Apply(*index, id.Process(), Encode(Acquire{Session: id, TTL: time.Second, Request: 1, Name: scattered(i)}))
+		if o.Code != CodeGranted {
+			tb.Fatal(o.Code)
 		}
 	}
+	return m
 }
 
 func BenchmarkMemoryOfAMillionHeld(b *testing.B) {
@@ -251,18 +296,8 @@ func BenchmarkMemoryOfAHundredThousandWaiters(b *testing.B) {
 // A key of 20 bytes that was run once and is remembered.
 func BenchmarkMemoryOfAMillionOnceKeys(b *testing.B) {
 	for b.Loop() {
-		m, index, id := held(b, 0, inOrder)
 		before := heap()
-		for i := range million {
-			name, r := OnceName(fmt.Sprintf("webhook/%012d", i)), uint64(i+1)
-			*index++
-			o, _ := m.Apply(*index, id.Process(), Encode(Acquire{Session: id, TTL: time.Second, Request: r, Acked: r, Name: name}))
-			*index++
-			m.Apply(*index, id.Process(), Encode(Finish{Session: id, Acked: r + 1, Name: name, Token: o.Token, Keep: 24 * time.Hour}))
-		}
-		if keys := m.Info().Keys; keys != million {
-			b.Fatal(keys)
-		}
+		m := finished(b, million)
 		b.ReportMetric(float64(heap()-before)/million, "B/key")
 		b.ReportMetric(float64(len(snapshot(m)))/million, "B/key-in-snapshot")
 		runtime.KeepAlive(m)

@@ -26,6 +26,7 @@ type machine struct {
 	backlog *backlog
 	figures *Figures
 	known   uint64 // highest feature level
+	pulse   pulse
 
 	sets   atomic.Bool // fsm.Machine.Sets, for those that would wait for a lock only to read it
 	mu     sync.RWMutex
@@ -55,6 +56,7 @@ func (m *machine) guarded(what string, call func() error) {
 
 // Update applies a batch of commands and calls the observer.
 func (m *machine) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
+	m.pulse.step()
 	m.guarded("applying commands", func() error {
 		events, err := m.apply(entries)
 		if err != nil {
@@ -140,7 +142,11 @@ func (m *machine) SaveSnapshot(fork any, w io.Writer, _ statemachine.ISnapshotFi
 func (m *machine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile, _ <-chan struct{}) error {
 	m.guarded("reading a snapshot", func() error {
 		began, counted := time.Now(), &sized{Reader: r}
-		state, err := fsm.ReadSnapshot(counted)
+		var state *fsm.Machine
+		err := m.pulse.reading(counted, func(r io.Reader) (err error) {
+			state, err = fsm.ReadSnapshot(r)
+			return err
+		})
 		if errors.Is(err, fsm.ErrUnsupported) {
 			return fmt.Errorf("%w: %w", ErrUnsupported, err)
 		}

@@ -23,16 +23,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tally"
 )
 
-// startMax bounds the start of the engine, including the read of a snapshot of a million locks.
-const startMax = time.Minute
-
-// errSlowStart is no ErrDamaged: what is slow may be whole, and a directory that is called damaged is
-// deleted. It was seen on a damaged directory, too, when the machine was very busy.
-var errSlowStart = fmt.Errorf("holdfast: the raft engine has not started within %v: the disk hangs, or this machine is very busy: try again", startMax)
-
-// errStopped is no ErrDamaged, either.
-var errStopped = errors.New("holdfast: the start of the raft engine was given up")
-
 // sparesMax is how many descriptors are set aside for files. The log store keeps its tables open:
 // 13 were lent at a time while 58 MB were written in half a minute.
 const sparesMax = 24
@@ -82,28 +72,6 @@ func Open(ctx context.Context, cfg Config, how Start) (*Group, error) {
 		return nil, errors.Join(fmt.Errorf("holdfast: starting the replica: %w", diagnose(err)), g.Close())
 	}
 	return g, nil
-}
-
-// awaiting returns what waits for the end of one step of the start after the other, all of them within one bound.
-// Each goroutine of an engine whose start is given up may be parked, so one that is slow has time for its end when
-// ctx has ended.
-func (g *Group) awaiting(ctx context.Context) func(step <-chan error) error {
-	late, slow, ended := time.After(startMax), errSlowStart, ctx.Done()
-	return func(step <-chan error) error {
-		for {
-			select {
-			case err := <-step:
-				return err
-			case <-g.failed: // the starting goroutine may be parked
-				return g.Failure()
-			case <-ended:
-				late, slow, ended = time.After(closeWithin-closeFailed), errStopped, nil
-			case <-late:
-				g.fail(slow)
-				return g.Failure()
-			}
-		}
-	}
 }
 
 func newGroup(cfg Config, self fsm.Process) *Group {
@@ -211,6 +179,7 @@ func (g *Group) recall() (alone bool, err error) {
 		g.cfg.tail.snapshot(s)
 	}
 	at, err := g.store.Audit(begin, func(e *raftpb.Entry) {
+		g.machine.pulse.step()
 		voters.entry(e)
 		g.cfg.tail.entry(e)
 		if hello, ok := find(e); ok {
