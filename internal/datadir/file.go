@@ -35,10 +35,15 @@ func checksum(record any) (string, error) {
 // replace replaces a file: after nil the new one survives a power cut, after an error the old or the
 // new one is complete.
 func replace(fsys vfs.FS, path, name string, data []byte) error {
+	return replaceBy(fsys, fsys.Create, path, name, data)
+}
+
+// replaceBy is replace with a way to make the new file.
+func replaceBy(fsys vfs.FS, create func(name string) (vfs.File, error), path, name string, data []byte) error {
 	name = fsys.PathJoin(path, name)
 	temp := name + ".tmp"
 	_ = fsys.Remove(temp) // of a process that died in replace
-	f, err := fsys.Create(temp)
+	f, err := create(temp)
 	if err != nil {
 		return err
 	}
