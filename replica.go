@@ -118,7 +118,8 @@ func (r RecoverReport) String() string {
 // The recovered group has another cluster id, values and finished Once keys, no session, and tokens
 // above all that were ever granted. Nodes of the former group refuse it, and end on their own.
 // Recover can be run again after an error, and after its process died: until its last step the
-// directory is as it was. It needs room for the state, on the disk and in memory.
+// directory is as it was, and thereafter, until a node opens it, the group is made anew of what is in
+// before-recovery. It needs room for the state, on the disk and in memory.
 // The directory as it was stays in DataDir/before-recovery.
 //
 // Errors: ErrInvalid for a field of cfg, and where what answers at an address of Join takes this for

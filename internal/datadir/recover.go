@@ -110,23 +110,45 @@ func (o *Offline) Restored() bool {
 	return o.Recovered() && (errors.Is(err, fs.ErrNotExist) || err == nil && former.recovered())
 }
 
+// Replica is what a directory holds of a replica that was started.
+type Replica struct {
+	Identity
+	Raft    string    // directory of its log and snapshots, which may be missing
+	Written time.Time // when a file of the node's was last written, by the clock of that time
+	Former  bool      // of formerName
+}
+
+// Replica is what a recovery of the directory begins with; false if there is none. Where the directory is as
+// a recovery left it, that is what it was made of: no grant was made since, and the report says the same again.
+func (o *Offline) Replica() (Replica, bool) {
+	if former := o.fs.PathJoin(o.path, formerName); o.Recovered() {
+		if id, err := load(o.fs, o.fs.PathJoin(former, identityName)); err == nil && id.replicates() {
+			return Replica{id, o.fs.PathJoin(former, raftName), o.written(former), true}, true
+		}
+	}
+	if o.id == nil || !o.id.replicates() {
+		return Replica{}, false
+	}
+	return Replica{*o.id, o.fs.PathJoin(o.path, raftName), o.written(o.path), false}, true
+}
+
+// replicates reports whether a replica of a group was started.
+func (id Identity) replicates() bool { return id.ClusterID != "" && id.Started && !id.Dropped }
+
 // Path is the absolute path of the directory.
 func (o *Offline) Path() string { return o.path }
 
 // FS is the file system that the directory is on.
 func (o *Offline) FS() vfs.FS { return o.fs }
 
-// RaftDir is the directory of the Raft log and snapshots, which may be missing.
-func (o *Offline) RaftDir() string { return o.fs.PathJoin(o.path, raftName) }
-
-// Written is when a file of the node's was last written, by the clock of that time.
-func (o *Offline) Written() (last time.Time) {
-	names, _ := o.fs.List(o.path)
+// written is when a file of the node's was last written in a directory.
+func (o *Offline) written(path string) (last time.Time) {
+	names, _ := o.fs.List(path)
 	for _, name := range names {
 		if name != identityName && !strings.HasPrefix(name, raftName) {
 			continue
 		}
-		if info, err := o.fs.Stat(o.fs.PathJoin(o.path, name)); err == nil && info.ModTime().After(last) {
+		if info, err := o.fs.Stat(o.fs.PathJoin(path, name)); err == nil && info.ModTime().After(last) {
 			last = info.ModTime()
 		}
 	}
@@ -188,9 +210,10 @@ func completeRecovery(fsys vfs.FS, path string) error {
 		return errors.Join(remove(fsys, valid), remove(fsys, fsys.PathJoin(path, buildName)))
 	}
 	former := fsys.PathJoin(path, formerName)
-	if id, err := load(fsys, fsys.PathJoin(path, identityName)); err == nil && id.recovered() && exists(fsys, fsys.PathJoin(former, identityName)) {
+	moved := !exists(fsys, fsys.PathJoin(former, identityName)) // what is there now is of this recovery
+	if id, err := load(fsys, fsys.PathJoin(path, identityName)); err == nil && id.recovered() && !moved {
 		former = "" // what is there was recovered, and never opened: the data from before that stays
-	} else if exists(fsys, fsys.PathJoin(valid, raftName)) && exists(fsys, fsys.PathJoin(path, raftName)) {
+	} else if !moved && exists(fsys, fsys.PathJoin(valid, raftName)) && exists(fsys, fsys.PathJoin(path, raftName)) {
 		if err := fsys.RemoveAll(former); err != nil { // of an earlier recovery
 			return unwritable(former, err)
 		}
@@ -202,7 +225,11 @@ func completeRecovery(fsys vfs.FS, path string) error {
 	slices.Sort(names) // the Raft directory comes before its mark
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, raftName) })
 	for _, name := range append(names, identityName) {
-		if err := swap(fsys, valid, path, former, name); err != nil {
+		keep := former
+		if moved && exists(fsys, fsys.PathJoin(former, name)) {
+			keep = "" // a power cut may leave the new data at both ends of its rename
+		}
+		if err := swap(fsys, valid, path, keep, name); err != nil {
 			return unwritable(fsys.PathJoin(path, name), err)
 		}
 	}

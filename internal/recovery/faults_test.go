@@ -48,12 +48,17 @@ func copied(t *testing.T) []byte {
 
 const highest = uint64(1) << 52
 
-func recovered(fsys vfs.FS, from []byte) (Report, error) {
-	dir, err := datadir.OfflineFS(fsys, path)
-	if err != nil {
-		return Report{}, err
+// recovered recovers the directory at path, or puts a backup into it, if from has one. more are further
+// directories of the group.
+func recovered(fsys vfs.FS, from []byte, more ...string) (Report, error) {
+	cfg := Config{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	for _, name := range append([]string{path}, more...) {
+		dir, err := datadir.OfflineFS(fsys, name)
+		if err != nil {
+			return Report{}, err
+		}
+		cfg.Dirs = append(cfg.Dirs, dir)
 	}
-	cfg := Config{Dirs: []*datadir.Offline{dir}, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}
 	if from != nil {
 		cfg.From = bytes.NewReader(from)
 	}
@@ -203,6 +208,61 @@ func sources(t *testing.T) map[string]func() (*vfs.MemFS, []byte) {
 	return map[string]func() (*vfs.MemFS, []byte){
 		"a directory": func() (*vfs.MemFS, []byte) { return disk(t, former), nil },
 		"a backup":    func() (*vfs.MemFS, []byte) { return disk(t, nil), from },
+	}
+}
+
+// beside is a copy of the disk with a copy of its directory, as of another node of the group.
+func beside(t *testing.T, of *vfs.MemFS) *vfs.MemFS {
+	t.Helper()
+	fsys := disk(t, of)
+	if _, err := vfs.Clone(of, fsys, path, other); err != nil {
+		t.Fatal(err)
+	}
+	synced(fsys, "/")
+	return fsys
+}
+
+const other = "/other"
+
+// Of several directories one is recovered, and the process dies at a write of that. Run again, it said that the
+// directories are of two groups, and that one is to be recovered at a time: what an operator then tried made a
+// second group of the others. It recovers the same directory again, and reports of the same group.
+func TestARecoveryFromSeveralDirectoriesIsRunAgainAfterItsProcessDiedAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	former := disk(t, nil)
+	first, err := recovered(former, copied(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran, late atomic.Int64
+	each(func(step int64) bool {
+		fsys := beside(t, former)
+		d := &dying{}
+		d.left.Store(step / 2)
+		_, err := recovered(vfs.Wrap(fsys, d), nil, other)
+		if step%2 == 0 {
+			fsys.SetIgnoreSyncs(true)
+			fsys.ResetToSyncedState()
+			fsys.SetIgnoreSyncs(false)
+		}
+		if dir, err := datadir.OfflineFS(fsys, path); err != nil {
+			t.Errorf("step %d: %v", step, err)
+		} else if id, _ := dir.Identity(); id.ClusterID != first.Group {
+			late.Add(1)
+		}
+		ran.Add(1)
+		done, again := recovered(fsys, nil, other)
+		if again == nil {
+			again = check(fsys, done)
+		}
+		if again != nil || done.Former.ClusterID != first.Group || done.Dir.Path() != path || !done.Complete {
+			t.Errorf("step %d: run again: %+v: %v", step, done, again)
+		}
+		return err != nil
+	})
+	t.Logf("died at %d writes, at %d after it had happened", ran.Load(), late.Load())
+	if ran.Load() < 100 || late.Load() < 10 {
+		t.Errorf("it died at %d writes alone, at %d after it had happened: this test has shown little", ran.Load(), late.Load())
 	}
 }
 

@@ -167,14 +167,17 @@ func (cfg *Config) readBackup() (*source, error) {
 	}}, nil
 }
 
-// readDirs reads all directories, and returns the furthest.
+// readDirs reads all directories, and returns the furthest. One that an earlier run has recovered, whose
+// process died late, counts as it was before.
 func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
 	var best *source
 	var furthest consensus.Reading
 	var nodes []string
+	var last time.Time
+	var done *datadir.Offline // recovered by an earlier run
 	for _, dir := range cfg.Dirs {
-		id, _ := dir.Identity()
-		if id.ClusterID == "" || !id.Started || id.Dropped {
+		was, ok := dir.Replica()
+		if !ok {
 			return nil, fmt.Errorf("%w: %s holds no data of a group: take the directory of a node that was in one, or a backup", ErrNothing, dir.Path())
 		}
 		if id.Level > fsm.LevelKnown { // before it is read: a later version may write files that this one takes for damage
@@ -182,29 +185,36 @@ func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
 				datadir.ErrIncompatible, fsm.LevelKnown, id.Level, dir.Path())
 		}
 		read, err := consensus.Read(ctx, consensus.Config{
-			Node: id.NodeID, Incarnation: (id.Incarnation + 1) << consensus.RunBits, Life: id.Life, Cluster: id.ClusterID, Dir: dir.RaftDir(), FS: dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
+			Node: was.NodeID, Incarnation: (was.Incarnation + 1) << consensus.RunBits, Life: was.Life, Cluster: was.ClusterID, Dir: was.Raft, FS: dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir.Path(), err)
 		}
-		if best != nil && best.ClusterID != id.ClusterID {
+		if best != nil && best.ClusterID != was.ClusterID {
 			return nil, fmt.Errorf("%w: %s is of group %s, and %s of group %s: recover one group at a time",
-				datadir.ErrIncompatible, best.Dir.Path(), best.ClusterID, dir.Path(), id.ClusterID)
+				datadir.ErrIncompatible, best.Dir.Path(), best.ClusterID, dir.Path(), was.ClusterID)
 		}
-		nodes = append(nodes, id.NodeID)
+		if was.Former {
+			done = dir
+		}
+		if was.Written.After(last) {
+			last = was.Written
+		}
+		nodes = append(nodes, was.NodeID)
 		if best == nil || read.Further(furthest) {
 			furthest = read
 			best = &source{state: read.State, Report: Report{
-				Former: Former{id.Cluster, id.ClusterID, read.Voters}, Dir: dir,
-				Commands: read.State.Commands(), Index: read.Index, Term: read.Term, Written: dir.Written(),
+				Former: Former{was.Cluster, was.ClusterID, read.Voters}, Dir: dir,
+				Commands: read.State.Commands(), Index: read.Index, Term: read.Term,
 			}}
 		}
 	}
-	for _, dir := range cfg.Dirs {
-		if at := dir.Written(); at.After(best.Written) {
-			best.Written = at
-		}
+	if done != nil && done != best.Dir {
+		id, _ := done.Identity()
+		return nil, fmt.Errorf("%w: %s was recovered already, as group %s: open a node on it; or leave it out, and recover %s in its place",
+			datadir.ErrIncompatible, done.Path(), id.ClusterID, best.Dir.Path())
 	}
+	best.Written = last
 	voters := slices.DeleteFunc(slices.Clone(best.Voters), func(node string) bool { return !slices.Contains(nodes, node) })
 	best.Complete = 2*len(voters) > len(best.Voters)
 	return best, nil

@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +85,37 @@ func TestADirectoryOfALaterLevelIsRefusedUnread(t *testing.T) {
 	_, err = recovered(fsys, nil)
 	if want := fmt.Sprintf("the group was at level %d when a later version ran on %s", id.Level, path); !errors.Is(err, datadir.ErrIncompatible) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
+	}
+}
+
+// One directory of a group is recovered, and a further one is found thereafter. A run with both goes on with
+// neither in silence. A second run with the first one alone said of the recovered group that it is the former.
+func TestADirectoryThatWasRecoveredAlreadyIsNamedBesideAFurtherOne(t *testing.T) {
+	t.Parallel()
+	former := disk(t, nil)
+	if _, err := recovered(former, copied(t)); err != nil {
+		t.Fatal(err)
+	}
+	fsys := beside(t, former)
+	first, err := recovered(fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := recovered(fsys, nil)
+	if err != nil || again.Former.ClusterID != first.Former.ClusterID || again.Group == first.Group {
+		t.Errorf("run again, %+v, after %+v: %v", again, first, err)
+	}
+	dirs := make([]*datadir.Offline, 2)
+	for i, name := range []string{other, path} { // of two that have come as far the first one is taken
+		if dirs[i], err = datadir.OfflineFS(fsys, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = Run(t.Context(), Config{Dirs: dirs, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, datadir.ErrIncompatible) || !strings.Contains(err.Error(), path+" was recovered already, as group "+again.Group) {
+		t.Errorf("%v", err)
+	}
+	if err := check(fsys, again); err != nil {
+		t.Error(err)
 	}
 }
