@@ -51,6 +51,7 @@ const openTime = 10 * time.Second
 // must exist. It waits for other users of the file for 10 s at most: then context.DeadlineExceeded is
 // in the error, as where a process is stopped in its Do. ErrDamaged is in the error if the file cannot
 // be trusted, errors.ErrUnsupported if the system has no flock. Opening one path several times is safe.
+// A file that a newer version of Holdfast has written is refused by a text that says so, and is no damaged one.
 func OpenFile(path string) (*File, error) {
 	path, err := resolve(path)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestTwoThatMakeTheFileAtOnceShareIt(t *testing.T) {
 
 func TestADamagedFileIsNamedAndLeftAsItIs(t *testing.T) {
 	t.Parallel()
-	for name, content := range map[string]string{"empty": "", "garbage": "holdfast-fence 1 zzzzzzzz\n", "foreign": "{}"} {
+	for name, content := range map[string]string{"empty": "", "garbage": "holdfast-fence 1 zzzzzzzz\n", "foreign": "{}", "no version": "holdfast-fence 0 00000000\n"} {
 		path := filepath.Join(t.TempDir(), "marks")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

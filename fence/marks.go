@@ -21,7 +21,8 @@ import (
 //	4711 "invoices/2026"
 //
 // The first line has the version and the CRC-32C of the rest; each further line is a mark: its
-// token and its resource, quoted as in Go.
+// token and its resource, quoted as in Go. The first line of a later version begins likewise, with its own
+// number, and nothing else of such a file is known here.
 const marksMagic, marksVersion = "holdfast-fence", "1"
 
 // encode writes marks in the order of their resources.
@@ -44,10 +45,11 @@ func decode(data []byte) (map[string]Token, error) {
 	switch {
 	case len(data) == 0:
 		return nil, errors.New("the file is empty")
-	case !ok || len(fields) != 3 || fields[0] != marksMagic:
+	case newer(fields):
+		return nil, fmt.Errorf("%w (format %s, this one knows %s): run that version on it, and keep the file, since without it late "+
+			"writers with old tokens pass", errNewer, fields[1], marksVersion)
+	case !ok || len(fields) != 3 || fields[0] != marksMagic || fields[1] != marksVersion:
 		return nil, errors.New("the first line is not that of a fence file")
-	case fields[1] != marksVersion:
-		return nil, fmt.Errorf("version %q is unknown: a newer version of Holdfast wrote it", fields[1])
 	case fields[2] != fmt.Sprintf("%08x", sum(body)):
 		return nil, errors.New("the checksum is wrong")
 	}
@@ -67,6 +69,18 @@ func decode(data []byte) (map[string]Token, error) {
 	return marks, nil
 }
 
+// errNewer is in the error for a file that is not damaged, as far as this version can tell.
+var errNewer = errors.New("a newer version of Holdfast wrote it")
+
+// newer reports whether the first line is of a later version, which may have other fields after its number.
+func newer(fields []string) bool {
+	if len(fields) < 2 || fields[0] != marksMagic {
+		return false
+	}
+	version, err := strconv.ParseUint(fields[1], 10, 32)
+	return err == nil && version > 1
+}
+
 func sum(body []byte) uint32 { return crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) }
 
 // load reads the marks. Their writer may have died before it synced the directory.
@@ -79,7 +93,10 @@ func (f *File) load() error {
 		return err
 	}
 	marks, err := decode(data)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNewer):
+		return err
+	case err != nil:
 		return fmt.Errorf("%w: %w: restore it from a backup, or delete it if no token that it has seen is in use",
 			ErrDamaged, err)
 	}

@@ -2,7 +2,10 @@ package fence
 
 import (
 	"bytes"
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -35,11 +38,37 @@ func TestEveryDamageOfTheFileIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAFileOfANewerVersionSaysSo(t *testing.T) {
+// A file of a later version was called damaged, with the advice to delete it: late writers pass without its marks.
+func TestAFileOfANewerVersionIsNotDamagedAndToBeKept(t *testing.T) {
 	t.Parallel()
-	_, err := decode([]byte("holdfast-fence 2 00000000\n"))
-	if err == nil || !strings.Contains(err.Error(), "newer version") {
+	for _, content := range []string{
+		"holdfast-fence 2 00000000\n", "holdfast-fence 2\n", "holdfast-fence 10 sha256 00 11\n4711 x\n", "holdfast-fence 2 00",
+	} {
+		path := filepath.Join(t.TempDir(), "marks")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := OpenFile(path)
+		if err == nil || errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "delete") || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "newer version of Holdfast wrote it") || !strings.Contains(err.Error(), "run that version") {
+			t.Errorf("%q: %v", content, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("%q: the file is now %q (%v)", content, got, err)
+		}
+	}
+}
+
+// A guard that was open before the later version wrote the file admits nothing either.
+func TestAFileThatANewerVersionWritesUnderTheGuardAdmitsNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "marks")
+	f := openFile(t, path)
+	if err := errors.Join(os.WriteFile(path+".new", []byte("holdfast-fence 2 00000000\n"), 0o600), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
+	}
+	if err := f.Check(t.Context(), "r", 10); !errors.Is(err, errNewer) || errors.Is(err, ErrDamaged) {
+		t.Errorf("%v", err)
 	}
 }
 
