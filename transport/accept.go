@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/fdreserve"
 	"github.com/holdfast-go/holdfast/internal/sparse"
 )
 
@@ -16,6 +17,12 @@ import (
 func (e *endpoint) acceptAll(w listening) {
 	e.repeat(func() error {
 		raw, err := w.Accept()
+		if fdreserve.Lacking(err) { // strangers may have all spares; one that has just come is mostly none
+			if evicted := e.handshaking.displace(time.Now().Add(-spareTime)); evicted != nil {
+				evicted.abandon()
+				raw, err = w.Accept()
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -23,7 +30,7 @@ func (e *endpoint) acceptAll(w listening) {
 		if c == nil {
 			return nil // the endpoint closes
 		}
-		c.host, c.came = HostOf(c.RemoteAddr()), e.events.Add(1)
+		c.host, c.at, c.came = HostOf(c.RemoteAddr()), time.Now(), e.events.Add(1)
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(e.ctx)
 		if evicted := e.handshaking.enter(c); evicted != nil {
@@ -97,6 +104,9 @@ func (e *endpoint) receive(ctx context.Context, c *conn) {
 func (e *endpoint) admit(ctx context.Context, c *conn) (h *handler[net.Conn]) {
 	defer c.stop()
 	kind, err := e.greet(ctx, c)
+	if err == nil && !kind.vital() && e.starved(c) {
+		err = fmt.Errorf("holdfast: no descriptor is left for a %v connection", kind)
+	}
 	switch {
 	case err == nil:
 		e.awaitHandler(kind)

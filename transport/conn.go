@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // conn is a connection that its endpoint can end. It hides TLS, which also keeps net/http from
@@ -20,6 +21,7 @@ type conn struct {
 	// Of accepted connections; came and heard are numbers of the endpoint's events.
 	stop  func() // ends the wait for its handshake
 	host  string
+	at    time.Time // when it came
 	came  int64
 	heard atomic.Int64              // the last bytes
 	limit atomic.Pointer[connLimit] // of its kind; nil during the handshake

@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // connLimit is a bounded set of accepted connections. A connection beyond the bound displaces one
@@ -40,6 +41,19 @@ func (w *connLimit) enter(c *conn) (evicted *conn) {
 	}
 	w.hosts[c.host][c] = struct{}{}
 	w.size++
+	return evicted
+}
+
+// displace removes the connection that one beyond the bound would displace, if it came before an
+// instant. It returns nil otherwise.
+func (w *connLimit) displace(before time.Time) (evicted *conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	evicted = w.choose(w.fullest())
+	if evicted == nil || !evicted.at.Before(before) {
+		return nil
+	}
+	w.remove(evicted)
 	return evicted
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-
-	"github.com/holdfast-go/holdfast/internal/fdreserve"
 )
 
 // Dialer is the network of a node that only dials: its endpoints have no port, and take no
@@ -19,12 +17,12 @@ func (dialNetwork) Listen(_ context.Context, _ string, opts Options) (Endpoint, 
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	return newEndpoint(&dialing{spares: fdreserve.NewSet(1, fdreserve.Null)}, opts.withDefaults()), nil
+	return newEndpoint(&dialing{spares: newReserve(1)}, opts.withDefaults()), nil
 }
 
 // dialing is a wire that only dials.
 type dialing struct {
-	spares *fdreserve.Set
+	spares *reserve
 }
 
 // Addr is "": nobody reaches it.
@@ -33,7 +31,7 @@ func (d *dialing) Addr() string { return "" }
 // Dial opens a TCP connection.
 func (d *dialing) Dial(ctx context.Context, addr string, _ Kind) (net.Conn, error) {
 	dialer := net.Dialer{KeepAliveConfig: keepAlive()}
-	return with(d.spares, func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
+	return d.spares.with(func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 }
 
 // WritePacket fails.

@@ -71,3 +71,75 @@ func TestAConnectionAcceptedWithoutAFreeDescriptorTakesNoSpareOneBeforeItIsThere
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+// Found by reading, 2026-11-29: in a process without descriptors the first twelve to connect kept the spare
+// ones, clients for as long as they lived and strangers until they were cut, and no other replica came in.
+func TestOthersKeepNoSpareDescriptorFromReplicas(t *testing.T) {
+	t.Run("clients", func(t *testing.T) {
+		if processtest.Alone(t) {
+			admittedLast(t, appendPreface(nil, KindClient), true)
+		}
+	})
+	t.Run("strangers", func(t *testing.T) {
+		if processtest.Alone(t) {
+			admittedLast(t, nil, false)
+		}
+	})
+}
+
+// admittedLast expects that a connection of raft is admitted after many that have said something.
+func admittedLast(t *testing.T, said []byte, refused bool) {
+	w, err := bindBoth(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEndpoint(w, Options{PrefaceTimeout: time.Hour}.withDefaults())
+	defer e.Close()
+	arrivals(e, KindClient)
+	replicas, _ := arrivals(e, KindRaft)
+	sockets := make([]int, 20) // made while there are descriptors
+	for i := range sockets {
+		if sockets[i], err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0); err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(sockets[i])
+		limit := syscall.NsecToTimeval(patience.Nanoseconds())
+		if err := syscall.SetsockoptTimeval(sockets[i], syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 96, Max: 96}); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	}
+	to := &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: w.tcp.Addr().(*net.TCPAddr).Port}
+	connect := func(socket int, says []byte) {
+		if err := syscall.Connect(socket, to); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := syscall.Write(socket, says); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := len(sockets) - 1
+	for _, socket := range sockets[:last] {
+		connect(socket, said)
+	}
+	connect(sockets[last], appendPreface(nil, KindRaft))
+	select {
+	case c := <-replicas:
+		defer c.Close()
+	case <-time.After(patience): // real time: a bound
+		t.Fatal("no other replica comes in")
+	}
+	for _, socket := range sockets[:last] {
+		if !refused {
+			break
+		}
+		if n, err := syscall.Read(socket, make([]byte, 1)); n > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("a client is not told to go: %d bytes, %v", n, err)
+		}
+	}
+}

@@ -92,7 +92,7 @@ func (s *sockets) Accept() (net.Conn, error) {
 	if err := s.awaitConnection(); err != nil {
 		return nil, err
 	}
-	return with(s.spares.accepted, s.tcp.Accept)
+	return s.spares.accepted.with(s.tcp.Accept)
 }
 
 // Dial opens a TCP connection.
@@ -102,7 +102,7 @@ func (s *sockets) Dial(ctx context.Context, addr string, kind Kind) (net.Conn, e
 		set = s.spares.raft
 	}
 	dialer := net.Dialer{KeepAliveConfig: keepAlive()}
-	return with(set, func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
+	return set.with(func() (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) })
 }
 
 // ReadPacket reads the next datagram. The buffer is larger than any datagram: none is cut short.

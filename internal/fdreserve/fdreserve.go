@@ -57,6 +57,17 @@ func (s *Set) Do(create func() error) (back func(), err error) {
 	return nil, err
 }
 
+// Short reports whether descriptors of the set are missing, beside those that are lent: the system had
+// none when they were to be reserved again.
+func (s *Set) Short() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.kept)+s.lent < s.max
+}
+
 // lend frees a reserved descriptor.
 func (s *Set) lend() bool {
 	s.mu.Lock()

@@ -61,8 +61,8 @@ func TestASpareDescriptorIsUsedWhenThereIsNoOtherAndSetAsideAgainAfterwards(t *t
 		}
 		all = append(all, m)
 	}
-	if _, err := p.make(s); !errors.Is(err, syscall.EMFILE) {
-		t.Errorf("with all spares lent: %v", err)
+	if _, err := p.make(s); !errors.Is(err, syscall.EMFILE) || s.Short() {
+		t.Errorf("with all spares lent: %v, short: %v", err, s.Short())
 	}
 	for _, m := range all {
 		m.close()
@@ -134,6 +134,9 @@ func TestWhatIsMissingIsSetAsideAsSoonAsThereAreDescriptorsAgain(t *testing.T) {
 		after := func(pause time.Duration, left, kept int) { // the pause, left are left and kept are set aside; 10 come free
 			t.Helper()
 			time.Sleep(pause)
+			if short := s.Short(); short != (kept < 8) {
+				t.Errorf("short: %v, with %d of 8 set aside", short, kept)
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if p.left != left || len(s.kept) != kept {
@@ -166,4 +169,7 @@ func TestNobodysSetHasNone(t *testing.T) {
 		t.Errorf("without: %v", err)
 	}
 	s.Close()
+	if s.Short() {
+		t.Error("it is short of what it never had")
+	}
 }
