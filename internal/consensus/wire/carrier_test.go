@@ -38,7 +38,12 @@ type mailbox struct {
 
 func newMailbox(t *testing.T, network transport.Network, n int, handle func()) *mailbox {
 	t.Helper()
-	endpoint, err := network.Listen(t.Context(), fmt.Sprintf("10.0.0.%d:7946", n), transport.Options{})
+	return newMailboxWith(t, network, n, handle, transport.Options{})
+}
+
+func newMailboxWith(t *testing.T, network transport.Network, n int, handle func(), opts transport.Options) *mailbox {
+	t.Helper()
+	endpoint, err := network.Listen(t.Context(), fmt.Sprintf("10.0.0.%d:7946", n), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

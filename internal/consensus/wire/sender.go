@@ -25,6 +25,7 @@ type sender struct {
 	conn    net.Conn
 	unhook  func() bool
 	gone    chan struct{} // closed when the other side has closed
+	ended   error         // why; set before gone is closed
 	buffer  []byte
 	size    int // of the last frame
 
@@ -64,6 +65,7 @@ func (s *sender) listen() {
 			}
 		}
 		if err != nil {
+			s.ended = err
 			return
 		}
 		s.acked.Store(int64(time.Since(s.made)))
@@ -197,8 +199,19 @@ func (s *sender) send(kind byte, p payload, patience time.Duration) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	_, err = s.conn.Write(before[:len(before)+len(frame)])
+	if _, err = s.conn.Write(before[:len(before)+len(frame)]); transport.Ended(err) {
+		select {
+		case <-s.gone:
+			return s.closed() // may say more: with TLS a refusal is what is read first
+		case <-time.After(ackEvery):
+		}
+	}
 	return err
+}
+
+// closed is the error of a connection that is gone.
+func (s *sender) closed() error {
+	return fmt.Errorf("holdfast: connection closed by the other replica: %w", s.ended)
 }
 
 // leftIdle reports whether the other side has closed the connection in a pause.
@@ -218,7 +231,7 @@ func (s *sender) usable(patience time.Duration) error {
 	}
 	select {
 	case <-s.gone:
-		return fmt.Errorf("holdfast: connection closed by the other replica: %w", net.ErrClosed)
+		return s.closed()
 	default:
 	}
 	now, acked := time.Since(s.made), time.Duration(s.acked.Load())
@@ -290,6 +303,7 @@ func (c *Carrier) connect(s *sender) error {
 	s.acked.Store(int64(time.Since(s.made)))
 	if !c.keep(conn, s.listen) {
 		conn.Close()
+		s.ended = errCarrierClosed
 		close(s.gone) // listen does not run
 		return errCarrierClosed
 	}
