@@ -43,8 +43,9 @@ const (
 // the release as Do does: without a majority up to a TTL after fn, also if ctx has ended. A candidate
 // whose process has ended, or that has stopped waiting, is never elected. ErrExhausted is retried;
 // ErrInvalid and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when
-// another node leads, at the first attempt and after a loss. WithShared and WithLimit are ErrInvalid:
-// an election has one leader.
+// another node leads, at the first attempt and after a loss. After a loss it goes on, with backoff, while
+// nobody leads and the place rests (WithLockDelay, WithMinHold), and while the group has not heard of the
+// loss. WithShared and WithLimit are ErrInvalid: an election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
@@ -68,16 +69,22 @@ func (c *Cluster) candidate(ctx context.Context, by call, name string, opts []Op
 
 // lead is Lead after the arguments were checked.
 func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, o options) error {
+	var last Token // of the leadership that was lost
+	var lost error
 	for losses := 0; ; losses++ {
 		l, err := c.ask(ctx, name, !o.noWait, o)
 		began := time.Now()
-		if err == nil {
+		switch {
+		case err == nil:
 			u := l.use(ctx, SpanTenure, fn)
 			if u.loss == nil || u.late { // resigned
 				return u.err
 			}
 			err = u.all()
-		} else if !errors.Is(err, ErrExhausted) {
+			last, lost = l.Token(), err
+		case o.noWait && last != 0 && c.vacant(err, last):
+			err = lost // ErrHeld would say that another node leads
+		case !errors.Is(err, ErrExhausted):
 			return err
 		}
 		if ctx.Err() != nil || c.stopped() != nil {
@@ -91,6 +98,13 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 			return errors.Join(err, e)
 		}
 	}
+}
+
+// vacant reports whether a call is refused though nobody leads: the place rests, or the group has not heard
+// yet that the leadership with the last token of this node is over.
+func (c *Cluster) vacant(err error, last Token) bool {
+	held, ok := errors.AsType[*HeldError](err)
+	return ok && (held.Token == 0 || held.Token == last && held.Holder.NodeID == c.ID())
 }
 
 func (c *Cluster) sleep(ctx context.Context, d time.Duration) error {

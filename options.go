@@ -224,7 +224,7 @@ func WithLockDelay(d time.Duration) Option {
 }
 
 // WithNoWait makes Do and Lead return a *HeldError instead of waiting if the lock has a holder or
-// waiters. For other calls it is ErrInvalid: TryAcquire never waits.
+// waiters; Lead after a loss only if another node leads. For other calls it is ErrInvalid: TryAcquire never waits.
 func WithNoWait() Option {
 	return option{withNoWait, func(o *options) error { o.noWait = true; return nil }}
 }

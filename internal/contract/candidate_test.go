@@ -56,6 +56,47 @@ func TestACandidateThatLosesAgainAndAgainPausesLongerEachTimeAndByChance(t *test
 	})
 }
 
+// A leader that does not wait met the rest of its own term at its next campaign, and heard that the lock is
+// held, though nobody led.
+func TestALeaderThatDoesNotWaitLeadsAgainAfterItsOwnRest(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(c *holdfast.Cluster) {
+		const most, rest, terms = time.Second, 8 * time.Second, 3
+		for what, opt := range map[string]holdfast.Option{
+			"delay":   holdfast.WithLockDelay(rest),
+			"minimum": holdfast.WithMinHold(most + rest),
+		} {
+			led := 0
+			began := time.Now()
+			err := c.Lead(until(time.Hour), what, func(ctx context.Context, _ *holdfast.Lease) error {
+				if led++; led < terms {
+					<-ctx.Done()
+				}
+				return nil
+			}, holdfast.WithNoWait(), holdfast.WithMaxHold(most), opt)
+			if least := (terms - 1) * (most + rest); led != terms || err != nil || time.Since(began) < least {
+				t.Errorf("%s: %d terms in %v, %v", what, led, time.Since(began), err)
+			}
+		}
+		err := c.Lead(until(10*time.Second), "cut short", func(ctx context.Context, _ *holdfast.Lease) error {
+			<-ctx.Done()
+			return nil
+		}, holdfast.WithNoWait(), holdfast.WithMaxHold(most), holdfast.WithLockDelay(time.Hour))
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("a campaign whose context ends in its rest: %v", err)
+		}
+		var other *holdfast.Lease
+		err = c.Lead(until(time.Hour), "taken", func(ctx context.Context, _ *holdfast.Lease) error {
+			<-ctx.Done()
+			other = get(t, c, "taken")
+			return nil
+		}, holdfast.WithNoWait(), holdfast.WithMaxHold(most))
+		if held, ok := errors.AsType[*holdfast.HeldError](err); !ok || held.Token != other.Token() {
+			t.Errorf("another holder leads with token %d: %v", other.Token(), err)
+		}
+	})
+}
+
 // A resigned leader's place that stays taken (WithMinHold) is a vacancy, whoever waits for it.
 func TestAnElectionWithoutALeaderHasNoneThoughACandidateWaits(t *testing.T) {
 	t.Parallel()
