@@ -37,15 +37,16 @@ const (
 // If fn returns while it leads, Lead returns fn's error, and one command hands the leadership over
 // to the next candidate. A lease that ends before the group has that command, as in an outage, changes
 // nothing in that. If the leadership is lost before fn returns (Lease.Err says so, or fn's error is
-// ErrStaleToken and the release finds it lost), fn's error is ignored, and Lead campaigns again, with exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with
-// the error of ctx or of fn (joined with ErrLost if the leadership was lost), and when the node
-// stops. The leadership is released when fn has returned or panicked, never before. Lead waits for
-// the release as Do does: without a majority up to a TTL after fn, also if ctx has ended. A candidate
-// whose process has ended, or that has stopped waiting, is never elected. ErrExhausted is retried;
-// ErrInvalid and ErrLimitMismatch are returned. With WithNoWait, Lead returns a *HeldError when
-// another node leads, at the first attempt and after a loss. After a loss it goes on, with backoff, while
-// nobody leads and the place rests (WithLockDelay, WithMinHold), and while the group has not heard of the
-// loss. WithShared and WithLimit are ErrInvalid: an election has one leader.
+// ErrStaleToken and the release finds it lost), fn's error is ignored, and Lead campaigns again, with
+// exponential backoff from 100 ms to 5 s and jitter. Lead returns when ctx ends, with the error of ctx
+// or of fn (joined with ErrLost if the leadership was lost), and when the node stops. The leadership is
+// released when fn has returned or panicked, never before. Lead waits for the release as Do does: without
+// a majority up to a TTL after fn, also if ctx has ended. A candidate whose process has ended, or that has
+// stopped waiting, is never elected. ErrExhausted is retried; ErrInvalid and ErrLimitMismatch are returned.
+// With WithNoWait, Lead returns a *HeldError when another node leads, at the first attempt and after a
+// loss. After a loss it goes on, with backoff, while nobody leads and the place rests (WithLockDelay,
+// WithMinHold), and while the group has not heard of the loss. WithShared and WithLimit are ErrInvalid: an
+// election has one leader.
 func (c *Cluster) Lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "is nil")
