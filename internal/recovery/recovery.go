@@ -180,9 +180,9 @@ func (cfg *Config) readDirs(ctx context.Context) (*source, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: %s holds no data of a group: take the directory of a node that was in one, or a backup", ErrNothing, dir.Path())
 		}
-		if id.Level > fsm.LevelKnown { // before it is read: a later version may write files that this one takes for damage
+		if was.Level > fsm.LevelKnown { // before it is read: a later version may write files that this one takes for damage
 			return nil, fmt.Errorf("%w: this version knows feature level %d, and the group was at level %d when a later version ran on %s: recover it with that version",
-				datadir.ErrIncompatible, fsm.LevelKnown, id.Level, dir.Path())
+				datadir.ErrIncompatible, fsm.LevelKnown, was.Level, dir.Path())
 		}
 		read, err := consensus.Read(ctx, consensus.Config{
 			Node: was.NodeID, Incarnation: (was.Incarnation + 1) << consensus.RunBits, Life: was.Life, Cluster: was.ClusterID, Dir: was.Raft, FS: dir.FS(), Logger: cfg.Logger, Wall: cfg.Now,
