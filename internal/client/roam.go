@@ -25,7 +25,7 @@ const (
 	nextTime       = 250 * time.Millisecond // without an answer: then the next address is tried beside it
 	againTime      = time.Second            // while Config.Join is looked up: then the known replicas are tried again
 	triesMax       = 8                      // addresses at once
-	forsakeMin     = 30 * time.Second       // without a replica, while there are some of another group
+	forsakeMin     = 30 * time.Second       // without a replica of the group, while there are some of another group
 	refusalsPeriod = 10 * time.Second       // has three lines about refusals
 	hungMin        = time.Second            // on a replica: after less the next attempt pauses first,
 	hungPause      = 3                      // as after so many: replicas may end one after the other, and leases wait
@@ -101,14 +101,14 @@ func (r *Roamer) Run(ctx context.Context) {
 	defer all.Wait()
 	all.Go(func() { r.group.news.run(ctx) })
 
-	served := time.Now()
+	there := time.Now() // a replica of the group, when one was last
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		m, err := r.meetOne(ctx)
+		m, said, err := r.meetOne(ctx)
 		if err == nil {
 			began := time.Now()
 			err = r.hang(ctx, m)
 			r.leave(m.conn.addr, err, time.Now())
-			if served = time.Now(); served.Sub(began) >= hungMin {
+			if there = time.Now(); there.Sub(began) >= hungMin {
 				attempt = 0
 			} else {
 				attempt = hungPause
@@ -121,7 +121,10 @@ func (r *Roamer) Run(ctx context.Context) {
 		if attempt == 0 {
 			continue
 		}
-		if refusal, ok := errors.AsType[link.Refuse](err); ok && refusal.Code == link.RefuseOther && r.cfg.Yielded != nil && time.Since(served) > forsakeMin {
+		if said.own {
+			there = time.Now()
+		}
+		if said.other && r.cfg.Yielded != nil && time.Since(there) > forsakeMin {
 			r.forsake()
 		}
 		_ = loop.Sleep(ctx, retry.Pause(attempt, rand.Float64()))
@@ -136,8 +139,29 @@ func (r *Roamer) forsake() {
 	}
 }
 
+// refusals are what those of one round say of groups.
+type refusals struct {
+	own   bool // a replica of this node's group is there, and cannot serve this node now
+	other bool // there is one of another group
+}
+
+// note notes a refusal. One for now may come from a node that has no group yet, or, of an older version, from one of
+// any group that has no replica: it is of this node's group where a replica of that was.
+func (s *refusals) note(refusal link.Refuse, own bool) {
+	s.own = s.own || own && refusal.Code == link.RefuseLater
+	s.other = s.other || refusal.Code == link.RefuseOther
+}
+
+// own reports whether an address was that of a replica of this node's group.
+func (r *Roamer) own(addr string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.peers, addr) || slices.ContainsFunc(r.left, func(l leaving) bool { return l.addr == addr })
+}
+
 // met is a replica that has taken this node in, or the error.
 type met struct {
+	addr    string
 	conn    *conn
 	welcome link.Welcome
 	err     error
@@ -145,7 +169,7 @@ type met struct {
 
 // meetOne tries the addresses, and returns the first replica that takes this node in. An address that
 // is slow to answer, as that of a dead machine, holds up the next one for nextTime.
-func (r *Roamer) meetOne(ctx context.Context) (first met, err error) {
+func (r *Roamer) meetOne(ctx context.Context) (first met, said refusals, err error) {
 	trying, cancel := context.WithCancel(ctx)
 	answers, candidates := make(chan met), make(chan candidate)
 	var all sync.WaitGroup
@@ -175,20 +199,24 @@ func (r *Roamer) meetOne(ctx context.Context) (first met, err error) {
 			next = nil
 		case first = <-answers:
 			if first.err == nil {
-				return first, nil
+				return first, said, nil
 			}
 			under, next = under-1, nil
-			if err == nil || errors.As(first.err, new(link.Refuse)) {
+			refusal, refused := errors.AsType[link.Refuse](first.err)
+			if refused {
+				said.note(refusal, r.own(first.addr))
+			}
+			if err == nil || refused {
 				err = first.err
 			}
 		case <-ctx.Done():
-			return first, ctx.Err()
+			return first, said, ctx.Err()
 		}
 	}
 	if err == nil {
 		err = errors.New("holdfast: no entry of Join leads to an address")
 	}
-	return first, err
+	return first, said, err
 }
 
 // answer passes on what became of an attempt, while somebody wants to know.
@@ -259,6 +287,7 @@ func (r *Roamer) offer(ctx context.Context, candidates chan<- candidate) {
 
 // try connects to the replica at an address.
 func (r *Roamer) try(ctx context.Context, addr string, group [16]byte, told uint64) (m met) {
+	m.addr = addr
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	raw, err := r.cfg.Dial(dialing, addr)
 	cancel()

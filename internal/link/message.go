@@ -71,7 +71,7 @@ type RefuseCode uint8
 const (
 	RefuseFault RefuseCode = iota + 1 // of the client
 	RefuseOther                       // the replica is of another group
-	RefuseLater                       // the replica cannot serve it now
+	RefuseLater                       // it cannot serve the client now; only one of before says so to a client of another group
 )
 
 // Refuse ends the connection.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfast-go/holdfast/fsm"
 	"github.com/holdfast-go/holdfast/transport"
 )
 
@@ -22,6 +23,15 @@ func (n *Node) serveClients() {
 func (n *Node) well() bool {
 	group, _ := n.Proposer.Current()
 	return group != nil && n.Stopped() == nil && !n.isIll()
+}
+
+// groupID is the id of the group that this node is of, zero while there is none.
+func (n *Node) groupID() [16]byte {
+	id, err := fsm.ParseNode(n.ClusterID())
+	if err != nil {
+		return [16]byte{}
+	}
+	return id
 }
 
 // led reports whether the replica hears a raft leader.

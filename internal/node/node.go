@@ -201,7 +201,7 @@ func (n *Node) openNetwork(ctx context.Context) error {
 		return fmt.Errorf("holdfast: listening at %s: %w", n.cfg.Bind, err)
 	}
 	n.clients = serve.New(serve.Config{
-		Cluster: n.cfg.Cluster, Self: n.self.Process(), Group: n.Proposer, Node: n, Complete: n.Complete, Peers: n.addresses, Well: n.well, Led: n.led, Logger: n.log,
+		Cluster: n.cfg.Cluster, Self: n.self.Process(), Group: n.Proposer, Node: n, Complete: n.Complete, Peers: n.addresses, GroupID: n.groupID, Well: n.well, Led: n.led, Logger: n.log,
 		Times: new(expiry.IndexTimes), Now: n.clock.Now,
 	})
 	address := n.endpoint.Addr()

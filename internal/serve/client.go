@@ -150,15 +150,28 @@ func (c *client) open(ctx context.Context, frames *link.Reader) error {
 		return fmt.Errorf("%w: kind %d in the place of an Open", link.ErrMalformed, f.Kind)
 	case o.Version != link.Version:
 		return fault("this replica speaks version %d of the protocol for clients, not %d", link.Version, o.Version)
-	case !c.s.cfg.Well():
-		return link.Refuse{Code: link.RefuseLater, Text: "this node has no replica, is ill, or leaves"}
 	case o.Cluster != c.s.cfg.Cluster:
 		return fault("this replica is of cluster %q, not %q", c.s.cfg.Cluster, o.Cluster) // which says nothing of the client's own group
 	}
 	if c.process, err = o.Verify(challenge, transport.Binding(c.conn)); err != nil {
 		return err
 	}
+	// The group comes first: a client that is told to come later takes its own group for alive.
+	if err := others(c.s.cfg.GroupID(), o.Group); err != nil {
+		return err
+	}
+	if !c.s.cfg.Well() {
+		return link.Refuse{Code: link.RefuseLater, Text: "this node has no replica, is ill, or leaves"}
+	}
 	return c.caughtUp(ctx, o)
+}
+
+// others refuses a client of another group. Zero is none, of the node or of the client.
+func others(own, client [16]byte) error {
+	if none := [16]byte{}; own == none || client == none || own == client {
+		return nil
+	}
+	return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this node is of group %v, not %v", fsm.Node(own), fsm.Node(client))}
 }
 
 // caughtUp enters the client when the replica knows what the client knows (V4).
@@ -170,8 +183,8 @@ func (c *client) caughtUp(ctx context.Context, o link.Open) error {
 		switch {
 		case err != nil || !state.Born:
 			return later("this replica has no group yet")
-		case o.Group != [16]byte{} && o.Group != state.Cluster:
-			return link.Refuse{Code: link.RefuseOther, Text: fmt.Sprintf("this replica is of group %v, not %v", fsm.Node(state.Cluster), fsm.Node(o.Group))}
+		case others(state.Cluster, o.Group) != nil: // the replica is another one by now
+			return others(state.Cluster, o.Group)
 		case o.Group == [16]byte{} || state.Commands >= o.Told:
 			return c.s.enter(ctx, c)
 		case time.Now().After(deadline):

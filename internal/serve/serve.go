@@ -34,8 +34,9 @@ type Config struct {
 	Group   seam.Group  // the way of the replica's own callers
 	Node    seam.Node   // for what a client asks beside that
 	Peers   func() []string
-	Well    func() bool // the replica can serve: else its clients go to another
-	Led     func() bool // it hears a raft leader: else those that have been here for unledStay do
+	GroupID func() [16]byte // of the group that the node is of, also without a replica; zero: of none
+	Well    func() bool     // the replica can serve: else its clients go to another
+	Led     func() bool     // it hears a raft leader: else those that have been here for unledStay do
 	Logger  *slog.Logger
 
 	Complete func(context.Context) error // waits until the group can lose one of its voters

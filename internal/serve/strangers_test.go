@@ -256,6 +256,28 @@ func TestAReplicaOfAnotherFleetSaysNothingOfTheClientsGroup(t *testing.T) {
 	})
 }
 
+// A client that is told to come later takes its own group for alive.
+func TestANodeThatIsIllRefusesAClientOfAnotherGroupAsAWellOne(t *testing.T) {
+	t.Parallel()
+	serving(t, func(t *testing.T, r *clienttest.Replica, from transport.Endpoint) {
+		r.Ill.Store(true)
+		for _, c := range []struct {
+			cluster string
+			group   [16]byte
+			want    link.RefuseCode
+		}{
+			{clienttest.Cluster, [16]byte{9}, link.RefuseOther}, {clienttest.Cluster, [16]byte{1}, link.RefuseLater},
+			{clienttest.Cluster, [16]byte{}, link.RefuseLater}, {"other", [16]byte{1}, link.RefuseFault},
+		} {
+			p := meet(t, from, func(o *link.Open) { o.Cluster, o.Group = c.cluster, c.group })
+			f, _ := p.next(t, link.KindWelcome)
+			if refusal, err := link.ParseRefuse(f.Body); f.Kind != link.KindRefuse || err != nil || refusal.Code != c.want {
+				t.Errorf("a client of %q, group %d: kind %d, %+v, %v", c.cluster, c.group[0], f.Kind, refusal, err)
+			}
+		}
+	})
+}
+
 // A client whose list waited for a lock stayed where nothing is granted, with all its leases, for ever.
 func TestAListKeepsItsClientAtAReplicaWithoutARaftLeaderForAWhile(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func (r *Replica) Start(addr string) (err error) {
 	r.Addr = addr
 	r.Server = serve.New(serve.Config{
 		Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1}, Incarnation: 1}, Group: mortal{r.Group, r}, Node: r.node, Complete: r.node.Ready,
-		Peers: func() []string { return nil }, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return !r.Unled.Load() }, Logger: slog.New(slog.DiscardHandler),
+		Peers: func() []string { return nil }, GroupID: r.groupID, Well: func() bool { return !r.Ill.Load() }, Led: func() bool { return !r.Unled.Load() }, Logger: slog.New(slog.DiscardHandler),
 		Times: r.Times, Now: r.now,
 	})
 	r.serves.Store(r.Server)
@@ -88,6 +88,14 @@ func (r *Replica) Start(addr string) (err error) {
 		server.Close()
 	})
 	return nil
+}
+
+func (r *Replica) groupID() [16]byte {
+	state, err := seam.Ask(context.Background(), r.Group, seam.Now, fsm.QueryGroup{})
+	if err != nil {
+		return [16]byte{}
+	}
+	return state.Cluster
 }
 
 // Stop serves no more.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/fsm"
@@ -21,12 +22,15 @@ import (
 	"github.com/holdfast-go/holdfast/transport"
 )
 
-// Place is a node of a Fleet, with a replica of the group {1}. What it is may be changed before Start.
+// Place is a node of a Fleet, with a replica of the group {1}. What it is may be changed before Start, and the
+// atomics at any time.
 type Place struct {
 	Addr, Zone string
 	Sees       func(*Place) bool // of the other replicas; nil: all
 	Ill        atomic.Bool
 	Unled      atomic.Bool // it hears no raft leader
+	Other      atomic.Bool // it is of the group {2}; that of its replica is for good
+	Vague      atomic.Bool // it is of no group; or of any, and of an older version
 	Server     *serve.Server
 
 	end func()
@@ -38,12 +42,16 @@ type Fleet struct {
 
 	network *transport.Memory
 	group   *seamtest.Group
+	other   *seamtest.Group
 	node    seam.Node
 }
 
 // NewFleet returns a fleet of so many nodes.
 func NewFleet(nodes int) *Fleet {
-	f := &Fleet{network: transport.NewMemory(1), group: seamtest.New(clock.System().Now, fsm.Limits{})}
+	f := &Fleet{
+		network: transport.NewMemory(1),
+		group:   seamtest.New(clock.System().Now, fsm.Limits{}), other: seamtest.NewOf([16]byte{2}, clock.System().Now, fsm.Limits{}),
+	}
 	f.node = seamtest.NewNode(f.group, "replica", slog.New(slog.DiscardHandler))(nobody{})
 	for i := range nodes {
 		f.Places = append(f.Places, &Place{Addr: fmt.Sprintf("10.0.%d.%d:1", i/200, i%200+1)})
@@ -61,28 +69,45 @@ func (f *Fleet) Start() error {
 		if err != nil {
 			return err
 		}
+		group := f.group
+		if p.Other.Load() {
+			group = f.other
+		}
 		p.Server = serve.New(serve.Config{
-			Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1, byte(i)}, Incarnation: 1}, Group: f.group, Node: placed{f.node, f, p},
-			Complete: f.node.Ready, Peers: func() []string { return f.addrs(p) },
+			Cluster: Cluster, Self: fsm.Process{Node: fsm.Node{1, byte(i)}, Incarnation: 1}, Group: group, Node: placed{f.node, f, p},
+			Complete: f.node.Ready, Peers: func() []string { return f.addrs(p) }, GroupID: p.groupID,
 			Well: func() bool { return !p.Ill.Load() }, Led: func() bool { return !p.Unled.Load() },
 			Logger: slog.New(slog.DiscardHandler), Times: new(expiry.IndexTimes), Now: clock.System().Now,
 		})
 		ctx, cancel := context.WithCancel(context.Background())
 		stop := endpoint.Handle(transport.KindClient, func(conn net.Conn) { p.Server.Serve(ctx, conn) })
-		p.end = func() {
+		p.end = sync.OnceFunc(func() {
 			cancel()
 			stop()
 			p.Server.Close()
 			_ = endpoint.Close()
-		}
+		})
 	}
 	return nil
+}
+
+// End ends the node.
+func (p *Place) End() { p.end() }
+
+func (p *Place) groupID() [16]byte {
+	switch {
+	case p.Vague.Load():
+		return [16]byte{}
+	case p.Other.Load():
+		return [16]byte{2}
+	}
+	return [16]byte{1}
 }
 
 // Close ends the fleet.
 func (f *Fleet) Close() {
 	for _, p := range f.Places {
-		p.end()
+		p.End()
 	}
 	f.node.Close()
 }
@@ -122,7 +147,7 @@ func (n placed) Status() seam.Status {
 	return st
 }
 
-// Roam runs a client of the fleet until stop is called. cfg says what is special about it.
+// Roam runs a client of the group {1} until stop is called. cfg says what is special about it.
 func (f *Fleet) Roam(cfg client.Roaming, join ...string) (r *client.Roamer, stop func(), err error) {
 	endpoint, err := f.network.Listen(context.Background(), "client:0", transport.Options{})
 	if err != nil {
@@ -143,6 +168,7 @@ func (f *Fleet) Roam(cfg client.Roaming, join ...string) (r *client.Roamer, stop
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	r = client.NewRoamer(nil)
 	r.Configure(cfg)
+	r.Resume([16]byte{1}, 0)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
