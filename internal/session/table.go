@@ -159,8 +159,7 @@ func (t *Table) Lose(s *Session, cause error) {
 	if byGroup != nil {
 		t.forget(s)
 	} else {
-		// A lock delay follows a lease that was lost, and no grant of which nobody has heard in time.
-		t.owe(s, func(d *Debt) { d.close, d.lost = true, len(grants) > 0 && !errors.Is(cause, ErrReleased) })
+		t.owe(s, func(d *Debt) { d.close, d.lost = true, !errors.Is(cause, ErrReleased) })
 	}
 }
 

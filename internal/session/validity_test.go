@@ -193,26 +193,3 @@ func TestASessionHasTheTTLThatTheGroupLastAgreedTo(t *testing.T) {
 	}
 	sound(t, table, now)
 }
-
-// A call with a lock delay began in an outage of a TTL: its grant came too late to be a lease, and the
-// lock was shut for the delay, an hour perhaps, though nobody had ever held it.
-func TestALockDelayFollowsALeaseAndNoGrantThatCameTooLate(t *testing.T) {
-	t.Parallel()
-	for _, held := range []bool{true, false} {
-		table, h := newTable(), &hold{}
-		c, _ := asks(t, table, time.Minute, false, begins)
-		granted := fsm.Outcome{Code: fsm.CodeGranted, Token: 1}
-		late := begins.Add(2 * time.Minute)
-		if held {
-			if c.Answered(granted, false, begins) != Take || !h.take(c, 1, Terms{Delay: time.Hour}, begins) {
-				t.Fatal("the call has no lease")
-			}
-			table.Alive(c.Session, late)
-		} else if next := c.Answered(granted, false, late); next != Again {
-			t.Fatalf("a grant after the end of the validity is taken: %v", next)
-		}
-		if got, want := table.Owed().Command(), (fsm.CloseSession{Session: c.Session.ID(), Lost: held}); got != want {
-			t.Errorf("held %v: the group is told %+v", held, got)
-		}
-	}
-}
