@@ -10,24 +10,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/seam"
-	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
-	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
-// failing is a node on a group that fails the first command which no caller waits for.
-type failing struct {
-	seam.Node
-	group failingGroup
-}
-
+// failingGroup fails the first command which no caller waits for.
 type failingGroup struct {
 	seam.Group
 	failed *atomic.Bool
 }
-
-func (n failing) Group() seam.Group { return n.group }
 
 func (g failingGroup) Propose(ctx context.Context, class seam.Class, cmd []byte) (fsm.Outcome, bool, error) {
 	if class == seam.Urgent && !g.failed.Swap(true) {
@@ -41,17 +31,9 @@ func (g failingGroup) Propose(ctx context.Context, class seam.Class, cmd []byte)
 func TestALockIsFreeThoughTheReplicaFailsThatIsToldOfItsRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		log := slog.New(slog.DiscardHandler)
-		g := seamtest.New(clock.System().Now, fsm.Limits{})
 		var failed atomic.Bool
 		failed.Store(true) // not yet
-		env := simenv.Env{Clock: clock.System(), Node: func(l seam.Listener) seam.Node {
-			return failing{seamtest.NewNode(g, "n", log)(l), failingGroup{g, &failed}}
-		}}
-		c, err := Open(simenv.With(t.Context(), env), Config{Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := openAround(t, slog.New(slog.DiscardHandler), func(g seam.Group) seam.Group { return failingGroup{g, &failed} })
 		defer c.Close()
 		l, err := c.Acquire(t.Context(), "x")
 		if err != nil {

@@ -72,6 +72,7 @@ func (c *Cluster) candidate(ctx context.Context, by call, name string, opts []Op
 func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context, *Lease) error, o options) error {
 	var last Token // of the leadership that was lost
 	var lost error
+	backoff := retry.Backoff{First: campaignPause, Max: campaignPauseMax}
 	for losses := 0; ; losses++ {
 		l, err := c.ask(ctx, name, !o.noWait, o)
 		began := time.Now()
@@ -94,7 +95,6 @@ func (c *Cluster) lead(ctx context.Context, name string, fn func(context.Context
 		if time.Since(began) > campaignPauseMax {
 			losses = 0
 		}
-		backoff := retry.Backoff{First: campaignPause, Max: campaignPauseMax}
 		if e := c.sleep(ctx, backoff.Pause(losses+1, rand.Float64())); e != nil {
 			return errors.Join(err, e)
 		}

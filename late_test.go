@@ -11,27 +11,17 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/seam"
-	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
-	"github.com/holdfast-go/holdfast/internal/simenv"
 	"github.com/holdfast-go/holdfast/internal/testlog"
 )
 
-// slow is a node on a group whose answers take a while.
-type slow struct {
-	seam.Node
-	group slowGroup
-}
-
+// slowGroup is a group whose answers take a while.
 type slowGroup struct {
 	seam.Group
 	answer   *atomic.Int64 // a time.Duration
 	requests *atomic.Int64 // for locks
 	log      *testlog.Lines
 }
-
-func (n slow) Group() seam.Group { return n.group }
 
 func (g slowGroup) Propose(ctx context.Context, class seam.Class, cmd []byte) (fsm.Outcome, bool, error) {
 	if class == seam.Request {
@@ -51,15 +41,11 @@ func slowly(t *testing.T, f func(*testing.T, *Cluster, slowGroup)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lines := new(testlog.Lines)
-		log := lines.Logger(slog.LevelWarn)
-		g := slowGroup{seamtest.New(clock.System().Now, fsm.Limits{}), new(atomic.Int64), new(atomic.Int64), lines}
-		env := simenv.Env{Clock: clock.System(), Node: func(l seam.Listener) seam.Node {
-			return slow{seamtest.NewNode(g.Group.(*seamtest.Group), "n", log)(l), g}
-		}}
-		c, err := Open(simenv.With(t.Context(), env), Config{Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := slowGroup{answer: new(atomic.Int64), requests: new(atomic.Int64), log: lines}
+		c := openAround(t, lines.Logger(slog.LevelWarn), func(inner seam.Group) seam.Group {
+			g.Group = inner
+			return g
+		})
 		defer c.Close()
 		f(t, c, g)
 	})

@@ -10,25 +10,15 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/fsm"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/seam"
-	"github.com/holdfast-go/holdfast/internal/seam/seamtest"
-	"github.com/holdfast-go/holdfast/internal/simenv"
 )
 
-// gated is a node on a group that is out of reach while its gate is shut.
-type gated struct {
-	seam.Node
-	group gatedGroup
-}
-
+// gatedGroup is out of reach while its gate is shut.
 type gatedGroup struct {
 	seam.Group
 	gate    *atomic.Pointer[chan struct{}]
 	refused *atomic.Int64 // requests for a lock that is held
 }
-
-func (n gated) Group() seam.Group { return n.group }
 
 // Propose waits for the gate. What no caller waits for comes last then.
 func (g gatedGroup) Propose(ctx context.Context, class seam.Class, cmd []byte) (fsm.Outcome, bool, error) {
@@ -57,18 +47,14 @@ func (g gatedGroup) Propose(ctx context.Context, class seam.Class, cmd []byte) (
 func TestALeaderThatDoesNotWaitIsNotRefusedForItsOwnLeadership(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		log := slog.New(slog.DiscardHandler)
-		g := gatedGroup{seamtest.New(clock.System().Now, fsm.Limits{}), new(atomic.Pointer[chan struct{}]), new(atomic.Int64)}
-		env := simenv.Env{Clock: clock.System(), Node: func(l seam.Listener) seam.Node {
-			return gated{seamtest.NewNode(g.Group.(*seamtest.Group), "n", log)(l), g}
-		}}
-		c, err := Open(simenv.With(t.Context(), env), Config{Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := gatedGroup{gate: new(atomic.Pointer[chan struct{}]), refused: new(atomic.Int64)}
+		c := openAround(t, slog.New(slog.DiscardHandler), func(inner seam.Group) seam.Group {
+			g.Group = inner
+			return g
+		})
 		defer c.Close()
 		terms := 0
-		err = c.Lead(t.Context(), "x", func(ctx context.Context, l *Lease) error {
+		err := c.Lead(t.Context(), "x", func(ctx context.Context, l *Lease) error {
 			if terms++; terms > 1 {
 				return nil
 			}
