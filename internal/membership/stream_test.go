@@ -38,19 +38,26 @@ func TestNewsTravelWithoutUDPToo(t *testing.T) {
 	})
 }
 
+// overStreams starts two members that see each other, over streams alone.
+func (f *fleet) overStreams() (a, b *peer) {
+	f.t.Helper()
+	alone := func(c *Config) { c.Streams = true }
+	a = f.start("a", 1, "10.0.0.1:7643", alone)
+	b = f.start("b", 1, "10.0.0.2:7643", alone, "10.0.0.1")
+	together(f.t, 10*time.Second, a, b)
+	return a, b
+}
+
 func TestOverStreamsAloneNoPacketIsSentOrHeard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
-		alone := func(c *Config) { c.Streams = true }
-		a := f.start("a", 1, "10.0.0.1:7643", alone)
-		b := f.start("b", 1, "10.0.0.2:7643", alone, "10.0.0.1")
+		a, b := f.overStreams()
 		stranger, err := f.network.Listen(t.Context(), "10.0.0.66:1", transport.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stranger.Close()
-		together(t, 10*time.Second, a, b)
 		for range 60 {
 			if err := stranger.WritePacket(of("orders", kindPing, 0x80), "10.0.0.1:7643"); err != nil {
 				t.Fatal(err)
@@ -75,10 +82,7 @@ func TestOverStreamsAloneAMemberFarAwayIsNotSuspect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
-		alone := func(c *Config) { c.Streams = true }
-		a := f.start("a", 1, "10.0.0.1:7643", alone)
-		b := f.start("b", 1, "10.0.0.2:7643", alone, "10.0.0.1")
-		together(t, 10*time.Second, a, b)
+		a, b := f.overStreams()
 		f.network.SetFaults("*", "*", transport.Faults{Delay: 170 * time.Millisecond}) // 340 ms there and back
 		for range 1000 {
 			time.Sleep(100 * time.Millisecond)

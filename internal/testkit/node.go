@@ -57,7 +57,7 @@ func Until(d time.Duration) context.Context {
 	return ctx
 }
 
-// Acquire takes a lock within 30 s of real time.
+// Acquire takes a lock, within Patience of real time.
 func Acquire(t testing.TB, c *holdfast.Cluster, name string, opts ...holdfast.Option) *holdfast.Lease {
 	t.Helper()
 	l, err := c.Acquire(Within(t, Patience), name, opts...)
