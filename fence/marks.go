@@ -23,7 +23,7 @@ import (
 // The first line has the version and the CRC-32C of the rest; each further line is a mark: its
 // token and its resource, quoted as in Go. The first line of a later version begins likewise, with its own
 // number, and nothing else of such a file is known here.
-const marksMagic, marksVersion = "holdfast-fence", "1"
+const marksMagic, marksVersion = "holdfast-fence", 1
 
 // encode writes marks in the order of their resources.
 func encode(marks map[string]Token) []byte {
@@ -34,7 +34,7 @@ func encode(marks map[string]Token) []byte {
 		body = strconv.AppendQuote(body, resource)
 		body = append(body, '\n')
 	}
-	head := fmt.Appendf(nil, "%s %s %08x\n", marksMagic, marksVersion, sum(body))
+	head := fmt.Appendf(nil, "%s %d %08x\n", marksMagic, marksVersion, sum(body))
 	return append(head, body...)
 }
 
@@ -46,9 +46,9 @@ func decode(data []byte) (map[string]Token, error) {
 	case len(data) == 0:
 		return nil, errors.New("the file is empty")
 	case newer(fields):
-		return nil, fmt.Errorf("%w (format %s, this one knows %s): run that version on it, and keep the file, since without it late "+
+		return nil, fmt.Errorf("%w (format %s, this one knows %d): run that version on it, and keep the file, since without it late "+
 			"writers with old tokens pass", errNewer, fields[1], marksVersion)
-	case !ok || len(fields) != 3 || fields[0] != marksMagic || fields[1] != marksVersion:
+	case !ok || len(fields) != 3 || fields[0] != marksMagic || fields[1] != strconv.Itoa(marksVersion):
 		return nil, errors.New("the first line is not that of a fence file")
 	case fields[2] != fmt.Sprintf("%08x", sum(body)):
 		return nil, errors.New("the checksum is wrong")
@@ -78,7 +78,7 @@ func newer(fields []string) bool {
 		return false
 	}
 	version, err := strconv.ParseUint(fields[1], 10, 32)
-	return err == nil && version > 1
+	return err == nil && version > marksVersion
 }
 
 func sum(body []byte) uint32 { return crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) }

@@ -180,11 +180,13 @@ func (c *client) caughtUp(ctx context.Context, o link.Open) error {
 	deadline := time.Now().Add(lagTime)
 	for {
 		state, err := seam.Ask(ctx, c.s.cfg.Group, seam.Now, fsm.QueryGroup{})
-		switch {
-		case err != nil || !state.Born:
+		if err != nil || !state.Born {
 			return later("this replica has no group yet")
-		case others(state.Cluster, o.Group) != nil: // the replica is another one by now
-			return others(state.Cluster, o.Group)
+		}
+		if err := others(state.Cluster, o.Group); err != nil { // the replica is another one by now
+			return err
+		}
+		switch {
 		case o.Group == [16]byte{} || state.Commands >= o.Told:
 			return c.s.enter(ctx, c)
 		case time.Now().After(deadline):
