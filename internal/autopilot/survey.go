@@ -41,11 +41,12 @@ func survey(in Input) view {
 		}
 		if m.Role != Candidate {
 			v.replicas++
-			if m.Departure == fsm.Stays && (m.Heard < v.ReplaceAfter || !m.Running) {
-				v.spread.add(m.Zone)
-			}
-			if v.follows(m) {
+			follows := v.follows(m)
+			if follows {
 				v.follow++
+			}
+			if follows || m.Departure == fsm.Stays && !m.Running {
+				v.spread.add(m.Zone)
 			}
 		}
 		switch {

@@ -102,14 +102,12 @@ func (v *view) stuck(m Member) Plan {
 	switch {
 	case v.dissolves() && len(v.Members) > 1:
 		return wait("%s leaves, and nobody stays: all can only close", m.Node)
-	case v.successorComes():
+	case v.successorComes(), n == 1 && slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role != Voter && m.Departure == fsm.Stays }):
 		return wait("%s leaves, and waits until a standby is ready to vote in its place", m.Node)
 	case n > 1 && m.Node == v.Self:
 		return wait("%s leaves, and waits until a voter that stays is heard", m.Node)
 	case n > 1:
 		return wait("%s leaves, and waits: without it only %d of %d voters would be heard", m.Node, v.without(m), n-1)
-	case slices.ContainsFunc(v.Members, func(m Member) bool { return m.Role != Voter && m.Departure == fsm.Stays }):
-		return wait("%s leaves, and waits until a standby is ready to vote in its place", m.Node)
 	}
 	return wait("%s leaves, and is the last: it can only close", m.Node)
 }
